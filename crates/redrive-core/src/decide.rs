@@ -1,0 +1,153 @@
+//! The one decision (POL-6).
+//!
+//! ```text
+//! failure ─► may it be retried at all?  ─ no ─► give up: final, not_retriable
+//!         ─► are attempts left?         ─ no ─► give up: attempts_exhausted
+//!         ─► is it young enough?        ─ no ─► give up: too_old
+//!         ─► did the server say when?   ─ yes ► retry then, uncounted (up to max_deferrals in a row)
+//!         ─► otherwise                        ► retry after the backoff with jitter, counted
+//! ```
+//!
+//! Workers, the lease reaper, the daemon, dry runs and `policy schedule` all call this function. No
+//! SQL computes a delay or compares a count with a maximum.
+
+use std::{fmt, time::Duration};
+
+use jiff::Timestamp;
+
+use crate::{Failure, JitterKey, Policy};
+
+/// What is known of a unit before the failure at hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct History {
+    /// Counted failures since the last reset.
+    pub counted: u32,
+    /// Waits for a server's hint in a row, immediately before.
+    pub deferrals: u32,
+    /// When the first attempt began, if there was one before.
+    pub first_attempt_at: Option<Timestamp>,
+}
+
+/// What a policy makes of a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Try again.
+    RetryAt {
+        /// When.
+        at: Timestamp,
+        /// How long that is from now.
+        delay: Duration,
+        /// Whether the failure counts against `max_attempts`.
+        counted: bool,
+    },
+    /// Stop.
+    GiveUp {
+        /// Why.
+        reason: GiveUpReason,
+    },
+}
+
+/// Why a unit is not tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GiveUpReason {
+    /// The failure is final.
+    Final,
+    /// The policy does not retry such a failure.
+    NotRetriable,
+    /// `max_attempts` is spent.
+    AttemptsExhausted,
+    /// `max_age` has passed since the first attempt.
+    TooOld,
+}
+
+impl GiveUpReason {
+    /// The name under which the reason is stored.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Final => "final",
+            Self::NotRetriable => "not_retriable",
+            Self::AttemptsExhausted => "attempts_exhausted",
+            Self::TooOld => "too_old",
+        }
+    }
+}
+
+impl fmt::Display for GiveUpReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl History {
+    /// The history after one more failure and what was decided about it.
+    pub fn after(self, failure: &Failure, decision: &Decision) -> Self {
+        let counted = !matches!(decision, Decision::RetryAt { counted: false, .. });
+        let deferred = failure.class().hint().is_some();
+        Self {
+            counted: self.counted.saturating_add(counted.into()),
+            deferrals: if deferred { self.deferrals.saturating_add(1) } else { 0 },
+            first_attempt_at: self.first_attempt_at,
+        }
+    }
+}
+
+/// Decides what happens after a failure.
+///
+/// ```
+/// use std::time::Duration;
+/// use jiff::Timestamp;
+/// use redrive_core::{
+///     Decision, Failure, GiveUpReason, History, JitterKey, JitterSeed, Preset, RunId, Unit, decide,
+/// };
+///
+/// let policy = Preset::Run.policy();
+/// let jitter = JitterKey::new(JitterSeed::default(), &Unit::Run(RunId(7)));
+/// let now = Timestamp::UNIX_EPOCH;
+///
+/// let busy = Failure::http(503, None, "busy");
+/// let Decision::RetryAt { delay, counted, .. } =
+///     decide(&policy, &History::default(), &busy, now, jitter)
+/// else { unreachable!() };
+/// assert_eq!((delay, counted), (Duration::from_secs(60), true));
+///
+/// let gone = Failure::http(410, None, "gone");
+/// assert_eq!(
+///     decide(&policy, &History::default(), &gone, now, jitter),
+///     Decision::GiveUp { reason: GiveUpReason::Final },
+/// );
+/// ```
+pub fn decide(
+    policy: &Policy,
+    history: &History,
+    failure: &Failure,
+    now: Timestamp,
+    jitter: JitterKey,
+) -> Decision {
+    let spec = policy.spec();
+    if let Some(reason) = spec.retriable.refuses(failure) {
+        return Decision::GiveUp { reason };
+    }
+    let n = history.counted.saturating_add(1);
+    if spec.max_attempts.is_some_and(|max| n >= max) {
+        return Decision::GiveUp { reason: GiveUpReason::AttemptsExhausted };
+    }
+    if is_too_old(spec.max_age, history.first_attempt_at, now) {
+        return Decision::GiveUp { reason: GiveUpReason::TooOld };
+    }
+    let (delay, counted) = match failure.class().hint() {
+        Some(hint) => (hint.min(spec.max_hint), history.deferrals >= spec.max_deferrals),
+        None => (spec.jitter.spread(policy.backoff_delay(n), jitter.draw(n)), true),
+    };
+    Decision::RetryAt { at: saturating_add(now, delay), delay, counted }
+}
+
+fn is_too_old(max_age: Option<Duration>, first: Option<Timestamp>, now: Timestamp) -> bool {
+    let (Some(max_age), Some(first)) = (max_age, first) else {
+        return false;
+    };
+    Duration::try_from(now.duration_since(first)).is_ok_and(|age| age >= max_age)
+}
+
+fn saturating_add(now: Timestamp, delay: Duration) -> Timestamp {
+    now.checked_add(delay).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,71 @@
+//! Chance that can be asked twice (POL-3, POL-4).
+//!
+//! The retry daemon looks at every failed partition on every tick. With fresh randomness per look
+//! the smallest draw would win, and the spread would be gone. So jitter is a pure function of a seed,
+//! the unit and the backoff number: the same everywhere, on every host, for ever.
+
+use std::time::Duration;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::Unit;
+
+/// How waits are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Jitter {
+    /// Not at all.
+    #[default]
+    None,
+    /// Plus or minus a time.
+    Absolute(Duration),
+    /// Plus or minus a share of the wait, from 0 to 1.
+    Fraction(f64),
+    /// Anything from zero to the wait.
+    Full,
+}
+
+/// The seed of all jitter; the same on every host, 0 unless configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct JitterSeed(pub u64);
+
+/// The jitter of one unit: everything but the backoff number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JitterKey(u64);
+
+impl JitterKey {
+    /// The key of a unit under a seed.
+    pub fn new(seed: JitterSeed, unit: &Unit) -> Self {
+        Self(xxh3_64_with_seed(unit.to_string().as_bytes(), seed.0))
+    }
+
+    /// A number in [0, 1) for the n-th backoff of this unit.
+    pub fn draw(self, n: u32) -> f64 {
+        let bits = xxh3_64_with_seed(&n.to_le_bytes(), self.0);
+        // 53 bits are what a double holds exactly.
+        (bits >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+impl Jitter {
+    /// Spreads a wait by a draw from [0, 1). Never negative, never beyond the bounds.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use redrive_core::Jitter;
+    ///
+    /// let capped = Duration::from_secs(3);
+    /// assert_eq!(Jitter::Fraction(0.25).spread(capped, 0.0), Duration::from_millis(2250));
+    /// assert_eq!(Jitter::Full.spread(capped, 0.5), Duration::from_millis(1500));
+    /// ```
+    pub fn spread(self, delay: Duration, draw: f64) -> Duration {
+        let seconds = delay.as_secs_f64();
+        let swing = 2.0 * draw - 1.0;
+        let spread = match self {
+            Self::None => return delay,
+            Self::Absolute(time) => seconds + swing * time.as_secs_f64(),
+            Self::Fraction(fraction) => seconds + swing * fraction * seconds,
+            Self::Full => draw * seconds,
+        };
+        Duration::try_from_secs_f64(spread.max(0.0)).unwrap_or(delay)
+    }
+}

@@ -1,0 +1,61 @@
+//! What Redrive decides, without doing anything.
+//!
+//! Every kind of work Redrive retries goes through the same few ideas: a *unit* fails, the failure
+//! is *classified*, a *policy* turns it into a *decision*, and a state machine says whether the
+//! step is legal. All of that lives here, as pure functions over plain data: no clock, no
+//! randomness, no I/O, no async. Time, units and chance come in as arguments, so a worker, the lease
+//! reaper, the retry daemon, a dry run and a printed schedule cannot disagree.
+//!
+//! Read the modules in the order below; [`decide`] is the centre.
+
+mod duration;
+mod number;
+mod unit;
+
+mod message;
+
+mod failure;
+
+mod classify;
+mod retry_after;
+
+mod policy;
+mod retriable;
+
+mod backoff;
+mod jitter;
+
+mod decide;
+mod preset;
+mod schedule;
+
+pub mod item_state;
+pub mod run_state;
+
+pub use classify::{class_of_exit, class_of_http, class_of_name, named};
+pub use decide::{Decision, GiveUpReason, History, decide};
+pub use duration::{HumanDuration, InvalidDuration, MAX_DURATION};
+pub use failure::{Cause, Class, Code, Failure, InvalidCode};
+pub use item_state::{ItemEvent, ItemStatus};
+pub use jitter::{Jitter, JitterKey, JitterSeed};
+pub use message::{Fingerprint, MAX_MESSAGE_BYTES, Message};
+pub use number::{AttemptNumber, Epoch, ItemId, RunId};
+pub use policy::{Backoff, FieldProblem, InvalidPolicy, MAX_MULTIPLIER, Policy, PolicySpec};
+pub use preset::Preset;
+pub use retriable::Retriable;
+pub use retry_after::parse_retry_after;
+pub use run_state::{RunEvent, RunState, RunStatus};
+pub use schedule::{Scheduled, schedule};
+pub use unit::{InvalidUnit, MAX_KEY_BYTES, PartitionKey, Unit};
+
+/// A step that the state machine of a unit does not allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{event} is not allowed for a {kind} that is {state}")]
+pub struct IllegalTransition {
+    /// The kind of unit: `run` or `item`.
+    pub kind: &'static str,
+    /// The state it is in.
+    pub state: &'static str,
+    /// The event that was tried.
+    pub event: &'static str,
+}

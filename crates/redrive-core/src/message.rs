@@ -1,0 +1,126 @@
+//! Foreign text made safe to keep.
+//!
+//! A handler may print ten megabytes, NUL, escape sequences or broken UTF-8. A database refuses some
+//! of it and a terminal obeys the rest, and then a failed attempt is neither retried nor dead. So
+//! every message is cleaned and bounded here, once, before it is stored or shown.
+
+use std::fmt;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The longest message that is kept, in bytes. Longer ones keep their head and their tail.
+pub const MAX_MESSAGE_BYTES: usize = 8 * 1024;
+
+/// Room for the line that says how much was cut.
+const MAX_MARK_BYTES: usize = 64;
+
+/// A message that is safe to store and to print: no control characters but newline and tab, and at
+/// most [`MAX_MESSAGE_BYTES`] long.
+///
+/// ```
+/// use redrive_core::Message;
+///
+/// assert_eq!(Message::clean("red\x1b[31m\0").as_str(), "red\\u{1b}[31m\\u{0}");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Message(String);
+
+impl Message {
+    /// Cleans and bounds a text.
+    pub fn clean(text: &str) -> Self {
+        if text.len() <= MAX_MESSAGE_BYTES && !text.chars().any(must_escape) {
+            return Self(text.to_owned());
+        }
+        let (whole, taken) = escape(text.chars(), MAX_MESSAGE_BYTES);
+        if taken == text.len() {
+            return Self(whole.concat());
+        }
+        let half = (MAX_MESSAGE_BYTES - MAX_MARK_BYTES) / 2;
+        let (head, head_taken) = escape(text.chars(), half);
+        let (mut tail, tail_taken) = escape(text.chars().rev(), half);
+        tail.reverse();
+        let cut = text.len() - head_taken - tail_taken;
+        Self(format!("{}\n[… {cut} bytes truncated …]\n{}", head.concat(), tail.concat()))
+    }
+
+    /// Cleans and bounds bytes; what is not UTF-8 becomes the replacement character.
+    pub fn clean_bytes(bytes: &[u8]) -> Self {
+        Self::clean(&String::from_utf8_lossy(bytes))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Also the characters that reorder or hide text on a terminal (bidirectional controls).
+fn must_escape(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t')
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Escapes characters until `budget` bytes are filled. Returns the pieces in the order they came,
+/// and how many bytes of the original they stand for, so that a huge text costs no more than a
+/// long one.
+fn escape(chars: impl Iterator<Item = char>, budget: usize) -> (Vec<String>, usize) {
+    let (mut pieces, mut filled, mut taken) = (Vec::new(), 0, 0);
+    for c in chars {
+        let piece = if must_escape(c) { c.escape_unicode().to_string() } else { c.to_string() };
+        if filled + piece.len() > budget {
+            break;
+        }
+        filled += piece.len();
+        taken += c.len_utf8();
+        pieces.push(piece);
+    }
+    (pieces, taken)
+}
+
+/// Groups failures that differ only in numbers, ids and addresses.
+///
+/// ```
+/// use redrive_core::Fingerprint;
+///
+/// let a = Fingerprint::of("503", "host 10.0.0.7 timed out after 31 s");
+/// assert_eq!(a, Fingerprint::of("503", "host 10.0.0.8 timed out after 7 s"));
+/// assert_ne!(a, Fingerprint::of("504", "host 10.0.0.7 timed out after 31 s"));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint(u64);
+
+impl Fingerprint {
+    /// The fingerprint of a failure, from its code and message.
+    pub fn of(code: &str, message: &str) -> Self {
+        let mut shape = String::with_capacity(code.len() + message.len() + 1);
+        shape.push_str(code);
+        shape.push('\n');
+        for word in message.split_inclusive(|c: char| !c.is_alphanumeric()) {
+            let bare = word.trim_end_matches(|c: char| !c.is_alphanumeric());
+            if bare.chars().any(|c| c.is_ascii_digit()) {
+                shape.push('#');
+                shape.push_str(word.get(bare.len()..).unwrap_or_default());
+            } else {
+                shape.push_str(word);
+            }
+        }
+        Self(xxh3_64(shape.as_bytes()))
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}

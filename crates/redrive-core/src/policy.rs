@@ -1,0 +1,201 @@
+//! When to try again, as plain data (POL-1, POL-5).
+//!
+//! [`PolicySpec`] is what people write; [`Policy`] is a spec that was checked. Everything that
+//! decides takes a `Policy`, so no decision ever meets a NaN, a zero base or a cap below its base.
+
+use std::{fmt, time::Duration};
+
+use crate::{HumanDuration, Jitter, MAX_DURATION, Retriable};
+
+/// The largest multiplier: anything above reaches every cap at the second retry anyway.
+pub const MAX_MULTIPLIER: f64 = 1_000.0;
+
+/// How the wait grows with the number of counted failures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Backoff {
+    /// Always the base.
+    Fixed,
+    /// The base times n, up to the cap.
+    Linear,
+    /// The base times multiplier^(n−1), up to the cap.
+    Exponential,
+}
+
+impl Backoff {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Fixed, Self::Linear, Self::Exponential];
+
+    /// The name used in configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Linear => "linear",
+            Self::Exponential => "exponential",
+        }
+    }
+}
+
+/// The settings of a policy, unchecked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PolicySpec {
+    /// Executions including the first; `None` never gives up by count.
+    pub max_attempts: Option<u32>,
+    /// How long after the first attempt retrying ends; `None` never gives up by age.
+    pub max_age: Option<Duration>,
+    /// How waits grow.
+    pub backoff: Backoff,
+    /// The first wait.
+    pub base: Duration,
+    /// The growth of an exponential backoff.
+    pub multiplier: f64,
+    /// The longest wait before jitter. A fixed backoff ignores it.
+    pub cap: Duration,
+    /// What spreads the waits.
+    pub jitter: Jitter,
+    /// Which failures are tried again.
+    pub retriable: Retriable,
+    /// The longest server hint that is obeyed.
+    pub max_hint: Duration,
+    /// How many uncounted waits in a row are allowed before they count.
+    pub max_deferrals: u32,
+}
+
+impl Default for PolicySpec {
+    /// Exponential from 1 s by 2 up to 60 s, ± 25 %, 3 attempts, by class, hints up to 24 h.
+    fn default() -> Self {
+        Self {
+            max_attempts: Some(3),
+            max_age: None,
+            backoff: Backoff::Exponential,
+            base: Duration::from_secs(1),
+            multiplier: 2.0,
+            cap: Duration::from_secs(60),
+            jitter: Jitter::Fraction(0.25),
+            retriable: Retriable::ByClass,
+            max_hint: Duration::from_secs(24 * 3600),
+            max_deferrals: 100,
+        }
+    }
+}
+
+/// A checked policy.
+///
+/// ```
+/// use std::time::Duration;
+/// use redrive_core::{Policy, PolicySpec};
+///
+/// let policy = Policy::new(PolicySpec { max_attempts: Some(5), ..PolicySpec::default() })?;
+/// assert_eq!(policy.spec().max_attempts, Some(5));
+///
+/// let wrong = PolicySpec { multiplier: f64::NAN, ..PolicySpec::default() };
+/// let problem = Policy::new(wrong).unwrap_err();
+/// assert_eq!(problem.problems()[0].field, "multiplier");
+/// # Ok::<(), redrive_core::InvalidPolicy>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy(PolicySpec);
+
+/// One setting that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field} = {value} is not allowed: {allowed}")]
+pub struct FieldProblem {
+    /// The setting, by its name in configuration.
+    pub field: &'static str,
+    /// What was given.
+    pub value: String,
+    /// What is allowed.
+    pub allowed: String,
+}
+
+/// All that is wrong with a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidPolicy(Vec<FieldProblem>);
+
+impl InvalidPolicy {
+    /// Every problem, in the order of the fields. Never empty.
+    pub fn problems(&self) -> &[FieldProblem] {
+        &self.0
+    }
+}
+
+impl fmt::Display for InvalidPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str("; ")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for InvalidPolicy {}
+
+impl Policy {
+    /// Checks every setting and reports all that are wrong at once.
+    pub fn new(spec: PolicySpec) -> Result<Self, InvalidPolicy> {
+        let mut problems = Problems(Vec::new());
+        if spec.max_attempts == Some(0) {
+            problems.add("max-attempts", 0, "it counts the first execution, so at least 1");
+        }
+        if let Some(age) = spec.max_age {
+            problems.check_duration("max-age", age);
+        }
+        problems.check_duration("base", spec.base);
+        if !(1.0..=MAX_MULTIPLIER).contains(&spec.multiplier) {
+            problems.add("multiplier", spec.multiplier, format!("from 1 to {MAX_MULTIPLIER}"));
+        }
+        problems.check_duration("cap", spec.cap);
+        if spec.backoff != Backoff::Fixed && !spec.cap.is_zero() && spec.cap < spec.base {
+            let base = HumanDuration::from(spec.base);
+            problems.add(
+                "cap",
+                HumanDuration::from(spec.cap),
+                format!("at least the base, {base}"),
+            );
+        }
+        match spec.jitter {
+            Jitter::Absolute(spread) => problems.check_duration("jitter", spread),
+            Jitter::Fraction(fraction) if !(fraction > 0.0 && fraction <= 1.0) => {
+                let value = format!("{}%", fraction * 100.0);
+                problems.add("jitter", value, "a share above 0% and up to 100%");
+            }
+            Jitter::None | Jitter::Fraction(_) | Jitter::Full => {}
+        }
+        problems.check_duration("max-hint", spec.max_hint);
+        if spec.max_deferrals == 0 {
+            problems.add("max-deferrals", 0, "at least 1");
+        }
+        if problems.0.is_empty() { Ok(Self(spec)) } else { Err(InvalidPolicy(problems.0)) }
+    }
+
+    /// The settings.
+    pub fn spec(&self) -> &PolicySpec {
+        &self.0
+    }
+
+    /// The same policy without its limits on attempts and age, for looking past its end.
+    pub fn without_limits(&self) -> Self {
+        Self(PolicySpec { max_attempts: None, max_age: None, ..self.0.clone() })
+    }
+
+    /// The same policy for a failure that may be retried, whatever its class or code.
+    pub fn retrying_all(&self) -> Self {
+        Self(PolicySpec { retriable: Retriable::All, ..self.0.clone() })
+    }
+}
+
+struct Problems(Vec<FieldProblem>);
+
+impl Problems {
+    fn add(&mut self, field: &'static str, value: impl fmt::Display, allowed: impl Into<String>) {
+        self.0.push(FieldProblem { field, value: value.to_string(), allowed: allowed.into() });
+    }
+
+    fn check_duration(&mut self, field: &'static str, value: Duration) {
+        if value.is_zero() || value > MAX_DURATION {
+            self.add(field, HumanDuration::from(value), "longer than zero, at most 36500d");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The Retry-After header (CLS-3).
+//!
+//! A server's hint is foreign input. Others have read `-3` as a year; here anything but whole seconds
+//! or an HTTP date is no hint at all, and a hint is obeyed only up to a policy's `max_hint`.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// More digits than this are no sensible number of seconds (ten digits are 300 years).
+const MAX_DIGITS: usize = 10;
+
+/// Reads a Retry-After value: whole seconds, or an HTTP date in any of its three forms. A past date
+/// is zero; anything else is no hint.
+///
+/// ```
+/// use std::time::Duration;
+/// use jiff::Timestamp;
+/// use redrive_core::parse_retry_after;
+///
+/// let now: Timestamp = "2026-01-01T00:00:00Z".parse()?;
+/// assert_eq!(parse_retry_after("120", now), Some(Duration::from_secs(120)));
+/// assert_eq!(
+///     parse_retry_after("Thu, 01 Jan 2026 00:01:00 GMT", now),
+///     Some(Duration::from_secs(60)),
+/// );
+/// assert_eq!(parse_retry_after("-3", now), None);
+/// # Ok::<(), jiff::Error>(())
+/// ```
+pub fn parse_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
+    let value = value.trim_matches([' ', '\t']);
+    if !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()) {
+        let seconds = (value.len() <= MAX_DIGITS).then(|| value.parse().ok()).flatten();
+        return seconds.map(Duration::from_secs);
+    }
+    let date = httpdate::parse_http_date(value).ok()?;
+    // Not a `Timestamp`: "Fri, 31 Dec 9999 23:59:59 GMT" lies beyond the last one, and servers send it.
+    Some(date.duration_since(now.into()).unwrap_or(Duration::ZERO))
+}

@@ -1,0 +1,218 @@
+//! What is retried as a whole, and how it is written.
+//!
+//! `partition:SOURCE/CUSTOMER/QUERY/DATE` with each part percent-encoded, `run:ID`, `item:ID`,
+//! `sample:ID/STAGE`. The written form is the key of jitter (POL-4), the name in the journal and the
+//! argument of `redrive why`, so two different units never print alike.
+
+use std::{fmt, str::FromStr};
+
+use jiff::civil::Date;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use crate::{ItemId, RunId};
+
+/// The longest any part of a key may be, in bytes of UTF-8.
+pub const MAX_KEY_BYTES: usize = 512;
+
+/// RFC 3986's unreserved characters stay; everything else is encoded.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A unit of work.
+///
+/// ```
+/// use redrive_core::Unit;
+///
+/// let unit: Unit = "partition:ads/12%2F34/daily/2026-02-28".parse()?;
+/// assert_eq!(unit.to_string(), "partition:ads/12%2F34/daily/2026-02-28");
+/// assert!("run:seven".parse::<Unit>().is_err());
+/// # Ok::<(), redrive_core::InvalidUnit>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// A partition of extracted data.
+    Partition(PartitionKey),
+    /// A run in a queue.
+    Run(RunId),
+    /// An item of an upload.
+    Item(ItemId),
+    /// A sample at a stage of a pipeline.
+    Sample {
+        /// The sample.
+        id: i64,
+        /// The stage it is at.
+        stage: String,
+    },
+}
+
+/// The key of a partition: `(source, customer_id, query_name, logical_date)`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PartitionKey {
+    source: String,
+    customer_id: String,
+    query_name: String,
+    logical_date: Date,
+}
+
+/// A text that is not a unit, or a key that cannot be one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field} {value:?} is not allowed: {problem}")]
+pub struct InvalidUnit {
+    /// Which part is wrong.
+    pub field: &'static str,
+    /// What was given, shortened.
+    pub value: String,
+    /// What is wrong with it, and what is allowed.
+    pub problem: String,
+}
+
+impl InvalidUnit {
+    fn new(field: &'static str, value: &str, problem: impl Into<String>) -> Self {
+        Self { field, value: value.chars().take(80).collect(), problem: problem.into() }
+    }
+}
+
+impl PartitionKey {
+    /// Checks and builds a key. Parts are data: any text except empty, over-long or with a NUL.
+    pub fn new(
+        source: &str,
+        customer_id: &str,
+        query_name: &str,
+        logical_date: Date,
+    ) -> Result<Self, InvalidUnit> {
+        if logical_date.year() < 1 {
+            let written = logical_date.to_string();
+            return Err(InvalidUnit::new("logical_date", &written, "years run from 0001 to 9999"));
+        }
+        Ok(Self {
+            source: key_part("source", source)?,
+            customer_id: key_part("customer_id", customer_id)?,
+            query_name: key_part("query_name", query_name)?,
+            logical_date,
+        })
+    }
+
+    /// Where the data comes from.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whose data it is.
+    pub fn customer_id(&self) -> &str {
+        &self.customer_id
+    }
+
+    /// Which query extracts it.
+    pub fn query_name(&self) -> &str {
+        &self.query_name
+    }
+
+    /// The day it describes.
+    pub fn logical_date(&self) -> Date {
+        self.logical_date
+    }
+}
+
+fn key_part(field: &'static str, value: &str) -> Result<String, InvalidUnit> {
+    let problem = if value.is_empty() {
+        "it must not be empty".to_owned()
+    } else if value.contains('\0') {
+        "it must not contain a NUL character".to_owned()
+    } else if value.len() > MAX_KEY_BYTES {
+        format!("it has {} bytes, {MAX_KEY_BYTES} are allowed", value.len())
+    } else {
+        return Ok(value.to_owned());
+    };
+    Err(InvalidUnit::new(field, value, problem))
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Partition(key) => write!(f, "partition:{key}"),
+            Self::Run(id) => write!(f, "run:{id}"),
+            Self::Item(id) => write!(f, "item:{id}"),
+            Self::Sample { id, stage } => {
+                write!(f, "sample:{id}/{}", utf8_percent_encode(stage, ENCODED))
+            }
+        }
+    }
+}
+
+impl fmt::Display for PartitionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in [&self.source, &self.customer_id, &self.query_name] {
+            write!(f, "{}/", utf8_percent_encode(part, ENCODED))?;
+        }
+        self.logical_date.fmt(f)
+    }
+}
+
+impl FromStr for PartitionKey {
+    type Err = InvalidUnit;
+
+    fn from_str(text: &str) -> Result<Self, InvalidUnit> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let [source, customer_id, query_name, date] = parts.as_slice() else {
+            return Err(InvalidUnit::new(
+                "partition",
+                text,
+                "write SOURCE/CUSTOMER/QUERY/DATE, each part percent-encoded",
+            ));
+        };
+        Self::new(
+            &decode("source", source)?,
+            &decode("customer_id", customer_id)?,
+            &decode("query_name", query_name)?,
+            parse_date(date)?,
+        )
+    }
+}
+
+fn decode(field: &'static str, part: &str) -> Result<String, InvalidUnit> {
+    percent_decode_str(part)
+        .decode_utf8()
+        .map(|decoded| decoded.into_owned())
+        .map_err(|_| InvalidUnit::new(field, part, "its percent-encoding is not UTF-8"))
+}
+
+/// Only `YYYY-MM-DD`: a date with a time or a zone would be cut silently.
+fn parse_date(text: &str) -> Result<Date, InvalidUnit> {
+    let shaped = text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+    text.parse()
+        .ok()
+        .filter(|_| shaped)
+        .ok_or_else(|| InvalidUnit::new("logical_date", text, "write a calendar day as YYYY-MM-DD"))
+}
+
+impl FromStr for Unit {
+    type Err = InvalidUnit;
+
+    fn from_str(text: &str) -> Result<Self, InvalidUnit> {
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        match kind {
+            "partition" => rest.parse().map(Self::Partition),
+            "run" => parse_id("run", rest).map(|id| Self::Run(RunId(id))),
+            "item" => parse_id("item", rest).map(|id| Self::Item(ItemId(id))),
+            "sample" => {
+                let (id, stage) = rest
+                    .split_once('/')
+                    .ok_or_else(|| InvalidUnit::new("sample", rest, "write sample:ID/STAGE"))?;
+                let stage = key_part("stage", &decode("stage", stage)?)?;
+                Ok(Self::Sample { id: parse_id("sample", id)?, stage })
+            }
+            _ => Err(InvalidUnit::new(
+                "unit",
+                text,
+                "write partition:SOURCE/CUSTOMER/QUERY/DATE, run:ID, item:ID or sample:ID/STAGE",
+            )),
+        }
+    }
+}
+
+/// Plain digits alone, so that `run:+7` and `run:7` are not two names of one unit.
+fn parse_id(field: &'static str, text: &str) -> Result<i64, InvalidUnit> {
+    text.parse::<i64>()
+        .ok()
+        .filter(|id| *id > 0 && text == id.to_string())
+        .ok_or_else(|| InvalidUnit::new(field, text, "an id is a whole number from 1"))
+}

@@ -1,0 +1,35 @@
+//! What the core promises, clause by clause.
+//!
+//! A comment above a test names the clauses of the specification that it proves. Everything here is
+//! arithmetic over plain data: no clock, no sleep, no I/O but the one generated document.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails should fail loudly"
+)]
+
+mod arbitrary;
+
+mod duration;
+mod unit;
+
+mod message;
+
+mod classify;
+mod retry_after;
+
+mod policy;
+mod retriable;
+
+mod backoff;
+mod jitter;
+
+mod decide;
+mod decide_laws;
+mod preset;
+mod schedule;
+
+mod state_machines;

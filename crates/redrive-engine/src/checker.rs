@@ -1,0 +1,252 @@
+//! What must always be true of a store, checked.
+//!
+//! The checker walks runs and ledger side by side, page by page, so a store of any size costs the
+//! same memory. A store in use changes while it is read; so whatever looks wrong is read once more
+//! by itself, and is reported only if it stands still and is still wrong.
+
+use std::fmt;
+
+use redrive_core::{AttemptNumber, RunId, RunState};
+use redrive_store::{
+    AttemptRecord, JournalFilter, LedgerPlace, Result, RunRecord, Store, UnitKind, UnitRow,
+};
+
+use crate::run_invariants::judge_run;
+
+/// Rows read at a time.
+const PAGE: u32 = 1_000;
+
+/// Findings kept; the rest are counted.
+const MAX_FINDINGS: usize = 1_000;
+
+/// How often a unit that looks wrong is read again before it counts as moving, and so as alive.
+const REREADS: usize = 3;
+
+/// Something that must always be true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Invariant {
+    /// Ledger numbers run 1..n without gaps, and the unit knows n.
+    LedgerNumbers,
+    /// The retry count is the number of counted retries since the last reset.
+    RetryCount,
+    /// Who works on a unit holds a lease, and epochs only grow.
+    Lease,
+    /// A unit that was given up has its reason in the journal.
+    GiveUpRecorded,
+    /// Ledger and status tell the same story.
+    Story,
+    /// A retry comes no sooner than was decided.
+    RetryTime,
+    /// Whatever is unfinished has a future wake-up or a holder.
+    WakeUp,
+    /// The database finds its own structure sound.
+    Integrity,
+}
+
+impl Invariant {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LedgerNumbers => "ledger-numbers",
+            Self::RetryCount => "retry-count",
+            Self::Lease => "lease",
+            Self::GiveUpRecorded => "give-up-recorded",
+            Self::Story => "story",
+            Self::RetryTime => "retry-time",
+            Self::WakeUp => "wake-up",
+            Self::Integrity => "integrity",
+        }
+    }
+}
+
+/// A broken invariant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Which one.
+    pub invariant: Invariant,
+    /// Where: a unit, or `database`.
+    pub unit: String,
+    /// What is wrong.
+    pub problem: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.unit, self.problem, self.invariant.name())
+    }
+}
+
+/// What a check found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Runs that were looked at.
+    pub runs: u64,
+    /// Attempts that were looked at.
+    pub attempts: u64,
+    /// What is wrong, up to a limit.
+    pub findings: Vec<Finding>,
+    /// Findings beyond that limit.
+    pub more: u64,
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    fn add(&mut self, findings: Vec<Finding>) {
+        for finding in findings {
+            if self.findings.len() < MAX_FINDINGS {
+                self.findings.push(finding);
+            } else {
+                self.more += 1;
+            }
+        }
+    }
+}
+
+/// Checks a whole store. Reads only.
+pub async fn check(store: &dyn Store) -> Result<Report> {
+    let mut report = Report::default();
+    let integrity = store.integrity_problems().await?.into_iter().map(|problem| Finding {
+        invariant: Invariant::Integrity,
+        unit: "database".to_owned(),
+        problem,
+    });
+    report.add(integrity.collect());
+    check_runs(store, &mut report).await?;
+    Ok(report)
+}
+
+async fn check_runs(store: &dyn Store, report: &mut Report) -> Result<()> {
+    let mut ledger = LedgerReader::new(store, UnitKind::Run);
+    let mut after = RunId(0);
+    loop {
+        let page = store.runs_page(after, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = last.id;
+        for run in &page {
+            let (orphans, attempts) = ledger.attempts_up_to(run.id.0).await?;
+            report.runs += 1;
+            report.attempts += (attempts.len() + orphans.len()) as u64;
+            report.add(orphans.iter().map(orphan).collect());
+            let findings = judge(store, run, &attempts).await?;
+            if !findings.is_empty() {
+                report.add(judge_again(store, run.id).await?);
+            }
+        }
+    }
+    // What is left belongs to runs submitted since; only a run that does not exist is an orphan.
+    for attempt in ledger.rest().await? {
+        report.attempts += 1;
+        if store.runs_by_id(&[RunId(attempt.unit.id)]).await?.is_empty() {
+            report.add(vec![orphan(&attempt)]);
+        }
+    }
+    Ok(())
+}
+
+fn orphan(attempt: &AttemptRecord) -> Finding {
+    Finding {
+        invariant: Invariant::LedgerNumbers,
+        unit: attempt.unit.to_string(),
+        problem: format!("attempt {} belongs to no run", attempt.attempt),
+    }
+}
+
+async fn judge(
+    store: &dyn Store,
+    run: &RunRecord,
+    attempts: &[AttemptRecord],
+) -> Result<Vec<Finding>> {
+    let mut findings = judge_run(run, attempts);
+    if RunState::of(run.status, run.next_retry_at.is_some()) == RunState::GivenUp {
+        let filter = JournalFilter {
+            unit: Some(format!("run:{}", run.id)),
+            action: Some("run.giveup".to_owned()),
+        };
+        if store.journal_page(&filter, 0, 1).await?.is_empty() {
+            findings.push(Finding {
+                invariant: Invariant::GiveUpRecorded,
+                unit: format!("run:{}", run.id),
+                problem: "it was given up, and the journal does not say why".to_owned(),
+            });
+        }
+    }
+    Ok(findings)
+}
+
+/// Reads a run and its attempts until the run stands still between two looks.
+async fn judge_again(store: &dyn Store, id: RunId) -> Result<Vec<Finding>> {
+    for _ in 0..REREADS {
+        let Some(before) = store.runs_by_id(&[id]).await?.pop() else { return Ok(Vec::new()) };
+        let attempts = all_attempts(store, id).await?;
+        let findings = judge(store, &before, &attempts).await?;
+        let after = store.runs_by_id(&[id]).await?.pop();
+        if findings.is_empty() || after.as_ref() == Some(&before) {
+            return Ok(findings);
+        }
+    }
+    Ok(Vec::new())
+}
+
+async fn all_attempts(store: &dyn Store, id: RunId) -> Result<Vec<AttemptRecord>> {
+    let unit = UnitRow::new(UnitKind::Run, id.0);
+    let (mut after, mut attempts) = (AttemptNumber(0), Vec::new());
+    loop {
+        let page = store.attempts_of(&unit, after, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(attempts) };
+        after = last.attempt;
+        attempts.extend(page);
+    }
+}
+
+/// Walks the ledger of a kind beside its units.
+struct LedgerReader<'a> {
+    store: &'a dyn Store,
+    kind: UnitKind,
+    place: LedgerPlace,
+    ahead: std::vec::IntoIter<AttemptRecord>,
+    done: bool,
+}
+
+impl<'a> LedgerReader<'a> {
+    fn new(store: &'a dyn Store, kind: UnitKind) -> Self {
+        let ahead = Vec::new().into_iter();
+        Self { store, kind, place: LedgerPlace::start(), ahead, done: false }
+    }
+
+    /// The attempts of units before this one, which have no unit, and the attempts of this one.
+    async fn attempts_up_to(
+        &mut self,
+        id: i64,
+    ) -> Result<(Vec<AttemptRecord>, Vec<AttemptRecord>)> {
+        let (mut orphans, mut own) = (Vec::new(), Vec::new());
+        while self.peek().await?.is_some_and(|attempt| attempt.unit.id <= id) {
+            let Some(attempt) = self.ahead.next() else { break };
+            if attempt.unit.id == id { own.push(attempt) } else { orphans.push(attempt) }
+        }
+        Ok((orphans, own))
+    }
+
+    async fn rest(&mut self) -> Result<Vec<AttemptRecord>> {
+        let mut rest = Vec::new();
+        while self.peek().await?.is_some() && rest.len() < MAX_FINDINGS {
+            rest.extend(self.ahead.next());
+        }
+        Ok(rest)
+    }
+
+    async fn peek(&mut self) -> Result<Option<&AttemptRecord>> {
+        if self.ahead.as_slice().is_empty() && !self.done {
+            let page = self.store.ledger_page(self.kind, &self.place, PAGE).await?;
+            match page.last() {
+                Some(last) => self.place = LedgerPlace::from(last),
+                None => self.done = true,
+            }
+            self.ahead = page.into_iter();
+        }
+        Ok(self.ahead.as_slice().first())
+    }
+}

@@ -1,0 +1,196 @@
+//! The checker finds what is wrong, and only that.
+
+use std::{path::PathBuf, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use redrive_core::{Decision, Failure, GiveUpReason};
+use redrive_engine::checker::{Invariant, check};
+use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
+use redrive_store::{
+    Categories, ClaimRequest, NewRun, RunEnding, RunFinish, Runs, Store, Verdict, WorkerId, Written,
+};
+use rusqlite::Connection;
+use serde_json::json;
+use tempfile::TempDir;
+
+/// A store with a run that waits, one given up, one passed, one held and one new.
+struct Lived {
+    store: SqliteStore,
+    folder: TempDir,
+}
+
+const WAITING: i64 = 1;
+const GIVEN_UP: i64 = 2;
+const PASSED: i64 = 3;
+const PROCESSING: i64 = 4;
+const DISCOVERED: i64 = 5;
+
+impl Lived {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let location = Location::File(folder.path().join("store.db"));
+        let store = SqliteStore::open(location, SqliteOptions::default(), start()).unwrap();
+        let lived = Self { store, folder };
+        lived.live().await;
+        lived
+    }
+
+    async fn live(&self) {
+        for queue in ["waiting", "dead", "passed", "held", "new"] {
+            let run = NewRun::new(queue, &json!({}), start()).unwrap();
+            self.store.submit_runs(&[run], start()).await.unwrap();
+        }
+        for second in [1, 100] {
+            self.attempt("waiting", second, retry(second)).await;
+        }
+        self.attempt("dead", 1, retry(1)).await;
+        let failure = Failure::exit(65, "bad data");
+        let decision = Decision::GiveUp { reason: GiveUpReason::Final };
+        self.attempt("dead", 100, RunEnding::Failed { failure, decision }).await;
+        self.attempt("passed", 1, retry(1)).await;
+        let judged = RunEnding::Judged { verdict: Verdict::Passed, result: None };
+        self.attempt("passed", 100, judged).await;
+        self.claim("held", at(1)).await;
+    }
+
+    async fn claim(&self, queue: &str, now: Timestamp) -> redrive_store::ClaimedRun {
+        let request = ClaimRequest {
+            queue: queue.to_owned(),
+            categories: Categories::All,
+            limit: 1,
+            owner: WorkerId("w".to_owned()),
+            lease_until: self.store.now() + SignedDuration::from_mins(1),
+            now,
+        };
+        self.store.claim_runs(&request).await.unwrap().pop().unwrap()
+    }
+
+    async fn attempt(&self, queue: &str, second: i64, ending: RunEnding) {
+        let run = self.claim(queue, at(second)).await;
+        let finish = RunFinish {
+            id: run.id,
+            epoch: run.epoch,
+            attempt: run.attempt,
+            history: run.history,
+            started_at: at(second),
+            ended_at: at(second),
+            worker: WorkerId("w".to_owned()),
+            ending,
+        };
+        assert_eq!(self.store.finish_runs(&[finish]).await.unwrap(), [Written::Applied]);
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("store.db")
+    }
+
+    /// Breaks the database behind the store's back, past its checks and triggers.
+    fn tamper(&self, sql: &str) {
+        let connection = Connection::open(self.path()).unwrap();
+        connection
+            .execute_batch(
+                "PRAGMA ignore_check_constraints = ON;
+                 DROP TRIGGER attempts_no_update; DROP TRIGGER attempts_no_delete;
+                 DROP TRIGGER journal_no_delete;",
+            )
+            .unwrap();
+        connection.execute_batch(sql).unwrap();
+    }
+}
+
+fn start() -> Timestamp {
+    "2026-03-01T00:00:00Z".parse().unwrap()
+}
+
+fn at(second: i64) -> Timestamp {
+    start() + SignedDuration::from_secs(second)
+}
+
+fn retry(second: i64) -> RunEnding {
+    let delay = Duration::from_secs(60);
+    RunEnding::Failed {
+        failure: Failure::http(500, None, "busy"),
+        decision: Decision::RetryAt { at: at(second) + delay, delay, counted: true },
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_lived_well_is_clean() {
+    let lived = Lived::new().await;
+    let report = check(&lived.store).await.unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!((report.runs, report.attempts), (5, 6));
+}
+
+async fn check_finding(sql: &str, run: i64, invariant: Invariant) {
+    let lived = Lived::new().await;
+    lived.tamper(sql);
+    let report = check(&lived.store).await.unwrap();
+    let unit = format!("run:{run}");
+    let found = report.findings.iter().any(|f| f.invariant == invariant && f.unit == unit);
+    assert!(found, "{sql}: {:?}", report.findings);
+    let elsewhere = report.findings.iter().find(|f| f.unit != unit && f.unit != "database");
+    assert_eq!(elsewhere, None, "{sql}");
+}
+
+#[tokio::test]
+async fn every_broken_invariant_is_found_where_it_is_broken() {
+    use Invariant::{GiveUpRecorded, Lease, LedgerNumbers, RetryCount, RetryTime, Story, WakeUp};
+    let cases = [
+        ("DELETE FROM attempts WHERE unit_id = 1 AND attempt = 1", WAITING, LedgerNumbers),
+        ("UPDATE runs SET attempts = 7 WHERE id = 3", PASSED, LedgerNumbers),
+        ("UPDATE attempts SET unit_id = 99 WHERE unit_id = 3 AND attempt = 2", 99, LedgerNumbers),
+        ("UPDATE runs SET retry_count = 1 WHERE id = 1", WAITING, RetryCount),
+        ("UPDATE runs SET retry_count = 2 WHERE id = 2", GIVEN_UP, RetryCount),
+        ("UPDATE runs SET lease_owner = NULL WHERE id = 4", PROCESSING, Lease),
+        ("UPDATE runs SET lease_epoch = 1 WHERE id = 1", WAITING, Lease),
+        ("DELETE FROM journal", GIVEN_UP, GiveUpRecorded),
+        ("UPDATE runs SET status = 'passed' WHERE id = 2", GIVEN_UP, Story),
+        (
+            "UPDATE runs SET next_retry_at = next_retry_at - 1000000 WHERE id = 1",
+            WAITING,
+            RetryTime,
+        ),
+        ("UPDATE runs SET due_at = NULL WHERE id = 1", WAITING, WakeUp),
+        ("UPDATE runs SET ready = 0 WHERE id = 5", DISCOVERED, WakeUp),
+        ("UPDATE runs SET ready = 1 WHERE id = 3", PASSED, WakeUp),
+    ];
+    for (sql, run, invariant) in cases {
+        // A row that went elsewhere is missing where it was, too.
+        let sql = if run == 99 {
+            format!(
+                "{sql}; UPDATE runs SET attempts = 1, status = 'error', next_retry_at = 0, \
+                     due_at = 0, retry_count = 1 WHERE id = 3;
+                     UPDATE attempts SET delay_us = NULL WHERE unit_id = 3"
+            )
+        } else {
+            sql.to_owned()
+        };
+        check_finding(&sql, run, invariant).await;
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_database_is_a_finding() {
+    let lived = Lived::new().await;
+    lived.tamper("UPDATE runs SET ready = 5 WHERE id = 5");
+    let report = check(&lived.store).await.unwrap();
+    assert!(report.findings.iter().any(|f| f.invariant == Invariant::Integrity), "{report:?}");
+}
+
+#[tokio::test]
+async fn pages_of_runs_and_attempts_are_all_looked_at() {
+    let lived = Lived::new().await;
+    let run = NewRun::new("many", &json!({}), start()).unwrap();
+    lived.store.submit_runs(&vec![run; 2_500], start()).await.unwrap();
+    for second in 1..=5 {
+        lived.attempt("many", second, retry(second)).await;
+    }
+    let report = check(&lived.store).await.unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!((report.runs, report.attempts), (2_505, 11));
+
+    lived.tamper("UPDATE runs SET attempts = 1 WHERE id = 2400");
+    let findings = check(&lived.store).await.unwrap().findings;
+    assert!(!findings.is_empty() && findings.iter().all(|f| f.unit == "run:2400"), "{findings:?}");
+}

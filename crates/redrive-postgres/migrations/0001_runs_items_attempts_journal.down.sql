@@ -1,0 +1,5 @@
+DROP TABLE redrive.journal;
+DROP TABLE redrive.attempts;
+DROP TABLE redrive.items;
+DROP TABLE redrive.runs;
+DROP FUNCTION redrive.refuse_change();

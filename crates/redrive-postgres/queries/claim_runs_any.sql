@@ -1,0 +1,50 @@
+-- Claims of every category. The categories that have something ready are found by skipping along
+-- the index. How many of the oldest runs each of them has is its share; so many are locked there,
+-- passing over what other claims hold at the moment (SQLite has one writer and locks nothing).
+--
+-- Locking the whole limit in every category and keeping the oldest would lock the rest for nothing.
+-- That is done only for a lone category, whose share is everything, and when asked for ($5): a claim
+-- that got nothing because others hold its shares looks further. What is locked is found again by its
+-- place in the table, and the last LIMIT limits nothing: see finish_runs.
+WITH RECURSIVE present (category) AS (
+    (SELECT category FROM redrive.runs WHERE queue = $1 AND ready ORDER BY category LIMIT 1)
+    UNION ALL
+    SELECT (
+        SELECT category FROM redrive.runs
+        WHERE queue = $1 AND ready AND category > present.category ORDER BY category LIMIT 1
+    )
+    FROM present WHERE present.category IS NOT NULL
+),
+allowed AS MATERIALIZED (
+    SELECT category FROM present WHERE category IS NOT NULL
+),
+share AS MATERIALIZED (
+    SELECT category, count(*) AS runs FROM (
+        SELECT category FROM allowed, LATERAL (
+            SELECT submitted_at, id FROM redrive.runs
+            WHERE queue = $1 AND category = allowed.category AND ready
+            ORDER BY submitted_at, id LIMIT $2::bigint
+        ) AS oldest
+        ORDER BY submitted_at, id LIMIT $2::bigint
+    ) AS taken
+    GROUP BY category
+),
+locked AS MATERIALIZED (
+    SELECT tid FROM allowed, LATERAL (
+        SELECT ctid AS tid, submitted_at, id FROM redrive.runs
+        WHERE queue = $1 AND category = allowed.category AND ready
+        ORDER BY submitted_at, id
+        LIMIT CASE
+            WHEN $5::boolean OR (SELECT count(*) FROM allowed) = 1 THEN $2::bigint
+            ELSE coalesce((SELECT runs FROM share WHERE share.category = allowed.category), 0)
+        END
+        FOR UPDATE SKIP LOCKED
+    ) AS oldest
+    ORDER BY submitted_at, id LIMIT $2::bigint
+)
+UPDATE redrive.runs AS run SET
+    status = 'processing', ready = false, next_retry_at = NULL,
+    lease_owner = $3, lease_epoch = run.lease_epoch + 1, lease_until = $4
+FROM (SELECT tid FROM locked LIMIT $2::bigint) AS few WHERE run.ctid = few.tid
+RETURNING run.id, run.category, run.payload, run.submitted_at, run.attempts, run.lease_epoch,
+    run.retry_count, run.deferrals, run.first_attempt_at

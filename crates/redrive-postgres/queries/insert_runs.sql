@@ -1,0 +1,13 @@
+-- Many runs, numbered in the order they were given. A run is missing in the answer when its
+-- idempotency key is taken. SQLite takes one run at a time.
+INSERT INTO redrive.runs
+    (queue, category, payload, submitted_at, not_before, idempotency_key, ready, due_at)
+SELECT queue, category, payload, submitted_at, not_before, idempotency_key, due_at IS NULL, due_at
+FROM unnest(
+    $1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::text[],
+    $7::timestamptz[]
+) WITH ORDINALITY AS new
+    (queue, category, payload, submitted_at, not_before, idempotency_key, due_at, place)
+ORDER BY place
+ON CONFLICT (queue, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+RETURNING id, CASE WHEN idempotency_key IS NOT NULL THEN queue END, idempotency_key

@@ -1,0 +1,26 @@
+-- PostgreSQL alone; SQLite has PRAGMA integrity_check. Indexes that are not used, constraints that are
+-- not enforced, and ledger or journal without the trigger that keeps them.
+SELECT format('index %s is invalid; rebuild it with REINDEX INDEX', index.indexrelid::regclass)
+FROM pg_catalog.pg_index AS index
+JOIN pg_catalog.pg_class AS relation ON relation.oid = index.indrelid
+WHERE relation.relnamespace = 'redrive'::regnamespace
+    AND NOT (index.indisvalid AND index.indisready AND index.indislive)
+UNION ALL
+SELECT format(
+    'constraint %s of table %s is not validated', constraint_row.conname,
+    constraint_row.conrelid::regclass
+)
+FROM pg_catalog.pg_constraint AS constraint_row
+WHERE constraint_row.connamespace = 'redrive'::regnamespace AND NOT constraint_row.convalidated
+UNION ALL
+SELECT format('table redrive.%s lost its trigger %s: it is no longer append-only', kept.name, kept.trigger)
+FROM (
+    VALUES ('attempts', 'attempts_append_only'), ('journal', 'journal_append_only')
+) AS kept (name, trigger)
+WHERE NOT EXISTS (
+    SELECT FROM pg_catalog.pg_trigger AS trigger
+    JOIN pg_catalog.pg_class AS relation ON relation.oid = trigger.tgrelid
+    WHERE relation.relnamespace = 'redrive'::regnamespace
+        AND relation.relname = kept.name AND trigger.tgname = kept.trigger
+        AND trigger.tgenabled IN ('O', 'A')
+)

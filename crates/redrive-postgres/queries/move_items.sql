@@ -1,0 +1,29 @@
+-- Many items, each at most once, with their rows of the journal, in one statement. A reset records
+-- the count it happened at; the count itself never goes down. The answer is which places in the batch
+-- applied.
+-- The LIMIT limits nothing: see finish_runs.
+WITH moved AS (
+    UPDATE redrive.items AS item SET
+        status = step.new_status, updated_at = step.moved_at,
+        rejection_reason = coalesce(step.reason, item.rejection_reason),
+        attempts_at_reset = CASE
+            WHEN step.reset THEN item.upload_attempts ELSE item.attempts_at_reset
+        END
+    FROM (SELECT * FROM unnest(
+        $1::bigint[], $2::text[], $3::text[], $4::timestamptz[], $5::text[], $6::boolean[],
+        $7::timestamptz[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[],
+        $13::text[]
+    ) WITH ORDINALITY AS step (
+        id, old_status, new_status, moved_at, reason, reset, at, actor, action, unit, filter,
+        details, dedupe_key, place
+    ) LIMIT cardinality($1)) AS step
+    WHERE item.id = step.id AND item.status = step.old_status
+    RETURNING step.*
+),
+told AS (
+    INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)
+    SELECT at, actor, action, unit, filter, details, dedupe_key
+    FROM moved WHERE action IS NOT NULL ORDER BY place
+    ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING
+)
+SELECT place FROM moved

@@ -1,0 +1,111 @@
+//! Between Rust's types and PostgreSQL's columns.
+
+use std::{error::Error as StdError, time::Duration};
+
+use bytes::BytesMut;
+use jiff::Timestamp;
+use redrive_store::{Error, Result};
+use tokio_postgres::{
+    Row,
+    types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked},
+};
+
+/// Microseconds from 1970 to 2000, where PostgreSQL begins to count.
+const EPOCH_MICROS: i64 = 946_684_800_000_000;
+
+/// A time as it is stored: microseconds, cut off as in every other store.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Micros(pub(crate) Timestamp);
+
+impl ToSql for Micros {
+    fn to_sql(
+        &self,
+        _: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        (self.0.as_microsecond() - EPOCH_MICROS).to_sql(&Type::INT8, out)
+    }
+
+    accepts!(TIMESTAMPTZ);
+    to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for Micros {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn StdError + Sync + Send>> {
+        let micros = i64::from_sql(&Type::INT8, raw)?;
+        // Infinity is stored as the largest number; it is no time of ours.
+        let since_1970 = micros.checked_add(EPOCH_MICROS).ok_or("an infinite time")?;
+        Ok(Self(Timestamp::from_microsecond(since_1970)?))
+    }
+
+    accepts!(TIMESTAMPTZ);
+}
+
+/// A duration as it is stored: microseconds.
+pub(crate) fn duration_micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Reads columns of a row in order, so that a reader cannot get an index wrong.
+pub(crate) struct Columns<'a> {
+    row: &'a Row,
+    next: usize,
+    doing: &'static str,
+}
+
+impl<'a> Columns<'a> {
+    pub(crate) fn new(row: &'a Row, doing: &'static str) -> Self {
+        Self { row, next: 0, doing }
+    }
+
+    pub(crate) fn get<T: FromSql<'a>>(&mut self) -> Result<T> {
+        let value = self.row.try_get(self.next);
+        self.next += 1;
+        value.map_err(|source| crate::error::database(self.doing, source))
+    }
+
+    pub(crate) fn timestamp(&mut self) -> Result<Timestamp> {
+        self.get().map(|Micros(at)| at)
+    }
+
+    pub(crate) fn optional_timestamp(&mut self) -> Result<Option<Timestamp>> {
+        let at: Option<Micros> = self.get()?;
+        Ok(at.map(|Micros(at)| at))
+    }
+
+    /// A number that is never negative.
+    pub(crate) fn count<T: TryFrom<i64>>(&mut self, column: &'static str) -> Result<T> {
+        let number: i64 = self.get()?;
+        T::try_from(number).map_err(|_| Error::bad_value(self.doing, column, number.to_string()))
+    }
+
+    /// A text column that holds one of a few names.
+    pub(crate) fn named<T>(
+        &mut self,
+        column: &'static str,
+        from_name: impl Fn(&str) -> Option<T>,
+    ) -> Result<T> {
+        let name: &str = self.get()?;
+        from_name(name).ok_or_else(|| Error::bad_value(self.doing, column, name))
+    }
+
+    /// The same for a column that may be empty.
+    pub(crate) fn optional_named<T>(
+        &mut self,
+        column: &'static str,
+        from_name: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let name: Option<&str> = self.get()?;
+        name.map(|name| from_name(name).ok_or_else(|| Error::bad_value(self.doing, column, name)))
+            .transpose()
+    }
+}
+
+/// Turns each row into a record.
+pub(crate) fn read_rows<T>(
+    rows: &[Row],
+    doing: &'static str,
+    read: impl Fn(&mut Columns<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    rows.iter().map(|row| read(&mut Columns::new(row, doing))).collect()
+}

@@ -1,0 +1,70 @@
+//! How every connection is made and set up.
+
+use std::{future::Future, pin::Pin, time::Duration};
+
+use deadpool_postgres::Connect;
+use redrive_store::Result;
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, Config};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::{tls, url::Target};
+
+/// What every session of a store starts with, beside its time limits.
+///
+/// Nothing is looked up by search path: the statements name the schema. Statements rely on seeing
+/// what was committed before each of them, whatever the database's default is. Plans are pinned: they
+/// do not depend on the values of a batch, and with fresh statistics none of them may fall back to
+/// reading whole tables (a finish by sequential scan costs a hundred times as much). The penalties
+/// that pin them look like costs worth compiling for; they are not. Listings go by keys as well, so
+/// the same settings suit them.
+pub const SESSION: &str = "
+    SET search_path = pg_catalog, pg_temp;
+    SET default_transaction_isolation = 'read committed';
+    SET plan_cache_mode = force_generic_plan;
+    SET enable_seqscan = off;
+    SET enable_hashjoin = off;
+    SET enable_mergejoin = off;
+    SET jit = off;
+    SET client_min_messages = warning";
+
+/// Makes connections to one database.
+pub(crate) struct Connector {
+    tls: MakeRustlsConnect,
+    session: String,
+}
+
+impl Connector {
+    /// A connector whose sessions bound every statement on the server's side too.
+    pub(crate) fn new(target: &Target, statement_timeout: Duration) -> Result<Self> {
+        Ok(Self {
+            tls: tls::connector(&target.trust)?,
+            session: format!("{SESSION};{}", time_limits(statement_timeout)),
+        })
+    }
+}
+
+/// Sets how long the server lets a statement, and an idle transaction, take.
+pub(crate) fn time_limits(limit: Duration) -> String {
+    let millis = limit.as_millis().clamp(1, i32::MAX as u128);
+    format!(
+        "
+    SET statement_timeout = {millis};
+    SET idle_in_transaction_session_timeout = {millis}"
+    )
+}
+
+impl Connect for Connector {
+    fn connect(&self, config: &Config) -> Pin<Box<dyn Future<Output = Connected> + Send + '_>> {
+        let config = config.clone();
+        Box::pin(async move {
+            let (client, connection) = config.connect(self.tls.clone()).await?;
+            // Its errors reach whoever waits for an answer.
+            let task = tokio::spawn(async move { drop(connection.await) });
+            client.batch_execute(&self.session).await?;
+            Ok((client, task))
+        })
+    }
+}
+
+type Connected = Result<(Client, JoinHandle<()>), tokio_postgres::Error>;

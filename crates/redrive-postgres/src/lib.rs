@@ -1,0 +1,43 @@
+//! Redrive's shared store: PostgreSQL, for many hosts.
+//!
+//! Everything lives in a schema of its own, `redrive`. A batch is one statement where it can be: its
+//! columns travel as arrays, and state, ledger and journal are written by one data-modifying query.
+//! Claims pass over what other claims hold (`FOR UPDATE SKIP LOCKED`), so workers on many hosts do
+//! not wait for each other. The planner's choices are pinned on every connection: with fresh
+//! statistics it would now and then read a whole table to finish a batch.
+//!
+//! The statements are in `queries/`, one file each; the schema is the sum of `migrations/`, written
+//! out in `schema.sql`. A store never migrates: [`PostgresMigrator`] does, when someone asks.
+
+mod queries;
+
+mod error;
+
+mod tls;
+mod url;
+
+mod connection;
+
+mod pool;
+mod session;
+
+mod batch;
+mod columns;
+
+mod migrator;
+mod server_clock;
+
+mod store;
+
+mod items;
+mod journal;
+mod leases;
+mod ledger;
+mod runs;
+mod submit;
+
+pub use connection::SESSION;
+pub use migrator::{MIGRATIONS, PostgresMigrator};
+pub use queries::ALL as QUERIES;
+pub use server_clock::{LeaseClock, Monotonic, Sample, ServerClock};
+pub use store::{PostgresOptions, PostgresStore};

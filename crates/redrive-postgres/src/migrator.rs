@@ -1,0 +1,206 @@
+//! Moving the schema up and down.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_store::{
+    AppliedMigration, Direction, Error, Migration, Migrator, Result, SchemaStatus, Step, plan_steps,
+};
+
+use crate::{
+    PostgresOptions,
+    columns::{Micros, read_rows},
+    pool::{Limits, Pool},
+    session::Session,
+    url::Target,
+};
+
+/// The schema, step by step.
+pub const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "runs_items_attempts_journal",
+        up: include_str!("../migrations/0001_runs_items_attempts_journal.up.sql"),
+        down: include_str!("../migrations/0001_runs_items_attempts_journal.down.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "upload_attempts",
+        up: include_str!("../migrations/0002_upload_attempts.up.sql"),
+        down: include_str!("../migrations/0002_upload_attempts.down.sql"),
+    },
+];
+
+/// How long one migration may take, and how long it waits for another process's.
+const MIGRATION_TIMEOUT: Duration = Duration::from_secs(3_600);
+
+/// The advisory lock that migrations take: `redrive` in ASCII.
+const LOCK: i64 = 0x72_65_64_72_69_76_65;
+
+/// Changes the schema `redrive` of a PostgreSQL database.
+///
+/// Rolling back to version 0 leaves the schema with its bookkeeping alone, so that permissions that an
+/// administrator granted on it stay.
+#[derive(Debug, Clone)]
+pub struct PostgresMigrator {
+    target: Target,
+    limits: Limits,
+}
+
+impl PostgresMigrator {
+    /// For a database that must exist. Nothing is connected yet.
+    pub fn new(url: &str, options: &PostgresOptions) -> Result<Self> {
+        Ok(Self { target: Target::parse(url)?, limits: options.limits() })
+    }
+
+    async fn session(&self, doing: &'static str) -> Result<Session> {
+        Pool::new(&self.target, 1, self.limits)?.session(doing).await
+    }
+}
+
+#[async_trait]
+impl Migrator for PostgresMigrator {
+    fn migrations(&self) -> &'static [Migration] {
+        MIGRATIONS
+    }
+
+    async fn status(&self) -> Result<SchemaStatus> {
+        let mut session = self.session(READING).await?;
+        read_status(&mut session).await
+    }
+
+    async fn migrate_to(&self, version: u32, now: Timestamp) -> Result<Vec<Step>> {
+        let mut session = self.session("migrating the database").await?;
+        // Looking first spares the usual start, with nothing to do, the lock.
+        let current = read_status(&mut session).await?.current();
+        if plan_steps(MIGRATIONS, current, version)?.is_empty() {
+            return Ok(Vec::new());
+        }
+        session.allow(MIGRATION_TIMEOUT).await?;
+        session.begin("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
+        let steps = run_steps(&mut session, version, now).await?;
+        session.commit().await?;
+        Ok(steps)
+    }
+}
+
+const READING: &str = "reading the schema version";
+
+/// The migrations a database has. Refuses a schema of the same name that is someone else's.
+pub(crate) async fn read_status(session: &mut Session) -> Result<SchemaStatus> {
+    let found = session
+        .query(
+            "SELECT relname FROM pg_catalog.pg_class
+             WHERE relnamespace = pg_catalog.to_regnamespace('redrive')
+                 AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+             ORDER BY relname = 'schema_migrations' DESC, relname LIMIT 1",
+            &[],
+        )
+        .await?;
+    let first = read_rows(&found, READING, |row| row.get::<String>())?;
+    match first.first().map(String::as_str) {
+        None => return Ok(SchemaStatus::default()),
+        Some("schema_migrations") => {}
+        Some(other) => {
+            return Err(Error::NotOurs {
+                doing: READING.to_owned(),
+                problem: format!(
+                    "the database has a schema redrive that is not Redrive's: it holds {other:?} \
+                     and no schema_migrations. Nothing was changed. Name another database, or \
+                     rename that schema"
+                ),
+                source: None,
+            });
+        }
+    }
+    let rows = session
+        .query(
+            "SELECT version, name, applied_at FROM redrive.schema_migrations ORDER BY version",
+            &[],
+        )
+        .await?;
+    let applied = read_rows(&rows, READING, |row| {
+        Ok(AppliedMigration {
+            version: row.count("version")?,
+            name: row.get()?,
+            applied_at: row.timestamp()?,
+        })
+    })?;
+    Ok(SchemaStatus { applied })
+}
+
+/// Plans again under the lock: another process may have migrated meanwhile.
+async fn run_steps(session: &mut Session, version: u32, now: Timestamp) -> Result<Vec<Step>> {
+    let status = read_status(session).await?;
+    let steps = plan_steps(MIGRATIONS, status.current(), version)?;
+    prepare(session).await?;
+    for step in &steps {
+        let Migration { version, name, .. } = *step.migration;
+        session.now_doing(match step.direction {
+            Direction::Up => format!("applying migration {version:04} {name}"),
+            Direction::Down => format!("rolling back migration {version:04} {name}"),
+        });
+        session.script(step.sql()).await?;
+        let version = i64::from(version);
+        match step.direction {
+            Direction::Up => {
+                let sql = "INSERT INTO redrive.schema_migrations (version, name, applied_at)
+                           VALUES ($1, $2, $3)";
+                session.query(sql, &[&version, &name, &Micros(now)]).await?;
+            }
+            Direction::Down => {
+                let sql = "DELETE FROM redrive.schema_migrations WHERE version = $1";
+                session.query(sql, &[&version]).await?;
+            }
+        }
+    }
+    session.now_doing("migrating the database");
+    Ok(steps)
+}
+
+/// Makes schema and bookkeeping where there are none. Asked for by name alone where they are, so that
+/// a user who may not create schemas can migrate one that an administrator made.
+async fn prepare(session: &mut Session) -> Result<()> {
+    let rows = session
+        .query(
+            "SELECT pg_catalog.current_setting('server_encoding'),
+                pg_catalog.to_regnamespace('redrive') IS NOT NULL,
+                pg_catalog.to_regclass('redrive.schema_migrations') IS NOT NULL",
+            &[],
+        )
+        .await?;
+    let mut found = read_rows(&rows, READING, |row| {
+        Ok((row.get::<String>()?, row.get::<bool>()?, row.get::<bool>()?))
+    })?;
+    let Some((encoding, schema, bookkeeping)) = found.pop() else {
+        return Err(Error::misuse(READING, "the server gave no answer"));
+    };
+    if encoding != "UTF8" {
+        return Err(Error::Refused {
+            doing: "migrating the database".to_owned(),
+            problem: format!(
+                "the database's encoding is {encoding}, which cannot keep every text; create one \
+                 with `createdb --encoding=UTF8 --template=template0 NAME`"
+            ),
+            source: None,
+        });
+    }
+    if !schema {
+        session.now_doing("creating the schema redrive");
+        session.script("CREATE SCHEMA redrive").await?;
+    }
+    if !bookkeeping {
+        session.now_doing("creating the table redrive.schema_migrations");
+        session
+            .script(
+                "CREATE TABLE redrive.schema_migrations (
+                     version    bigint PRIMARY KEY,
+                     name       text NOT NULL,
+                     applied_at timestamptz NOT NULL
+                 )",
+            )
+            .await?;
+    }
+    Ok(())
+}

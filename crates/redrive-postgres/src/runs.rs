@@ -1,0 +1,200 @@
+//! Runs.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::{AttemptNumber, Cause, Epoch, History, RunId, RunStatus};
+use redrive_store::{
+    Categories, ClaimRequest, ClaimedRun, NewRun, Result, RunFinish, RunRecord, Runs, SubmittedRun,
+    WorkerId, Written,
+};
+use tokio_postgres::types::ToSql;
+
+use crate::{
+    PostgresStore,
+    batch::{Firsts, each},
+    columns::{Columns, Micros, duration_micros, read_rows},
+    journal::JournalColumns,
+    queries,
+    session::{Command, Session},
+    submit::submit,
+};
+
+/// Due retries that one claim makes claimable, so that a million due at once stall nobody.
+const MAX_PROMOTED: i64 = 10_000;
+
+#[async_trait]
+impl Runs for PostgresStore {
+    async fn submit_runs(&self, runs: &[NewRun], now: Timestamp) -> Result<Vec<SubmittedRun>> {
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut session = self.session("submitting runs").await?;
+        submit(&mut session, runs, now).await
+    }
+
+    async fn claim_runs(&self, request: &ClaimRequest) -> Result<Vec<ClaimedRun>> {
+        let nothing = matches!(&request.categories, Categories::Only(named) if named.is_empty());
+        if nothing || request.limit == 0 {
+            return Ok(Vec::new());
+        }
+        let mut session = self.session(CLAIMING).await?;
+        let claimed = claim(&mut session, request, Look::AtShares).await?;
+        if claimed.is_empty() {
+            // Others may hold the oldest of every category while there is more behind them.
+            return claim(&mut session, request, Look::Further).await;
+        }
+        Ok(claimed)
+    }
+
+    async fn finish_runs(&self, finishes: &[RunFinish]) -> Result<Vec<Written>> {
+        if finishes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut session = self.session("finishing runs").await?;
+        finish(&mut session, finishes).await
+    }
+
+    async fn runs_by_id(&self, ids: &[RunId]) -> Result<Vec<RunRecord>> {
+        const DOING: &str = "reading runs";
+        let ids = each(ids, |id| id.0);
+        let mut session = self.session(DOING).await?;
+        let rows = session.query(queries::RUNS_BY_ID, &[&ids]).await?;
+        read_rows(&rows, DOING, read_run)
+    }
+
+    async fn runs_page(&self, after: RunId, limit: u32) -> Result<Vec<RunRecord>> {
+        const DOING: &str = "listing runs";
+        let mut session = self.session(DOING).await?;
+        let rows = session.query(queries::RUNS_PAGE, &[&after.0, &i64::from(limit)]).await?;
+        read_rows(&rows, DOING, read_run)
+    }
+}
+
+const CLAIMING: &str = "claiming runs";
+
+/// How far a claim looks where there are several categories.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// As far as the share of each category in the oldest runs.
+    AtShares,
+    /// As far as the limit in each of them.
+    Further,
+}
+
+/// Promotes and claims in one transaction and one round trip.
+async fn claim(
+    session: &mut Session,
+    request: &ClaimRequest,
+    look: Look,
+) -> Result<Vec<ClaimedRun>> {
+    let (limit, further) = (i64::from(request.limit), look == Look::Further);
+    let until = Micros(request.lease_until);
+    let mut values: Vec<&(dyn ToSql + Sync)> =
+        vec![&request.queue, &limit, &request.owner.0, &until, &further];
+    let sql = match &request.categories {
+        Categories::All => queries::CLAIM_RUNS_ANY,
+        Categories::Only(categories) => {
+            values.push(categories);
+            queries::CLAIM_RUNS_OF
+        }
+    };
+    let promote = Command {
+        sql: queries::PROMOTE_DUE_RUNS,
+        values: &[&request.queue, &Micros(request.now), &MAX_PROMOTED],
+    };
+    let claim = Command { sql, values: &values };
+    let answers = session.transaction(&[promote, claim]).await?;
+    let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
+    let mut claimed = read_rows(rows, CLAIMING, read_claimed)?;
+    // RETURNING promises no order.
+    claimed.sort_unstable_by_key(|run| (run.submitted_at, run.id));
+    Ok(claimed)
+}
+
+async fn finish(session: &mut Session, finishes: &[RunFinish]) -> Result<Vec<Written>> {
+    const DOING: &str = "finishing runs";
+    // After the first of two with one lease, the lease is gone.
+    let batch = Firsts::of(finishes, |finish| (finish.id, finish.epoch));
+    let columns = each(&batch.rows, |finish| finish.columns());
+    let ledger = each(&batch.rows, |finish| finish.ledger_row());
+    let mut places: Vec<i64> = Vec::new();
+    let mut entries = Vec::new();
+    for (place, finish) in (1..).zip(&batch.rows) {
+        for entry in finish.journal_rows() {
+            places.push(place);
+            entries.push(entry);
+        }
+    }
+    let journal = JournalColumns::of(entries.iter().map(Some));
+    let id = each(&batch.rows, |finish| finish.id.0);
+    let values: [&(dyn ToSql + Sync); 23] = [
+        &id,
+        &each(&batch.rows, |finish| finish.epoch.0),
+        &each(&columns, |run| run.status.name()),
+        &each(&ledger, |row| i64::from(row.attempt.0)),
+        &each(&columns, |run| i64::from(run.retry_count)),
+        &each(&columns, |run| i64::from(run.deferrals)),
+        &each(&columns, |run| run.next_retry_at.map(Micros)),
+        &each(&columns, |run| Micros(run.first_attempt_at)),
+        &each(&columns, |run| run.error_class),
+        &each(&columns, |run| run.error_message),
+        &each(&columns, |run| run.result),
+        &each(&ledger, |row| row.counted),
+        &each(&ledger, |row| Micros(row.started_at)),
+        &each(&ledger, |row| Micros(row.ended_at)),
+        &each(&ledger, |row| row.outcome.name()),
+        &each(&ledger, |row| row.class.as_deref()),
+        &each(&ledger, |row| row.code.as_deref()),
+        &each(&ledger, |row| row.message.as_deref()),
+        &each(&ledger, |row| row.fingerprint.as_deref()),
+        &each(&ledger, |row| row.cause.map(Cause::name)),
+        &each(&ledger, |row| row.delay.map(duration_micros)),
+        &each(&ledger, |row| row.worker.as_str()),
+        &places,
+    ];
+    let values: Vec<&(dyn ToSql + Sync)> = values.into_iter().chain(journal.values()).collect();
+    let rows = session.query(queries::FINISH_RUNS, &values).await?;
+    batch.written(&rows, DOING)
+}
+
+fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedRun> {
+    Ok(ClaimedRun {
+        id: RunId(row.get()?),
+        category: row.get()?,
+        payload: row.get()?,
+        submitted_at: row.timestamp()?,
+        attempt: AttemptNumber(row.count::<u32>("attempts")?.saturating_add(1)),
+        epoch: Epoch(row.get()?),
+        history: History {
+            counted: row.count("retry_count")?,
+            deferrals: row.count("deferrals")?,
+            first_attempt_at: row.optional_timestamp()?,
+        },
+    })
+}
+
+fn read_run(row: &mut Columns<'_>) -> Result<RunRecord> {
+    Ok(RunRecord {
+        id: RunId(row.get()?),
+        queue: row.get()?,
+        category: row.get()?,
+        payload: row.get()?,
+        submitted_at: row.timestamp()?,
+        not_before: row.optional_timestamp()?,
+        idempotency_key: row.get()?,
+        status: row.named("status", RunStatus::from_name)?,
+        attempts: row.count("attempts")?,
+        retry_count: row.count("retry_count")?,
+        deferrals: row.count("deferrals")?,
+        next_retry_at: row.optional_timestamp()?,
+        first_attempt_at: row.optional_timestamp()?,
+        error_class: row.get()?,
+        error_message: row.get()?,
+        result: row.get()?,
+        lease_owner: row.get::<Option<String>>()?.map(WorkerId),
+        lease_epoch: Epoch(row.get()?),
+        lease_until: row.optional_timestamp()?,
+        ready: row.get()?,
+        due_at: row.optional_timestamp()?,
+    })
+}

@@ -1,0 +1,164 @@
+//! Connecting to a database, and the parts of the store that belong to no aggregate.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_store::{Error, Result, Store, latest_version, require_version};
+use tokio::runtime::Handle;
+
+use crate::{
+    columns::read_rows,
+    migrator::{MIGRATIONS, read_status},
+    pool::{Limits, Pool},
+    queries,
+    server_clock::{LeaseClock, Monotonic, Sample, ServerClock, machine_clock},
+    session::Session,
+    url::Target,
+};
+
+/// How to connect.
+#[derive(Clone)]
+pub struct PostgresOptions {
+    /// Connections that are open at once; more callers wait. Default 10.
+    pub max_connections: usize,
+    /// For a whole connect, from the name of the host to the end of the handshake. Default 10 s.
+    pub connect_timeout: Duration,
+    /// For every statement. Default 30 s.
+    pub statement_timeout: Duration,
+    /// The clock of leases, instead of the server's.
+    pub lease_clock: Option<LeaseClock>,
+    /// What carries the server's clock on, instead of the machine's monotonic clock.
+    pub monotonic: Option<Monotonic>,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        Self {
+            max_connections: 10,
+            connect_timeout: Duration::from_secs(10),
+            statement_timeout: Duration::from_secs(30),
+            lease_clock: None,
+            monotonic: None,
+        }
+    }
+}
+
+impl PostgresOptions {
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { connect: self.connect_timeout, statement: self.statement_timeout }
+    }
+}
+
+/// The shared store.
+pub struct PostgresStore {
+    pool: Pool,
+    clock: Clock,
+    description: String,
+}
+
+enum Clock {
+    Injected(LeaseClock),
+    Server {
+        clock: Arc<ServerClock>,
+        /// Where the server is asked for its clock, since [`Store::now`] cannot wait.
+        runtime: Handle,
+    },
+}
+
+impl PostgresStore {
+    /// Connects to a database whose schema must be up to date; never changes it.
+    ///
+    /// The URL is `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=…`. `sslmode` means what it
+    /// means to libpq, except that `verify-ca` checks the host name as `verify-full` does.
+    pub async fn connect(url: &str, options: PostgresOptions) -> Result<Self> {
+        let target = Target::parse(url)?;
+        let pool = Pool::new(&target, options.max_connections, options.limits())?;
+        let mut session = pool.session("reading the schema version").await?;
+        let current = read_status(&mut session).await?.current();
+        require_version(current, latest_version(MIGRATIONS))?;
+        let version = server_version(&mut session).await?;
+        let clock = match options.lease_clock {
+            Some(clock) => Clock::Injected(clock),
+            None => {
+                let monotonic = options.monotonic.unwrap_or_else(machine_clock);
+                let first = sample(&mut session, &*monotonic).await?;
+                Clock::Server {
+                    clock: Arc::new(ServerClock::new(monotonic, first)),
+                    runtime: Handle::current(),
+                }
+            }
+        };
+        drop(session);
+        Ok(Self { pool, clock, description: format!("PostgreSQL {version} at {}", target.place()) })
+    }
+
+    /// A connection, for one purpose.
+    pub(crate) async fn session(&self, doing: &'static str) -> Result<Session> {
+        self.pool.session(doing).await
+    }
+}
+
+async fn server_version(session: &mut Session) -> Result<String> {
+    const DOING: &str = "asking the server for its version";
+    let rows = session.query("SELECT pg_catalog.current_setting('server_version')", &[]).await?;
+    let mut versions = read_rows(&rows, DOING, |row| row.get::<String>())?;
+    // "15.14 (Debian 15.14-0+deb12u1)"
+    let version = versions.pop().unwrap_or_default();
+    Ok(version.split(' ').next().unwrap_or_default().to_owned())
+}
+
+async fn sample(
+    session: &mut Session,
+    monotonic: &(dyn Fn() -> Duration + Sync),
+) -> Result<Sample> {
+    const DOING: &str = "asking the server for the time";
+    session.now_doing(DOING);
+    // The first use of a statement takes a round trip of its own.
+    let asked = monotonic();
+    let rows = session.query(queries::READ_SERVER_CLOCK, &[]).await?;
+    let answered = monotonic();
+    let server = read_rows(&rows, DOING, |row| row.timestamp())?
+        .pop()
+        .ok_or_else(|| Error::misuse(DOING, "the server gave no answer"))?;
+    Ok(Sample { server, asked, answered })
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    fn now(&self) -> Timestamp {
+        match &self.clock {
+            Clock::Injected(clock) => clock(),
+            Clock::Server { clock, runtime } => {
+                if clock.wants_sample() {
+                    let (clock, pool) = (Arc::clone(clock), self.pool.clone());
+                    runtime.spawn(async move {
+                        // While the server cannot be asked, the machine's clock carries on.
+                        if let Ok(mut session) = pool.session("asking for the time").await
+                            && let Ok(sample) = sample(&mut session, &|| clock.monotonic()).await
+                        {
+                            clock.correct(sample);
+                        }
+                    });
+                }
+                clock.now()
+            }
+        }
+    }
+
+    fn describe(&self) -> String {
+        self.description.clone()
+    }
+
+    async fn ping(&self) -> Result<()> {
+        let mut session = self.session("asking the database").await?;
+        session.query("SELECT 1", &[]).await.map(drop)
+    }
+
+    async fn integrity_problems(&self) -> Result<Vec<String>> {
+        const DOING: &str = "checking the database";
+        let mut session = self.session(DOING).await?;
+        let rows = session.query(queries::INTEGRITY_PROBLEMS, &[]).await?;
+        read_rows(&rows, DOING, |row| row.get())
+    }
+}

@@ -1,0 +1,128 @@
+//! Submitting runs: which of a batch are new, and what stands in the way of the others.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use redrive_core::RunId;
+use redrive_store::{Error, NewRun, Result, SubmittedRun};
+use tokio_postgres::{Row, types::ToSql};
+
+use crate::{
+    batch::each,
+    columns::{Columns, Micros},
+    queries,
+    session::Session,
+};
+
+const DOING: &str = "submitting runs";
+
+/// Queue and idempotency key.
+type Key<'a> = (&'a str, &'a str);
+
+/// Inserts a batch in one statement. Where keys are taken, a second statement of the same transaction
+/// looks at the runs that have them; the first waited for submitters at the same time, so it sees
+/// theirs.
+pub(crate) async fn submit(
+    session: &mut Session,
+    runs: &[NewRun],
+    now: Timestamp,
+) -> Result<Vec<SubmittedRun>> {
+    let values: [&(dyn ToSql + Sync); 7] = [
+        &each(runs, NewRun::queue),
+        &each(runs, NewRun::category),
+        &each(runs, NewRun::payload),
+        &each(runs, |run| Micros(run.submitted_at())),
+        &each(runs, |run| run.not_before().map(Micros)),
+        &each(runs, NewRun::idempotency_key),
+        &each(runs, |run| run.due_at(now).map(Micros)),
+    ];
+    if runs.iter().all(|run| run.idempotency_key().is_none()) {
+        let inserted = session.query(queries::INSERT_RUNS, &values).await?;
+        let accepted = accepted(runs, &inserted)?;
+        return answers(runs, &accepted, &HashMap::new());
+    }
+    let inserted = session.begin(queries::INSERT_RUNS, &values).await?;
+    let accepted = accepted(runs, &inserted)?;
+    let refused: Vec<Key<'_>> = runs
+        .iter()
+        .zip(&accepted)
+        .filter(|(_, id)| id.is_none())
+        .filter_map(|(run, _)| key_of(run))
+        .collect();
+    let found = match &refused[..] {
+        [] => Vec::new(),
+        keys => {
+            let values: [&(dyn ToSql + Sync); 2] =
+                [&each(keys, |key| key.0), &each(keys, |key| key.1)];
+            session.query(queries::IDEMPOTENT_RUNS, &values).await?
+        }
+    };
+    let answers = answers(runs, &accepted, &taken(&found)?)?;
+    session.commit().await?;
+    Ok(answers)
+}
+
+fn key_of(run: &NewRun) -> Option<Key<'_>> {
+    run.idempotency_key().map(|key| (run.queue(), key))
+}
+
+/// The ids of the runs that were inserted. Ids grow with the order of the batch, so going through
+/// both side by side finds each run its id.
+fn accepted(runs: &[NewRun], inserted: &[Row]) -> Result<Vec<Option<RunId>>> {
+    let mut rows = Vec::with_capacity(inserted.len());
+    for row in inserted {
+        let row = &mut Columns::new(row, DOING);
+        let id = RunId(row.get()?);
+        let (queue, key): (Option<&str>, Option<&str>) = (row.get()?, row.get()?);
+        rows.push((id, queue.zip(key)));
+    }
+    rows.sort_unstable_by_key(|(id, _)| *id);
+    let mut rows = rows.into_iter().peekable();
+    Ok(each(runs, |run| {
+        let next = rows.next_if(|(_, key)| *key == key_of(run));
+        next.map(|(id, _)| id)
+    }))
+}
+
+/// A run that has a key already: its id and its content.
+struct Taken<'a> {
+    id: RunId,
+    category: &'a str,
+    payload: &'a str,
+}
+
+fn taken(found: &[Row]) -> Result<HashMap<Key<'_>, Taken<'_>>> {
+    let mut taken = HashMap::with_capacity(found.len());
+    for row in found {
+        let row = &mut Columns::new(row, DOING);
+        let id = RunId(row.get()?);
+        let key = (row.get()?, row.get()?);
+        let (category, payload) = (row.get()?, row.get()?);
+        let run = Taken { id, category, payload };
+        taken.insert(key, run);
+    }
+    Ok(taken)
+}
+
+fn answers(
+    runs: &[NewRun],
+    accepted: &[Option<RunId>],
+    taken: &HashMap<Key<'_>, Taken<'_>>,
+) -> Result<Vec<SubmittedRun>> {
+    let answer = |(run, id): (&NewRun, &Option<RunId>)| {
+        let other = key_of(run).and_then(|key| taken.get(&key));
+        match (id, other) {
+            (Some(id), _) => Ok(SubmittedRun::Accepted(*id)),
+            (None, Some(other)) if run.same_content(other.category, other.payload) => {
+                Ok(SubmittedRun::Duplicate(other.id))
+            }
+            (None, Some(other)) => Ok(SubmittedRun::Conflict(other.id)),
+            // Nothing was written; trying again settles it.
+            (None, None) => Err(Error::Unavailable {
+                doing: DOING.to_owned(),
+                source: "a run was removed while another was submitted under its key".into(),
+            }),
+        }
+    };
+    runs.iter().zip(accepted).map(answer).collect()
+}

@@ -1,0 +1,187 @@
+//! What a PostgreSQL URL says, with libpq's meaning of `sslmode`.
+//!
+//! | `sslmode` | encrypted | certificate checked |
+//! | --- | --- | --- |
+//! | `disable` | no | no |
+//! | `prefer` (default), `allow` | if the server can | no |
+//! | `require` | yes | only with `sslrootcert` |
+//! | `verify-ca`, `verify-full` | yes | authority and host name |
+//!
+//! `verify-ca` checks the host name too: a certificate for another host is no proof of this one.
+//! `sslrootcert=FILE` names the authorities to trust, `sslrootcert=system` and no `sslrootcert` mean
+//! those of the machine.
+
+use std::{fmt, path::PathBuf, time::Duration};
+
+use percent_encoding::percent_decode_str;
+use redrive_store::{Error, Result};
+use tokio_postgres::config::{Config, Host, SslMode};
+
+/// Idle time after which a connection is probed.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+
+/// The parameters a URL may have. Those that the URL has a place for are left out.
+const KNOWN: [&str; 10] = [
+    "sslmode",
+    "sslrootcert",
+    "hostaddr",
+    "application_name",
+    "connect_timeout",
+    "options",
+    "channel_binding",
+    "load_balance_hosts",
+    "target_session_attrs",
+    "sslnegotiation",
+];
+
+/// Whose certificate is accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Anyone's: the connection is encrypted, but not to anyone in particular.
+    Anyone,
+    /// One signed by an authority the machine trusts.
+    System,
+    /// One signed by an authority in this file.
+    File(PathBuf),
+}
+
+/// Where a database is and how to get there.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) config: Config,
+    pub(crate) trust: Trust,
+    place: String,
+}
+
+impl Target {
+    /// Reads a URL. No message ever repeats a piece of it that could be a password.
+    pub(crate) fn parse(url: &str) -> Result<Self> {
+        let (base, parameters) = split(url)?;
+        let mut mode = None;
+        let mut root = None;
+        let mut others = Vec::new();
+        for parameter in parameters.split('&').filter(|text| !text.is_empty()) {
+            let (name, value) = parameter
+                .split_once('=')
+                .ok_or_else(|| refused("every parameter needs a value, as in ?sslmode=require"))?;
+            match name {
+                "sslmode" => mode = Some(decoded(value)?),
+                "sslrootcert" => root = Some(decoded(value)?),
+                _ if KNOWN.contains(&name) => others.push(parameter),
+                _ => {
+                    let known = KNOWN.join(", ");
+                    return Err(refused(format!(
+                        "the parameter {name:?} is not known; known are {known}"
+                    )));
+                }
+            }
+        }
+        let (ssl_mode, trust) = encryption(mode.as_deref(), root)?;
+        let mut config: Config =
+            format!("{base}?{}", others.join("&")).parse().map_err(|_| refused(SHAPE))?;
+        if config.get_hosts().is_empty() {
+            return Err(refused(SHAPE));
+        }
+        config.ssl_mode(ssl_mode).keepalives_idle(KEEPALIVE_IDLE);
+        if config.get_application_name().is_none() {
+            config.application_name("redrive");
+        }
+        let place = place_of(&config);
+        Ok(Self { config, trust, place })
+    }
+
+    /// Host, port and database, for people.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+}
+
+/// Without the password, and without what else a configuration may come to hold.
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target")
+            .field("place", &self.place)
+            .field("trust", &self.trust)
+            .finish_non_exhaustive()
+    }
+}
+
+const SHAPE: &str = "it cannot be read; write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with @ : \
+                     / ? # % in user and password percent-encoded, such as %40 for @";
+
+/// The URL without its parameters, and the parameters.
+fn split(url: &str) -> Result<(&str, &str)> {
+    let rest = ["postgres://", "postgresql://"]
+        .iter()
+        .find_map(|scheme| url.strip_prefix(scheme))
+        .ok_or_else(|| refused("it is not a PostgreSQL URL; it begins with postgres://"))?;
+    // What follows an unescaped @ in a password would be taken for the host, and be shown as one.
+    if rest.matches('@').count() > 1 {
+        return Err(refused("it has more than one @; write %40 for an @ in user or password"));
+    }
+    // A ? before the @ belongs to the password.
+    let after_credentials = url.find('@').unwrap_or_default();
+    let parameters = url
+        .get(after_credentials..)
+        .and_then(|tail| tail.find('?'))
+        .map(|at| after_credentials + at);
+    Ok(match parameters.and_then(|at| url.split_at_checked(at)) {
+        Some((base, parameters)) => (base, parameters.trim_start_matches('?')),
+        None => (url, ""),
+    })
+}
+
+fn encryption(mode: Option<&str>, root: Option<String>) -> Result<(SslMode, Trust)> {
+    let authorities = || match root.as_deref() {
+        None | Some("system") => Trust::System,
+        Some(file) => Trust::File(file.into()),
+    };
+    Ok(match mode {
+        Some("verify-full" | "verify-ca") => (SslMode::Require, authorities()),
+        Some("require") if root.is_some() => (SslMode::Require, authorities()),
+        Some("require") => (SslMode::Require, Trust::Anyone),
+        None | Some("disable" | "allow" | "prefer") if root.is_some() => {
+            return Err(refused("sslrootcert checks nothing without sslmode=verify-full"));
+        }
+        Some("disable") => (SslMode::Disable, Trust::Anyone),
+        None | Some("prefer" | "allow") => (SslMode::Prefer, Trust::Anyone),
+        Some(other) => {
+            return Err(refused(format!(
+                "sslmode is {other:?}; it can be disable, allow, prefer, require, verify-ca or \
+                 verify-full"
+            )));
+        }
+    })
+}
+
+fn decoded(value: &str) -> Result<String> {
+    percent_decode_str(value)
+        .decode_utf8()
+        .map(|text| text.into_owned())
+        .map_err(|_| refused(SHAPE))
+}
+
+fn place_of(config: &Config) -> String {
+    let ports = config.get_ports();
+    let hosts = config.get_hosts().iter().enumerate().map(|(n, host)| {
+        let port = ports.get(n).or_else(|| ports.first()).unwrap_or(&5432);
+        match host {
+            Host::Tcp(name) if name.contains(':') => format!("[{name}]:{port}"),
+            Host::Tcp(name) => format!("{name}:{port}"),
+            #[cfg(unix)]
+            Host::Unix(folder) => format!("{}:{port}", folder.display()),
+        }
+    });
+    let hosts: Vec<String> = hosts.collect();
+    // The server's own rule: without a name, the database is called like the user.
+    let database = config.get_dbname().or(config.get_user());
+    format!("{}/{}", hosts.join(","), database.unwrap_or_default())
+}
+
+fn refused(problem: impl Into<String>) -> Error {
+    Error::Refused {
+        doing: "reading the URL of the store".to_owned(),
+        problem: problem.into(),
+        source: None,
+    }
+}

@@ -1,0 +1,28 @@
+//! Tests of the PostgreSQL store, on a real server. `scripts/postgres` starts one.
+//!
+//! A comment above a test names the clauses of the specification that it proves.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails should fail loudly"
+)]
+
+mod noise;
+mod server;
+
+mod conformance;
+
+mod migrations;
+mod schema;
+
+mod plans;
+mod queries;
+
+mod batches;
+mod clock;
+mod faults;
+mod refusals;
+mod tls;

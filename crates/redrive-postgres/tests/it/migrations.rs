@@ -1,0 +1,207 @@
+//! Moving the schema up and down.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use jiff::Timestamp;
+use redrive_core::ItemId;
+use redrive_postgres::{MIGRATIONS, PostgresMigrator, PostgresOptions, PostgresStore};
+use redrive_store::{Direction, Error, Items, Migrator, latest_version};
+use tokio::task::JoinSet;
+
+use crate::server::{Database, connect, server_url, url_as};
+
+/// Rows in every table that version 1 has.
+const ROWS: &str = "
+    INSERT INTO redrive.runs (queue, payload, submitted_at, ready) VALUES ('q', '{}', 'epoch', true);
+    INSERT INTO redrive.items (upload, group_name, name, content_url, size_bytes, sha256, updated_at)
+        VALUES ('tiles', 'g', 'a', 'file:a', 1, 'ab', 'epoch');
+    INSERT INTO redrive.attempts
+        (kind, unit_id, attempt, counted, started_at, ended_at, outcome, worker)
+        VALUES ('run', 1, 1, true, 'epoch', 'epoch', 'success', 'w');
+    INSERT INTO redrive.journal (at, actor, action) VALUES ('epoch', 'me', 'a.b')";
+
+async fn has_table(database: &Database, name: &str) -> bool {
+    let sql = format!("SELECT to_regclass('{name}') IS NOT NULL");
+    database.raw().await.query_one(&sql, &[]).await.unwrap().get(0)
+}
+
+// OPS-2
+#[tokio::test]
+async fn migrations_go_up_and_down_and_up_again_with_rows_in_every_table() {
+    let database = Database::empty().await;
+    let migrator = database.migrator();
+    assert_eq!(migrator.status().await.unwrap().current(), 0);
+    for round in 0..3 {
+        let at = Timestamp::from_second(round).unwrap();
+        let up = migrator.migrate_to(migrator.latest(), at).await.unwrap();
+        assert!(up.iter().all(|step| step.direction == Direction::Up));
+        let status = migrator.status().await.unwrap();
+        for (applied, known) in status.applied.iter().zip(MIGRATIONS) {
+            let expected = (known.version, known.name, at);
+            assert_eq!((applied.version, applied.name.as_str(), applied.applied_at), expected);
+        }
+        assert_eq!(status.applied.len(), MIGRATIONS.len());
+        database.raw().await.batch_execute(ROWS).await.unwrap();
+
+        let down = migrator.migrate_to(0, at).await.unwrap();
+        assert_eq!(down.len(), MIGRATIONS.len());
+        assert_eq!(migrator.status().await.unwrap().current(), 0);
+        assert!(!has_table(&database, "redrive.runs").await);
+    }
+}
+
+// OPS-2, UPL-4
+#[tokio::test]
+async fn items_that_are_there_get_a_count_of_zero_and_survive_the_way_back() {
+    let database = Database::empty().await;
+    database.migrate_to(1).await;
+    database.raw().await.batch_execute(ROWS).await.unwrap();
+    for _ in 0..2 {
+        database.migrate_to(2).await;
+        let store = database.store().await;
+        let item = store.items_by_id(&[ItemId(1)]).await.unwrap().pop().unwrap();
+        assert_eq!((item.upload_attempts, item.attempts_at_reset), (0, 0));
+        assert_eq!(store.increment_upload_attempts(ItemId(1)).await.unwrap(), Some(1));
+        drop(store);
+        database.migrate_to(1).await;
+        let sql = "SELECT to_jsonb(items) ? 'upload_attempts' FROM redrive.items";
+        let there: bool = database.raw().await.query_one(sql, &[]).await.unwrap().get(0);
+        assert!(!there, "the column is gone, the item is not");
+    }
+}
+
+// OPS-2
+#[tokio::test]
+async fn two_processes_migrating_at_once_do_no_harm() {
+    let database = Database::empty().await;
+    let mut tasks = JoinSet::new();
+    for _ in 0..8 {
+        let migrator = database.migrator();
+        tasks.spawn(async move {
+            let steps = migrator.migrate_to(migrator.latest(), Timestamp::UNIX_EPOCH).await;
+            steps.unwrap().len()
+        });
+    }
+    let mut steps = tasks.join_all().await;
+    steps.sort_unstable();
+    let mut expected = vec![0; 7];
+    expected.push(MIGRATIONS.len());
+    assert_eq!(steps, expected, "one did everything, the others nothing");
+    assert_eq!(database.migrator().status().await.unwrap().current(), latest_version(MIGRATIONS));
+}
+
+// OPS-2
+#[tokio::test]
+async fn a_database_newer_than_the_program_is_refused() {
+    let database = Database::migrated().await;
+    let newer = "INSERT INTO redrive.schema_migrations VALUES (99, 'from the future', 'epoch')";
+    database.raw().await.batch_execute(newer).await.unwrap();
+    let known = latest_version(MIGRATIONS);
+    let is_newer =
+        |error| matches!(error, Error::NewerSchema { found: 99, known: k } if k == known);
+
+    let opened = PostgresStore::connect(&database.url, PostgresOptions::default()).await;
+    assert!(is_newer(opened.map(drop).unwrap_err()));
+    for version in [0, known] {
+        let moved = database.migrator().migrate_to(version, Timestamp::UNIX_EPOCH).await;
+        assert!(is_newer(moved.map(drop).unwrap_err()));
+    }
+    assert_eq!(database.migrator().status().await.unwrap().current(), 99, "nothing was changed");
+}
+
+// OPS-1
+#[tokio::test]
+async fn a_store_never_migrates() {
+    let database = Database::empty().await;
+    for version in 0..latest_version(MIGRATIONS) {
+        database.migrate_to(version).await;
+        let opened = PostgresStore::connect(&database.url, PostgresOptions::default()).await;
+        let error = opened.map(drop).unwrap_err();
+        assert!(matches!(error, Error::OlderSchema { found, .. } if found == version));
+        assert!(error.to_string().contains("redrive db migrate"), "{error}");
+        assert_eq!(database.migrator().status().await.unwrap().current(), version);
+    }
+}
+
+// OPS-2
+#[tokio::test]
+async fn a_version_that_does_not_exist_is_refused() {
+    let database = Database::empty().await;
+    let error = database.migrator().migrate_to(1_000, Timestamp::UNIX_EPOCH).await.unwrap_err();
+    assert!(matches!(error, Error::UnknownVersion { asked: 1_000, .. }));
+    assert!(!has_table(&database, "redrive.schema_migrations").await, "nothing was changed");
+}
+
+// OPS-2
+#[tokio::test]
+async fn a_migration_that_fails_leaves_nothing() {
+    let database = Database::empty().await;
+    database.migrate_to(1).await;
+    // The second statement of migration 2 finds this in its way.
+    let obstacle = "ALTER TABLE redrive.items ADD COLUMN attempts_at_reset integer";
+    database.raw().await.batch_execute(obstacle).await.unwrap();
+    let error = database.migrator().migrate_to(2, Timestamp::UNIX_EPOCH).await.unwrap_err();
+    assert!(error.to_string().contains("applying migration 0002 upload_attempts"), "{error}");
+    assert_eq!(database.migrator().status().await.unwrap().current(), 1);
+    let select = "SELECT upload_attempts FROM redrive.items";
+    database.raw().await.batch_execute(select).await.unwrap_err();
+}
+
+/// A role that may do nothing but connect.
+async fn new_role(name: &str) {
+    let admin = connect(&server_url()).await;
+    let create = format!("CREATE ROLE {name} LOGIN PASSWORD 'pw'");
+    admin.batch_execute(&create).await.unwrap();
+}
+
+// OPS-1
+#[tokio::test]
+async fn a_user_who_may_not_create_a_schema_is_told_so() {
+    let database = Database::empty().await;
+    let role = format!("{}_guest", database.name);
+    new_role(&role).await;
+    let url = url_as(&role, "pw", &database.name);
+    let migrator = PostgresMigrator::new(&url, &PostgresOptions::default()).unwrap();
+    let error = migrator.migrate_to(1, Timestamp::UNIX_EPOCH).await.unwrap_err();
+    assert!(matches!(error, Error::Refused { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("creating the schema redrive"), "{text}");
+    assert!(text.contains("permission"), "{text}");
+    assert_eq!(database.migrator().status().await.unwrap().current(), 0);
+}
+
+// OPS-1
+#[tokio::test]
+async fn a_schema_that_an_administrator_made_is_enough() {
+    let database = Database::empty().await;
+    let role = format!("{}_owner", database.name);
+    new_role(&role).await;
+    let create = format!("CREATE SCHEMA redrive AUTHORIZATION {role}");
+    database.raw().await.batch_execute(&create).await.unwrap();
+    let url = url_as(&role, "pw", &database.name);
+    let migrator = PostgresMigrator::new(&url, &PostgresOptions::default()).unwrap();
+    for version in [migrator.latest(), 0, migrator.latest()] {
+        migrator.migrate_to(version, Timestamp::UNIX_EPOCH).await.unwrap();
+    }
+    PostgresStore::connect(&url, PostgresOptions::default()).await.unwrap();
+}
+
+// OPS-2
+#[test]
+fn numbers_and_names_are_those_of_the_other_store() {
+    let files = |krate: &str| -> BTreeSet<String> {
+        let folder =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(krate).join("migrations");
+        let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+        fs::read_dir(folder).unwrap().map(|entry| name(entry.unwrap())).collect()
+    };
+    let ours = files("redrive-postgres");
+    assert_eq!(ours, files("redrive-sqlite"));
+    for migration in MIGRATIONS {
+        for way in ["up", "down"] {
+            let file = format!("{:04}_{}.{way}.sql", migration.version, migration.name);
+            assert!(ours.contains(&file), "{file}");
+        }
+    }
+    assert_eq!(ours.len(), MIGRATIONS.len() * 2);
+}

@@ -1,0 +1,217 @@
+//! What the planner makes of the statements of the hot path.
+//!
+//! Plans are kept, and a table that is small today is large tomorrow. So they must be right at every
+//! size, also right after statistics were gathered.
+
+use redrive_core::Epoch;
+use redrive_postgres::{PostgresOptions, PostgresStore, QUERIES, SESSION};
+use redrive_store::{LeaseRef, Leased, Leases, NewRun, Runs, Written};
+use serde_json::{Value, json};
+use tokio_postgres::Client;
+
+use crate::server::Database;
+
+/// A table with runs of every status, `count` of them, and fresh statistics.
+async fn filled(count: u32) -> Client {
+    let raw = Database::migrated().await.raw().await;
+    let fill = format!(
+        "INSERT INTO redrive.runs (queue, category, payload, submitted_at, status, ready, due_at,
+            next_retry_at, lease_owner, lease_until, lease_epoch)
+        SELECT 'q', 'c' || n % 3, '{{}}', now() + n * interval '1 ms', status, status = 'discovered',
+            CASE WHEN status = 'error' THEN now() END, CASE WHEN status = 'error' THEN now() END,
+            CASE WHEN status = 'processing' THEN 'w' END,
+            CASE WHEN status = 'processing' THEN now() END, 1
+        FROM (
+            SELECT n, (ARRAY['discovered', 'processing', 'passed', 'passed', 'error'])[n % 5 + 1]
+            FROM generate_series(1, {count}) AS n
+        ) AS given (n, status);
+        INSERT INTO redrive.items
+            (upload, group_name, name, content_url, size_bytes, sha256, updated_at)
+        SELECT 'tiles', 'g', 'tile' || n, 'file:a', 1, 'ab', now()
+        FROM generate_series(1, {count}) AS n;
+        ANALYZE redrive.runs, redrive.items"
+    );
+    raw.batch_execute(&fill).await.unwrap();
+    raw.batch_execute(SESSION).await.unwrap();
+    raw
+}
+
+async fn prepare(raw: &Client, name: &str) {
+    let (_, sql) = QUERIES.iter().find(|(known, _)| *known == name).unwrap();
+    raw.batch_execute(&format!("PREPARE {name} AS {sql}")).await.unwrap();
+}
+
+/// The plan that is kept for a statement. Its values make no difference to it.
+async fn plan(raw: &Client, name: &str) -> String {
+    prepare(raw, name).await;
+    let sql = "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = $1";
+    let values: i32 = raw.query_one(sql, &[&name]).await.unwrap().get(0);
+    let nulls = vec!["NULL"; usize::try_from(values).unwrap()].join(", ");
+    let explain = format!("EXPLAIN (COSTS OFF) EXECUTE {name} ({nulls})");
+    let lines = raw.query(&explain, &[]).await.unwrap();
+    lines.iter().map(|line| line.get::<_, String>(0) + "\n").collect()
+}
+
+async fn check(count: u32, expected: &[(&str, &[&str])]) {
+    let raw = filled(count).await;
+    for (name, parts) in expected {
+        let plan = plan(&raw, name).await;
+        assert!(!plan.contains("Seq Scan"), "{name} with {count} runs:\n{plan}");
+        for part in *parts {
+            assert!(plan.contains(part), "{name} with {count} runs lacks {part:?}:\n{plan}");
+        }
+    }
+}
+
+// RUN-2
+#[tokio::test]
+async fn rows_are_found_by_their_keys_whatever_the_size_of_the_table() {
+    for count in [3, 30, 300, 3_000, 100_000] {
+        check(
+            count,
+            &[
+                ("finish_runs", &["Index Scan using runs_pkey", "Index Cond: (id = given.id)"]),
+                ("renew_run_leases", &["Index Scan using runs_pkey", "Index Cond: (id = held.id)"]),
+                ("hand_back_runs", &["Index Scan using runs_pkey", "Index Cond: (id = held.id)"]),
+                ("claim_runs_any", &["using runs_ready", "TID Cond: (ctid = few.tid)"]),
+                ("claim_runs_of", &["using runs_ready", "TID Cond: (ctid = few.tid)"]),
+                ("promote_due_runs", &["using runs_due", "TID Cond: (ctid = few.tid)"]),
+                ("idempotent_runs", &["using runs_idempotency", "(queue = asked.queue)"]),
+                ("runs_by_id", &["using runs_pkey"]),
+                ("runs_page", &["using runs_pkey"]),
+                ("move_items", &["Index Scan using items_pkey", "Index Cond: (id = step.id)"]),
+                ("named_items", &["items_upload_group_name_name_key", "(name = asked.name)"]),
+                ("increment_upload_attempts", &["Index Cond: (id = $1)"]),
+            ],
+        )
+        .await;
+    }
+}
+
+/// With hash joins off, a join would compare each of a thousand entries with each of a thousand runs.
+#[tokio::test]
+async fn a_finish_looks_its_journal_entries_up_in_a_hash_table() {
+    let plan = plan(&filled(3_000).await, "finish_runs").await;
+    assert!(plan.contains("hashed SubPlan"), "{plan}");
+}
+
+/// Pages of tables and indexes that a statement touches, with everything below its top node.
+async fn pages_touched(raw: &Client, name: &str, values: &str) -> u64 {
+    raw.batch_execute("BEGIN").await.unwrap();
+    let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE {name} ({values})");
+    let messages = raw.simple_query(&explain).await.unwrap();
+    raw.batch_execute("ROLLBACK").await.unwrap();
+    let text: String = messages
+        .iter()
+        .filter_map(|message| match message {
+            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        })
+        .collect();
+    let plan: Value = serde_json::from_str(&text).unwrap();
+    let blocks = |kind: &str| plan[0]["Plan"][kind].as_u64().unwrap();
+    blocks("Shared Hit Blocks") + blocks("Shared Read Blocks")
+}
+
+// RUN-2
+#[tokio::test]
+async fn a_claim_costs_the_same_with_many_runs_standing_ahead() {
+    let raw = Database::migrated().await.raw().await;
+    let ahead = "
+        INSERT INTO redrive.runs
+            (queue, category, payload, submitted_at, status, ready, due_at, next_retry_at)
+        SELECT 'q', 'common', '{}', timestamptz '2020-01-01', 'discovered', true, NULL::timestamptz, NULL::timestamptz
+        FROM generate_series(1, 50000)
+        UNION ALL
+        SELECT 'q', 'rare', '{}', '2020-01-01', 'error', false, timestamptz '2100-01-01', timestamptz '2100-01-01'
+        FROM generate_series(1, 50000);";
+    let wanted = "
+        INSERT INTO redrive.runs (queue, category, payload, submitted_at, ready)
+        SELECT 'q', 'rare', '{}', timestamptz '2026-01-01', true FROM generate_series(1, 10);
+        ANALYZE redrive.runs";
+    let claim = "'q', 5, 'w', '2030-01-01', false, '{rare}'";
+    let due = "'q', '2026-01-02', 10000";
+    raw.batch_execute(wanted).await.unwrap();
+    raw.batch_execute(SESSION).await.unwrap();
+    prepare(&raw, "claim_runs_of").await;
+    prepare(&raw, "promote_due_runs").await;
+    let few = pages_touched(&raw, "claim_runs_of", claim).await
+        + pages_touched(&raw, "promote_due_runs", due).await;
+    raw.batch_execute(ahead).await.unwrap();
+    raw.batch_execute("ANALYZE redrive.runs").await.unwrap();
+    let many = pages_touched(&raw, "claim_runs_of", claim).await
+        + pages_touched(&raw, "promote_due_runs", due).await;
+    assert!(many < few + 60, "{few} pages without, {many} with a hundred thousand ahead");
+}
+
+/// Rows of the table that a renewal reads, seen from a trigger inside it.
+const SPY_ON_READS: &str = "
+    CREATE TABLE public.reads (id bigint GENERATED ALWAYS AS IDENTITY, rows bigint);
+    CREATE FUNCTION public.look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO public.reads (rows) SELECT pg_catalog.pg_stat_get_xact_tuples_fetched(TG_RELID)
+            + coalesce(sum(pg_catalog.pg_stat_get_xact_tuples_fetched(indexrelid)), 0)
+        FROM pg_catalog.pg_index WHERE indrelid = TG_RELID;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER spy AFTER UPDATE ON redrive.runs EXECUTE FUNCTION public.look()";
+
+/// Whatever a plan was made for, it is made again before long.
+#[tokio::test]
+async fn a_plan_made_for_an_empty_table_does_not_last() {
+    let database = Database::migrated().await;
+    let raw = database.raw().await;
+    raw.batch_execute(SPY_ON_READS).await.unwrap();
+    raw.batch_execute("ANALYZE redrive.runs").await.unwrap();
+    let options = PostgresOptions { max_connections: 1, ..PostgresOptions::default() };
+    let store = PostgresStore::connect(&database.url, options).await.unwrap();
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let lease = LeaseRef { id: 7, epoch: Epoch(1) };
+    assert_eq!(store.renew_leases(Leased::Run, &[lease], now).await.unwrap(), [Written::Stale]);
+    let grow = "
+        INSERT INTO redrive.runs
+            (queue, payload, submitted_at, status, ready, lease_owner, lease_until, lease_epoch)
+        SELECT 'q', '{}', 'epoch', 'processing', false, 'w', 'epoch', 1
+        FROM generate_series(1, 5000)";
+    raw.batch_execute(grow).await.unwrap();
+    for _ in 0..64 {
+        store.renew_leases(Leased::Run, &[lease], now).await.map(drop).unwrap();
+    }
+    // The server counts on until it gets round to publishing.
+    let sql = "SELECT rows FROM public.reads ORDER BY id DESC LIMIT 2";
+    let counts = raw.query(sql, &[]).await.unwrap();
+    let read = counts[0].get::<_, i64>(0) - counts[1].get::<_, i64>(0);
+    assert!(read < 100, "{read} rows were read to renew one lease");
+}
+
+#[tokio::test]
+async fn a_store_pins_the_plans_of_its_own_connections() {
+    let database = Database::migrated().await;
+    let raw = database.raw().await;
+    let spy = "
+        CREATE TABLE public.seen (name text, setting text);
+        CREATE FUNCTION public.look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO public.seen SELECT name, setting FROM pg_catalog.pg_settings;
+            RETURN NULL;
+        END $$;
+        CREATE TRIGGER spy AFTER INSERT ON redrive.runs EXECUTE FUNCTION public.look()";
+    raw.batch_execute(spy).await.unwrap();
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let run = NewRun::new("q", &json!(1), now).unwrap();
+    database.store().await.submit_runs(&[run], now).await.unwrap();
+    for (name, expected) in [
+        ("enable_seqscan", "off"),
+        ("enable_hashjoin", "off"),
+        ("enable_mergejoin", "off"),
+        ("jit", "off"),
+        ("plan_cache_mode", "force_generic_plan"),
+        ("default_transaction_isolation", "read committed"),
+        ("search_path", "pg_catalog, pg_temp"),
+        ("statement_timeout", "30000"),
+        ("idle_in_transaction_session_timeout", "30000"),
+        ("application_name", "redrive"),
+    ] {
+        let sql = "SELECT setting FROM public.seen WHERE name = $1";
+        let setting: String = raw.query_one(sql, &[&name]).await.unwrap().get(0);
+        assert_eq!(setting, expected, "{name}");
+    }
+}

@@ -1,0 +1,72 @@
+//! The statements: every file is used, and every statement fits the schema.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use redrive_postgres::QUERIES;
+
+use crate::server::Database;
+
+/// Statements that only one of the databases needs.
+const SQLITE_ALONE: [&str; 3] =
+    ["end_leases_of_other_boots", "read_lease_clock", "set_lease_clock"];
+const POSTGRES_ALONE: [&str; 2] = ["integrity_problems", "read_server_clock"];
+
+fn files_of(krate: &str) -> BTreeSet<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(krate).join("queries");
+    fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .map(|file| file.strip_suffix(".sql").expect("a statement").to_owned())
+        .collect()
+}
+
+// OPS-1
+#[tokio::test]
+async fn every_statement_fits_the_schema() {
+    let raw = Database::migrated().await.raw().await;
+    raw.batch_execute("SET search_path = pg_catalog").await.unwrap();
+    for (name, sql) in QUERIES {
+        if let Err(error) = raw.prepare(sql).await {
+            panic!("{name}: {}", error.as_db_error().unwrap());
+        }
+    }
+}
+
+#[test]
+fn every_file_is_listed_once() {
+    let listed: Vec<&str> = QUERIES.iter().map(|(name, _)| *name).collect();
+    let distinct: BTreeSet<String> = listed.iter().map(|&name| name.to_owned()).collect();
+    assert_eq!(listed.len(), distinct.len());
+    assert_eq!(distinct, files_of("redrive-postgres"));
+}
+
+// OPS-1
+#[test]
+fn the_names_are_those_of_the_other_store() {
+    let without = |krate, alone: &[&str]| -> BTreeSet<String> {
+        let mut files = files_of(krate);
+        for name in alone {
+            assert!(files.remove(*name), "{name}");
+        }
+        files
+    };
+    assert_eq!(
+        without("redrive-postgres", &POSTGRES_ALONE),
+        without("redrive-sqlite", &SQLITE_ALONE)
+    );
+}
+
+/// No SQL asks a clock, decides a delay or names the schema's tables without the schema.
+#[test]
+fn statements_name_the_schema_and_ask_no_clock() {
+    for (name, sql) in QUERIES {
+        let code: String =
+            sql.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+        assert!(!code.contains("now()") && !code.contains("CURRENT_"), "{name}");
+        for table in ["runs", "items", "attempts", "journal"] {
+            for word in ["FROM", "JOIN", "INTO", "UPDATE"] {
+                assert!(!code.contains(&format!("{word} {table} ")), "{name}: {word} {table}");
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Whether all is well. A stranger may ask: the answer names the trouble, the log has its cause.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{Json, extract::State, http::StatusCode};
+use redrive_store::Store;
+use serde::Serialize;
+
+/// How long the store may take to answer before it counts as gone.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The answer.
+#[derive(Debug, Serialize)]
+pub(crate) struct Health {
+    status: &'static str,
+    version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<&'static str>,
+}
+
+pub(crate) async fn health(State(store): State<Arc<dyn Store>>) -> (StatusCode, Json<Health>) {
+    let problem = match tokio::time::timeout(PATIENCE, store.ping()).await {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the store does not answer");
+            Some("the store does not answer")
+        }
+        Err(_) => Some("the store does not answer in time"),
+    };
+    let (status, word) = match problem {
+        None => (StatusCode::OK, "ok"),
+        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+    };
+    (status, Json(Health { status: word, version: env!("CARGO_PKG_VERSION"), problem }))
+}

@@ -1,0 +1,5 @@
+DROP TABLE lease_clock;
+DROP TABLE journal;
+DROP TABLE attempts;
+DROP TABLE items;
+DROP TABLE runs;

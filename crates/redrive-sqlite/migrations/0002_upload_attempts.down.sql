@@ -1,0 +1,2 @@
+ALTER TABLE items DROP COLUMN attempts_at_reset;
+ALTER TABLE items DROP COLUMN upload_attempts;

@@ -1,0 +1,147 @@
+-- The whole schema, as the migrations leave it, to be read in one place. A test keeps it equal to
+-- what they make; it is never executed otherwise.
+--
+-- Times are microseconds since 1970 in UTC. Lease ends are on the lease clock, not the wall clock.
+
+-- Which migrations the database has.
+CREATE TABLE schema_migrations (
+    version    INTEGER PRIMARY KEY,
+    name       TEXT NOT NULL,
+    applied_at INTEGER NOT NULL
+) STRICT;
+
+-- Runs in queues.
+CREATE TABLE runs (
+    id               INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: the journal names runs
+    queue            TEXT NOT NULL,
+    category         TEXT NOT NULL DEFAULT '',
+    payload          TEXT NOT NULL,
+    submitted_at     INTEGER NOT NULL,
+    not_before       INTEGER,
+    idempotency_key  TEXT,
+    status           TEXT NOT NULL DEFAULT 'discovered' CHECK (status IN
+                     ('discovered', 'processing', 'passed', 'needs_review', 'failed', 'error',
+                      'cancelled')),
+    attempts         INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    retry_count      INTEGER NOT NULL DEFAULT 0 CHECK (retry_count >= 0),
+    deferrals        INTEGER NOT NULL DEFAULT 0 CHECK (deferrals >= 0),
+    next_retry_at    INTEGER,
+    first_attempt_at INTEGER,
+    error_class      TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
+    error_message    TEXT,
+    result           TEXT,
+    -- A claim takes what is ready. What waits for a retry or its start has a due_at instead.
+    ready            INTEGER NOT NULL CHECK (ready IN (0, 1)),
+    due_at           INTEGER,
+    lease_owner      TEXT,
+    lease_epoch      INTEGER NOT NULL DEFAULT 0,
+    lease_until      INTEGER,
+    CHECK (ready = 0 OR due_at IS NULL),
+    CHECK (ready = 0 OR status IN ('discovered', 'error')),
+    CHECK ((status = 'processing') = (lease_owner IS NOT NULL)),
+    CHECK ((lease_owner IS NULL) = (lease_until IS NULL))
+) STRICT;
+
+-- Claims go by it, one range per category.
+CREATE INDEX runs_ready ON runs (queue, category, submitted_at, id) WHERE ready = 1;
+-- What is due becomes ready by it.
+CREATE INDEX runs_due ON runs (queue, due_at) WHERE due_at IS NOT NULL;
+-- What is held, so that looking for ended leases does not read what was ever submitted.
+CREATE INDEX runs_held ON runs (id) WHERE status = 'processing';
+CREATE UNIQUE INDEX runs_idempotency ON runs (queue, idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
+
+-- What uploads send.
+CREATE TABLE items (
+    id               INTEGER PRIMARY KEY AUTOINCREMENT,
+    upload           TEXT NOT NULL,
+    group_name       TEXT NOT NULL,
+    name             TEXT NOT NULL,
+    content_url      TEXT NOT NULL,
+    size_bytes       INTEGER NOT NULL CHECK (size_bytes >= 0),
+    sha256           TEXT NOT NULL,
+    status           TEXT NOT NULL DEFAULT 'pending' CHECK (status IN
+                     ('pending', 'uploaded', 'trusted', 'rejected', 'upload_giveup')),
+    rejection_reason TEXT,
+    updated_at       INTEGER NOT NULL,
+    -- Rejections so far, which only ever grow, and what their count was when an operator last reset
+    -- the item.
+    upload_attempts  INTEGER NOT NULL DEFAULT 0,
+    attempts_at_reset INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (upload, group_name, name)
+) STRICT;
+
+CREATE INDEX items_pending ON items (upload, group_name, id) WHERE status = 'pending';
+
+-- The ledger: one row per execution, written when it ends.
+CREATE TABLE attempts (
+    id                INTEGER PRIMARY KEY CHECK (id > 0),
+    kind              TEXT NOT NULL CHECK (kind IN ('partition', 'run', 'item', 'sample')),
+    unit_id           INTEGER NOT NULL,
+    stage             TEXT NOT NULL DEFAULT '',
+    stage_config_hash TEXT,
+    attempt           INTEGER NOT NULL CHECK (attempt >= 1),
+    counted           INTEGER NOT NULL CHECK (counted IN (0, 1)),
+    run_id            TEXT,
+    started_at        INTEGER NOT NULL,
+    ended_at          INTEGER NOT NULL,
+    outcome           TEXT NOT NULL CHECK (outcome IN
+                      ('success', 'retrying', 'failed', 'skipped')),
+    class             TEXT CHECK (class IN ('final', 'retryable', 'rate_limited')),
+    code              TEXT,
+    message           TEXT,
+    fingerprint       TEXT,
+    cause             TEXT CHECK (cause IN
+                      ('handler', 'validator', 'timeout', 'lost_worker', 'shutdown', 'spawn')),
+    delay_us          INTEGER CHECK (delay_us >= 0),
+    worker            TEXT NOT NULL,
+    UNIQUE (kind, unit_id, stage, attempt)
+) STRICT;
+
+-- A replacing insert would delete without telling the other trigger.
+CREATE TRIGGER attempts_no_replace BEFORE INSERT ON attempts
+WHEN EXISTS (SELECT 1 FROM attempts WHERE id = NEW.id)
+    OR EXISTS (
+        SELECT 1 FROM attempts
+        WHERE unit_id = NEW.unit_id AND kind = NEW.kind AND stage = NEW.stage
+            AND attempt = NEW.attempt
+    )
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER attempts_no_update BEFORE UPDATE ON attempts
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER attempts_no_delete BEFORE DELETE ON attempts
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+
+-- Events and operator actions, in the order they were written.
+CREATE TABLE journal (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT CHECK (id > 0),
+    at         INTEGER NOT NULL,
+    actor      TEXT NOT NULL,
+    action     TEXT NOT NULL,
+    unit       TEXT,
+    filter     TEXT,
+    details    TEXT NOT NULL DEFAULT '{}',
+    dedupe_key TEXT UNIQUE
+) STRICT;
+
+CREATE INDEX journal_unit ON journal (unit, id) WHERE unit IS NOT NULL;
+
+-- An entry with a known key is ignored, however it is inserted; no entry takes another's place.
+CREATE TRIGGER journal_no_replace BEFORE INSERT ON journal
+BEGIN
+    SELECT RAISE(IGNORE) FROM journal WHERE dedupe_key = NEW.dedupe_key;
+    SELECT RAISE(ABORT, 'the journal is append-only') FROM journal WHERE id = NEW.id;
+END;
+CREATE TRIGGER journal_no_update BEFORE UPDATE ON journal
+BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+CREATE TRIGGER journal_no_delete BEFORE DELETE ON journal
+BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+
+-- Where the lease clock stands: the wall time at an instant of this boot. SQLite alone needs it;
+-- PostgreSQL's server has a clock of its own.
+CREATE TABLE lease_clock (
+    id         INTEGER PRIMARY KEY CHECK (id = 1),
+    boot_id    TEXT NOT NULL,
+    wall_at    INTEGER NOT NULL,
+    since_boot INTEGER NOT NULL
+) STRICT;

@@ -1,0 +1,91 @@
+//! Between Rust's types and SQLite's columns.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use redrive_store::{Error, Result};
+use rusqlite::Row;
+
+/// A time as it is stored: microseconds since 1970.
+pub(crate) fn micros(at: Timestamp) -> i64 {
+    at.as_microsecond()
+}
+
+/// A duration as it is stored: microseconds.
+pub(crate) fn duration_micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Reads columns of a row in order, so that a reader cannot get an index wrong.
+pub(crate) struct Columns<'a> {
+    row: &'a Row<'a>,
+    next: usize,
+    doing: &'static str,
+}
+
+impl<'a> Columns<'a> {
+    pub(crate) fn new(row: &'a Row<'a>, doing: &'static str) -> Self {
+        Self { row, next: 0, doing }
+    }
+
+    pub(crate) fn get<T: rusqlite::types::FromSql>(&mut self) -> Result<T> {
+        let value = self.row.get(self.next);
+        self.next += 1;
+        value.map_err(|source| crate::error::database(self.doing, source))
+    }
+
+    pub(crate) fn timestamp(&mut self) -> Result<Timestamp> {
+        let micros: i64 = self.get()?;
+        self.to_timestamp(micros)
+    }
+
+    pub(crate) fn optional_timestamp(&mut self) -> Result<Option<Timestamp>> {
+        let micros: Option<i64> = self.get()?;
+        micros.map(|micros| self.to_timestamp(micros)).transpose()
+    }
+
+    fn to_timestamp(&self, micros: i64) -> Result<Timestamp> {
+        Timestamp::from_microsecond(micros)
+            .map_err(|_| Error::bad_value(self.doing, "a time", micros.to_string()))
+    }
+
+    /// A text column that holds one of a few names.
+    pub(crate) fn named<T>(
+        &mut self,
+        column: &'static str,
+        from_name: impl Fn(&str) -> Option<T>,
+    ) -> Result<T> {
+        let name: String = self.get()?;
+        from_name(&name).ok_or_else(|| Error::bad_value(self.doing, column, name))
+    }
+
+    /// The same for a column that may be empty.
+    pub(crate) fn optional_named<T>(
+        &mut self,
+        column: &'static str,
+        from_name: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let name: Option<String> = self.get()?;
+        name.map(|name| from_name(&name).ok_or_else(|| Error::bad_value(self.doing, column, name)))
+            .transpose()
+    }
+}
+
+/// Runs a query and turns each row into a record.
+pub(crate) fn read_rows<T>(
+    connection: &rusqlite::Connection,
+    doing: &'static str,
+    sql: &str,
+    params: impl rusqlite::Params,
+    read: impl Fn(&mut Columns<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    use crate::error::Doing;
+
+    let mut statement = connection.prepare_cached(sql).doing(doing)?;
+    let mut rows = statement.query(params).doing(doing)?;
+    let mut records = Vec::new();
+    while let Some(row) = rows.next().doing(doing)? {
+        records.push(read(&mut Columns::new(row, doing))?);
+    }
+    Ok(records)
+}

@@ -1,0 +1,92 @@
+//! How every connection is set up.
+
+use std::{path::Path, time::Duration};
+
+use redrive_store::{Error, Result};
+use rusqlite::{Connection, OpenFlags};
+
+use crate::{Location, Synchronous, error::Doing};
+
+/// How long a write waits for another process on the same file.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How many prepared statements a connection keeps; more than there are.
+const STATEMENT_CACHE: usize = 64;
+
+/// Pages of the log after which it is folded into the file: 16 MiB.
+const WAL_AUTOCHECKPOINT_PAGES: i64 = 4_096;
+
+const SETTING_UP: &str = "setting up the connection";
+
+/// A connection that may write, but has changed nothing yet.
+pub(crate) fn connect(location: &Location) -> Result<Connection> {
+    let connection = open(location, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    if let Location::File(path) = location {
+        refuse_read_only(&connection, path)?;
+    }
+    Ok(connection)
+}
+
+/// Makes a connection the one that writes.
+pub(crate) fn set_up_writer(
+    connection: &Connection,
+    location: &Location,
+    synchronous: Synchronous,
+) -> Result<()> {
+    if let Location::File(path) = location {
+        log_ahead(connection, path)?;
+    }
+    connection.pragma_update(None, "synchronous", synchronous.pragma()).doing(SETTING_UP)?;
+    connection.pragma_update(None, "foreign_keys", true).doing(SETTING_UP)
+}
+
+/// A connection that only reads. It is opened for writing all the same: SQLite does not even parse
+/// CHECK constraints on a read-only connection, and so could not verify them.
+pub(crate) fn open_reader(path: &Path) -> Result<Connection> {
+    let connection = open(&Location::File(path.to_owned()), OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.pragma_update(None, "query_only", true).doing(SETTING_UP)?;
+    Ok(connection)
+}
+
+fn open(location: &Location, flags: OpenFlags) -> Result<Connection> {
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = match location {
+        Location::File(path) => Connection::open_with_flags(path, flags),
+        Location::Memory => Connection::open_in_memory(),
+    }
+    .doing(&format!("opening {location}"))?;
+    connection.busy_timeout(BUSY_TIMEOUT).doing(SETTING_UP)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
+    Ok(connection)
+}
+
+/// A database is made with a log, but a restored backup has none.
+fn log_ahead(connection: &Connection, path: &Path) -> Result<()> {
+    let doing = format!("switching {} to write-ahead logging", path.display());
+    let mode: String = connection
+        .pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))
+        .doing(&doing)?;
+    if mode != "wal" {
+        return Err(Error::Refused {
+            doing,
+            problem:
+                "the file system cannot share memory between processes; keep the database on a \
+                      local disk"
+                    .to_owned(),
+            source: None,
+        });
+    }
+    connection.pragma_update(None, "wal_autocheckpoint", WAL_AUTOCHECKPOINT_PAGES).doing(&doing)
+}
+
+fn refuse_read_only(connection: &Connection, path: &Path) -> Result<()> {
+    let doing = format!("opening {}", path.display());
+    if connection.is_readonly("main").doing(&doing)? {
+        return Err(Error::Refused {
+            doing,
+            problem: "the file is read-only; make it writable for this user".to_owned(),
+            source: None,
+        });
+    }
+    Ok(())
+}

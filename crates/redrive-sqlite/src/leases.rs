@@ -1,0 +1,95 @@
+//! Leases.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::Epoch;
+use redrive_store::{ExpiredLease, HandBack, LeaseRef, Leased, Leases, Result, WorkerId, Written};
+use rusqlite::{Connection, Params, params};
+
+use crate::{
+    SqliteStore,
+    columns::{micros, read_rows},
+    error::Doing,
+    journal::insert_journal,
+    queries,
+};
+
+#[async_trait]
+impl Leases for SqliteStore {
+    async fn renew_leases(
+        &self,
+        kind: Leased,
+        leases: &[LeaseRef],
+        until: Timestamp,
+    ) -> Result<Vec<Written>> {
+        let sql = match kind {
+            Leased::Run => queries::RENEW_RUN_LEASES,
+        };
+        let leases = leases.to_vec();
+        self.write(move |connection| {
+            let renew = |lease: &LeaseRef| {
+                guarded(connection, sql, params![lease.id, lease.epoch.0, micros(until)])
+            };
+            leases.iter().map(renew).collect()
+        })
+        .await
+    }
+
+    async fn expired_leases(
+        &self,
+        kind: Leased,
+        now: Timestamp,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<ExpiredLease>> {
+        let sql = match kind {
+            Leased::Run => queries::EXPIRED_RUN_LEASES,
+        };
+        self.read(move |connection| {
+            let params = params![micros(now), after, limit];
+            read_rows(connection, "looking for ended leases", sql, params, |row| {
+                Ok(ExpiredLease {
+                    lease: LeaseRef { id: row.get()?, epoch: Epoch(row.get()?) },
+                    owner: WorkerId(row.get()?),
+                    until: row.timestamp()?,
+                })
+            })
+        })
+        .await
+    }
+
+    async fn hand_back(
+        &self,
+        kind: Leased,
+        hand_backs: &[HandBack],
+        at: Timestamp,
+    ) -> Result<Vec<Written>> {
+        let hand_backs = hand_backs.to_vec();
+        self.write(move |connection| {
+            hand_backs.iter().map(|back| hand_back_one(connection, kind, back, at)).collect()
+        })
+        .await
+    }
+}
+
+fn hand_back_one(
+    connection: &Connection,
+    kind: Leased,
+    back: &HandBack,
+    at: Timestamp,
+) -> Result<Written> {
+    let sql = match kind {
+        Leased::Run => queries::HAND_BACK_RUNS,
+    };
+    let written = guarded(connection, sql, params![back.lease.id, back.lease.epoch.0])?;
+    if written == Written::Applied {
+        insert_journal(connection, &back.journal_entry(kind, at))?;
+    }
+    Ok(written)
+}
+
+fn guarded(connection: &Connection, sql: &str, params: impl Params) -> Result<Written> {
+    const DOING: &str = "changing leases";
+    let changed = connection.prepare_cached(sql).doing(DOING)?.execute(params).doing(DOING)?;
+    Ok(Written::from_changed(changed > 0))
+}

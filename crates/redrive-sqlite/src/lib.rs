@@ -1,0 +1,33 @@
+//! Redrive's embedded store: one SQLite file, no set-up.
+//!
+//! One writer thread takes every waiting command, runs them in one transaction, commits once and
+//! answers each after the commit. Many small writers so share one `fsync`, and a batch of runs costs
+//! little more than a row. Readers have connections of their own and never wait for the writer.
+//!
+//! The statements are in `queries/`, one file each; the schema is the sum of `migrations/`, written
+//! out in `schema.sql`.
+
+mod queries;
+
+mod error;
+
+mod boot_clock;
+mod columns;
+mod connection;
+mod file;
+mod migrator;
+mod readers;
+mod writer;
+
+mod store;
+
+mod items;
+mod journal;
+mod leases;
+mod ledger;
+mod runs;
+
+pub use boot_clock::LeaseClock;
+pub use migrator::{MIGRATIONS, SqliteMigrator};
+pub use queries::ALL as QUERIES;
+pub use store::{Location, SqliteOptions, SqliteStore, Synchronous, WriterMode};

@@ -1,0 +1,157 @@
+//! Moving the schema up and down.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_store::{
+    AppliedMigration, Direction, Migration, Migrator, Result, SchemaStatus, Step, latest_version,
+    plan_steps,
+};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+
+use crate::{
+    Location, Synchronous,
+    columns::{micros, read_rows},
+    connection::{connect, set_up_writer},
+    error::{Doing, In},
+    file,
+};
+
+/// The schema, step by step.
+pub const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "runs_items_attempts_journal",
+        up: include_str!("../migrations/0001_runs_items_attempts_journal.up.sql"),
+        down: include_str!("../migrations/0001_runs_items_attempts_journal.down.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "upload_attempts",
+        up: include_str!("../migrations/0002_upload_attempts.up.sql"),
+        down: include_str!("../migrations/0002_upload_attempts.down.sql"),
+    },
+];
+
+const MIGRATING: &str = "migrating the schema";
+
+/// Changes the schema of an SQLite file.
+#[derive(Debug, Clone)]
+pub struct SqliteMigrator {
+    location: Location,
+}
+
+impl SqliteMigrator {
+    /// For a database that need not exist yet; [`Migrator::migrate_to`] makes it.
+    pub fn new(location: Location) -> Self {
+        Self { location }
+    }
+
+    fn open(&self) -> Result<Connection> {
+        if let Location::File(path) = &self.location {
+            file::refuse_foreign(path)?;
+        }
+        connect(&self.location).in_database(&self.location)
+    }
+}
+
+#[async_trait]
+impl Migrator for SqliteMigrator {
+    fn migrations(&self) -> &'static [Migration] {
+        MIGRATIONS
+    }
+
+    async fn status(&self) -> Result<SchemaStatus> {
+        if let Location::File(path) = &self.location
+            && !file::is_there(path)?
+        {
+            return Ok(SchemaStatus::default());
+        }
+        read_status(&self.open()?).in_database(&self.location)
+    }
+
+    async fn migrate_to(&self, version: u32, now: Timestamp) -> Result<Vec<Step>> {
+        // A wrong version must not leave a file behind.
+        plan_steps(MIGRATIONS, 0, version)?;
+        if let Location::File(path) = &self.location {
+            // Neither must taking everything away from nothing.
+            if version == 0 && !file::is_there(path)? {
+                return Ok(Vec::new());
+            }
+            file::create_if_absent(path)?;
+        }
+        let connection = self.open()?;
+        let current = read_status(&connection).in_database(&self.location)?.current();
+        plan_steps(MIGRATIONS, current, version)?;
+        set_up_writer(&connection, &self.location, Synchronous::Full)
+            .in_database(&self.location)?;
+        migrate(&connection, version, now).in_database(&self.location)
+    }
+}
+
+/// The migrations a database has.
+pub(crate) fn read_status(connection: &Connection) -> Result<SchemaStatus> {
+    const DOING: &str = "reading the schema version";
+    let known: bool = connection
+        .query_row(
+            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_migrations'",
+            [],
+            |row| row.get(0),
+        )
+        .doing(DOING)?;
+    if !known {
+        return Ok(SchemaStatus::default());
+    }
+    let sql = "SELECT version, name, applied_at FROM schema_migrations ORDER BY version";
+    let applied = read_rows(connection, DOING, sql, [], |row| {
+        Ok(AppliedMigration { version: row.get()?, name: row.get()?, applied_at: row.timestamp()? })
+    })?;
+    Ok(SchemaStatus { applied })
+}
+
+/// Brings a database to the newest version.
+pub(crate) fn migrate_to_latest(connection: &Connection, now: Timestamp) -> Result<Vec<Step>> {
+    migrate(connection, latest_version(MIGRATIONS), now)
+}
+
+fn migrate(connection: &Connection, version: u32, now: Timestamp) -> Result<Vec<Step>> {
+    // Looking first spares the usual open, with nothing to do, the write lock.
+    if plan_steps(MIGRATIONS, read_status(connection)?.current(), version)?.is_empty() {
+        return Ok(Vec::new());
+    }
+    let transaction =
+        Transaction::new_unchecked(connection, TransactionBehavior::Immediate).doing(MIGRATING)?;
+    // Dropped on an error, it rolls back.
+    let steps = run_steps(&transaction, version, now)?;
+    transaction.commit().doing(MIGRATING)?;
+    Ok(steps)
+}
+
+/// Plans again under the lock: another process may have migrated meanwhile.
+fn run_steps(connection: &Connection, version: u32, now: Timestamp) -> Result<Vec<Step>> {
+    let steps = plan_steps(MIGRATIONS, read_status(connection)?.current(), version)?;
+    connection
+        .execute_batch(
+            "CREATE TABLE IF NOT EXISTS schema_migrations (
+                 version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL
+             ) STRICT",
+        )
+        .doing(MIGRATING)?;
+    for step in &steps {
+        let Migration { version, name, .. } = *step.migration;
+        let doing = match step.direction {
+            Direction::Up => format!("applying migration {version:04} {name}"),
+            Direction::Down => format!("rolling back migration {version:04} {name}"),
+        };
+        connection.execute_batch(step.sql()).doing(&doing)?;
+        match step.direction {
+            Direction::Up => connection.execute(
+                "INSERT INTO schema_migrations (version, name, applied_at) VALUES (?1, ?2, ?3)",
+                params![version, name, micros(now)],
+            ),
+            Direction::Down => connection
+                .execute("DELETE FROM schema_migrations WHERE version = ?1", params![version]),
+        }
+        .doing(&doing)?;
+    }
+    Ok(steps)
+}

@@ -1,0 +1,39 @@
+//! Every statement the store runs, one file each.
+
+macro_rules! queries {
+    ($($name:ident => $file:literal,)*) => {
+        $(pub(crate) const $name: &str = include_str!(concat!("../queries/", $file, ".sql"));)*
+
+        /// Every statement with the name of its file, so that tests can prepare each of them.
+        pub const ALL: &[(&str, &str)] = &[$(($file, $name)),*];
+    };
+}
+
+queries! {
+    INSERT_RUNS => "insert_runs",
+    IDEMPOTENT_RUNS => "idempotent_runs",
+    PROMOTE_DUE_RUNS => "promote_due_runs",
+    CLAIM_RUNS_ANY => "claim_runs_any",
+    CLAIM_RUNS_OF => "claim_runs_of",
+    FINISH_RUNS => "finish_runs",
+    RUNS_BY_ID => "runs_by_id",
+    RUNS_PAGE => "runs_page",
+    RENEW_RUN_LEASES => "renew_run_leases",
+    EXPIRED_RUN_LEASES => "expired_run_leases",
+    HAND_BACK_RUNS => "hand_back_runs",
+    INSERT_ITEMS => "insert_items",
+    NAMED_ITEMS => "named_items",
+    ITEMS_BY_ID => "items_by_id",
+    PENDING_ITEMS => "pending_items",
+    INCREMENT_UPLOAD_ATTEMPTS => "increment_upload_attempts",
+    MOVE_ITEMS => "move_items",
+    INSERT_ATTEMPTS => "insert_attempts",
+    ATTEMPTS_OF => "attempts_of",
+    LEDGER_PAGE => "ledger_page",
+    INSERT_JOURNAL => "insert_journal",
+    JOURNAL_PAGE => "journal_page",
+    JOURNAL_OF_UNIT => "journal_of_unit",
+    READ_LEASE_CLOCK => "read_lease_clock",
+    SET_LEASE_CLOCK => "set_lease_clock",
+    END_LEASES_OF_OTHER_BOOTS => "end_leases_of_other_boots",
+}

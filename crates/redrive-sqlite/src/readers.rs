@@ -1,0 +1,73 @@
+//! Connections that only read, and so never wait for the writer.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
+
+use redrive_store::{Error, Result};
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+
+use crate::connection::open_reader;
+
+/// Reads that run at once; more wait.
+const MAX_READERS: usize = 4;
+
+/// A small pool of reading connections on one file.
+pub(crate) struct Readers {
+    pool: Arc<Pool>,
+    permits: Arc<Semaphore>,
+}
+
+struct Pool {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        let idle = Mutex::default();
+        Self { pool: Arc::new(Pool { path, idle }), permits: Arc::new(Semaphore::new(MAX_READERS)) }
+    }
+
+    /// Runs a read on a thread that may block.
+    pub(crate) async fn run<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    {
+        let permit = Arc::clone(&self.permits)
+            .acquire_owned()
+            .await
+            .map_err(|error| failed(error.into()))?;
+        let pool = Arc::clone(&self.pool);
+        let read = move || {
+            // The read goes on when its caller is gone, and so does its permit.
+            let _permit = permit;
+            pool.run(work)
+        };
+        tokio::task::spawn_blocking(read).await.map_err(|error| failed(error.into()))?
+    }
+
+    /// Runs a read on the caller's thread.
+    pub(crate) fn run_inline<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        self.pool.run(work)
+    }
+}
+
+impl Pool {
+    fn run<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let kept = self.idle.lock().ok().and_then(|mut idle| idle.pop());
+        let connection = kept.map_or_else(|| open_reader(&self.path), Ok)?;
+        let outcome = work(&connection);
+        if let Ok(mut idle) = self.idle.lock() {
+            idle.push(connection);
+        }
+        outcome
+    }
+}
+
+fn failed(source: redrive_store::BoxError) -> Error {
+    Error::Unavailable { doing: "reading".to_owned(), source }
+}

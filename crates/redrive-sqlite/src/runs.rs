@@ -1,0 +1,193 @@
+//! Runs.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::{AttemptNumber, Epoch, History, RunId, RunStatus};
+use redrive_store::{
+    Categories, ClaimRequest, ClaimedRun, NewRun, Result, RunFinish, RunRecord, Runs, SubmittedRun,
+    WorkerId, Written,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::{
+    SqliteStore,
+    columns::{Columns, micros, read_rows},
+    error::Doing,
+    journal::insert_journal,
+    ledger::insert_attempt,
+    queries,
+};
+
+/// Due retries that one claim makes claimable, so that a million due at once stall nobody.
+const MAX_PROMOTED: u32 = 10_000;
+
+#[async_trait]
+impl Runs for SqliteStore {
+    async fn submit_runs(&self, runs: &[NewRun], now: Timestamp) -> Result<Vec<SubmittedRun>> {
+        let runs = runs.to_vec();
+        self.write(move |connection| runs.iter().map(|run| submit(connection, run, now)).collect())
+            .await
+    }
+
+    async fn claim_runs(&self, request: &ClaimRequest) -> Result<Vec<ClaimedRun>> {
+        let request = request.clone();
+        self.write(move |connection| claim(connection, &request)).await
+    }
+
+    async fn finish_runs(&self, finishes: &[RunFinish]) -> Result<Vec<Written>> {
+        let finishes = finishes.to_vec();
+        self.write(move |connection| {
+            finishes.iter().map(|finish| finish_run(connection, finish)).collect()
+        })
+        .await
+    }
+
+    async fn runs_by_id(&self, ids: &[RunId]) -> Result<Vec<RunRecord>> {
+        let ids = serde_json::Value::from_iter(ids.iter().map(|id| id.0)).to_string();
+        self.read(move |connection| {
+            read_rows(connection, "reading runs", queries::RUNS_BY_ID, [ids], read_run)
+        })
+        .await
+    }
+
+    async fn runs_page(&self, after: RunId, limit: u32) -> Result<Vec<RunRecord>> {
+        self.read(move |connection| {
+            let params = params![after.0, limit];
+            read_rows(connection, "listing runs", queries::RUNS_PAGE, params, read_run)
+        })
+        .await
+    }
+}
+
+fn submit(connection: &Connection, run: &NewRun, now: Timestamp) -> Result<SubmittedRun> {
+    const DOING: &str = "submitting runs";
+    let due_at = run.due_at(now);
+    let mut insert = connection.prepare_cached(queries::INSERT_RUNS).doing(DOING)?;
+    let id: Option<i64> = insert
+        .query_row(
+            params![
+                run.queue(),
+                run.category(),
+                run.payload(),
+                micros(run.submitted_at()),
+                run.not_before().map(micros),
+                run.idempotency_key(),
+                due_at.is_none(),
+                due_at.map(micros),
+            ],
+            |row| row.get(0),
+        )
+        .optional()
+        .doing(DOING)?;
+    if let Some(id) = id {
+        return Ok(SubmittedRun::Accepted(RunId(id)));
+    }
+    let mut find = connection.prepare_cached(queries::IDEMPOTENT_RUNS).doing(DOING)?;
+    let (id, category, payload): (i64, String, String) = find
+        .query_row(params![run.queue(), run.idempotency_key()], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
+        .doing(DOING)?;
+    Ok(if run.same_content(&category, &payload) {
+        SubmittedRun::Duplicate(RunId(id))
+    } else {
+        SubmittedRun::Conflict(RunId(id))
+    })
+}
+
+fn claim(connection: &Connection, request: &ClaimRequest) -> Result<Vec<ClaimedRun>> {
+    const DOING: &str = "claiming runs";
+    connection
+        .prepare_cached(queries::PROMOTE_DUE_RUNS)
+        .doing(DOING)?
+        .execute(params![request.queue, micros(request.now), MAX_PROMOTED])
+        .doing(DOING)?;
+    let until = micros(request.lease_until);
+    let owner = &request.owner.0;
+    let mut claimed = match &request.categories {
+        Categories::All => {
+            let params = params![request.queue, request.limit, owner, until];
+            read_rows(connection, DOING, queries::CLAIM_RUNS_ANY, params, read_claimed)?
+        }
+        Categories::Only(categories) => {
+            let allowed = serde_json::Value::from(categories.as_slice()).to_string();
+            let params = params![request.queue, request.limit, owner, until, allowed];
+            read_rows(connection, DOING, queries::CLAIM_RUNS_OF, params, read_claimed)?
+        }
+    };
+    // RETURNING promises no order.
+    claimed.sort_unstable_by_key(|run| (run.submitted_at, run.id));
+    Ok(claimed)
+}
+
+fn finish_run(connection: &Connection, finish: &RunFinish) -> Result<Written> {
+    const DOING: &str = "finishing runs";
+    let columns = finish.columns();
+    let changed = connection
+        .prepare_cached(queries::FINISH_RUNS)
+        .doing(DOING)?
+        .execute(params![
+            finish.id.0,
+            finish.epoch.0,
+            columns.status.name(),
+            finish.attempt.0,
+            columns.retry_count,
+            columns.deferrals,
+            columns.next_retry_at.map(micros),
+            micros(columns.first_attempt_at),
+            columns.error_class,
+            columns.error_message,
+            columns.result,
+        ])
+        .doing(DOING)?;
+    if changed == 0 {
+        return Ok(Written::Stale);
+    }
+    insert_attempt(connection, &finish.ledger_row())?;
+    for entry in finish.journal_rows() {
+        insert_journal(connection, &entry)?;
+    }
+    Ok(Written::Applied)
+}
+
+fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedRun> {
+    Ok(ClaimedRun {
+        id: RunId(row.get()?),
+        category: row.get()?,
+        payload: row.get()?,
+        submitted_at: row.timestamp()?,
+        attempt: AttemptNumber(row.get::<u32>()?.saturating_add(1)),
+        epoch: Epoch(row.get()?),
+        history: History {
+            counted: row.get()?,
+            deferrals: row.get()?,
+            first_attempt_at: row.optional_timestamp()?,
+        },
+    })
+}
+
+fn read_run(row: &mut Columns<'_>) -> Result<RunRecord> {
+    Ok(RunRecord {
+        id: RunId(row.get()?),
+        queue: row.get()?,
+        category: row.get()?,
+        payload: row.get()?,
+        submitted_at: row.timestamp()?,
+        not_before: row.optional_timestamp()?,
+        idempotency_key: row.get()?,
+        status: row.named("status", RunStatus::from_name)?,
+        attempts: row.get()?,
+        retry_count: row.get()?,
+        deferrals: row.get()?,
+        next_retry_at: row.optional_timestamp()?,
+        first_attempt_at: row.optional_timestamp()?,
+        error_class: row.get()?,
+        error_message: row.get()?,
+        result: row.get()?,
+        lease_owner: row.get::<Option<String>>()?.map(WorkerId),
+        lease_epoch: Epoch(row.get()?),
+        lease_until: row.optional_timestamp()?,
+        ready: row.get()?,
+        due_at: row.optional_timestamp()?,
+    })
+}

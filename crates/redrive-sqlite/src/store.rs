@@ -1,0 +1,254 @@
+//! Opening a database, and the parts of the store that belong to no aggregate.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_store::{Error, Result, Store, latest_version, plan_steps, require_version};
+use rusqlite::{
+    Connection,
+    types::{ToSqlOutput, ValueRef},
+};
+
+use crate::{
+    boot_clock::{LeaseClock, lease_clock},
+    columns::read_rows,
+    connection::{connect, set_up_writer},
+    error::{Doing, In},
+    file,
+    migrator::{MIGRATIONS, migrate_to_latest, read_status},
+    readers::Readers,
+    writer::Writer,
+};
+
+/// Where a database is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// In a file.
+    File(PathBuf),
+    /// In memory, gone with the store.
+    Memory,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Memory => f.write_str("a database in memory"),
+        }
+    }
+}
+
+/// What a commit waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Synchronous {
+    /// Until it is on disk: a power cut loses nothing that was acknowledged.
+    #[default]
+    Full,
+    /// Not so long: a power cut may lose the last commits, but never damages the file.
+    Normal,
+}
+
+impl Synchronous {
+    pub(crate) fn pragma(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Normal => "normal",
+        }
+    }
+}
+
+/// Where commands run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WriterMode {
+    /// On the writer's thread, in groups.
+    #[default]
+    Thread,
+    /// On the caller's thread, one at a time, so that a simulation replays exactly.
+    Inline,
+}
+
+/// How to open a store.
+#[derive(Clone, Default)]
+pub struct SqliteOptions {
+    /// What a commit waits for.
+    pub synchronous: Synchronous,
+    /// Where commands run.
+    pub writer: WriterMode,
+    /// The clock of leases, instead of the machine's.
+    pub lease_clock: Option<LeaseClock>,
+}
+
+/// The embedded store.
+pub struct SqliteStore {
+    location: Location,
+    /// None where reads go through the writer: a database in memory has one connection. Before the
+    /// writer, which closes last and folds the log into the file.
+    readers: Option<Readers>,
+    writer: Writer,
+    mode: WriterMode,
+    clock: LeaseClock,
+}
+
+impl SqliteStore {
+    /// Opens a database, makes it if there is none, and brings its schema up to date.
+    pub fn open(location: Location, options: SqliteOptions, now: Timestamp) -> Result<Self> {
+        if let Location::File(path) = &location {
+            file::create_if_absent(path)?;
+        }
+        let latest = latest_version(MIGRATIONS);
+        let connection = open_checked(&location, options.synchronous, |current| {
+            plan_steps(MIGRATIONS, current, latest).map(drop)
+        })?;
+        migrate_to_latest(&connection, now).in_database(&location)?;
+        Self::start(location, connection, options)
+    }
+
+    /// Opens a database that must be there and up to date; its schema is not changed.
+    pub fn open_existing(location: Location, options: SqliteOptions) -> Result<Self> {
+        let connection = open_checked(&location, options.synchronous, |current| {
+            require_version(current, latest_version(MIGRATIONS))
+        })?;
+        Self::start(location, connection, options)
+    }
+
+    fn start(location: Location, connection: Connection, options: SqliteOptions) -> Result<Self> {
+        let clock = match options.lease_clock {
+            Some(clock) => clock,
+            None => lease_clock(&connection).in_database(&location)?,
+        };
+        let readers = match &location {
+            Location::File(path) => Some(Readers::new(path.clone())),
+            Location::Memory => None,
+        };
+        let writer = Writer::start(connection, options.writer)?;
+        Ok(Self { location, writer, readers, mode: options.writer, clock })
+    }
+
+    /// Runs a change in a transaction.
+    pub(crate) async fn write<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    {
+        self.writer.run(work).await.in_database(&self.location)
+    }
+
+    /// Runs a read.
+    pub(crate) async fn read<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    {
+        match (&self.readers, self.mode) {
+            (None, _) => self.writer.run(work).await,
+            (Some(readers), WriterMode::Inline) => readers.run_inline(work),
+            (Some(readers), WriterMode::Thread) => readers.run(work).await,
+        }
+        .in_database(&self.location)
+    }
+
+    /// Writes a consistent copy to a new file while the store is in use.
+    pub async fn backup(&self, target: &Path) -> Result<()> {
+        let doing = format!("backing up to {}", target.display());
+        let refused = |problem: &str| Error::Refused {
+            doing: doing.clone(),
+            problem: problem.to_owned(),
+            source: None,
+        };
+        if self.location == Location::Memory {
+            return Err(refused("a database in memory has no file to back up"));
+        }
+        if target.symlink_metadata().is_ok() {
+            return Err(refused(file::EXISTS));
+        }
+        let unfinished = file::file_beside(target, ".redrive-backup-", &doing)?;
+        let (location, copy) = (self.location.clone(), unfinished.to_path_buf());
+        let copying = move || copy_database(&location, &copy);
+        match self.mode {
+            WriterMode::Inline => copying()?,
+            WriterMode::Thread => {
+                tokio::task::spawn_blocking(copying).await.map_err(|error| {
+                    Error::Unavailable { doing: doing.clone(), source: error.into() }
+                })??
+            }
+        }
+        file::persist(unfinished, target, &doing)
+    }
+}
+
+/// Copies what a database holds at this moment. SQLite refuses that on a connection that only reads,
+/// so this one could write, and does not.
+fn copy_database(location: &Location, copy: &Path) -> Result<()> {
+    let target = ValueRef::Text(copy.as_os_str().as_encoded_bytes());
+    connect(location)?
+        .execute("VACUUM INTO ?1", [ToSqlOutput::Borrowed(target)])
+        .doing(&format!("copying {location} to {}", copy.display()))
+        .map(drop)
+}
+
+/// Opens a database for writing after finding out, without changing it, that it is ours, whole and
+/// of a version that will do.
+fn open_checked(
+    location: &Location,
+    synchronous: Synchronous,
+    check_version: impl FnOnce(u32) -> Result<()>,
+) -> Result<Connection> {
+    if let Location::File(path) = location {
+        file::refuse_foreign(path)?;
+    }
+    let connection = connect(location).in_database(location)?;
+    check_version(read_status(&connection).in_database(location)?.current())?;
+    touch_tables(&connection).in_database(location)?;
+    set_up_writer(&connection, location, synchronous).in_database(location)?;
+    Ok(connection)
+}
+
+/// Reads a row of each table, so that a table that cannot be read at all stops the start and not the
+/// first run. Only `integrity_problems` reads everything.
+fn touch_tables(connection: &Connection) -> Result<()> {
+    const DOING: &str = "looking at the tables";
+    let tables = "SELECT name FROM sqlite_master WHERE type = 'table'";
+    let names: Vec<String> = read_rows(connection, DOING, tables, [], |row| row.get())?;
+    for name in names {
+        let any = format!("SELECT count(*) FROM (SELECT 1 FROM \"{name}\" NOT INDEXED LIMIT 1)");
+        connection.query_row(&any, [], |_| Ok(())).doing(DOING)?;
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    fn describe(&self) -> String {
+        format!("SQLite {} at {}", rusqlite::version(), self.location)
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.read(|connection| {
+            connection.query_row("SELECT 1", [], |_| Ok(())).doing("asking the database")
+        })
+        .await
+    }
+
+    async fn integrity_problems(&self) -> Result<Vec<String>> {
+        self.read(|connection| {
+            const DOING: &str = "checking the database";
+            let integrity =
+                read_rows(connection, DOING, "PRAGMA integrity_check", [], |row| row.get())?;
+            let orphans = read_rows(connection, DOING, "PRAGMA foreign_key_check", [], |row| {
+                let table: String = row.get()?;
+                Ok(format!("{table} has a row whose parent is missing"))
+            })?;
+            let found = integrity.into_iter().chain(orphans);
+            Ok(found.filter(|line: &String| line != "ok").collect())
+        })
+        .await
+    }
+}

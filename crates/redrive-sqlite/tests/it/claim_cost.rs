@@ -1,0 +1,140 @@
+//! What a claim costs, in steps of SQLite's machine: the same whatever waits beside it.
+
+use redrive_sqlite::QUERIES;
+use rusqlite::{Connection, StatementStatus, params};
+
+use crate::scratch::{Scratch, at};
+
+/// Rows that must not matter; more in a full run.
+fn bystanders() -> u32 {
+    match std::env::var("REDRIVE_TEST_FULL").as_deref() {
+        Ok("1") => 100_000,
+        _ => 20_000,
+    }
+}
+
+fn query(name: &str) -> &'static str {
+    let (_, sql) = QUERIES.iter().find(|(known, _)| *known == name).unwrap();
+    sql
+}
+
+/// Ten runs that a claim may take.
+fn with_ten_runs() -> (Scratch, Connection) {
+    let scratch = Scratch::migrated();
+    let connection = scratch.raw();
+    insert(&connection, 10, "'fast', 1000000 + n, 'discovered', 1, NULL");
+    (scratch, connection)
+}
+
+/// Inserts rows; the columns are category, submitted_at, status, ready, due_at.
+fn insert(connection: &Connection, count: u32, columns: &str) {
+    let sql = format!(
+        "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {count})
+         INSERT INTO runs (queue, payload, category, submitted_at, status, ready, due_at)
+         SELECT 'q', '{{}}', {columns} FROM n"
+    );
+    connection.execute_batch(&sql).unwrap();
+}
+
+/// The steps of a claim, and of making due retries ready before it. Undone afterwards.
+fn steps(connection: &Connection, allowed: Option<&[&str]>, limit: u32) -> (i32, i32) {
+    connection.execute_batch("BEGIN").unwrap();
+    let mut promote = connection.prepare(query("promote_due_runs")).unwrap();
+    let promoted = promote.execute(params!["q", at(0).as_microsecond(), 10_000]).unwrap();
+    assert_eq!(promoted, 0, "nothing is due");
+    let until = at(60).as_microsecond();
+    let mut claim = connection
+        .prepare(query(if allowed.is_some() { "claim_runs_of" } else { "claim_runs_any" }))
+        .unwrap();
+    let claimed = match allowed {
+        Some(allowed) => {
+            let allowed = serde_json::Value::from(allowed).to_string();
+            let mut rows = claim.query(params!["q", limit, "w", until, allowed]).unwrap();
+            std::iter::from_fn(|| rows.next().unwrap().map(drop)).count()
+        }
+        None => {
+            let mut rows = claim.query(params!["q", limit, "w", until]).unwrap();
+            std::iter::from_fn(|| rows.next().unwrap().map(drop)).count()
+        }
+    };
+    assert_eq!(claimed, limit as usize);
+    let taken = [&promote, &claim];
+    let of = |status| taken.iter().map(|s| s.get_status(status)).sum();
+    let counted = (of(StatementStatus::VmStep), of(StatementStatus::FullscanStep));
+    drop((promote, claim));
+    connection.execute_batch("ROLLBACK").unwrap();
+    counted
+}
+
+#[track_caller]
+fn check(allowed: Option<&[&str]>, columns: &str) {
+    let (_scratch, connection) = with_ten_runs();
+    let (alone, scanned_alone) = steps(&connection, allowed, 10);
+    insert(&connection, bystanders(), columns);
+    let (beside, scanned_beside) = steps(&connection, allowed, 10);
+    assert!(beside <= alone + alone / 4, "{alone} steps alone, {beside} beside {columns}");
+    assert_eq!(scanned_alone, scanned_beside);
+}
+
+// RUN-2
+#[test]
+fn a_claim_costs_the_same_beside_runs_that_wait_for_a_retry() {
+    let waiting = "'fast', n, 'error', 0, 9000000000000000 + n";
+    check(None, waiting);
+    check(Some(&["fast"]), waiting);
+}
+
+// RUN-2
+#[test]
+fn a_claim_costs_the_same_behind_runs_of_a_category_that_is_not_allowed() {
+    check(Some(&["fast"]), "'slow', n, 'discovered', 1, NULL");
+}
+
+// RUN-2
+#[test]
+fn a_claim_costs_the_same_beside_runs_that_are_done() {
+    let done = "'fast', n, 'passed', 0, NULL";
+    check(None, done);
+    check(Some(&["fast"]), done);
+}
+
+// RUN-2
+#[test]
+fn a_claim_costs_the_same_before_a_long_queue_of_its_own() {
+    let queue = "'fast', 2000000 + n, 'discovered', 1, NULL";
+    check(None, queue);
+    check(Some(&["fast"]), queue);
+    let of_one_moment = "'fast', 2000000, 'discovered', 1, NULL";
+    check(None, of_one_moment);
+    check(Some(&["fast"]), of_one_moment);
+}
+
+// RUN-2
+#[test]
+fn a_claim_among_many_categories_costs_a_little_for_each_and_not_its_limit_for_each() {
+    let scratch = Scratch::migrated();
+    let connection = scratch.raw();
+    insert(&connection, 20_000, "'c' || (n % 100), n, 'discovered', 1, NULL");
+    let (few, _) = steps(&connection, None, 1);
+    let (many, _) = steps(&connection, None, 1_000);
+    let per_run = (many - few) / 999;
+    assert!(per_run < 300, "{per_run} steps for each run claimed");
+}
+
+#[test]
+fn looking_for_ended_leases_costs_the_same_beside_runs_that_are_done() {
+    let scratch = Scratch::migrated();
+    let connection = scratch.raw();
+    let cost = || {
+        let mut statement = connection.prepare(query("expired_run_leases")).unwrap();
+        let found = statement
+            .query_map(params![at(0).as_microsecond(), 0, 100], |_| Ok(()))
+            .unwrap()
+            .count();
+        assert_eq!(found, 0);
+        statement.get_status(StatementStatus::VmStep)
+    };
+    let alone = cost();
+    insert(&connection, bystanders(), "'fast', n, 'passed', 0, NULL");
+    assert_eq!(cost(), alone);
+}

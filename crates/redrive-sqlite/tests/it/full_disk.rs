@@ -1,0 +1,85 @@
+//! A disk without room: nothing is half written, reads go on, and so do writes once there is room.
+
+use std::{fs, path::Path, process::Command};
+
+use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
+use redrive_store::{Error, NewRun, Runs as _, Store as _};
+
+use crate::{
+    child,
+    scratch::{all_runs, at, begin, told},
+    writer::Held,
+};
+
+/// On a real disk that is very small, where one may be mounted.
+// OPS-1
+#[test]
+fn a_full_disk_is_told_reads_go_on_and_writes_go_on_when_there_is_room_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mount = r#"mount -t tmpfs -o size=4m tmpfs "$0" && exec "$@""#;
+    let small_disk = || {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount"]);
+        command.args(["sh", "-c", mount]).arg(folder.path());
+        command
+    };
+    match small_disk().arg("true").output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            let why = String::from_utf8_lossy(&output.stderr);
+            return eprintln!("skipped: a small disk cannot be mounted here: {why}");
+        }
+        Err(error) => return eprintln!("skipped: there is no unshare here: {error}"),
+    }
+    let mut command = small_disk();
+    command.arg(std::env::current_exe().unwrap());
+    child::dress(&mut command, "fill the disk", &folder.path().join("store.db"));
+    let said = child::answers(&command.output().unwrap());
+    assert_eq!(said, ["went on"]);
+}
+
+/// A part of the test above.
+pub(crate) fn fill_and_go_on(path: &Path) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(async {
+        let filler = path.with_file_name("filler");
+        fs::write(&filler, vec![0; 2 * 1024 * 1024]).unwrap();
+        let location = Location::File(path.to_owned());
+        let store = SqliteStore::open(location, SqliteOptions::default(), at(0)).unwrap();
+        let payload = serde_json::json!("x".repeat(20_000));
+        let large = [NewRun::new("q", &payload, at(0)).unwrap()];
+
+        let mut acknowledged = 0;
+        let error = loop {
+            match store.submit_runs(&large, at(0)).await {
+                Ok(_) => acknowledged += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(acknowledged > 10, "{acknowledged}");
+        let mut errors = vec![error];
+        // In company too: one transaction, one error for all.
+        let held = Held::new(path);
+        let mut calls: Vec<_> = (0..20).map(|_| store.submit_runs(&large, at(0))).collect();
+        calls.iter_mut().for_each(begin);
+        drop(held);
+        for call in calls {
+            errors.push(call.await.unwrap_err());
+        }
+        for error in errors {
+            assert!(matches!(error, Error::Full { .. }), "{error:?}");
+            assert!(error.is_transient());
+            let text = told(&error);
+            assert!(text.contains("no room left"), "{text}");
+            assert!(text.contains(path.to_str().unwrap()), "{text}");
+        }
+        store.ping().await.unwrap();
+        assert_eq!(all_runs(&store).await.len(), acknowledged);
+
+        fs::remove_file(filler).unwrap();
+        store.submit_runs(&large, at(0)).await.unwrap();
+        assert_eq!(all_runs(&store).await.len(), acknowledged + 1);
+        assert_eq!(store.integrity_problems().await.unwrap(), [""; 0]);
+    });
+    child::answer("went on");
+}

@@ -1,0 +1,136 @@
+//! How SQLite goes about each query: by the index that was made for it.
+
+use redrive_sqlite::QUERIES;
+use rusqlite::{Connection, params_from_iter, types::Null};
+
+use crate::scratch::Scratch;
+
+/// The steps of a query's plan.
+fn plan(connection: &Connection, name: &str) -> Vec<String> {
+    let (_, sql) = QUERIES.iter().find(|(known, _)| *known == name).unwrap();
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let unset = params_from_iter(vec![Null; statement.parameter_count()]);
+    let steps = statement.query_map(unset, |row| row.get(3)).unwrap();
+    steps.map(Result::unwrap).collect()
+}
+
+/// A database without statistics, and one whose statistics say that the tables are large and lopsided.
+fn databases() -> [(Scratch, &'static str); 2] {
+    let (fresh, analysed) = (Scratch::migrated(), Scratch::migrated());
+    let connection = analysed.raw();
+    connection
+        .execute_batch(
+            "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 2000)
+             INSERT INTO runs (queue, category, payload, submitted_at, status, ready, due_at,
+                 lease_owner, lease_until)
+             SELECT 'q', 'c' || (n % 3), '{}', n,
+                 CASE n % 4 WHEN 0 THEN 'processing' WHEN 1 THEN 'error' WHEN 2 THEN 'discovered'
+                     ELSE 'passed' END,
+                 n % 4 = 2, CASE WHEN n % 4 = 1 THEN n END,
+                 CASE WHEN n % 4 = 0 THEN 'w' END, CASE WHEN n % 4 = 0 THEN n END
+             FROM n;
+             WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 2000)
+             INSERT INTO items (upload, group_name, name, content_url, size_bytes, sha256, updated_at)
+             SELECT 'u', 'g', n, 'file:x', 1, '', 0 FROM n;
+             WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 2000)
+             INSERT INTO attempts (kind, unit_id, attempt, counted, started_at, ended_at, outcome, worker)
+             SELECT 'run', n % 500, n / 500 + 1, 1, 0, 0, 'success', 'w' FROM n;
+             WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 2000)
+             INSERT INTO journal (at, actor, action, unit) SELECT n, 'w', 'a.b', 'run:1' FROM n;
+             ANALYZE;",
+        )
+        .unwrap();
+    [(fresh, "fresh"), (analysed, "analysed")]
+}
+
+#[track_caller]
+fn check(name: &str, expected: &[&str]) {
+    for (scratch, which) in databases() {
+        let steps = plan(&scratch.raw(), name);
+        for step in expected {
+            assert!(
+                steps.iter().any(|known| known.contains(step)),
+                "{name} on a {which} database lacks {step:?}: {steps:#?}"
+            );
+        }
+        for step in &steps {
+            let whole_table = step.starts_with("SCAN")
+                && ["runs", "items", "attempts", "journal", "head", "next"]
+                    .iter()
+                    .any(|table| step.split_whitespace().nth(1) == Some(table))
+                && !step.contains("USING INDEX runs_held");
+            assert!(!whole_table, "{name} on a {which} database: {steps:#?}");
+        }
+    }
+}
+
+// RUN-2
+#[test]
+fn a_claim_goes_by_the_index_of_what_is_ready() {
+    check(
+        "claim_runs_any",
+        &[
+            "SEARCH runs USING INTEGER PRIMARY KEY",
+            "USING COVERING INDEX runs_ready (queue=?)",
+            "USING COVERING INDEX runs_ready (queue=? AND category>?)",
+            "USING COVERING INDEX runs_ready (queue=? AND category=?)",
+            "USING COVERING INDEX runs_ready (queue=? AND category=? AND submitted_at=? AND id>?)",
+            "USING COVERING INDEX runs_ready (queue=? AND category=? AND submitted_at>?)",
+        ],
+    );
+    check(
+        "claim_runs_of",
+        &[
+            "SEARCH runs USING INTEGER PRIMARY KEY",
+            "USING COVERING INDEX runs_ready (queue=? AND category=?)",
+            "USING COVERING INDEX runs_ready (queue=? AND category=? AND submitted_at=? AND id>?)",
+            "USING COVERING INDEX runs_ready (queue=? AND category=? AND submitted_at>?)",
+        ],
+    );
+}
+
+// RUN-2
+#[test]
+fn due_retries_are_found_by_their_time() {
+    check("promote_due_runs", &["runs_due (queue=? AND due_at<?)", "INTEGER PRIMARY KEY"]);
+}
+
+#[test]
+fn guarded_writes_find_their_row_by_id() {
+    for name in ["finish_runs", "renew_run_leases", "hand_back_runs"] {
+        check(name, &["SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)"]);
+    }
+    for name in ["increment_upload_attempts", "move_items"] {
+        check(name, &["SEARCH items USING INTEGER PRIMARY KEY (rowid=?)"]);
+    }
+}
+
+#[test]
+fn ended_leases_are_looked_for_among_what_is_held() {
+    check("expired_run_leases", &["runs_held (id>?)"]);
+    check("end_leases_of_other_boots", &["runs_held"]);
+}
+
+#[test]
+fn reads_go_by_their_index() {
+    check("runs_by_id", &["SEARCH runs USING INTEGER PRIMARY KEY"]);
+    check("runs_page", &["INTEGER PRIMARY KEY (rowid>?)"]);
+    check("idempotent_runs", &["runs_idempotency"]);
+    check("items_by_id", &["SEARCH items USING INTEGER PRIMARY KEY"]);
+    check("pending_items", &["items_pending (upload=? AND group_name=? AND id>?)"]);
+    check("named_items", &["(upload=? AND group_name=? AND name=?)"]);
+    check("attempts_of", &["(kind=? AND unit_id=? AND stage=? AND attempt>?)"]);
+    check("journal_page", &["INTEGER PRIMARY KEY (rowid>?)"]);
+    check("journal_of_unit", &["journal_unit (unit=? AND id>?)"]);
+}
+
+#[test]
+fn nothing_is_sorted_that_an_index_has_in_order() {
+    for (scratch, which) in databases() {
+        for (name, _) in QUERIES {
+            let steps = plan(&scratch.raw(), name);
+            let sorted = steps.iter().any(|step| step.contains("FOR ORDER BY"));
+            assert!(!sorted, "{name} on a {which} database: {steps:#?}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The suite every store runs in full.
+//!
+//! A store's test binary makes a [`Fixture`] on a fresh database and calls
+//! [`conformance_tests!`](crate::conformance_tests) once; each case below becomes a test of its own
+//! there. What a store must do is written here first.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs,
+    reason = "cases are tests: they fail by panicking, and their names say what they are for"
+)]
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::Store;
+
+pub mod claims;
+pub mod finishes;
+pub mod items;
+pub mod journal;
+pub mod leases;
+pub mod ledger;
+pub mod runs;
+pub mod whole_store;
+
+mod samples;
+
+/// A store on a fresh database, and a way past it.
+pub struct Fixture {
+    /// The store under test.
+    pub store: Arc<dyn Store>,
+    /// The database itself, to try what the store would never do.
+    pub raw: Box<dyn RawSql>,
+}
+
+/// A connection to the database under a store.
+#[async_trait]
+pub trait RawSql: Send + Sync {
+    /// Runs one statement. The error is the database's own text.
+    async fn execute(&self, sql: &str) -> Result<(), String>;
+}
+
+/// Makes a test of every case. Takes an async function that returns a [`Fixture`].
+#[macro_export]
+macro_rules! conformance_tests {
+    ($fresh:path) => {
+        $crate::conformance_tests! { @modules $fresh;
+            runs {
+                submitted_runs_get_ids_that_grow_with_their_order
+                a_submitted_run_reads_back_as_it_was_given
+                the_same_content_under_an_idempotency_key_is_a_no_op
+                other_content_under_an_idempotency_key_is_refused
+                an_idempotency_key_is_unique_per_queue_alone
+                one_batch_may_repeat_a_key
+                two_submitters_of_one_key_make_one_run
+                unknown_ids_are_left_out
+                pages_cover_every_run_once
+                empty_batches_do_nothing
+            }
+            claims {
+                the_oldest_submitted_run_comes_first_and_ties_go_by_id
+                retries_and_new_runs_compete_by_submission
+                only_allowed_categories_are_claimed
+                a_claim_takes_no_more_than_its_limit
+                a_claim_leaves_other_queues_alone
+                a_run_is_not_claimed_before_its_time
+                a_retry_is_not_claimed_before_its_time
+                a_claim_raises_the_epoch_and_sets_the_lease
+                starting_clears_the_next_retry_and_keeps_the_count
+                claims_at_once_never_share_a_run
+                names_are_data
+            }
+            finishes {
+                a_verdict_is_stored_and_clears_the_retry_fields
+                a_scheduled_retry_counts_and_waits
+                a_wait_for_a_hint_is_not_counted
+                giving_up_leaves_the_error_and_tells_the_journal_why
+                a_stale_lease_cannot_finish_a_run
+                a_run_is_finished_once
+                a_stale_finish_does_not_disturb_its_batch
+                ledger_numbers_run_without_gaps
+                a_lost_worker_is_told_in_the_journal
+                foreign_text_is_kept_whatever_it_holds
+            }
+            leases {
+                a_renewed_lease_ends_later
+                a_lost_lease_cannot_be_renewed
+                ended_leases_are_found_page_by_page
+                a_run_handed_back_is_claimable_at_once_and_uncounted
+                a_lost_lease_cannot_be_handed_back
+            }
+            items {
+                an_item_reads_back_as_it_was_given
+                the_same_item_again_is_a_no_op_and_another_is_refused
+                pending_items_come_page_by_page
+                counting_an_attempt_returns_the_new_count
+                attempts_counted_at_once_are_all_counted
+                an_unknown_item_is_not_counted
+                an_item_moves_only_from_where_it_may
+                a_move_tells_the_journal_once
+                a_reset_records_the_count_and_keeps_it
+            }
+            ledger {
+                attempts_read_back_as_they_were_given
+                a_number_is_given_once_and_a_refused_batch_leaves_nothing
+                stages_are_numbered_by_themselves
+                attempts_come_page_by_page
+                the_ledger_of_a_kind_comes_page_by_page
+                the_database_refuses_to_change_the_ledger
+            }
+            journal {
+                entries_come_in_the_order_they_were_written
+                an_entry_with_a_known_key_is_ignored
+                entries_are_found_by_unit_and_action
+                the_database_refuses_to_change_the_journal
+            }
+            whole_store {
+                the_lease_clock_does_not_go_back
+                a_fresh_store_answers_and_is_sound
+                a_failed_call_leaves_nothing_and_the_next_one_works
+            }
+        }
+    };
+    (@modules $fresh:path; $($module:ident { $($case:ident)* })*) => {
+        $(mod $module {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let fixture = $fresh().await;
+                    $crate::conformance::$module::$case(&fixture).await;
+                }
+            )*
+        })*
+    };
+}

@@ -1,0 +1,57 @@
+//! What belongs to no aggregate.
+
+use redrive_core::AttemptNumber;
+
+use super::{
+    Fixture,
+    samples::{at, finish, passed, run},
+};
+use crate::{AttemptOutcome, AttemptRecord, UnitKind, UnitRow, Written};
+
+pub async fn the_lease_clock_does_not_go_back(f: &Fixture) {
+    let mut last = f.store.now();
+    for _ in 0..1_000 {
+        let now = f.store.now();
+        assert!(now >= last, "{now} after {last}");
+        last = now;
+    }
+}
+
+// OPS-1
+pub async fn a_fresh_store_answers_and_is_sound(f: &Fixture) {
+    f.store.ping().await.expect("it answers");
+    assert_eq!(f.store.integrity_problems().await.expect("checked"), Vec::<String>::new());
+    assert!(!f.store.describe().is_empty());
+}
+
+/// A ledger row that is there already makes the finish fail as a whole: state and ledger move
+/// together or not at all.
+pub async fn a_failed_call_leaves_nothing_and_the_next_one_works(f: &Fixture) {
+    let id = f.submit(&[run("q", "", at(0))], at(0)).await[0];
+    let claimed = f.claim_one(at(1)).await;
+    let planted = AttemptRecord {
+        unit: UnitRow::new(UnitKind::Run, id.0),
+        stage_config_hash: None,
+        attempt: AttemptNumber(1),
+        counted: true,
+        run_id: None,
+        started_at: at(1),
+        ended_at: at(1),
+        outcome: AttemptOutcome::Success,
+        class: None,
+        code: None,
+        message: None,
+        fingerprint: None,
+        cause: None,
+        delay: None,
+        worker: "planted".to_owned(),
+    };
+    f.store.append_attempts(&[planted]).await.expect("written");
+    let before = f.run(id).await;
+    f.store.finish_runs(&[finish(&claimed, at(2), passed())]).await.expect_err("refused");
+    assert_eq!(f.run(id).await, before);
+
+    let mut next = finish(&claimed, at(3), passed());
+    next.attempt = AttemptNumber(2);
+    assert_eq!(f.store.finish_runs(&[next]).await.expect("finished"), [Written::Applied]);
+}

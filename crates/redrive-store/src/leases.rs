@@ -1,0 +1,138 @@
+//! Leases: who holds a unit, until when, and how it goes back.
+//!
+//! A claim sets owner, epoch and end on the row itself. The holder renews; whoever finds an ended
+//! lease decides about the unit as about any failure. The epoch fences: it grows with every claim,
+//! and a write that carries an older one changes nothing.
+//!
+//! Lease ends live on the store's own clock, [`Store::now`](crate::Store::now), which does not jump.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::{Epoch, RunId, Unit};
+
+use crate::{JournalEntry, Result};
+
+/// Names a worker process; random at each start, so that a reused host name is never mistaken for
+/// the process that had it before.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct WorkerId(pub String);
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What became of a guarded write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[must_use = "a stale write changed nothing"]
+pub enum Written {
+    /// The state changed.
+    Applied,
+    /// Someone else has the unit by now; nothing changed.
+    Stale,
+}
+
+impl Written {
+    /// What a guarded statement did, from whether it changed its row.
+    pub fn from_changed(changed: bool) -> Self {
+        if changed { Self::Applied } else { Self::Stale }
+    }
+}
+
+/// The kinds of unit that are leased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Leased {
+    /// Runs in a queue.
+    Run,
+}
+
+impl Leased {
+    /// The unit that a lease of this kind holds.
+    pub fn unit(self, lease: LeaseRef) -> Unit {
+        match self {
+            Self::Run => Unit::Run(RunId(lease.id)),
+        }
+    }
+}
+
+/// A held unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LeaseRef {
+    /// The id of the unit's row.
+    pub id: i64,
+    /// The epoch under which it is held.
+    pub epoch: Epoch,
+}
+
+/// A unit whose holder has not renewed in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpiredLease {
+    /// What is held, and under which epoch.
+    pub lease: LeaseRef,
+    /// Who held it.
+    pub owner: WorkerId,
+    /// When the lease ended, on the store's clock.
+    pub until: Timestamp,
+}
+
+/// A unit to give back without an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandBack {
+    /// What is held, and under which epoch.
+    pub lease: LeaseRef,
+    /// Who gives it back.
+    pub owner: WorkerId,
+    /// Why, for the journal: `shutdown`, `paused`.
+    pub why: String,
+}
+
+impl HandBack {
+    /// What the journal says of it.
+    pub fn journal_entry(&self, kind: Leased, at: Timestamp) -> JournalEntry {
+        JournalEntry {
+            at,
+            actor: self.owner.0.clone(),
+            action: match kind {
+                Leased::Run => "run.handback".to_owned(),
+            },
+            unit: Some(kind.unit(self.lease).to_string()),
+            filter: None,
+            details: serde_json::json!({ "why": self.why, "epoch": self.lease.epoch.0 })
+                .to_string(),
+            dedupe_key: None,
+        }
+    }
+}
+
+/// The leases of a store.
+#[async_trait]
+pub trait Leases: Send + Sync {
+    /// Moves the end of leases. A stale one is lost: its holder must stop.
+    async fn renew_leases(
+        &self,
+        kind: Leased,
+        leases: &[LeaseRef],
+        until: Timestamp,
+    ) -> Result<Vec<Written>>;
+
+    /// Leases that ended at or before `now` on the store's clock, by id, after an id, a page at a
+    /// time: a page of hopeless rows never hides the rest.
+    async fn expired_leases(
+        &self,
+        kind: Leased,
+        now: Timestamp,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<ExpiredLease>>;
+
+    /// Gives units back: claimable at once, counts untouched, no ledger row, one journal row each.
+    async fn hand_back(
+        &self,
+        kind: Leased,
+        hand_backs: &[HandBack],
+        at: Timestamp,
+    ) -> Result<Vec<Written>>;
+}

@@ -1,0 +1,147 @@
+//! What a finished attempt writes, worked out once for every database.
+//!
+//! A store binds these values; it decides nothing. So SQLite and PostgreSQL cannot drift apart on
+//! what a retry clears or a success keeps.
+
+use jiff::Timestamp;
+use redrive_core::{Cause, Decision, RunEvent, RunState, RunStatus, Unit};
+
+use crate::{
+    AttemptOutcome, AttemptRecord, JournalEntry, RunEnding, RunFinish, UnitKind, UnitRow, Verdict,
+};
+
+/// The columns of a run after an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunColumns<'a> {
+    /// The new status.
+    pub status: RunStatus,
+    /// Counted retries since the last reset.
+    pub retry_count: u32,
+    /// Waits for a server's hint in a row.
+    pub deferrals: u32,
+    /// When it is tried again.
+    pub next_retry_at: Option<Timestamp>,
+    /// When the first attempt since the last reset began.
+    pub first_attempt_at: Timestamp,
+    /// The class of the error.
+    pub error_class: Option<&'static str>,
+    /// The message of the error.
+    pub error_message: Option<&'a str>,
+    /// The handler's answer.
+    pub result: Option<&'a str>,
+}
+
+impl RunFinish {
+    /// What happened, as the state machine calls it.
+    pub fn event(&self) -> RunEvent {
+        match &self.ending {
+            RunEnding::Judged { verdict: Verdict::Passed, .. } => RunEvent::Pass,
+            RunEnding::Judged { verdict: Verdict::NeedsReview, .. } => RunEvent::AskForReview,
+            RunEnding::Judged { verdict: Verdict::Failed, .. } => RunEvent::Fail,
+            RunEnding::Failed { decision: Decision::RetryAt { .. }, .. } => RunEvent::ScheduleRetry,
+            RunEnding::Failed { decision: Decision::GiveUp { .. }, .. } => RunEvent::GiveUp,
+        }
+    }
+
+    /// The columns of the run.
+    pub fn columns(&self) -> RunColumns<'_> {
+        let status = RunState::Processing
+            .apply(self.event())
+            .map_or(RunStatus::Processing, RunState::status);
+        let first_attempt_at = self.history.first_attempt_at.unwrap_or(self.started_at);
+        match &self.ending {
+            RunEnding::Judged { result, .. } => RunColumns {
+                status,
+                retry_count: 0,
+                deferrals: 0,
+                next_retry_at: None,
+                first_attempt_at,
+                error_class: None,
+                error_message: None,
+                result: result.as_deref(),
+            },
+            RunEnding::Failed { failure, decision } => {
+                let after = self.history.after(failure, decision);
+                let (retry_count, next_retry_at) = match decision {
+                    Decision::RetryAt { at, .. } => (after.counted, Some(*at)),
+                    Decision::GiveUp { .. } => (self.history.counted, None),
+                };
+                RunColumns {
+                    status,
+                    retry_count,
+                    deferrals: after.deferrals,
+                    next_retry_at,
+                    first_attempt_at,
+                    error_class: Some(failure.class().name()),
+                    error_message: Some(failure.message().as_str()),
+                    result: None,
+                }
+            }
+        }
+    }
+
+    /// The row of the ledger.
+    pub fn ledger_row(&self) -> AttemptRecord {
+        let row = AttemptRecord {
+            unit: UnitRow::new(UnitKind::Run, self.id.0),
+            stage_config_hash: None,
+            attempt: self.attempt,
+            counted: true,
+            run_id: None,
+            started_at: self.started_at,
+            ended_at: self.ended_at,
+            outcome: AttemptOutcome::Success,
+            class: None,
+            code: None,
+            message: None,
+            fingerprint: None,
+            cause: None,
+            delay: None,
+            worker: self.worker.0.clone(),
+        };
+        match &self.ending {
+            RunEnding::Judged { .. } => row,
+            RunEnding::Failed { failure, decision } => {
+                let row = row.with_failure(failure);
+                match decision {
+                    Decision::RetryAt { delay, counted, .. } => AttemptRecord {
+                        outcome: AttemptOutcome::Retrying,
+                        counted: *counted,
+                        delay: Some(*delay),
+                        ..row
+                    },
+                    Decision::GiveUp { .. } => {
+                        AttemptRecord { outcome: AttemptOutcome::Failed, ..row }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The rows of the journal: a give-up with its reason, and a worker that was lost.
+    pub fn journal_rows(&self) -> Vec<JournalEntry> {
+        let RunEnding::Failed { failure, decision } = &self.ending else {
+            return Vec::new();
+        };
+        let entry = |action: &str, details: serde_json::Value| JournalEntry {
+            at: self.ended_at,
+            actor: self.worker.0.clone(),
+            action: action.to_owned(),
+            unit: Some(Unit::Run(self.id).to_string()),
+            filter: None,
+            details: details.to_string(),
+            dedupe_key: None,
+        };
+        let mut rows = Vec::new();
+        if failure.cause() == Cause::LostWorker {
+            let details = serde_json::json!({ "attempt": self.attempt.0, "epoch": self.epoch.0 });
+            rows.push(entry("run.lease_lost", details));
+        }
+        if let Decision::GiveUp { reason } = decision {
+            let details =
+                serde_json::json!({ "reason": reason.name(), "attempts": self.attempt.0 });
+            rows.push(entry("run.giveup", details));
+        }
+        rows
+    }
+}

@@ -1,0 +1,23 @@
+//! The whole store.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use crate::{Items, Journal, Leases, Ledger, Result, Runs};
+
+/// Everything the engine needs of a database.
+#[async_trait]
+pub trait Store: Runs + Items + Ledger + Journal + Leases {
+    /// The clock of leases: it does not jump when someone sets the wall clock, and every process
+    /// that shares the store reads the same time from it.
+    fn now(&self) -> Timestamp;
+
+    /// What the store is and where, for people. Never shows a password.
+    fn describe(&self) -> String;
+
+    /// Whether the store answers. The error says why it does not.
+    async fn ping(&self) -> Result<()>;
+
+    /// What the database itself finds wrong with its structure; empty if nothing.
+    async fn integrity_problems(&self) -> Result<Vec<String>>;
+}

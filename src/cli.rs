@@ -1,0 +1,115 @@
+//! The command line: flags that every command has, and the commands.
+//!
+//! To add a command: a file in `commands/` with its arguments and a `run`, a variant of [`Command`],
+//! and an arm in [`crate::commands::run`].
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use crate::commands::{bench, check, completions, db, doctor, init, policy, serve};
+
+/// Redrive: retries for work that fails.
+#[derive(Debug, Parser)]
+#[command(
+    name = "redrive",
+    version,
+    about = "Retries for work that fails: partitions, queues, uploads and pipelines",
+    after_help = EXAMPLES,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+)]
+pub(crate) struct Cli {
+    /// Flags that every command has.
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  redrive init                                   write a commented redrive.toml
+  redrive check                                  look for mistakes in it
+  redrive policy schedule --preset run --plot    see when a failing run is tried again
+
+Exit codes:
+  0 ok    1 error or findings    2 wrong usage    3 some done, some not
+  4 refused, nothing done    130, 143 stopped by a signal";
+
+/// Flags that every command has.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Globals {
+    /// The configuration file [default: redrive.toml, here or in a folder above]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// The store: sqlite:PATH, sqlite::memory: or postgres://… [default: as the file says, else
+    /// $DATABASE_URL, else sqlite:redrive.db]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) store: Option<String>,
+
+    /// How to print results
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
+    pub(crate) output: Format,
+
+    /// Log more; twice for everything
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    /// Log less: warnings only; twice for errors only
+    #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "verbose")]
+    pub(crate) quiet: u8,
+
+    /// When to use color
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub(crate) color: Color,
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// One JSON document; a list is an array
+    Json,
+    /// One JSON object a line
+    Jsonl,
+}
+
+/// When color is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show policies and the waits they give
+    Policy(policy::Arguments),
+    /// Look for mistakes in the configuration, and show what it declares
+    Check(check::Arguments),
+    /// Write a commented redrive.toml to start from
+    Init(init::Arguments),
+    /// Migrate, roll back, look at or copy the store
+    Db(db::Arguments),
+    /// Look for anything that is not as it must be
+    Doctor(doctor::Arguments),
+    /// Serve Redrive over HTTP
+    Serve(serve::Arguments),
+    /// Measure, beside a bare loop in the same run
+    Bench(bench::Arguments),
+    /// Print a completion script for a shell
+    Completions(completions::Arguments),
+}

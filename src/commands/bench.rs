@@ -1,0 +1,118 @@
+//! `redrive bench`: how fast, beside what a bare loop does on the same machine in the same run.
+//!
+//! Absolute figures differ from machine to machine and from minute to minute. So every figure stands
+//! beside that of a bare loop that does the same work without Redrive, and the ratio is what counts.
+
+mod contender;
+mod decide;
+mod postgres_loop;
+mod redrive_store;
+mod sqlite_loop;
+mod store;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use crate::{
+    context::Context,
+    exit::{Exit, Failure},
+    output::{Column, Row},
+};
+
+/// The arguments of `bench`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redrive bench decide
+  redrive bench store
+  redrive bench store --store postgres://redrive@localhost/bench")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Decisions per second on one core, beside the bare formula
+    #[command(after_help = "\
+Examples:
+  redrive bench decide
+  redrive bench decide --seconds 10 -o json")]
+    Decide(decide::Arguments),
+    /// Rates of insert, claim and finish, beside a bare loop of prepared statements
+    #[command(after_help = "\
+SQLite is measured in a new file, PostgreSQL in a database that has nothing of Redrive's; what was
+made for the measurement is removed afterwards.
+
+Examples:
+  redrive bench store
+  redrive bench store --scale 0.1
+  redrive bench store --store postgres://redrive@localhost/bench --connections 4")]
+    Store(store::Arguments),
+}
+
+/// A figure beside that of the bare loop.
+#[derive(Debug, Serialize)]
+struct Figure {
+    operation: &'static str,
+    batch: usize,
+    per_second: f64,
+    bare_per_second: f64,
+    ratio: f64,
+}
+
+impl Figure {
+    fn new(operation: &'static str, batch: usize, per_second: f64, bare_per_second: f64) -> Self {
+        let ratio = (per_second / bare_per_second * 1_000.0).round() / 1_000.0;
+        Self {
+            operation,
+            batch,
+            per_second: per_second.round(),
+            bare_per_second: bare_per_second.round(),
+            ratio,
+        }
+    }
+}
+
+impl Row for Figure {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("operation"),
+        Column::number("batch"),
+        Column::number("per second"),
+        Column::number("bare loop"),
+        Column::number("ratio"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.operation.to_owned(),
+            self.batch.to_string(),
+            grouped(self.per_second),
+            grouped(self.bare_per_second),
+            format!("{:.2}", self.ratio),
+        ]
+    }
+}
+
+/// A whole number with its thousands apart.
+fn grouped(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(' ');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// Runs `bench`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let figures = match arguments.action {
+        Action::Decide(arguments) => decide::run(&arguments)?,
+        Action::Store(arguments) => store::run(&arguments, context).await?,
+    };
+    context.output.list(figures)?;
+    Ok(Exit::Ok)
+}

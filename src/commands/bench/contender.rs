@@ -1,0 +1,33 @@
+//! Who is measured: anything that can insert, claim and finish runs in batches.
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::exit::{Exit, Failure};
+
+/// One connection's worth of work.
+#[async_trait]
+pub(crate) trait Contender: Send {
+    /// Inserts so many runs.
+    async fn insert(&mut self, batch: usize) -> Result<(), Failure>;
+
+    /// Claims up to so many and holds them. Says how many there were.
+    async fn claim(&mut self, batch: usize) -> Result<usize, Failure>;
+
+    /// Finishes up to so many of the held ones, with a ledger row each. Says how many there were.
+    async fn finish(&mut self, batch: usize) -> Result<usize, Failure>;
+}
+
+/// What every run carries.
+pub(crate) const PAYLOAD: &str =
+    r#"{"document":"s3://bucket/2026/03/01/part-00017.json","page":17}"#;
+
+/// When every run is submitted, started and ended.
+pub(crate) fn at(second: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second)
+}
+
+/// A measurement that went wrong.
+pub(crate) fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    Failure::new(Exit::Error, "the measurement broke off").because(error)
+}

@@ -1,0 +1,69 @@
+//! Redrive's own store, through the interface the engine uses.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::SignedDuration;
+use redrive_store::{
+    Categories, ClaimRequest, ClaimedRun, NewRun, RunEnding, RunFinish, Store, Verdict, WorkerId,
+};
+
+use super::contender::{Contender, PAYLOAD, at, failed};
+use crate::exit::Failure;
+
+/// The queue of its runs.
+const QUEUE: &str = "redrive";
+
+/// A user of the store.
+pub(crate) struct RedriveStore {
+    store: Arc<dyn Store>,
+    payload: serde_json::Value,
+    held: Vec<ClaimedRun>,
+    worker: WorkerId,
+}
+
+impl RedriveStore {
+    pub(crate) fn new(store: Arc<dyn Store>, worker: &WorkerId) -> Result<Self, Failure> {
+        let payload = serde_json::from_str(PAYLOAD).map_err(failed)?;
+        Ok(Self { store, payload, held: Vec::new(), worker: worker.clone() })
+    }
+}
+
+#[async_trait]
+impl Contender for RedriveStore {
+    async fn insert(&mut self, batch: usize) -> Result<(), Failure> {
+        let run = NewRun::new(QUEUE, &self.payload, at(0)).map_err(failed)?;
+        self.store.submit_runs(&vec![run; batch], at(0)).await.map(drop).map_err(failed)
+    }
+
+    async fn claim(&mut self, batch: usize) -> Result<usize, Failure> {
+        let request = ClaimRequest {
+            queue: QUEUE.to_owned(),
+            categories: Categories::All,
+            limit: u32::try_from(batch).unwrap_or(u32::MAX),
+            owner: self.worker.clone(),
+            lease_until: self.store.now() + SignedDuration::from_hours(1),
+            now: at(1),
+        };
+        let claimed = self.store.claim_runs(&request).await.map_err(failed)?;
+        let count = claimed.len();
+        self.held.extend(claimed);
+        Ok(count)
+    }
+
+    async fn finish(&mut self, batch: usize) -> Result<usize, Failure> {
+        let from = self.held.len().saturating_sub(batch);
+        let finish = |run: ClaimedRun| RunFinish {
+            id: run.id,
+            epoch: run.epoch,
+            attempt: run.attempt,
+            history: run.history,
+            started_at: at(1),
+            ended_at: at(2),
+            worker: self.worker.clone(),
+            ending: RunEnding::Judged { verdict: Verdict::Passed, result: None },
+        };
+        let finishes: Vec<RunFinish> = self.held.drain(from..).map(finish).collect();
+        self.store.finish_runs(&finishes).await.map(|written| written.len()).map_err(failed)
+    }
+}

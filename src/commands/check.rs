@@ -1,0 +1,49 @@
+//! `redrive check`: is the configuration good, and what does it declare?
+
+mod summary;
+
+mod declared;
+mod parts;
+
+use clap::Args;
+use redrive::config::{self, Error};
+
+use crate::{
+    context::Context,
+    exit::{Exit, Failure},
+};
+use summary::{Findings, Summary};
+
+/// The arguments of `check`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redrive check
+  redrive check --config prod/redrive.toml
+  redrive check -o json | jq '.queues[].name'
+
+All problems are reported at once, each with its line. The programs that the file names need not
+exist, and the store is not opened. Exit code 1 means problems.")]
+pub(crate) struct Arguments {}
+
+/// Checks the file.
+pub(crate) fn run(_: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let Some(path) = context.config_path()? else {
+        let message = format!("there is no {} here or in a folder above", config::FILE_NAME);
+        return Err(Failure::new(Exit::Error, message)
+            .help("`redrive init` writes one; `--config FILE` names another"));
+    };
+    let name = context.display_name(&path);
+    match config::load(&path, &name) {
+        Ok(config) => {
+            let store = context.store_in_words(&config)?;
+            Summary::new(name, &config, store).print(context)?;
+            Ok(Exit::Ok)
+        }
+        Err(Error::Invalid(report)) if !context.output.is_table() => {
+            context.output.record(&Findings::new(name, &report))?;
+            Err(Failure::new(Exit::Error, &report))
+        }
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,291 @@
+//! What a configuration declares, kind by kind.
+
+use redrive::config::{Pipeline, Queue, SampleSource, Source, Stage, Upload};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::parts::{LimitFields, Worker, clock_time, policy_name, program, schedule, validate};
+use crate::{
+    commands::policy::{PolicyRecord, human},
+    output::{Column, Row, seconds},
+};
+
+/// A queue.
+#[derive(Debug, Serialize)]
+pub(crate) struct QueueRow<'a> {
+    name: &'a str,
+    handler: Worker<'a>,
+    policy: PolicyRecord,
+    categories: Option<&'a [String]>,
+    #[serde(flatten)]
+    limits: LimitFields,
+    #[serde(skip)]
+    queue: &'a Queue,
+}
+
+impl<'a> QueueRow<'a> {
+    /// From its declaration.
+    pub(crate) fn new(queue: &'a Queue) -> Self {
+        Self {
+            name: &queue.name,
+            handler: Worker(&queue.handler),
+            policy: PolicyRecord::of_choice(&queue.policy),
+            categories: queue.categories.as_deref(),
+            limits: queue.limits.into(),
+            queue,
+        }
+    }
+}
+
+impl Row for QueueRow<'_> {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("name"),
+        Column::text("handler"),
+        Column::text("policy"),
+        Column::text("categories"),
+        Column::number("concurrency"),
+        Column::number("timeout"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.name.to_owned(),
+            self.handler.to_string(),
+            policy_name(&self.queue.policy),
+            match self.categories {
+                None => "all".to_owned(),
+                Some([]) => "none".to_owned(),
+                Some(names) => names.join(", "),
+            },
+            self.queue.limits.concurrency.to_string(),
+            human(self.queue.limits.timeout),
+        ]
+    }
+}
+
+/// A source.
+#[derive(Debug, Serialize)]
+pub(crate) struct SourceRow<'a> {
+    name: &'a str,
+    customers: &'a [String],
+    queries: &'a [String],
+    extract: Worker<'a>,
+    validate: Value,
+    policy: PolicyRecord,
+    schedule: Option<Value>,
+    backfill_share: f64,
+    #[serde(flatten)]
+    limits: LimitFields,
+    #[serde(skip)]
+    source: &'a Source,
+}
+
+impl<'a> SourceRow<'a> {
+    /// From its declaration.
+    pub(crate) fn new(source: &'a Source) -> Self {
+        Self {
+            name: &source.name,
+            customers: &source.customers,
+            queries: &source.queries,
+            extract: Worker(&source.extract),
+            validate: validate(&source.validate),
+            policy: PolicyRecord::of_choice(&source.policy),
+            schedule: source.schedule.as_ref().map(schedule),
+            backfill_share: source.backfill_share,
+            limits: source.limits.into(),
+            source,
+        }
+    }
+}
+
+impl Row for SourceRow<'_> {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("name"),
+        Column::number("customers"),
+        Column::number("queries"),
+        Column::text("extract"),
+        Column::text("policy"),
+        Column::text("scheduled from"),
+        Column::text("daily at (utc)"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let (from, at) = match self.source.schedule {
+            Some(daily) => (daily.start.to_string(), clock_time(daily.at)),
+            None => ("never".to_owned(), String::new()),
+        };
+        vec![
+            self.name.to_owned(),
+            self.customers.len().to_string(),
+            self.queries.len().to_string(),
+            self.extract.to_string(),
+            policy_name(&self.source.policy),
+            from,
+            at,
+        ]
+    }
+}
+
+/// An upload.
+#[derive(Debug, Serialize)]
+pub(crate) struct UploadRow<'a> {
+    name: &'a str,
+    url: String,
+    ready: Option<Worker<'a>>,
+    concurrency: u32,
+    timeout_s: Value,
+    disable_retry: bool,
+    max_in_call_retries: u32,
+    policy: PolicyRecord,
+}
+
+impl<'a> UploadRow<'a> {
+    /// From its declaration.
+    pub(crate) fn new(upload: &'a Upload) -> Self {
+        Self {
+            name: &upload.name,
+            url: upload.url.to_string(),
+            ready: upload.ready.as_ref().map(Worker),
+            concurrency: upload.concurrency,
+            timeout_s: seconds(upload.timeout),
+            disable_retry: upload.disable_retry,
+            max_in_call_retries: upload.max_in_call_retries,
+            policy: PolicyRecord::new(&upload.name, &upload.policy),
+        }
+    }
+}
+
+impl Row for UploadRow<'_> {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("name"),
+        Column::text("url"),
+        Column::number("retries in a call"),
+        Column::number("attempts of an item"),
+        Column::text("backoff"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.name.to_owned(),
+            self.url.clone(),
+            match self.disable_retry {
+                true => "off".to_owned(),
+                false => self.max_in_call_retries.to_string(),
+            },
+            self.policy.attempts(),
+            self.policy.backoff(),
+        ]
+    }
+}
+
+/// A pipeline.
+#[derive(Debug, Serialize)]
+pub(crate) struct PipelineRow<'a> {
+    name: &'a str,
+    source: Value,
+    completed_at: f64,
+    partial_at: f64,
+    failure_budget: Value,
+    read_ahead: u32,
+    /// Its stages.
+    pub(crate) stages: Vec<StageRow<'a>>,
+    #[serde(skip)]
+    pipeline: &'a Pipeline,
+}
+
+impl<'a> PipelineRow<'a> {
+    /// From its declaration.
+    pub(crate) fn new(pipeline: &'a Pipeline) -> Self {
+        let budget = &pipeline.failure_budget;
+        let stages = pipeline.stages.iter();
+        Self {
+            name: &pipeline.name,
+            source: match &pipeline.source {
+                SampleSource::Jsonl(path) => json!({ "jsonl": path }),
+                SampleSource::Exec(exec) => program(exec),
+            },
+            completed_at: pipeline.completed_at,
+            partial_at: pipeline.partial_at,
+            failure_budget: json!({
+                "rate": budget.rate,
+                "every": budget.every,
+                "min_samples": budget.min_samples,
+                "exclude": budget.exclude,
+            }),
+            read_ahead: pipeline.read_ahead,
+            stages: stages.map(|stage| StageRow::new(&pipeline.name, stage)).collect(),
+            pipeline,
+        }
+    }
+}
+
+impl Row for PipelineRow<'_> {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("name"),
+        Column::number("stages"),
+        Column::number("completed at"),
+        Column::number("partial at"),
+        Column::number("failure budget"),
+        Column::number("read ahead"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.name.to_owned(),
+            self.stages.len().to_string(),
+            self.completed_at.to_string(),
+            self.partial_at.to_string(),
+            self.pipeline.failure_budget.rate.to_string(),
+            self.read_ahead.to_string(),
+        ]
+    }
+}
+
+/// A stage of a pipeline.
+#[derive(Debug, Serialize)]
+pub(crate) struct StageRow<'a> {
+    name: &'a str,
+    handler: Worker<'a>,
+    policy: PolicyRecord,
+    #[serde(flatten)]
+    limits: LimitFields,
+    #[serde(skip)]
+    pipeline: &'a str,
+    #[serde(skip)]
+    stage: &'a Stage,
+}
+
+impl<'a> StageRow<'a> {
+    fn new(pipeline: &'a str, stage: &'a Stage) -> Self {
+        Self {
+            name: &stage.name,
+            handler: Worker(&stage.handler),
+            policy: PolicyRecord::of_choice(&stage.policy),
+            limits: stage.limits.into(),
+            pipeline,
+            stage,
+        }
+    }
+}
+
+impl Row for StageRow<'_> {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("pipeline"),
+        Column::text("stage"),
+        Column::text("handler"),
+        Column::text("policy"),
+        Column::number("concurrency"),
+        Column::number("timeout"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.pipeline.to_owned(),
+            self.name.to_owned(),
+            self.handler.to_string(),
+            policy_name(&self.stage.policy),
+            self.stage.limits.concurrency.to_string(),
+            human(self.stage.limits.timeout),
+        ]
+    }
+}

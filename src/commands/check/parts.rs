@@ -1,0 +1,111 @@
+//! What several kinds of work have in common, as it is printed.
+
+use std::fmt;
+
+use jiff::civil::Time;
+use redrive::config::{Every, Handler, Http, Limits, PolicyChoice, Program, Schedule, Validate};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+use crate::output::seconds;
+
+/// A handler, as an object or in a few words.
+#[derive(Debug)]
+pub(crate) struct Worker<'a>(pub(crate) &'a Handler);
+
+impl Serialize for Worker<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let handler = match self.0 {
+            Handler::Exec(exec) => program(exec),
+            Handler::Stream(stream) => json!({
+                "stream": stream.program.argv,
+                "env": stream.program.env,
+                "processes": stream.processes,
+                "in_flight": stream.in_flight,
+            }),
+            Handler::Http(http) => json!({ "http": request(http) }),
+        };
+        handler.serialize(serializer)
+    }
+}
+
+impl fmt::Display for Worker<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Handler::Exec(exec) => write!(f, "exec {}", exec.argv.join(" ")),
+            Handler::Stream(stream) => {
+                write!(f, "stream {} × {}", stream.program.argv.join(" "), stream.processes)
+            }
+            Handler::Http(http) => write!(f, "{} {}", http.method, http.url),
+        }
+    }
+}
+
+/// A program as the file writes it.
+pub(crate) fn program(program: &Program) -> Value {
+    json!({ "exec": program.argv, "env": program.env })
+}
+
+/// Headers by name alone: their values are nobody's business.
+fn request(http: &Http) -> Value {
+    let headers: Vec<&str> = http.headers.iter().map(|(name, _)| name.as_str()).collect();
+    json!({
+        "method": http.method.as_str(),
+        "url": http.url.to_string(),
+        "headers": headers,
+        "body": http.body,
+        "reply": http.reply,
+        "into": http.into,
+    })
+}
+
+/// Limits as fields of the object they belong to.
+#[derive(Debug, Serialize)]
+pub(crate) struct LimitFields {
+    concurrency: u32,
+    timeout_s: Value,
+    lease_s: Value,
+}
+
+impl From<Limits> for LimitFields {
+    fn from(limits: Limits) -> Self {
+        Self {
+            concurrency: limits.concurrency,
+            timeout_s: seconds(limits.timeout),
+            lease_s: seconds(limits.lease),
+        }
+    }
+}
+
+/// The name of a policy, or that it has none.
+pub(crate) fn policy_name(choice: &PolicyChoice) -> String {
+    choice.name.clone().unwrap_or_else(|| "in place".to_owned())
+}
+
+/// What the validator asks.
+pub(crate) fn validate(validate: &Validate) -> Value {
+    json!({
+        "min_rows": validate.min_rows,
+        "max_rows": validate.max_rows,
+        "schema": validate.schema,
+        "handler": validate.handler.as_ref().map(Worker),
+    })
+}
+
+/// When partitions become due.
+pub(crate) fn schedule(schedule: &Schedule) -> Value {
+    let every = match schedule.every {
+        Every::Day => "day",
+    };
+    json!({
+        "every": every,
+        "at": clock_time(schedule.at),
+        "lag_days": schedule.lag_days,
+        "start": schedule.start.to_string(),
+    })
+}
+
+/// Hours and minutes, which is all a schedule has.
+pub(crate) fn clock_time(time: Time) -> String {
+    format!("{:02}:{:02}", time.hour(), time.minute())
+}

@@ -1,0 +1,135 @@
+//! What `check` prints: what the file declares, or what is wrong with it.
+
+use redrive::config::{Config, Report};
+use serde::Serialize;
+
+use super::declared::{PipelineRow, QueueRow, SourceRow, StageRow, UploadRow};
+use crate::{
+    commands::policy::{PolicyRecord, PolicySummary},
+    context::Context,
+    exit::Failure,
+    output::{Column, Row},
+};
+
+/// All that a good file declares.
+#[derive(Debug, Serialize)]
+pub(crate) struct Summary<'a> {
+    config: String,
+    valid: bool,
+    problems: [(); 0],
+    store: String,
+    store_from: String,
+    synchronous: &'static str,
+    raw: String,
+    listen: String,
+    jitter_seed: u64,
+    policies: Vec<PolicySummary>,
+    queues: Vec<QueueRow<'a>>,
+    sources: Vec<SourceRow<'a>>,
+    uploads: Vec<UploadRow<'a>>,
+    pipelines: Vec<PipelineRow<'a>>,
+}
+
+impl<'a> Summary<'a> {
+    /// From a configuration and the store that would be used with it.
+    pub(crate) fn new(name: String, config: &'a Config, store: (String, String)) -> Self {
+        let policies = config.policies.of_file();
+        Self {
+            config: name,
+            valid: true,
+            problems: [],
+            store: store.0,
+            store_from: store.1,
+            synchronous: config.store.synchronous.name(),
+            raw: config.raw.clone().in_folder(&config.folder).to_string(),
+            listen: config.server.listen.to_string(),
+            jitter_seed: config.jitter_seed.0,
+            policies: policies
+                .map(|(name, policy)| PolicySummary(PolicyRecord::new(name, policy)))
+                .collect(),
+            queues: config.queues.iter().map(QueueRow::new).collect(),
+            sources: config.sources.iter().map(SourceRow::new).collect(),
+            uploads: config.uploads.iter().map(UploadRow::new).collect(),
+            pipelines: config.pipelines.iter().map(PipelineRow::new).collect(),
+        }
+    }
+
+    /// One JSON object, or the facts and a table for each kind of work.
+    pub(crate) fn print(&self, context: &Context) -> Result<(), Failure> {
+        let output = context.output;
+        output.record(self)?;
+        output.remark_list("policies", &self.policies)?;
+        output.remark_list("queues", &self.queues)?;
+        output.remark_list("sources", &self.sources)?;
+        output.remark_list("uploads", &self.uploads)?;
+        output.remark_list("pipelines", &self.pipelines)?;
+        let stages = self.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
+        let stages: Vec<&StageRow<'_>> = stages.collect();
+        output.remark_list("stages", &stages)?;
+        output.remark(&format!("{} is good", self.config))
+    }
+}
+
+impl Row for Summary<'_> {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("config"),
+        Column::text("store"),
+        Column::text("raw"),
+        Column::text("listen"),
+        Column::text("jitter seed"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.config.clone(),
+            format!("{} (from {})", self.store, self.store_from),
+            self.raw.clone(),
+            self.listen.clone(),
+            self.jitter_seed.to_string(),
+        ]
+    }
+}
+
+/// All that is wrong with a file, for programs.
+#[derive(Debug, Serialize)]
+pub(crate) struct Findings {
+    config: String,
+    valid: bool,
+    problems: Vec<Finding>,
+}
+
+#[derive(Debug, Serialize)]
+struct Finding {
+    line: usize,
+    column: usize,
+    key: String,
+    message: String,
+    label: String,
+    help: Option<String>,
+}
+
+impl Findings {
+    /// From a report.
+    pub(crate) fn new(name: String, report: &Report) -> Self {
+        let findings = report.problems().iter().map(|problem| {
+            let (line, column) = report.position(problem);
+            Finding {
+                line,
+                column,
+                key: problem.key.clone(),
+                message: problem.message.clone(),
+                label: problem.label.clone(),
+                help: problem.help.clone(),
+            }
+        });
+        Self { config: name, valid: false, problems: findings.collect() }
+    }
+}
+
+impl Row for Findings {
+    const COLUMNS: &'static [Column] = &[Column::text("config"), Column::number("problems")];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.config.clone(), self.problems.len().to_string()]
+    }
+}

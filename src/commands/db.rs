@@ -1,0 +1,227 @@
+//! `redrive db migrate | rollback | status | backup` (OPS-2, OPS-8).
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use redrive::{StoreUrl, migrator};
+use redrive_engine::{Clock, SystemClock};
+use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
+use redrive_store::{Direction, Error, Migrator, Step};
+use serde::Serialize;
+
+use crate::{
+    confirm::confirm,
+    context::{ChosenStore, Context},
+    exit::{Exit, Failure},
+    output::{Column, Row},
+};
+
+/// The arguments of `db`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redrive db status
+  redrive db migrate --store postgres://redrive@db.example/redrive
+  redrive db rollback --to 1 --yes
+  redrive db backup nightly.db")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Bring the schema up to date
+    #[command(after_help = "\
+SQLite is migrated whenever it is opened. PostgreSQL is migrated here alone, never by a worker.
+
+Examples:
+  redrive db migrate
+  redrive db migrate --store postgres://redrive@db.example/redrive")]
+    Migrate,
+    /// Take the schema back, and with it the data that only the newer schema holds
+    #[command(after_help = "\
+Examples:
+  redrive db rollback              one version back, after asking
+  redrive db rollback --to 0 --yes everything Redrive has, gone")]
+    Rollback {
+        /// The version to go back to [default: one before the current]
+        #[arg(long, value_name = "N")]
+        to: Option<u32>,
+
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Show which migrations the store has
+    #[command(after_help = "\
+Examples:
+  redrive db status
+  redrive db status -o json")]
+    Status,
+    /// Copy a SQLite store to a new file while it is in use
+    #[command(after_help = "\
+Examples:
+  redrive db backup /backups/redrive-monday.db")]
+    Backup {
+        /// The new file
+        file: PathBuf,
+    },
+}
+
+/// A migration, and whether the store has it.
+#[derive(Debug, Serialize)]
+struct MigrationRow {
+    version: u32,
+    name: String,
+    applied_at: Option<String>,
+}
+
+impl Row for MigrationRow {
+    const COLUMNS: &'static [Column] =
+        &[Column::number("version"), Column::text("name"), Column::text("applied at")];
+
+    fn cells(&self) -> Vec<String> {
+        let applied_at = self.applied_at.clone().unwrap_or_else(|| "pending".to_owned());
+        vec![self.version.to_string(), self.name.clone(), applied_at]
+    }
+}
+
+/// A migration that was run.
+#[derive(Debug, Serialize)]
+struct StepRow {
+    version: u32,
+    name: &'static str,
+    direction: &'static str,
+}
+
+impl Row for StepRow {
+    const COLUMNS: &'static [Column] =
+        &[Column::number("version"), Column::text("name"), Column::text("direction")];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.version.to_string(), self.name.to_owned(), self.direction.to_owned()]
+    }
+}
+
+impl From<&Step> for StepRow {
+    fn from(step: &Step) -> Self {
+        let direction = match step.direction {
+            Direction::Up => "up",
+            Direction::Down => "down",
+        };
+        Self { version: step.migration.version, name: step.migration.name, direction }
+    }
+}
+
+/// Runs `db`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let config = context.config()?;
+    let store = context.store(config.as_ref())?;
+    if let Action::Backup { file } = arguments.action {
+        return backup(&store, file, context).await;
+    }
+    let migrator = migrator(&store.url).map_err(|error| store.failure(error))?;
+    match arguments.action {
+        Action::Migrate => migrate(&store, &*migrator, context).await,
+        Action::Rollback { to, yes } => rollback(&store, &*migrator, to, yes, context).await,
+        Action::Status | Action::Backup { .. } => status(&store, &*migrator, context).await,
+    }
+}
+
+async fn migrate(
+    store: &ChosenStore,
+    migrator: &dyn Migrator,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let steps = migrator
+        .migrate_to(migrator.latest(), SystemClock.now())
+        .await
+        .map_err(|error| store.failure(error))?;
+    print_steps(&steps, "the schema was up to date", store, context)
+}
+
+async fn rollback(
+    store: &ChosenStore,
+    migrator: &dyn Migrator,
+    to: Option<u32>,
+    yes: bool,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let status = migrator.status().await.map_err(|error| store.failure(error))?;
+    let current = status.current();
+    if current > migrator.latest() {
+        let newer = Error::NewerSchema { found: current, known: migrator.latest() };
+        return Err(store.failure(newer));
+    }
+    let target = to.unwrap_or(current.saturating_sub(1));
+    if target > current {
+        let message = format!("cannot roll back to {target}: the store has schema {current}");
+        return Err(Failure::usage(message).help("`redrive db migrate` goes forward"));
+    }
+    if target < current {
+        let url = &store.url;
+        let question =
+            format!("Roll {url} back from schema {current} to {target}, losing what it holds?");
+        confirm(&question, yes)?;
+    }
+    let steps = migrator
+        .migrate_to(target, SystemClock.now())
+        .await
+        .map_err(|error| store.failure(error))?;
+    print_steps(&steps, "there was nothing to roll back", store, context)
+}
+
+fn print_steps(
+    steps: &[Step],
+    nothing: &str,
+    store: &ChosenStore,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    if steps.is_empty() {
+        context.output.note(&format!("{}: {nothing}", store.url));
+    }
+    if !steps.is_empty() || !context.output.is_table() {
+        context.output.list(steps.iter().map(StepRow::from))?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn status(
+    store: &ChosenStore,
+    migrator: &dyn Migrator,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let applied = migrator.status().await.map_err(|error| store.failure(error))?.applied;
+    let known = migrator.migrations();
+    let pending = known.iter().skip(applied.len()).map(|migration| MigrationRow {
+        version: migration.version,
+        name: migration.name.to_owned(),
+        applied_at: None,
+    });
+    let present = applied.iter().map(|migration| MigrationRow {
+        version: migration.version,
+        name: migration.name.clone(),
+        applied_at: Some(migration.applied_at.to_string()),
+    });
+    context.output.list(present.chain(pending))?;
+    context.output.remark(&format!("{} ({})", store.url, store.chosen_by))?;
+    if applied.len() > known.len() {
+        context.output.note("the store is newer than this program; use a newer redrive");
+    }
+    Ok(Exit::Ok)
+}
+
+async fn backup(store: &ChosenStore, file: PathBuf, context: &Context) -> Result<Exit, Failure> {
+    let StoreUrl::SqliteFile(path) = &store.url else {
+        let message = format!("{} is not a SQLite file", store.url);
+        return Err(Failure::new(Exit::Error, message)
+            .help("for PostgreSQL use pg_dump --schema=redrive, which copies a store in use"));
+    };
+    let location = Location::File(path.clone());
+    let source = SqliteStore::open_existing(location, SqliteOptions::default())
+        .map_err(|error| store.failure(error))?;
+    source.backup(&file).await.map_err(|error| store.failure(error))?;
+    context.output.note(&format!("{} is a copy of {}", file.display(), store.url));
+    Ok(Exit::Ok)
+}

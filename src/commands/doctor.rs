@@ -1,0 +1,160 @@
+//! `redrive doctor`: is everything as it must be?
+//!
+//! It looks and changes nothing. Everything is looked at, also after the first trouble, and each
+//! finding is a row.
+
+use clap::Args;
+use redrive::{config::Config, migrator, open_migrated_store};
+use redrive_engine::{Clock, SystemClock, checker};
+use serde::Serialize;
+
+use crate::{
+    context::{ChosenStore, Context},
+    exit::{Exit, Failure},
+    output::{Column, Row},
+};
+
+/// The arguments of `doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Ends with 1 if anything is wrong. Safe on a store in use.
+
+Examples:
+  redrive doctor
+  redrive doctor --store sqlite:prod.db -o json")]
+pub(crate) struct Arguments {}
+
+/// Something that was looked at.
+#[derive(Debug, Serialize)]
+struct Checkup {
+    check: &'static str,
+    ok: bool,
+    detail: String,
+}
+
+impl Row for Checkup {
+    const COLUMNS: &'static [Column] =
+        &[Column::text("check"), Column::text("state"), Column::text("detail")];
+
+    fn cells(&self) -> Vec<String> {
+        let state = if self.ok { "ok" } else { "WRONG" };
+        vec![self.check.to_owned(), state.to_owned(), self.detail.clone()]
+    }
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Checkups(Vec<Checkup>);
+
+impl Checkups {
+    fn ok(&mut self, check: &'static str, detail: impl Into<String>) {
+        self.0.push(Checkup { check, ok: true, detail: detail.into() });
+    }
+
+    fn wrong(&mut self, check: &'static str, detail: impl Into<String>) {
+        self.0.push(Checkup { check, ok: false, detail: detail.into() });
+    }
+}
+
+/// Runs `doctor`.
+pub(crate) async fn run(_: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let mut checkups = Checkups::default();
+    checkups.ok("version", format!("redrive {}", env!("CARGO_PKG_VERSION")));
+    let config = look_at_config(context, &mut checkups);
+    match context.store(config.as_ref()) {
+        Ok(store) => look_at_store(&store, config.as_ref(), &mut checkups).await,
+        Err(failure) => checkups.wrong("store", failure.message),
+    }
+    let all_well = checkups.0.iter().all(|checkup| checkup.ok);
+    context.output.list(checkups.0)?;
+    Ok(if all_well { Exit::Ok } else { Exit::Error })
+}
+
+fn look_at_config(context: &Context, checkups: &mut Checkups) -> Option<Config> {
+    const CHECK: &str = "configuration";
+    let path = context.config_path().ok().flatten();
+    let name = path.map(|path| context.display_name(&path));
+    match (context.config(), name) {
+        (Ok(Some(config)), name) => {
+            checkups.ok(CHECK, name.unwrap_or_default());
+            Some(config)
+        }
+        (Ok(None), _) => {
+            checkups.ok(CHECK, "no redrive.toml here or above; defaults are used");
+            None
+        }
+        (Err(failure), name) => {
+            let name = name.map_or_else(String::new, |name| format!("{name}: "));
+            checkups.wrong(CHECK, format!("{name}{}; see `redrive check`", failure.message));
+            None
+        }
+    }
+}
+
+async fn look_at_store(store: &ChosenStore, config: Option<&Config>, checkups: &mut Checkups) {
+    let schema = match migrator(&store.url) {
+        Ok(migrator) => migrator.status().await.map(|status| (status.current(), migrator.latest())),
+        Err(error) => Err(error),
+    };
+    match schema {
+        Ok((current, latest)) if current == latest => {
+            checkups.ok("schema", format!("version {current}, the latest"));
+        }
+        Ok((0, _)) => {
+            let detail = format!("{} has no schema yet; run `redrive db migrate`", store.url);
+            return checkups.wrong("schema", detail);
+        }
+        Ok((current, latest)) if current > latest => {
+            let detail = format!("version {current} is newer than this program's {latest}");
+            return checkups.wrong("schema", detail);
+        }
+        Ok((current, latest)) => {
+            let detail = format!("version {current} of {latest}; run `redrive db migrate`");
+            return checkups.wrong("schema", detail);
+        }
+        Err(error) => return checkups.wrong("store", with_causes(&error)),
+    }
+    let settings = config.map(|config| config.store.clone()).unwrap_or_default();
+    match open_migrated_store(&store.url, &settings).await {
+        Ok(open) => {
+            checkups.ok("store", format!("{} ({})", open.describe(), store.chosen_by));
+            look_at_clock(&*open, checkups);
+            look_at_invariants(&*open, checkups).await;
+        }
+        Err(error) => checkups.wrong("store", with_causes(&error)),
+    }
+}
+
+fn look_at_clock(store: &dyn redrive_store::Store, checkups: &mut Checkups) {
+    let apart = SystemClock.now().duration_since(store.now()).abs();
+    let detail = format!("{:.3} s from the wall clock", apart.as_secs_f64());
+    checkups.ok("lease clock", detail);
+}
+
+async fn look_at_invariants(store: &dyn redrive_store::Store, checkups: &mut Checkups) {
+    const CHECK: &str = "invariants";
+    match checker::check(store).await {
+        Ok(report) if report.is_clean() => checkups
+            .ok(CHECK, format!("hold for {} runs and {} attempts", report.runs, report.attempts)),
+        Ok(report) => {
+            for finding in &report.findings {
+                checkups.wrong(CHECK, finding.to_string());
+            }
+            if report.more > 0 {
+                checkups.wrong(CHECK, format!("and {} more", report.more));
+            }
+        }
+        Err(error) => checkups.wrong(CHECK, with_causes(&error)),
+    }
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

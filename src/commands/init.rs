@@ -1,0 +1,72 @@
+//! `redrive init`: a file to start from.
+
+use std::{
+    fs::OpenOptions,
+    io::{ErrorKind, Write},
+    path::PathBuf,
+};
+
+use clap::Args;
+use redrive::config::{FILE_NAME, SCHEMA};
+
+use crate::{
+    context::Context,
+    exit::{Exit, Failure},
+};
+
+/// The file that is written. Tests check it as it is, and with every example uncommented.
+const TEMPLATE: &str = include_str!("init.toml");
+
+/// The arguments of `init`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redrive init                     write redrive.toml in this folder
+  redrive init jobs                write jobs/redrive.toml; the folder must exist
+  redrive init --config x.toml     write x.toml
+  redrive init --schema > redrive.schema.json     for editors that know JSON Schema")]
+pub(crate) struct Arguments {
+    /// The folder to write to
+    #[arg(default_value = ".")]
+    folder: PathBuf,
+
+    /// Overwrite a file that exists
+    #[arg(long)]
+    force: bool,
+
+    /// Print the JSON Schema of the configuration, and write nothing
+    #[arg(long, conflicts_with_all = ["force", "folder"])]
+    schema: bool,
+}
+
+/// Writes the file.
+pub(crate) fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    if arguments.schema {
+        context.output.text(SCHEMA)?;
+        return Ok(Exit::Ok);
+    }
+    let path = match context.config_flag() {
+        Some(path) => path.to_owned(),
+        None if arguments.folder.as_os_str() == "." => PathBuf::from(FILE_NAME),
+        None => arguments.folder.join(FILE_NAME),
+    };
+    let name = path.display();
+    let mut open = OpenOptions::new();
+    open.write(true);
+    if arguments.force {
+        open.create(true).truncate(true);
+    } else {
+        open.create_new(true);
+    }
+    open.open(&path).and_then(|mut file| file.write_all(TEMPLATE.as_bytes())).map_err(|error| {
+        match error.kind() {
+            ErrorKind::AlreadyExists => {
+                Failure::new(Exit::Refused, format!("{name} exists already"))
+                    .help("--force overwrites it")
+            }
+            _ => Failure::new(Exit::Error, format!("cannot write {name}")).because(error),
+        }
+    })?;
+    context.output.note(&format!("wrote {name}; `redrive check` looks for mistakes in it"));
+    Ok(Exit::Ok)
+}

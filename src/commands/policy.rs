@@ -1,0 +1,74 @@
+//! `redrive policy list | show | schedule` (POL-9).
+
+mod record;
+mod schedule;
+
+use clap::{Args, Subcommand};
+use redrive::{JitterSeed, Policy, config::Policies};
+
+pub(crate) use record::{PolicyRecord, PolicySummary, human};
+
+use crate::{
+    context::Context,
+    exit::{Exit, Failure},
+};
+
+/// The arguments of `policy`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redrive policy list
+  redrive policy show run
+  redrive policy schedule --preset stage --attempts 5")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the presets and the policies of the configuration
+    #[command(after_help = "\
+Examples:
+  redrive policy list
+  redrive policy list -o json")]
+    List,
+    /// Show every setting of one policy
+    #[command(after_help = "\
+Examples:
+  redrive policy show partition
+  redrive policy show gentle --config prod/redrive.toml -o json")]
+    Show {
+        /// A preset (partition, run, upload, stage) or a policy of the configuration
+        name: String,
+    },
+    /// Print when a failing unit would be tried again
+    Schedule(schedule::Arguments),
+}
+
+/// Runs `policy`.
+pub(crate) fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let config = context.config()?;
+    let (policies, seed) = match config {
+        Some(config) => (config.policies, config.jitter_seed),
+        None => (Policies::default(), JitterSeed::default()),
+    };
+    match arguments.action {
+        Action::List => {
+            let records = policies.iter().map(|(name, policy)| PolicyRecord::new(name, policy));
+            context.output.list(records.map(PolicySummary))?;
+        }
+        Action::Show { name } => {
+            let policy = find(&policies, &name)?;
+            context.output.record(&PolicyRecord::new(&name, policy))?;
+        }
+        Action::Schedule(arguments) => schedule::run(arguments, &policies, seed, context)?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn find<'a>(policies: &'a Policies, name: &str) -> Result<&'a Policy, Failure> {
+    policies.get(name).ok_or_else(|| {
+        Failure::usage(format!("there is no policy {name:?}")).help(policies.suggestion(name))
+    })
+}

@@ -1,0 +1,270 @@
+//! `redrive policy schedule`: the waits a policy gives, before anything fails.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use redrive::{
+    Backoff, HumanDuration, JitterKey, JitterSeed, Policy, PolicySpec, Scheduled, Unit,
+    config::{JitterText, Policies},
+    schedule,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{find, human};
+use crate::{
+    context::Context,
+    exit::Failure,
+    output::{Column, Row, seconds},
+};
+
+/// More rows than this are a mistake.
+const MAX_ATTEMPTS: i64 = 10_000;
+
+/// Rows for a policy that never gives up.
+const ENDLESS_ROWS: u32 = 10;
+
+/// The most rows that are printed unless asked for.
+const UNASKED_ROWS: u32 = 100;
+
+/// The longest bar of a plot, in characters.
+const PLOT_WIDTH: usize = 40;
+
+/// The arguments of `policy schedule`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redrive policy schedule --preset run
+  redrive policy schedule --preset partition --attempts 12 --unit partition:ads/42/daily/2026-01-31
+  redrive policy schedule --base 2s --cap 1m --jitter none --attempts 8 --plot
+  redrive policy schedule --preset stage --jitter 50% -o json
+
+The wait printed for attempt n is what follows when attempt n fails. Waits are printed past the
+policy's own end, which the table marks.")]
+pub(crate) struct Arguments {
+    /// Start from this preset, or from this policy of the configuration
+    #[arg(long, visible_alias = "policy", value_name = "NAME")]
+    preset: Option<String>,
+
+    /// How waits grow
+    #[arg(long, value_enum)]
+    backoff: Option<BackoffName>,
+
+    /// The first wait, such as 30s
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    base: Option<HumanDuration>,
+
+    /// The growth of an exponential backoff, from 1
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = finite)]
+    multiplier: Option<f64>,
+
+    /// The longest wait before jitter, such as 1h
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    cap: Option<HumanDuration>,
+
+    /// What spreads the waits: none, full, a time such as 30s, or a share such as 25%
+    #[arg(long, value_name = "JITTER", allow_hyphen_values = true)]
+    jitter: Option<JitterText>,
+
+    /// Executions including the first, or none for no limit
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = limit)]
+    max_attempts: Option<Limit>,
+
+    /// How many failed attempts to print [default: the policy's retries, or 10]
+    #[arg(long, value_name = "N", allow_hyphen_values = true,
+          value_parser = clap::value_parser!(u32).range(1..=MAX_ATTEMPTS))]
+    attempts: Option<u32>,
+
+    /// Whose waits to print; jitter differs between units
+    #[arg(long, value_name = "KEY", default_value = "run:1")]
+    unit: Unit,
+
+    /// Draw the waits as bars
+    #[arg(long)]
+    plot: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum BackoffName {
+    Fixed,
+    Linear,
+    Exponential,
+}
+
+impl From<BackoffName> for Backoff {
+    fn from(name: BackoffName) -> Self {
+        match name {
+            BackoffName::Fixed => Self::Fixed,
+            BackoffName::Linear => Self::Linear,
+            BackoffName::Exponential => Self::Exponential,
+        }
+    }
+}
+
+/// A number, or none. (An `Option` would mean to the parser that the flag is optional.)
+#[derive(Debug, Clone, Copy)]
+struct Limit(Option<u32>);
+
+fn limit(text: &str) -> Result<Limit, String> {
+    match text {
+        "none" => Ok(Limit(None)),
+        _ => text
+            .parse()
+            .map(|max| Limit(Some(max)))
+            .map_err(|_| format!("write a whole number from 1 to {}, or none", u32::MAX)),
+    }
+}
+
+fn finite(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+    number.ok_or_else(|| "write a finite number, such as 2 or 1.5".to_owned())
+}
+
+/// Runs `policy schedule`.
+pub(crate) fn run(
+    arguments: Arguments,
+    policies: &Policies,
+    seed: JitterSeed,
+    context: &Context,
+) -> Result<(), Failure> {
+    if arguments.plot && !context.output.is_table() {
+        return Err(Failure::usage("--plot draws in a table; leave out -o or --plot"));
+    }
+    let policy = policy(&arguments, policies)?;
+    let retries =
+        policy.spec().max_attempts.map(|max| max.saturating_sub(1).clamp(1, UNASKED_ROWS));
+    let attempts = arguments.attempts.or(retries).unwrap_or(ENDLESS_ROWS);
+    let jitter = JitterKey::new(seed, &arguments.unit);
+    // One more than is printed, to see whether the policy ends right after.
+    let mut waits: Vec<Scheduled> = schedule(&policy, jitter, attempts + 1).collect();
+    let end = waits.iter().find(|wait| wait.gives_up.is_some()).copied();
+    waits.truncate(attempts as usize);
+    let waits = Wait::all(&waits, end);
+    if arguments.plot {
+        context.output.list(waits.map(Plotted))?;
+    } else {
+        context.output.list(waits)?;
+    }
+    if let Some((end, reason)) = end.and_then(|end| Some((end, end.gives_up?))) {
+        let end = format!("gives up when attempt {} fails ({reason})", end.attempt);
+        context.output.remark(&end)?;
+    }
+    Ok(())
+}
+
+/// The policy that the flags describe.
+fn policy(arguments: &Arguments, policies: &Policies) -> Result<Policy, Failure> {
+    let start = match &arguments.preset {
+        Some(name) => find(policies, name)?.spec().clone(),
+        None => PolicySpec::default(),
+    };
+    let spec = PolicySpec {
+        max_attempts: arguments.max_attempts.map_or(start.max_attempts, |limit| limit.0),
+        backoff: arguments.backoff.map_or(start.backoff, Backoff::from),
+        base: arguments.base.map_or(start.base, Duration::from),
+        multiplier: arguments.multiplier.unwrap_or(start.multiplier),
+        cap: arguments.cap.map_or(start.cap, Duration::from),
+        jitter: arguments.jitter.map_or(start.jitter, |jitter| jitter.0),
+        ..start
+    };
+    Policy::new(spec).map_err(|invalid| {
+        let problems = invalid.problems().iter();
+        let problems: Vec<String> = problems.map(|problem| format!("--{problem}")).collect();
+        Failure::usage(problems.join("; "))
+    })
+}
+
+/// The wait after an attempt.
+#[derive(Debug, Serialize)]
+struct Wait {
+    attempt: u32,
+    delay_s: Value,
+    #[serde(skip)]
+    delay: Duration,
+    #[serde(skip)]
+    total: Duration,
+    #[serde(skip)]
+    note: &'static str,
+    #[serde(skip)]
+    bar: String,
+}
+
+impl Wait {
+    fn all(waits: &[Scheduled], end: Option<Scheduled>) -> impl Iterator<Item = Self> {
+        let longest = waits.iter().map(|wait| wait.delay).max().unwrap_or_default();
+        let end = end.map_or(u32::MAX, |end| end.attempt);
+        let mut total = Duration::ZERO;
+        waits.iter().map(move |wait| {
+            total = total.saturating_add(wait.delay);
+            Self {
+                attempt: wait.attempt,
+                delay_s: seconds(wait.delay),
+                delay: wait.delay,
+                total,
+                note: match wait.attempt {
+                    attempt if attempt < end => "",
+                    attempt if attempt == end => "gives up",
+                    _ => "not reached",
+                },
+                bar: bar(wait.delay, longest),
+            }
+        })
+    }
+}
+
+impl Row for Wait {
+    const COLUMNS: &'static [Column] = &[
+        Column::number("attempt"),
+        Column::number("delay"),
+        Column::number("total"),
+        Column::text(""),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.attempt.to_string(),
+            rounded(self.delay),
+            rounded(self.total),
+            self.note.to_owned(),
+        ]
+    }
+}
+
+/// A wait with its bar.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Plotted(Wait);
+
+impl Row for Plotted {
+    const COLUMNS: &'static [Column] = &[
+        Column::number("attempt"),
+        Column::number("delay"),
+        Column::number("total"),
+        Column::text(""),
+        Column::text(""),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let mut cells = self.0.cells();
+        cells.insert(3, self.0.bar.clone());
+        cells
+    }
+}
+
+/// A bar of eighths of a character; every wait has at least one eighth.
+fn bar(delay: Duration, longest: Duration) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let share = delay.as_secs_f64() / longest.as_secs_f64().max(f64::MIN_POSITIVE);
+    let eighths = (share * (PLOT_WIDTH * 8) as f64).round().max(1.0) as usize;
+    let last = EIGHTHS.get(eighths % 8).copied().unwrap_or_default();
+    format!("{}{last}", "█".repeat(eighths / 8))
+}
+
+/// Jitter leaves nanoseconds that nobody reads.
+fn rounded(delay: Duration) -> String {
+    if delay < Duration::from_secs(60) && delay.subsec_nanos() != 0 {
+        return format!("{:.3}s", delay.as_secs_f64());
+    }
+    let half = Duration::from_millis(500);
+    human(Duration::from_secs(delay.saturating_add(half).as_secs()))
+}

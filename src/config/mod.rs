@@ -1,0 +1,163 @@
+//! The configuration: one file, `redrive.toml`.
+//!
+//! It is found from the working folder upwards, or named. Relative paths count from its folder,
+//! durations are written like `5m`, keys in kebab-case, and secrets stand in it only as names of
+//! environment variables. A file is good or it is refused as a whole, with every problem pointing at
+//! its line: a worker must never run on half of what was meant.
+//!
+//! ```
+//! let text = r#"
+//!     [[queue]]
+//!     name = "verify"
+//!     handler = { exec = ["./verify.sh"] }
+//!     policy = { max-attempts = 5, base = "2s" }
+//! "#;
+//! let config = redrive::config::parse(text, "redrive.toml", "/etc/redrive".as_ref())?;
+//! assert_eq!(config.queues[0].policy.policy.spec().max_attempts, Some(5));
+//! # Ok::<(), redrive::config::Report>(())
+//! ```
+
+mod file;
+mod problem;
+mod syntax;
+
+mod log;
+mod path;
+mod reader;
+mod value;
+
+mod jitter;
+mod policy;
+
+mod handler;
+mod http;
+mod limits;
+
+mod queue;
+
+mod schedule;
+mod source;
+
+mod upload;
+
+mod pipeline;
+
+mod raw;
+mod server;
+mod store;
+
+mod schema;
+
+use std::path::{Path, PathBuf};
+
+use redrive_core::JitterSeed;
+use toml::de::{DeTable, DeValue};
+
+pub use file::{FILE_NAME, FileError, find};
+pub use handler::{Handler, Program, Stream};
+pub use http::{HeaderSource, Http};
+pub use jitter::{InvalidJitter, JitterText};
+pub use limits::Limits;
+pub use pipeline::{FailureBudget, Pipeline, SampleSource, Stage};
+pub use policy::{Policies, PolicyChoice};
+pub use problem::{Problem, Report};
+pub use queue::Queue;
+pub use raw::{InvalidRawUrl, RawUrl, Service};
+pub use schedule::{Every, Schedule};
+pub use schema::SCHEMA;
+pub use server::Server;
+pub use source::{Source, Validate};
+pub use store::{Store, StoreLocation, Synchronous};
+pub use upload::Upload;
+
+use log::{Log, Names};
+use reader::{Section, Value};
+use value::whole;
+
+/// All that a configuration file says, checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The folder of the file, from which relative paths count.
+    pub folder: PathBuf,
+    /// The seed of all jitter.
+    pub jitter_seed: JitterSeed,
+    /// Where state is kept.
+    pub store: Store,
+    /// Where raw partitions are kept.
+    pub raw: RawUrl,
+    /// Where the API and the dashboard listen.
+    pub server: Server,
+    /// Every policy that has a name.
+    pub policies: Policies,
+    /// Runs and who handles them.
+    pub queues: Vec<Queue>,
+    /// Partitions, who extracts and who judges them.
+    pub sources: Vec<Source>,
+    /// Where items go.
+    pub uploads: Vec<Upload>,
+    /// Samples and their stages.
+    pub pipelines: Vec<Pipeline>,
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The file has problems.
+    #[error(transparent)]
+    Invalid(#[from] Report),
+}
+
+/// Reads a file. `name` is what the file is called in messages.
+pub fn load(path: &Path, name: &str) -> Result<Config, Error> {
+    let text = file::read_text(path, name)?;
+    let absolute = std::path::absolute(path)
+        .map_err(|source| FileError::Unreadable { name: name.to_owned(), source })?;
+    let folder = absolute.parent().unwrap_or(Path::new("/"));
+    Ok(parse(&text, name, folder)?)
+}
+
+/// Reads the text of a file. `name` is what the file is called in messages.
+pub fn parse(text: &str, name: &str, folder: &Path) -> Result<Config, Report> {
+    let (config, log) = read(text, folder);
+    let (problems, _) = log.into_parts();
+    match config {
+        Some(config) if problems.is_empty() => Ok(config),
+        _ => Err(Report::new(name.to_owned(), text.to_owned(), problems)),
+    }
+}
+
+fn read(text: &str, folder: &Path) -> (Option<Config>, Log) {
+    let sound = syntax::sound_part(text);
+    let log = Log::new(sound.problems);
+    let (table, _) = DeTable::parse_recoverable(&sound.text);
+    let root = DeValue::Table(table.into_inner());
+    let config = Value::root(&root, &log).table(|s| Config::read(s, folder));
+    (config, log)
+}
+
+impl Config {
+    fn read(s: &mut Section<'_>, folder: &Path) -> Option<Self> {
+        let jitter_seed = s.get("jitter-seed", whole(0..=u64::MAX));
+        let store = s.get("store", |value| value.table(Store::read));
+        let raw = s.get("raw", |value| value.table(raw::read));
+        let server = s.get("server", |value| value.table(Server::read));
+        let policies = s.value("policy").map_or_else(Policies::default, Policies::read);
+        let [mut queues, mut sources, mut uploads, mut pipelines]: [Names; 4] = Default::default();
+        Some(Self {
+            folder: folder.to_owned(),
+            jitter_seed: JitterSeed(jitter_seed.unwrap_or_default()),
+            store: store.unwrap_or_default(),
+            raw: raw.unwrap_or_default(),
+            server: server.unwrap_or_default(),
+            queues: s.each("queue", |s| Queue::read(s, &policies, &mut queues)),
+            sources: s.each("source", |s| Source::read(s, &policies, &mut sources)),
+            uploads: s.each("upload", |s| Upload::read(s, &mut uploads)),
+            pipelines: s.each("pipeline", |s| Pipeline::read(s, &policies, &mut pipelines)),
+            policies,
+        })
+    }
+}

@@ -1,0 +1,41 @@
+//! `[[queue]]`: runs and who handles them.
+
+use redrive_core::Preset;
+
+use super::{
+    Handler, Limits, Policies, PolicyChoice,
+    handler::Work,
+    log::Names,
+    reader::Section,
+    value::{name, set, unique_name},
+};
+
+/// A queue of runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Queue {
+    /// Its name.
+    pub name: String,
+    /// Who does the work.
+    pub handler: Handler,
+    /// When to try again; the preset `run` unless given.
+    pub policy: PolicyChoice,
+    /// The categories that are processed: `None` for all, an empty list for none.
+    pub categories: Option<Vec<String>>,
+    /// What it may use.
+    pub limits: Limits,
+}
+
+impl Queue {
+    pub(super) fn read(
+        s: &mut Section<'_>,
+        policies: &Policies,
+        names: &mut Names,
+    ) -> Option<Self> {
+        let queue_name = s.require("name", unique_name("queues", names));
+        let handler = s.require("handler", |value| Handler::read(value, Work::Other));
+        let policy = policies.choice(s, Preset::Run);
+        let categories = s.get("categories", set(name));
+        let limits = Limits::read(s);
+        Some(Self { name: queue_name?, handler: handler?, policy: policy?, categories, limits })
+    }
+}

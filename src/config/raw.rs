@@ -1,0 +1,137 @@
+//! `[raw]`: where raw partitions are kept.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use super::{reader::Section, value::parsed};
+use crate::nearest::nearest;
+
+/// The root of all raw partitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RawUrl {
+    /// A local folder; a relative one counts from the folder of the file.
+    Folder(PathBuf),
+    /// A place in an object store.
+    Bucket {
+        /// Which one.
+        service: Service,
+        /// The bucket, or the container.
+        bucket: String,
+        /// The path in it, without slashes at the ends; may be empty.
+        prefix: String,
+    },
+}
+
+/// An object store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// Amazon S3 and what speaks its protocol.
+    S3,
+    /// Google Cloud Storage.
+    Gcs,
+    /// Azure Blob Storage.
+    Azure,
+}
+
+impl Service {
+    const SCHEMES: [(&str, Self); 3] = [("s3", Self::S3), ("gs", Self::Gcs), ("az", Self::Azure)];
+
+    /// The scheme of its URLs.
+    pub fn scheme(self) -> &'static str {
+        match self {
+            Self::S3 => "s3",
+            Self::Gcs => "gs",
+            Self::Azure => "az",
+        }
+    }
+}
+
+/// A text that names no place for raw partitions.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{written:?} is not a place for raw partitions: {problem}")]
+pub struct InvalidRawUrl {
+    written: String,
+    problem: String,
+}
+
+const SHAPES: &str =
+    "write file:FOLDER, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX";
+
+impl FromStr for RawUrl {
+    type Err = InvalidRawUrl;
+
+    fn from_str(text: &str) -> Result<Self, InvalidRawUrl> {
+        let refuse =
+            |problem: String| InvalidRawUrl { written: super::value::shorten(text), problem };
+        let (scheme, rest) = text.split_once(':').ok_or_else(|| refuse(SHAPES.to_owned()))?;
+        if scheme == "file" {
+            return folder(rest).map_err(refuse);
+        }
+        let service = Service::SCHEMES.iter().find(|(known, _)| *known == scheme);
+        let Some((_, service)) = service else {
+            let known = ["file", "s3", "gs", "az"];
+            let meant = nearest(scheme, known).map(|known| format!("did you mean {known}:? "));
+            return Err(refuse(meant.unwrap_or_default() + SHAPES));
+        };
+        bucket(*service, rest).ok_or_else(|| refuse(SHAPES.to_owned()))
+    }
+}
+
+fn folder(path: &str) -> Result<RawUrl, String> {
+    if path.is_empty() || path.contains('\0') {
+        return Err("the folder is missing; write file:FOLDER".to_owned());
+    }
+    if path.starts_with("//") {
+        return Err("write file:FOLDER, without //".to_owned());
+    }
+    Ok(RawUrl::Folder(PathBuf::from(path)))
+}
+
+fn bucket(service: Service, rest: &str) -> Option<RawUrl> {
+    let (bucket, prefix) =
+        rest.strip_prefix("//").map(|rest| rest.split_once('/').unwrap_or((rest, "")))?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let right = !bucket.is_empty()
+        && bucket.chars().all(is_plain)
+        && !prefix.chars().any(|c| c.is_control() || "?#".contains(c));
+    right.then(|| RawUrl::Bucket {
+        service,
+        bucket: bucket.to_owned(),
+        prefix: prefix.trim_matches('/').to_owned(),
+    })
+}
+
+impl RawUrl {
+    /// The same place, with a relative path counted from a folder.
+    pub fn in_folder(self, folder: &Path) -> Self {
+        match self {
+            Self::Folder(path) => Self::Folder(folder.join(path)),
+            bucket => bucket,
+        }
+    }
+}
+
+impl fmt::Display for RawUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(path) => write!(f, "file:{}", path.display()),
+            Self::Bucket { service, bucket, prefix } => {
+                write!(f, "{}://{bucket}/{prefix}", service.scheme())
+            }
+        }
+    }
+}
+
+/// What the file says of raw partitions: a folder `raw` beside the file, unless given.
+pub(super) fn read(s: &mut Section<'_>) -> Option<RawUrl> {
+    s.get("url", parsed)
+}
+
+impl Default for RawUrl {
+    fn default() -> Self {
+        Self::Folder(PathBuf::from("raw"))
+    }
+}

@@ -1,0 +1,262 @@
+//! Reads a file key by key, noting every problem with its place.
+//!
+//! A [`Section`] is one table. Each part of the configuration asks it for the keys it knows; what
+//! nobody asked for is an unknown key, so a key is named exactly once, where it is read. A problem
+//! never stops the reading: getters note it and answer `None`, and the file is refused at the end.
+
+use std::{fmt, ops::Range};
+
+use toml::de::{DeTable, DeValue};
+
+use super::{
+    Problem,
+    log::{Log, Names},
+    path::{Path, Step},
+    value::shorten,
+};
+use crate::nearest::{nearest, suggestion};
+
+/// A value in the file, with its place.
+#[derive(Debug, Clone)]
+pub(super) struct Value<'a> {
+    pub(super) node: &'a DeValue<'a>,
+    pub(super) span: Range<usize>,
+    path: Path,
+    log: &'a Log,
+}
+
+impl<'a> Value<'a> {
+    /// The file as a whole.
+    pub(super) fn root(node: &'a DeValue<'a>, log: &'a Log) -> Self {
+        Self { node, span: 0..0, path: Path::default(), log }
+    }
+
+    /// Notes what is wrong with this value and what is allowed. Answers `None`, so that a reader
+    /// can end with it.
+    pub(super) fn refuse<T>(
+        &self,
+        message: impl fmt::Display,
+        allowed: impl Into<String>,
+    ) -> Option<T> {
+        self.note(message, allowed, None, None);
+        None
+    }
+
+    /// Like [`Value::refuse`], with advice.
+    pub(super) fn refuse_with_help<T>(
+        &self,
+        message: impl fmt::Display,
+        allowed: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Option<T> {
+        self.note(message, allowed, Some(help.into()), None);
+        None
+    }
+
+    /// Notes that the value is of the wrong type.
+    pub(super) fn refuse_type<T>(&self, wanted: &str) -> Option<T> {
+        let found = match self.node {
+            DeValue::String(_) => "text",
+            DeValue::Integer(_) => "a whole number",
+            DeValue::Float(_) => "a number",
+            DeValue::Boolean(_) => "true or false",
+            DeValue::Datetime(_) => "a date or time",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        };
+        self.refuse(format!("must be {wanted}"), format!("this is {found}"))
+    }
+
+    /// Takes a name that must differ from the others of its kind.
+    pub(super) fn take_name(&self, name: &str, kind: &str, names: &mut Names) {
+        if let Err(first) = names.take(name, self.span.clone()) {
+            let related = Some((first, "first used here".to_owned()));
+            let message = format!("two {kind} have the name {name:?}");
+            self.note(message, "used again here", None, related);
+        }
+    }
+
+    fn note(
+        &self,
+        message: impl fmt::Display,
+        label: impl Into<String>,
+        help: Option<String>,
+        related: Option<(Range<usize>, String)>,
+    ) {
+        self.log.note(Problem {
+            key: self.path.to_string(),
+            span: self.span.clone(),
+            message: format!("`{}`: {message}", self.path.title()),
+            label: label.into(),
+            help,
+            related,
+        });
+    }
+
+    /// Reads the value as a table. Keys that `read` does not ask for are unknown.
+    pub(super) fn table<T>(self, read: impl FnOnce(&mut Section<'a>) -> Option<T>) -> Option<T> {
+        let DeValue::Table(table) = self.node else {
+            return self.refuse_type("a table");
+        };
+        let mut section = Section { table, whole: self, known: Vec::new(), missing: Vec::new() };
+        let value = read(&mut section);
+        section.finish();
+        value
+    }
+
+    /// Reads the value as a table whose keys are names the user chose, in the order of the file.
+    pub(super) fn named<T>(
+        self,
+        mut read: impl FnMut(&'a str, Value<'a>) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let DeValue::Table(table) = self.node else {
+            return self.refuse_type("a table");
+        };
+        let mut entries: Vec<_> = table.iter().collect();
+        entries.sort_by_key(|(name, _)| name.span().start);
+        let read_entry = |(name, value): (&'a toml::Spanned<_>, &'a toml::Spanned<_>)| {
+            let name: &toml::de::DeString<'_> = name.get_ref();
+            let value = self.inner(Step::Name(name.to_string()), value);
+            self.log.note_asked(&value.path);
+            read(name, value)
+        };
+        Some(entries.into_iter().filter_map(read_entry).collect())
+    }
+
+    /// The elements of a list.
+    pub(super) fn items(&self) -> Option<Vec<Value<'a>>> {
+        let DeValue::Array(list) = self.node else {
+            return self.refuse_type("a list");
+        };
+        let items = list.iter().enumerate();
+        Some(items.map(|(index, item)| self.inner(Step::Item(index), item)).collect())
+    }
+
+    fn inner(&self, step: Step, value: &'a toml::Spanned<DeValue<'a>>) -> Value<'a> {
+        Value {
+            node: value.get_ref(),
+            span: value.span(),
+            path: self.path.then(step),
+            log: self.log,
+        }
+    }
+}
+
+/// A table in the file.
+#[derive(Debug)]
+pub(super) struct Section<'a> {
+    table: &'a DeTable<'a>,
+    whole: Value<'a>,
+    known: Vec<&'static str>,
+    missing: Vec<&'static str>,
+}
+
+impl<'a> Section<'a> {
+    /// Reads an optional key. `None` if it is absent or wrong; what is wrong is noted.
+    pub(super) fn get<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(Value<'a>) -> Option<T>,
+    ) -> Option<T> {
+        self.value(key).and_then(read)
+    }
+
+    /// Reads a key that must be there. `None` if it is absent or wrong; either is noted, what is
+    /// absent at the end of the table.
+    pub(super) fn require<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(Value<'a>) -> Option<T>,
+    ) -> Option<T> {
+        let value = self.value(key);
+        if value.is_none() {
+            self.missing.push(key);
+        }
+        value.and_then(read)
+    }
+
+    /// Reads a list of tables, such as all `[[queue]]`. Empty if there is none.
+    pub(super) fn each<T>(
+        &mut self,
+        key: &'static str,
+        mut read: impl FnMut(&mut Section<'a>) -> Option<T>,
+    ) -> Vec<T> {
+        let items = self.get(key, |value| match value.node {
+            DeValue::Table(_) => value
+                .refuse("must be a list of tables", format!("write [[{key}]], with two brackets")),
+            _ => value.items(),
+        });
+        let read_item = |item: Value<'a>| item.table(&mut read);
+        items.unwrap_or_default().into_iter().filter_map(read_item).collect()
+    }
+
+    /// Like [`Section::each`], but there must be at least one.
+    pub(super) fn require_each<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnMut(&mut Section<'a>) -> Option<T>,
+    ) -> Vec<T> {
+        self.require(key, |value| match value.node {
+            DeValue::Array(list) if list.is_empty() => {
+                value.refuse("must not be empty", format!("give at least one [[{key}]]"))
+            }
+            _ => Some(()),
+        });
+        self.each(key, read)
+    }
+
+    /// The value of a key, which is then known.
+    pub(super) fn value(&mut self, key: &'static str) -> Option<Value<'a>> {
+        let step = Step::Key(key);
+        self.whole.log.note_asked(&self.whole.path.then(step.clone()));
+        self.known.push(key);
+        let value = self.table.get(key)?;
+        Some(self.whole.inner(step, value))
+    }
+
+    /// The table as a value, for what concerns several keys at once.
+    pub(super) fn whole(&self) -> &Value<'a> {
+        &self.whole
+    }
+
+    /// How many problems the file has so far.
+    pub(super) fn problem_count(&self) -> usize {
+        self.whole.log.count()
+    }
+
+    fn place(&self) -> String {
+        let title = self.whole.path.title();
+        if title.is_empty() { String::new() } else { format!(" in `{title}`") }
+    }
+
+    fn finish(self) {
+        let mut missing = self.missing.clone();
+        for (name, _) in self.table {
+            let written: &str = name.get_ref();
+            if self.known.contains(&written) {
+                continue;
+            }
+            // A required key that is merely misspelt is not missing as well.
+            let meant = nearest(written, missing.iter().copied());
+            missing.retain(|key| Some(*key) != meant);
+            self.whole.log.note(Problem {
+                key: self.whole.path.then(Step::Name(written.to_owned())).to_string(),
+                span: name.span(),
+                message: format!("unknown key `{}`{}", shorten(written), self.place()),
+                label: "Redrive does not know this".to_owned(),
+                help: Some(suggestion(written, self.known.iter().copied())),
+                related: None,
+            });
+        }
+        for key in missing {
+            self.whole.log.note_missing(Problem {
+                key: self.whole.path.then(Step::Key(key)).to_string(),
+                span: self.whole.span.clone(),
+                message: format!("missing key `{key}`{}", self.place()),
+                label: format!("`{key}` must be given here"),
+                help: None,
+                related: None,
+            });
+        }
+    }
+}

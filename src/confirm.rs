@@ -1,0 +1,30 @@
+//! Asking before something that cannot be undone.
+//!
+//! Only a person at a terminal is asked. A script that did not say `--yes` is refused: a prompt that
+//! nobody reads would hang it, and a default would decide for it.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use crate::exit::{Exit, Failure};
+
+/// Goes on if the answer is yes, or was given on the command line.
+pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
+    if yes {
+        return Ok(());
+    }
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(refused("this must be confirmed, and there is no terminal to ask on")
+            .help("add --yes to confirm"));
+    }
+    write!(io::stderr().lock(), "{question} [y/N] ").map_err(Failure::output)?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).map_err(Failure::output)?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(refused("not confirmed; nothing was changed")),
+    }
+}
+
+fn refused(message: &str) -> Failure {
+    Failure::new(Exit::Refused, message)
+}

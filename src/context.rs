@@ -1,0 +1,151 @@
+//! What every command starts from: the flags, the output, the configuration, the store.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use redrive::{
+    InvalidStoreUrl, StoreUrl,
+    config::{self, Config, StoreLocation},
+};
+
+use crate::{
+    cli::Globals,
+    exit::{Exit, Failure},
+    output::Output,
+};
+
+/// The environment variable that names the store when neither a flag nor the file does.
+const STORE_VARIABLE: &str = "DATABASE_URL";
+
+/// The surroundings of a command.
+#[derive(Debug)]
+pub(crate) struct Context {
+    /// Where to print.
+    pub(crate) output: Output,
+    globals: Globals,
+}
+
+/// A store, and who named it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ChosenStore {
+    /// The store.
+    pub(crate) url: StoreUrl,
+    /// Who named it, in words.
+    pub(crate) chosen_by: String,
+}
+
+impl ChosenStore {
+    /// What the store says when it cannot be used.
+    pub(crate) fn failure(&self, error: redrive_store::Error) -> Failure {
+        Failure::new(Exit::Error, format!("cannot use the store {}", self.url)).because(error)
+    }
+}
+
+impl Context {
+    /// From the flags.
+    pub(crate) fn new(globals: Globals) -> Self {
+        Self { output: Output::new(&globals), globals }
+    }
+
+    /// The file that `--config` names.
+    pub(crate) fn config_flag(&self) -> Option<&Path> {
+        self.globals.config.as_deref()
+    }
+
+    /// The configuration file: the one named, or the nearest one upwards, if there is one.
+    pub(crate) fn config_path(&self) -> Result<Option<PathBuf>, Failure> {
+        match self.config_flag() {
+            Some(path) => Ok(Some(path.to_owned())),
+            None => Ok(config::find(&working_folder()?)),
+        }
+    }
+
+    /// What a file is called in messages: short, if it is in the working folder.
+    pub(crate) fn display_name(&self, path: &Path) -> String {
+        let here = working_folder().ok();
+        let short = here.and_then(|here| path.strip_prefix(here).ok());
+        short.unwrap_or(path).display().to_string()
+    }
+
+    /// The configuration, or `None` if there is no file.
+    pub(crate) fn config(&self) -> Result<Option<Config>, Failure> {
+        let Some(path) = self.config_path()? else {
+            return Ok(None);
+        };
+        Ok(Some(config::load(&path, &self.display_name(&path))?))
+    }
+
+    /// The store that `--store` names.
+    pub(crate) fn store_flag(&self) -> Result<Option<ChosenStore>, Failure> {
+        let Some(text) = &self.globals.store else { return Ok(None) };
+        let url = parse(text, "--store", Exit::Usage)?;
+        chosen(url, &working_folder()?, "--store").map(Some)
+    }
+
+    /// The store to use: `--store`, the file, `DATABASE_URL`, or `sqlite:redrive.db`.
+    pub(crate) fn store(&self, config: Option<&Config>) -> Result<ChosenStore, Failure> {
+        if let Some(store) = self.store_flag()? {
+            return Ok(store);
+        }
+        if let Some(config) = config
+            && let Some(location) = &config.store.url
+        {
+            return match location {
+                StoreLocation::Url(url) => chosen(url.clone(), &config.folder, "the file"),
+                StoreLocation::Env(name) => from_environment(name)?.ok_or_else(|| {
+                    let message = format!("the store is to come from ${name}, which is not set");
+                    Failure::new(Exit::Error, message).help("set it, or give --store URL")
+                }),
+            };
+        }
+        if let Some(store) = from_environment(STORE_VARIABLE)? {
+            return Ok(store);
+        }
+        let folder = match config {
+            Some(config) => config.folder.clone(),
+            None => working_folder()?,
+        };
+        chosen(StoreUrl::default(), &folder, "the default")
+    }
+
+    /// The store and who names it, in words: also one that cannot be used yet, because the
+    /// environment variable that the file names is not set.
+    pub(crate) fn store_in_words(&self, config: &Config) -> Result<(String, String), Failure> {
+        if let (None, Some(StoreLocation::Env(name))) = (&self.globals.store, &config.store.url)
+            && from_environment(name)?.is_none()
+        {
+            return Ok((format!("${name}"), "the file, not set yet".to_owned()));
+        }
+        let store = self.store(Some(config))?;
+        Ok((store.url.to_string(), store.chosen_by))
+    }
+}
+
+/// An empty variable counts as not set.
+fn from_environment(name: &str) -> Result<Option<ChosenStore>, Failure> {
+    let Some(value) = env::var_os(name).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let text = value.to_str().ok_or_else(|| {
+        Failure::new(Exit::Error, format!("the environment variable {name} is not UTF-8"))
+    })?;
+    let url = parse(text, &format!("${name}"), Exit::Error)?;
+    chosen(url, &working_folder()?, &format!("${name}")).map(Some)
+}
+
+fn parse(text: &str, origin: &str, exit: Exit) -> Result<StoreUrl, Failure> {
+    text.parse().map_err(|error: InvalidStoreUrl| {
+        Failure::new(exit, format!("{origin}: {}", error.problem())).help(error.allowed())
+    })
+}
+
+fn chosen(url: StoreUrl, folder: &Path, by: &str) -> Result<ChosenStore, Failure> {
+    Ok(ChosenStore { url: url.in_folder(folder), chosen_by: by.to_owned() })
+}
+
+fn working_folder() -> Result<PathBuf, Failure> {
+    env::current_dir()
+        .map_err(|error| Failure::new(Exit::Error, "there is no working folder").because(error))
+}

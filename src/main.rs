@@ -1,0 +1,44 @@
+//! The `redrive` program: parses the command line, runs one command, ends with its exit code.
+
+mod cli;
+mod commands;
+mod confirm;
+mod context;
+mod exit;
+mod logging;
+mod output;
+mod signals;
+
+use std::{panic, process::ExitCode};
+
+use clap::Parser;
+
+use crate::{
+    cli::Cli,
+    context::Context,
+    exit::{Exit, Failure},
+};
+
+fn main() -> ExitCode {
+    panic::set_hook(Box::new(output::bug));
+    panic::catch_unwind(run).unwrap_or(Exit::Error).into()
+}
+
+fn run() -> Exit {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return output::parser_message(&error),
+    };
+    logging::start(cli.globals.verbose, cli.globals.quiet);
+    let context = Context::new(cli.globals);
+    let ended =
+        runtime().and_then(|runtime| runtime.block_on(commands::run(cli.command, &context)));
+    ended.unwrap_or_else(|failure| context.output.failure(&failure))
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Error, "cannot start").because(error))
+}

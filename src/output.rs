@@ -1,0 +1,272 @@
+//! The one way to print: tables, JSON, JSON lines, and errors.
+//!
+//! What Redrive prints often came from elsewhere: names, messages, answers of servers. None of it
+//! reaches a terminal with its control characters, whatever the format.
+
+use std::{
+    env,
+    error::Error,
+    io::{self, BufWriter, IsTerminal, Write},
+    panic::PanicHookInfo,
+    time::Duration,
+};
+
+use comfy_table::{CellAlignment, Table, TableStyle};
+use redrive::Message;
+use serde::Serialize;
+
+use crate::{
+    cli::{Color, Format, Globals},
+    exit::{Exit, Failure},
+};
+
+/// How and where to print.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Output {
+    format: Format,
+    color: Color,
+    quiet: bool,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Column {
+    name: &'static str,
+    alignment: CellAlignment,
+}
+
+impl Column {
+    /// A column of text.
+    pub(crate) const fn text(name: &'static str) -> Self {
+        Self { name, alignment: CellAlignment::Left }
+    }
+
+    /// A column of numbers.
+    pub(crate) const fn number(name: &'static str) -> Self {
+        Self { name, alignment: CellAlignment::Right }
+    }
+}
+
+/// Something that prints as a row, and as a JSON object.
+pub(crate) trait Row: Serialize {
+    /// The columns of its table.
+    const COLUMNS: &'static [Column];
+
+    /// What stands in them.
+    fn cells(&self) -> Vec<String>;
+}
+
+impl<T: Row> Row for &T {
+    const COLUMNS: &'static [Column] = T::COLUMNS;
+
+    fn cells(&self) -> Vec<String> {
+        (*self).cells()
+    }
+}
+
+/// No lines: a table that can be cut and searched.
+const STYLE: TableStyle = comfy_table::presets::NOTHING;
+
+impl Output {
+    /// As the flags say.
+    pub(crate) fn new(globals: &Globals) -> Self {
+        Self { format: globals.output, color: globals.color, quiet: globals.quiet > 0 }
+    }
+
+    /// Whether people read it, rather than programs.
+    pub(crate) fn is_table(self) -> bool {
+        self.format == Format::Table
+    }
+
+    /// Prints a list: a table, a plain array, or one object a line.
+    pub(crate) fn list<T: Row>(self, rows: impl IntoIterator<Item = T>) -> Result<(), Failure> {
+        let rows = rows.into_iter();
+        self.print(|out| match self.format {
+            Format::Table => out.write_all(table_of(rows).as_bytes()),
+            Format::Json => write_array(out, rows),
+            Format::Jsonl => write_lines(out, rows),
+        })
+    }
+
+    /// Prints one record: its fields below each other, or an object.
+    pub(crate) fn record<T: Row>(self, record: &T) -> Result<(), Failure> {
+        self.print(|out| match self.format {
+            Format::Table => out.write_all(fields_of(record).as_bytes()),
+            Format::Json => writeln!(out, "{}", json(record, serde_json::to_string_pretty)?),
+            Format::Jsonl => writeln!(out, "{}", json(record, serde_json::to_string)?),
+        })
+    }
+
+    /// Prints text as it is, whatever the format. For text of Redrive's own.
+    pub(crate) fn text(self, text: &str) -> Result<(), Failure> {
+        self.print(|out| out.write_all(text.as_bytes()))
+    }
+
+    /// Adds a line below a table; programs have no use for it.
+    pub(crate) fn remark(self, remark: &str) -> Result<(), Failure> {
+        match self.format {
+            Format::Table => self.text(&format!("\n{}\n", Message::clean(remark))),
+            Format::Json | Format::Jsonl => Ok(()),
+        }
+    }
+
+    /// Adds a list with a title below a table; in JSON it is part of the record already.
+    pub(crate) fn remark_list<T: Row>(self, title: &str, rows: &[T]) -> Result<(), Failure> {
+        if rows.is_empty() || !self.is_table() {
+            return Ok(());
+        }
+        self.text(&format!("\n{title}\n{}", table_of(rows.iter())))
+    }
+
+    /// Says something beside the output, unless told to be quiet.
+    pub(crate) fn note(self, note: &str) {
+        if !self.quiet {
+            let note = Message::clean(note);
+            // Nobody left to tell is no reason to fail.
+            _ = writeln!(io::stderr().lock(), "{note}");
+        }
+    }
+
+    /// Prints a failure: what went wrong, what it came from, what to do. Answers the exit code.
+    pub(crate) fn failure(self, failure: &Failure) -> Exit {
+        if failure.silent {
+            return failure.exit;
+        }
+        let color = self.color.applies_to(&io::stderr());
+        let mut out = BufWriter::new(io::stderr().lock());
+        // If standard error is gone there is nothing left to say it on.
+        _ = write_failure(&mut out, failure, color).and_then(|()| out.flush());
+        failure.exit
+    }
+
+    fn print(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+        let mut out = BufWriter::new(io::stdout().lock());
+        write(&mut out).and_then(|()| out.flush()).map_err(Failure::output)
+    }
+}
+
+/// Prints what the command line parser has to say: help on standard output, mistakes on standard
+/// error. Its text repeats the arguments, which are foreign.
+pub(crate) fn parser_message(error: &clap::Error) -> Exit {
+    let text = error.render().to_string();
+    if error.use_stderr() {
+        let text = Message::clean(&text);
+        _ = write!(io::stderr().lock(), "{text}");
+        return Exit::Usage;
+    }
+    let output = Output::default();
+    output.text(&text).map_or_else(|failure| output.failure(&failure), |()| Exit::Ok)
+}
+
+/// Says that the program has a bug, in one line and without a backtrace.
+pub(crate) fn bug(panic: &PanicHookInfo<'_>) {
+    let text = Message::clean(&panic.to_string().replace('\n', " "));
+    _ = writeln!(io::stderr().lock(), "error: this is a bug in Redrive: {text}");
+}
+
+impl Color {
+    fn applies_to(self, stream: &impl IsTerminal) -> bool {
+        let wanted = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto => stream.is_terminal() && !wanted("NO_COLOR") && !dumb,
+        }
+    }
+}
+
+/// A duration as a JSON number of seconds, whole where it is whole.
+pub(crate) fn seconds(duration: Duration) -> serde_json::Value {
+    let (whole, nanos) = (duration.as_secs(), duration.subsec_nanos());
+    if nanos == 0 {
+        return whole.into();
+    }
+    // The nearest number to the decimal; a sum of two would print as 1.1536355600000001.
+    let decimal = format!("{whole}.{nanos:09}");
+    decimal.parse().unwrap_or(duration.as_secs_f64()).into()
+}
+
+fn write_failure(out: &mut impl Write, failure: &Failure, color: bool) -> io::Result<()> {
+    if let Some(report) = &failure.report {
+        out.write_all(report.render(color).as_bytes())?;
+    }
+    let (red, plain) = if color { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+    writeln!(out, "{red}error:{plain} {}", Message::clean(&failure.message))?;
+    let mut cause = failure.cause.as_deref().map(|cause| cause as &dyn Error);
+    while let Some(error) = cause {
+        writeln!(out, "  because: {}", Message::clean(&error.to_string()))?;
+        cause = error.source();
+    }
+    if let Some(help) = &failure.help {
+        writeln!(out, "  help: {}", Message::clean(help))?;
+    }
+    Ok(())
+}
+
+fn table_of<T: Row>(rows: impl Iterator<Item = T>) -> String {
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    table.set_header(T::COLUMNS.iter().map(|column| column.name.to_uppercase()));
+    for row in rows {
+        table.add_row(row.cells().iter().map(|cell| Message::clean(cell)));
+    }
+    for (index, column) in T::COLUMNS.iter().enumerate() {
+        if let Some(shown) = table.column_mut(index) {
+            shown.set_cell_alignment(column.alignment);
+        }
+    }
+    trimmed(table)
+}
+
+fn fields_of<T: Row>(record: &T) -> String {
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    for (column, cell) in T::COLUMNS.iter().zip(record.cells()) {
+        table.add_row([column.name.to_owned(), Message::clean(&cell).to_string()]);
+    }
+    trimmed(table)
+}
+
+/// Two spaces between columns, none at the ends of lines.
+fn trimmed(mut table: Table) -> String {
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let lines = table.lines();
+    lines.map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+fn write_array<T: Row>(out: &mut dyn Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
+    let mut before = "[";
+    for row in rows {
+        write!(out, "{before}\n  {}", json(&row, serde_json::to_string)?)?;
+        before = ",";
+    }
+    out.write_all(if before == "[" { b"[]\n" } else { b"\n]\n" })
+}
+
+fn write_lines<T: Row>(out: &mut dyn Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
+    for row in rows {
+        writeln!(out, "{}", json(&row, serde_json::to_string)?)?;
+    }
+    Ok(())
+}
+
+/// JSON escapes only some of what a terminal obeys; the rest can only stand inside strings, where
+/// an escape means the same.
+fn json<T: Serialize>(
+    value: &T,
+    serialize: impl Fn(&T) -> serde_json::Result<String>,
+) -> io::Result<String> {
+    let written = serialize(value)?;
+    if written.is_ascii() && !written.contains('\x7f') {
+        return Ok(written);
+    }
+    let escaped = |c: char| {
+        let harmless =
+            c.is_ascii_graphic() || Message::clean(&c.to_string()).as_str().starts_with(c);
+        if harmless { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) }
+    };
+    Ok(written.chars().map(escaped).collect())
+}

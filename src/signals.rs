@@ -1,0 +1,35 @@
+//! Ctrl-C and SIGTERM.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::exit::{Exit, Failure};
+
+/// Listens for the signals that mean stop. While it lives, they no longer end the program by
+/// themselves.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// Starts to listen.
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::new(Exit::Error, "cannot listen for signals").because(error)
+            })
+        };
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for the next one, and says how the program ends for it.
+    pub(crate) async fn next(&mut self) -> Exit {
+        tokio::select! {
+            _ = self.interrupt.recv() => Exit::Interrupted,
+            _ = self.terminate.recv() => Exit::Terminated,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! From a URL to a store: the one place that names the databases.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use redrive_postgres::{PostgresMigrator, PostgresOptions, PostgresStore};
+use redrive_sqlite::{Location, SqliteMigrator, SqliteOptions, SqliteStore};
+use redrive_store::{Migrator, Result, Store};
+
+use crate::{
+    StoreUrl,
+    config::{self, Synchronous},
+};
+
+/// Opens a store. SQLite is made and migrated as needed; PostgreSQL must have been migrated, because
+/// many hosts share it and no worker should change it silently.
+pub async fn open_store(
+    url: &StoreUrl,
+    settings: &config::Store,
+    now: Timestamp,
+) -> Result<Arc<dyn Store>> {
+    match location(url) {
+        Some(location) => Ok(Arc::new(SqliteStore::open(location, sqlite_options(settings), now)?)),
+        None => open_migrated_store(url, settings).await,
+    }
+}
+
+/// Opens a store that must be there and up to date, and changes nothing.
+pub async fn open_migrated_store(
+    url: &StoreUrl,
+    settings: &config::Store,
+) -> Result<Arc<dyn Store>> {
+    match url {
+        StoreUrl::Postgres(url) => {
+            let options = PostgresOptions::default();
+            Ok(Arc::new(PostgresStore::connect(url.with_password(), options).await?))
+        }
+        StoreUrl::SqliteFile(path) => {
+            let location = Location::File(path.clone());
+            Ok(Arc::new(SqliteStore::open_existing(location, sqlite_options(settings))?))
+        }
+        StoreUrl::SqliteMemory => {
+            Ok(Arc::new(SqliteStore::open_existing(Location::Memory, sqlite_options(settings))?))
+        }
+    }
+}
+
+/// What changes the schema of a store.
+pub fn migrator(url: &StoreUrl) -> Result<Box<dyn Migrator>> {
+    Ok(match url {
+        StoreUrl::Postgres(url) => {
+            Box::new(PostgresMigrator::new(url.with_password(), &PostgresOptions::default())?)
+        }
+        StoreUrl::SqliteFile(path) => Box::new(SqliteMigrator::new(Location::File(path.clone()))),
+        StoreUrl::SqliteMemory => Box::new(SqliteMigrator::new(Location::Memory)),
+    })
+}
+
+fn location(url: &StoreUrl) -> Option<Location> {
+    match url {
+        StoreUrl::SqliteFile(path) => Some(Location::File(path.clone())),
+        StoreUrl::SqliteMemory => Some(Location::Memory),
+        StoreUrl::Postgres(_) => None,
+    }
+}
+
+fn sqlite_options(settings: &config::Store) -> SqliteOptions {
+    let synchronous = match settings.synchronous {
+        Synchronous::Full => redrive_sqlite::Synchronous::Full,
+        Synchronous::Normal => redrive_sqlite::Synchronous::Normal,
+    };
+    SqliteOptions { synchronous, ..SqliteOptions::default() }
+}

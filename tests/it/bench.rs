@@ -1,0 +1,66 @@
+//! `redrive bench`: that it measures. How fast things are is for people to judge, not for a test.
+
+use crate::{databases::one_of_each, folder::Folder};
+
+fn figures(folder: &Folder, arguments: &[&str]) -> Vec<serde_json::Value> {
+    let printed = folder.run(&[arguments, &["-o", "json"]].concat()).json();
+    let figures = printed.as_array().unwrap().clone();
+    for figure in &figures {
+        for field in ["per_second", "bare_per_second", "ratio"] {
+            assert!(figure[field].as_f64().unwrap() > 0.0, "{figure}");
+        }
+    }
+    figures
+}
+
+#[test]
+fn decisions_are_measured_beside_the_bare_formula() {
+    assert_eq!(figures(&Folder::new(), &["bench", "decide", "--seconds", "0.05"]).len(), 2);
+}
+
+#[test]
+fn both_stores_are_measured_beside_a_bare_loop_and_left_as_they_were() {
+    let folder = Folder::new();
+    for store in one_of_each(&folder) {
+        let arguments = ["bench", "store", "--scale", "0.001", "--store", &store];
+        let figures = figures(&folder, &arguments);
+        let of = |operation: &str| -> Vec<u64> {
+            let rows = figures.iter().filter(|figure| figure["operation"] == operation);
+            rows.map(|figure| figure["batch"].as_u64().unwrap()).collect()
+        };
+        for operation in ["insert", "claim", "finish"] {
+            assert_eq!(of(operation), [1, 32, 256, 1_000]);
+        }
+        let status = folder.run(&["db", "status", "--store", &store, "-o", "json"]).json();
+        assert!(status.as_array().unwrap().iter().all(|row| row["applied_at"].is_null()));
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn a_store_in_use_is_not_measured() {
+    let folder = Folder::new();
+    for store in one_of_each(&folder) {
+        folder.run(&["db", "migrate", "--store", &store]).ok();
+        let complaint = folder.run(&["bench", "store", "--store", &store]).failed(4);
+        assert!(complaint.contains("a store of its own"), "{complaint}");
+    }
+}
+
+#[test]
+fn wrong_numbers_are_refused() {
+    let folder = Folder::new();
+    let cases = [
+        (["decide", "--seconds=0"], "from 0.01 to 600"),
+        (["decide", "--seconds=nan"], "from 0.01 to 600"),
+        (["decide", "--seconds=fast"], "from 0.01 to 600"),
+        (["store", "--scale=-1"], "from 0.001 to 100"),
+        (["store", "--scale=inf"], "from 0.001 to 100"),
+        (["store", "--connections=0"], "1..=64"),
+        (["store", "--connections=65"], "1..=64"),
+    ];
+    for ([what, flag], allowed) in cases {
+        let complaint = folder.run(&["bench", what, flag]).failed(2);
+        assert!(complaint.contains(allowed), "{complaint}");
+    }
+}

@@ -1,0 +1,203 @@
+//! `redrive check`.
+
+use snapbox::{assert_data_eq, file};
+
+use crate::folder::{Ended, Folder};
+
+const BAD: &str = include_str!("check/bad.toml");
+const BROKEN: &str = include_str!("check/broken.toml");
+const MAXIMAL: &str = include_str!("check/maximal.toml");
+
+/// A run that found problems.
+#[track_caller]
+fn findings(ended: Ended) -> String {
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
+    ended.stderr
+}
+
+// OPS-4
+#[test]
+fn all_problems_of_a_file_are_reported_at_once_each_at_its_line() {
+    let folder = Folder::with_config(BAD);
+    assert_data_eq!(findings(folder.run(&["check"])), file!["check/bad.txt"].raw());
+}
+
+// OPS-4
+#[test]
+fn problems_are_reported_in_json_as_well() {
+    let ended = Folder::with_config(BAD).run(&["check", "-o", "json"]);
+    assert_eq!(ended.code, Some(1));
+    assert_eq!(ended.stderr, "error: redrive.toml has 44 problems\n");
+    assert_data_eq!(ended.stdout, file!["check/bad.json.txt"].raw());
+}
+
+// OPS-4
+#[test]
+fn a_broken_statement_hides_no_other_problem_and_makes_none_up() {
+    let folder = Folder::with_config(BROKEN);
+    assert_data_eq!(findings(folder.run(&["check"])), file!["check/broken.txt"].raw());
+}
+
+#[test]
+fn a_good_file_is_shown_with_all_it_declares() {
+    let folder = Folder::with_config(MAXIMAL);
+    assert_data_eq!(folder.run(&["check"]).ok(), file!["check/maximal.txt"].raw());
+    assert_data_eq!(
+        folder.run(&["check", "-o", "json"]).ok(),
+        file!["check/maximal.json.txt"].raw()
+    );
+    let lines = folder.run(&["check", "-o", "jsonl"]).ok();
+    assert_eq!(lines.lines().count(), 1);
+}
+
+#[test]
+fn the_example_with_one_of_everything_is_good() {
+    let example = include_str!("../../examples/redrive.toml");
+    let shown = Folder::with_config(example).run(&["check"]).ok();
+    for declared in ["verify", "notify", "ads", "tiles", "score", "llm_call"] {
+        assert!(shown.contains(declared), "{declared} is missing:\n{shown}");
+    }
+}
+
+#[test]
+fn an_empty_file_is_good() {
+    let checked = Folder::with_config("").run(&["check", "-o", "json"]).json();
+    assert_eq!(checked["valid"], true);
+}
+
+#[test]
+fn the_file_is_found_in_a_folder_above() {
+    let folder = Folder::with_config("nonsense = 1");
+    folder.write("a/b/note.txt", "");
+    let mut command = folder.command(&["check"]);
+    let output = command.current_dir(folder.path().join("a/b")).output().unwrap();
+    let report = findings(folder.ended(output));
+    assert!(report.contains("[FOLDER]/redrive.toml:1:1"), "{report}");
+}
+
+#[test]
+fn the_nearest_file_counts_and_a_named_one_goes_before() {
+    let folder = Folder::with_config("jitter-seed = 1");
+    folder.write("a/redrive.toml", "jitter-seed = 2").write("b.toml", "jitter-seed = 3");
+    let seed = |arguments: &[&str]| {
+        let mut command = folder.command(&[&["check", "-o", "json"], arguments].concat());
+        let output = command.current_dir(folder.path().join("a")).output().unwrap();
+        folder.ended(output).json()["jitter_seed"].as_u64().unwrap()
+    };
+    assert_eq!(seed(&[]), 2);
+    assert_eq!(seed(&["--config", "../b.toml"]), 3);
+}
+
+#[test]
+fn without_a_file_it_says_how_to_get_one() {
+    let complaint = Folder::new().run(&["check"]).failed(1);
+    assert_eq!(
+        complaint,
+        "error: there is no redrive.toml here or in a folder above\n  \
+         help: `redrive init` writes one; `--config FILE` names another\n"
+    );
+}
+
+// OPS-4
+#[test]
+fn a_file_that_is_no_text_is_a_clear_error() {
+    #[track_caller]
+    fn check(content: &[u8], complaint: &str) {
+        let folder = Folder::new();
+        folder.write("redrive.toml", content);
+        for arguments in [&["check"][..], &["policy", "list"]] {
+            assert_eq!(folder.run(arguments).failed(1), format!("error: {complaint}\n"));
+        }
+    }
+    check(b"a = 1\nb = \"\xff\"\n", "redrive.toml is not UTF-8: line 2 has bytes that are no text");
+    check(b"\xff\xfea\0", "redrive.toml is not UTF-8: it looks like UTF-16; save it as UTF-8");
+    check(&vec![b'#'; 1_048_577], "redrive.toml is larger than 1 MiB, which no configuration is");
+}
+
+// OPS-4
+#[test]
+fn a_file_that_cannot_be_read_is_a_clear_error() {
+    let folder = Folder::new();
+    let complaint = folder.run(&["check", "--config", "nowhere.toml"]).failed(1);
+    assert_eq!(
+        complaint,
+        "error: cannot read nowhere.toml\n  because: No such file or directory (os error 2)\n"
+    );
+    std::fs::create_dir(folder.path().join("redrive.toml")).unwrap();
+    let complaint = folder.run(&["check"]).failed(1);
+    assert_eq!(complaint, "error: redrive.toml is a folder, not a file\n");
+}
+
+// OPS-4
+#[test]
+#[cfg(unix)]
+fn a_file_without_permission_is_a_clear_error() {
+    use std::{fs, os::unix::fs::PermissionsExt, os::unix::fs::symlink};
+
+    let folder = Folder::with_config("");
+    let path = folder.path().join("redrive.toml");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    // Permissions do not stop the superuser.
+    if fs::File::open(&path).is_err() {
+        let complaint = folder.run(&["check"]).failed(1);
+        assert!(complaint.contains("because: Permission denied"), "{complaint}");
+    }
+    fs::remove_file(&path).unwrap();
+    symlink("redrive.toml", &path).unwrap();
+    let complaint = folder.run(&["check"]).failed(1);
+    assert!(complaint.starts_with("error: cannot read redrive.toml\n  because: "), "{complaint}");
+}
+
+#[test]
+fn a_byte_order_mark_and_foreign_line_ends_are_no_problem() {
+    let folder = Folder::with_config("\u{feff}[server]\r\nlisten = \"127.0.0.1:1\"\r\n");
+    assert_eq!(folder.run(&["check", "-o", "json"]).json()["listen"], "127.0.0.1:1");
+    let report = findings(Folder::with_config("\u{feff}nonsense = 1\r\n").run(&["check"]));
+    assert!(report.contains("redrive.toml:1:1"), "{report}");
+    assert!(!report.contains('\r'), "{report:?}");
+}
+
+#[test]
+fn a_long_line_is_shown_in_part() {
+    let long =
+        format!("{} = \"{}é\"\nserver = [\n1,\n2]\n", "x".repeat(10_000), "y".repeat(10_000));
+    let report = findings(Folder::with_config(&long).run(&["check"]));
+    let longest = report.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(longest < 500, "{report}");
+}
+
+#[test]
+fn a_name_used_twice_is_shown_at_both_places() {
+    let queue =
+        |name: &str| format!("[[queue]]\nname = \"{name}\"\nhandler = {{ exec = [\"x\"] }}\n");
+    let others: String = (0..100).map(|i| queue(&format!("q{i}"))).collect();
+    let folder = Folder::with_config(&(queue("verify") + &others + &queue("verify")));
+    assert_data_eq!(findings(folder.run(&["check"])), file!["check/twice.txt"].raw());
+}
+
+#[test]
+fn a_long_list_of_problems_is_cut() {
+    let many: String = (0..1_000).map(|i| format!("nonsense{i} = 1\n")).collect();
+    let report = findings(Folder::with_config(&many).run(&["check"]));
+    assert!(report.contains("nonsense49") && !report.contains("nonsense50"));
+    let end = "… and 950 more\n\nerror: redrive.toml has 1000 problems\n";
+    assert!(report.ends_with(end), "{report}");
+}
+
+#[test]
+fn mistakes_on_every_line_of_a_large_file_are_reported() {
+    for line in ["x = [\n", "[[queue]]\n", "x == y\n", "a.b.c.d = \"\n", "[x\n", "x = { a = 1,\n"] {
+        let folder = Folder::with_config(&line.repeat(100_000 / line.len()));
+        let report = findings(folder.run(&["check"]));
+        assert!(report.lines().last().unwrap().starts_with("error: redrive.toml has "));
+    }
+    let deep = Folder::with_config(&format!("x = {}", "[".repeat(100_000)));
+    findings(deep.run(&["check"]));
+}
+
+#[test]
+fn a_file_with_problems_stops_every_command_that_needs_it() {
+    let folder = Folder::with_config("nonsense = 1");
+    let report = findings(folder.run(&["policy", "list"]));
+    assert!(report.ends_with("error: redrive.toml has 1 problem\n"), "{report}");
+}

@@ -1,0 +1,87 @@
+//! `redrive doctor`.
+
+use rusqlite::Connection;
+
+use crate::{
+    databases::{execute, one_of_each},
+    folder::{Ended, Folder},
+};
+
+fn doctor(folder: &Folder, store: &str) -> Ended {
+    folder.run(&["doctor", "--store", store, "-o", "json"])
+}
+
+/// What is wrong, as rows of `check` and `detail`.
+fn findings(ended: &Ended) -> Vec<(String, String)> {
+    let rows: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let rows = rows.as_array().unwrap().iter();
+    rows.filter(|row| row["ok"] == false)
+        .map(|row| (text(&row["check"]), text(&row["detail"])))
+        .collect()
+}
+
+// OPS-4
+#[test]
+fn a_store_as_it_must_be_has_no_findings() {
+    let folder = Folder::new();
+    for store in one_of_each(&folder) {
+        folder.run(&["db", "migrate", "--store", &store]).ok();
+        let ended = doctor(&folder, &store);
+        assert_eq!((ended.code, findings(&ended)), (Some(0), Vec::new()));
+        for check in ["version", "configuration", "schema", "store", "lease clock", "invariants"] {
+            assert!(ended.stdout.contains(check), "{check} was not looked at");
+        }
+        assert!(!ended.stdout.contains("redrive_test:"), "no password: {}", ended.stdout);
+    }
+}
+
+// OPS-4
+#[test]
+fn a_store_without_a_schema_is_a_finding_and_is_left_alone() {
+    let folder = Folder::new();
+    for store in one_of_each(&folder) {
+        let ended = doctor(&folder, &store);
+        assert_eq!(ended.code, Some(1));
+        let [(check, detail)] = &findings(&ended)[..] else { panic!("{}", ended.stdout) };
+        assert_eq!(check, "schema");
+        assert!(detail.contains("redrive db migrate"), "{detail}");
+    }
+    assert!(!folder.path().join("store.db").exists());
+}
+
+// OPS-4
+#[test]
+fn a_broken_invariant_is_a_finding_on_both_stores() {
+    let folder = Folder::new();
+    let [sqlite, postgres] = one_of_each(&folder);
+    for store in [&sqlite, &postgres] {
+        folder.run(&["db", "migrate", "--store", store]).ok();
+    }
+    let columns = "(queue, payload, submitted_at, status, ready)";
+    let connection = Connection::open(folder.path().join("store.db")).unwrap();
+    let insert = format!("INSERT INTO runs {columns} VALUES ('q', '{{}}', 0, 'passed', 0)");
+    connection.execute(&insert, []).unwrap();
+    execute(
+        &postgres,
+        &format!(
+            "INSERT INTO redrive.runs {columns} VALUES ('q', '{{}}', 'epoch', 'passed', false)"
+        ),
+    );
+    for store in [&sqlite, &postgres] {
+        let ended = doctor(&folder, store);
+        assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+        let [(check, detail)] = &findings(&ended)[..] else { panic!("{}", ended.stdout) };
+        assert_eq!(check, "invariants");
+        assert!(detail.contains("run:1: it is passed"), "{detail}");
+    }
+}
+
+// OPS-4
+#[test]
+fn everything_is_looked_at_also_after_the_first_trouble() {
+    let folder = Folder::with_config("[store]\nurl = \"sqlite:store.db\"\ntypo = 1\n");
+    let ended = folder.run(&["doctor", "-o", "json"]);
+    let checks: Vec<String> = findings(&ended).into_iter().map(|(check, _)| check).collect();
+    assert_eq!(checks, ["configuration", "schema"]);
+}

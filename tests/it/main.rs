@@ -1,0 +1,31 @@
+//! Redrive as its users meet it: the real program, in a fresh folder.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails should fail loudly"
+)]
+
+mod databases;
+mod folder;
+
+mod bench;
+mod check;
+mod cli;
+mod config;
+mod db;
+mod doctor;
+mod init;
+mod policy;
+mod serve;
+mod store_url;
+
+// The tree itself: its words, the direction of its crates, the tests behind its promises.
+mod source_tree;
+mod test_functions;
+
+mod conformance_doc;
+mod crates_direction;
+mod tidy;

@@ -1,0 +1,238 @@
+//! `redrive policy`.
+
+use serde_json::{Value, json};
+use snapbox::{assert_data_eq, file};
+
+use crate::folder::Folder;
+
+const CONFIG: &str = r#"
+jitter-seed = 7
+
+[policy.gentle]
+max-attempts = 5
+base = "2s"
+cap = "30s"
+max-age = "1h"
+retriable = [429, 503, "timeout"]
+"#;
+
+fn schedule(arguments: &[&str]) -> Value {
+    let arguments = [&["policy", "schedule", "-o", "json"], arguments].concat();
+    Folder::new().run(&arguments).json()
+}
+
+/// The waits alone.
+fn waits(arguments: &[&str]) -> Vec<f64> {
+    let schedule = schedule(arguments);
+    let rows = schedule.as_array().unwrap().iter();
+    rows.map(|row| row["delay_s"].as_f64().unwrap()).collect()
+}
+
+// POL-8
+#[test]
+fn policy_list_shows_the_presets_with_their_numbers() {
+    let folder = Folder::new();
+    assert_data_eq!(folder.run(&["policy", "list"]).ok(), file!["policy/list.txt"].raw());
+    assert_data_eq!(
+        folder.run(&["policy", "list", "-o", "json"]).ok(),
+        file!["policy/list.json.txt"].raw()
+    );
+}
+
+// POL-9
+#[test]
+fn policy_list_adds_the_policies_of_the_file() {
+    let listed = Folder::with_config(CONFIG).run(&["policy", "list", "-o", "json"]).json();
+    let names: Vec<&str> =
+        listed.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["partition", "run", "upload", "stage", "gentle"]);
+}
+
+// POL-9
+#[test]
+fn policy_show_prints_every_setting() {
+    let folder = Folder::with_config(CONFIG);
+    assert_data_eq!(folder.run(&["policy", "show", "gentle"]).ok(), file!["policy/show.txt"].raw());
+    assert_eq!(
+        folder.run(&["policy", "show", "gentle", "-o", "json"]).json(),
+        json!({
+            "name": "gentle",
+            "max_attempts": 5,
+            "max_age_s": 3600,
+            "backoff": "exponential",
+            "base_s": 2,
+            "multiplier": 2.0,
+            "cap_s": 30,
+            "jitter": "25%",
+            "retriable": [429, 503, "timeout"],
+            "max_hint_s": 86400,
+            "max_deferrals": 100,
+        })
+    );
+}
+
+// POL-9
+#[test]
+fn a_schedule_in_json_is_a_plain_list_of_attempts_and_delays() {
+    assert_eq!(
+        schedule(&["--preset", "run", "--attempts", "8"]),
+        json!([
+            {"attempt": 1, "delay_s": 60},
+            {"attempt": 2, "delay_s": 120},
+            {"attempt": 3, "delay_s": 240},
+            {"attempt": 4, "delay_s": 480},
+            {"attempt": 5, "delay_s": 960},
+            {"attempt": 6, "delay_s": 1920},
+            {"attempt": 7, "delay_s": 3600},
+            {"attempt": 8, "delay_s": 3600},
+        ])
+    );
+    let lines = Folder::new()
+        .run(&["policy", "schedule", "--preset", "upload", "--attempts", "2", "-o", "jsonl"])
+        .ok();
+    assert_eq!(lines, "{\"attempt\":1,\"delay_s\":2}\n{\"attempt\":2,\"delay_s\":4}\n");
+}
+
+// POL-9
+#[test]
+fn a_schedule_as_a_table_marks_where_the_policy_gives_up() {
+    let folder = Folder::new();
+    let past_the_end =
+        ["policy", "schedule", "--preset", "stage", "--jitter", "none", "--attempts", "5"];
+    assert_data_eq!(folder.run(&past_the_end).ok(), file!["policy/schedule.txt"].raw());
+    let before_the_end = ["policy", "schedule", "--preset", "run", "--plot"];
+    assert_data_eq!(folder.run(&before_the_end).ok(), file!["policy/plot.txt"].raw());
+    let endless = ["policy", "schedule", "--preset", "partition", "--jitter", "none"];
+    assert_data_eq!(folder.run(&endless).ok(), file!["policy/endless.txt"].raw());
+}
+
+// POL-9
+#[test]
+fn flags_override_the_fields_of_the_preset() {
+    #[track_caller]
+    fn check(arguments: &[&str], expected: &[f64]) {
+        assert_eq!(waits(arguments), expected, "{arguments:?}");
+    }
+    check(&["--preset", "upload", "--attempts", "4"], &[2.0, 4.0, 8.0, 16.0]);
+    check(&["--preset", "upload", "--cap", "10s"], &[2.0, 4.0, 8.0, 10.0]);
+    check(
+        &["--preset", "run", "--base", "1s", "--multiplier", "3", "--attempts", "3"],
+        &[1., 3., 9.],
+    );
+    check(&["--preset", "run", "--backoff", "linear", "--attempts", "3"], &[60.0, 120.0, 180.0]);
+    check(&["--preset", "run", "--backoff", "fixed", "--attempts", "3"], &[60.0, 60.0, 60.0]);
+    check(&["--base", "250ms", "--jitter", "none", "--attempts", "2"], &[0.25, 0.5]);
+    check(&["--preset", "run", "--max-attempts", "3"], &[60.0, 120.0]);
+    check(&["--preset", "upload", "--max-attempts", "1"], &[2.0]);
+    let endless = waits(&["--preset", "upload", "--max-attempts", "none"]);
+    assert_eq!(endless.len(), 10);
+}
+
+// POL-5
+#[test]
+fn a_long_schedule_ends_at_the_cap() {
+    let waits = waits(&["--preset", "run", "--attempts", "10000"]);
+    assert_eq!((waits.len(), waits[9_999]), (10_000, 3_600.0));
+}
+
+// POL-3
+#[test]
+fn jitter_stays_within_its_bounds_after_the_cap() {
+    let waits = waits(&["--base", "3s", "--cap", "3s", "--jitter", "25%", "--attempts", "1000"]);
+    assert!(waits.iter().all(|wait| (2.25..=3.75).contains(wait)), "{waits:?}");
+    assert!(waits.iter().any(|wait| *wait < 2.5) && waits.iter().any(|wait| *wait > 3.5));
+}
+
+// POL-4
+#[test]
+fn a_unit_waits_the_same_whenever_it_is_asked() {
+    let of_unit = |unit: &str| waits(&["--preset", "stage", "--unit", unit, "--attempts", "5"]);
+    assert_eq!(of_unit("run:7"), of_unit("run:7"));
+    assert_ne!(of_unit("run:7"), of_unit("run:8"));
+    assert_ne!(of_unit("run:7"), of_unit("sample:7/llm"));
+
+    let arguments = ["policy", "schedule", "--preset", "stage", "-o", "json"];
+    let seeded = Folder::with_config("jitter-seed = 1").run(&arguments).json();
+    assert_ne!(seeded, Folder::with_config("jitter-seed = 2").run(&arguments).json());
+    assert_eq!(
+        Folder::with_config("jitter-seed = 0").run(&arguments).json(),
+        Folder::new().run(&arguments).json()
+    );
+}
+
+// POL-9
+#[test]
+fn a_policy_of_the_file_has_a_schedule_too() {
+    let folder = Folder::with_config(CONFIG);
+    let arguments = ["--preset", "gentle", "--jitter", "none", "-o", "json"];
+    let schedule = folder.run(&[&["policy", "schedule"], &arguments[..]].concat()).json();
+    let waits: Vec<_> = schedule.as_array().unwrap().iter().map(|row| &row["delay_s"]).collect();
+    assert_eq!(waits, [2, 4, 8, 16]);
+}
+
+// POL-5, POL-9
+#[test]
+fn a_wrong_setting_is_refused_with_its_name_its_value_and_what_is_allowed() {
+    #[track_caller]
+    fn check(arguments: &[&str], parts: &[&str]) {
+        let folder = Folder::new();
+        let complaint = folder.run(&[&["policy", "schedule"], arguments].concat()).failed(2);
+        for part in parts {
+            assert!(complaint.contains(part), "{part:?} is not in {complaint}");
+        }
+    }
+    check(&["--base", "90"], &["--base", "\"90\"", "the unit is missing"]);
+    check(&["--base", "-5s"], &["--base", "\"-5s\"", "negative"]);
+    check(&["--base", "0s"], &["--base", "0s", "longer than zero"]);
+    check(&["--base", "5 parsecs"], &["--base", "\"5 parsecs\"", "write a number and a unit"]);
+    check(&["--base", "1mo"], &["--base", "\"1mo\"", "days"]);
+    check(&["--base", "99999999h"], &["--base", "\"99999999h\"", "36500d"]);
+    check(&["--base", ""], &["--base", "write a number and a unit"]);
+    check(&["--cap", "100ms"], &["--cap", "100ms", "at least the base, 1s"]);
+    check(&["--multiplier", "NaN"], &["--multiplier", "NaN", "finite"]);
+    check(&["--multiplier", "inf"], &["--multiplier", "inf", "finite"]);
+    check(&["--multiplier", "1e999"], &["--multiplier", "1e999", "finite"]);
+    check(&["--multiplier", "0"], &["--multiplier", "0", "from 1 to 1000"]);
+    check(&["--multiplier", "-2"], &["--multiplier", "-2", "from 1 to 1000"]);
+    check(&["--multiplier", "two"], &["--multiplier", "two", "number"]);
+    check(&["--jitter", "0%"], &["--jitter", "0%", "above 0%"]);
+    check(&["--jitter", "150%"], &["--jitter", "150%", "up to 100%"]);
+    check(&["--jitter", "-5%"], &["--jitter", "-5%", "above 0%"]);
+    check(&["--jitter", "nan%"], &["--jitter", "nan%", "a share such as 25%"]);
+    check(&["--jitter", "25"], &["--jitter", "\"25\"", "a share such as 25%"]);
+    check(&["--jitter", "0s"], &["--jitter", "0s", "longer than zero"]);
+    check(&["--backoff", "quadratic"], &["--backoff", "quadratic", "fixed, linear, exponential"]);
+    check(&["--max-attempts", "0"], &["--max-attempts", "0", "at least 1"]);
+    check(&["--max-attempts", "-1"], &["--max-attempts", "-1", "from 1 to 4294967295"]);
+    check(&["--max-attempts", "4294967296"], &["--max-attempts", "from 1 to 4294967295"]);
+    check(&["--attempts", "0"], &["--attempts", "0", "1..=10000"]);
+    check(&["--attempts", "10001"], &["--attempts", "10001", "1..=10000"]);
+    check(&["--attempts", "1.5"], &["--attempts", "1.5"]);
+    check(&["--unit", "seven"], &["--unit", "seven", "run:ID"]);
+    check(&["--unit", "run:+7"], &["--unit", "+7", "a whole number from 1"]);
+    check(&["--unit", "partition:a/b/c/2023-02-29"], &["--unit", "2023-02-29", "YYYY-MM-DD"]);
+    check(&["--plot", "-o", "json"], &["--plot"]);
+}
+
+#[test]
+fn a_wrong_setting_does_not_hide_another() {
+    let folder = Folder::new();
+    let arguments = ["policy", "schedule", "--max-attempts", "0", "--multiplier", "0.5"];
+    let complaint = folder.run(&arguments).failed(2);
+    assert!(complaint.contains("--max-attempts = 0"), "{complaint}");
+    assert!(complaint.contains("--multiplier = 0.5"), "{complaint}");
+}
+
+#[test]
+fn an_unknown_policy_is_refused_with_the_nearest_known_one() {
+    let folder = Folder::with_config(CONFIG);
+    for arguments in [&["show", "gentel"][..], &["schedule", "--preset", "gentel"]] {
+        let complaint = folder.run(&[&["policy"], arguments].concat()).failed(2);
+        assert_eq!(
+            complaint,
+            "error: there is no policy \"gentel\"\n  help: did you mean `gentle`?\n"
+        );
+    }
+    let complaint = folder.run(&["policy", "show", "xyz"]).failed(2);
+    assert!(complaint.contains("known are partition, run, upload, stage, gentle"), "{complaint}");
+}
