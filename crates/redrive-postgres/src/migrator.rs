@@ -79,6 +79,9 @@ impl Migrator for PostgresMigrator {
         }
         session.allow(MIGRATION_TIMEOUT).await?;
         session.begin("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
+        // Whoever uses a table queues behind a migration that waits for it. It must not wait long.
+        let patience = self.limits.statement.as_millis().clamp(1, i32::MAX as u128);
+        session.script(&format!("SET LOCAL lock_timeout = {patience}")).await?;
         let steps = run_steps(&mut session, version, now).await?;
         session.commit().await?;
         Ok(steps)
@@ -164,16 +167,16 @@ async fn run_steps(session: &mut Session, version: u32, now: Timestamp) -> Resul
 async fn prepare(session: &mut Session) -> Result<()> {
     let rows = session
         .query(
-            "SELECT pg_catalog.current_setting('server_encoding'),
+            "SELECT pg_catalog.current_setting('server_encoding'), current_user::text,
                 pg_catalog.to_regnamespace('redrive') IS NOT NULL,
                 pg_catalog.to_regclass('redrive.schema_migrations') IS NOT NULL",
             &[],
         )
         .await?;
     let mut found = read_rows(&rows, READING, |row| {
-        Ok((row.get::<String>()?, row.get::<bool>()?, row.get::<bool>()?))
+        Ok((row.get::<String>()?, row.get::<String>()?, row.get::<bool>()?, row.get::<bool>()?))
     })?;
-    let Some((encoding, schema, bookkeeping)) = found.pop() else {
+    let Some((encoding, user, schema, bookkeeping)) = found.pop() else {
         return Err(Error::misuse(READING, "the server gave no answer"));
     };
     if encoding != "UTF8" {
@@ -188,7 +191,17 @@ async fn prepare(session: &mut Session) -> Result<()> {
     }
     if !schema {
         session.now_doing("creating the schema redrive");
-        session.script("CREATE SCHEMA redrive").await?;
+        session.script("CREATE SCHEMA redrive").await.map_err(|error| match error {
+            Error::Refused { doing, source, .. } => Error::Refused {
+                doing,
+                problem: format!(
+                    "the user lacks the permission; let an administrator run \
+                     `CREATE SCHEMA redrive AUTHORIZATION \"{user}\"` in this database"
+                ),
+                source,
+            },
+            error => error,
+        })?;
     }
     if !bookkeeping {
         session.now_doing("creating the table redrive.schema_migrations");

@@ -1,6 +1,6 @@
 //! Batches that name a row twice end as if their rows had been written one after another.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use redrive_core::{
@@ -220,4 +220,27 @@ async fn a_batch_of_moves_that_cannot_be_written_whole_is_not_written_at_all() {
     store.move_items(&batch).await.unwrap_err();
     let item = store.items_by_id(&[id]).await.unwrap().pop().unwrap();
     assert_eq!((item.status, item.rejection_reason), (ItemStatus::Pending, None));
+}
+
+#[tokio::test]
+async fn a_fact_that_many_tell_at_once_is_told_once() {
+    let store = Arc::new(Database::migrated().await.store().await);
+    let entry = |key: &str| JournalEntry {
+        at: NOW,
+        actor: "me".to_owned(),
+        action: "a.b".to_owned(),
+        unit: None,
+        filter: None,
+        details: "{}".to_owned(),
+        dedupe_key: Some(key.to_owned()),
+    };
+    let mut tellers = tokio::task::JoinSet::new();
+    for n in 0..16 {
+        // In both orders, so that they get in each other's way.
+        let batch = if n % 2 == 0 { ["one", "two"] } else { ["two", "one"] }.map(entry);
+        let store = Arc::clone(&store);
+        tellers.spawn(async move { store.append_journal(&batch).await.unwrap() });
+    }
+    let told = tellers.join_all().await.into_iter().flatten().filter(|new| *new).count();
+    assert_eq!((told, journal(&store).await.len()), (2, 2));
 }

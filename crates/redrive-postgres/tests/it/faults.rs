@@ -99,7 +99,7 @@ async fn after_a_restart_of_the_server_the_store_goes_on() {
 #[tokio::test]
 async fn a_statement_that_takes_too_long_is_ended() {
     let database = Database::migrated().await;
-    let store = lone(&database, Duration::from_millis(100)).await;
+    let store = lone(&database, Duration::from_secs(1)).await;
     let holder = holding(&database, "k").await;
     let error = store.submit_runs(&[keyed("k"), keyed("other")], NOW).await.unwrap_err();
     assert!(error.is_transient(), "{error:?}");
@@ -144,8 +144,7 @@ async fn a_connection_that_hangs_is_given_up_on() {
     let (url, block) = blockable(&database).await;
     let options = PostgresOptions {
         max_connections: 1,
-        connect_timeout: Duration::from_millis(500),
-        statement_timeout: Duration::from_millis(200),
+        statement_timeout: Duration::from_secs(1),
         ..PostgresOptions::default()
     };
     let store = PostgresStore::connect(&url, options).await.unwrap();
@@ -153,7 +152,7 @@ async fn a_connection_that_hangs_is_given_up_on() {
     let error = store.ping().await.unwrap_err();
     assert!(error.is_transient(), "{error:?}");
     let cause = std::error::Error::source(&error).unwrap().to_string();
-    assert!(cause.contains("no answer within 0.3 s"), "{cause}");
+    assert!(cause.contains("no answer within 1.5 s"), "{cause}");
 
     block.send(false).unwrap();
     store.ping().await.expect("a new connection is made");

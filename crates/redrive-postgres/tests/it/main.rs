@@ -22,6 +22,7 @@ mod plans;
 mod queries;
 
 mod batches;
+mod claims;
 mod clock;
 mod faults;
 mod refusals;

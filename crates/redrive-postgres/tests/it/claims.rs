@@ -1,0 +1,102 @@
+//! Claims among many categories, and beside other claims.
+
+use jiff::{SignedDuration, Timestamp};
+use redrive_core::RunId;
+use redrive_postgres::PostgresStore;
+use redrive_store::{Categories, ClaimRequest, NewRun, Runs, SubmittedRun, WorkerId};
+use serde_json::json;
+
+use crate::{noise::noise, server::Database};
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+async fn submit(store: &PostgresStore, runs: &[(&str, i64)]) -> Vec<RunId> {
+    let new: Vec<NewRun> = runs
+        .iter()
+        .map(|(category, seconds)| {
+            let at = NOW + SignedDuration::from_secs(*seconds);
+            NewRun::new("q", &json!(1), at).unwrap().with_category(category).unwrap()
+        })
+        .collect();
+    let accepted = |answer| match answer {
+        SubmittedRun::Accepted(id) => id,
+        other => panic!("{other:?}"),
+    };
+    store.submit_runs(&new, NOW).await.unwrap().into_iter().map(accepted).collect()
+}
+
+async fn claim(store: &PostgresStore, categories: Categories, limit: u32) -> Vec<RunId> {
+    let request = ClaimRequest {
+        queue: "q".to_owned(),
+        categories,
+        limit,
+        owner: WorkerId("w".to_owned()),
+        lease_until: NOW,
+        now: NOW,
+    };
+    store.claim_runs(&request).await.unwrap().into_iter().map(|run| run.id).collect()
+}
+
+// RUN-2
+#[tokio::test]
+async fn many_categories_are_merged_by_submission() {
+    let store = Database::migrated().await.store().await;
+    let names: Vec<String> = (0..12).map(|n| format!("category {n}")).collect();
+    let noise = noise(600);
+    let runs: Vec<(&str, i64)> = noise
+        .as_bytes()
+        .chunks(2)
+        .map(|bytes| (names[usize::from(bytes[0]) % names.len()].as_str(), i64::from(bytes[1])))
+        .collect();
+    let ids = submit(&store, &runs).await;
+    let mut expected: Vec<(i64, RunId)> =
+        runs.iter().zip(ids).map(|((_, at), id)| (*at, id)).collect();
+    expected.sort_unstable();
+    let mut expected = expected.into_iter().map(|(_, id)| id);
+    for limit in [1, 2, 3, 50, 7, 100, 1_000] {
+        for categories in [Categories::All, Categories::Only(names.clone())] {
+            let oldest: Vec<RunId> = expected.by_ref().take(limit).collect();
+            let limit = u32::try_from(limit).unwrap();
+            assert_eq!(claim(&store, categories, limit).await, oldest);
+        }
+    }
+    assert_eq!(expected.next(), None, "all were claimed");
+}
+
+/// A transaction that holds the runs of a category, as a claim in progress does.
+async fn hold(database: &Database, category: &str, count: u32) -> tokio_postgres::Client {
+    let raw = database.raw().await;
+    let sql = format!(
+        "BEGIN; SELECT FROM redrive.runs WHERE category = '{category}'
+         ORDER BY submitted_at, id LIMIT {count} FOR UPDATE"
+    );
+    raw.batch_execute(&sql).await.unwrap();
+    raw
+}
+
+// RUN-2
+#[tokio::test]
+async fn a_claim_passes_over_what_another_holds() {
+    let database = Database::migrated().await;
+    let store = database.store().await;
+    let runs: Vec<_> = (0..9).map(|n| ("a", n)).collect();
+    let ids = submit(&store, &runs).await;
+    let held = hold(&database, "a", 3).await;
+    assert_eq!(claim(&store, Categories::All, 4).await, ids[3..7]);
+    held.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(claim(&store, Categories::All, 4).await, [ids[0], ids[1], ids[2], ids[7]]);
+}
+
+/// The oldest are all of one category, and all held; a worker must not go idle for it.
+#[tokio::test]
+async fn a_claim_whose_share_is_held_looks_further() {
+    let database = Database::migrated().await;
+    let store = database.store().await;
+    let ids = submit(&store, &[("a", 1), ("a", 2), ("b", 3), ("c", 4), ("b", 5)]).await;
+    let held = hold(&database, "a", 2).await;
+    assert_eq!(claim(&store, Categories::All, 2).await, [ids[2], ids[3]]);
+    let named = Categories::Only(["a", "b"].map(str::to_owned).to_vec());
+    assert_eq!(claim(&store, named, 2).await, [ids[4]]);
+    held.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(claim(&store, Categories::All, 2).await, [ids[0], ids[1]]);
+}
