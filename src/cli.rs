@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-use crate::commands::{bench, check, completions, db, doctor, init, policy, serve};
+use crate::commands::{
+    bench, check, completions, db, doctor, init, policy, queue, runs, serve, why, worker,
+};
 
 /// Redrive: retries for work that fails.
 #[derive(Debug, Parser)]
@@ -34,6 +36,9 @@ Examples:
   redrive init                                   write a commented redrive.toml
   redrive check                                  look for mistakes in it
   redrive policy schedule --preset run --plot    see when a failing run is tried again
+  redrive runs submit --queue verify             put a run into a queue
+  redrive worker --drain                         do what the queues hold, then end
+  redrive why run:1                              what happened to it, and what comes next
 
 Exit codes:
   0 ok    1 error or findings    2 wrong usage    3 some done, some not
@@ -55,6 +60,10 @@ pub(crate) struct Globals {
     /// How to print results
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(crate) output: Format,
+
+    /// How to write logs, which go to standard error
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    pub(crate) log_format: LogFormat,
 
     /// Log more; twice for everything
     #[arg(short, long, global = true, action = ArgAction::Count)]
@@ -81,6 +90,16 @@ pub(crate) enum Format {
     Jsonl,
 }
 
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    #[default]
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
 /// When color is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Color {
@@ -102,6 +121,14 @@ pub(crate) enum Command {
     Check(check::Arguments),
     /// Write a commented redrive.toml to start from
     Init(init::Arguments),
+    /// Submit runs, look at them, send them back or stop them
+    Runs(runs::Arguments),
+    /// Pause a queue, resume it, or list the queues
+    Queue(queue::Arguments),
+    /// Do the work of the queues
+    Worker(worker::Arguments),
+    /// Tell the story of one unit: its attempts, the rule behind each wait, what comes next
+    Why(why::Arguments),
     /// Migrate, roll back, look at or copy the store
     Db(db::Arguments),
     /// Look for anything that is not as it must be

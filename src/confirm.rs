@@ -16,9 +16,10 @@ pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
         return Err(refused("this must be confirmed, and there is no terminal to ask on")
             .help("add --yes to confirm"));
     }
-    write!(io::stderr().lock(), "{question} [y/N] ").map_err(Failure::output)?;
+    // A question that cannot be asked, or an answer that cannot be read, is no yes.
     let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).map_err(Failure::output)?;
+    _ = write!(io::stderr().lock(), "{question} [y/N] ")
+        .and_then(|()| io::stdin().lock().read_line(&mut answer));
     match answer.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Ok(()),
         _ => Err(refused("not confirmed; nothing was changed")),

@@ -3,12 +3,16 @@
 use std::{
     env,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use redrive::{
     InvalidStoreUrl, StoreUrl,
     config::{self, Config, StoreLocation},
+    open_migrated_store, open_store,
 };
+use redrive_engine::{Clock, SystemClock};
+use redrive_store::Store;
 
 use crate::{
     cli::Globals,
@@ -36,7 +40,33 @@ pub(crate) struct ChosenStore {
     pub(crate) chosen_by: String,
 }
 
+/// What to do when a SQLite file is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// Make it.
+    Make,
+    /// Say so: whoever only looks around should not leave a file behind.
+    Refuse,
+}
+
 impl ChosenStore {
+    /// Opens the store. A SQLite file is migrated as needed; PostgreSQL never is.
+    pub(crate) async fn open(
+        &self,
+        config: Option<&Config>,
+        missing: Missing,
+    ) -> Result<Arc<dyn Store>, Failure> {
+        let settings = config.map(|config| config.store.clone()).unwrap_or_default();
+        let absent = matches!(&self.url, StoreUrl::SqliteFile(path) if !path.exists());
+        let opened = match missing {
+            Missing::Refuse if absent => open_migrated_store(&self.url, &settings).await,
+            Missing::Refuse | Missing::Make => {
+                open_store(&self.url, &settings, SystemClock.now()).await
+            }
+        };
+        opened.map_err(|error| self.failure(error))
+    }
+
     /// What the store says when it cannot be used.
     pub(crate) fn failure(&self, error: redrive_store::Error) -> Failure {
         Failure::new(Exit::Error, format!("cannot use the store {}", self.url)).because(error)

@@ -7,10 +7,6 @@ use redrive::config;
 /// The exit codes, and what each tells a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-#[allow(
-    dead_code,
-    reason = "the codes are one list; the commands that end with 3, 130 and 143 use them as they are added"
-)]
 pub(crate) enum Exit {
     /// All is well.
     Ok = 0,

@@ -38,13 +38,70 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! The [`Engine`] does the work: it claims runs from a store, hands them to handlers, decides about
+//! every failure, and finishes. A handler is an async function, a program ([`ExecHandler`]) or a type
+//! that implements [`Handler`].
+//!
+//! ```
+//! use redrive::{
+//!     Call, Clock, Engine, Failure, NewRun, Outcome, PolicySpec, Queue, Stopper, SubmittedRun,
+//!     SystemClock, Until, handler_fn, serde_json::json,
+//! };
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let store = redrive::open("sqlite::memory:").await?;
+//!
+//! // Fails at first, as services do; then doubles a number.
+//! let double = handler_fn(|call: Call| async move {
+//!     if call.attempt.0 == 1 {
+//!         return Outcome::Failed(Failure::http(503, None, "still starting"));
+//!     }
+//!     let number = call.details["payload"]["number"].as_i64().unwrap_or_default();
+//!     Outcome::Answered { value: Some(json!(number * 2)), verdict: None }
+//! });
+//! let soon = PolicySpec { base: std::time::Duration::from_millis(5), ..PolicySpec::default() };
+//! let queue = Queue::new("double", double).with_policy(redrive::Policy::new(soon)?);
+//! let engine = Engine::new(store.clone()).with_queue(queue);
+//!
+//! let run = NewRun::new("double", &json!({ "number": 21 }), SystemClock.now())?;
+//! let submitted = engine.submit(&[run]).await?;
+//! let SubmittedRun::Accepted(id) = submitted[0] else { panic!("it is new") };
+//!
+//! let (_stopper, stop) = Stopper::new();
+//! engine.run(stop, Until::Drained).await?;
+//!
+//! let run = &store.runs_by_id(&[id]).await?[0];
+//! assert_eq!((run.status.name(), run.attempts), ("passed", 2));
+//! assert_eq!(run.result.as_deref(), Some("42"));
+//! # Ok(())
+//! # }) }
+//! ```
+//!
 //! [`config`] reads the same `redrive.toml` that the command line reads.
 
 pub mod config;
 mod nearest;
 mod store_url;
 mod stores;
+mod wiring;
+
+/// What a store can do and what it keeps: the traits and records behind [`Store`].
+pub mod store {
+    pub use redrive_store::*;
+}
+
+pub use jiff;
+pub use serde_json;
 
 pub use redrive_core::*;
+pub use redrive_engine::{
+    Call, Clock, Engine, ExecHandler, ExecSpec, Handler, InvalidExec, Outcome, Pace, Queue, Stop,
+    Stopper, SystemClock, Until, handler_fn,
+};
+pub use redrive_store::{
+    Categories, InvalidRun, NewRun, Operator, RunChange, RunFilter, RunRecord, Store, SubmittedRun,
+    Verdict,
+};
 pub use store_url::{InvalidStoreUrl, PostgresUrl, StoreUrl};
-pub use stores::{migrator, open_migrated_store, open_store};
+pub use stores::{OpenError, migrator, open, open_migrated_store, open_store};
+pub use wiring::{UnservableQueue, declared_queue};

@@ -1,4 +1,12 @@
 //! Logs go to standard error; standard output is for results.
+//!
+//! One event is one line, as text for people or as a JSON object for programs. What Redrive logs
+//! often came from elsewhere, so neither form lets a control character through: not to a terminal,
+//! and not into a file that someone will look at on one.
+
+mod fields;
+mod json;
+mod text;
 
 use std::io;
 
@@ -7,10 +15,12 @@ use tracing_subscriber::{
     filter::Targets, layer::SubscriberExt, registry, util::SubscriberInitExt,
 };
 
+use crate::cli::{Globals, LogFormat};
+
 /// Starts logging. Redrive's own lines are shown from info on; every `-v` shows more, every `-q`
 /// less. What other libraries have to say is shown from warnings on.
-pub(crate) fn start(verbose: u8, quiet: u8) {
-    let own = match i16::from(verbose) - i16::from(quiet) {
+pub(crate) fn start(globals: &Globals) {
+    let own = match i16::from(globals.verbose) - i16::from(globals.quiet) {
         ..=-2 => Level::ERROR,
         -1 => Level::WARN,
         0 => Level::INFO,
@@ -18,7 +28,14 @@ pub(crate) fn start(verbose: u8, quiet: u8) {
         2.. => Level::TRACE,
     };
     let levels = Targets::new().with_default(own.min(Level::WARN)).with_target("redrive", own);
-    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_target(false);
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    let registry = registry().with(levels);
     // Only a second call could fail, and there is none.
-    _ = registry().with(levels).with(lines).try_init();
+    _ = match globals.log_format {
+        LogFormat::Json => registry.with(lines.event_format(json::Lines)).try_init(),
+        LogFormat::Text => {
+            let color = globals.color.applies_to(&io::stderr());
+            registry.with(lines.event_format(text::Lines { color })).try_init()
+        }
+    };
 }

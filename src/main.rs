@@ -5,7 +5,9 @@ mod commands;
 mod confirm;
 mod context;
 mod exit;
+mod instant;
 mod logging;
+mod operator;
 mod output;
 mod signals;
 
@@ -14,7 +16,7 @@ use std::{panic, process::ExitCode};
 use clap::Parser;
 
 use crate::{
-    cli::Cli,
+    cli::{Cli, Command},
     context::Context,
     exit::{Exit, Failure},
 };
@@ -29,7 +31,12 @@ fn run() -> Exit {
         Ok(cli) => cli,
         Err(error) => return output::parser_message(&error),
     };
-    logging::start(cli.globals.verbose, cli.globals.quiet);
+    let mut globals = cli.globals.clone();
+    if matches!(cli.command, Command::Bench(_)) {
+        // A line for every retry would be measured too.
+        globals.quiet = globals.quiet.saturating_add(1);
+    }
+    logging::start(&globals);
     let context = Context::new(cli.globals);
     let ended =
         runtime().and_then(|runtime| runtime.block_on(commands::run(cli.command, &context)));

@@ -78,6 +78,11 @@ impl Output {
         self.format == Format::Table
     }
 
+    /// Whether there is more to say than results and errors.
+    pub(crate) fn is_talkative(self) -> bool {
+        !self.quiet
+    }
+
     /// Prints a list: a table, a plain array, or one object a line.
     pub(crate) fn list<T: Row>(self, rows: impl IntoIterator<Item = T>) -> Result<(), Failure> {
         let rows = rows.into_iter();
@@ -95,6 +100,15 @@ impl Output {
             Format::Json => writeln!(out, "{}", json(record, serde_json::to_string_pretty)?),
             Format::Jsonl => writeln!(out, "{}", json(record, serde_json::to_string)?),
         })
+    }
+
+    /// Prints records: the fields of each below each other, a plain array, or one object a line.
+    pub(crate) fn records<T: Row>(self, records: &[T]) -> Result<(), Failure> {
+        if !self.is_table() {
+            return self.list(records);
+        }
+        let shown: Vec<String> = records.iter().map(fields_of).collect();
+        self.text(&shown.join("\n"))
     }
 
     /// Prints text as it is, whatever the format. For text of Redrive's own.
@@ -165,7 +179,8 @@ pub(crate) fn bug(panic: &PanicHookInfo<'_>) {
 }
 
 impl Color {
-    fn applies_to(self, stream: &impl IsTerminal) -> bool {
+    /// Whether a stream gets color.
+    pub(crate) fn applies_to(self, stream: &impl IsTerminal) -> bool {
         let wanted = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
         match self {
@@ -253,20 +268,23 @@ fn write_lines<T: Row>(out: &mut dyn Write, rows: impl Iterator<Item = T>) -> io
     Ok(())
 }
 
-/// JSON escapes only some of what a terminal obeys; the rest can only stand inside strings, where
-/// an escape means the same.
 fn json<T: Serialize>(
     value: &T,
     serialize: impl Fn(&T) -> serde_json::Result<String>,
 ) -> io::Result<String> {
-    let written = serialize(value)?;
+    Ok(terminal_safe_json(serialize(value)?))
+}
+
+/// The same JSON without anything that a terminal obeys. JSON escapes only some of that; the rest
+/// can only stand inside strings, where an escape means the same.
+pub(crate) fn terminal_safe_json(written: String) -> String {
     if written.is_ascii() && !written.contains('\x7f') {
-        return Ok(written);
+        return written;
     }
     let escaped = |c: char| {
         let harmless =
             c.is_ascii_graphic() || Message::clean(&c.to_string()).as_str().starts_with(c);
         if harmless { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) }
     };
-    Ok(written.chars().map(escaped).collect())
+    written.chars().map(escaped).collect()
 }

@@ -9,6 +9,8 @@ use std::{
     str::FromStr,
 };
 
+use percent_encoding::percent_decode_str;
+
 use crate::nearest::nearest;
 
 /// Where state is kept.
@@ -208,7 +210,8 @@ fn masked(text: &str) -> String {
             Some((user, _)) => format!("{user}:{MASK}@{hosts}"),
             None => rest.to_owned(),
         },
-        None => rest.to_owned(),
+        None if scheme.is_empty() => rest.to_owned(),
+        None => masked_authority(rest),
     };
     let Some((place, query)) = rest.split_once('?') else {
         return scheme + &rest;
@@ -217,9 +220,34 @@ fn masked(text: &str) -> String {
     format!("{scheme}{place}?{}", parameters.join("&"))
 }
 
+/// Where the host was forgotten, a password stands where its port would.
+fn masked_authority(rest: &str) -> String {
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, place) = rest.split_at(end);
+    match authority.split_once(':') {
+        Some((name, port)) if !is_hosts_and_ports(authority) && !port.is_empty() => {
+            format!("{name}:{MASK}{place}")
+        }
+        _ => rest.to_owned(),
+    }
+}
+
+fn is_hosts_and_ports(authority: &str) -> bool {
+    authority.split(',').all(|host| {
+        let after_name = host.rsplit_once(']').map_or(host, |(_, after)| after);
+        let port = after_name.rsplit_once(':').map_or("", |(_, port)| port);
+        port.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// Names may be percent-encoded too.
 fn masked_parameter(parameter: &str) -> String {
     match parameter.split_once('=') {
-        Some((key, _)) if key.contains("password") => format!("{key}={MASK}"),
+        Some((key, _)) if names_a_password(key) => format!("{key}={MASK}"),
         _ => parameter.to_owned(),
     }
+}
+
+fn names_a_password(key: &str) -> bool {
+    percent_decode_str(key).decode_utf8_lossy().to_ascii_lowercase().contains("password")
 }

@@ -3,14 +3,34 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use redrive_engine::{Clock, SystemClock};
 use redrive_postgres::{PostgresMigrator, PostgresOptions, PostgresStore};
 use redrive_sqlite::{Location, SqliteMigrator, SqliteOptions, SqliteStore};
 use redrive_store::{Migrator, Result, Store};
 
 use crate::{
-    StoreUrl,
+    InvalidStoreUrl, StoreUrl,
     config::{self, Synchronous},
 };
+
+/// A store that could not be opened by its URL.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The URL is none.
+    #[error(transparent)]
+    Url(#[from] InvalidStoreUrl),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] redrive_store::Error),
+}
+
+/// Opens a store by its URL: `sqlite:PATH`, `sqlite::memory:` or `postgres://…`. SQLite is made and
+/// migrated as needed, PostgreSQL must have been migrated.
+pub async fn open(url: &str) -> Result<Arc<dyn Store>, OpenError> {
+    let url: StoreUrl = url.parse()?;
+    Ok(open_store(&url, &config::Store::default(), SystemClock.now()).await?)
+}
 
 /// Opens a store. SQLite is made and migrated as needed; PostgreSQL must have been migrated, because
 /// many hosts share it and no worker should change it silently.

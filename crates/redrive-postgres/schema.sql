@@ -25,6 +25,8 @@ CREATE TABLE redrive.runs (
                      ('discovered', 'processing', 'passed', 'needs_review', 'failed', 'error',
                       'cancelled')),
     attempts         bigint NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    -- How many there were when the count last began anew: a retry asked for by hand does that.
+    attempts_at_reset bigint NOT NULL DEFAULT 0 CHECK (attempts_at_reset >= 0),
     retry_count      bigint NOT NULL DEFAULT 0 CHECK (retry_count >= 0),
     deferrals        bigint NOT NULL DEFAULT 0 CHECK (deferrals >= 0),
     next_retry_at    timestamptz,
@@ -50,6 +52,15 @@ CREATE INDEX runs_ready ON redrive.runs (queue, category, submitted_at, id) WHER
 CREATE INDEX runs_due ON redrive.runs (queue, due_at) WHERE due_at IS NOT NULL;
 CREATE UNIQUE INDEX runs_idempotency ON redrive.runs (queue, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
+
+-- A queue that is in it gives nothing to a claim.
+CREATE TABLE redrive.paused_queues (
+    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue     text COLLATE "C" NOT NULL UNIQUE,
+    paused_at timestamptz NOT NULL,
+    paused_by text NOT NULL,
+    reason    text
+);
 
 CREATE TABLE redrive.items (
     id                bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -23,6 +23,8 @@ CREATE TABLE runs (
                      ('discovered', 'processing', 'passed', 'needs_review', 'failed', 'error',
                       'cancelled')),
     attempts         INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    -- How many there were when the count last began anew: a retry asked for by hand does that.
+    attempts_at_reset INTEGER NOT NULL DEFAULT 0 CHECK (attempts_at_reset >= 0),
     retry_count      INTEGER NOT NULL DEFAULT 0 CHECK (retry_count >= 0),
     deferrals        INTEGER NOT NULL DEFAULT 0 CHECK (deferrals >= 0),
     next_retry_at    INTEGER,
@@ -50,6 +52,15 @@ CREATE INDEX runs_due ON runs (queue, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX runs_held ON runs (id) WHERE status = 'processing';
 CREATE UNIQUE INDEX runs_idempotency ON runs (queue, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
+
+-- A queue that is in it gives nothing to a claim.
+CREATE TABLE paused_queues (
+    id        INTEGER PRIMARY KEY AUTOINCREMENT,
+    queue     TEXT NOT NULL UNIQUE,
+    paused_at INTEGER NOT NULL,
+    paused_by TEXT NOT NULL,
+    reason    TEXT
+) STRICT;
 
 -- What uploads send.
 CREATE TABLE items (

@@ -5,8 +5,10 @@
 
 mod contender;
 mod decide;
+mod place;
 mod postgres_loop;
 mod redrive_store;
+mod runs;
 mod sqlite_loop;
 mod store;
 
@@ -49,6 +51,13 @@ Examples:
   redrive bench store --scale 0.1
   redrive bench store --store postgres://redrive@localhost/bench --connections 4")]
     Store(store::Arguments),
+    /// The whole engine: runs drained, retries, pick-up and memory, beside a bare loop
+    #[command(after_help = "\
+Examples:
+  redrive bench runs
+  redrive bench runs --handler exec
+  redrive bench runs --store postgres://redrive@localhost/bench")]
+    Runs(runs::Arguments),
 }
 
 /// A figure beside that of the bare loop.
@@ -107,12 +116,19 @@ fn grouped(number: f64) -> String {
     grouped
 }
 
+/// Reads how much to do.
+fn scale(text: &str) -> Result<f64, String> {
+    let allowed = || "write a number from 0.001 to 100".to_owned();
+    let scale: f64 = text.parse().map_err(|_| allowed())?;
+    if (0.001..=100.0).contains(&scale) { Ok(scale) } else { Err(allowed()) }
+}
+
 /// Runs `bench`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let figures = match arguments.action {
-        Action::Decide(arguments) => decide::run(&arguments)?,
-        Action::Store(arguments) => store::run(&arguments, context).await?,
-    };
-    context.output.list(figures)?;
+    match arguments.action {
+        Action::Decide(arguments) => context.output.list(decide::run(&arguments)?)?,
+        Action::Store(arguments) => context.output.list(store::run(&arguments, context).await?)?,
+        Action::Runs(arguments) => context.output.list(runs::run(&arguments, context).await?)?,
+    }
     Ok(Exit::Ok)
 }

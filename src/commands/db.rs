@@ -1,11 +1,10 @@
 //! `redrive db migrate | rollback | status | backup` (OPS-2, OPS-8).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use redrive::{StoreUrl, migrator};
 use redrive_engine::{Clock, SystemClock};
-use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{Direction, Error, Migrator, Step};
 use serde::Serialize;
 
@@ -118,14 +117,12 @@ impl From<&Step> for StepRow {
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
     let config = context.config()?;
     let store = context.store(config.as_ref())?;
-    if let Action::Backup { file } = arguments.action {
-        return backup(&store, file, context).await;
-    }
-    let migrator = migrator(&store.url).map_err(|error| store.failure(error))?;
+    let migrator = || migrator(&store.url).map_err(|error| store.failure(error));
     match arguments.action {
-        Action::Migrate => migrate(&store, &*migrator, context).await,
-        Action::Rollback { to, yes } => rollback(&store, &*migrator, to, yes, context).await,
-        Action::Status | Action::Backup { .. } => status(&store, &*migrator, context).await,
+        Action::Migrate => migrate(&store, &*migrator()?, context).await,
+        Action::Rollback { to, yes } => rollback(&store, &*migrator()?, to, yes, context).await,
+        Action::Status => status(&store, &*migrator()?, context).await,
+        Action::Backup { file } => backup(&store, &file, context),
     }
 }
 
@@ -212,16 +209,29 @@ async fn status(
     Ok(Exit::Ok)
 }
 
-async fn backup(store: &ChosenStore, file: PathBuf, context: &Context) -> Result<Exit, Failure> {
+fn backup(store: &ChosenStore, file: &Path, context: &Context) -> Result<Exit, Failure> {
     let StoreUrl::SqliteFile(path) = &store.url else {
         let message = format!("{} is not a SQLite file", store.url);
         return Err(Failure::new(Exit::Error, message)
             .help("for PostgreSQL use pg_dump --schema=redrive, which copies a store in use"));
     };
-    let location = Location::File(path.clone());
-    let source = SqliteStore::open_existing(location, SqliteOptions::default())
-        .map_err(|error| store.failure(error))?;
-    source.backup(&file).await.map_err(|error| store.failure(error))?;
-    context.output.note(&format!("{} is a copy of {}", file.display(), store.url));
+    redrive_sqlite::backup(path, file).map_err(|error| store.failure(error))?;
+    let copy = Copy { store: store.url.to_string(), backup: file.display().to_string() };
+    context.output.record(&copy)?;
     Ok(Exit::Ok)
+}
+
+/// A copy that was made.
+#[derive(Debug, Serialize)]
+struct Copy {
+    store: String,
+    backup: String,
+}
+
+impl Row for Copy {
+    const COLUMNS: &'static [Column] = &[Column::text("store"), Column::text("backup")];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.store.clone(), self.backup.clone()]
+    }
 }

@@ -60,32 +60,40 @@ impl Checkups {
 pub(crate) async fn run(_: Arguments, context: &Context) -> Result<Exit, Failure> {
     let mut checkups = Checkups::default();
     checkups.ok("version", format!("redrive {}", env!("CARGO_PKG_VERSION")));
-    let config = look_at_config(context, &mut checkups);
-    match context.store(config.as_ref()) {
-        Ok(store) => look_at_store(&store, config.as_ref(), &mut checkups).await,
-        Err(failure) => checkups.wrong("store", failure.message),
+    match look_at_config(context, &mut checkups) {
+        // The broken file may name another store than the one that would be looked at.
+        None if context.store_flag()?.is_none() => {
+            checkups
+                .wrong("store", "not looked at: the configuration says which; give --store URL");
+        }
+        config => {
+            let config = config.flatten();
+            match context.store(config.as_ref()) {
+                Ok(store) => look_at_store(&store, config.as_ref(), &mut checkups).await,
+                Err(failure) => checkups.wrong("store", failure.message),
+            }
+        }
     }
     let all_well = checkups.0.iter().all(|checkup| checkup.ok);
     context.output.list(checkups.0)?;
     Ok(if all_well { Exit::Ok } else { Exit::Error })
 }
 
-fn look_at_config(context: &Context, checkups: &mut Checkups) -> Option<Config> {
+/// The configuration, if there is one; `None` if it cannot be used.
+fn look_at_config(context: &Context, checkups: &mut Checkups) -> Option<Option<Config>> {
     const CHECK: &str = "configuration";
-    let path = context.config_path().ok().flatten();
-    let name = path.map(|path| context.display_name(&path));
-    match (context.config(), name) {
-        (Ok(Some(config)), name) => {
-            checkups.ok(CHECK, name.unwrap_or_default());
-            Some(config)
+    match context.config() {
+        Ok(Some(config)) => {
+            let path = context.config_path().ok().flatten();
+            checkups.ok(CHECK, path.map_or_else(String::new, |path| context.display_name(&path)));
+            Some(Some(config))
         }
-        (Ok(None), _) => {
+        Ok(None) => {
             checkups.ok(CHECK, "no redrive.toml here or above; defaults are used");
-            None
+            Some(None)
         }
-        (Err(failure), name) => {
-            let name = name.map_or_else(String::new, |name| format!("{name}: "));
-            checkups.wrong(CHECK, format!("{name}{}; see `redrive check`", failure.message));
+        Err(failure) => {
+            checkups.wrong(CHECK, format!("{}; see `redrive check`", failure.message));
             None
         }
     }

@@ -7,7 +7,11 @@ pub(crate) mod db;
 pub(crate) mod doctor;
 pub(crate) mod init;
 pub(crate) mod policy;
+pub(crate) mod queue;
+pub(crate) mod runs;
 pub(crate) mod serve;
+pub(crate) mod why;
+pub(crate) mod worker;
 
 use crate::{
     cli::Command,
@@ -21,6 +25,10 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::Policy(arguments) => policy::run(arguments, context),
         Command::Check(arguments) => check::run(arguments, context),
         Command::Init(arguments) => init::run(arguments, context),
+        Command::Runs(arguments) => runs::run(arguments, context).await,
+        Command::Queue(arguments) => queue::run(arguments, context).await,
+        Command::Worker(arguments) => worker::run(arguments, context).await,
+        Command::Why(arguments) => why::run(arguments, context).await,
         Command::Db(arguments) => db::run(arguments, context).await,
         Command::Doctor(arguments) => doctor::run(arguments, context).await,
         Command::Serve(arguments) => serve::run(arguments, context).await,

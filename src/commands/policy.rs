@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use redrive::{JitterSeed, Policy, config::Policies};
 
 pub(crate) use record::{PolicyRecord, PolicySummary, human};
+pub(crate) use schedule::rounded;
 
 use crate::{
     context::Context,

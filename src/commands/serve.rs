@@ -1,6 +1,6 @@
 //! `redrive serve`: Redrive over HTTP.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use clap::Args;
 use redrive::open_store;
@@ -39,19 +39,40 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let address =
         arguments.listen.or(declared).unwrap_or_else(|| redrive::config::Server::default().listen);
     let mut signals = Signals::new()?;
-    let failed = |error| Failure::new(Exit::Error, "cannot serve").because(error);
     let server = Server::listen(address, store).await.map_err(failed)?;
     context.output.note(&format!("listening on http://{}", server.address()));
     let (stop, stopped) = tokio::sync::oneshot::channel();
-    let serving = tokio::spawn(server.serve(async {
+    let mut serving = tokio::spawn(server.serve(async {
         // A sender that is gone means stop as well.
         _ = stopped.await;
     }));
-    let exit = signals.next().await;
+    let exit = tokio::select! {
+        exit = signals.next() => exit,
+        served = &mut serving => return ended(served).map(|()| Exit::Ok),
+    };
     _ = stop.send(());
-    match serving.await {
-        Ok(served) => served.map_err(failed)?,
-        Err(error) => return Err(Failure::new(Exit::Error, "cannot serve").because(error)),
+    tokio::select! {
+        served = &mut serving => ended(served)?,
+        // A client that says nothing more, or a second signal, does not keep the program.
+        () = tokio::time::sleep(GRACE) => {}
+        _ = signals.next() => {}
     }
     Ok(exit)
+}
+
+/// How long requests under way may take after a signal.
+const GRACE: Duration = Duration::from_secs(10);
+
+fn ended(
+    served: Result<Result<(), redrive_server::Error>, tokio::task::JoinError>,
+) -> Result<(), Failure> {
+    match served {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(failed(error)),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    Failure::new(Exit::Error, "cannot serve").because(error)
 }

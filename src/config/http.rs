@@ -79,7 +79,7 @@ pub(super) fn http_url(value: Value<'_>) -> Option<Uri> {
     const SHAPE: &str = "write http://HOST/PATH or https://HOST/PATH";
     let written = text(value.clone())?;
     if written.split('/').nth(2).is_some_and(|host| host.contains('@')) {
-        return value.refuse_with_help(
+        return value.refuse_secret(
             "a URL must not carry a user name or a password",
             "leave out what stands before the @",
             "give secrets as headers: authorization = { env = \"NAME\" }",
@@ -113,7 +113,7 @@ fn header(name: &str, value: Value<'_>) -> Option<(HeaderName, HeaderSource)> {
         return Some((name, HeaderSource::Env(env)));
     }
     if SECRET_HEADERS.contains(&name.as_str()) {
-        return value.refuse_with_help(
+        return value.refuse_secret(
             "a secret must not stand in the file",
             "take it from the environment",
             format!("write {name} = {{ env = \"NAME\" }}"),

@@ -74,6 +74,8 @@ use log::{Log, Names};
 use reader::{Section, Value};
 use value::whole;
 
+use crate::nearest::suggestion;
+
 /// All that a configuration file says, checked.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -140,6 +142,16 @@ fn read(text: &str, folder: &Path) -> (Option<Config>, Log) {
 }
 
 impl Config {
+    /// The queue of that name.
+    pub fn queue(&self, name: &str) -> Option<&Queue> {
+        self.queues.iter().find(|queue| queue.name == name)
+    }
+
+    /// Advice for a name that no queue has.
+    pub fn queue_suggestion(&self, name: &str) -> String {
+        suggestion(name, self.queues.iter().map(|queue| queue.name.as_str()))
+    }
+
     fn read(s: &mut Section<'_>, folder: &Path) -> Option<Self> {
         let jitter_seed = s.get("jitter-seed", whole(0..=u64::MAX));
         let store = s.get("store", |value| value.table(Store::read));

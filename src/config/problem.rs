@@ -32,6 +32,8 @@ pub struct Problem {
     pub help: Option<String>,
     /// Another place that belongs to it, such as the first use of a name that is used twice.
     pub related: Option<(Range<usize>, String)>,
+    /// Whether a secret stands there, which a report must not repeat.
+    pub secret: bool,
 }
 
 /// All problems of one file, with what is needed to show them.
@@ -69,7 +71,8 @@ impl Report {
             .with_links(false)
             .with_width(WIDTH)
             .with_context_lines(WHOLE_LINES);
-        let source = NamedSource::new(printable(&self.name), WholeLines(printable(&self.text)));
+        let text = without_secrets(printable(&self.text), &self.problems);
+        let source = NamedSource::new(printable(&self.name), WholeLines(text));
         let mut rendered = String::new();
         for problem in self.problems.iter().take(MAX_RENDERED) {
             let shown = Shown::new(problem, &source);
@@ -187,6 +190,21 @@ impl WholeLines {
         let line = text.lines().next().unwrap_or_default();
         span.start..span.start + line.floor_char_boundary(MAX_SHOWN_BYTES)
     }
+}
+
+/// The text with every secret that a problem is about blanked out, byte by byte, so that spans still
+/// fit.
+fn without_secrets(text: String, problems: &[Problem]) -> String {
+    let mut bytes = text.into_bytes();
+    for problem in problems.iter().filter(|problem| problem.secret) {
+        for byte in bytes.get_mut(problem.span.clone()).into_iter().flatten() {
+            if *byte != b'\n' {
+                *byte = b'*';
+            }
+        }
+    }
+    // Whole values are blanked, so what is left is still text.
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// The text with every character that a terminal would obey replaced by one that takes as many

@@ -53,6 +53,25 @@ impl<'a> Value<'a> {
         None
     }
 
+    /// Like [`Value::refuse_with_help`], for a value that must not be shown.
+    pub(super) fn refuse_secret<T>(
+        &self,
+        message: &str,
+        allowed: &str,
+        help: impl Into<String>,
+    ) -> Option<T> {
+        self.log.note(Problem {
+            key: self.path.to_string(),
+            span: self.span.clone(),
+            message: format!("`{}`: {message}", self.path.title()),
+            label: allowed.to_owned(),
+            help: Some(help.into()),
+            related: None,
+            secret: true,
+        });
+        None
+    }
+
     /// Notes that the value is of the wrong type.
     pub(super) fn refuse_type<T>(&self, wanted: &str) -> Option<T> {
         let found = match self.node {
@@ -90,6 +109,7 @@ impl<'a> Value<'a> {
             label: label.into(),
             help,
             related,
+            secret: false,
         });
     }
 
@@ -246,6 +266,7 @@ impl<'a> Section<'a> {
                 label: "Redrive does not know this".to_owned(),
                 help: Some(suggestion(written, self.known.iter().copied())),
                 related: None,
+                secret: false,
             });
         }
         for key in missing {
@@ -256,6 +277,7 @@ impl<'a> Section<'a> {
                 label: format!("`{key}` must be given here"),
                 help: None,
                 related: None,
+                secret: false,
             });
         }
     }

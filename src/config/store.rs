@@ -75,7 +75,7 @@ fn location(value: Value<'_>) -> Option<StoreLocation> {
         return Some(StoreLocation::Env(env));
     }
     match text(value.clone())?.parse::<StoreUrl>() {
-        Ok(url) if url.has_password() => value.refuse_with_help(
+        Ok(url) if url.has_password() => value.refuse_secret(
             "a password must not stand in the file",
             "take the URL from the environment",
             "write url = { env = \"DATABASE_URL\" }",

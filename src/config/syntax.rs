@@ -80,6 +80,7 @@ fn describe(error: &Error, span: &Range<usize>, text: &str) -> Problem {
         label,
         help: None,
         related: None,
+        secret: false,
     }
 }
 

@@ -186,6 +186,11 @@ fn a_backup_is_a_whole_store_in_a_new_file() {
     assert_eq!(versions(&folder, "sqlite:copy.db"), [true, true]);
     folder.run(&["doctor", "--store", "sqlite:copy.db"]).ok();
 
+    db(&folder, &sqlite, &["rollback", "--yes"]).ok();
+    let older = db(&folder, &sqlite, &["backup", "older.db"]);
+    assert_eq!(older.code, Some(0), "before a migration is when one is wanted: {}", older.stderr);
+    assert_eq!(versions(&folder, "sqlite:older.db"), [true, false]);
+
     let again = db(&folder, &sqlite, &["backup", "copy.db"]).failed(1);
     assert!(again.contains("exists already"), "{again}");
     let nowhere = db(&folder, &sqlite, &["backup", "no/copy.db"]).failed(1);

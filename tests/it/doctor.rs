@@ -83,5 +83,18 @@ fn everything_is_looked_at_also_after_the_first_trouble() {
     let folder = Folder::with_config("[store]\nurl = \"sqlite:store.db\"\ntypo = 1\n");
     let ended = folder.run(&["doctor", "-o", "json"]);
     let checks: Vec<String> = findings(&ended).into_iter().map(|(check, _)| check).collect();
+    assert_eq!(checks, ["configuration", "store"], "no other store is looked at instead");
+    let ended = folder.run(&["doctor", "--store", "sqlite:other.db", "-o", "json"]);
+    let checks: Vec<String> = findings(&ended).into_iter().map(|(check, _)| check).collect();
     assert_eq!(checks, ["configuration", "schema"]);
+}
+
+#[test]
+fn a_store_is_looked_at_and_not_changed() {
+    let folder = Folder::new();
+    folder.run(&["db", "migrate", "--store", "sqlite:store.db"]).ok();
+    let before = std::fs::read(folder.path().join("store.db")).unwrap();
+    folder.run(&["doctor", "--store", "sqlite:store.db"]).ok();
+    folder.run(&["db", "status", "--store", "sqlite:store.db"]).ok();
+    assert!(std::fs::read(folder.path().join("store.db")).unwrap() == before);
 }

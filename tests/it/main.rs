@@ -10,6 +10,7 @@
 
 mod databases;
 mod folder;
+mod shop;
 
 mod bench;
 mod check;
@@ -18,9 +19,17 @@ mod config;
 mod db;
 mod doctor;
 mod init;
+mod logs;
 mod policy;
+mod queue;
+mod queue_example;
+mod runs;
+mod runs_change;
+mod runs_submit;
 mod serve;
 mod store_url;
+mod why;
+mod worker;
 
 // The tree itself: its words, the direction of its crates, the tests behind its promises.
 mod source_tree;

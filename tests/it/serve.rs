@@ -51,3 +51,19 @@ fn an_address_that_cannot_be_listened_on_is_refused() {
     let complaint = folder.run(&["serve", "--listen", &address]).failed(1);
     assert!(complaint.contains(&address), "{complaint}");
 }
+
+// OPS-6
+#[test]
+fn a_client_that_says_nothing_more_does_not_keep_a_server_that_is_told_twice() {
+    let folder = Folder::new();
+    let (mut child, address) = start(&folder, "sqlite:store.db");
+    let mut connection = TcpStream::connect(&address).unwrap();
+    connection.write_all(b"GET /health HT").unwrap();
+    let id = child.id().to_string();
+    for _ in 0..2 {
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        // Gone at the second at the latest; the first has to be heard before it.
+        while child.try_wait().unwrap().is_none() && TcpStream::connect(&address).is_ok() {}
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}

@@ -121,6 +121,9 @@ fn a_password_is_never_shown() {
         "postgres://ann:12?s3cret@h/db",
         "postgres://ann:12#s3cret@h/db",
         "postgres://h/db?sslpassword=s3cret",
+        "postgres://h/db?pass%77ord=s3cret",
+        "postgres://ann:s3cret/db",
+        "postgres://ann:s3cret",
         "mysql://ann:s3cret@h/db",
         "sqlite:ann:s3cret@h/",
         "ann:s3cret@h",
@@ -134,6 +137,20 @@ fn a_password_is_never_shown() {
         ] {
             let printed = ended.stdout + &ended.stderr;
             assert!(!printed.contains("s3cret"), "{url}: {printed}");
+        }
+    }
+    let files = [
+        "[store]\nurl = \"postgres://ann:s3cret@h/db\"",
+        "[[queue]]\nname = \"q\"\nhandler = { http = { url = \"http://ann:s3cret@h/\" } }",
+        "[[queue]]\nname = \"q\"\n[queue.handler.http]\nurl = \"http://h/\"\n\
+         headers = { authorization = \"Bearer s3cret\" }",
+    ];
+    for file in files {
+        for format in ["table", "json"] {
+            let ended = Folder::with_config(file).run(&["check", "-o", format]);
+            assert_eq!(ended.code, Some(1), "{file}");
+            let printed = ended.stdout + &ended.stderr;
+            assert!(!printed.contains("s3cret"), "{file}: {printed}");
         }
     }
     let url: StoreUrl = urls[0].parse().unwrap();

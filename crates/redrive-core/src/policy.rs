@@ -7,7 +7,7 @@ use std::{fmt, time::Duration};
 
 use crate::{HumanDuration, Jitter, MAX_DURATION, Retriable};
 
-/// The largest multiplier: anything above reaches every cap at the second retry anyway.
+/// The largest multiplier. Above it a slip of the keyboard is likelier than a plan.
 pub const MAX_MULTIPLIER: f64 = 1_000.0;
 
 /// How the wait grows with the number of counted failures.

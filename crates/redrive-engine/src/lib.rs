@@ -3,6 +3,9 @@
 //! The engine holds an `Arc<dyn Store>` and never knows which database that is. Time and chance enter
 //! here, each in one file, and are handed down from here as arguments.
 //!
+//! The [`Engine`] serves queues: one worker loop for each, fed by [`Work`], so that every kind of work
+//! is claimed, handled, decided about and finished by the same code.
+//!
 //! The [`checker`] reads a whole store and reports every unit that breaks an invariant. `redrive
 //! doctor` runs it on a real store.
 
@@ -11,7 +14,34 @@ mod clock;
 
 pub mod checker;
 
+mod handler;
+mod stop;
+
+pub mod reply;
+
+mod exec;
+
+mod work;
+
+mod appetite;
+mod finisher;
+mod held;
+mod reaper;
+mod renewer;
+mod worker;
+
+mod run_work;
+
+mod engine;
+
 mod run_invariants;
 
-pub use chance::random_worker_id;
+pub use chance::{NoChance, random_worker_id};
 pub use clock::{Clock, SystemClock};
+pub use engine::{DEFAULT_TIME_LIMIT, Engine};
+pub use exec::{DEFAULT_GRACE, ExecHandler, ExecSpec, InvalidExec};
+pub use handler::{Call, Handler, Outcome, handler_fn};
+pub use run_work::Queue;
+pub use stop::{Stop, Stopper};
+pub use work::{Ending, Pace, Work};
+pub use worker::{Until, run_worker};

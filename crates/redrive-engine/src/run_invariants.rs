@@ -10,7 +10,7 @@ pub(crate) fn judge_run(run: &RunRecord, attempts: &[AttemptRecord]) -> Vec<Find
     let state = RunState::of(run.status, run.next_retry_at.is_some());
     let problems = [
         (Invariant::LedgerNumbers, numbers(run, attempts)),
-        (Invariant::RetryCount, retry_count(run, state, attempts)),
+        (Invariant::RetryCount, retry_count(run, attempts)),
         (Invariant::Lease, lease(run)),
         (Invariant::Story, story(state, attempts)),
         (Invariant::RetryTime, retry_time(run, attempts)),
@@ -30,24 +30,26 @@ fn numbers(run: &RunRecord, attempts: &[AttemptRecord]) -> Option<String> {
             attempt.attempt
         ));
     }
-    let rows = attempts.len();
+    let (rows, reset) = (attempts.len(), run.attempts_at_reset);
+    if reset > run.attempts {
+        return Some(format!("it was sent back after {reset} attempts, and has {}", run.attempts));
+    }
     (rows != run.attempts as usize)
         .then(|| format!("it counts {} attempts, the ledger has {rows}", run.attempts))
 }
 
-/// A success and a give-up end a count; what follows a give-up is an operator's retry.
-fn retry_count(run: &RunRecord, state: RunState, attempts: &[AttemptRecord]) -> Option<String> {
+/// A success and a reset end a count. A give-up ends the waiting, but leaves the count to be read until
+/// an operator sends the run back.
+fn retry_count(run: &RunRecord, attempts: &[AttemptRecord]) -> Option<String> {
     let counted: &[AttemptRecord] = match attempts {
-        [before @ .., last]
-            if state == RunState::GivenUp && last.outcome == AttemptOutcome::Failed =>
-        {
-            before
-        }
+        [before @ .., last] if last.outcome == AttemptOutcome::Failed => before,
         all => all,
     };
+    let since_reset = |attempt: &&AttemptRecord| attempt.attempt.0 > run.attempts_at_reset;
     let retries = counted
         .iter()
         .rev()
+        .take_while(since_reset)
         .take_while(|attempt| attempt.outcome == AttemptOutcome::Retrying)
         .filter(|attempt| attempt.counted)
         .count();

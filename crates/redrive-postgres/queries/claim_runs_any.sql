@@ -1,13 +1,19 @@
--- Claims of every category. The categories that have something ready are found by skipping along
--- the index. How many of the oldest runs each of them has is its share; so many are locked there,
--- passing over what other claims hold at the moment (SQLite has one writer and locks nothing).
+-- Claims of every category; none of a paused queue. The categories that have something ready are found
+-- by skipping along the index. How many of the oldest runs each of them has is its share; so many are
+-- locked there, passing over what other claims hold at the moment (SQLite has one writer and locks
+-- nothing).
 --
 -- Locking the whole limit in every category and keeping the oldest would lock the rest for nothing.
 -- That is done only for a lone category, whose share is everything, and when asked for ($5): a claim
 -- that got nothing because others hold its shares looks further. What is locked is found again by its
 -- place in the table, and the last LIMIT limits nothing: see finish_runs.
 WITH RECURSIVE present (category) AS (
-    (SELECT category FROM redrive.runs WHERE queue = $1 AND ready ORDER BY category LIMIT 1)
+    (
+        SELECT category FROM redrive.runs
+        WHERE queue = $1 AND ready
+            AND NOT EXISTS (SELECT FROM redrive.paused_queues WHERE queue = $1)
+        ORDER BY category LIMIT 1
+    )
     UNION ALL
     SELECT (
         SELECT category FROM redrive.runs

@@ -1,7 +1,9 @@
--- Claims of the named categories ($6); other categories are never looked at. How many of the oldest
--- runs each of them has is its share, and so many are locked there: see claim_runs_any.
+-- Claims of the named categories ($6); other categories are never looked at, and a paused queue has
+-- none. How many of the oldest runs each of them has is its share, and so many are locked there: see
+-- claim_runs_any.
 WITH allowed AS MATERIALIZED (
     SELECT DISTINCT category FROM unnest($6::text[]) AS named (category)
+    WHERE NOT EXISTS (SELECT FROM redrive.paused_queues WHERE queue = $1)
 ),
 share AS MATERIALIZED (
     SELECT category, count(*) AS runs FROM (

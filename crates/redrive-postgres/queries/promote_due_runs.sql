@@ -1,9 +1,15 @@
--- What waited for its retry or its start, and is due, may be claimed. The waiting ones that are not
--- due are never looked at; what another claim is promoting is left to it. What is locked is found again
--- by its place in the table, and the second LIMIT limits nothing: see finish_runs.
+-- What waited for its retry or its start, and is due, may be claimed; the answer is how many. The
+-- waiting ones that are not due are never looked at; what another claim is promoting is left to it.
+-- A bounded number at a time, so that no statement takes for ever (SQLite takes all at once). What is
+-- locked is found again by its place in the table, and the second LIMIT limits nothing: see
+-- finish_runs.
 WITH due AS MATERIALIZED (
     SELECT ctid AS tid FROM redrive.runs WHERE queue = $1 AND due_at <= $2
     ORDER BY due_at LIMIT $3::bigint FOR UPDATE SKIP LOCKED
+),
+promoted AS (
+    UPDATE redrive.runs AS run SET ready = true, due_at = NULL
+    FROM (SELECT tid FROM due LIMIT $3::bigint) AS few WHERE run.ctid = few.tid
+    RETURNING 1
 )
-UPDATE redrive.runs AS run SET ready = true, due_at = NULL
-FROM (SELECT tid FROM due LIMIT $3::bigint) AS few WHERE run.ctid = few.tid
+SELECT count(*) FROM promoted

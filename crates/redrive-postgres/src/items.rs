@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{ItemEvent, ItemId, ItemStatus};
+use redrive_core::{ItemEvent, ItemId, ItemStatus, Message};
 use redrive_store::{
     AddedItem, Error, ItemGroup, ItemMove, ItemRecord, Items, NewItem, Result, Written,
 };
@@ -25,6 +25,7 @@ impl Items for PostgresStore {
         if items.is_empty() {
             return Ok(Vec::new());
         }
+        items.iter().try_for_each(NewItem::check)?;
         let sizes = sizes_of(items)?;
         let mut session = self.session(ADDING).await?;
         let inserted = session
@@ -179,7 +180,7 @@ impl<'a> MoveColumns<'a> {
             old_status: each(&from_to, |(from, _)| from.name()),
             new_status: each(&from_to, |(_, to)| to.name()),
             at: each(moves, |step| Micros(step.at)),
-            reason: each(moves, |step| step.rejection_reason.as_deref()),
+            reason: each(moves, |step| step.rejection_reason.as_ref().map(Message::as_str)),
             reset: each(moves, |step| step.event == ItemEvent::Reset),
             journal: JournalColumns::of(moves.iter().map(|step| step.journal.as_ref())),
         })

@@ -97,6 +97,7 @@ impl Leases for PostgresStore {
         values.extend(columns.values());
         let mut session = self.session(DOING).await?;
         let rows = session.query(sql, &values).await?;
+        self.wakes.wake_if(!rows.is_empty());
         batch.written(&rows, DOING)
     }
 }

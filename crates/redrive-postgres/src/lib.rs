@@ -27,12 +27,16 @@ mod columns;
 mod migrator;
 mod server_clock;
 
+mod listener;
+
 mod store;
 
 mod items;
 mod journal;
 mod leases;
 mod ledger;
+mod operators;
+mod queues;
 mod runs;
 mod submit;
 

@@ -6,6 +6,7 @@ use deadpool_postgres::{
     Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, TimeoutType,
 };
 use redrive_store::{Error, Result};
+use tokio_postgres::Config;
 
 use crate::{connection::Connector, error, session::Session, url::Target};
 
@@ -29,6 +30,20 @@ pub(crate) struct Limits {
     pub(crate) statement: Duration,
 }
 
+impl Limits {
+    /// How to connect within them.
+    pub(crate) fn bind(self, target: &Target) -> Config {
+        let mut config = target.config.clone();
+        let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(1).max(1);
+        if config.get_connect_timeout().is_none() {
+            // One host that does not answer must leave time for the next.
+            config.connect_timeout(self.connect / hosts);
+        }
+        config.tcp_user_timeout(patience(self.statement));
+        config
+    }
+}
+
 /// Connections to one database.
 #[derive(Clone)]
 pub(crate) struct Pool {
@@ -41,14 +56,7 @@ pub(crate) struct Pool {
 impl Pool {
     pub(crate) fn new(target: &Target, size: usize, limits: Limits) -> Result<Self> {
         let connector = Connector::new(target, limits.statement)?;
-        let mut config = target.config.clone();
-        let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(1).max(1);
-        if config.get_connect_timeout().is_none() {
-            // One host that does not answer must leave time for the next.
-            config.connect_timeout(limits.connect / hosts);
-        }
-        let patience = patience(limits.statement);
-        config.tcp_user_timeout(patience);
+        let (config, patience) = (limits.bind(target), patience(limits.statement));
         let how = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let inner = deadpool_postgres::Pool::builder(Manager::from_connect(config, connector, how))
             .max_size(size.max(1))

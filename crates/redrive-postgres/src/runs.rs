@@ -4,22 +4,25 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Cause, Epoch, History, RunId, RunStatus};
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, NewRun, Result, RunFinish, RunRecord, Runs, SubmittedRun,
+    Categories, ClaimRequest, ClaimedRun, NewRun, Operator, Outlook, PausedQueue, QueueStats,
+    QueueWish, Result, RunChange, RunFilter, RunFinish, RunRecord, RunWish, Runs, SubmittedRun,
     WorkerId, Written,
 };
-use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, types::ToSql};
 
 use crate::{
     PostgresStore,
     batch::{Firsts, each},
     columns::{Columns, Micros, duration_micros, read_rows},
     journal::JournalColumns,
-    queries,
+    operators::change_runs,
+    queries, queues,
     session::{Command, Session},
     submit::submit,
 };
 
-/// Due retries that one claim makes claimable, so that a million due at once stall nobody.
+/// Due retries that one statement makes claimable. When there are more, statements follow until none
+/// is left, and each is a step that stays done.
 const MAX_PROMOTED: i64 = 10_000;
 
 #[async_trait]
@@ -29,7 +32,10 @@ impl Runs for PostgresStore {
             return Ok(Vec::new());
         }
         let mut session = self.session("submitting runs").await?;
-        submit(&mut session, runs, now).await
+        let submitted = submit(&mut session, runs, now).await?;
+        let accepted = |run: &SubmittedRun| matches!(run, SubmittedRun::Accepted(_));
+        self.wakes.wake_if(submitted.iter().any(accepted));
+        Ok(submitted)
     }
 
     async fn claim_runs(&self, request: &ClaimRequest) -> Result<Vec<ClaimedRun>> {
@@ -38,10 +44,16 @@ impl Runs for PostgresStore {
             return Ok(Vec::new());
         }
         let mut session = self.session(CLAIMING).await?;
-        let claimed = claim(&mut session, request, Look::AtShares).await?;
+        let (mut promoted, mut claimed) = claim(&mut session, request, Look::AtShares).await?;
+        while promoted >= MAX_PROMOTED {
+            promoted = promote(&mut session, request).await?;
+            if promoted < MAX_PROMOTED && claimed.len() < request.limit as usize {
+                claimed.extend(claim_rest(&mut session, request, claimed.len()).await?);
+            }
+        }
         if claimed.is_empty() {
             // Others may hold the oldest of every category while there is more behind them.
-            return claim(&mut session, request, Look::Further).await;
+            claimed = claim(&mut session, request, Look::Further).await?.1;
         }
         Ok(claimed)
     }
@@ -51,7 +63,12 @@ impl Runs for PostgresStore {
             return Ok(Vec::new());
         }
         let mut session = self.session("finishing runs").await?;
-        finish(&mut session, finishes).await
+        let written = finish(&mut session, finishes).await?;
+        let mut each = written.iter().zip(finishes);
+        let waits =
+            each.any(|(written, finish)| *written == Written::Applied && finish.schedules_retry());
+        self.wakes.wake_if(waits);
+        Ok(written)
     }
 
     async fn runs_by_id(&self, ids: &[RunId]) -> Result<Vec<RunRecord>> {
@@ -62,11 +79,53 @@ impl Runs for PostgresStore {
         read_rows(&rows, DOING, read_run)
     }
 
-    async fn runs_page(&self, after: RunId, limit: u32) -> Result<Vec<RunRecord>> {
+    async fn runs_page(
+        &self,
+        filter: &RunFilter,
+        after: RunId,
+        limit: u32,
+    ) -> Result<Vec<RunRecord>> {
         const DOING: &str = "listing runs";
+        let RunFilter { queue, category, status } = filter;
+        let (limit, status) = (i64::from(limit), status.map(RunStatus::name));
         let mut session = self.session(DOING).await?;
-        let rows = session.query(queries::RUNS_PAGE, &[&after.0, &i64::from(limit)]).await?;
+        let values: [&(dyn ToSql + Sync); 5] = [&after.0, &limit, queue, category, &status];
+        let rows = session.query(queries::RUNS_PAGE, &values).await?;
         read_rows(&rows, DOING, read_run)
+    }
+
+    async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
+        let changes = change_runs(self, RunWish::Retry, ids, &by.cleaned()).await?;
+        self.wakes.wake_if(changes.iter().any(|change| matches!(change, RunChange::Done(_))));
+        Ok(changes)
+    }
+
+    async fn cancel_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
+        change_runs(self, RunWish::Cancel, ids, &by.cleaned()).await
+    }
+
+    async fn queue_stats(&self) -> Result<Vec<QueueStats>> {
+        queues::stats(self).await
+    }
+
+    async fn pause_queue(&self, queue: &str, by: &Operator) -> Result<bool> {
+        QueueWish::Pause.check_name(queue)?;
+        queues::pause(self, queue, &by.cleaned()).await
+    }
+
+    async fn resume_queue(&self, queue: &str, by: &Operator) -> Result<bool> {
+        QueueWish::Resume.check_name(queue)?;
+        let resumed = queues::resume(self, queue, &by.cleaned()).await?;
+        self.wakes.wake_if(resumed);
+        Ok(resumed)
+    }
+
+    async fn paused_queues(&self) -> Result<Vec<PausedQueue>> {
+        queues::paused(self).await
+    }
+
+    async fn outlook(&self, queue: &str, categories: &Categories) -> Result<Outlook> {
+        queues::outlook(self, queue, categories).await
     }
 }
 
@@ -82,11 +141,36 @@ enum Look {
 }
 
 /// Promotes and claims in one transaction and one round trip.
+/// Makes more of what is due claimable, and says how many that were.
+async fn promote(session: &mut Session, request: &ClaimRequest) -> Result<i64> {
+    let now = Micros(request.now);
+    let rows =
+        session.query(queries::PROMOTE_DUE_RUNS, &[&request.queue, &now, &MAX_PROMOTED]).await?;
+    count(&rows)
+}
+
+/// Claims what a request still has room for.
+async fn claim_rest(
+    session: &mut Session,
+    request: &ClaimRequest,
+    taken: usize,
+) -> Result<Vec<ClaimedRun>> {
+    let taken = u32::try_from(taken).unwrap_or(u32::MAX);
+    let rest = ClaimRequest { limit: request.limit.saturating_sub(taken), ..request.clone() };
+    Ok(claim(session, &rest, Look::AtShares).await?.1)
+}
+
+fn count(rows: &[Row]) -> Result<i64> {
+    let counts = read_rows(rows, CLAIMING, |row| row.get::<i64>())?;
+    Ok(counts.into_iter().sum())
+}
+
+/// Promotes and claims in one exchange. Says how many were promoted, and what was claimed.
 async fn claim(
     session: &mut Session,
     request: &ClaimRequest,
     look: Look,
-) -> Result<Vec<ClaimedRun>> {
+) -> Result<(i64, Vec<ClaimedRun>)> {
     let (limit, further) = (i64::from(request.limit), look == Look::Further);
     let until = Micros(request.lease_until);
     let mut values: Vec<&(dyn ToSql + Sync)> =
@@ -104,11 +188,12 @@ async fn claim(
     };
     let claim = Command { sql, values: &values };
     let answers = session.transaction(&[promote, claim]).await?;
+    let promoted = count(answers.first().map(Vec::as_slice).unwrap_or_default())?;
     let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
     let mut claimed = read_rows(rows, CLAIMING, read_claimed)?;
     // RETURNING promises no order.
     claimed.sort_unstable_by_key(|run| (run.submitted_at, run.id));
-    Ok(claimed)
+    Ok((promoted, claimed))
 }
 
 async fn finish(session: &mut Session, finishes: &[RunFinish]) -> Result<Vec<Written>> {
@@ -184,6 +269,7 @@ fn read_run(row: &mut Columns<'_>) -> Result<RunRecord> {
         idempotency_key: row.get()?,
         status: row.named("status", RunStatus::from_name)?,
         attempts: row.count("attempts")?,
+        attempts_at_reset: row.count("attempts_at_reset")?,
         retry_count: row.count("retry_count")?,
         deferrals: row.count("deferrals")?,
         next_retry_at: row.optional_timestamp()?,

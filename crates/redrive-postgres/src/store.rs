@@ -1,14 +1,18 @@
 //! Connecting to a database, and the parts of the store that belong to no aggregate.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_store::{Error, Result, Store, latest_version, require_version};
-use tokio::runtime::Handle;
+use redrive_store::{Error, Result, Store, Wakes, latest_version, require_version};
+use tokio::{runtime::Handle, sync::watch};
 
 use crate::{
     columns::read_rows,
+    listener::Listener,
     migrator::{MIGRATIONS, read_status},
     pool::{Limits, Pool},
     queries,
@@ -55,15 +59,20 @@ pub struct PostgresStore {
     pool: Pool,
     clock: Clock,
     description: String,
+    pub(crate) wakes: Wakes,
+    /// Started by the first who wants to hear, so that a store that is asked one thing takes no
+    /// connection for it.
+    listener: OnceLock<Listener>,
+    target: Target,
+    limits: Limits,
+    /// Where the server is asked for its clock and listened to, since [`Store::now`] and
+    /// [`Store::wakes`] cannot wait.
+    runtime: Handle,
 }
 
 enum Clock {
     Injected(LeaseClock),
-    Server {
-        clock: Arc<ServerClock>,
-        /// Where the server is asked for its clock, since [`Store::now`] cannot wait.
-        runtime: Handle,
-    },
+    Server(Arc<ServerClock>),
 }
 
 impl PostgresStore {
@@ -73,7 +82,8 @@ impl PostgresStore {
     /// means to libpq, except that `verify-ca` checks the host name as `verify-full` does.
     pub async fn connect(url: &str, options: PostgresOptions) -> Result<Self> {
         let target = Target::parse(url)?;
-        let pool = Pool::new(&target, options.max_connections, options.limits())?;
+        let limits = options.limits();
+        let pool = Pool::new(&target, options.max_connections, limits)?;
         let mut session = pool.session("reading the schema version").await?;
         let current = read_status(&mut session).await?.current();
         require_version(current, latest_version(MIGRATIONS))?;
@@ -83,14 +93,20 @@ impl PostgresStore {
             None => {
                 let monotonic = options.monotonic.unwrap_or_else(machine_clock);
                 let first = sample(&mut session, &*monotonic).await?;
-                Clock::Server {
-                    clock: Arc::new(ServerClock::new(monotonic, first)),
-                    runtime: Handle::current(),
-                }
+                Clock::Server(Arc::new(ServerClock::new(monotonic, first)))
             }
         };
         drop(session);
-        Ok(Self { pool, clock, description: format!("PostgreSQL {version} at {}", target.place()) })
+        Ok(Self {
+            pool,
+            clock,
+            description: format!("PostgreSQL {version} at {}", target.place()),
+            wakes: Wakes::new(),
+            listener: OnceLock::new(),
+            target,
+            limits,
+            runtime: Handle::current(),
+        })
     }
 
     /// A connection, for one purpose.
@@ -129,10 +145,10 @@ impl Store for PostgresStore {
     fn now(&self) -> Timestamp {
         match &self.clock {
             Clock::Injected(clock) => clock(),
-            Clock::Server { clock, runtime } => {
+            Clock::Server(clock) => {
                 if clock.wants_sample() {
                     let (clock, pool) = (Arc::clone(clock), self.pool.clone());
-                    runtime.spawn(async move {
+                    self.runtime.spawn(async move {
                         // While the server cannot be asked, the machine's clock carries on.
                         if let Ok(mut session) = pool.session("asking for the time").await
                             && let Ok(sample) = sample(&mut session, &|| clock.monotonic()).await
@@ -144,6 +160,14 @@ impl Store for PostgresStore {
                 clock.now()
             }
         }
+    }
+
+    fn wakes(&self) -> watch::Receiver<u64> {
+        self.listener.get_or_init(|| {
+            let (target, wakes) = (self.target.clone(), self.wakes.clone());
+            Listener::start(&self.runtime, target, self.limits, wakes)
+        });
+        self.wakes.listen()
     }
 
     fn describe(&self) -> String {

@@ -1,8 +1,12 @@
--- Claims of every category. The categories that have something ready are found by skipping along
--- the index. Then their queues are merged: the oldest run of all is taken and the next of its
--- category joins the contest, until the limit is reached.
+-- Claims of every category; none of a paused queue. The categories that have something ready are
+-- found by skipping along the index. Then their queues are merged: the oldest run of all is taken and
+-- the next of its category joins the contest, until the limit is reached.
 WITH RECURSIVE present (category) AS (
-    SELECT min(category) FROM runs WHERE queue = ?1 AND ready = 1
+    -- CASE, because as a condition it would be tried on every run that is ready.
+    SELECT CASE
+        WHEN NOT EXISTS (SELECT 1 FROM paused_queues WHERE queue = ?1)
+        THEN (SELECT min(category) FROM runs WHERE queue = ?1 AND ready = 1)
+    END
     UNION ALL
     SELECT (
         SELECT min(category) FROM runs

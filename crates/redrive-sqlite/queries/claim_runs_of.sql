@@ -1,7 +1,10 @@
--- Claims of the named categories (?5, a JSON array); others are never looked at. Their queues are
--- merged: the oldest run of all is taken and the next of its category joins the contest, until the
--- limit is reached.
-WITH RECURSIVE allowed (category) AS (SELECT DISTINCT value FROM json_each(?5)),
+-- Claims of the named categories (?5, a JSON array); others are never looked at, and a paused queue
+-- has none. Their queues are merged: the oldest run of all is taken and the next of its category joins
+-- the contest, until the limit is reached.
+WITH RECURSIVE allowed (category) AS (
+    SELECT DISTINCT value FROM json_each(?5)
+    WHERE NOT EXISTS (SELECT 1 FROM paused_queues WHERE queue = ?1)
+),
 oldest (category, submitted_at, id) AS (
     SELECT head.category, head.submitted_at, head.id
     FROM allowed

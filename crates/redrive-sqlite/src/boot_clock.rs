@@ -28,10 +28,24 @@ pub(crate) fn lease_clock(connection: &Connection) -> Result<LeaseClock> {
         Some(anchor) => anchor,
         None => set_anchor(connection, boot_id)?,
     };
-    Ok(Arc::new(move || {
+    Ok(counting_from(anchor))
+}
+
+/// The same clock, without writing an anchor where there is none of this boot: for looking.
+pub(crate) fn lease_clock_as_it_is(connection: &Connection) -> Result<LeaseClock> {
+    let (Some(boot_id), Some(since)) = (boot_id(), since_boot()) else {
+        return Ok(Arc::new(Timestamp::now));
+    };
+    let stored = read_anchor(connection, boot_id)?;
+    let fresh = || Timestamp::now().checked_sub(since).unwrap_or(Timestamp::UNIX_EPOCH);
+    Ok(counting_from(stored.unwrap_or_else(fresh)))
+}
+
+fn counting_from(anchor: Timestamp) -> LeaseClock {
+    Arc::new(move || {
         let since = since_boot().unwrap_or_default();
         anchor.checked_add(since).unwrap_or(Timestamp::MAX)
-    }))
+    })
 }
 
 /// The wall time at which the boot clock read zero, as this boot's first process saw it.

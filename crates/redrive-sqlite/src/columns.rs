@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use redrive_core::RunId;
 use redrive_store::{Error, Result};
 use rusqlite::Row;
 
@@ -14,6 +15,16 @@ pub(crate) fn micros(at: Timestamp) -> i64 {
 /// A duration as it is stored: microseconds.
 pub(crate) fn duration_micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Names as a query takes many: a JSON array.
+pub(crate) fn json_list(names: &[String]) -> String {
+    serde_json::Value::from(names).to_string()
+}
+
+/// Ids likewise.
+pub(crate) fn json_ids(ids: &[RunId]) -> String {
+    serde_json::Value::from_iter(ids.iter().map(|id| id.0)).to_string()
 }
 
 /// Reads columns of a row in order, so that a reader cannot get an index wrong.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{ItemEvent, ItemId, ItemStatus};
+use redrive_core::{ItemEvent, ItemId, ItemStatus, Message};
 use redrive_store::{
     AddedItem, Error, ItemGroup, ItemMove, ItemRecord, Items, NewItem, Result, Written,
 };
@@ -68,6 +68,7 @@ impl Items for SqliteStore {
 
 fn add(connection: &Connection, item: &NewItem, now: Timestamp) -> Result<AddedItem> {
     const DOING: &str = "adding items";
+    item.check()?;
     let ItemGroup { upload, group } = &item.group;
     let size = i64::try_from(item.size_bytes)
         .map_err(|_| Error::misuse(DOING, "an item is larger than a file can be"))?;
@@ -106,7 +107,7 @@ fn move_one(connection: &Connection, step: &ItemMove) -> Result<Written> {
             from.name(),
             to.name(),
             micros(step.at),
-            step.rejection_reason,
+            step.rejection_reason.as_ref().map(Message::as_str),
             step.event == ItemEvent::Reset,
         ])
         .doing(DOING)?;

@@ -65,10 +65,13 @@ impl Leases for SqliteStore {
         at: Timestamp,
     ) -> Result<Vec<Written>> {
         let hand_backs = hand_backs.to_vec();
-        self.write(move |connection| {
-            hand_backs.iter().map(|back| hand_back_one(connection, kind, back, at)).collect()
-        })
-        .await
+        let written: Vec<Written> = self
+            .write(move |connection| {
+                hand_backs.iter().map(|back| hand_back_one(connection, kind, back, at)).collect()
+            })
+            .await?;
+        self.wakes.wake_if(written.contains(&Written::Applied));
+        Ok(written)
     }
 }
 

@@ -11,6 +11,7 @@ mod queries;
 
 mod error;
 
+mod backup;
 mod boot_clock;
 mod columns;
 mod connection;
@@ -25,8 +26,11 @@ mod items;
 mod journal;
 mod leases;
 mod ledger;
+mod operators;
+mod queues;
 mod runs;
 
+pub use backup::backup;
 pub use boot_clock::LeaseClock;
 pub use migrator::{MIGRATIONS, SqliteMigrator};
 pub use queries::ALL as QUERIES;

@@ -4,29 +4,32 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Epoch, History, RunId, RunStatus};
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, NewRun, Result, RunFinish, RunRecord, Runs, SubmittedRun,
+    Categories, ClaimRequest, ClaimedRun, NewRun, Operator, Outlook, PausedQueue, QueueStats,
+    QueueWish, Result, RunChange, RunFilter, RunFinish, RunRecord, RunWish, Runs, SubmittedRun,
     WorkerId, Written,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::{
     SqliteStore,
-    columns::{Columns, micros, read_rows},
+    columns::{Columns, json_ids, json_list, micros, read_rows},
     error::Doing,
     journal::insert_journal,
     ledger::insert_attempt,
-    queries,
+    operators::change_runs,
+    queries, queues,
 };
-
-/// Due retries that one claim makes claimable, so that a million due at once stall nobody.
-const MAX_PROMOTED: u32 = 10_000;
 
 #[async_trait]
 impl Runs for SqliteStore {
     async fn submit_runs(&self, runs: &[NewRun], now: Timestamp) -> Result<Vec<SubmittedRun>> {
         let runs = runs.to_vec();
-        self.write(move |connection| runs.iter().map(|run| submit(connection, run, now)).collect())
-            .await
+        let submitted: Vec<SubmittedRun> = self
+            .write(move |connection| runs.iter().map(|run| submit(connection, run, now)).collect())
+            .await?;
+        let accepted = |run: &SubmittedRun| matches!(run, SubmittedRun::Accepted(_));
+        self.wakes.wake_if(submitted.iter().any(accepted));
+        Ok(submitted)
     }
 
     async fn claim_runs(&self, request: &ClaimRequest) -> Result<Vec<ClaimedRun>> {
@@ -36,26 +39,83 @@ impl Runs for SqliteStore {
 
     async fn finish_runs(&self, finishes: &[RunFinish]) -> Result<Vec<Written>> {
         let finishes = finishes.to_vec();
-        self.write(move |connection| {
-            finishes.iter().map(|finish| finish_run(connection, finish)).collect()
-        })
-        .await
+        let (written, waits) = self
+            .write(move |connection| {
+                let (mut written, mut waits) = (Vec::with_capacity(finishes.len()), false);
+                for finish in &finishes {
+                    let outcome = finish_run(connection, finish)?;
+                    waits |= outcome == Written::Applied && finish.schedules_retry();
+                    written.push(outcome);
+                }
+                Ok((written, waits))
+            })
+            .await?;
+        self.wakes.wake_if(waits);
+        Ok(written)
     }
 
     async fn runs_by_id(&self, ids: &[RunId]) -> Result<Vec<RunRecord>> {
-        let ids = serde_json::Value::from_iter(ids.iter().map(|id| id.0)).to_string();
+        let ids = json_ids(ids);
         self.read(move |connection| {
             read_rows(connection, "reading runs", queries::RUNS_BY_ID, [ids], read_run)
         })
         .await
     }
 
-    async fn runs_page(&self, after: RunId, limit: u32) -> Result<Vec<RunRecord>> {
+    async fn runs_page(
+        &self,
+        filter: &RunFilter,
+        after: RunId,
+        limit: u32,
+    ) -> Result<Vec<RunRecord>> {
+        let RunFilter { queue, category, status } = filter.clone();
         self.read(move |connection| {
-            let params = params![after.0, limit];
+            let status = status.map(RunStatus::name);
+            let params = params![after.0, limit, queue, category, status];
             read_rows(connection, "listing runs", queries::RUNS_PAGE, params, read_run)
         })
         .await
+    }
+
+    async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
+        let (ids, by) = (ids.to_vec(), by.cleaned());
+        let changes = self
+            .write(move |connection| change_runs(connection, RunWish::Retry, &ids, &by))
+            .await?;
+        self.wakes.wake_if(changes.iter().any(|change| matches!(change, RunChange::Done(_))));
+        Ok(changes)
+    }
+
+    async fn cancel_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
+        let (ids, by) = (ids.to_vec(), by.cleaned());
+        self.write(move |connection| change_runs(connection, RunWish::Cancel, &ids, &by)).await
+    }
+
+    async fn queue_stats(&self) -> Result<Vec<QueueStats>> {
+        self.read(queues::stats).await
+    }
+
+    async fn pause_queue(&self, queue: &str, by: &Operator) -> Result<bool> {
+        QueueWish::Pause.check_name(queue)?;
+        let (queue, by) = (queue.to_owned(), by.cleaned());
+        self.write(move |connection| queues::pause(connection, &queue, &by)).await
+    }
+
+    async fn resume_queue(&self, queue: &str, by: &Operator) -> Result<bool> {
+        QueueWish::Resume.check_name(queue)?;
+        let (queue, by) = (queue.to_owned(), by.cleaned());
+        let resumed = self.write(move |connection| queues::resume(connection, &queue, &by)).await?;
+        self.wakes.wake_if(resumed);
+        Ok(resumed)
+    }
+
+    async fn paused_queues(&self) -> Result<Vec<PausedQueue>> {
+        self.read(queues::paused).await
+    }
+
+    async fn outlook(&self, queue: &str, categories: &Categories) -> Result<Outlook> {
+        let (queue, categories) = (queue.to_owned(), categories.clone());
+        self.read(move |connection| queues::outlook(connection, &queue, &categories)).await
     }
 }
 
@@ -97,10 +157,11 @@ fn submit(connection: &Connection, run: &NewRun, now: Timestamp) -> Result<Submi
 
 fn claim(connection: &Connection, request: &ClaimRequest) -> Result<Vec<ClaimedRun>> {
     const DOING: &str = "claiming runs";
+    let promote = params![request.queue, micros(request.now)];
     connection
         .prepare_cached(queries::PROMOTE_DUE_RUNS)
         .doing(DOING)?
-        .execute(params![request.queue, micros(request.now), MAX_PROMOTED])
+        .execute(promote)
         .doing(DOING)?;
     let until = micros(request.lease_until);
     let owner = &request.owner.0;
@@ -110,8 +171,7 @@ fn claim(connection: &Connection, request: &ClaimRequest) -> Result<Vec<ClaimedR
             read_rows(connection, DOING, queries::CLAIM_RUNS_ANY, params, read_claimed)?
         }
         Categories::Only(categories) => {
-            let allowed = serde_json::Value::from(categories.as_slice()).to_string();
-            let params = params![request.queue, request.limit, owner, until, allowed];
+            let params = params![request.queue, request.limit, owner, until, json_list(categories)];
             read_rows(connection, DOING, queries::CLAIM_RUNS_OF, params, read_claimed)?
         }
     };
@@ -177,6 +237,7 @@ fn read_run(row: &mut Columns<'_>) -> Result<RunRecord> {
         idempotency_key: row.get()?,
         status: row.named("status", RunStatus::from_name)?,
         attempts: row.get()?,
+        attempts_at_reset: row.get()?,
         retry_count: row.get()?,
         deferrals: row.get()?,
         next_retry_at: row.optional_timestamp()?,

@@ -7,16 +7,15 @@ use std::{
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_store::{Error, Result, Store, latest_version, plan_steps, require_version};
-use rusqlite::{
-    Connection,
-    types::{ToSqlOutput, ValueRef},
-};
+use redrive_store::{Error, Result, Store, Wakes, latest_version, plan_steps, require_version};
+use rusqlite::Connection;
+use tokio::sync::watch;
 
 use crate::{
-    boot_clock::{LeaseClock, lease_clock},
+    backup::backup,
+    boot_clock::{LeaseClock, lease_clock, lease_clock_as_it_is},
     columns::read_rows,
-    connection::{connect, set_up_writer},
+    connection::{connect, open_reader, set_up_writer},
     error::{Doing, In},
     file,
     migrator::{MIGRATIONS, migrate_to_latest, read_status},
@@ -91,6 +90,8 @@ pub struct SqliteStore {
     writer: Writer,
     mode: WriterMode,
     clock: LeaseClock,
+    /// Heard in this process alone: SQLite tells no other that something changed.
+    pub(crate) wakes: Wakes,
 }
 
 impl SqliteStore {
@@ -104,7 +105,11 @@ impl SqliteStore {
             plan_steps(MIGRATIONS, current, latest).map(drop)
         })?;
         migrate_to_latest(&connection, now).in_database(&location)?;
-        Self::start(location, connection, options)
+        let clock = match options.lease_clock.clone() {
+            Some(clock) => clock,
+            None => lease_clock(&connection).in_database(&location)?,
+        };
+        Self::start(location, connection, options, clock)
     }
 
     /// Opens a database that must be there and up to date; its schema is not changed.
@@ -112,20 +117,26 @@ impl SqliteStore {
         let connection = open_checked(&location, options.synchronous, |current| {
             require_version(current, latest_version(MIGRATIONS))
         })?;
-        Self::start(location, connection, options)
+        let clock = match options.lease_clock.clone() {
+            Some(clock) => clock,
+            None => lease_clock_as_it_is(&connection).in_database(&location)?,
+        };
+        Self::start(location, connection, options, clock)
     }
 
-    fn start(location: Location, connection: Connection, options: SqliteOptions) -> Result<Self> {
-        let clock = match options.lease_clock {
-            Some(clock) => clock,
-            None => lease_clock(&connection).in_database(&location)?,
-        };
+    fn start(
+        location: Location,
+        connection: Connection,
+        options: SqliteOptions,
+        clock: LeaseClock,
+    ) -> Result<Self> {
         let readers = match &location {
             Location::File(path) => Some(Readers::new(path.clone())),
             Location::Memory => None,
         };
         let writer = Writer::start(connection, options.writer)?;
-        Ok(Self { location, writer, readers, mode: options.writer, clock })
+        let wakes = Wakes::new();
+        Ok(Self { location, writer, readers, mode: options.writer, clock, wakes })
     }
 
     /// Runs a change in a transaction.
@@ -154,40 +165,19 @@ impl SqliteStore {
     /// Writes a consistent copy to a new file while the store is in use.
     pub async fn backup(&self, target: &Path) -> Result<()> {
         let doing = format!("backing up to {}", target.display());
-        let refused = |problem: &str| Error::Refused {
-            doing: doing.clone(),
-            problem: problem.to_owned(),
-            source: None,
+        let Location::File(path) = &self.location else {
+            let problem = "a database in memory has no file to back up".to_owned();
+            return Err(Error::Refused { doing, problem, source: None });
         };
-        if self.location == Location::Memory {
-            return Err(refused("a database in memory has no file to back up"));
-        }
-        if target.symlink_metadata().is_ok() {
-            return Err(refused(file::EXISTS));
-        }
-        let unfinished = file::file_beside(target, ".redrive-backup-", &doing)?;
-        let (location, copy) = (self.location.clone(), unfinished.to_path_buf());
-        let copying = move || copy_database(&location, &copy);
+        let (path, target) = (path.clone(), target.to_owned());
+        let copying = move || backup(&path, &target);
         match self.mode {
-            WriterMode::Inline => copying()?,
-            WriterMode::Thread => {
-                tokio::task::spawn_blocking(copying).await.map_err(|error| {
-                    Error::Unavailable { doing: doing.clone(), source: error.into() }
-                })??
-            }
+            WriterMode::Inline => copying(),
+            WriterMode::Thread => tokio::task::spawn_blocking(copying)
+                .await
+                .map_err(|error| Error::Unavailable { doing, source: error.into() })?,
         }
-        file::persist(unfinished, target, &doing)
     }
-}
-
-/// Copies what a database holds at this moment. SQLite refuses that on a connection that only reads,
-/// so this one could write, and does not.
-fn copy_database(location: &Location, copy: &Path) -> Result<()> {
-    let target = ValueRef::Text(copy.as_os_str().as_encoded_bytes());
-    connect(location)?
-        .execute("VACUUM INTO ?1", [ToSqlOutput::Borrowed(target)])
-        .doing(&format!("copying {location} to {}", copy.display()))
-        .map(drop)
 }
 
 /// Opens a database for writing after finding out, without changing it, that it is ours, whole and
@@ -220,21 +210,38 @@ fn touch_tables(connection: &Connection) -> Result<()> {
     Ok(())
 }
 
+fn ask(connection: &Connection) -> Result<()> {
+    let sql = "SELECT count(*) FROM schema_migrations";
+    connection.query_row(sql, [], |_| Ok(())).doing("asking the database")
+}
+
 #[async_trait]
 impl Store for SqliteStore {
     fn now(&self) -> Timestamp {
         (self.clock)()
     }
 
+    fn wakes(&self) -> watch::Receiver<u64> {
+        self.wakes.listen()
+    }
+
     fn describe(&self) -> String {
         format!("SQLite {} at {}", rusqlite::version(), self.location)
     }
 
+    /// On a connection of its own: one that is open already would not notice that the file is gone.
     async fn ping(&self) -> Result<()> {
-        self.read(|connection| {
-            connection.query_row("SELECT 1", [], |_| Ok(())).doing("asking the database")
-        })
-        .await
+        let Location::File(path) = self.location.clone() else {
+            return self.read(ask).await;
+        };
+        let asking = move || open_reader(&path).and_then(|connection| ask(&connection));
+        let answer = match self.mode {
+            WriterMode::Inline => asking(),
+            WriterMode::Thread => tokio::task::spawn_blocking(asking).await.map_err(|error| {
+                Error::Unavailable { doing: "asking the database".to_owned(), source: error.into() }
+            })?,
+        };
+        answer.in_database(&self.location)
     }
 
     async fn integrity_problems(&self) -> Result<Vec<String>> {

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{ItemEvent, ItemId, ItemStatus};
+use redrive_core::{ItemEvent, ItemId, ItemStatus, Message};
 
-use crate::{Error, JournalEntry, Result, Written};
+use crate::{Error, JournalEntry, MAX_NAME_BYTES, Result, Written};
 
 /// The items that one call sends together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -28,6 +28,27 @@ pub struct NewItem {
     pub size_bytes: u64,
     /// Their hash, as lower-case hex.
     pub sha256: String,
+}
+
+impl NewItem {
+    /// Refuses names that no store could keep, or that nobody could tell apart.
+    pub fn check(&self) -> Result<()> {
+        let ItemGroup { upload, group } = &self.group;
+        let names = [("upload", upload), ("group", group), ("name", &self.name)];
+        for (field, value) in names {
+            let problem = if value.is_empty() {
+                "must not be empty".to_owned()
+            } else if value.contains('\0') {
+                "must not contain a NUL character".to_owned()
+            } else if value.len() > MAX_NAME_BYTES {
+                format!("has {} bytes, {MAX_NAME_BYTES} are allowed", value.len())
+            } else {
+                continue;
+            };
+            return Err(Error::misuse("adding items", format!("the {field} of an item {problem}")));
+        }
+        Ok(())
+    }
 }
 
 /// What became of an item that was added.
@@ -76,7 +97,7 @@ pub struct ItemMove {
     /// What happened. The item must be in the one status from which this is legal.
     pub event: ItemEvent,
     /// Why it was rejected, if it was; otherwise the last reason stays.
-    pub rejection_reason: Option<String>,
+    pub rejection_reason: Option<Message>,
     /// When.
     pub at: Timestamp,
     /// What the journal says of it, in the same transaction.
@@ -96,7 +117,7 @@ impl ItemMove {
 /// The items of a store.
 #[async_trait]
 pub trait Items: Send + Sync {
-    /// Adds items as pending.
+    /// Adds items as pending. Items that [`NewItem::check`] refuses are refused with their whole batch.
     async fn add_items(&self, items: &[NewItem], now: Timestamp) -> Result<Vec<AddedItem>>;
 
     /// Items by id; unknown ids are left out.

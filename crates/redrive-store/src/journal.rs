@@ -48,7 +48,8 @@ pub trait Journal: Send + Sync {
     /// Adds entries. Says for each whether it was added, or known already by its dedupe key.
     async fn append_journal(&self, entries: &[JournalEntry]) -> Result<Vec<bool>>;
 
-    /// Entries in the order they were written, after a place, a page at a time.
+    /// Entries by their place, after one, a page at a time. Places are given out as entries are
+    /// written: with many writers an entry may appear a moment after one with a higher place.
     async fn journal_page(
         &self,
         filter: &JournalFilter,

@@ -28,7 +28,12 @@ mod runs;
 
 mod run_finish;
 
+mod operators;
+mod queues;
+
 mod items;
+
+mod wakes;
 
 mod store;
 
@@ -43,13 +48,16 @@ pub use ledger::{AttemptOutcome, AttemptRecord, Ledger, LedgerPlace, UnitKind, U
 pub use limits::{
     MAX_BATCH, MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAGE, MAX_PAYLOAD_BYTES,
 };
+pub use operators::{Operator, RunChange, RunWish};
+pub use queues::{Outlook, PausedQueue, QueueCount, QueueStats, QueueWish};
 pub use run_finish::RunColumns;
 pub use runs::{
-    Categories, ClaimRequest, ClaimedRun, InvalidRun, NewRun, RunEnding, RunFinish, RunRecord,
-    Runs, SubmittedRun, Verdict,
+    Categories, ClaimRequest, ClaimedRun, InvalidRun, NewRun, RunEnding, RunFilter, RunFinish,
+    RunRecord, Runs, SubmittedRun, Verdict,
 };
 pub use schema::{
     AppliedMigration, Direction, Migration, Migrator, SchemaStatus, Step, latest_version,
     plan_steps, require_version,
 };
 pub use store::Store;
+pub use wakes::Wakes;

@@ -43,6 +43,11 @@ impl RunFinish {
         }
     }
 
+    /// Whether the run waits for a retry from here on.
+    pub fn schedules_retry(&self) -> bool {
+        self.event() == RunEvent::ScheduleRetry
+    }
+
     /// The columns of the run.
     pub fn columns(&self) -> RunColumns<'_> {
         let status = RunState::Processing

@@ -1,13 +1,13 @@
 //! Runs in a durable queue: what is submitted, claimed, finished and read.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Decision, Epoch, Failure, History, RunId, RunStatus};
+use serde_json::Value;
 
 use crate::{
-    MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES, Result, WorkerId, Written,
+    MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES, Operator, Outlook, PausedQueue,
+    QueueStats, Result, RunChange, WorkerId, Written,
 };
 
 /// A run to submit. Checked when it is built, so a store never meets a name it cannot keep.
@@ -33,12 +33,8 @@ pub struct InvalidRun {
 
 impl NewRun {
     /// A run for a queue. The payload is kept as canonical JSON, so that equal content is equal text.
-    pub fn new(
-        queue: &str,
-        payload: &serde_json::Value,
-        submitted_at: Timestamp,
-    ) -> Result<Self, InvalidRun> {
-        let payload = payload.to_string();
+    pub fn new(queue: &str, payload: &Value, submitted_at: Timestamp) -> Result<Self, InvalidRun> {
+        let payload = canonical(payload);
         if payload.len() > MAX_PAYLOAD_BYTES {
             let problem =
                 format!("it has {} bytes of JSON, {MAX_PAYLOAD_BYTES} are allowed", payload.len());
@@ -118,6 +114,26 @@ impl NewRun {
     }
 }
 
+/// JSON with its keys in order, whatever order they came in and however the JSON library keeps them.
+fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(object) => {
+            let mut fields: Vec<_> = object.iter().collect();
+            fields.sort_unstable_by_key(|(key, _)| key.as_str());
+            let fields: Vec<String> = fields
+                .into_iter()
+                .map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), canonical(value)))
+                .collect();
+            format!("{{{}}}", fields.join(","))
+        }
+        Value::Array(list) => {
+            let list: Vec<String> = list.iter().map(canonical).collect();
+            format!("[{}]", list.join(","))
+        }
+        plain => plain.to_string(),
+    }
+}
+
 fn checked(field: &'static str, value: &str, max_bytes: usize) -> Result<String, InvalidRun> {
     let problem = if value.contains('\0') {
         "it must not contain a NUL character".to_owned()
@@ -161,6 +177,8 @@ pub struct RunRecord {
     pub status: RunStatus,
     /// How many executions the ledger has.
     pub attempts: u32,
+    /// How many it had when an operator last sent the run back; the count began anew there.
+    pub attempts_at_reset: u32,
     /// Counted retries since the last reset.
     pub retry_count: u32,
     /// Waits for a server's hint in a row.
@@ -283,11 +301,15 @@ pub struct RunFinish {
     pub ending: RunEnding,
 }
 
-impl RunFinish {
-    /// How long the attempt took; zero if the clock went back meanwhile.
-    pub fn took(&self) -> Duration {
-        Duration::try_from(self.ended_at.duration_since(self.started_at)).unwrap_or_default()
-    }
+/// Which runs to list. Everything given must match exactly.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    /// In this queue.
+    pub queue: Option<String>,
+    /// Of this category.
+    pub category: Option<String>,
+    /// With this status.
+    pub status: Option<RunStatus>,
 }
 
 /// The runs of a store.
@@ -297,7 +319,8 @@ pub trait Runs: Send + Sync {
     async fn submit_runs(&self, runs: &[NewRun], now: Timestamp) -> Result<Vec<SubmittedRun>>;
 
     /// Takes the next runs of a queue: `discovered`, or `error` whose retry is due; allowed
-    /// categories; oldest `submitted_at` first, ties by id (RUN-2). They come in that order.
+    /// categories; oldest `submitted_at` first, ties by id (RUN-2). They come in that order. Takes
+    /// nothing from a paused queue.
     async fn claim_runs(&self, request: &ClaimRequest) -> Result<Vec<ClaimedRun>>;
 
     /// Ends attempts: state, ledger row and journal row, each run by itself, guarded by its epoch.
@@ -306,6 +329,36 @@ pub trait Runs: Send + Sync {
     /// Runs by id; unknown ids are left out.
     async fn runs_by_id(&self, ids: &[RunId]) -> Result<Vec<RunRecord>>;
 
-    /// All runs by id, after an id, a page at a time.
-    async fn runs_page(&self, after: RunId, limit: u32) -> Result<Vec<RunRecord>>;
+    /// The runs that match, by id, after an id, a page at a time.
+    async fn runs_page(
+        &self,
+        filter: &RunFilter,
+        after: RunId,
+        limit: u32,
+    ) -> Result<Vec<RunRecord>>;
+
+    /// Sends runs back to their queue with a new count ([`RunEvent::Retry`](redrive_core::RunEvent)):
+    /// ready at once, retry fields cleared, `attempts_at_reset` set; the last error stays until the
+    /// next attempt ends. One journal row `run.retry` each.
+    async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>>;
+
+    /// Stops runs ([`RunEvent::Cancel`](redrive_core::RunEvent)). A running one loses its lease: its
+    /// epoch is raised, so that its worker can write nothing more. One journal row `run.cancel` each.
+    async fn cancel_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>>;
+
+    /// How every queue stands that has runs or is paused, by name.
+    async fn queue_stats(&self) -> Result<Vec<QueueStats>>;
+
+    /// Pauses a queue: nothing more is claimed from it. Journalled as `queue.pause`. `false` if it
+    /// was paused already; then nothing happens.
+    async fn pause_queue(&self, queue: &str, by: &Operator) -> Result<bool>;
+
+    /// Resumes a queue. Journalled as `queue.resume`. `false` if it was not paused.
+    async fn resume_queue(&self, queue: &str, by: &Operator) -> Result<bool>;
+
+    /// The queues that are paused, by name.
+    async fn paused_queues(&self) -> Result<Vec<PausedQueue>>;
+
+    /// What a queue still has to do, as far as some categories go. A paused queue has nothing ready.
+    async fn outlook(&self, queue: &str, categories: &Categories) -> Result<Outlook>;
 }

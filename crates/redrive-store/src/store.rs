@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use tokio::sync::watch;
 
 use crate::{Items, Journal, Leases, Ledger, Result, Runs};
 
@@ -11,6 +12,9 @@ pub trait Store: Runs + Items + Ledger + Journal + Leases {
     /// The clock of leases: it does not jump when someone sets the wall clock, and every process
     /// that shares the store reads the same time from it.
     fn now(&self) -> Timestamp;
+
+    /// Changes whenever there may be something new to claim. A hint: who listens must poll as well.
+    fn wakes(&self) -> watch::Receiver<u64>;
 
     /// What the store is and where, for people. Never shows a password.
     fn describe(&self) -> String;

@@ -18,6 +18,9 @@ pub(crate) trait Contender: Send {
     async fn finish(&mut self, batch: usize) -> Result<usize, Failure>;
 }
 
+/// A side of a comparison: one contender per connection.
+pub(crate) type Side = Vec<Box<dyn Contender>>;
+
 /// What every run carries.
 pub(crate) const PAYLOAD: &str =
     r#"{"document":"s3://bucket/2026/03/01/part-00017.json","page":17}"#;

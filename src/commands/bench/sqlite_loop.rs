@@ -69,7 +69,7 @@ impl Contender for SqliteLoop {
         let until = at(3_600).as_microsecond();
         let claimed = self.transaction(|connection| {
             let mut promote = connection.prepare_cached(promote).map_err(failed)?;
-            promote.execute(params![QUEUE, at(1).as_microsecond(), 10_000]).map_err(failed)?;
+            promote.execute(params![QUEUE, at(1).as_microsecond()]).map_err(failed)?;
             let mut claim = connection.prepare_cached(claim).map_err(failed)?;
             let limit = i64::try_from(batch).unwrap_or(i64::MAX);
             let row = params![QUEUE, limit, "bare", until];

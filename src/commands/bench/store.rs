@@ -1,29 +1,19 @@
 //! Insert, claim and finish, Redrive's store beside a bare loop, in turns on one database.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use redrive::{StoreUrl, config, migrator, open_store};
-use redrive_engine::{Clock, SystemClock, random_worker_id};
-use redrive_postgres::{PostgresOptions, PostgresStore};
-use redrive_store::Store;
+use redrive_engine::random_worker_id;
 use tokio::task::JoinSet;
 
 use super::{
     Figure,
-    contender::{Contender, failed},
-    postgres_loop::PostgresLoop,
+    contender::{Side, failed},
+    place::Place,
     redrive_store::RedriveStore,
-    sqlite_loop::SqliteLoop,
+    scale,
 };
-use crate::{
-    context::Context,
-    exit::{Exit, Failure},
-};
+use crate::{context::Context, exit::Failure};
 
 /// The arguments of `bench store`.
 #[derive(Debug, Args)]
@@ -35,12 +25,6 @@ pub(crate) struct Arguments {
     /// Connections to PostgreSQL, for Redrive and for the bare loop alike; SQLite has one writer
     #[arg(long, default_value = "2", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
-}
-
-fn scale(text: &str) -> Result<f64, String> {
-    let allowed = || "write a number from 0.001 to 100".to_owned();
-    let scale: f64 = text.parse().map_err(|_| allowed())?;
-    if (0.001..=100.0).contains(&scale) { Ok(scale) } else { Err(allowed()) }
 }
 
 /// Batch sizes, and how many rows each is measured with at scale 1.
@@ -58,92 +42,20 @@ struct Times {
     finish: Duration,
 }
 
-/// A side of the comparison: one contender per connection.
-type Side = Vec<Box<dyn Contender>>;
-
 /// Measures, and removes what it made.
 pub(crate) async fn run(arguments: &Arguments, context: &Context) -> Result<Vec<Figure>, Failure> {
-    let given = context.store_flag()?;
-    match given.map(|store| store.url) {
-        None => {
-            let folder =
-                tempfile::Builder::new().prefix("redrive-bench-").tempdir_in(".").map_err(
-                    |error| Failure::new(Exit::Error, "cannot make a folder here").because(error),
-                )?;
-            measure_sqlite(arguments, folder.path().join("bench.db")).await
-        }
-        Some(StoreUrl::SqliteFile(path)) => {
-            if path.exists() {
-                return Err(refused(&path.display().to_string()));
-            }
-            let figures = measure_sqlite(arguments, path.clone()).await;
-            remove_sqlite(&path);
-            figures
-        }
-        Some(StoreUrl::SqliteMemory) => Err(Failure::usage(
-            "a database in memory has one connection, and the bare loop needs its own",
-        )),
-        Some(url @ StoreUrl::Postgres(_)) => measure_postgres(arguments, &url).await,
-    }
+    let place = Place::new(context, arguments.connections).await?;
+    place.measured(async |place| measure_at(place, arguments.scale).await).await
 }
 
-fn refused(store: &str) -> Failure {
-    Failure::new(
-        Exit::Refused,
-        format!("{store} is in use; a measurement needs a store of its own"),
-    )
-    .help("name a new file, or a database that has nothing of Redrive's")
-}
-
-async fn measure_sqlite(arguments: &Arguments, path: PathBuf) -> Result<Vec<Figure>, Failure> {
-    let url = StoreUrl::SqliteFile(path.clone());
-    let store =
-        open_store(&url, &config::Store::default(), SystemClock.now()).await.map_err(failed)?;
-    let worker = random_worker_id().map_err(failed)?;
-    let ours: Side = vec![Box::new(RedriveStore::new(store, &worker)?)];
-    let bare: Side = vec![Box::new(SqliteLoop::open(&path)?)];
-    measure(arguments.scale, ours, bare).await
-}
-
-/// The log and its index go with the last connection, but not if that failed.
-fn remove_sqlite(path: &Path) {
-    for suffix in ["", "-wal", "-shm"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        // What is not there need not be removed.
-        _ = std::fs::remove_file(name);
-    }
-}
-
-async fn measure_postgres(arguments: &Arguments, url: &StoreUrl) -> Result<Vec<Figure>, Failure> {
-    let migrator = migrator(url).map_err(failed)?;
-    if migrator.status().await.map_err(failed)?.current() != 0 {
-        return Err(refused(&url.to_string()));
-    }
-    migrator.migrate_to(migrator.latest(), SystemClock.now()).await.map_err(failed)?;
-    let figures = measure_migrated_postgres(arguments, url).await;
-    migrator.migrate_to(0, SystemClock.now()).await.map_err(failed)?;
-    figures
-}
-
-async fn measure_migrated_postgres(
-    arguments: &Arguments,
-    url: &StoreUrl,
-) -> Result<Vec<Figure>, Failure> {
-    let StoreUrl::Postgres(postgres) = url else { return Err(refused(&url.to_string())) };
-    let options = PostgresOptions {
-        max_connections: arguments.connections.into(),
-        ..PostgresOptions::default()
-    };
-    let store: Arc<dyn Store> =
-        Arc::new(PostgresStore::connect(postgres.with_password(), options).await.map_err(failed)?);
-    let (mut ours, mut bare): (Side, Side) = (Vec::new(), Vec::new());
-    for _ in 0..arguments.connections {
+async fn measure_at(place: &Place, scale: f64) -> Result<Vec<Figure>, Failure> {
+    let store = place.store().await?;
+    let mut ours: Side = Vec::new();
+    for _ in 0..place.users() {
         let worker = random_worker_id().map_err(failed)?;
         ours.push(Box::new(RedriveStore::new(store.clone(), &worker)?));
-        bare.push(Box::new(PostgresLoop::connect(postgres.with_password()).await?));
     }
-    measure(arguments.scale, ours, bare).await
+    measure(scale, ours, place.bare().await?).await
 }
 
 async fn measure(scale: f64, mut ours: Side, mut bare: Side) -> Result<Vec<Figure>, Failure> {

@@ -261,7 +261,7 @@ fn bar(delay: Duration, longest: Duration) -> String {
 }
 
 /// Jitter leaves nanoseconds that nobody reads.
-fn rounded(delay: Duration) -> String {
+pub(crate) fn rounded(delay: Duration) -> String {
     if delay < Duration::from_secs(60) && delay.subsec_nanos() != 0 {
         return format!("{:.3}s", delay.as_secs_f64());
     }

@@ -3,11 +3,12 @@
 use std::{path::PathBuf, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use redrive_core::{Decision, Failure, GiveUpReason};
+use redrive_core::{Decision, Failure, GiveUpReason, RunId};
 use redrive_engine::checker::{Invariant, check};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    Categories, ClaimRequest, NewRun, RunEnding, RunFinish, Runs, Store, Verdict, WorkerId, Written,
+    Categories, ClaimRequest, NewRun, Operator, RunChange, RunEnding, RunFinish, Runs, Store,
+    Verdict, WorkerId, Written,
 };
 use rusqlite::Connection;
 use serde_json::json;
@@ -44,9 +45,7 @@ impl Lived {
             self.attempt("waiting", second, retry(second)).await;
         }
         self.attempt("dead", 1, retry(1)).await;
-        let failure = Failure::exit(65, "bad data");
-        let decision = Decision::GiveUp { reason: GiveUpReason::Final };
-        self.attempt("dead", 100, RunEnding::Failed { failure, decision }).await;
+        self.attempt("dead", 100, give_up()).await;
         self.attempt("passed", 1, retry(1)).await;
         let judged = RunEnding::Judged { verdict: Verdict::Passed, result: None };
         self.attempt("passed", 100, judged).await;
@@ -78,6 +77,21 @@ impl Lived {
             ending,
         };
         assert_eq!(self.store.finish_runs(&[finish]).await.unwrap(), [Written::Applied]);
+    }
+
+    async fn send_back(&self, id: i64) {
+        let changes = self.store.retry_runs(&[RunId(id)], &operator()).await.unwrap();
+        assert!(matches!(changes[..], [RunChange::Done(_)]), "{changes:?}");
+    }
+
+    async fn cancel(&self, id: i64) {
+        let changes = self.store.cancel_runs(&[RunId(id)], &operator()).await.unwrap();
+        assert!(matches!(changes[..], [RunChange::Done(_)]), "{changes:?}");
+    }
+
+    async fn assert_clean(&self, when: &str) {
+        let report = check(&self.store).await.unwrap();
+        assert!(report.is_clean(), "{when}: {:?}", report.findings);
     }
 
     fn path(&self) -> PathBuf {
@@ -112,6 +126,17 @@ fn retry(second: i64) -> RunEnding {
         failure: Failure::http(500, None, "busy"),
         decision: Decision::RetryAt { at: at(second) + delay, delay, counted: true },
     }
+}
+
+fn give_up() -> RunEnding {
+    RunEnding::Failed {
+        failure: Failure::exit(65, "bad data"),
+        decision: Decision::GiveUp { reason: GiveUpReason::Final },
+    }
+}
+
+fn operator() -> Operator {
+    Operator { actor: "ada".to_owned(), at: at(500), reason: None }
 }
 
 #[tokio::test]
@@ -193,4 +218,57 @@ async fn pages_of_runs_and_attempts_are_all_looked_at() {
     lived.tamper("UPDATE runs SET attempts = 1 WHERE id = 2400");
     let findings = check(&lived.store).await.unwrap().findings;
     assert!(!findings.is_empty() && findings.iter().all(|f| f.unit == "run:2400"), "{findings:?}");
+}
+
+// RUN-6
+#[tokio::test]
+async fn a_run_that_an_operator_sent_back_is_clean_at_every_step() {
+    let lived = Lived::new().await;
+    lived.send_back(GIVEN_UP).await;
+    lived.assert_clean("sent back after it was given up").await;
+    lived.attempt("dead", 600, retry(600)).await;
+    lived.assert_clean("waiting again").await;
+    lived.attempt("dead", 700, retry(700)).await;
+    lived.attempt("dead", 800, give_up()).await;
+    lived.assert_clean("given up again").await;
+
+    lived.send_back(WAITING).await;
+    lived.assert_clean("sent back while it waited").await;
+    lived.attempt("waiting", 600, retry(600)).await;
+    lived.assert_clean("waiting once more").await;
+}
+
+// RUN-6
+#[tokio::test]
+async fn a_run_that_an_operator_stopped_is_clean_in_whatever_state_it_was() {
+    let lived = Lived::new().await;
+    for id in [WAITING, GIVEN_UP, PROCESSING, DISCOVERED] {
+        lived.cancel(id).await;
+        lived.assert_clean(&format!("run {id} cancelled")).await;
+    }
+    for (id, queue) in [(WAITING, "waiting"), (GIVEN_UP, "dead"), (PROCESSING, "held")] {
+        lived.send_back(id).await;
+        lived.assert_clean(&format!("run {id} sent back after all")).await;
+        lived.attempt(queue, 600, retry(600)).await;
+        lived.assert_clean(&format!("run {id} waiting")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_count_after_a_reset_is_found() {
+    let cases = [
+        ("UPDATE runs SET retry_count = 2 WHERE id = 2", Invariant::RetryCount),
+        ("UPDATE runs SET retry_count = 0 WHERE id = 2", Invariant::RetryCount),
+        ("UPDATE runs SET attempts_at_reset = 3 WHERE id = 2", Invariant::RetryCount),
+        ("UPDATE runs SET attempts_at_reset = 4 WHERE id = 2", Invariant::LedgerNumbers),
+    ];
+    for (sql, invariant) in cases {
+        let lived = Lived::new().await;
+        lived.send_back(GIVEN_UP).await;
+        lived.attempt("dead", 600, retry(600)).await;
+        lived.tamper(sql);
+        let findings = check(&lived.store).await.unwrap().findings;
+        assert!(findings.iter().any(|f| f.invariant == invariant), "{sql}: {findings:?}");
+        assert!(findings.iter().all(|f| f.unit == "run:2"), "{sql}: {findings:?}");
+    }
 }

@@ -1,5 +1,22 @@
-//! Tests of the engine, on real SQLite files.
+//! Tests of the engine, on real SQLite files and real processes.
 
-#![allow(clippy::unwrap_used, reason = "a test that fails should fail loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails should fail loudly"
+)]
 
 mod checker;
+
+mod program;
+
+mod exec;
+mod exec_endings;
+mod exec_environment;
+mod exec_output;
+mod reply;
+
+mod tiny_work;
+mod worker_loop;

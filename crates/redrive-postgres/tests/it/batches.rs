@@ -209,12 +209,20 @@ async fn an_item_takes_several_steps_in_one_batch() {
 async fn a_batch_of_moves_that_cannot_be_written_whole_is_not_written_at_all() {
     let store = Database::migrated().await.store().await;
     let id = one_item(&store, "one").await;
-    let step = |event, reason: &str| ItemMove {
+    let step = |event, actor: &str| ItemMove {
         id,
         event,
-        rejection_reason: Some(reason.to_owned()),
+        rejection_reason: None,
         at: NOW,
-        journal: None,
+        journal: Some(JournalEntry {
+            at: NOW,
+            actor: actor.to_owned(),
+            action: "item.moved".to_owned(),
+            unit: None,
+            filter: None,
+            details: "{}".to_owned(),
+            dedupe_key: None,
+        }),
     };
     let batch = [step(ItemEvent::Acknowledge, "fine"), step(ItemEvent::Trust, "NUL \0 inside")];
     store.move_items(&batch).await.unwrap_err();

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use redrive_core::RunId;
 use redrive_postgres::{PostgresOptions, PostgresStore};
-use redrive_store::{Error, NewRun, Runs, Store, SubmittedRun};
+use redrive_store::{Error, NewRun, RunFilter, Runs, Store, SubmittedRun};
 use serde_json::json;
 use tokio::{
     io::copy_bidirectional,
@@ -107,7 +107,11 @@ async fn a_statement_that_takes_too_long_is_ended() {
     assert!(cause.contains("statement timeout"), "{cause}");
 
     holder.batch_execute("ROLLBACK").await.unwrap();
-    assert_eq!(store.runs_page(RunId(0), 10).await.unwrap(), [], "nothing was written");
+    assert_eq!(
+        store.runs_page(&RunFilter::default(), RunId(0), 10).await.unwrap(),
+        [],
+        "nothing was written"
+    );
     store.submit_runs(&[keyed("k")], NOW).await.unwrap();
 }
 

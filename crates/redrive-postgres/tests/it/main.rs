@@ -27,3 +27,4 @@ mod clock;
 mod faults;
 mod refusals;
 mod tls;
+mod wakes;

@@ -79,12 +79,31 @@ async fn rows_are_found_by_their_keys_whatever_the_size_of_the_table() {
                 ("idempotent_runs", &["using runs_idempotency", "(queue = asked.queue)"]),
                 ("runs_by_id", &["using runs_pkey"]),
                 ("runs_page", &["using runs_pkey"]),
+                ("states_of_runs", &["runs_pkey"]),
+                ("retry_runs", &["Index Scan using runs_pkey", "Index Cond: (id = named.id)"]),
+                ("cancel_runs", &["Index Scan using runs_pkey", "Index Cond: (id = named.id)"]),
+                ("resume_queue", &["paused_queues_queue_key"]),
                 ("move_items", &["Index Scan using items_pkey", "Index Cond: (id = step.id)"]),
                 ("named_items", &["items_upload_group_name_name_key", "(name = asked.name)"]),
                 ("increment_upload_attempts", &["Index Cond: (id = $1)"]),
             ],
         )
         .await;
+    }
+}
+
+/// What is held is in no index, and may be the one reason to read the table.
+#[tokio::test]
+async fn the_outlook_of_a_queue_finds_by_index_what_is_ready_and_due() {
+    for count in [3, 3_000, 100_000] {
+        let raw = filled(count).await;
+        for name in ["outlook_any", "outlook_of"] {
+            let plan = plan(&raw, name).await;
+            for part in ["using paused_queues_queue_key", "using runs_ready", "using runs_due"] {
+                assert!(plan.contains(part), "{name} with {count} runs lacks {part:?}:\n{plan}");
+            }
+            assert!(plan.matches("Seq Scan").count() <= 1, "{name} with {count} runs:\n{plan}");
+        }
     }
 }
 
@@ -111,6 +130,23 @@ async fn pages_touched(raw: &Client, name: &str, values: &str) -> u64 {
     let plan: Value = serde_json::from_str(&text).unwrap();
     let blocks = |kind: &str| plan[0]["Plan"][kind].as_u64().unwrap();
     blocks("Shared Hit Blocks") + blocks("Shared Read Blocks")
+}
+
+// RUN-6
+#[tokio::test]
+async fn a_claim_of_a_paused_queue_touches_nothing_of_what_is_ready() {
+    let raw = filled(30_000).await;
+    let pause = "INSERT INTO redrive.paused_queues (queue, paused_at, paused_by)
+        VALUES ('q', 'epoch', 'ada')";
+    raw.batch_execute(pause).await.unwrap();
+    for (name, claim) in [
+        ("claim_runs_any", "'q', 5, 'w', '2030-01-01', true"),
+        ("claim_runs_of", "'q', 5, 'w', '2030-01-01', true, '{c0,c1}'"),
+    ] {
+        prepare(&raw, name).await;
+        let pages = pages_touched(&raw, name, claim).await;
+        assert!(pages < 10, "{name} touches {pages} pages");
+    }
 }
 
 // RUN-2

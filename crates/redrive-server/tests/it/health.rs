@@ -54,6 +54,7 @@ async fn a_store_that_does_not_answer_is_not_healthy_and_tells_no_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     let store = store(Location::File(path.clone()));
+    store.ping().await.unwrap();
     std::fs::remove_file(&path).unwrap();
     let (status, body) = get(listen(store).await.unwrap(), "/health").await;
     assert_eq!(status, "HTTP/1.1 503 Service Unavailable");

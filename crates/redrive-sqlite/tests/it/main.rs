@@ -38,3 +38,4 @@ mod append_only;
 mod backup;
 mod lease_clock;
 mod memory;
+mod wakes;

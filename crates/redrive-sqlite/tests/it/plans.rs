@@ -97,7 +97,7 @@ fn due_retries_are_found_by_their_time() {
 
 #[test]
 fn guarded_writes_find_their_row_by_id() {
-    for name in ["finish_runs", "renew_run_leases", "hand_back_runs"] {
+    for name in ["finish_runs", "renew_run_leases", "hand_back_runs", "retry_runs", "cancel_runs"] {
         check(name, &["SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)"]);
     }
     for name in ["increment_upload_attempts", "move_items"] {
@@ -112,7 +112,16 @@ fn ended_leases_are_looked_for_among_what_is_held() {
 }
 
 #[test]
+fn the_outlook_of_a_queue_is_a_few_looks_at_its_indexes() {
+    let looks = ["paused_queues_1 (queue=?)", "runs_held", "runs_due (queue=?"];
+    check("outlook_any", &[&looks[..], &["runs_ready (queue=?"]].concat());
+    check("outlook_of", &[&looks[..], &["runs_ready (queue=? AND category=?"]].concat());
+}
+
+#[test]
 fn reads_go_by_their_index() {
+    check("states_of_runs", &["SEARCH runs USING INTEGER PRIMARY KEY"]);
+    check("paused_queues", &["sqlite_autoindex_paused_queues_1"]);
     check("runs_by_id", &["SEARCH runs USING INTEGER PRIMARY KEY"]);
     check("runs_page", &["INTEGER PRIMARY KEY (rowid>?)"]);
     check("idempotent_runs", &["runs_idempotency"]);

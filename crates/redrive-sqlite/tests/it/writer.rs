@@ -5,7 +5,8 @@ use std::{path::Path, sync::Arc};
 use redrive_core::RunId;
 use redrive_sqlite::{SqliteOptions, SqliteStore, WriterMode};
 use redrive_store::{
-    HandBack, Journal as _, LeaseRef, Leased, Leases as _, Runs as _, Store as _, WorkerId,
+    HandBack, Journal as _, LeaseRef, Leased, Leases as _, RunFilter, Runs as _, Store as _,
+    WorkerId,
 };
 use rusqlite::{Connection, types::Value};
 
@@ -139,7 +140,8 @@ fn inline_a_call_is_done_when_it_returns() {
     let mut call = store.submit_runs(&[], at(0));
     let polled = begun(call.as_mut());
     assert!(polled.is_ready());
-    let mut read = store.runs_page(RunId(0), 10);
+    let filter = RunFilter::default();
+    let mut read = store.runs_page(&filter, RunId(0), 10);
     let polled = begun(read.as_mut());
     assert!(polled.is_ready());
 }

@@ -98,6 +98,22 @@ pub async fn a_retry_is_not_claimed_before_its_time(f: &Fixture) {
     assert_eq!(f.claim(&claim_of(10, at(62))).await.len(), 1);
 }
 
+// RUN-2
+pub async fn a_crowd_of_due_runs_hides_no_allowed_category(f: &Fixture) {
+    let waiting = |category: &str| run("q", category, at(0)).with_not_before(at(10));
+    for _ in 0..5 {
+        f.submit(&vec![waiting("slow"); 5_000], at(0)).await;
+    }
+    let fast = run("q", "fast", at(0)).with_not_before(at(20));
+    let id = f.submit(&[fast], at(0)).await[0];
+    let request = ClaimRequest {
+        categories: Categories::Only(vec!["fast".to_owned()]),
+        ..claim_of(5, at(60))
+    };
+    let claimed = f.claim(&request).await;
+    assert_eq!(claimed.iter().map(|run| run.id).collect::<Vec<_>>(), [id]);
+}
+
 // RUN-7
 pub async fn a_claim_raises_the_epoch_and_sets_the_lease(f: &Fixture) {
     let id = f.submit(&[run("q", "slow", at(0))], at(0)).await[0];

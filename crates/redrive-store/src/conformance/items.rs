@@ -1,6 +1,6 @@
 //! Items of uploads.
 
-use redrive_core::{ItemEvent, ItemId, ItemStatus};
+use redrive_core::{ItemEvent, ItemId, ItemStatus, Message};
 
 use super::{Fixture, samples::at};
 use crate::{
@@ -62,6 +62,14 @@ pub async fn the_same_item_again_is_a_no_op_and_another_is_refused(f: &Fixture) 
     let added = f.store.add_items(&[item("a"), other, elsewhere], at(2)).await.expect("answered");
     assert_eq!(added[..2], [AddedItem::Duplicate(id), AddedItem::Conflict(id)]);
     assert!(matches!(added[2], AddedItem::Accepted(_)), "a name is unique in its group alone");
+}
+
+pub async fn a_name_that_cannot_be_kept_is_refused_with_its_batch(f: &Fixture) {
+    for name in ["", "a\0b", &"x".repeat(crate::MAX_NAME_BYTES + 1)] {
+        let error = f.store.add_items(&[item("good"), item(name)], at(1)).await;
+        assert!(error.is_err_and(|error| !error.is_transient()), "{name:?}");
+    }
+    assert_eq!(f.store.pending_items(&group("g"), ItemId(0), 10).await.expect("read"), []);
 }
 
 pub async fn pending_items_come_page_by_page(f: &Fixture) {
@@ -145,7 +153,7 @@ pub async fn an_item_moves_only_from_where_it_may(f: &Fixture) {
 pub async fn a_move_tells_the_journal_once(f: &Fixture) {
     let id = f.add(&[item("a")]).await[0];
     let give_up = ItemMove {
-        rejection_reason: Some("422 broken tile".to_owned()),
+        rejection_reason: Some(Message::clean("422 broken\0 tile")),
         journal: Some(JournalEntry {
             at: at(10),
             actor: "w1".to_owned(),
@@ -161,7 +169,7 @@ pub async fn a_move_tells_the_journal_once(f: &Fixture) {
     assert_eq!(written, [Written::Applied, Written::Stale]);
     let journal = f.store.journal_page(&JournalFilter::default(), 0, 10).await.expect("read");
     assert_eq!(journal.len(), 1);
-    assert_eq!(f.item(id).await.rejection_reason.as_deref(), Some("422 broken tile"));
+    assert_eq!(f.item(id).await.rejection_reason.as_deref(), Some("422 broken\\u{0} tile"));
 }
 
 // UPL-5

@@ -24,6 +24,8 @@ pub mod items;
 pub mod journal;
 pub mod leases;
 pub mod ledger;
+pub mod operators;
+pub mod queues;
 pub mod runs;
 pub mod whole_store;
 
@@ -59,6 +61,7 @@ macro_rules! conformance_tests {
                 two_submitters_of_one_key_make_one_run
                 unknown_ids_are_left_out
                 pages_cover_every_run_once
+                filters_match_exactly
                 empty_batches_do_nothing
             }
             claims {
@@ -69,6 +72,7 @@ macro_rules! conformance_tests {
                 a_claim_leaves_other_queues_alone
                 a_run_is_not_claimed_before_its_time
                 a_retry_is_not_claimed_before_its_time
+                a_crowd_of_due_runs_hides_no_allowed_category
                 a_claim_raises_the_epoch_and_sets_the_lease
                 starting_clears_the_next_retry_and_keeps_the_count
                 claims_at_once_never_share_a_run
@@ -93,9 +97,33 @@ macro_rules! conformance_tests {
                 a_run_handed_back_is_claimable_at_once_and_uncounted
                 a_lost_lease_cannot_be_handed_back
             }
+            operators {
+                an_operator_moves_a_run_only_from_where_it_may
+                a_retried_run_begins_a_new_count
+                a_retried_run_can_be_given_up_again
+                a_retry_ends_every_wait
+                a_cancelled_run_is_never_claimed
+                a_cancelled_running_run_refuses_its_worker
+                a_cancelled_run_that_is_retried_still_refuses_its_old_worker
+                a_finish_and_a_cancel_at_once_are_not_both_done
+                a_run_named_twice_is_changed_once_and_answers_come_in_order
+                operators_are_told_in_the_journal
+            }
+            queues {
+                nothing_is_claimed_from_a_paused_queue
+                what_is_running_in_a_paused_queue_goes_on
+                a_queue_is_paused_once_and_resumed_once
+                paused_queues_are_listed_by_name
+                a_name_that_no_queue_can_have_is_refused
+                stats_tell_how_every_queue_stands
+                the_outlook_is_what_a_queue_has_to_do
+                the_outlook_sees_the_named_categories_alone
+                whatever_may_be_claimed_wakes_who_listens
+            }
             items {
                 an_item_reads_back_as_it_was_given
                 the_same_item_again_is_a_no_op_and_another_is_refused
+                a_name_that_cannot_be_kept_is_refused_with_its_batch
                 pending_items_come_page_by_page
                 counting_an_attempt_returns_the_new_count
                 attempts_counted_at_once_are_all_counted

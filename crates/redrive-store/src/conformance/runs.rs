@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::{
     Fixture,
-    samples::{at, run},
+    samples::{at, claim_of, operator, passed, run},
 };
-use crate::{NewRun, SubmittedRun};
+use crate::{NewRun, RunFilter, SubmittedRun};
 
 pub async fn submitted_runs_get_ids_that_grow_with_their_order(f: &Fixture) {
     let ids =
@@ -34,7 +34,8 @@ pub async fn a_submitted_run_reads_back_as_it_was_given(f: &Fixture) {
     assert_eq!(run.not_before, Some(at(60)));
     assert_eq!(run.idempotency_key.as_deref(), Some("key"));
     assert_eq!(run.status, RunStatus::Discovered);
-    assert_eq!((run.attempts, run.retry_count, run.deferrals), (0, 0, 0));
+    assert_eq!((run.attempts, run.attempts_at_reset), (0, 0));
+    assert_eq!((run.retry_count, run.deferrals), (0, 0));
     assert_eq!((run.next_retry_at, run.first_attempt_at), (None, None));
     assert_eq!((run.error_class, run.error_message, run.result), (None, None, None));
     assert_eq!((run.lease_owner, run.lease_epoch, run.lease_until), (None, Epoch(0), None));
@@ -53,7 +54,10 @@ pub async fn the_same_content_under_an_idempotency_key_is_a_no_op(f: &Fixture) {
     let id = f.submit(&[keyed("q", "a", 1)], at(0)).await[0];
     let again = f.store.submit_runs(&[keyed("q", "a", 1)], at(9)).await.expect("submitted");
     assert_eq!(again, [SubmittedRun::Duplicate(id)]);
-    assert_eq!(f.store.runs_page(RunId(0), 10).await.expect("read").len(), 1);
+    assert_eq!(
+        f.store.runs_page(&RunFilter::default(), RunId(0), 10).await.expect("read").len(),
+        1
+    );
 }
 
 // RUN-6
@@ -112,7 +116,7 @@ pub async fn pages_cover_every_run_once(f: &Fixture) {
     let ids = f.submit(&new, at(0)).await;
     let (mut after, mut seen) = (RunId(0), Vec::new());
     loop {
-        let page = f.store.runs_page(after, 10).await.expect("read");
+        let page = f.store.runs_page(&RunFilter::default(), after, 10).await.expect("read");
         let Some(last) = page.last() else { break };
         assert!(page.len() <= 10);
         after = last.id;
@@ -121,10 +125,47 @@ pub async fn pages_cover_every_run_once(f: &Fixture) {
     assert_eq!(seen, ids);
 }
 
+// RUN-6
+pub async fn filters_match_exactly(f: &Fixture) {
+    let names = ["%", "_", "q", "Q", "q ", "qq"];
+    let mut new = Vec::new();
+    for queue in names {
+        new.extend(["", "%", "_", "c"].map(|category| run(queue, category, at(0))));
+    }
+    let ids = f.submit(&new, at(0)).await;
+    let claimed = f.claim(&claim_of(1, at(1))).await;
+    f.end(&claimed[0], at(2), passed()).await;
+
+    let filter = |queue: Option<&str>, category: Option<&str>, status| RunFilter {
+        queue: queue.map(str::to_owned),
+        category: category.map(str::to_owned),
+        status,
+    };
+    let found = async |filter: RunFilter| -> Vec<RunId> {
+        let page = f.store.runs_page(&filter, RunId(0), 100).await.expect("read");
+        page.into_iter().map(|run| run.id).collect()
+    };
+    for (n, queue) in names.iter().enumerate() {
+        let own = &ids[n * 4..n * 4 + 4];
+        assert_eq!(found(filter(Some(queue), None, None)).await, own, "queue {queue:?}");
+        assert_eq!(found(filter(Some(queue), Some("%"), None)).await, own[1..2]);
+        assert_eq!(found(filter(Some(queue), Some(""), None)).await, own[..1], "no category");
+    }
+    assert_eq!(found(filter(None, Some("_"), None)).await.len(), names.len());
+    assert_eq!(found(filter(None, None, Some(RunStatus::Passed))).await, [claimed[0].id]);
+    let rest = filter(Some("q"), None, Some(RunStatus::Discovered));
+    assert_eq!(found(rest.clone()).await.len(), 3);
+    assert_eq!(found(filter(Some("none"), None, None)).await, []);
+    let page = f.store.runs_page(&rest, ids[9], 1).await.expect("read");
+    assert_eq!(page.iter().map(|run| run.id).collect::<Vec<_>>(), [ids[10]], "pages go on by id");
+}
+
 pub async fn empty_batches_do_nothing(f: &Fixture) {
     assert_eq!(f.store.submit_runs(&[], at(0)).await.expect("answered"), []);
     assert_eq!(f.store.finish_runs(&[]).await.expect("answered"), []);
     assert_eq!(f.store.runs_by_id(&[]).await.expect("answered"), []);
+    assert_eq!(f.store.retry_runs(&[], &operator(at(0))).await.expect("answered"), []);
+    assert_eq!(f.store.cancel_runs(&[], &operator(at(0))).await.expect("answered"), []);
     assert_eq!(f.store.move_items(&[]).await.expect("answered"), []);
     assert_eq!(f.store.append_journal(&[]).await.expect("answered"), Vec::<bool>::new());
     f.store.append_attempts(&[]).await.expect("answered");

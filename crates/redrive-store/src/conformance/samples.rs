@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::Fixture;
 use crate::{
-    Categories, ClaimRequest, ClaimedRun, NewRun, RunEnding, RunFinish, RunRecord, SubmittedRun,
-    Verdict, WorkerId, Written,
+    Categories, ClaimRequest, ClaimedRun, JournalEntry, JournalFilter, NewRun, Operator, RunEnding,
+    RunFinish, RunRecord, SubmittedRun, Verdict, WorkerId, Written,
 };
 
 /// A moment, so many seconds into a day in 2026.
@@ -71,6 +71,11 @@ pub(super) fn finish(run: &ClaimedRun, ended_at: Timestamp, ending: RunEnding) -
     }
 }
 
+/// Someone who wants something changed, and says why.
+pub(super) fn operator(at: Timestamp) -> Operator {
+    Operator { actor: "ada".to_owned(), at, reason: Some("looks wrong".to_owned()) }
+}
+
 impl Fixture {
     /// Submits runs that must be accepted.
     pub(super) async fn submit(&self, runs: &[NewRun], now: Timestamp) -> Vec<RunId> {
@@ -92,6 +97,12 @@ impl Fixture {
         claimed.pop().expect("a run to claim")
     }
 
+    /// The one run that a claim takes from a queue.
+    pub(super) async fn claim_from(&self, queue: &str, now: Timestamp) -> ClaimedRun {
+        let request = ClaimRequest { queue: queue.to_owned(), ..claim_of(1, now) };
+        self.claim(&request).await.pop().expect("a run to claim")
+    }
+
     /// Ends an attempt, which must be applied.
     pub(super) async fn end(&self, run: &ClaimedRun, ended_at: Timestamp, ending: RunEnding) {
         let written = self.store.finish_runs(&[finish(run, ended_at, ending)]).await;
@@ -101,6 +112,13 @@ impl Fixture {
     pub(super) async fn run(&self, id: RunId) -> RunRecord {
         let mut runs = self.store.runs_by_id(&[id]).await.expect("read");
         runs.pop().expect("the run is there")
+    }
+
+    /// What the journal says of a run, or of everything.
+    pub(super) async fn told(&self, id: Option<RunId>) -> Vec<JournalEntry> {
+        let filter = JournalFilter { unit: id.map(|id| format!("run:{id}")), action: None };
+        let page = self.store.journal_page(&filter, 0, 1_000).await.expect("read");
+        page.into_iter().map(|record| record.entry).collect()
     }
 }
 

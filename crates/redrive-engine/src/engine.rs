@@ -1,0 +1,114 @@
+//! The engine: a store, the queues it serves, and a loop for each.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use redrive_core::{JitterSeed, Policy, Preset};
+use redrive_store::{Categories, NewRun, Result, Store, SubmittedRun, WorkerId};
+use tokio::task::JoinSet;
+
+use crate::{
+    chance::{NoChance, random_worker_id},
+    clock::{Clock, SystemClock},
+    handler::Handler,
+    run_work::{Queue, RunWork},
+    stop::Stop,
+    work::Pace,
+    worker::{Until, run_worker},
+};
+
+/// How long an attempt may take unless its queue says otherwise.
+pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(300);
+
+/// Does the work of a store.
+pub struct Engine {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    jitter_seed: JitterSeed,
+    queues: BTreeMap<String, Queue>,
+}
+
+impl Queue {
+    /// A queue with the preset `run`, the default pace and time limit, and every category.
+    pub fn new(name: impl Into<String>, handler: Arc<dyn Handler>) -> Self {
+        Self {
+            name: name.into(),
+            categories: Categories::All,
+            handler,
+            policy: Preset::Run.policy(),
+            time_limit: DEFAULT_TIME_LIMIT,
+            pace: Pace::default(),
+        }
+    }
+
+    /// With a policy.
+    pub fn with_policy(self, policy: Policy) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// With so many runs at once.
+    pub fn with_concurrency(self, concurrency: usize) -> Self {
+        let pace = Pace { concurrency: concurrency.max(1), ..self.pace };
+        Self { pace, ..self }
+    }
+}
+
+impl Engine {
+    /// An engine on a store, with no queues yet.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        let clock = Arc::new(SystemClock);
+        Self { store, clock, jitter_seed: JitterSeed::default(), queues: BTreeMap::new() }
+    }
+
+    /// With another clock, for tests.
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// With a seed of jitter; the same on every host.
+    pub fn with_jitter_seed(self, jitter_seed: JitterSeed) -> Self {
+        Self { jitter_seed, ..self }
+    }
+
+    /// Serves one more queue. A queue of the same name is replaced.
+    pub fn with_queue(mut self, queue: Queue) -> Self {
+        self.queues.insert(queue.name.clone(), queue);
+        self
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Submits runs; says for each what became of it. The queue need not be served here.
+    pub async fn submit(&self, runs: &[NewRun]) -> Result<Vec<SubmittedRun>> {
+        self.store.submit_runs(runs, self.clock.now()).await
+    }
+
+    /// Serves the queues until told to stop, or until nothing is due any more.
+    pub async fn run(&self, stop: Stop, until: Until) -> std::result::Result<(), NoChance> {
+        let worker = random_worker_id()?;
+        self.run_as(worker, stop, until).await;
+        Ok(())
+    }
+
+    /// The same under a given name, which no other process may have.
+    pub async fn run_as(&self, worker: WorkerId, stop: Stop, until: Until) {
+        let mut loops = JoinSet::new();
+        for queue in self.queues.values() {
+            let work = RunWork {
+                queue: queue.clone(),
+                store: self.store.clone(),
+                clock: self.clock.clone(),
+                worker: worker.clone(),
+                jitter_seed: self.jitter_seed,
+            };
+            loops.spawn(run_worker(Arc::new(work), self.store.wakes(), stop.clone(), until));
+        }
+        while let Some(ended) = loops.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(error = &error as &dyn std::error::Error, "a worker loop ended");
+            }
+        }
+    }
+}

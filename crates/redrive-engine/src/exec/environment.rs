@@ -1,0 +1,53 @@
+//! What a program may see of the environment: exactly what is named, so that no secret of the worker
+//! reaches a program that was not meant to have it.
+
+use std::{env, ffi::OsString};
+
+use serde_json::Value;
+
+use crate::Call;
+
+/// What every program gets, where it is set.
+const ALWAYS: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
+
+/// Details that are documents, however small. A program reads them from its input.
+const DOCUMENTS: [&str; 2] = ["payload", "data"];
+
+/// The variables that are passed on from this process.
+pub(super) fn inherited(named: &[String]) -> Vec<(String, OsString)> {
+    let names = ALWAYS.into_iter().chain(named.iter().map(String::as_str));
+    names.filter_map(|name| Some((name.to_owned(), env::var_os(name)?))).collect()
+}
+
+/// The `REDRIVE_*` variables of a call. A value with a NUL cannot be one; the call's JSON has it.
+pub(super) fn of_call(call: &Call) -> Vec<(String, String)> {
+    let details = call
+        .details
+        .iter()
+        .filter(|(name, _)| !DOCUMENTS.contains(&name.as_str()))
+        .filter_map(|(name, value)| Some((variable(name)?, scalar(value)?)));
+    // What every call has comes last: no detail can stand in for it.
+    let own = [
+        ("REDRIVE_KIND", Some(call.kind().to_owned())),
+        ("REDRIVE_UNIT", Some(call.unit.to_string())),
+        ("REDRIVE_ATTEMPT", Some(call.attempt.to_string())),
+        ("REDRIVE_RUN_ID", call.run_id.clone()),
+    ];
+    let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    details.chain(own).filter(|(_, value)| !value.contains('\0')).collect()
+}
+
+/// `customer_id` is `REDRIVE_CUSTOMER_ID`; what no shell could name is left out.
+fn variable(detail: &str) -> Option<String> {
+    let fits = detail.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    (fits && !detail.is_empty()).then(|| format!("REDRIVE_{}", detail.to_ascii_uppercase()))
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}

@@ -1,0 +1,127 @@
+//! What is kept of what a program prints, however much that is.
+
+use std::collections::VecDeque;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use crate::reply::MAX_REPLY_BYTES;
+
+/// Bytes read at a time.
+const CHUNK_BYTES: usize = 32 * 1024;
+
+/// The beginning of stderr that is kept.
+const HEAD_BYTES: usize = 1024;
+
+/// The end of stderr that is kept.
+const TAIL_BYTES: usize = 4 * 1024;
+
+/// What a program printed, as far as it matters.
+#[derive(Debug, Default)]
+pub(super) struct Printed {
+    /// Of stdout: its last line.
+    pub(super) stdout: LastLine,
+    /// Of stderr: both ends.
+    pub(super) stderr: Ends,
+}
+
+/// Reads until the other side closes. An error is an end as well: what came before it counts.
+pub(super) async fn read(mut pipe: impl AsyncRead + Unpin, mut keep: impl FnMut(&[u8])) {
+    let mut buffer = vec![0; CHUNK_BYTES];
+    while let Ok(length @ 1..) = pipe.read(&mut buffer).await {
+        keep(buffer.get(..length).unwrap_or_default());
+    }
+}
+
+/// Keeps the last line that is not blank.
+#[derive(Debug, Default)]
+pub(super) struct LastLine {
+    /// The last whole line.
+    last: Line,
+    /// What came after it.
+    open: Line,
+}
+
+impl LastLine {
+    pub(super) fn push(&mut self, chunk: &[u8]) {
+        let Some(newline) = chunk.iter().rposition(is_newline) else {
+            return self.open.push(chunk);
+        };
+        let (whole, open) = chunk.split_at(newline);
+        let mut lines = whole.splitn(2, is_newline);
+        self.open.push(lines.next().unwrap_or_default());
+        // From the end: of a million lines only the last one is looked at.
+        let others = lines.next().unwrap_or_default();
+        match others.rsplit(is_newline).find(|line| !line.trim_ascii().is_empty()) {
+            Some(line) => self.last.set(line),
+            None if self.open.is_blank() => {}
+            None => std::mem::swap(&mut self.last, &mut self.open),
+        }
+        self.open.set(open.get(1..).unwrap_or_default());
+    }
+
+    /// The line: empty if there was none, longer than [`MAX_REPLY_BYTES`] if it was too long.
+    pub(super) fn line(&self) -> &[u8] {
+        let line = if self.open.is_blank() { &self.last } else { &self.open };
+        if line.0.len() > MAX_REPLY_BYTES { &line.0 } else { line.0.trim_ascii_end() }
+    }
+}
+
+fn is_newline(byte: &u8) -> bool {
+    *byte == b'\n'
+}
+
+/// A line without its leading blanks. It remembers at most one byte more than a reply may have.
+#[derive(Debug, Default)]
+struct Line(Vec<u8>);
+
+impl Line {
+    fn push(&mut self, bytes: &[u8]) {
+        let bytes = if self.is_blank() { bytes.trim_ascii_start() } else { bytes };
+        let room = (MAX_REPLY_BYTES + 1).saturating_sub(self.0.len());
+        self.0.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+    }
+
+    fn set(&mut self, bytes: &[u8]) {
+        self.0.clear();
+        self.push(bytes);
+    }
+
+    fn is_blank(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Keeps the beginning and the end.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    /// Bytes between the two that are gone.
+    cut: u64,
+}
+
+impl Ends {
+    pub(super) fn push(&mut self, chunk: &[u8]) {
+        let room = HEAD_BYTES.saturating_sub(self.head.len()).min(chunk.len());
+        let (head, rest) = chunk.split_at(room);
+        self.head.extend_from_slice(head);
+        let skipped = rest.len().saturating_sub(TAIL_BYTES);
+        let surplus = (self.tail.len() + rest.len() - skipped).saturating_sub(TAIL_BYTES);
+        self.tail.drain(..surplus);
+        self.tail.extend(rest.iter().skip(skipped));
+        self.cut += (surplus + skipped) as u64;
+    }
+
+    /// What was kept, with a mark where something is missing.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.head.clone();
+        if self.cut > 0 {
+            bytes.extend_from_slice(format!("\n[… {} bytes truncated …]\n", self.cut).as_bytes());
+        }
+        bytes.extend(&self.tail);
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests;

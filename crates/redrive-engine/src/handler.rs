@@ -1,0 +1,121 @@
+//! Who does the work: one interface for Rust, programs, and whatever else answers a call.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use redrive_core::{AttemptNumber, Failure, Unit};
+use redrive_store::Verdict;
+use serde_json::{Map, Value};
+
+use crate::stop::Stop;
+
+/// One attempt at a unit, as a handler sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// The unit.
+    pub unit: Unit,
+    /// The attempt's number in the ledger.
+    pub attempt: AttemptNumber,
+    /// The raw partition to write; partitions alone.
+    pub run_id: Option<String>,
+    /// What the kind of work adds: a run's `queue`, `category` and `payload`, for example.
+    pub details: Map<String, Value>,
+}
+
+impl Call {
+    /// The kind of the unit: `run`, `partition`, `item` or `sample`.
+    pub fn kind(&self) -> &'static str {
+        match self.unit {
+            Unit::Partition(_) => "partition",
+            Unit::Run(_) => "run",
+            Unit::Item(_) => "item",
+            Unit::Sample { .. } => "sample",
+        }
+    }
+
+    /// What tells this call from every other.
+    pub fn id(&self) -> String {
+        format!("{}#{}", self.unit, self.attempt)
+    }
+
+    /// The call as the protocol writes it: one JSON object.
+    pub fn to_json(&self) -> Value {
+        let mut call = Map::new();
+        call.insert("id".to_owned(), self.id().into());
+        call.insert("kind".to_owned(), self.kind().into());
+        call.insert("unit".to_owned(), self.unit.to_string().into());
+        call.insert("attempt".to_owned(), self.attempt.0.into());
+        call.insert("run_id".to_owned(), self.run_id.clone().into());
+        call.extend(self.details.clone());
+        Value::Object(call)
+    }
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The handler answered.
+    Answered {
+        /// Its answer.
+        value: Option<Value>,
+        /// Its verdict on a run, if it gave one.
+        verdict: Option<Verdict>,
+    },
+    /// The handler passed the unit over; samples alone.
+    Skipped(String),
+    /// The handler failed.
+    Failed(Failure),
+    /// The handler was told to stop before it had an answer. The attempt does not count.
+    Stopped,
+}
+
+/// Does the work of one attempt.
+///
+/// A handler keeps its time limit itself, because only it knows how to end what it started; when
+/// told to stop, it ends within its grace time and answers [`Outcome::Stopped`]. Its future may be
+/// dropped at any time, and then nothing of the call may be left running.
+#[async_trait]
+pub trait Handler: Send + Sync {
+    /// Handles a call within a time limit.
+    async fn handle(&self, call: &Call, time_limit: Duration, stop: Stop) -> Outcome;
+}
+
+/// An async function as a handler. Past its time limit, or told to stop, it is dropped.
+struct Function<F>(F);
+
+/// Makes a handler of an async function.
+///
+/// ```
+/// use redrive_engine::{Call, Outcome, handler_fn};
+///
+/// let handler = handler_fn(|call: Call| async move {
+///     Outcome::Answered { value: Some(call.details["payload"].clone()), verdict: None }
+/// });
+/// # let _ = handler;
+/// ```
+pub fn handler_fn<F, R>(function: F) -> Arc<dyn Handler>
+where
+    F: Fn(Call) -> R + Send + Sync + 'static,
+    R: Future<Output = Outcome> + Send + 'static,
+{
+    Arc::new(Function(function))
+}
+
+#[async_trait]
+impl<F, R> Handler for Function<F>
+where
+    F: Fn(Call) -> R + Send + Sync,
+    R: Future<Output = Outcome> + Send,
+{
+    async fn handle(&self, call: &Call, time_limit: Duration, mut stop: Stop) -> Outcome {
+        let work = (self.0)(call.clone());
+        tokio::select! {
+            biased;
+            outcome = work => outcome,
+            () = stop.told() => Outcome::Stopped,
+            () = tokio::time::sleep(time_limit) => {
+                Outcome::Failed(Failure::timeout("the handler took longer than its time limit"))
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The units a worker holds: under which lease, until when, and how to stop them.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use jiff::Timestamp;
+use redrive_core::Epoch;
+use redrive_store::LeaseRef;
+use tokio::sync::Notify;
+
+use crate::stop::{Stop, Stopper};
+
+/// One held unit.
+struct Unit {
+    until: Timestamp,
+    stopper: Option<Stopper>,
+    /// Its attempt is over, and its result is on the way to the store.
+    ended: bool,
+    lost: bool,
+}
+
+/// Everything a worker holds, shared by the tasks that handle, renew and finish.
+///
+/// By id and epoch: a unit may come back to the worker that had it before, while the end of the
+/// earlier attempt is still on its way. In order, so that the same things happen in the same order.
+#[derive(Default)]
+pub(crate) struct Held {
+    units: Mutex<BTreeMap<(i64, Epoch), Unit>>,
+    freed: Notify,
+}
+
+impl Held {
+    /// Adds claimed units.
+    pub(crate) fn add(&self, leases: impl IntoIterator<Item = LeaseRef>, until: Timestamp) {
+        let mut units = self.units();
+        for lease in leases {
+            let unit = Unit { until, stopper: None, ended: false, lost: false };
+            units.insert(key(lease), unit);
+        }
+    }
+
+    /// Begins an attempt; what is returned hears when it must end.
+    pub(crate) fn start(&self, lease: LeaseRef) -> Stop {
+        let (stopper, stop) = Stopper::new();
+        if let Some(unit) = self.units().get_mut(&key(lease)) {
+            if unit.lost {
+                stopper.stop();
+            }
+            unit.stopper = Some(stopper);
+        }
+        stop
+    }
+
+    /// Notes that an attempt is over. The unit is held until its result is written.
+    pub(crate) fn ended(&self, lease: LeaseRef) {
+        if let Some(unit) = self.units().get_mut(&key(lease)) {
+            unit.ended = true;
+        }
+    }
+
+    /// Whether an attempt at the unit is still to end.
+    pub(crate) fn is_under_way(&self, lease: LeaseRef) -> bool {
+        self.units().get(&key(lease)).is_some_and(|unit| !unit.lost && !unit.ended)
+    }
+
+    /// Stops the attempts of all units.
+    pub(crate) fn stop_all(&self) {
+        for unit in self.units().values() {
+            unit.stop();
+        }
+    }
+
+    /// Notes that units are held for longer.
+    pub(crate) fn renewed(&self, leases: &[LeaseRef], until: Timestamp) {
+        let mut units = self.units();
+        for lease in leases {
+            if let Some(unit) = units.get_mut(&key(*lease)) {
+                unit.until = until;
+            }
+        }
+    }
+
+    /// Notes that a unit is no longer held, and stops its attempt.
+    pub(crate) fn lose(&self, lease: LeaseRef) {
+        if let Some(unit) = self.units().get_mut(&key(lease)) {
+            unit.lost = true;
+            unit.stop();
+        }
+    }
+
+    /// Whether someone else has the unit by now.
+    pub(crate) fn is_lost(&self, lease: LeaseRef) -> bool {
+        self.units().get(&key(lease)).is_none_or(|unit| unit.lost)
+    }
+
+    /// Whether the lease of a unit has surely ended.
+    pub(crate) fn has_ended(&self, lease: LeaseRef, now: Timestamp) -> bool {
+        self.units().get(&key(lease)).is_none_or(|unit| unit.until <= now)
+    }
+
+    /// Lets go of units.
+    pub(crate) fn remove(&self, leases: impl IntoIterator<Item = LeaseRef>) {
+        let mut units = self.units();
+        for lease in leases {
+            units.remove(&key(lease));
+        }
+        self.freed.notify_one();
+    }
+
+    /// Waits until units were let go, so that there is room for others.
+    pub(crate) async fn freed(&self) {
+        self.freed.notified().await;
+    }
+
+    /// Every lease that is not lost.
+    pub(crate) fn leases(&self) -> Vec<LeaseRef> {
+        let units = self.units();
+        let held = units.iter().filter(|(_, unit)| !unit.lost);
+        held.map(|((id, epoch), _)| LeaseRef { id: *id, epoch: *epoch }).collect()
+    }
+
+    /// The leases that end at or before a time.
+    pub(crate) fn ending_by(&self, time: Timestamp) -> Vec<LeaseRef> {
+        let units = self.units();
+        let ending = units.iter().filter(|(_, unit)| !unit.lost && unit.until <= time);
+        ending.map(|((id, epoch), _)| LeaseRef { id: *id, epoch: *epoch }).collect()
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.units().len()
+    }
+
+    /// A panic while the lock was held leaves the map as it was: every change is one insert, one
+    /// removal or one field.
+    fn units(&self) -> MutexGuard<'_, BTreeMap<(i64, Epoch), Unit>> {
+        self.units.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn key(lease: LeaseRef) -> (i64, Epoch) {
+    (lease.id, lease.epoch)
+}
+
+impl Unit {
+    fn stop(&self) {
+        if let Some(stopper) = &self.stopper {
+            stopper.stop();
+        }
+    }
+}

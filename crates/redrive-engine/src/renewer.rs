@@ -1,0 +1,84 @@
+//! Keeping leases alive, and stopping work whose lease was lost.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use redrive_store::Written;
+
+use crate::{held::Held, stop::Stop, work::Work};
+
+/// Renews everything that is held, until told to stop.
+///
+/// A lease that someone else took is lost: its attempt is stopped, and what it would have written is
+/// refused anyway. A lease that could not be renewed because the store does not answer is given up
+/// shortly before its end, so that the attempt is over before another worker may begin one.
+pub(crate) async fn renew_all<W: Work>(work: Arc<W>, held: Arc<Held>, mut stop: Stop) {
+    tokio::select! {
+        biased;
+        () = stop.told() => {}
+        () = renew(&*work, &held) => {}
+        () = watch(&*work, &held) => {}
+    }
+}
+
+/// Renews at a third of the lease.
+async fn renew<W: Work>(work: &W, held: &Held) {
+    let lease = work.pace().lease;
+    loop {
+        tokio::time::sleep(lease / 3).await;
+        let leases = held.leases();
+        if leases.is_empty() {
+            continue;
+        }
+        let until = later(work.lease_now(), lease);
+        match tokio::time::timeout(lease / 3, work.renew(&leases, until)).await {
+            Ok(Ok(written)) => {
+                held.renewed(&leases, until);
+                for (lease, written) in leases.into_iter().zip(written) {
+                    // A result that was written just now ends its lease as well.
+                    if written == Written::Stale && held.is_under_way(lease) {
+                        tracing::warn!(
+                            work = work.name(),
+                            id = lease.id,
+                            epoch = lease.epoch.0,
+                            "lease lost; its attempt is stopped"
+                        );
+                        held.lose(lease);
+                    }
+                }
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(
+                    work = work.name(),
+                    leases = leases.len(),
+                    error = &error as &dyn std::error::Error,
+                    "cannot renew leases"
+                );
+            }
+            Err(_) => tracing::warn!(work = work.name(), "renewing leases takes too long"),
+        }
+    }
+}
+
+/// Gives up leases that are about to end. Looks twice as often as it must, and never waits for the
+/// store: a renewal that hangs must not keep an attempt alive.
+async fn watch<W: Work>(work: &W, held: &Held) {
+    let margin = margin(work);
+    loop {
+        tokio::time::sleep(margin / 2).await;
+        for lease in held.ending_by(later(work.lease_now(), margin)) {
+            tracing::warn!(work = work.name(), id = lease.id, "lease about to end; work stopped");
+            held.lose(lease);
+        }
+    }
+}
+
+/// How long before its end a lease is no longer relied on.
+pub(crate) fn margin<W: Work>(work: &W) -> Duration {
+    work.pace().lease / 6
+}
+
+/// A time on the clock of leases.
+pub(crate) fn later(now: Timestamp, by: Duration) -> Timestamp {
+    now.checked_add(by).unwrap_or(Timestamp::MAX)
+}

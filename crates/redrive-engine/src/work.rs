@@ -1,0 +1,109 @@
+//! What the worker loop needs to know of a kind of work.
+//!
+//! The loop claims, handles, decides and finishes; it never knows what. Runs plug in here, and so
+//! will partitions and samples.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_store::{ExpiredLease, LeaseRef, Outlook, Result, Written};
+
+use crate::{handler::Outcome, stop::Stop};
+
+/// How fast and how patiently a kind of work is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Units handled at once.
+    pub concurrency: usize,
+    /// How long a claim holds without a word; renewed at a third of it.
+    pub lease: Duration,
+    /// How long the loop looks away when there is nothing to do. Notifications make it look sooner.
+    pub poll: Duration,
+    /// How long running work may go on after the loop was told to stop.
+    pub grace: Duration,
+}
+
+impl Default for Pace {
+    /// 8 at once, a lease of a minute, a look every second, ten seconds of grace.
+    fn default() -> Self {
+        Self {
+            concurrency: 8,
+            lease: Duration::from_secs(60),
+            poll: Duration::from_secs(1),
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What is to be written about a unit after its attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ending<E> {
+    /// The attempt ended.
+    Finish(E),
+    /// It was not tried to its end; the unit goes back, uncounted.
+    HandBack,
+}
+
+/// A kind of work, in one place: a queue, for example.
+#[async_trait]
+pub trait Work: Send + Sync + 'static {
+    /// A unit that is held.
+    type Unit: Send + Sync + 'static;
+    /// The end of an attempt, decided and ready to be written.
+    type End: Send + Sync + 'static;
+
+    /// What it is called in logs.
+    fn name(&self) -> &str;
+
+    /// How it is done.
+    fn pace(&self) -> Pace;
+
+    /// The wall clock.
+    fn now(&self) -> Timestamp;
+
+    /// The clock of leases.
+    fn lease_now(&self) -> Timestamp;
+
+    /// Takes up to so many units, held until a time on the clock of leases.
+    async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<Self::Unit>>;
+
+    /// Under which lease a unit is held.
+    fn lease(&self, unit: &Self::Unit) -> LeaseRef;
+
+    /// Makes one attempt.
+    async fn handle(&self, unit: &Self::Unit, stop: Stop) -> Outcome;
+
+    /// Decides about an attempt.
+    fn end(
+        &self,
+        unit: &Self::Unit,
+        outcome: Outcome,
+        started_at: Timestamp,
+        ended_at: Timestamp,
+    ) -> Ending<Self::End>;
+
+    /// The lease that an end is guarded by.
+    fn end_lease(&self, end: &Self::End) -> LeaseRef;
+
+    /// Writes ends, each guarded by its lease.
+    async fn finish(&self, ends: &[Self::End]) -> Result<Vec<Written>>;
+
+    /// Hears what became of an end, to log it.
+    fn written(&self, end: &Self::End, written: Written);
+
+    /// Moves the end of leases.
+    async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>>;
+
+    /// Gives units back without an attempt.
+    async fn hand_back(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>>;
+
+    /// Leases that ended, by id, after an id, a page at a time.
+    async fn expired(&self, after: i64, limit: u32) -> Result<Vec<ExpiredLease>>;
+
+    /// Decides about units whose holder was lost. Units that are not this work's are left out.
+    async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<Self::End>>;
+
+    /// What is still to do.
+    async fn outlook(&self) -> Result<Outlook>;
+}

@@ -1,0 +1,347 @@
+//! The one worker loop: claim in batches, handle with bounded concurrency, decide, finish in batches.
+//!
+//! ```text
+//!          wake, poll                slots                      batches
+//! store ──► claim ──► claimed ──► running ──► decide ──► finisher ──► store
+//!              ▲       the renewer keeps what is held, the reaper returns what others lost
+//!              └── no more than can be started soon ──┘
+//! ```
+//!
+//! Units that wait for a retry are in the store and hold nothing here. Notifications make the loop
+//! look sooner; it looks on its own as well, always.
+
+use std::{collections::HashMap, collections::VecDeque, sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use redrive_core::{Cause, Failure};
+use redrive_store::{LeaseRef, Outlook, Result};
+use tokio::{
+    sync::{mpsc, watch},
+    task::{Id, JoinError, JoinHandle, JoinSet},
+};
+
+use crate::{
+    appetite::Appetite,
+    finisher::finish_all,
+    handler::Outcome,
+    held::Held,
+    reaper::reap_all,
+    renewer::{later, margin, renew_all},
+    stop::{Stop, Stopper},
+    work::{Ending, Work},
+};
+
+/// When a worker ends by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// Never: only when told to.
+    Stopped,
+    /// When nothing is due, now or later.
+    Drained,
+}
+
+/// Does a kind of work until told to stop, or until there is nothing left.
+pub async fn run_worker<W: Work>(
+    work: Arc<W>,
+    wakes: watch::Receiver<u64>,
+    stop: Stop,
+    until: Until,
+) {
+    let held = Arc::new(Held::default());
+    let (helpers, helpers_stop) = Stopper::new();
+    let renewer = tokio::spawn(renew_all(work.clone(), held.clone(), helpers_stop.clone()));
+    let reaper = tokio::spawn(reap_all(work.clone(), helpers_stop));
+    let (ends, finisher_ends) = mpsc::unbounded_channel();
+    let finisher = tokio::spawn(finish_all(work.clone(), held.clone(), finisher_ends));
+
+    let mut worker = Loop::new(work, held, ends, wakes);
+    worker.work(stop, until).await;
+    worker.wind_down().await;
+    drop(worker);
+    // No more ends can come now: the finisher writes what is left. Leases are kept until then.
+    _ = finisher.await;
+    helpers.stop();
+    _ = tokio::join!(renewer, reaper);
+}
+
+/// An attempt under way.
+struct Started<W: Work> {
+    unit: Arc<W::Unit>,
+    at: Timestamp,
+}
+
+/// What a claim brought, and what had been asked for.
+struct Claim<W: Work> {
+    units: Vec<W::Unit>,
+    asked: usize,
+    until: Timestamp,
+    /// What there is to do later, if there is nothing to do now.
+    outlook: Option<Outlook>,
+}
+
+struct Loop<W: Work> {
+    work: Arc<W>,
+    held: Arc<Held>,
+    ends: mpsc::UnboundedSender<W::End>,
+    wakes: watch::Receiver<u64>,
+    claiming: Option<JoinHandle<Result<Claim<W>>>>,
+    claimed: VecDeque<W::Unit>,
+    running: JoinSet<Outcome>,
+    started: HashMap<Id, Started<W>>,
+    /// Held, and not tried to the end.
+    stopped: Vec<LeaseRef>,
+    appetite: Appetite,
+    /// When to look for work again, if nothing says so before.
+    look_at: Option<Timestamp>,
+    /// Whether the last look found nothing to do, now or later, here or elsewhere.
+    nothing_left: bool,
+    /// Whether there was a notification that the claim under way may have been too early to see.
+    woken: bool,
+}
+
+impl<W: Work> Loop<W> {
+    fn new(
+        work: Arc<W>,
+        held: Arc<Held>,
+        ends: mpsc::UnboundedSender<W::End>,
+        wakes: watch::Receiver<u64>,
+    ) -> Self {
+        let appetite = Appetite::new(work.pace().concurrency);
+        Self {
+            work,
+            held,
+            ends,
+            wakes,
+            claiming: None,
+            claimed: VecDeque::new(),
+            running: JoinSet::new(),
+            started: HashMap::new(),
+            stopped: Vec::new(),
+            appetite,
+            look_at: None,
+            nothing_left: false,
+            woken: false,
+        }
+    }
+
+    /// Never waits for the store: a store that hangs must not keep results, or the word to stop, from
+    /// being heard.
+    async fn work(&mut self, mut stop: Stop, until: Until) {
+        let mut listening = true;
+        loop {
+            self.start_claimed();
+            self.start_claim();
+            if until == Until::Drained && self.is_drained() {
+                return;
+            }
+            let rest = self.rest();
+            tokio::select! {
+                biased;
+                () = stop.told() => return,
+                Some(ended) = self.running.join_next_with_id() => self.ended(ended),
+                claim = claim_of(&mut self.claiming) => self.took(claim),
+                () = self.held.freed() => {
+                    // The last of all work may be done.
+                    if until == Until::Drained && self.held.len() == 0 {
+                        self.look_at = None;
+                    }
+                }
+                woken = self.wakes.changed(), if listening => {
+                    listening = woken.is_ok();
+                    self.look_at = None;
+                    self.woken = self.claiming.is_some();
+                }
+                () = tokio::time::sleep(rest), if self.look_at.is_some() => self.look_at = None,
+            }
+        }
+    }
+
+    /// Fills free slots with what was claimed, and was not lost while it waited.
+    fn start_claimed(&mut self) {
+        let concurrency = self.work.pace().concurrency;
+        while self.running.len() < concurrency
+            && let Some(unit) = self.claimed.pop_front()
+        {
+            let lease = self.work.lease(&unit);
+            if self.held.is_lost(lease) {
+                self.held.remove([lease]);
+                continue;
+            }
+            let unit = Arc::new(unit);
+            let stop = self.held.start(lease);
+            let started = Started { unit: unit.clone(), at: self.work.now() };
+            let work = self.work.clone();
+            let task = self.running.spawn(async move { work.handle(&unit, stop).await });
+            self.started.insert(task.id(), started);
+        }
+    }
+
+    /// Asks for more, unless enough is in hand or nothing was there a moment ago.
+    fn start_claim(&mut self) {
+        if self.claiming.is_some() || self.look_at.is_some() {
+            return;
+        }
+        let asked = self.appetite.want(self.held.len());
+        let Ok(limit @ 1..) = u32::try_from(asked) else { return };
+        self.claiming = Some(tokio::spawn(claim(self.work.clone(), asked, limit)));
+    }
+
+    fn took(&mut self, claim: Result<Claim<W>>) {
+        self.nothing_left = false;
+        let woken = std::mem::take(&mut self.woken);
+        match claim {
+            Ok(claim) => {
+                let (all, outlook) = (claim.units.len() == claim.asked, claim.outlook);
+                self.hold(claim);
+                if !all && !woken {
+                    self.look_later(outlook);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(
+                    work = self.work.name(),
+                    error = &error as &dyn std::error::Error,
+                    "cannot claim"
+                );
+                self.look_at = Some(later(self.work.now(), self.work.pace().poll));
+            }
+        }
+    }
+
+    fn hold(&mut self, claim: Claim<W>) {
+        self.held.add(claim.units.iter().map(|unit| self.work.lease(unit)), claim.until);
+        self.claimed.extend(claim.units);
+    }
+
+    /// Looks again after the poll interval, or when the next waiting unit is due.
+    fn look_later(&mut self, outlook: Option<Outlook>) {
+        let now = self.work.now();
+        let poll = later(now, self.work.pace().poll);
+        let due = outlook.and_then(|outlook| outlook.next_due);
+        self.look_at = Some(due.map_or(poll, |due| due.clamp(now, poll)));
+        self.nothing_left = outlook
+            .is_some_and(|outlook| !outlook.ready && !outlook.held && outlook.next_due.is_none());
+    }
+
+    /// A clock that was set back must not make the loop look away for longer.
+    fn rest(&self) -> Duration {
+        let poll = self.work.pace().poll;
+        let Some(at) = self.look_at else { return poll };
+        let wait = at.duration_since(self.work.now()).max(SignedDuration::ZERO);
+        wait.try_into().unwrap_or(poll).min(poll)
+    }
+
+    fn ended(&mut self, ended: std::result::Result<(Id, Outcome), JoinError>) {
+        let (id, outcome) = match ended {
+            Ok(ended) => ended,
+            Err(error) => (error.id(), Outcome::Failed(panicked(error))),
+        };
+        let Some(Started { unit, at }) = self.started.remove(&id) else { return };
+        let now = self.work.now();
+        self.appetite.ended(now);
+        let lease = self.work.lease(&unit);
+        match self.work.end(&unit, outcome, at, now) {
+            Ending::Finish(end) => {
+                self.held.ended(lease);
+                // The finisher listens as long as this loop lives.
+                _ = self.ends.send(end);
+            }
+            Ending::HandBack if self.held.is_lost(lease) => self.held.remove([lease]),
+            Ending::HandBack => self.stopped.push(lease),
+        }
+    }
+
+    fn is_drained(&self) -> bool {
+        self.nothing_left && self.held.len() == 0 && self.claiming.is_none()
+    }
+
+    /// Takes nothing more, returns what was not begun, lets the rest end within the grace time, stops
+    /// what is left then, and returns that too.
+    async fn wind_down(&mut self) {
+        let grace = self.work.pace().grace;
+        if let Some(claiming) = self.claiming.take()
+            && let Ok(Ok(Ok(claim))) = tokio::time::timeout(grace, claiming).await
+        {
+            self.hold(claim);
+        }
+        self.stopped.extend(self.claimed.drain(..).map(|unit| self.work.lease(&unit)));
+        self.hand_back().await;
+
+        _ = tokio::time::timeout(grace, self.end_running()).await;
+        self.held.stop_all();
+        _ = tokio::time::timeout(grace, self.end_running()).await;
+        // What did not stop in twice the grace time is dropped, which ends it.
+        self.running.shutdown().await;
+        self.stopped.extend(self.started.drain().map(|(_, begun)| self.work.lease(&begun.unit)));
+        self.hand_back().await;
+    }
+
+    async fn end_running(&mut self) {
+        while let Some(ended) = self.running.join_next_with_id().await {
+            self.ended(ended);
+        }
+    }
+
+    /// What cannot be returned because the store does not answer comes back when its lease ends.
+    async fn hand_back(&mut self) {
+        let mut leases = std::mem::take(&mut self.stopped);
+        if leases.is_empty() {
+            return;
+        }
+        leases.sort_unstable_by_key(|lease| lease.id);
+        match self.work.hand_back(&leases, "shutdown").await {
+            Ok(_) => tracing::info!(work = self.work.name(), units = leases.len(), "handed back"),
+            Err(error) => tracing::warn!(
+                work = self.work.name(),
+                units = leases.len(),
+                error = &error as &dyn std::error::Error,
+                "cannot hand back; the units come back when their leases end"
+            ),
+        }
+        self.held.remove(leases);
+    }
+}
+
+/// Claims units, and looks ahead if there are none.
+///
+/// An answer may take so long that the leases are about to end, or someone else has them already.
+/// Such units are not begun: they go back, as far as they are still ours.
+async fn claim<W: Work>(work: Arc<W>, asked: usize, limit: u32) -> Result<Claim<W>> {
+    let until = later(work.lease_now(), work.pace().lease);
+    let mut units = work.claim(limit, until).await?;
+    if until <= later(work.lease_now(), margin(&*work)) {
+        let late: Vec<LeaseRef> = units.drain(..).map(|unit| work.lease(&unit)).collect();
+        if !late.is_empty() {
+            tracing::warn!(work = work.name(), units = late.len(), "a claim was answered too late");
+            _ = work.hand_back(&late, "late").await?;
+        }
+    }
+    let outlook = if units.is_empty() { work.outlook().await.ok() } else { None };
+    Ok(Claim { units, asked, until, outlook })
+}
+
+/// Waits for a claim under way; for ever if there is none.
+async fn claim_of<W: Work>(
+    claiming: &mut Option<JoinHandle<Result<Claim<W>>>>,
+) -> Result<Claim<W>> {
+    let Some(task) = claiming else { return std::future::pending().await };
+    let claim = task.await;
+    *claiming = None;
+    claim.unwrap_or_else(|error| {
+        let doing = "claiming".to_owned();
+        Err(redrive_store::Error::Unavailable { doing, source: error.into() })
+    })
+}
+
+fn panicked(error: JoinError) -> Failure {
+    let message = match error.try_into_panic() {
+        Ok(panic) => match panic.downcast::<String>() {
+            Ok(text) => *text,
+            Err(panic) => {
+                panic.downcast::<&str>().map_or_else(|_| String::new(), |s| (*s).to_owned())
+            }
+        },
+        Err(_) => "the attempt was aborted".to_owned(),
+    };
+    Failure::named("panic", Cause::Handler, &format!("the handler panicked: {message}"))
+}

@@ -1,0 +1,278 @@
+//! A second, tiny kind of work: numbers in memory. It shows that the loop knows nothing of runs, and
+//! fails on demand where a database would not.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use redrive_core::{Epoch, Failure};
+use redrive_engine::{Ending, Outcome, Pace, Stop, Work};
+use redrive_store::{Error, ExpiredLease, LeaseRef, Outlook, Result, WorkerId, Written};
+use tokio::time::Instant;
+
+/// What the handler does with a number at an attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    Succeed,
+    Fail,
+    Panic,
+    /// Succeeds after a time.
+    Take(Duration),
+    /// Goes on until told to stop, then stops.
+    UntilStopped,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Status {
+    Ready,
+    Held { until: Timestamp },
+    Done,
+    GivenUp,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Number {
+    pub(crate) status: Status,
+    pub(crate) epoch: i64,
+    pub(crate) attempts: u32,
+}
+
+/// Numbers that are handled, and everything that happened to them.
+pub(crate) struct TinyWork {
+    pub(crate) pace: Pace,
+    act: Box<dyn Fn(i64, u32) -> Act + Send + Sync>,
+    numbers: Mutex<BTreeMap<i64, Number>>,
+    start: Instant,
+    running: AtomicUsize,
+    pub(crate) most_running: AtomicUsize,
+    pub(crate) handed_back: AtomicUsize,
+    pub(crate) stale: AtomicUsize,
+    /// Writes that fail before one succeeds again, and how.
+    pub(crate) failing: Mutex<Vec<Error>>,
+    /// A number whose result is refused whenever it is written.
+    pub(crate) poison: Option<i64>,
+    /// How long the answer to a claim is on its way.
+    pub(crate) claims_take: Duration,
+}
+
+pub(crate) struct End {
+    lease: LeaseRef,
+    success: bool,
+}
+
+impl TinyWork {
+    pub(crate) fn new(
+        count: i64,
+        pace: Pace,
+        act: impl Fn(i64, u32) -> Act + Send + Sync + 'static,
+    ) -> Self {
+        let fresh = Number { status: Status::Ready, epoch: 0, attempts: 0 };
+        Self {
+            pace,
+            act: Box::new(act),
+            numbers: Mutex::new((1..=count).map(|id| (id, fresh)).collect()),
+            start: Instant::now(),
+            running: AtomicUsize::new(0),
+            most_running: AtomicUsize::new(0),
+            handed_back: AtomicUsize::new(0),
+            stale: AtomicUsize::new(0),
+            failing: Mutex::new(Vec::new()),
+            poison: None,
+            claims_take: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn numbers(&self) -> MutexGuard<'_, BTreeMap<i64, Number>> {
+        self.numbers.lock().unwrap()
+    }
+
+    pub(crate) fn in_status(&self, status: Status) -> usize {
+        self.numbers().values().filter(|number| number.status == status).count()
+    }
+
+    /// One more number to handle.
+    pub(crate) fn add(&self, id: i64) {
+        let fresh = Number { status: Status::Ready, epoch: 0, attempts: 0 };
+        self.numbers().insert(id, fresh);
+    }
+
+    /// Another worker takes a number away, as if its lease had ended.
+    pub(crate) fn steal(&self, id: i64) {
+        self.numbers().get_mut(&id).unwrap().epoch += 1;
+    }
+
+    fn guarded(&self, lease: LeaseRef, change: impl FnOnce(&mut Number)) -> Written {
+        let mut numbers = self.numbers();
+        let number = numbers.get_mut(&lease.id).unwrap();
+        let held = matches!(number.status, Status::Held { .. }) && number.epoch == lease.epoch.0;
+        if held {
+            change(number);
+        }
+        Written::from_changed(held)
+    }
+}
+
+pub(crate) fn down() -> Error {
+    Error::Unavailable { doing: "writing".to_owned(), source: "the database is down".into() }
+}
+
+#[async_trait]
+impl Work for TinyWork {
+    type Unit = (LeaseRef, u32);
+    type End = End;
+
+    fn name(&self) -> &str {
+        "tiny"
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::try_from(self.start.elapsed()).unwrap()
+    }
+
+    fn lease_now(&self) -> Timestamp {
+        self.now()
+    }
+
+    async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<(LeaseRef, u32)>> {
+        let claimed = {
+            let mut numbers = self.numbers();
+            let ready = numbers.iter_mut().filter(|(_, number)| number.status == Status::Ready);
+            let claim = |(id, number): (&i64, &mut Number)| {
+                number.status = Status::Held { until };
+                number.epoch += 1;
+                (LeaseRef { id: *id, epoch: Epoch(number.epoch) }, number.attempts + 1)
+            };
+            ready.take(limit as usize).map(claim).collect()
+        };
+        tokio::time::sleep(self.claims_take).await;
+        Ok(claimed)
+    }
+
+    fn lease(&self, unit: &(LeaseRef, u32)) -> LeaseRef {
+        unit.0
+    }
+
+    async fn handle(&self, (lease, attempt): &(LeaseRef, u32), mut stop: Stop) -> Outcome {
+        let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_running.fetch_max(running, Ordering::SeqCst);
+        let outcome = match (self.act)(lease.id, *attempt) {
+            Act::Succeed => Outcome::Answered { value: None, verdict: None },
+            Act::Fail => Outcome::Failed(Failure::exit(1, "failed")),
+            Act::Panic => {
+                self.running.fetch_sub(1, Ordering::SeqCst);
+                panic!("number {}", lease.id)
+            }
+            Act::Take(time) => {
+                tokio::time::timeout(time, std::future::pending::<()>()).await.unwrap_err();
+                Outcome::Answered { value: None, verdict: None }
+            }
+            Act::UntilStopped => {
+                stop.told().await;
+                Outcome::Stopped
+            }
+        };
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        outcome
+    }
+
+    fn end(
+        &self,
+        (lease, _): &(LeaseRef, u32),
+        outcome: Outcome,
+        _: Timestamp,
+        _: Timestamp,
+    ) -> Ending<End> {
+        match outcome {
+            Outcome::Stopped => Ending::HandBack,
+            Outcome::Answered { .. } => Ending::Finish(End { lease: *lease, success: true }),
+            Outcome::Failed(_) | Outcome::Skipped(_) => {
+                Ending::Finish(End { lease: *lease, success: false })
+            }
+        }
+    }
+
+    fn end_lease(&self, end: &End) -> LeaseRef {
+        end.lease
+    }
+
+    async fn finish(&self, ends: &[End]) -> Result<Vec<Written>> {
+        if let Some(error) = self.failing.lock().unwrap().pop() {
+            return Err(error);
+        }
+        if ends.iter().any(|end| Some(end.lease.id) == self.poison) {
+            return Err(Error::misuse("writing", "poison"));
+        }
+        let finish = |end: &End| {
+            self.guarded(end.lease, |number| {
+                number.attempts += 1;
+                number.status = match (end.success, number.attempts) {
+                    (true, _) => Status::Done,
+                    (false, ..3) => Status::Ready,
+                    (false, _) => Status::GivenUp,
+                };
+            })
+        };
+        Ok(ends.iter().map(finish).collect())
+    }
+
+    fn written(&self, _: &End, written: Written) {
+        self.stale.fetch_add(usize::from(written == Written::Stale), Ordering::SeqCst);
+    }
+
+    async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
+        let renew = |lease: &LeaseRef| {
+            self.guarded(*lease, |number| number.status = Status::Held { until })
+        };
+        Ok(leases.iter().map(renew).collect())
+    }
+
+    async fn hand_back(&self, leases: &[LeaseRef], _: &str) -> Result<Vec<Written>> {
+        self.handed_back.fetch_add(leases.len(), Ordering::SeqCst);
+        let back = |lease: &LeaseRef| self.guarded(*lease, |number| number.status = Status::Ready);
+        Ok(leases.iter().map(back).collect())
+    }
+
+    async fn expired(&self, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
+        let now = self.now();
+        let numbers = self.numbers();
+        let expired = numbers.iter().filter_map(|(id, number)| match number.status {
+            Status::Held { until } if until <= now && *id > after => Some(ExpiredLease {
+                lease: LeaseRef { id: *id, epoch: Epoch(number.epoch) },
+                owner: WorkerId("lost".to_owned()),
+                until,
+            }),
+            _ => None,
+        });
+        Ok(expired.take(limit as usize).collect())
+    }
+
+    async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<End>> {
+        Ok(expired.iter().map(|lost| End { lease: lost.lease, success: false }).collect())
+    }
+
+    async fn outlook(&self) -> Result<Outlook> {
+        let numbers = self.numbers();
+        let held = numbers.values().any(|number| matches!(number.status, Status::Held { .. }));
+        let ready = numbers.values().any(|number| number.status == Status::Ready);
+        Ok(Outlook { ready, held, next_due: None })
+    }
+}
+
+/// A tiny work with a pace that suits most tests.
+pub(crate) fn tiny(
+    count: i64,
+    act: impl Fn(i64, u32) -> Act + Send + Sync + 'static,
+) -> Arc<TinyWork> {
+    Arc::new(TinyWork::new(count, Pace { concurrency: 4, ..Pace::default() }, act))
+}

@@ -1,0 +1,83 @@
+//! Queues as a whole.
+
+use redrive_core::{RunState, RunStatus};
+use redrive_store::{
+    Categories, Operator, Outlook, PausedQueue, QueueCount, QueueStats, QueueWish, Result,
+};
+use tokio_postgres::types::ToSql;
+
+use crate::{
+    PostgresStore,
+    columns::{Columns, Micros, read_rows},
+    queries,
+};
+
+pub(crate) async fn stats(store: &PostgresStore) -> Result<Vec<QueueStats>> {
+    const DOING: &str = "counting runs";
+    let rows = store.session(DOING).await?.query(queries::QUEUE_STATS, &[]).await?;
+    Ok(QueueStats::gather(read_rows(&rows, DOING, read_count)?))
+}
+
+fn read_count(row: &mut Columns<'_>) -> Result<QueueCount> {
+    let queue = row.get()?;
+    let status = row.optional_named("status", RunStatus::from_name)?;
+    let waits: Option<bool> = row.get()?;
+    let count: Option<i64> = row.get()?;
+    let state = status.map(|status| RunState::of(status, waits == Some(true)));
+    Ok(QueueCount {
+        queue,
+        runs: state.zip(count.map(i64::unsigned_abs)),
+        oldest_ready: row.optional_timestamp()?,
+        next_due: row.optional_timestamp()?,
+        paused_at: row.optional_timestamp()?,
+    })
+}
+
+/// Pauses a queue, and says whether it was not paused before.
+pub(crate) async fn pause(store: &PostgresStore, queue: &str, by: &Operator) -> Result<bool> {
+    let wish = QueueWish::Pause;
+    let told = wish.journal_entry(queue, by);
+    let at = Micros(by.at);
+    let values: [&(dyn ToSql + Sync); 6] =
+        [&queue, &at, &by.actor, &by.reason, &told.action, &told.details];
+    let rows = store.session(wish.doing()).await?.query(queries::PAUSE_QUEUE, &values).await?;
+    Ok(!rows.is_empty())
+}
+
+/// Resumes a queue, and says whether it was paused before.
+pub(crate) async fn resume(store: &PostgresStore, queue: &str, by: &Operator) -> Result<bool> {
+    let wish = QueueWish::Resume;
+    let told = wish.journal_entry(queue, by);
+    let values: [&(dyn ToSql + Sync); 5] =
+        [&queue, &Micros(by.at), &by.actor, &told.action, &told.details];
+    let rows = store.session(wish.doing()).await?.query(queries::RESUME_QUEUE, &values).await?;
+    Ok(!rows.is_empty())
+}
+
+pub(crate) async fn paused(store: &PostgresStore) -> Result<Vec<PausedQueue>> {
+    const DOING: &str = "listing paused queues";
+    let rows = store.session(DOING).await?.query(queries::PAUSED_QUEUES, &[]).await?;
+    read_rows(&rows, DOING, |row| {
+        Ok(PausedQueue {
+            queue: row.get()?,
+            by: Operator { actor: row.get()?, at: row.timestamp()?, reason: row.get()? },
+        })
+    })
+}
+
+pub(crate) async fn outlook(
+    store: &PostgresStore,
+    queue: &str,
+    categories: &Categories,
+) -> Result<Outlook> {
+    const DOING: &str = "looking at what a queue has to do";
+    let mut session = store.session(DOING).await?;
+    let rows = match categories {
+        Categories::All => session.query(queries::OUTLOOK_ANY, &[&queue]).await?,
+        Categories::Only(named) => session.query(queries::OUTLOOK_OF, &[&queue, named]).await?,
+    };
+    let mut outlooks = read_rows(&rows, DOING, |row| {
+        Ok(Outlook { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
+    })?;
+    Ok(outlooks.pop().unwrap_or_default())
+}

@@ -1,0 +1,194 @@
+//! Processes that share a database hear of each other's work.
+
+use std::{future::Future, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use redrive_core::{Decision, Failure};
+use redrive_postgres::{PostgresOptions, PostgresStore};
+use redrive_store::{
+    Categories, ClaimRequest, ClaimedRun, HandBack, LeaseRef, Leased, Leases, NewRun, Operator,
+    RunEnding, RunFinish, Runs, Store, WorkerId,
+};
+use serde_json::json;
+use tokio::{sync::watch, task::yield_now, time::timeout};
+use tokio_postgres::Client;
+
+use crate::server::Database;
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+/// What takes longer does not happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A store that listens: it says so by a first wake.
+async fn listening(database: &Database) -> (PostgresStore, watch::Receiver<u64>) {
+    let store = database.store().await;
+    let mut wakes = store.wakes();
+    woken(&mut wakes, "the beginning").await;
+    (store, wakes)
+}
+
+async fn woken(wakes: &mut watch::Receiver<u64>, what: &str) {
+    timeout(PATIENCE, wakes.changed()).await.expect(what).expect("the store is there");
+}
+
+async fn submit(store: &PostgresStore) {
+    let run = NewRun::new("q", &json!(1), NOW).unwrap();
+    store.submit_runs(&[run.clone(), run], NOW).await.unwrap();
+}
+
+async fn claim(store: &PostgresStore) -> ClaimedRun {
+    let request = ClaimRequest {
+        queue: "q".to_owned(),
+        categories: Categories::All,
+        limit: 1,
+        owner: WorkerId("w".to_owned()),
+        lease_until: NOW,
+        now: NOW,
+    };
+    store.claim_runs(&request).await.unwrap().pop().unwrap()
+}
+
+fn waits(run: &ClaimedRun) -> RunFinish {
+    let delay = Duration::from_secs(60);
+    RunFinish {
+        id: run.id,
+        epoch: run.epoch,
+        attempt: run.attempt,
+        history: run.history,
+        started_at: NOW,
+        ended_at: NOW,
+        worker: WorkerId("w".to_owned()),
+        ending: RunEnding::Failed {
+            failure: Failure::exit(75, "busy"),
+            decision: Decision::RetryAt {
+                at: NOW + SignedDuration::from_secs(60),
+                delay,
+                counted: true,
+            },
+        },
+    }
+}
+
+#[tokio::test]
+async fn whatever_one_store_has_to_claim_wakes_who_listens_at_another() {
+    let database = Database::migrated().await;
+    let (_other, mut wakes) = listening(&database).await;
+    let store = database.store().await;
+    let by = Operator { actor: "ada".to_owned(), at: NOW, reason: None };
+
+    submit(&store).await;
+    woken(&mut wakes, "a submission").await;
+    let keyed = NewRun::new("q", &json!(1), NOW).unwrap().with_idempotency_key("once").unwrap();
+    store.submit_runs(&[keyed], NOW).await.unwrap();
+    woken(&mut wakes, "a submission under a key").await;
+    let waiting = claim(&store).await;
+    // A retry that was scheduled is nothing to claim yet; who polls finds it when it is due.
+    store.finish_runs(&[waits(&waiting)]).await.unwrap();
+    let held = claim(&store).await;
+    let lease = LeaseRef { id: held.id.0, epoch: held.epoch };
+    let back = HandBack { lease, owner: WorkerId("w".to_owned()), why: "shutdown".to_owned() };
+    store.hand_back(Leased::Run, &[back], NOW).await.unwrap();
+    woken(&mut wakes, "a run that was handed back").await;
+    store.retry_runs(&[waiting.id], &by).await.unwrap();
+    woken(&mut wakes, "a run that was sent back").await;
+    store.pause_queue("q", &by).await.unwrap();
+    store.resume_queue("q", &by).await.unwrap();
+    woken(&mut wakes, "a queue that was resumed").await;
+}
+
+/// Notifications come in the order of their commits: what was silent before a submission stays so.
+#[tokio::test]
+async fn a_call_notifies_once_and_one_that_brings_nothing_to_claim_not_at_all() {
+    let database = Database::migrated().await;
+    let (_other, mut wakes) = listening(&database).await;
+    let store = database.store().await;
+    let by = Operator { actor: "ada".to_owned(), at: NOW, reason: None };
+    let before = *wakes.borrow_and_update();
+
+    let keyed = NewRun::new("q", &json!(1), NOW).unwrap().with_idempotency_key("once").unwrap();
+    store.submit_runs(std::slice::from_ref(&keyed), NOW).await.unwrap();
+    store.submit_runs(&[keyed], NOW).await.unwrap();
+    let run = claim(&store).await;
+    store.pause_queue("q", &by).await.unwrap();
+    store.resume_queue("other", &by).await.unwrap();
+    store.retry_runs(&[run.id], &by).await.unwrap();
+    store.cancel_runs(&[run.id], &by).await.unwrap();
+    store.finish_runs(&[waits(&run)]).await.unwrap();
+    submit(&store).await;
+    timeout(PATIENCE, wakes.wait_for(|count| *count >= before + 2)).await.unwrap().unwrap();
+    assert_eq!(*wakes.borrow(), before + 2, "two submissions brought something");
+}
+
+/// The listeners that the server knows of in this database.
+async fn listeners(raw: &Client) -> Vec<i32> {
+    let sql = "SELECT pid FROM pg_stat_activity
+        WHERE datname = current_database() AND query = 'LISTEN redrive_wake'";
+    raw.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+async fn eventually<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
+    let waiting = async {
+        while !check().await {
+            yield_now().await;
+        }
+    };
+    timeout(PATIENCE, waiting).await.expect(what);
+}
+
+#[tokio::test]
+async fn a_listener_that_is_cut_off_comes_back() {
+    let database = Database::migrated().await;
+    let (_other, mut wakes) = listening(&database).await;
+    let raw = database.raw().await;
+    let pids = listeners(&raw).await;
+    assert_eq!(pids.len(), 1);
+    raw.execute("SELECT pg_terminate_backend($1)", &[&pids[0]]).await.unwrap();
+    woken(&mut wakes, "it may have missed something").await;
+    let again = listeners(&raw).await;
+    assert!(again.len() == 1 && again != pids, "{again:?}");
+
+    submit(&database.store().await).await;
+    woken(&mut wakes, "a submission").await;
+}
+
+#[tokio::test]
+async fn a_store_listens_when_someone_wants_to_hear_and_until_it_is_dropped() {
+    let database = Database::migrated().await;
+    let raw = database.raw().await;
+    let quiet = database.store().await;
+    submit(&quiet).await;
+    assert_eq!(listeners(&raw).await, [0; 0], "nobody wants to hear");
+
+    let (store, mut wakes) = listening(&database).await;
+    let more = [store.wakes(), store.wakes()];
+    assert_eq!(listeners(&raw).await.len(), 1, "one for all");
+    drop(store);
+    eventually("the listener ends", || async { listeners(&raw).await.is_empty() }).await;
+    let gone = async { while wakes.changed().await.is_ok() {} };
+    timeout(PATIENCE, gone).await.expect("who listens is told that the store is gone");
+    drop(more);
+}
+
+/// A user may have one connection: the store works, though it can never listen.
+#[tokio::test]
+async fn a_store_that_cannot_listen_works_all_the_same() {
+    let database = Database::migrated().await;
+    let raw = database.raw().await;
+    let user = format!("lonely_{}", database.name);
+    raw.batch_execute(&format!(
+        "CREATE ROLE {user} LOGIN PASSWORD 'secret' CONNECTION LIMIT 1;
+         GRANT ALL ON SCHEMA redrive TO {user};
+         GRANT ALL ON ALL TABLES IN SCHEMA redrive TO {user}"
+    ))
+    .await
+    .unwrap();
+    let url = crate::server::url_as(&user, "secret", &database.name);
+    let options = PostgresOptions { max_connections: 1, ..PostgresOptions::default() };
+    let store = PostgresStore::connect(&url, options).await.unwrap();
+    let wakes = store.wakes();
+    submit(&store).await;
+    assert!(wakes.has_changed().unwrap(), "heard in its own process");
+    assert_eq!(listeners(&raw).await, [0; 0]);
+    claim(&store).await;
+}

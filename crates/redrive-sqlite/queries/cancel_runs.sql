@@ -1,0 +1,6 @@
+-- One run, if it is still in the state in which it was looked at. A worker that holds it holds an
+-- older epoch from here on.
+UPDATE runs SET
+    status = 'cancelled', ready = 0, due_at = NULL, next_retry_at = NULL,
+    lease_epoch = lease_epoch + (status = 'processing'), lease_owner = NULL, lease_until = NULL
+WHERE id = ?1 AND status = ?2 AND (next_retry_at IS NOT NULL) = ?3

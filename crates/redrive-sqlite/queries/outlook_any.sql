@@ -1,0 +1,9 @@
+-- Of every category: whether something is ready, whether something is held, and when the next is due.
+-- What is held is found among all that is held, in whatever queue.
+SELECT
+    NOT EXISTS (SELECT 1 FROM paused_queues WHERE queue = ?1)
+        AND EXISTS (SELECT 1 FROM runs WHERE queue = ?1 AND ready = 1),
+    EXISTS (
+        SELECT 1 FROM runs INDEXED BY runs_held WHERE status = 'processing' AND queue = ?1
+    ),
+    (SELECT due_at FROM runs WHERE queue = ?1 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1)

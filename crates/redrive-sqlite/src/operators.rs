@@ -1,0 +1,59 @@
+//! What operators do to runs.
+
+use std::collections::HashMap;
+
+use redrive_core::{RunId, RunState, RunStatus};
+use redrive_store::{Error, Operator, Result, RunChange, RunWish};
+use rusqlite::{Connection, params};
+
+use crate::{
+    columns::{json_ids, read_rows},
+    error::Doing,
+    journal::insert_journal,
+    queries,
+};
+
+/// Reads the states of runs, and changes and journals those whose state allows it.
+pub(crate) fn change_runs(
+    connection: &Connection,
+    wish: RunWish,
+    ids: &[RunId],
+    by: &Operator,
+) -> Result<Vec<RunChange>> {
+    let changes = wish.changes(ids, states(connection, ids)?);
+    for (id, change) in &changes {
+        if let RunChange::Done(before) = change {
+            change_run(connection, wish, *id, *before)?;
+            insert_journal(connection, &wish.journal_entry(*id, *before, by))?;
+        }
+    }
+    Ok(changes.into_iter().map(|(_, change)| change).collect())
+}
+
+fn states(connection: &Connection, ids: &[RunId]) -> Result<HashMap<RunId, RunState>> {
+    const DOING: &str = "reading the states of runs";
+    let rows = read_rows(connection, DOING, queries::STATES_OF_RUNS, [json_ids(ids)], |row| {
+        let id = RunId(row.get()?);
+        let status = row.named("status", RunStatus::from_name)?;
+        Ok((id, RunState::of(status, row.get()?)))
+    })?;
+    Ok(rows.into_iter().collect())
+}
+
+fn change_run(connection: &Connection, wish: RunWish, id: RunId, before: RunState) -> Result<()> {
+    let (doing, sql) = match wish {
+        RunWish::Retry => ("sending runs back", queries::RETRY_RUNS),
+        RunWish::Cancel => ("cancelling runs", queries::CANCEL_RUNS),
+    };
+    let waits = before == RunState::WaitingForRetry;
+    let changed = connection
+        .prepare_cached(sql)
+        .doing(doing)?
+        .execute(params![id.0, before.status().name(), waits])
+        .doing(doing)?;
+    if changed == 1 {
+        return Ok(());
+    }
+    // The transaction has been the only one that writes since before the state was read.
+    Err(Error::misuse(doing, format!("run {id} is not in the state in which it was read")))
+}

@@ -1,0 +1,89 @@
+//! Queues as a whole.
+
+use redrive_core::{RunState, RunStatus};
+use redrive_store::{
+    Categories, Operator, Outlook, PausedQueue, QueueCount, QueueStats, QueueWish, Result,
+};
+use rusqlite::{Connection, params};
+
+use crate::{
+    columns::{Columns, json_list, micros, read_rows},
+    error::Doing,
+    journal::insert_journal,
+    queries,
+};
+
+pub(crate) fn stats(connection: &Connection) -> Result<Vec<QueueStats>> {
+    let counts = read_rows(connection, "counting runs", queries::QUEUE_STATS, [], read_count)?;
+    Ok(QueueStats::gather(counts))
+}
+
+fn read_count(row: &mut Columns<'_>) -> Result<QueueCount> {
+    let queue = row.get()?;
+    let status = row.optional_named("status", RunStatus::from_name)?;
+    let waits: Option<bool> = row.get()?;
+    let count: Option<u64> = row.get()?;
+    let state = status.map(|status| RunState::of(status, waits == Some(true)));
+    Ok(QueueCount {
+        queue,
+        runs: state.zip(count),
+        oldest_ready: row.optional_timestamp()?,
+        next_due: row.optional_timestamp()?,
+        paused_at: row.optional_timestamp()?,
+    })
+}
+
+/// Pauses a queue, and says whether it was not paused before.
+pub(crate) fn pause(connection: &Connection, queue: &str, by: &Operator) -> Result<bool> {
+    let params = params![queue, micros(by.at), by.actor, by.reason];
+    change(connection, QueueWish::Pause, queries::PAUSE_QUEUE, params, queue, by)
+}
+
+/// Resumes a queue, and says whether it was paused before.
+pub(crate) fn resume(connection: &Connection, queue: &str, by: &Operator) -> Result<bool> {
+    change(connection, QueueWish::Resume, queries::RESUME_QUEUE, params![queue], queue, by)
+}
+
+fn change(
+    connection: &Connection,
+    wish: QueueWish,
+    sql: &str,
+    params: impl rusqlite::Params,
+    queue: &str,
+    by: &Operator,
+) -> Result<bool> {
+    let doing = wish.doing();
+    let changed = connection.prepare_cached(sql).doing(doing)?.execute(params).doing(doing)?;
+    if changed > 0 {
+        insert_journal(connection, &wish.journal_entry(queue, by))?;
+    }
+    Ok(changed > 0)
+}
+
+pub(crate) fn paused(connection: &Connection) -> Result<Vec<PausedQueue>> {
+    read_rows(connection, "listing paused queues", queries::PAUSED_QUEUES, [], |row| {
+        Ok(PausedQueue {
+            queue: row.get()?,
+            by: Operator { actor: row.get()?, at: row.timestamp()?, reason: row.get()? },
+        })
+    })
+}
+
+pub(crate) fn outlook(
+    connection: &Connection,
+    queue: &str,
+    categories: &Categories,
+) -> Result<Outlook> {
+    const DOING: &str = "looking at what a queue has to do";
+    let read = |row: &mut Columns<'_>| {
+        Ok(Outlook { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
+    };
+    let mut rows = match categories {
+        Categories::All => read_rows(connection, DOING, queries::OUTLOOK_ANY, [queue], read)?,
+        Categories::Only(named) => {
+            let params = params![queue, json_list(named)];
+            read_rows(connection, DOING, queries::OUTLOOK_OF, params, read)?
+        }
+    };
+    Ok(rows.pop().unwrap_or_default())
+}

@@ -1,0 +1,208 @@
+//! `redrive queue pause | resume | list` (RUN-6).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::{Args, Subcommand};
+use redrive::config::Config;
+use redrive_store::{PausedQueue, QueueWish, Store};
+use serde::Serialize;
+
+use crate::{
+    context::{ChosenStore, Context, Missing},
+    exit::{Exit, Failure},
+    operator::operator,
+    output::{Column, Row},
+};
+
+/// The arguments of `queue`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redrive queue list
+  redrive queue pause verify --reason 'the service is down until noon'
+  redrive queue resume verify")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Let no worker take another run from a queue
+    #[command(after_help = "\
+Runs that are under way go on to their end. Submitting goes on as well.
+
+Examples:
+  redrive queue pause verify
+  redrive queue pause verify --reason 'the service is down until noon'")]
+    Pause {
+        /// The queue
+        name: String,
+
+        /// Why, for the journal
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// Let workers take runs from a queue again
+    #[command(after_help = "\
+Examples:
+  redrive queue resume verify")]
+    Resume {
+        /// The queue
+        name: String,
+
+        /// Why, for the journal
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// List the queues that are declared, have runs or are paused
+    #[command(after_help = "\
+`redrive runs stats` shows what they hold.
+
+Examples:
+  redrive queue list
+  redrive queue list -o json")]
+    List,
+}
+
+/// What was done to a queue.
+#[derive(Debug, Serialize)]
+struct Switched<'a> {
+    queue: &'a str,
+    paused: bool,
+    changed: bool,
+}
+
+impl Row for Switched<'_> {
+    const COLUMNS: &'static [Column] = &[Column::text("queue"), Column::text("state")];
+
+    fn cells(&self) -> Vec<String> {
+        let state = match (self.paused, self.changed) {
+            (true, true) => "paused",
+            (true, false) => "was paused already",
+            (false, true) => "resumed",
+            (false, false) => "was not paused",
+        };
+        vec![self.queue.to_owned(), state.to_owned()]
+    }
+}
+
+/// A queue, and whether it is paused.
+#[derive(Debug, Serialize)]
+struct QueueRow {
+    queue: String,
+    declared: Option<bool>,
+    paused: bool,
+    paused_at: Option<String>,
+    paused_by: Option<String>,
+    reason: Option<String>,
+}
+
+impl QueueRow {
+    fn new(queue: String, config: Option<&Config>, paused: Option<PausedQueue>) -> Self {
+        let by = paused.map(|paused| paused.by);
+        Self {
+            declared: config.map(|config| config.queue(&queue).is_some()),
+            queue,
+            paused: by.is_some(),
+            paused_at: by.as_ref().map(|by| by.at.to_string()),
+            paused_by: by.as_ref().map(|by| by.actor.clone()),
+            reason: by.and_then(|by| by.reason),
+        }
+    }
+}
+
+impl Row for QueueRow {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("queue"),
+        Column::text("declared"),
+        Column::text("paused at"),
+        Column::text("by"),
+        Column::text("reason"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let declared = match self.declared {
+            None => "",
+            Some(true) => "yes",
+            Some(false) => "no: unroutable",
+        };
+        vec![
+            self.queue.clone(),
+            declared.to_owned(),
+            self.paused_at.clone().unwrap_or_default(),
+            self.paused_by.clone().unwrap_or_default(),
+            self.reason.clone().unwrap_or_default(),
+        ]
+    }
+}
+
+/// Runs `queue`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let checked = match &arguments.action {
+        Action::Pause { name, .. } => QueueWish::Pause.check_name(name),
+        Action::Resume { name, .. } => QueueWish::Resume.check_name(name),
+        Action::List => Ok(()),
+    };
+    checked.map_err(Failure::usage)?;
+    let config = context.config()?;
+    let chosen = context.store(config.as_ref())?;
+    let missing = match arguments.action {
+        Action::List => Missing::Refuse,
+        Action::Pause { .. } | Action::Resume { .. } => Missing::Make,
+    };
+    let store = chosen.open(config.as_ref(), missing).await?;
+    let failed = |error| chosen.failure(error);
+    match arguments.action {
+        Action::Pause { name, reason } => {
+            warn_of_strangers(&name, &*store, &chosen, config.as_ref(), context).await?;
+            let by = operator(reason);
+            let changed = store.pause_queue(&name, &by).await.map_err(failed)?;
+            context.output.record(&Switched { queue: &name, paused: true, changed })?;
+        }
+        Action::Resume { name, reason } => {
+            let by = operator(reason);
+            let changed = store.resume_queue(&name, &by).await.map_err(failed)?;
+            context.output.record(&Switched { queue: &name, paused: false, changed })?;
+        }
+        Action::List => {
+            let rows = rows(&*store, config.as_ref()).await.map_err(failed)?;
+            context.output.list(rows)?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// A pause of a mistyped name would be obeyed by nobody.
+async fn warn_of_strangers(
+    name: &str,
+    store: &dyn Store,
+    chosen: &ChosenStore,
+    config: Option<&Config>,
+    context: &Context,
+) -> Result<(), Failure> {
+    let declared = config.is_some_and(|config| config.queue(name).is_some());
+    if declared {
+        return Ok(());
+    }
+    let stats = store.queue_stats().await.map_err(|error| chosen.failure(error))?;
+    if !stats.iter().any(|stats| stats.queue == name) {
+        context.output.note(&format!("note: {name:?} is neither declared nor has it any runs"));
+    }
+    Ok(())
+}
+
+async fn rows(store: &dyn Store, config: Option<&Config>) -> redrive_store::Result<Vec<QueueRow>> {
+    let paused = store.paused_queues().await?.into_iter();
+    let mut paused: BTreeMap<String, PausedQueue> =
+        paused.map(|paused| (paused.queue.clone(), paused)).collect();
+    let declared = config.into_iter().flat_map(|config| &config.queues);
+    let mut names: BTreeSet<String> = declared.map(|queue| queue.name.clone()).collect();
+    names.extend(store.queue_stats().await?.into_iter().map(|stats| stats.queue));
+    names.extend(paused.keys().cloned());
+    let row = |name: String| {
+        let paused = paused.remove(&name);
+        QueueRow::new(name, config, paused)
+    };
+    Ok(names.into_iter().map(row).collect())
+}

@@ -1,0 +1,84 @@
+//! `redrive runs submit | list | show | retry | cancel | stats` (RUN-6).
+
+mod record;
+
+mod line;
+mod lines;
+mod submission;
+mod submit;
+
+mod list;
+mod show;
+
+mod change;
+mod changed;
+
+mod stats;
+
+use clap::{Args, Subcommand};
+use redrive::{RunId, RunStatus};
+
+pub(crate) use change::state_of;
+pub(crate) use changed::state_name;
+pub(crate) use record::RunRow;
+
+use crate::{
+    context::Context,
+    exit::{Exit, Failure},
+};
+
+/// The arguments of `runs`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redrive runs submit --queue verify --payload '{\"order\": 7}'
+  redrive runs submit --from orders.jsonl
+  redrive runs list --queue verify --status error
+  redrive runs retry 17 18
+  redrive runs stats")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Put runs into a queue: one by flags, or many as JSON lines
+    Submit(submit::Arguments),
+    /// List runs by id, a page at a time
+    List(list::Arguments),
+    /// Show all that is known of some runs
+    Show(show::Arguments),
+    /// Send runs back to their queue, with a new count of attempts
+    Retry(change::RetryArguments),
+    /// Stop runs, also those that a worker holds
+    Cancel(change::CancelArguments),
+    /// Show how every queue stands
+    Stats(stats::Arguments),
+}
+
+/// Runs `runs`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    match arguments.action {
+        Action::Submit(arguments) => submit::run(arguments, context).await,
+        Action::List(arguments) => list::run(arguments, context).await,
+        Action::Show(arguments) => show::run(arguments, context).await,
+        Action::Retry(arguments) => change::retry(arguments, context).await,
+        Action::Cancel(arguments) => change::cancel(arguments, context).await,
+        Action::Stats(arguments) => stats::run(arguments, context).await,
+    }
+}
+
+/// The id of a run, as people write it.
+fn parse_id(text: &str) -> Result<RunId, String> {
+    let id = text.parse().ok().filter(|id: &RunId| id.0 > 0 && text == id.to_string());
+    id.ok_or_else(|| "an id is a whole number from 1".to_owned())
+}
+
+/// A status, by its name.
+fn parse_status(text: &str) -> Result<RunStatus, String> {
+    RunStatus::from_name(text).ok_or_else(|| {
+        let names = RunStatus::ALL.map(RunStatus::name);
+        format!("the statuses are {}", names.join(", "))
+    })
+}

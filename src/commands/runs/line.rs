@@ -1,0 +1,146 @@
+//! One line of a submission: `{"queue", "category", "payload", "submitted_at", "not_before",
+//! "idempotency_key"}`, all but the queue optional.
+
+use jiff::Timestamp;
+use redrive_store::NewRun;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::instant::parse_instant;
+
+/// How much of a reason is kept, in characters: it may quote the line.
+const REASON_CHARS: usize = 300;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    #[serde(default)]
+    queue: Option<String>,
+    #[serde(default)]
+    category: Option<String>,
+    #[serde(default)]
+    payload: Value,
+    #[serde(default)]
+    submitted_at: Option<String>,
+    #[serde(default)]
+    not_before: Option<String>,
+    #[serde(default)]
+    idempotency_key: Option<String>,
+}
+
+/// Reads a line. The reason for a refusal is for people.
+pub(super) fn read(
+    line: &[u8],
+    default_queue: Option<&str>,
+    now: Timestamp,
+) -> Result<NewRun, String> {
+    run(line, default_queue, now).map_err(|reason| shortened(&reason))
+}
+
+fn run(line: &[u8], default_queue: Option<&str>, now: Timestamp) -> Result<NewRun, String> {
+    // An array would be read as the fields in order.
+    if !line.trim_ascii_start().starts_with(b"{") {
+        return Err("it is not a JSON object".to_owned());
+    }
+    let fields: Fields = serde_json::from_slice(line).map_err(|error| in_line(&error))?;
+    let queue = fields.queue.as_deref().or(default_queue);
+    let queue = queue.ok_or("it names no queue, and there is no --queue")?;
+    let submitted_at = instant("submitted_at", fields.submitted_at.as_deref())?.unwrap_or(now);
+    let not_before = instant("not_before", fields.not_before.as_deref())?;
+    let new = || {
+        let mut run = NewRun::new(queue, &fields.payload, submitted_at)?;
+        if let Some(category) = &fields.category {
+            run = run.with_category(category)?;
+        }
+        if let Some(key) = &fields.idempotency_key {
+            run = run.with_idempotency_key(key)?;
+        }
+        Ok(run)
+    };
+    let run = new().map_err(|error: redrive_store::InvalidRun| error.to_string())?;
+    Ok(match not_before {
+        Some(at) => run.with_not_before(at),
+        None => run,
+    })
+}
+
+fn instant(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, String> {
+    let read = |text| {
+        parse_instant(text).map_err(|allowed| format!("{field} {text:?} is no instant: {allowed}"))
+    };
+    text.map(read).transpose()
+}
+
+/// The parser counts lines within the line; only the column helps.
+fn in_line(error: &serde_json::Error) -> String {
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let text = error.to_string();
+    match text.strip_suffix(&place) {
+        Some(problem) => format!("{problem} (column {})", error.column()),
+        None => text,
+    }
+}
+
+fn shortened(reason: &str) -> String {
+    let mut short: String = reason.chars().take(REASON_CHARS).collect();
+    if short.len() < reason.len() {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_at_epoch(line: &str) -> Result<NewRun, String> {
+        read(line.as_bytes(), Some("q"), Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn what_a_line_leaves_out_has_a_default() {
+        let run = read_at_epoch(" {} \r").unwrap();
+        assert_eq!((run.queue(), run.category(), run.payload()), ("q", "", "null"));
+        assert_eq!((run.submitted_at(), run.not_before()), (Timestamp::UNIX_EPOCH, None));
+        let run =
+            read_at_epoch(r#"{"queue": "other", "category": null, "payload": {"b": 1, "a": 2}}"#);
+        let run = run.unwrap();
+        assert_eq!((run.queue(), run.payload()), ("other", r#"{"a":2,"b":1}"#));
+    }
+
+    #[test]
+    fn every_wrong_line_is_refused_with_its_reason() {
+        let cases = [
+            ("", "not a JSON object"),
+            ("7", "not a JSON object"),
+            (r#"["q"]"#, "not a JSON object"),
+            ("{", "EOF while parsing an object (column 1)"),
+            ("{} {}", "trailing characters (column 4)"),
+            (r#"{"queue": 7}"#, "invalid type: integer `7`, expected a string (column 11)"),
+            (r#"{"qeue": "q"}"#, "unknown field `qeue`, expected one of `queue`"),
+            (r#"{"queue": "a", "queue": "b"}"#, "duplicate field `queue`"),
+            (r#"{"queue": ""}"#, "queue is not allowed: it must not be empty"),
+            (r#"{"queue": "a\u0000"}"#, "queue is not allowed: it must not contain a NUL"),
+            (r#"{"category": "a\u0000"}"#, "category is not allowed"),
+            (r#"{"idempotency_key": ""}"#, "idempotency_key is not allowed"),
+            (r#"{"payload": "\ud800"}"#, "(column "),
+            (r#"{"payload": 1e999}"#, "number out of range"),
+            (r#"{"submitted_at": 5}"#, "invalid type: integer"),
+            (r#"{"submitted_at": "yesterday"}"#, "submitted_at \"yesterday\" is no instant"),
+            (r#"{"not_before": "2026-01-01T00:00:00"}"#, "not_before"),
+            (r#"{"not_before": "2026-02-30T00:00:00Z"}"#, "not_before"),
+        ];
+        for (line, reason) in cases {
+            let refused = read_at_epoch(line).expect_err(line);
+            assert!(refused.contains(reason), "{line}: {refused}");
+        }
+        let refused = read(b"{}", None, Timestamp::UNIX_EPOCH).unwrap_err();
+        assert_eq!(refused, "it names no queue, and there is no --queue");
+    }
+
+    #[test]
+    fn a_reason_never_repeats_the_whole_line() {
+        let line = format!("{{\"{}\": 1}}", "x".repeat(100_000));
+        assert!(read_at_epoch(&line).unwrap_err().chars().count() <= REASON_CHARS + 1);
+    }
+}

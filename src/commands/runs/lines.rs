@@ -1,0 +1,136 @@
+//! A file read line by line, however long it is and however long its lines are.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+/// The longest line that is read, in bytes: the largest payload, with room for escapes and the other
+/// fields.
+pub(super) const MAX_LINE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Some editors begin a file with it.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Lines, numbered from 1.
+pub(super) struct Lines<R> {
+    source: BufReader<R>,
+    line: Vec<u8>,
+    number: u64,
+    bytes: u64,
+}
+
+/// A line, or that it was too long to be one.
+pub(super) enum Line<'a> {
+    /// What stands in it, without its end.
+    Whole(&'a [u8]),
+    /// More than [`MAX_LINE_BYTES`]; the rest of it was passed over.
+    TooLong,
+}
+
+impl<R: Read> Lines<R> {
+    pub(super) fn new(source: BufReader<R>) -> Self {
+        Self { source, line: Vec::new(), number: 0, bytes: 0 }
+    }
+
+    /// How many lines were read.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How many bytes were read.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether the next line may have to be waited for.
+    pub(super) fn may_wait(&self) -> bool {
+        !self.source.buffer().contains(&b'\n')
+    }
+
+    /// The next line; `None` at the end.
+    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        self.line.clear();
+        let mut too_long = false;
+        let mut began = false;
+        loop {
+            let part = match self.source.fill_buf() {
+                Ok(part) => part,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if part.is_empty() {
+                break;
+            }
+            began = true;
+            let end = part.iter().position(|byte| *byte == b'\n');
+            let (text, taken) = match end {
+                Some(end) => (part.get(..end).unwrap_or_default(), end + 1),
+                None => (part, part.len()),
+            };
+            if self.line.len() + text.len() > MAX_LINE_BYTES {
+                too_long = true;
+            } else if !too_long {
+                self.line.extend_from_slice(text);
+            }
+            self.bytes += taken as u64;
+            self.source.consume(taken);
+            if end.is_some() {
+                break;
+            }
+        }
+        if !began {
+            return Ok(None);
+        }
+        self.number += 1;
+        if too_long {
+            self.line = Vec::new();
+            return Ok(Some(Line::TooLong));
+        }
+        let line = self.line.as_slice();
+        let first = self.number == 1;
+        let text = line.strip_prefix(BYTE_ORDER_MARK).filter(|_| first).unwrap_or(line);
+        Ok(Some(Line::Whole(text)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads through a buffer of three bytes, so that lines come in parts.
+    #[track_caller]
+    fn check(text: &[u8], expected: &[&[u8]]) {
+        let mut lines = Lines::new(BufReader::with_capacity(3, text));
+        let mut read = Vec::new();
+        while let Ok(Some(line)) = lines.next() {
+            read.push(match line {
+                Line::Whole(line) => line.to_vec(),
+                Line::TooLong => b"too long".to_vec(),
+            });
+        }
+        assert_eq!(read, expected);
+        assert_eq!(lines.number(), expected.len() as u64);
+        assert_eq!(lines.bytes(), text.len() as u64);
+    }
+
+    #[test]
+    fn lines_end_at_a_newline_or_at_the_end_of_the_file() {
+        check(b"", &[]);
+        check(b"\n", &[b""]);
+        check(b"one\n\nthree", &[b"one", b"", b"three"]);
+        check(b"one\r\ntwo\n", &[b"one\r", b"two"]);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_passed_over_where_a_file_begins() {
+        check(b"\xef\xbb\xbf{}\n\xef\xbb\xbf{}", &[b"{}", b"\xef\xbb\xbf{}"]);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_passed_over_and_the_next_one_is_read() {
+        let mut text = vec![b'x'; MAX_LINE_BYTES];
+        check(&text, &[&text.clone()]);
+        text.push(b'x');
+        check(&text, &[b"too long"]);
+        text.extend_from_slice(b"\nnext\n");
+        check(&text, &[b"too long", b"next"]);
+    }
+}

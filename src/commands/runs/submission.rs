@@ -1,0 +1,176 @@
+//! Runs on their way into the store, in batches, and what became of them.
+
+use jiff::Timestamp;
+use redrive_engine::{Clock, SystemClock};
+use redrive_store::{NewRun, Result, Store, SubmittedRun};
+use serde::Serialize;
+
+use super::line;
+use crate::output::{Column, Row};
+
+/// The most lines that wait for the store.
+const BATCH_LINES: usize = 1_000;
+
+/// The most bytes of them: payloads may be large.
+const BATCH_BYTES: usize = 8 * 1024 * 1024;
+
+/// How many refused lines the result names.
+const REFUSALS_TOLD: usize = 20;
+
+/// How many refused lines are told beside the result, one by one.
+const REFUSALS_NOTED: u64 = 1_000;
+
+/// What became of the lines.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Tally {
+    /// How many are in the queue now.
+    pub(super) accepted: u64,
+    /// How many were there before.
+    pub(super) duplicate: u64,
+    /// How many were not taken.
+    pub(super) refused: u64,
+    /// The last line of which that is known.
+    pub(super) through_line: u64,
+    /// The first lines that were refused.
+    pub(super) refusals: Vec<Refusal>,
+}
+
+/// A line that was not taken.
+#[derive(Debug, Serialize)]
+pub(super) struct Refusal {
+    line: u64,
+    reason: String,
+}
+
+impl Row for Tally {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("accepted"),
+        Column::text("duplicate"),
+        Column::text("refused"),
+        Column::text("through line"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let counts = [self.accepted, self.duplicate, self.refused, self.through_line];
+        counts.map(|count| count.to_string()).into()
+    }
+}
+
+impl Row for Refusal {
+    const COLUMNS: &'static [Column] = &[Column::number("line"), Column::text("reason")];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.line.to_string(), self.reason.clone()]
+    }
+}
+
+/// Lines become runs here. Bad ones do not stop the rest.
+pub(super) struct Submission<'a> {
+    store: &'a dyn Store,
+    queue: Option<&'a str>,
+    note: &'a dyn Fn(&str),
+    batch: Vec<(u64, std::result::Result<NewRun, String>)>,
+    bytes: usize,
+    /// When the first line of the batch came.
+    began: Timestamp,
+    tally: Tally,
+}
+
+impl<'a> Submission<'a> {
+    /// Into a store; lines that name no queue go to `queue`, refused ones are told to `note`.
+    pub(super) fn new(
+        store: &'a dyn Store,
+        queue: Option<&'a str>,
+        note: &'a dyn Fn(&str),
+    ) -> Self {
+        Self {
+            store,
+            queue,
+            note,
+            batch: Vec::new(),
+            bytes: 0,
+            began: Timestamp::UNIX_EPOCH,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Takes a line. One without anything in it means nothing.
+    pub(super) fn add(&mut self, number: u64, text: &[u8]) {
+        if text.trim_ascii().is_empty() {
+            return;
+        }
+        self.note_begin();
+        let run = line::read(text, self.queue, self.began);
+        self.bytes += run.as_ref().map_or(0, |run| run.payload().len());
+        self.batch.push((number, run));
+    }
+
+    /// Takes note of a line that cannot be one.
+    pub(super) fn refuse(&mut self, number: u64, reason: String) {
+        self.note_begin();
+        self.batch.push((number, Err(reason)));
+    }
+
+    fn note_begin(&mut self) {
+        if self.batch.is_empty() {
+            self.began = SystemClock.now();
+        }
+    }
+
+    /// Whether it is time to write.
+    pub(super) fn is_full(&self) -> bool {
+        self.batch.len() >= BATCH_LINES || self.bytes >= BATCH_BYTES
+    }
+
+    /// Writes what was taken: all of it, or nothing.
+    pub(super) async fn write(&mut self) -> Result<()> {
+        let runs: Vec<NewRun> =
+            self.batch.iter().filter_map(|(_, run)| run.as_ref().ok().cloned()).collect();
+        let submitted = match runs.as_slice() {
+            [] => Vec::new(),
+            runs => self.store.submit_runs(runs, self.began).await?,
+        };
+        self.bytes = 0;
+        let mut submitted = submitted.into_iter();
+        for (number, run) in std::mem::take(&mut self.batch) {
+            match run.map(|_| submitted.next()) {
+                Ok(Some(SubmittedRun::Accepted(_))) => self.tally.accepted += 1,
+                Ok(Some(SubmittedRun::Duplicate(_))) => self.tally.duplicate += 1,
+                Ok(Some(SubmittedRun::Conflict(id))) => {
+                    self.tell_refusal(number, conflict(id.0));
+                }
+                Ok(None) => self.tell_refusal(number, "the store said nothing of it".to_owned()),
+                Err(reason) => self.tell_refusal(number, reason),
+            }
+            self.tally.through_line = number;
+        }
+        Ok(())
+    }
+
+    /// What became of the lines so far.
+    pub(super) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// What became of all lines.
+    pub(super) fn into_tally(self) -> Tally {
+        self.tally
+    }
+
+    fn tell_refusal(&mut self, line: u64, reason: String) {
+        self.tally.refused += 1;
+        if self.tally.refused <= REFUSALS_NOTED {
+            (self.note)(&format!("line {line}: {reason}"));
+        } else if self.tally.refused == REFUSALS_NOTED + 1 {
+            (self.note)("more lines were refused; they are counted and no longer listed");
+        }
+        if self.tally.refusals.len() < REFUSALS_TOLD {
+            self.tally.refusals.push(Refusal { line, reason });
+        }
+    }
+}
+
+/// Why a run is refused whose key has other content already.
+pub(super) fn conflict(id: i64) -> String {
+    format!("run {id} has other content under the same idempotency_key")
+}

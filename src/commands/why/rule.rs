@@ -1,0 +1,161 @@
+//! The rule behind each decision, in words.
+//!
+//! The ledger says what was decided: the wait, whether it counted, that it was given up. The number
+//! of the failure follows from the rows before it. With the policy, the wait can be worked out again,
+//! by the same function that decided; where the two differ, the policy was another one then, and the
+//! words say so.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use redrive::{
+    Backoff, Class, Code, Decision, Failure, GiveUpReason, History, Jitter, JitterKey, JitterSeed,
+    Policy, RunId, Unit, decide,
+};
+use redrive_store::{AttemptOutcome, AttemptRecord};
+
+use crate::commands::policy::{human, rounded};
+
+/// What decides about a run, if the configuration has its queue.
+pub(super) struct Rules {
+    policy: Option<Policy>,
+    jitter: JitterKey,
+}
+
+/// Where an attempt stands in its count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Count {
+    /// Counted failures before it, since the last reset.
+    pub(super) failures: u32,
+    /// Uncounted waits in a row before it.
+    pub(super) deferrals: u32,
+}
+
+impl Rules {
+    pub(super) fn new(policy: Option<Policy>, seed: JitterSeed, id: RunId) -> Self {
+        Self { policy, jitter: JitterKey::new(seed, &Unit::Run(id)) }
+    }
+
+    /// The rule behind what followed an attempt. `gave_up` is the reason that the journal has.
+    pub(super) fn words(
+        &self,
+        attempt: &AttemptRecord,
+        count: Count,
+        gave_up: Option<&str>,
+    ) -> String {
+        match (attempt.outcome, attempt.delay) {
+            (AttemptOutcome::Success, _) => "answered: done".to_owned(),
+            (AttemptOutcome::Skipped, _) => "passed over".to_owned(),
+            (AttemptOutcome::Failed, _) => self.give_up(attempt, count, gave_up),
+            (AttemptOutcome::Retrying, delay) => {
+                self.wait(attempt, count, delay.unwrap_or_default())
+            }
+        }
+    }
+
+    fn wait(&self, attempt: &AttemptRecord, count: Count, delay: Duration) -> String {
+        if !attempt.counted {
+            let asked = format!("the server asked for {}, not counted", human(delay));
+            let most = self.policy.as_ref().map(|policy| policy.spec().max_deferrals);
+            return match (count.deferrals.saturating_add(1), most) {
+                (1, _) => asked,
+                (n, Some(most)) => format!("{asked}, {n} in a row of {most}"),
+                (n, None) => format!("{asked}, {n} in a row"),
+            };
+        }
+        let failure = self.failure_number(count);
+        let limited = attempt.class.as_deref() == Some("rate_limited");
+        let Some(policy) = &self.policy else {
+            return format!("{failure}: wait {}", human(delay));
+        };
+        if self.expected(policy, count) == Some(delay) {
+            return format!(
+                "{failure}: {}",
+                formula(policy, count.failures.saturating_add(1), delay)
+            );
+        }
+        if limited && count.deferrals >= policy.spec().max_deferrals {
+            let most = policy.spec().max_deferrals;
+            return format!(
+                "{failure}: the server asked for {}, counted after {most} in a row",
+                human(delay)
+            );
+        }
+        format!("{failure}: wait {}, by another policy than today's", human(delay))
+    }
+
+    fn give_up(&self, attempt: &AttemptRecord, count: Count, reason: Option<&str>) -> String {
+        let code = attempt.code.as_deref().unwrap_or("?");
+        let known = |reason: GiveUpReason| reason.name();
+        let because = match reason {
+            Some(name) if name == known(GiveUpReason::AttemptsExhausted) => {
+                self.failure_number(count)
+            }
+            Some(name) if name == known(GiveUpReason::Final) => {
+                format!("code {code} is final, or was stated to be")
+            }
+            Some(name) if name == known(GiveUpReason::NotRetriable) => {
+                format!("the policy does not retry code {code}")
+            }
+            Some(name) if name == known(GiveUpReason::TooOld) => {
+                let age = self.policy.as_ref().and_then(|policy| policy.spec().max_age);
+                match age {
+                    Some(age) => format!("the first attempt was {} ago or more", human(age)),
+                    None => "the first attempt was too long ago".to_owned(),
+                }
+            }
+            _ => self.failure_number(count),
+        };
+        format!("gave up: {}: {because}", reason.unwrap_or("reason unknown"))
+    }
+
+    /// Which counted failure it is, and of how many.
+    fn failure_number(&self, count: Count) -> String {
+        let n = count.failures.saturating_add(1);
+        match self.policy.as_ref().map(|policy| policy.spec().max_attempts) {
+            Some(Some(most)) => format!("counted failure {n} of {most}"),
+            Some(None) => format!("counted failure {n}, no limit"),
+            None => format!("counted failure {n}"),
+        }
+    }
+
+    /// The wait that the policy gives today.
+    fn expected(&self, policy: &Policy, count: Count) -> Option<Duration> {
+        let policy = policy.without_limits().retrying_all();
+        let history = History { counted: count.failures, ..History::default() };
+        let failure = Failure::reported(Some(Class::Retryable), Code::Number(75), "");
+        match decide(&policy, &history, &failure, Timestamp::UNIX_EPOCH, self.jitter) {
+            // The ledger keeps microseconds.
+            Decision::RetryAt { delay, .. } => {
+                Some(Duration::from_micros(u64::try_from(delay.as_micros()).ok()?))
+            }
+            Decision::GiveUp { .. } => None,
+        }
+    }
+}
+
+/// `1m × 2^1 = 2m`, with the cap and the jitter where they had a part in it.
+fn formula(policy: &Policy, n: u32, delay: Duration) -> String {
+    let spec = policy.spec();
+    let base = human(spec.base);
+    let backoff = policy.backoff_delay(n);
+    let product = match spec.backoff {
+        Backoff::Fixed => base,
+        Backoff::Linear => format!("{base} × {n}"),
+        Backoff::Exponential => format!("{base} × {}^{}", spec.multiplier, n.saturating_sub(1)),
+    };
+    let is_capped = backoff == spec.cap && spec.backoff != Backoff::Fixed && n > 1;
+    let before_jitter = match spec.backoff {
+        Backoff::Fixed => product,
+        Backoff::Linear | Backoff::Exponential if is_capped => {
+            format!("{product}, at most {}", human(spec.cap))
+        }
+        Backoff::Linear | Backoff::Exponential => format!("{product} = {}", human(backoff)),
+    };
+    match spec.jitter {
+        Jitter::None => before_jitter,
+        Jitter::Absolute(_) | Jitter::Fraction(_) | Jitter::Full => {
+            format!("{before_jitter}, with jitter {}", rounded(delay))
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Instants as RFC 3339 writes them.
+
+use jiff::Timestamp;
+
+/// The longest text that can be an instant.
+const MAX_BYTES: usize = 40;
+
+/// Reads an instant, to the microsecond, which is what stores keep. A time without an offset is
+/// refused: whose midnight would it be?
+pub(crate) fn parse_instant(text: &str) -> Result<Timestamp, String> {
+    const ALLOWED: &str = "write an instant such as 2026-01-31T08:00:00Z or \
+                           2026-01-31T09:00:00+01:00, up to 9999-12-30T22:00:00Z";
+    let shaped = text.len() <= MAX_BYTES
+        && text.bytes().take(4).all(|byte| byte.is_ascii_digit())
+        && text.as_bytes().get(4) == Some(&b'-')
+        && !text.contains('[');
+    let parsed = if shaped { text.parse::<Timestamp>().ok() } else { None };
+    parsed
+        .and_then(|instant| Timestamp::from_microsecond(instant.as_microsecond()).ok())
+        .ok_or_else(|| ALLOWED.to_owned())
+}

@@ -1,0 +1,50 @@
+//! Logs for programs: `{"time", "level", "message", …}`, then the fields of the event, `run`,
+//! `queue` and `attempt` among them.
+
+use std::fmt;
+
+use redrive::Message;
+use redrive_engine::{Clock, SystemClock};
+use serde_json::{Map, Value};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::{
+    fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
+    registry::LookupSpan,
+};
+
+use super::fields::Fields;
+use crate::output::terminal_safe_json;
+
+/// One object a line.
+pub(super) struct Lines;
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let fields = Fields::of(event);
+        let mut line = Map::new();
+        line.extend(
+            fields.named.into_iter().map(|(name, value)| (name.to_owned(), bounded(value))),
+        );
+        // A field of the same name would be a slip in the program; what every line has wins.
+        line.insert("time".to_owned(), format!("{:.6}", SystemClock.now()).into());
+        line.insert("level".to_owned(), event.metadata().level().as_str().to_lowercase().into());
+        line.insert("message".to_owned(), bounded(fields.message.into()));
+        writeln!(writer, "{}", terminal_safe_json(Value::Object(line).to_string()))
+    }
+}
+
+fn bounded(value: Value) -> Value {
+    match value {
+        Value::String(text) => Message::clean(&text).as_str().into(),
+        value => value,
+    }
+}

@@ -1,0 +1,64 @@
+//! From what a configuration declares to what the engine runs.
+
+use std::{path::Path, sync::Arc};
+
+use redrive_engine::{ExecHandler, ExecSpec, Handler, InvalidExec, Pace, Queue};
+use redrive_store::Categories;
+
+use crate::config;
+
+/// A declared queue that this program cannot serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnservableQueue {
+    /// Its handler is of a kind that is not there yet.
+    #[error("queue {queue:?} has a handler of kind {kind}, which this version cannot run")]
+    Kind {
+        /// The queue.
+        queue: String,
+        /// The kind.
+        kind: &'static str,
+    },
+    /// Its program can never be started.
+    #[error("the handler of queue {queue:?} cannot be started")]
+    Program {
+        /// The queue.
+        queue: String,
+        /// Why.
+        #[source]
+        source: InvalidExec,
+    },
+}
+
+/// The queue that a declaration describes. Relative programs count from `folder`, the folder of the
+/// configuration.
+pub fn declared_queue(declared: &config::Queue, folder: &Path) -> Result<Queue, UnservableQueue> {
+    let limits = declared.limits;
+    let pace =
+        Pace { concurrency: limits.concurrency as usize, lease: limits.lease, ..Pace::default() };
+    let mut queue = Queue::new(declared.name.as_str(), handler(declared, folder)?)
+        .with_policy(declared.policy.policy.clone());
+    queue.categories = match &declared.categories {
+        None => Categories::All,
+        Some(names) => Categories::Only(names.clone()),
+    };
+    queue.time_limit = limits.timeout;
+    queue.pace = pace;
+    Ok(queue)
+}
+
+fn handler(declared: &config::Queue, folder: &Path) -> Result<Arc<dyn Handler>, UnservableQueue> {
+    let queue = || declared.name.clone();
+    match &declared.handler {
+        config::Handler::Exec(program) => {
+            let mut spec = ExecSpec::new(program.argv.clone(), folder);
+            spec.env.clone_from(&program.env);
+            let handler = ExecHandler::new(spec)
+                .map_err(|source| UnservableQueue::Program { queue: queue(), source })?;
+            Ok(Arc::new(handler))
+        }
+        other @ (config::Handler::Stream(_) | config::Handler::Http(_)) => {
+            Err(UnservableQueue::Kind { queue: queue(), kind: other.kind() })
+        }
+    }
+}
