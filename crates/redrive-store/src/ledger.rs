@@ -135,6 +135,33 @@ pub struct AttemptRecord {
 }
 
 impl AttemptRecord {
+    /// A success that says nothing more.
+    pub fn success(
+        unit: UnitRow,
+        attempt: AttemptNumber,
+        started_at: Timestamp,
+        ended_at: Timestamp,
+        worker: &str,
+    ) -> Self {
+        Self {
+            unit,
+            stage_config_hash: None,
+            attempt,
+            counted: true,
+            run_id: None,
+            started_at,
+            ended_at,
+            outcome: AttemptOutcome::Success,
+            class: None,
+            code: None,
+            message: None,
+            fingerprint: None,
+            cause: None,
+            delay: None,
+            worker: worker.to_owned(),
+        }
+    }
+
     /// The columns that describe a failure, from the failure.
     pub fn with_failure(mut self, failure: &redrive_core::Failure) -> Self {
         let code = failure.code().to_string();

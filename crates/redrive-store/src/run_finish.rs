@@ -87,23 +87,13 @@ impl RunFinish {
 
     /// The row of the ledger.
     pub fn ledger_row(&self) -> AttemptRecord {
-        let row = AttemptRecord {
-            unit: UnitRow::new(UnitKind::Run, self.id.0),
-            stage_config_hash: None,
-            attempt: self.attempt,
-            counted: true,
-            run_id: None,
-            started_at: self.started_at,
-            ended_at: self.ended_at,
-            outcome: AttemptOutcome::Success,
-            class: None,
-            code: None,
-            message: None,
-            fingerprint: None,
-            cause: None,
-            delay: None,
-            worker: self.worker.0.clone(),
-        };
+        let row = AttemptRecord::success(
+            UnitRow::new(UnitKind::Run, self.id.0),
+            self.attempt,
+            self.started_at,
+            self.ended_at,
+            &self.worker.0,
+        );
         match &self.ending {
             RunEnding::Judged { .. } => row,
             RunEnding::Failed { failure, decision } => {

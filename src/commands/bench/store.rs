@@ -32,14 +32,20 @@ const BATCHES: [(usize, f64); 4] =
     [(1, 2_000.0), (32, 16_000.0), (256, 60_000.0), (1_000, 100_000.0)];
 
 /// Redrive and the bare loop take turns this often, so that a slow minute hits both.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 5;
 
-/// The time that each operation took.
-#[derive(Debug, Default, Clone, Copy)]
+/// The time that each operation took, round by round.
+#[derive(Debug, Default)]
 struct Times {
-    insert: Duration,
-    claim: Duration,
-    finish: Duration,
+    insert: Vec<Duration>,
+    claim: Vec<Duration>,
+    finish: Vec<Duration>,
+}
+
+/// The round in the middle: one that stalled says nothing about the others.
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
 /// Measures, and removes what it made.
@@ -67,12 +73,12 @@ async fn measure(scale: f64, mut ours: Side, mut bare: Side) -> Result<Vec<Figur
             ours = round(ours, batch, batches, &mut our_times).await?;
             bare = round(bare, batch, batches, &mut bare_times).await?;
         }
-        let rows = (batch * batches * ROUNDS) as f64;
+        let rows = (batch * batches) as f64;
         let rate = |time: Duration| rows / time.as_secs_f64().max(1e-9);
         let pairs = [
-            ("insert", our_times.insert, bare_times.insert),
-            ("claim", our_times.claim, bare_times.claim),
-            ("finish", our_times.finish, bare_times.finish),
+            ("insert", median(&mut our_times.insert), median(&mut bare_times.insert)),
+            ("claim", median(&mut our_times.claim), median(&mut bare_times.claim)),
+            ("finish", median(&mut our_times.finish), median(&mut bare_times.finish)),
         ];
         for (operation, our_time, bare_time) in pairs {
             figures.push(Figure::new(operation, batch, rate(our_time), rate(bare_time)));
@@ -90,13 +96,13 @@ async fn round(
 ) -> Result<Side, Failure> {
     let start = Instant::now();
     let side = together(side, batches, Operation::Insert, batch).await?;
-    times.insert += start.elapsed();
+    times.insert.push(start.elapsed());
     let start = Instant::now();
     let side = together(side, batches, Operation::Claim, batch).await?;
-    times.claim += start.elapsed();
+    times.claim.push(start.elapsed());
     let start = Instant::now();
     let side = together(side, batches, Operation::Finish, batch).await?;
-    times.finish += start.elapsed();
+    times.finish.push(start.elapsed());
     Ok(side)
 }
 

@@ -8,23 +8,7 @@ use super::{Fixture, samples::at};
 use crate::{AttemptOutcome, AttemptRecord, LedgerPlace, UnitKind, UnitRow};
 
 fn attempt(unit: UnitRow, number: u32) -> AttemptRecord {
-    AttemptRecord {
-        unit,
-        stage_config_hash: None,
-        attempt: AttemptNumber(number),
-        counted: true,
-        run_id: None,
-        started_at: at(1),
-        ended_at: at(2),
-        outcome: AttemptOutcome::Success,
-        class: None,
-        code: None,
-        message: None,
-        fingerprint: None,
-        cause: None,
-        delay: None,
-        worker: "w1".to_owned(),
-    }
+    AttemptRecord::success(unit, AttemptNumber(number), at(1), at(2), "w1")
 }
 
 impl Fixture {

@@ -6,7 +6,7 @@ use super::{
     Fixture,
     samples::{at, finish, passed, run},
 };
-use crate::{AttemptOutcome, AttemptRecord, UnitKind, UnitRow, Written};
+use crate::{AttemptRecord, UnitKind, UnitRow, Written};
 
 pub async fn the_lease_clock_does_not_go_back(f: &Fixture) {
     let mut last = f.store.now();
@@ -29,23 +29,8 @@ pub async fn a_fresh_store_answers_and_is_sound(f: &Fixture) {
 pub async fn a_failed_call_leaves_nothing_and_the_next_one_works(f: &Fixture) {
     let id = f.submit(&[run("q", "", at(0))], at(0)).await[0];
     let claimed = f.claim_one(at(1)).await;
-    let planted = AttemptRecord {
-        unit: UnitRow::new(UnitKind::Run, id.0),
-        stage_config_hash: None,
-        attempt: AttemptNumber(1),
-        counted: true,
-        run_id: None,
-        started_at: at(1),
-        ended_at: at(1),
-        outcome: AttemptOutcome::Success,
-        class: None,
-        code: None,
-        message: None,
-        fingerprint: None,
-        cause: None,
-        delay: None,
-        worker: "planted".to_owned(),
-    };
+    let unit = UnitRow::new(UnitKind::Run, id.0);
+    let planted = AttemptRecord::success(unit, AttemptNumber(1), at(1), at(1), "planted");
     f.store.append_attempts(&[planted]).await.expect("written");
     let before = f.run(id).await;
     f.store.finish_runs(&[finish(&claimed, at(2), passed())]).await.expect_err("refused");
