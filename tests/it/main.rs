@@ -10,6 +10,7 @@
 
 mod databases;
 mod folder;
+mod own_postgres;
 mod shop;
 
 mod bench;
@@ -18,6 +19,8 @@ mod cli;
 mod config;
 mod db;
 mod doctor;
+mod faults;
+mod faults_database;
 mod init;
 mod logs;
 mod policy;

@@ -63,7 +63,12 @@ impl Shop {
     }
 
     fn new(folder: Folder, store: &str) -> Self {
-        folder.write("redrive.toml", CONFIG).write("work.sh", HANDLER);
+        Self::selling(folder, store, CONFIG, HANDLER)
+    }
+
+    /// One with a configuration and a handler of its own, migrated.
+    pub(crate) fn selling(folder: Folder, store: &str, config: &str, handler: &str) -> Self {
+        folder.write("redrive.toml", config).write("work.sh", handler);
         let shop = Self { folder, store: store.to_owned() };
         shop.run(&["db", "migrate"]).ok();
         shop
@@ -157,7 +162,7 @@ impl Shop {
     }
 }
 
-/// A worker that runs.
+/// A worker that runs. It does not outlive its test.
 pub(crate) struct Worker {
     child: Child,
     log: BufReader<ChildStderr>,
@@ -189,5 +194,13 @@ impl Worker {
         let mut rest = String::new();
         self.log.read_to_string(&mut rest).unwrap();
         (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // One that has ended, and was waited for, is not signalled.
+        _ = self.child.kill();
+        _ = self.child.wait();
     }
 }

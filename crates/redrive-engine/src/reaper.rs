@@ -14,21 +14,24 @@ use crate::{stop::Stop, work::Work};
 /// Ended leases that are decided about at a time.
 const PAGE: u32 = 500;
 
-/// Looks for ended leases until told to stop.
+/// Looks for ended leases until told to stop. Every end is guarded, so it may be stopped anywhere.
 pub(crate) async fn reap_all<W: Work>(work: Arc<W>, mut stop: Stop) {
-    loop {
-        if let Err(error) = reap(&*work).await {
-            tracing::warn!(
-                work = work.name(),
-                error = &error as &dyn std::error::Error,
-                "cannot look for lost workers"
-            );
+    let reap_on = async {
+        loop {
+            if let Err(error) = reap(&*work).await {
+                tracing::warn!(
+                    work = work.name(),
+                    error = &error as &dyn std::error::Error,
+                    "cannot look for lost workers"
+                );
+            }
+            tokio::time::sleep(work.pace().lease / 2).await;
         }
-        tokio::select! {
-            biased;
-            () = stop.told() => return,
-            () = tokio::time::sleep(work.pace().lease / 2) => {}
-        }
+    };
+    tokio::select! {
+        biased;
+        () = stop.told() => {}
+        () = reap_on => {}
     }
 }
 

@@ -256,50 +256,68 @@ impl<W: Work> Loop<W> {
     }
 
     /// Takes nothing more, returns what was not begun, lets the rest end within the grace time, stops
-    /// what is left then, and returns that too.
+    /// what is left then, and returns that too. The store is given the grace time once more to take
+    /// it back; what it does not take comes back when its lease ends.
     async fn wind_down(&mut self) {
-        let grace = self.work.pace().grace;
-        if let Some(claiming) = self.claiming.take()
-            && let Ok(Ok(Ok(claim))) = tokio::time::timeout(grace, claiming).await
-        {
-            self.hold(claim);
-        }
-        self.stopped.extend(self.claimed.drain(..).map(|unit| self.work.lease(&unit)));
-        self.hand_back().await;
+        let mut returns = JoinSet::new();
+        self.return_claimed(&mut returns);
 
-        _ = tokio::time::timeout(grace, self.end_running()).await;
+        let grace = self.work.pace().grace;
+        _ = tokio::time::timeout(grace, self.end_running(&mut returns)).await;
         self.held.stop_all();
-        _ = tokio::time::timeout(grace, self.end_running()).await;
+        _ = tokio::time::timeout(grace, self.end_running(&mut returns)).await;
         // What did not stop in twice the grace time is dropped, which ends it.
         self.running.shutdown().await;
         self.stopped.extend(self.started.drain().map(|(_, begun)| self.work.lease(&begun.unit)));
-        self.hand_back().await;
+        self.hand_back(&mut returns);
+        _ = tokio::time::timeout(grace, async { while returns.join_next().await.is_some() {} })
+            .await;
     }
 
-    async fn end_running(&mut self) {
-        while let Some(ended) = self.running.join_next_with_id().await {
-            self.ended(ended);
+    /// Until nothing runs any more. A claim that is answered only now goes back.
+    async fn end_running(&mut self, returns: &mut JoinSet<()>) {
+        while !self.running.is_empty() || self.claiming.is_some() {
+            tokio::select! {
+                biased;
+                Some(ended) = self.running.join_next_with_id() => self.ended(ended),
+                claim = claim_of(&mut self.claiming) => {
+                    if let Ok(claim) = claim {
+                        self.hold(claim);
+                        self.return_claimed(returns);
+                    }
+                }
+            }
         }
     }
 
-    /// What cannot be returned because the store does not answer comes back when its lease ends.
-    async fn hand_back(&mut self) {
+    /// Returns what was not begun.
+    fn return_claimed(&mut self, returns: &mut JoinSet<()>) {
+        self.stopped.extend(self.claimed.drain(..).map(|unit| self.work.lease(&unit)));
+        self.hand_back(returns);
+    }
+
+    /// Returns what was stopped, without waiting for it.
+    fn hand_back(&mut self, returns: &mut JoinSet<()>) {
         let mut leases = std::mem::take(&mut self.stopped);
-        if leases.is_empty() {
-            return;
+        if !leases.is_empty() {
+            leases.sort_unstable_by_key(|lease| lease.id);
+            returns.spawn(hand_back(self.work.clone(), self.held.clone(), leases));
         }
-        leases.sort_unstable_by_key(|lease| lease.id);
-        match self.work.hand_back(&leases, "shutdown").await {
-            Ok(_) => tracing::info!(work = self.work.name(), units = leases.len(), "handed back"),
-            Err(error) => tracing::warn!(
-                work = self.work.name(),
-                units = leases.len(),
-                error = &error as &dyn std::error::Error,
-                "cannot hand back; the units come back when their leases end"
-            ),
-        }
-        self.held.remove(leases);
     }
+}
+
+/// What cannot be returned because the store does not answer comes back when its lease ends.
+async fn hand_back<W: Work>(work: Arc<W>, held: Arc<Held>, leases: Vec<LeaseRef>) {
+    match work.hand_back(&leases, "shutdown").await {
+        Ok(_) => tracing::info!(work = work.name(), units = leases.len(), "handed back"),
+        Err(error) => tracing::warn!(
+            work = work.name(),
+            units = leases.len(),
+            error = &error as &dyn std::error::Error,
+            "cannot hand back; the units come back when their leases end"
+        ),
+    }
+    held.remove(leases);
 }
 
 /// Claims units, and looks ahead if there are none.

@@ -36,7 +36,8 @@ const POSTGRES_CLOCK: &str = "crates/redrive-postgres/src/server_clock.rs";
 const POSTGRES_CLOCK_QUERY: &str = "crates/redrive-postgres/queries/read_server_clock.sql";
 
 /// Tests whose time is paused: there a sleep takes none.
-const VIRTUAL_TIME: [&str; 1] = ["crates/redrive-engine/tests/it/tiny_work.rs"];
+const VIRTUAL_TIME: [&str; 2] =
+    ["crates/redrive-engine/tests/it/simulator/", "crates/redrive-engine/tests/it/tiny_work.rs"];
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

@@ -20,3 +20,5 @@ mod reply;
 
 mod tiny_work;
 mod worker_loop;
+
+mod simulator;

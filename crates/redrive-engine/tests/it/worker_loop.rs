@@ -185,5 +185,5 @@ async fn a_store_that_hangs_does_not_keep_the_loop_from_stopping() {
     let running = tokio::spawn(run_worker(work.clone(), wakes, stop, Until::Stopped));
     pass(Duration::from_secs(1)).await;
     stopper.stop();
-    tokio::time::timeout(work.pace.grace * 2, running).await.expect("it stops").unwrap();
+    tokio::time::timeout(work.pace.grace * 3, running).await.expect("it stops").unwrap();
 }

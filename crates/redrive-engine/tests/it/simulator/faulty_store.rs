@@ -1,0 +1,349 @@
+//! The store as one worker or client reaches it: through a gate and through the weather, with
+//! everything written down as the store itself saw it.
+
+use std::{
+    future::Future,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::{AttemptNumber, Cause, ItemId, RunId};
+use redrive_store::{
+    AddedItem, AttemptRecord, Categories, ClaimRequest, ClaimedRun, ExpiredLease, HandBack,
+    ItemGroup, ItemMove, ItemRecord, Items, Journal, JournalEntry, JournalFilter, JournalRecord,
+    LeaseRef, Leased, Leases, Ledger, LedgerPlace, NewItem, NewRun, Operator, Outlook, PausedQueue,
+    QueueStats, Result, RunChange, RunEnding, RunFilter, RunFinish, RunRecord, RunWish, Runs,
+    Store, SubmittedRun, UnitKind, UnitRow, Written,
+};
+use tokio::sync::watch;
+
+use super::{
+    bells::Bells,
+    chance::Chance,
+    gate::Gate,
+    log::{Log, What},
+    mutants::Mutant,
+    weather::{Fault, Weather, full, unavailable},
+};
+
+/// The way to the store.
+pub(crate) struct FaultyStore {
+    pub(crate) inner: Arc<dyn Store>,
+    pub(crate) who: String,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) weather: Arc<Weather>,
+    pub(crate) chance: Mutex<Chance>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) mutant: Option<Arc<Mutant>>,
+    pub(crate) bells: Arc<Bells>,
+    /// Hears no notification, and must look by itself.
+    pub(crate) deaf: bool,
+}
+
+impl FaultyStore {
+    /// Makes a call, or part of it, or none. What the store does is written down in the same breath:
+    /// nobody else moves between.
+    async fn call<T>(
+        &self,
+        call: &'static str,
+        inner: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        self.gate.pass().await;
+        let fault = {
+            let mut chance = self.chance.lock().unwrap_or_else(PoisonError::into_inner);
+            self.weather.fault(&mut chance)
+        };
+        if fault != Fault::None {
+            self.log.add(&self.who, What::Fault { call, fault });
+        }
+        match fault {
+            Fault::Unavailable => return Err(unavailable(call)),
+            Fault::Full => return Err(full(call)),
+            Fault::SlowThere(time) => {
+                tokio::time::sleep(time).await;
+                self.gate.pass().await;
+            }
+            Fault::None | Fault::AnswerLost | Fault::SlowBack(_) => {}
+        }
+        let answer = tokio::task::unconstrained(inner).await;
+        if let Fault::SlowBack(time) = fault {
+            tokio::time::sleep(time).await;
+        }
+        self.gate.pass().await;
+        if fault == Fault::AnswerLost { Err(unavailable(call)) } else { answer }
+    }
+
+    fn note(&self, what: What) {
+        self.log.add(&self.who, what);
+    }
+
+    fn note_changes(&self, wish: RunWish, ids: &[RunId], changes: &[RunChange]) {
+        for (id, change) in ids.iter().zip(changes) {
+            self.note(What::Asked { wish, run: id.0, change: *change });
+        }
+    }
+}
+
+#[async_trait]
+impl Runs for FaultyStore {
+    async fn submit_runs(&self, runs: &[NewRun], now: Timestamp) -> Result<Vec<SubmittedRun>> {
+        self.call("submit_runs", async {
+            for run in runs {
+                self.note(What::Looked { queue: run.queue().to_owned(), now });
+            }
+            match &self.mutant {
+                Some(mutant) => mutant.submit_runs(&*self.inner, runs, now).await,
+                None => self.inner.submit_runs(runs, now).await,
+            }
+        })
+        .await
+    }
+
+    async fn claim_runs(&self, request: &ClaimRequest) -> Result<Vec<ClaimedRun>> {
+        self.call("claim_runs", async {
+            let claimed = self.inner.claim_runs(request).await?;
+            self.note(What::Looked { queue: request.queue.clone(), now: request.now });
+            for run in &claimed {
+                self.note(What::Claimed {
+                    run: run.id.0,
+                    epoch: run.epoch.0,
+                    attempt: run.attempt.0,
+                    until: request.lease_until,
+                });
+            }
+            Ok(claimed)
+        })
+        .await
+    }
+
+    async fn finish_runs(&self, finishes: &[RunFinish]) -> Result<Vec<Written>> {
+        self.call("finish_runs", async {
+            let written = match &self.mutant {
+                Some(mutant) => mutant.finish_runs(&*self.inner, finishes).await?,
+                None => self.inner.finish_runs(finishes).await?,
+            };
+            for (finish, written) in finishes.iter().zip(&written) {
+                self.note(What::Finished {
+                    run: finish.id.0,
+                    epoch: finish.epoch.0,
+                    attempt: finish.attempt.0,
+                    lost: is_lost(finish),
+                    written: *written,
+                });
+            }
+            Ok(written)
+        })
+        .await
+    }
+
+    async fn runs_by_id(&self, ids: &[RunId]) -> Result<Vec<RunRecord>> {
+        self.call("runs_by_id", self.inner.runs_by_id(ids)).await
+    }
+
+    async fn runs_page(
+        &self,
+        filter: &RunFilter,
+        after: RunId,
+        limit: u32,
+    ) -> Result<Vec<RunRecord>> {
+        self.call("runs_page", self.inner.runs_page(filter, after, limit)).await
+    }
+
+    async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
+        self.call("retry_runs", async {
+            let changes = self.inner.retry_runs(ids, by).await?;
+            self.note_changes(RunWish::Retry, ids, &changes);
+            Ok(changes)
+        })
+        .await
+    }
+
+    async fn cancel_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
+        self.call("cancel_runs", async {
+            let changes = self.inner.cancel_runs(ids, by).await?;
+            self.note_changes(RunWish::Cancel, ids, &changes);
+            Ok(changes)
+        })
+        .await
+    }
+
+    async fn queue_stats(&self) -> Result<Vec<QueueStats>> {
+        self.call("queue_stats", self.inner.queue_stats()).await
+    }
+
+    async fn pause_queue(&self, queue: &str, by: &Operator) -> Result<bool> {
+        self.call("pause_queue", async {
+            let changed = self.inner.pause_queue(queue, by).await?;
+            self.note(What::Queue { queue: queue.to_owned(), paused: true });
+            Ok(changed)
+        })
+        .await
+    }
+
+    async fn resume_queue(&self, queue: &str, by: &Operator) -> Result<bool> {
+        self.call("resume_queue", async {
+            let changed = self.inner.resume_queue(queue, by).await?;
+            self.note(What::Queue { queue: queue.to_owned(), paused: false });
+            Ok(changed)
+        })
+        .await
+    }
+
+    async fn paused_queues(&self) -> Result<Vec<PausedQueue>> {
+        self.call("paused_queues", self.inner.paused_queues()).await
+    }
+
+    async fn outlook(&self, queue: &str, categories: &Categories) -> Result<Outlook> {
+        self.call("outlook", self.inner.outlook(queue, categories)).await
+    }
+}
+
+#[async_trait]
+impl Leases for FaultyStore {
+    async fn renew_leases(
+        &self,
+        kind: Leased,
+        leases: &[LeaseRef],
+        until: Timestamp,
+    ) -> Result<Vec<Written>> {
+        self.call("renew_leases", async {
+            let written = self.inner.renew_leases(kind, leases, until).await?;
+            for (lease, written) in leases.iter().zip(&written) {
+                let (run, epoch, written) = (lease.id, lease.epoch.0, *written);
+                self.note(What::Renewed { run, epoch, until, written });
+            }
+            Ok(written)
+        })
+        .await
+    }
+
+    async fn expired_leases(
+        &self,
+        kind: Leased,
+        now: Timestamp,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<ExpiredLease>> {
+        self.call("expired_leases", self.inner.expired_leases(kind, now, after, limit)).await
+    }
+
+    async fn hand_back(
+        &self,
+        kind: Leased,
+        hand_backs: &[HandBack],
+        at: Timestamp,
+    ) -> Result<Vec<Written>> {
+        self.call("hand_back", async {
+            let written = match &self.mutant {
+                Some(mutant) => mutant.hand_back(&*self.inner, kind, hand_backs, at).await?,
+                None => self.inner.hand_back(kind, hand_backs, at).await?,
+            };
+            for (back, written) in hand_backs.iter().zip(&written) {
+                let (run, epoch, written) = (back.lease.id, back.lease.epoch.0, *written);
+                self.note(What::HandedBack { run, epoch, written });
+            }
+            Ok(written)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Ledger for FaultyStore {
+    async fn append_attempts(&self, attempts: &[AttemptRecord]) -> Result<()> {
+        self.call("append_attempts", self.inner.append_attempts(attempts)).await
+    }
+
+    async fn attempts_of(
+        &self,
+        unit: &UnitRow,
+        after: AttemptNumber,
+        limit: u32,
+    ) -> Result<Vec<AttemptRecord>> {
+        self.call("attempts_of", self.inner.attempts_of(unit, after, limit)).await
+    }
+
+    async fn ledger_page(
+        &self,
+        kind: UnitKind,
+        after: &LedgerPlace,
+        limit: u32,
+    ) -> Result<Vec<AttemptRecord>> {
+        self.call("ledger_page", self.inner.ledger_page(kind, after, limit)).await
+    }
+}
+
+#[async_trait]
+impl Journal for FaultyStore {
+    async fn append_journal(&self, entries: &[JournalEntry]) -> Result<Vec<bool>> {
+        self.call("append_journal", self.inner.append_journal(entries)).await
+    }
+
+    async fn journal_page(
+        &self,
+        filter: &JournalFilter,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<JournalRecord>> {
+        self.call("journal_page", self.inner.journal_page(filter, after, limit)).await
+    }
+}
+
+#[async_trait]
+impl Items for FaultyStore {
+    async fn add_items(&self, items: &[NewItem], now: Timestamp) -> Result<Vec<AddedItem>> {
+        self.call("add_items", self.inner.add_items(items, now)).await
+    }
+
+    async fn items_by_id(&self, ids: &[ItemId]) -> Result<Vec<ItemRecord>> {
+        self.call("items_by_id", self.inner.items_by_id(ids)).await
+    }
+
+    async fn pending_items(
+        &self,
+        group: &ItemGroup,
+        after: ItemId,
+        limit: u32,
+    ) -> Result<Vec<ItemRecord>> {
+        self.call("pending_items", self.inner.pending_items(group, after, limit)).await
+    }
+
+    async fn increment_upload_attempts(&self, id: ItemId) -> Result<Option<u32>> {
+        self.call("increment_upload_attempts", self.inner.increment_upload_attempts(id)).await
+    }
+
+    async fn move_items(&self, moves: &[ItemMove]) -> Result<Vec<Written>> {
+        self.call("move_items", self.inner.move_items(moves)).await
+    }
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+
+    fn wakes(&self) -> watch::Receiver<u64> {
+        self.bells.hang(self.deaf)
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.call("ping", self.inner.ping()).await
+    }
+
+    async fn integrity_problems(&self) -> Result<Vec<String>> {
+        self.call("integrity_problems", self.inner.integrity_problems()).await
+    }
+}
+
+fn is_lost(finish: &RunFinish) -> bool {
+    match &finish.ending {
+        RunEnding::Failed { failure, .. } => failure.cause() == Cause::LostWorker,
+        RunEnding::Judged { .. } => false,
+    }
+}

@@ -1,0 +1,122 @@
+//! Everything that happened in a world, in order, as seen from outside.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use redrive_engine::Clock;
+use redrive_store::{RunChange, RunWish, SubmittedRun, Written};
+
+use super::{clock::SimClock, weather::Fault};
+
+/// How an execution of a handler ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum How {
+    /// With a verdict, as its status is stored.
+    Judged(&'static str),
+    /// With a failure of this code.
+    Failed(String),
+    /// Told to stop.
+    Stopped,
+    /// Dropped before its end.
+    Dropped,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A client sent a submission, whatever came of it.
+    Sent { token: u64 },
+    /// A client was told what became of its submission.
+    Told { token: u64, answer: SubmittedRun },
+    /// The store was told the time, with a claim or a submission: what is due by then is ready.
+    Looked { queue: String, now: Timestamp },
+    /// The store gave a run to a worker.
+    Claimed { run: i64, epoch: i64, attempt: u32, until: Timestamp },
+    /// The store was asked to keep a lease.
+    Renewed { run: i64, epoch: i64, until: Timestamp, written: Written },
+    /// The store was asked to end an attempt; by the holder, or because the holder was lost.
+    Finished { run: i64, epoch: i64, attempt: u32, lost: bool, written: Written },
+    /// The store was asked to take a run back.
+    HandedBack { run: i64, epoch: i64, written: Written },
+    /// The store was asked by an operator.
+    Asked { wish: RunWish, run: i64, change: RunChange },
+    /// An operator paused or resumed a queue.
+    Queue { queue: String, paused: bool },
+    /// A handler began an attempt, while so many ran on this worker for this queue.
+    Began { execution: usize, queue: String, run: i64, attempt: u32, running: usize },
+    /// A handler's attempt is over.
+    Ended { execution: usize, how: How },
+    /// A call of the store met a fault.
+    Fault { call: &'static str, fault: Fault },
+    /// A worker began.
+    Started,
+    /// A worker was told to stop.
+    Stopping,
+    /// A worker that was told to stop, or had nothing left to do, is gone.
+    Gone,
+    /// A worker died.
+    Crashed,
+    /// A worker was frozen.
+    Froze,
+    /// A worker goes on.
+    Thawed,
+    /// Someone set the wall clock.
+    Jumped { seconds: i64 },
+    /// No more faults from here on.
+    Calm,
+}
+
+/// Something that happened, when, and to whom.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) at: Duration,
+    pub(crate) wall: Timestamp,
+    pub(crate) who: String,
+    pub(crate) what: What,
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>11.3?} {} {} {:?}", self.at, self.wall, self.who, self.what)
+    }
+}
+
+/// Where everybody writes down what happens.
+pub(crate) struct Log {
+    clock: Arc<SimClock>,
+    events: Mutex<Vec<Event>>,
+}
+
+impl Log {
+    pub(crate) fn new(clock: Arc<SimClock>) -> Self {
+        Self { clock, events: Mutex::default() }
+    }
+
+    /// Writes something down and says at which place.
+    pub(crate) fn add(&self, who: &str, what: What) -> usize {
+        let (at, wall) = (self.clock.elapsed(), self.clock.now());
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.push(Event { at, wall, who: who.to_owned(), what });
+        events.len() - 1
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// How many attempts ended so far, in whatever way.
+    pub(crate) fn endings(&self) -> usize {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let ending =
+            |event: &&Event| matches!(event.what, What::Finished { .. } | What::HandedBack { .. });
+        events.iter().filter(ending).count()
+    }
+
+    pub(crate) fn events(&self) -> Vec<Event> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,35 @@
+//! Whole worlds in virtual time, each grown from one number.
+//!
+//! A seed decides everything: the queues and their policies, what is submitted and when, what each
+//! handler does at each attempt, which calls of the store fail, lose their answer or take long, which
+//! workers crash, stop or freeze, and how the wall clock jumps. Then faults end, and everything that
+//! can finish must. Afterwards the checker and a set of checks from outside judge what is in the
+//! store against what handlers, workers and clients saw. A seed replays exactly, on any machine.
+//!
+//! Seeds that failed once are kept in `seeds.txt`. `scripts/simulate` looks for more. The judges are
+//! judged as well: mutants of the store break one rule each and must be found out.
+
+mod chance;
+mod clock;
+
+mod log;
+
+mod bells;
+mod faulty_store;
+mod gate;
+mod weather;
+
+mod plan;
+mod script;
+
+mod client;
+mod lived;
+mod world;
+
+mod executions;
+mod leases;
+mod replay;
+mod verdict;
+
+mod mutants;
+mod seeds;

@@ -1,0 +1,229 @@
+//! The judges are judged: a store that breaks one rule must be found out.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use jiff::{SignedDuration, Timestamp};
+use redrive_core::{AttemptNumber, Decision, Epoch, RunId, RunStatus};
+use redrive_sqlite::Location;
+use redrive_store::{
+    HandBack, Leased, NewRun, Result, RunEnding, RunFinish, Store, SubmittedRun, Written,
+};
+use rusqlite::{Connection, params};
+
+use super::{verdict, world::live};
+
+/// Seeds within which a broken rule must be found out.
+const SEEDS: u64 = 200;
+
+/// A rule that a store may break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// A result is accepted whatever its epoch, if only the run is being processed.
+    EpochGuard,
+    /// A result is accepted though its lease is over and nobody holds the run.
+    StaleLease,
+    /// A counted failure counts once.
+    CountedOnce,
+    /// An attempt has its row in the ledger.
+    LedgerRow,
+    /// A retry waits as long as was decided.
+    FullWait,
+    /// A hand-back that is acknowledged was done.
+    HandBackDone,
+    /// A hand-back has its row in the journal.
+    HandBackJournalled,
+    /// A submission that is acknowledged is stored.
+    SubmissionKept,
+}
+
+impl Rule {
+    /// Whether breaking it takes statements that the store would never make.
+    pub(crate) fn needs_file(self) -> bool {
+        matches!(self, Self::StaleLease | Self::LedgerRow | Self::HandBackJournalled)
+    }
+}
+
+/// What breaks a rule, now and then.
+pub(crate) struct Mutant {
+    rule: Rule,
+    file: Option<PathBuf>,
+    calls: AtomicU64,
+}
+
+impl Mutant {
+    pub(crate) fn new(rule: Rule, location: &Location) -> Self {
+        let file = match location {
+            Location::File(path) => Some(path.clone()),
+            Location::Memory => None,
+        };
+        Self { rule, file, calls: AtomicU64::new(0) }
+    }
+
+    /// Gets what guards the tables out of the way.
+    pub(crate) fn prepare(&self) {
+        if let Some(file) = &self.file {
+            connection(file)
+                .execute_batch("DROP TRIGGER attempts_no_delete; DROP TRIGGER journal_no_delete;")
+                .unwrap();
+        }
+    }
+
+    /// Every third time.
+    fn strikes(&self) -> bool {
+        self.calls.fetch_add(1, Ordering::SeqCst) % 3 == 2
+    }
+
+    fn execute(&self, sql: &str, id: i64, number: i64) {
+        let file = self.file.as_deref().unwrap();
+        connection(file).execute(sql, params![id, number]).unwrap();
+    }
+
+    pub(crate) async fn submit_runs(
+        &self,
+        store: &dyn Store,
+        runs: &[NewRun],
+        now: Timestamp,
+    ) -> Result<Vec<SubmittedRun>> {
+        if self.rule == Rule::SubmissionKept && self.strikes() {
+            let made_up = |n: usize| SubmittedRun::Accepted(RunId(1_000_000 + n as i64));
+            return Ok((0..runs.len()).map(made_up).collect());
+        }
+        store.submit_runs(runs, now).await
+    }
+
+    pub(crate) async fn finish_runs(
+        &self,
+        store: &dyn Store,
+        finishes: &[RunFinish],
+    ) -> Result<Vec<Written>> {
+        let mut changed = finishes.to_vec();
+        for finish in &mut changed {
+            match self.rule {
+                Rule::EpochGuard => self.take_current_epoch(store, finish).await?,
+                Rule::StaleLease => self.revive(store, finish).await?,
+                Rule::CountedOnce if self.strikes() => finish.history.counted += 1,
+                Rule::FullWait if self.strikes() => shorten(finish),
+                _ => {}
+            }
+        }
+        let written = store.finish_runs(&changed).await?;
+        if self.rule == Rule::LedgerRow && self.strikes() {
+            for finish in &changed {
+                let sql = "DELETE FROM attempts WHERE unit_id = ?1 AND attempt = ?2";
+                self.execute(sql, finish.id.0, finish.attempt.0.into());
+            }
+        }
+        Ok(written)
+    }
+
+    async fn take_current_epoch(&self, store: &dyn Store, finish: &mut RunFinish) -> Result<()> {
+        let run = store.runs_by_id(&[finish.id]).await?.remove(0);
+        if run.status == RunStatus::Processing {
+            finish.epoch = run.lease_epoch;
+            finish.attempt = AttemptNumber(run.attempts + 1);
+        }
+        Ok(())
+    }
+
+    /// Makes as if the run had been held all the time.
+    async fn revive(&self, store: &dyn Store, finish: &mut RunFinish) -> Result<()> {
+        let run = store.runs_by_id(&[finish.id]).await?.remove(0);
+        if run.status != RunStatus::Processing {
+            let sql = "UPDATE runs SET status = 'processing', ready = 0, due_at = NULL,
+                next_retry_at = NULL, lease_owner = 'mutant', lease_until = 0, lease_epoch = ?2
+                WHERE id = ?1";
+            let Epoch(epoch) = run.lease_epoch;
+            self.execute(sql, finish.id.0, epoch);
+            finish.epoch = run.lease_epoch;
+            finish.attempt = AttemptNumber(run.attempts + 1);
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn hand_back(
+        &self,
+        store: &dyn Store,
+        kind: Leased,
+        hand_backs: &[HandBack],
+        at: Timestamp,
+    ) -> Result<Vec<Written>> {
+        if self.rule == Rule::HandBackDone {
+            return Ok(vec![Written::Applied; hand_backs.len()]);
+        }
+        let written = store.hand_back(kind, hand_backs, at).await?;
+        if self.rule == Rule::HandBackJournalled {
+            for back in hand_backs {
+                let sql = "DELETE FROM journal WHERE action = 'run.handback'
+                    AND unit = 'run:' || ?1 AND details ->> 'epoch' = ?2";
+                self.execute(sql, back.lease.id, back.lease.epoch.0);
+            }
+        }
+        Ok(written)
+    }
+}
+
+fn connection(file: &Path) -> Connection {
+    Connection::open(file).unwrap()
+}
+
+fn shorten(finish: &mut RunFinish) {
+    if let RunEnding::Failed { decision: Decision::RetryAt { at, delay, .. }, .. } =
+        &mut finish.ending
+    {
+        *at -= SignedDuration::try_from(*delay / 2).unwrap();
+    }
+}
+
+/// A store that breaks the rule is found out, and for what it does.
+#[track_caller]
+fn assert_found_out(rule: Rule, complaint: &str) {
+    let complains = |seed: &u64| {
+        let problems = verdict::judge(&live(*seed, Some(rule)));
+        problems.iter().any(|problem| problem.contains(complaint))
+    };
+    let found = (1..=SEEDS).find(complains);
+    assert!(found.is_some(), "{rule:?} was broken in {SEEDS} worlds, and nobody noticed");
+}
+
+#[test]
+fn a_store_that_drops_the_epoch_guard_is_found_out() {
+    assert_found_out(Rule::EpochGuard, "a stale write was accepted");
+}
+
+#[test]
+fn a_store_that_finishes_a_stale_lease_is_found_out() {
+    assert_found_out(Rule::StaleLease, "a stale write was accepted");
+}
+
+#[test]
+fn a_store_that_counts_an_attempt_twice_is_found_out() {
+    assert_found_out(Rule::CountedOnce, "(retry-count)");
+}
+
+#[test]
+fn a_store_that_forgets_a_ledger_row_is_found_out() {
+    assert_found_out(Rule::LedgerRow, "(ledger-numbers)");
+}
+
+#[test]
+fn a_store_that_shortens_a_wait_is_found_out() {
+    assert_found_out(Rule::FullWait, "claimed before");
+}
+
+#[test]
+fn a_store_that_loses_a_hand_back_is_found_out() {
+    assert_found_out(Rule::HandBackDone, "and the journal has");
+}
+
+#[test]
+fn a_store_that_hands_back_without_a_journal_row_is_found_out() {
+    assert_found_out(Rule::HandBackJournalled, "and the journal has");
+}
+
+#[test]
+fn a_store_that_loses_an_acknowledged_submission_is_found_out() {
+    assert_found_out(Rule::SubmissionKept, "and is lost");
+}
