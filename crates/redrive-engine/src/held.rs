@@ -14,7 +14,6 @@ use crate::stop::{Stop, Stopper};
 
 /// One held unit.
 struct Unit {
-    epoch: Epoch,
     until: Timestamp,
     stopper: Option<Stopper>,
     /// Its attempt is over, and its result is on the way to the store.
@@ -23,9 +22,12 @@ struct Unit {
 }
 
 /// Everything a worker holds, shared by the tasks that handle, renew and finish.
+///
+/// By id and epoch: a unit may come back to the worker that had it before, while the end of the
+/// earlier attempt is still on its way. In order, so that the same things happen in the same order.
 #[derive(Default)]
 pub(crate) struct Held {
-    units: Mutex<BTreeMap<i64, Unit>>,
+    units: Mutex<BTreeMap<(i64, Epoch), Unit>>,
     freed: Notify,
 }
 
@@ -34,15 +36,15 @@ impl Held {
     pub(crate) fn add(&self, leases: impl IntoIterator<Item = LeaseRef>, until: Timestamp) {
         let mut units = self.units();
         for lease in leases {
-            let unit = Unit { epoch: lease.epoch, until, stopper: None, ended: false, lost: false };
-            units.insert(lease.id, unit);
+            let unit = Unit { until, stopper: None, ended: false, lost: false };
+            units.insert(key(lease), unit);
         }
     }
 
     /// Begins an attempt; what is returned hears when it must end.
     pub(crate) fn start(&self, lease: LeaseRef) -> Stop {
         let (stopper, stop) = Stopper::new();
-        if let Some(unit) = self.units().get_mut(&lease.id) {
+        if let Some(unit) = self.units().get_mut(&key(lease)) {
             if unit.lost {
                 stopper.stop();
             }
@@ -53,14 +55,14 @@ impl Held {
 
     /// Notes that an attempt is over. The unit is held until its result is written.
     pub(crate) fn ended(&self, lease: LeaseRef) {
-        if let Some(unit) = self.units().get_mut(&lease.id) {
+        if let Some(unit) = self.units().get_mut(&key(lease)) {
             unit.ended = true;
         }
     }
 
     /// Whether an attempt at the unit is still to end.
     pub(crate) fn is_under_way(&self, lease: LeaseRef) -> bool {
-        self.units().get(&lease.id).is_some_and(|unit| !unit.lost && !unit.ended)
+        self.units().get(&key(lease)).is_some_and(|unit| !unit.lost && !unit.ended)
     }
 
     /// Stops the attempts of all units.
@@ -74,7 +76,7 @@ impl Held {
     pub(crate) fn renewed(&self, leases: &[LeaseRef], until: Timestamp) {
         let mut units = self.units();
         for lease in leases {
-            if let Some(unit) = units.get_mut(&lease.id).filter(|unit| unit.epoch == lease.epoch) {
+            if let Some(unit) = units.get_mut(&key(*lease)) {
                 unit.until = until;
             }
         }
@@ -82,8 +84,7 @@ impl Held {
 
     /// Notes that a unit is no longer held, and stops its attempt.
     pub(crate) fn lose(&self, lease: LeaseRef) {
-        let mut units = self.units();
-        if let Some(unit) = units.get_mut(&lease.id).filter(|unit| unit.epoch == lease.epoch) {
+        if let Some(unit) = self.units().get_mut(&key(lease)) {
             unit.lost = true;
             unit.stop();
         }
@@ -91,19 +92,19 @@ impl Held {
 
     /// Whether someone else has the unit by now.
     pub(crate) fn is_lost(&self, lease: LeaseRef) -> bool {
-        self.units().get(&lease.id).is_none_or(|unit| unit.lost)
+        self.units().get(&key(lease)).is_none_or(|unit| unit.lost)
     }
 
     /// Whether the lease of a unit has surely ended.
     pub(crate) fn has_ended(&self, lease: LeaseRef, now: Timestamp) -> bool {
-        self.units().get(&lease.id).is_none_or(|unit| unit.until <= now)
+        self.units().get(&key(lease)).is_none_or(|unit| unit.until <= now)
     }
 
     /// Lets go of units.
     pub(crate) fn remove(&self, leases: impl IntoIterator<Item = LeaseRef>) {
         let mut units = self.units();
         for lease in leases {
-            units.remove(&lease.id);
+            units.remove(&key(lease));
         }
         self.freed.notify_one();
     }
@@ -117,14 +118,14 @@ impl Held {
     pub(crate) fn leases(&self) -> Vec<LeaseRef> {
         let units = self.units();
         let held = units.iter().filter(|(_, unit)| !unit.lost);
-        held.map(|(id, unit)| LeaseRef { id: *id, epoch: unit.epoch }).collect()
+        held.map(|((id, epoch), _)| LeaseRef { id: *id, epoch: *epoch }).collect()
     }
 
     /// The leases that end at or before a time.
     pub(crate) fn ending_by(&self, time: Timestamp) -> Vec<LeaseRef> {
         let units = self.units();
         let ending = units.iter().filter(|(_, unit)| !unit.lost && unit.until <= time);
-        ending.map(|(id, unit)| LeaseRef { id: *id, epoch: unit.epoch }).collect()
+        ending.map(|((id, epoch), _)| LeaseRef { id: *id, epoch: *epoch }).collect()
     }
 
     /// How many there are.
@@ -134,9 +135,13 @@ impl Held {
 
     /// A panic while the lock was held leaves the map as it was: every change is one insert, one
     /// removal or one field.
-    fn units(&self) -> MutexGuard<'_, BTreeMap<i64, Unit>> {
+    fn units(&self) -> MutexGuard<'_, BTreeMap<(i64, Epoch), Unit>> {
         self.units.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn key(lease: LeaseRef) -> (i64, Epoch) {
+    (lease.id, lease.epoch)
 }
 
 impl Unit {

@@ -60,6 +60,8 @@ pub(crate) struct TinyWork {
     pub(crate) poison: Option<i64>,
     /// How long the answer to a claim is on its way.
     pub(crate) claims_take: Duration,
+    /// How long the answer to a write is on its way.
+    pub(crate) finishes_take: Duration,
 }
 
 pub(crate) struct End {
@@ -86,6 +88,7 @@ impl TinyWork {
             failing: Mutex::new(Vec::new()),
             poison: None,
             claims_take: Duration::ZERO,
+            finishes_take: Duration::ZERO,
         }
     }
 
@@ -223,7 +226,9 @@ impl Work for TinyWork {
                 };
             })
         };
-        Ok(ends.iter().map(finish).collect())
+        let written = ends.iter().map(finish).collect();
+        tokio::time::sleep(self.finishes_take).await;
+        Ok(written)
     }
 
     fn written(&self, _: &End, written: Written) {

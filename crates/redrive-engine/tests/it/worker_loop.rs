@@ -174,6 +174,20 @@ async fn units_whose_lease_ends_before_the_claim_is_answered_are_not_begun_but_g
     assert_eq!(work.handed_back.load(Ordering::SeqCst), 2);
 }
 
+// RUN-7
+#[tokio::test(start_paused = true)]
+async fn a_unit_that_comes_back_before_its_last_result_is_acknowledged_stays_held() {
+    let mut slow = TinyWork::new(1, Pace::default(), |_, attempt| match attempt {
+        1 => Act::Fail,
+        _ => Act::Take(Duration::from_secs(600)),
+    });
+    slow.finishes_take = Duration::from_secs(5);
+    let work = Arc::new(slow);
+    drain(&work).await;
+    let number = work.numbers()[&1];
+    assert_eq!((number.status, number.attempts), (Status::Done, 2), "no attempt was lost");
+}
+
 // OPS-6
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_does_not_keep_the_loop_from_stopping() {
