@@ -30,18 +30,30 @@ const CLAIM: &str = "
         lease_epoch = run.lease_epoch + 1, lease_until = $3
     FROM oldest WHERE run.id = oldest.id RETURNING run.id, run.lease_epoch, run.payload";
 
+/// Every column that an attempt may change, bound row by row, as whoever finishes runs must.
 const FINISH: &str = "
     WITH finished AS (
         UPDATE redrive.runs AS run SET
-            status = 'passed', attempts = 1, first_attempt_at = $3, lease_owner = NULL,
-            lease_until = NULL
-        FROM unnest($1::bigint[], $2::bigint[]) AS given (id, epoch)
+            status = given.status, attempts = given.attempt, retry_count = given.retry_count,
+            deferrals = given.deferrals, next_retry_at = given.next_retry_at,
+            due_at = given.next_retry_at, first_attempt_at = given.started_at,
+            error_class = given.class, error_message = given.message, result = given.result,
+            lease_owner = NULL, lease_until = NULL
+        FROM unnest(
+            $1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
+            $7::timestamptz[], $8::timestamptz[], $9::timestamptz[], $10::text[], $11::text[],
+            $12::text[], $13::text[], $14::text[]
+        ) AS given (
+            id, epoch, status, attempt, retry_count, deferrals, next_retry_at, started_at, ended_at,
+            class, message, result, outcome, worker
+        )
         WHERE run.id = given.id AND run.lease_epoch = given.epoch AND run.status = 'processing'
-        RETURNING run.id
+        RETURNING given.*
     )
     INSERT INTO redrive.attempts
-        (kind, unit_id, attempt, counted, started_at, ended_at, outcome, worker)
-    SELECT 'run', id, 1, true, $3, $4, 'success', 'bare' FROM finished";
+        (kind, unit_id, attempt, counted, started_at, ended_at, outcome, class, message, worker)
+    SELECT 'run', id, attempt, true, started_at, ended_at, outcome, class, message, worker
+    FROM finished";
 
 /// A connection and the runs it holds, with their epochs.
 pub(crate) struct PostgresLoop {
@@ -99,9 +111,30 @@ impl Contender for PostgresLoop {
     async fn finish(&mut self, batch: usize) -> Result<usize, Failure> {
         let from = self.held.len().saturating_sub(batch);
         let (ids, epochs): (Vec<i64>, Vec<i64>) = self.held.drain(from..).unzip();
+        let count = ids.len();
+        let (ones, zeros) = (vec![1_i64; count], vec![0_i64; count]);
+        let (no_time, no_text) = (vec![None::<SystemTime>; count], vec![None::<&str>; count]);
         let written = self
             .client
-            .execute(&self.finish, &[&ids, &epochs, &moment(1), &moment(2)])
+            .execute(
+                &self.finish,
+                &[
+                    &ids,
+                    &epochs,
+                    &vec!["passed"; count],
+                    &ones,
+                    &zeros,
+                    &zeros,
+                    &no_time,
+                    &vec![moment(1); count],
+                    &vec![moment(2); count],
+                    &no_text,
+                    &no_text,
+                    &no_text,
+                    &vec!["success"; count],
+                    &vec!["bare"; count],
+                ],
+            )
             .await
             .map_err(failed)?;
         Ok(usize::try_from(written).unwrap_or(usize::MAX))
