@@ -1,73 +1,75 @@
-//! Writing the ends of attempts, in batches.
+//! Writing what became of held units, in batches.
 //!
 //! While one batch is being written the next one gathers, so a quiet queue writes at once and a busy
-//! one writes seldom. A batch that the store cannot take is kept and tried again until its leases
-//! have surely ended: a result is never lost to a restart of the database. A batch that the store
-//! refuses is split, so that one bad row strands nobody else's result.
+//! one writes seldom. A batch that the store cannot take is kept and tried again until the store has
+//! answered: neither a result nor a hand-back is lost to a restart of the database, however long it
+//! takes. If the lease ended meanwhile and someone else has the unit, the store says so. A batch that
+//! the store refuses is split, so that one bad row strands nobody else's result.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use redrive_store::{LeaseRef, Written};
+use redrive_store::LeaseRef;
 use tokio::sync::mpsc;
 
 use crate::{held::Held, work::Work};
 
-/// Ends that are written together at most.
+/// Units that are written about together at most.
 const MAX_BATCH: usize = 1_000;
 
 /// The first wait after a store that did not answer; it doubles up to [`MAX_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// Writes ends until no more can come.
+/// What became of a held unit.
+pub(crate) enum Fate<E> {
+    /// Its attempt ended.
+    Ended(E),
+    /// It goes back without an attempt, with the reason for the journal.
+    Returned(LeaseRef, &'static str),
+}
+
+/// Writes fates until no more can come.
 pub(crate) async fn finish_all<W: Work>(
     work: Arc<W>,
     held: Arc<Held>,
-    mut ends: mpsc::UnboundedReceiver<W::End>,
+    mut fates: mpsc::UnboundedReceiver<Fate<W::End>>,
 ) {
     let mut batch = Vec::new();
-    while ends.recv_many(&mut batch, MAX_BATCH).await > 0 {
-        finish_batch(&*work, &held, std::mem::take(&mut batch)).await;
-    }
-}
-
-async fn finish_batch<W: Work>(work: &W, held: &Held, mut batch: Vec<W::End>) {
-    let mut wait = FIRST_WAIT;
-    while !batch.is_empty() {
-        match work.finish(&batch).await {
-            Ok(written) => {
-                for (end, written) in batch.iter().zip(written) {
-                    work.written(end, written);
-                }
-                held.remove(batch.iter().map(|end| work.end_lease(end)));
-                return;
+    while fates.recv_many(&mut batch, MAX_BATCH).await > 0 {
+        let mut ends = Vec::with_capacity(batch.len());
+        let mut returns: BTreeMap<&str, Vec<LeaseRef>> = BTreeMap::new();
+        for fate in batch.drain(..) {
+            match fate {
+                Fate::Ended(end) => ends.push(end),
+                Fate::Returned(lease, why) => returns.entry(why).or_default().push(lease),
             }
-            Err(error) if error.is_transient() => {
-                tracing::warn!(
-                    work = work.name(),
-                    results = batch.len(),
-                    error = &error as &dyn std::error::Error,
-                    "cannot write results; they are kept and tried again"
-                );
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(MAX_WAIT);
-                batch = without_ended(work, held, batch);
-            }
-            Err(error) => return finish_apart(work, held, batch, &error).await,
+        }
+        if !ends.is_empty() {
+            finish(&*work, &held, ends).await;
+        }
+        for (why, leases) in returns {
+            hand_back(&*work, &held, leases, why).await;
         }
     }
 }
 
-/// Drops the results whose leases have surely ended: whoever has the units now decides about them.
-fn without_ended<W: Work>(work: &W, held: &Held, batch: Vec<W::End>) -> Vec<W::End> {
-    let now = work.lease_now();
-    let (ended, kept): (Vec<_>, Vec<_>) =
-        batch.into_iter().partition(|end| held.has_ended(work.end_lease(end), now));
-    for end in &ended {
-        work.written(end, Written::Stale);
+async fn finish<W: Work>(work: &W, held: &Held, batch: Vec<W::End>) {
+    let mut patience = Patience::new(work.name(), "results", batch.len());
+    let written = loop {
+        match work.finish(&batch).await {
+            Err(error) if error.is_transient() => patience.after(&error).await,
+            answer => break answer,
+        }
+    };
+    match written {
+        Ok(written) => {
+            for (end, written) in batch.iter().zip(written) {
+                work.written(end, written);
+            }
+            held.remove(batch.iter().map(|end| work.end_lease(end)));
+        }
+        Err(refusal) => finish_apart(work, held, batch, &refusal).await,
     }
-    held.remove(ended.iter().map(|end| work.end_lease(end)));
-    kept
 }
 
 /// Writes the results of a refused batch one by one. What is refused again waits for its lease to
@@ -90,6 +92,54 @@ async fn finish_apart<W: Work>(
         return;
     }
     for end in batch {
-        Box::pin(finish_batch(work, held, vec![end])).await;
+        Box::pin(finish(work, held, vec![end])).await;
+    }
+}
+
+async fn hand_back<W: Work>(work: &W, held: &Held, mut leases: Vec<LeaseRef>, why: &str) {
+    leases.sort_unstable_by_key(|lease| lease.id);
+    let units = leases.len();
+    let mut patience = Patience::new(work.name(), "hand-backs", units);
+    let returned = loop {
+        match work.hand_back(&leases, why).await {
+            Err(error) if error.is_transient() => patience.after(&error).await,
+            answer => break answer,
+        }
+    };
+    match returned {
+        Ok(_) => tracing::info!(work = work.name(), units, why, "handed back"),
+        Err(error) => tracing::error!(
+            work = work.name(),
+            units,
+            error = &error as &dyn std::error::Error,
+            "cannot hand back; the units come back when their leases end"
+        ),
+    }
+    held.remove(leases);
+}
+
+/// Waiting for a store that does not answer, a little longer each time.
+struct Patience<'a> {
+    work: &'a str,
+    what: &'a str,
+    units: usize,
+    wait: Duration,
+}
+
+impl<'a> Patience<'a> {
+    fn new(work: &'a str, what: &'a str, units: usize) -> Self {
+        Self { work, what, units, wait: FIRST_WAIT }
+    }
+
+    async fn after(&mut self, error: &redrive_store::Error) {
+        let Self { work, what, units, wait } = *self;
+        tracing::warn!(
+            work,
+            units,
+            error = error as &dyn std::error::Error,
+            "cannot write {what}; they are kept and tried again"
+        );
+        tokio::time::sleep(wait).await;
+        self.wait = (wait * 2).min(MAX_WAIT);
     }
 }

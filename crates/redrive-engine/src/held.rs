@@ -16,9 +16,21 @@ use crate::stop::{Stop, Stopper};
 struct Unit {
     until: Timestamp,
     stopper: Option<Stopper>,
-    /// Its attempt is over, and its result is on the way to the store.
+    /// Its attempt is over, and what became of it is on the way to the store.
     ended: bool,
-    lost: bool,
+    grip: Grip,
+}
+
+/// How sure a worker is of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grip {
+    /// Its lease is good.
+    Firm,
+    /// Its lease is about to end, or has, because the store did not answer. Nobody else has it as
+    /// far as anyone knows; it is to be handed back.
+    Slipping,
+    /// Someone else has it.
+    Lost,
 }
 
 /// Everything a worker holds, shared by the tasks that handle, renew and finish.
@@ -36,7 +48,7 @@ impl Held {
     pub(crate) fn add(&self, leases: impl IntoIterator<Item = LeaseRef>, until: Timestamp) {
         let mut units = self.units();
         for lease in leases {
-            let unit = Unit { until, stopper: None, ended: false, lost: false };
+            let unit = Unit { until, stopper: None, ended: false, grip: Grip::Firm };
             units.insert(key(lease), unit);
         }
     }
@@ -45,7 +57,7 @@ impl Held {
     pub(crate) fn start(&self, lease: LeaseRef) -> Stop {
         let (stopper, stop) = Stopper::new();
         if let Some(unit) = self.units().get_mut(&key(lease)) {
-            if unit.lost {
+            if unit.grip != Grip::Firm {
                 stopper.stop();
             }
             unit.stopper = Some(stopper);
@@ -62,7 +74,7 @@ impl Held {
 
     /// Whether an attempt at the unit is still to end.
     pub(crate) fn is_under_way(&self, lease: LeaseRef) -> bool {
-        self.units().get(&key(lease)).is_some_and(|unit| !unit.lost && !unit.ended)
+        self.units().get(&key(lease)).is_some_and(|unit| unit.grip == Grip::Firm && !unit.ended)
     }
 
     /// Stops the attempts of all units.
@@ -82,22 +94,22 @@ impl Held {
         }
     }
 
-    /// Notes that a unit is no longer held, and stops its attempt.
-    pub(crate) fn lose(&self, lease: LeaseRef) {
+    /// Notes that a unit can no longer be relied on, and stops its attempt.
+    pub(crate) fn loosen(&self, lease: LeaseRef, grip: Grip) {
         if let Some(unit) = self.units().get_mut(&key(lease)) {
-            unit.lost = true;
+            unit.grip = grip;
             unit.stop();
         }
     }
 
-    /// Whether someone else has the unit by now.
-    pub(crate) fn is_lost(&self, lease: LeaseRef) -> bool {
-        self.units().get(&key(lease)).is_none_or(|unit| unit.lost)
+    /// How sure the worker is of a unit.
+    pub(crate) fn grip(&self, lease: LeaseRef) -> Grip {
+        self.units().get(&key(lease)).map_or(Grip::Lost, |unit| unit.grip)
     }
 
-    /// Whether the lease of a unit has surely ended.
-    pub(crate) fn has_ended(&self, lease: LeaseRef, now: Timestamp) -> bool {
-        self.units().get(&key(lease)).is_none_or(|unit| unit.until <= now)
+    /// Whether the unit is in hand, however loosely.
+    pub(crate) fn holds(&self, lease: LeaseRef) -> bool {
+        self.units().contains_key(&key(lease))
     }
 
     /// Lets go of units.
@@ -109,23 +121,30 @@ impl Held {
         self.freed.notify_one();
     }
 
+    /// Says that there may be room, or work, that was not there before.
+    pub(crate) fn stir(&self) {
+        self.freed.notify_one();
+    }
+
     /// Waits until units were let go, so that there is room for others.
     pub(crate) async fn freed(&self) {
         self.freed.notified().await;
     }
 
-    /// Every lease that is not lost.
+    /// Every lease that is worth keeping.
     pub(crate) fn leases(&self) -> Vec<LeaseRef> {
-        let units = self.units();
-        let held = units.iter().filter(|(_, unit)| !unit.lost);
-        held.map(|((id, epoch), _)| LeaseRef { id: *id, epoch: *epoch }).collect()
+        self.leases_where(|unit| unit.grip == Grip::Firm)
     }
 
-    /// The leases that end at or before a time.
+    /// The leases that end at or before a time, and whose attempts are not over.
     pub(crate) fn ending_by(&self, time: Timestamp) -> Vec<LeaseRef> {
+        self.leases_where(|unit| unit.grip == Grip::Firm && !unit.ended && unit.until <= time)
+    }
+
+    fn leases_where(&self, wanted: impl Fn(&Unit) -> bool) -> Vec<LeaseRef> {
         let units = self.units();
-        let ending = units.iter().filter(|(_, unit)| !unit.lost && unit.until <= time);
-        ending.map(|((id, epoch), _)| LeaseRef { id: *id, epoch: *epoch }).collect()
+        let wanted = units.iter().filter(|(_, unit)| wanted(unit));
+        wanted.map(|((id, epoch), _)| LeaseRef { id: *id, epoch: *epoch }).collect()
     }
 
     /// How many there are.

@@ -5,7 +5,11 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use redrive_store::Written;
 
-use crate::{held::Held, stop::Stop, work::Work};
+use crate::{
+    held::{Grip, Held},
+    stop::Stop,
+    work::Work,
+};
 
 /// Renews everything that is held, until told to stop.
 ///
@@ -43,7 +47,7 @@ async fn renew<W: Work>(work: &W, held: &Held) {
                             epoch = lease.epoch.0,
                             "lease lost; its attempt is stopped"
                         );
-                        held.lose(lease);
+                        held.loosen(lease, Grip::Lost);
                     }
                 }
             }
@@ -68,7 +72,7 @@ async fn watch<W: Work>(work: &W, held: &Held) {
         tokio::time::sleep(margin / 2).await;
         for lease in held.ending_by(later(work.lease_now(), margin)) {
             tracing::warn!(work = work.name(), id = lease.id, "lease about to end; work stopped");
-            held.lose(lease);
+            held.loosen(lease, Grip::Slipping);
         }
     }
 }

@@ -201,6 +201,10 @@ impl Work for RunWork {
         self.store.expired_leases(Leased::Run, self.store.now(), after, limit).await
     }
 
+    async fn next_lease_end(&self) -> Result<Option<Timestamp>> {
+        self.store.next_lease_end(Leased::Run, self.store.now()).await
+    }
+
     async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<RunFinish>> {
         let ids: Vec<RunId> = expired.iter().map(|expired| RunId(expired.lease.id)).collect();
         let runs = self.store.runs_by_id(&ids).await?;

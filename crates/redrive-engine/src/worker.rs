@@ -22,14 +22,20 @@ use tokio::{
 
 use crate::{
     appetite::Appetite,
-    finisher::finish_all,
+    finisher::{Fate, finish_all},
     handler::Outcome,
-    held::Held,
+    held::{Grip, Held},
     reaper::reap_all,
     renewer::{later, margin, renew_all},
     stop::{Stop, Stopper},
     work::{Ending, Work},
 };
+
+/// Why a unit is handed back: the worker stops.
+const SHUTDOWN: &str = "shutdown";
+
+/// Why a unit is handed back: its lease was about to end, because the store answered late or not.
+const LATE: &str = "late";
 
 /// When a worker ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,16 +56,24 @@ pub async fn run_worker<W: Work>(
     let held = Arc::new(Held::default());
     let (helpers, helpers_stop) = Stopper::new();
     let renewer = tokio::spawn(renew_all(work.clone(), held.clone(), helpers_stop.clone()));
-    let reaper = tokio::spawn(reap_all(work.clone(), helpers_stop));
-    let (ends, finisher_ends) = mpsc::unbounded_channel();
-    let finisher = tokio::spawn(finish_all(work.clone(), held.clone(), finisher_ends));
+    let reaper = tokio::spawn(reap_all(work.clone(), held.clone(), helpers_stop));
+    let (fates, finisher_fates) = mpsc::unbounded_channel();
+    let mut finisher = tokio::spawn(finish_all(work.clone(), held.clone(), finisher_fates));
 
-    let mut worker = Loop::new(work, held, ends, wakes);
+    let mut worker = Loop::new(work.clone(), held.clone(), fates, wakes);
     worker.work(stop, until).await;
     worker.wind_down().await;
     drop(worker);
-    // No more ends can come now: the finisher writes what is left. Leases are kept until then.
-    _ = finisher.await;
+    // No more fates can come now: the finisher writes what is left. Leases are kept until then. A
+    // store that does not answer for as long as a lease lasts is not waited for.
+    if tokio::time::timeout(work.pace().lease, &mut finisher).await.is_err() {
+        finisher.abort();
+        tracing::error!(
+            work = work.name(),
+            units = held.len(),
+            "the store does not answer; the units come back when their leases end"
+        );
+    }
     helpers.stop();
     _ = tokio::join!(renewer, reaper);
 }
@@ -75,6 +89,8 @@ struct Claim<W: Work> {
     units: Vec<W::Unit>,
     asked: usize,
     until: Timestamp,
+    /// Whether the leases are about to end, or someone else has them already.
+    late: bool,
     /// What there is to do later, if there is nothing to do now.
     outlook: Option<Outlook>,
 }
@@ -82,14 +98,12 @@ struct Claim<W: Work> {
 struct Loop<W: Work> {
     work: Arc<W>,
     held: Arc<Held>,
-    ends: mpsc::UnboundedSender<W::End>,
+    fates: mpsc::UnboundedSender<Fate<W::End>>,
     wakes: watch::Receiver<u64>,
     claiming: Option<JoinHandle<Result<Claim<W>>>>,
     claimed: VecDeque<W::Unit>,
     running: JoinSet<Outcome>,
     started: HashMap<Id, Started<W>>,
-    /// Held, and not tried to the end.
-    stopped: Vec<LeaseRef>,
     appetite: Appetite,
     /// When to look for work again, if nothing says so before.
     look_at: Option<Timestamp>,
@@ -103,20 +117,19 @@ impl<W: Work> Loop<W> {
     fn new(
         work: Arc<W>,
         held: Arc<Held>,
-        ends: mpsc::UnboundedSender<W::End>,
+        fates: mpsc::UnboundedSender<Fate<W::End>>,
         wakes: watch::Receiver<u64>,
     ) -> Self {
         let appetite = Appetite::new(work.pace().concurrency);
         Self {
             work,
             held,
-            ends,
+            fates,
             wakes,
             claiming: None,
             claimed: VecDeque::new(),
             running: JoinSet::new(),
             started: HashMap::new(),
-            stopped: Vec::new(),
             appetite,
             look_at: None,
             nothing_left: false,
@@ -156,15 +169,15 @@ impl<W: Work> Loop<W> {
         }
     }
 
-    /// Fills free slots with what was claimed, and was not lost while it waited.
+    /// Fills free slots with what was claimed, and is still held for sure.
     fn start_claimed(&mut self) {
         let concurrency = self.work.pace().concurrency;
         while self.running.len() < concurrency
             && let Some(unit) = self.claimed.pop_front()
         {
             let lease = self.work.lease(&unit);
-            if self.held.is_lost(lease) {
-                self.held.remove([lease]);
+            if self.held.grip(lease) != Grip::Firm {
+                self.let_go(lease, LATE);
                 continue;
             }
             let unit = Arc::new(unit);
@@ -192,7 +205,12 @@ impl<W: Work> Loop<W> {
         match claim {
             Ok(claim) => {
                 let (all, outlook) = (claim.units.len() == claim.asked, claim.outlook);
+                let late = claim.late;
                 self.hold(claim);
+                if late {
+                    tracing::warn!(work = self.work.name(), "a claim was answered too late");
+                    self.return_claimed(LATE);
+                }
                 if !all && !woken {
                     self.look_later(outlook);
                 }
@@ -243,12 +261,28 @@ impl<W: Work> Loop<W> {
         match self.work.end(&unit, outcome, at, now) {
             Ending::Finish(end) => {
                 self.held.ended(lease);
-                // The finisher listens as long as this loop lives.
-                _ = self.ends.send(end);
+                self.settle(Fate::Ended(end));
             }
-            Ending::HandBack if self.held.is_lost(lease) => self.held.remove([lease]),
-            Ending::HandBack => self.stopped.push(lease),
+            Ending::HandBack if self.held.grip(lease) == Grip::Firm => {
+                self.let_go(lease, SHUTDOWN);
+            }
+            Ending::HandBack => self.let_go(lease, LATE),
         }
+    }
+
+    /// Gives up a unit without an attempt, unless someone else has it already.
+    fn let_go(&self, lease: LeaseRef, why: &'static str) {
+        if self.held.grip(lease) == Grip::Lost {
+            self.held.remove([lease]);
+        } else {
+            self.held.ended(lease);
+            self.settle(Fate::Returned(lease, why));
+        }
+    }
+
+    /// The finisher listens as long as this loop lives.
+    fn settle(&self, fate: Fate<W::End>) {
+        _ = self.fates.send(fate);
     }
 
     fn is_drained(&self) -> bool {
@@ -256,26 +290,22 @@ impl<W: Work> Loop<W> {
     }
 
     /// Takes nothing more, returns what was not begun, lets the rest end within the grace time, stops
-    /// what is left then, and returns that too. The store is given the grace time once more to take
-    /// it back; what it does not take comes back when its lease ends.
+    /// what is left then, and returns that too.
     async fn wind_down(&mut self) {
-        let mut returns = JoinSet::new();
-        self.return_claimed(&mut returns);
-
+        self.return_claimed(SHUTDOWN);
         let grace = self.work.pace().grace;
-        _ = tokio::time::timeout(grace, self.end_running(&mut returns)).await;
+        _ = tokio::time::timeout(grace, self.end_running()).await;
         self.held.stop_all();
-        _ = tokio::time::timeout(grace, self.end_running(&mut returns)).await;
+        _ = tokio::time::timeout(grace, self.end_running()).await;
         // What did not stop in twice the grace time is dropped, which ends it.
         self.running.shutdown().await;
-        self.stopped.extend(self.started.drain().map(|(_, begun)| self.work.lease(&begun.unit)));
-        self.hand_back(&mut returns);
-        _ = tokio::time::timeout(grace, async { while returns.join_next().await.is_some() {} })
-            .await;
+        for (_, begun) in std::mem::take(&mut self.started) {
+            self.let_go(self.work.lease(&begun.unit), SHUTDOWN);
+        }
     }
 
     /// Until nothing runs any more. A claim that is answered only now goes back.
-    async fn end_running(&mut self, returns: &mut JoinSet<()>) {
+    async fn end_running(&mut self) {
         while !self.running.is_empty() || self.claiming.is_some() {
             tokio::select! {
                 biased;
@@ -283,7 +313,7 @@ impl<W: Work> Loop<W> {
                 claim = claim_of(&mut self.claiming) => {
                     if let Ok(claim) = claim {
                         self.hold(claim);
-                        self.return_claimed(returns);
+                        self.return_claimed(SHUTDOWN);
                     }
                 }
             }
@@ -291,33 +321,11 @@ impl<W: Work> Loop<W> {
     }
 
     /// Returns what was not begun.
-    fn return_claimed(&mut self, returns: &mut JoinSet<()>) {
-        self.stopped.extend(self.claimed.drain(..).map(|unit| self.work.lease(&unit)));
-        self.hand_back(returns);
-    }
-
-    /// Returns what was stopped, without waiting for it.
-    fn hand_back(&mut self, returns: &mut JoinSet<()>) {
-        let mut leases = std::mem::take(&mut self.stopped);
-        if !leases.is_empty() {
-            leases.sort_unstable_by_key(|lease| lease.id);
-            returns.spawn(hand_back(self.work.clone(), self.held.clone(), leases));
+    fn return_claimed(&mut self, why: &'static str) {
+        for unit in std::mem::take(&mut self.claimed) {
+            self.let_go(self.work.lease(&unit), why);
         }
     }
-}
-
-/// What cannot be returned because the store does not answer comes back when its lease ends.
-async fn hand_back<W: Work>(work: Arc<W>, held: Arc<Held>, leases: Vec<LeaseRef>) {
-    match work.hand_back(&leases, "shutdown").await {
-        Ok(_) => tracing::info!(work = work.name(), units = leases.len(), "handed back"),
-        Err(error) => tracing::warn!(
-            work = work.name(),
-            units = leases.len(),
-            error = &error as &dyn std::error::Error,
-            "cannot hand back; the units come back when their leases end"
-        ),
-    }
-    held.remove(leases);
 }
 
 /// Claims units, and looks ahead if there are none.
@@ -326,16 +334,10 @@ async fn hand_back<W: Work>(work: Arc<W>, held: Arc<Held>, leases: Vec<LeaseRef>
 /// Such units are not begun: they go back, as far as they are still ours.
 async fn claim<W: Work>(work: Arc<W>, asked: usize, limit: u32) -> Result<Claim<W>> {
     let until = later(work.lease_now(), work.pace().lease);
-    let mut units = work.claim(limit, until).await?;
-    if until <= later(work.lease_now(), margin(&*work)) {
-        let late: Vec<LeaseRef> = units.drain(..).map(|unit| work.lease(&unit)).collect();
-        if !late.is_empty() {
-            tracing::warn!(work = work.name(), units = late.len(), "a claim was answered too late");
-            _ = work.hand_back(&late, "late").await?;
-        }
-    }
+    let units = work.claim(limit, until).await?;
+    let late = until <= later(work.lease_now(), margin(&*work));
     let outlook = if units.is_empty() { work.outlook().await.ok() } else { None };
-    Ok(Claim { units, asked, until, outlook })
+    Ok(Claim { units, asked, until, late, outlook })
 }
 
 /// Waits for a claim under way; for ever if there is none.

@@ -74,6 +74,17 @@ impl Leases for PostgresStore {
         })
     }
 
+    async fn next_lease_end(&self, kind: Leased, now: Timestamp) -> Result<Option<Timestamp>> {
+        const DOING: &str = "looking for the next lease end";
+        let sql = match kind {
+            Leased::Run => queries::NEXT_RUN_LEASE_END,
+        };
+        let mut session = self.session(DOING).await?;
+        let rows = session.query(sql, &[&Micros(now)]).await?;
+        let ends = read_rows(&rows, DOING, |row| row.optional_timestamp())?;
+        Ok(ends.into_iter().flatten().next())
+    }
+
     async fn hand_back(
         &self,
         kind: Leased,

@@ -29,6 +29,7 @@ queries! {
     OUTLOOK_OF => "outlook_of",
     RENEW_RUN_LEASES => "renew_run_leases",
     EXPIRED_RUN_LEASES => "expired_run_leases",
+    NEXT_RUN_LEASE_END => "next_run_lease_end",
     HAND_BACK_RUNS => "hand_back_runs",
     INSERT_ITEMS => "insert_items",
     NAMED_ITEMS => "named_items",

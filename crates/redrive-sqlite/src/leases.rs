@@ -58,6 +58,21 @@ impl Leases for SqliteStore {
         .await
     }
 
+    async fn next_lease_end(&self, kind: Leased, now: Timestamp) -> Result<Option<Timestamp>> {
+        let sql = match kind {
+            Leased::Run => queries::NEXT_RUN_LEASE_END,
+        };
+        self.read(move |connection| {
+            let params = params![micros(now)];
+            let ends =
+                read_rows(connection, "looking for the next lease end", sql, params, |row| {
+                    row.optional_timestamp()
+                })?;
+            Ok(ends.into_iter().flatten().next())
+        })
+        .await
+    }
+
     async fn hand_back(
         &self,
         kind: Leased,

@@ -128,6 +128,9 @@ pub trait Leases: Send + Sync {
         limit: u32,
     ) -> Result<Vec<ExpiredLease>>;
 
+    /// The earliest end of all leases that end after `now` on the store's clock.
+    async fn next_lease_end(&self, kind: Leased, now: Timestamp) -> Result<Option<Timestamp>>;
+
     /// Gives units back: claimable at once, counts untouched, no ledger row, one journal row each.
     async fn hand_back(
         &self,

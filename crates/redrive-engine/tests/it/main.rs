@@ -20,5 +20,6 @@ mod reply;
 
 mod tiny_work;
 mod worker_loop;
+mod worker_outages;
 
 mod simulator;

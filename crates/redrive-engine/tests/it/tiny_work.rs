@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -54,6 +54,8 @@ pub(crate) struct TinyWork {
     pub(crate) most_running: AtomicUsize,
     pub(crate) handed_back: AtomicUsize,
     pub(crate) stale: AtomicUsize,
+    /// Whether the store is away and answers nothing.
+    pub(crate) away: AtomicBool,
     /// Writes that fail before one succeeds again, and how.
     pub(crate) failing: Mutex<Vec<Error>>,
     /// A number whose result is refused whenever it is written.
@@ -85,6 +87,7 @@ impl TinyWork {
             most_running: AtomicUsize::new(0),
             handed_back: AtomicUsize::new(0),
             stale: AtomicUsize::new(0),
+            away: AtomicBool::new(false),
             failing: Mutex::new(Vec::new()),
             poison: None,
             claims_take: Duration::ZERO,
@@ -109,6 +112,10 @@ impl TinyWork {
     /// Another worker takes a number away, as if its lease had ended.
     pub(crate) fn steal(&self, id: i64) {
         self.numbers().get_mut(&id).unwrap().epoch += 1;
+    }
+
+    fn answers(&self) -> Result<()> {
+        if self.away.load(Ordering::SeqCst) { Err(down()) } else { Ok(()) }
     }
 
     fn guarded(&self, lease: LeaseRef, change: impl FnOnce(&mut Number)) -> Written {
@@ -148,6 +155,7 @@ impl Work for TinyWork {
     }
 
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<(LeaseRef, u32)>> {
+        self.answers()?;
         let claimed = {
             let mut numbers = self.numbers();
             let ready = numbers.iter_mut().filter(|(_, number)| number.status == Status::Ready);
@@ -210,6 +218,7 @@ impl Work for TinyWork {
     }
 
     async fn finish(&self, ends: &[End]) -> Result<Vec<Written>> {
+        self.answers()?;
         if let Some(error) = self.failing.lock().unwrap().pop() {
             return Err(error);
         }
@@ -236,6 +245,7 @@ impl Work for TinyWork {
     }
 
     async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
+        self.answers()?;
         let renew = |lease: &LeaseRef| {
             self.guarded(*lease, |number| number.status = Status::Held { until })
         };
@@ -243,12 +253,25 @@ impl Work for TinyWork {
     }
 
     async fn hand_back(&self, leases: &[LeaseRef], _: &str) -> Result<Vec<Written>> {
+        self.answers()?;
         self.handed_back.fetch_add(leases.len(), Ordering::SeqCst);
         let back = |lease: &LeaseRef| self.guarded(*lease, |number| number.status = Status::Ready);
         Ok(leases.iter().map(back).collect())
     }
 
+    async fn next_lease_end(&self) -> Result<Option<Timestamp>> {
+        self.answers()?;
+        let now = self.now();
+        let numbers = self.numbers();
+        let ends = numbers.values().filter_map(|number| match number.status {
+            Status::Held { until } if until > now => Some(until),
+            _ => None,
+        });
+        Ok(ends.min())
+    }
+
     async fn expired(&self, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
+        self.answers()?;
         let now = self.now();
         let numbers = self.numbers();
         let expired = numbers.iter().filter_map(|(id, number)| match number.status {
@@ -267,6 +290,7 @@ impl Work for TinyWork {
     }
 
     async fn outlook(&self) -> Result<Outlook> {
+        self.answers()?;
         let numbers = self.numbers();
         let held = numbers.values().any(|number| matches!(number.status, Status::Held { .. }));
         let ready = numbers.values().any(|number| number.status == Status::Ready);

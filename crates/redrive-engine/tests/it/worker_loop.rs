@@ -5,11 +5,11 @@ use std::{
     time::Duration,
 };
 
-use redrive_engine::{Pace, Stopper, Until, run_worker};
+use redrive_engine::{Pace, Stopper, Until, Work, run_worker};
 use redrive_store::Error;
 use tokio::sync::watch;
 
-use crate::tiny_work::{Act, Status, TinyWork, down, tiny};
+use crate::tiny_work::{Act, Number, Status, TinyWork, down, tiny};
 
 /// Runs until nothing is left to do. The sender outlives the loop, so that only polling wakes it.
 async fn drain(work: &Arc<TinyWork>) {
@@ -19,7 +19,7 @@ async fn drain(work: &Arc<TinyWork>) {
 }
 
 /// Lets virtual time pass.
-async fn pass(time: Duration) {
+pub(crate) async fn pass(time: Duration) {
     tokio::time::timeout(time, std::future::pending::<()>()).await.unwrap_err();
 }
 
@@ -186,6 +186,33 @@ async fn a_unit_that_comes_back_before_its_last_result_is_acknowledged_stays_hel
     drain(&work).await;
     let number = work.numbers()[&1];
     assert_eq!((number.status, number.attempts), (Status::Done, 2), "no attempt was lost");
+}
+
+// RUN-7
+#[tokio::test(start_paused = true)]
+async fn a_unit_of_a_lost_worker_comes_back_when_its_lease_ends_and_not_much_later() {
+    let work = tiny(1, |_, _| Act::Take(Duration::from_secs(3_600)));
+    let until = work.now() + Duration::from_secs(44);
+    work.numbers().get_mut(&1).unwrap().status = Status::Held { until };
+    let (_stopper, stop) = Stopper::new();
+    let (_wake, wakes) = watch::channel(0);
+    tokio::spawn(run_worker(work.clone(), wakes, stop, Until::Stopped));
+    pass(Duration::from_millis(43_900)).await;
+    assert_eq!(work.numbers()[&1].attempts, 0);
+    pass(Duration::from_millis(1_100)).await;
+    assert_eq!(work.numbers()[&1].attempts, 1, "the lost attempt counts");
+}
+
+// OPS-7
+#[tokio::test(start_paused = true)]
+async fn a_drain_ends_as_soon_as_the_last_lost_unit_is_given_up() {
+    let poll = Duration::from_secs(3_600);
+    let work = Arc::new(TinyWork::new(1, Pace { poll, ..Pace::default() }, |_, _| Act::Succeed));
+    let until = work.now() + Duration::from_secs(20);
+    *work.numbers().get_mut(&1).unwrap() =
+        Number { status: Status::Held { until }, epoch: 1, attempts: 2 };
+    tokio::time::timeout(Duration::from_secs(25), drain(&work)).await.expect("it ends");
+    assert_eq!(work.in_status(Status::GivenUp), 1);
 }
 
 // OPS-6

@@ -65,6 +65,23 @@ pub async fn ended_leases_are_found_page_by_page(f: &Fixture) {
     assert!(found.iter().all(|e| e.lease.epoch == Epoch(1)));
 }
 
+// RUN-7
+pub async fn the_next_lease_end_is_the_earliest_that_is_still_to_come(f: &Fixture) {
+    let next = async |now| f.store.next_lease_end(Leased::Run, at(now)).await.expect("read");
+    f.submit(&[run("q", "", at(0)), run("q", "", at(1)), run("q", "", at(2))], at(2)).await;
+    assert_eq!(next(0).await, None, "nothing is held");
+    let claimed = f.claim(&claim_of(3, at(10))).await;
+    f.store
+        .renew_leases(Leased::Run, &[lease(&claimed[1])], at(500))
+        .await
+        .map(drop)
+        .expect("answered");
+    assert_eq!(next(10).await, Some(at(70)));
+    assert_eq!(next(70).await, Some(at(500)), "the others have ended");
+    f.end(&claimed[1], at(71), passed()).await;
+    assert_eq!(next(70).await, None);
+}
+
 // OPS-6
 pub async fn a_run_handed_back_is_claimable_at_once_and_uncounted(f: &Fixture) {
     let id = f.submit(&[run("q", "", at(0))], at(0)).await[0];

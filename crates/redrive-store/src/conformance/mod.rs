@@ -94,6 +94,7 @@ macro_rules! conformance_tests {
                 a_renewed_lease_ends_later
                 a_lost_lease_cannot_be_renewed
                 ended_leases_are_found_page_by_page
+                the_next_lease_end_is_the_earliest_that_is_still_to_come
                 a_run_handed_back_is_claimable_at_once_and_uncounted
                 a_lost_lease_cannot_be_handed_back
             }

@@ -228,6 +228,10 @@ impl Leases for FaultyStore {
         self.call("expired_leases", self.inner.expired_leases(kind, now, after, limit)).await
     }
 
+    async fn next_lease_end(&self, kind: Leased, now: Timestamp) -> Result<Option<Timestamp>> {
+        self.call("next_lease_end", self.inner.next_lease_end(kind, now)).await
+    }
+
     async fn hand_back(
         &self,
         kind: Leased,

@@ -1,0 +1,93 @@
+//! A store that is away for longer than a lease, while workers live on: nobody was lost, so nothing
+//! is counted against a unit.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use redrive_engine::{Stopper, Until, run_worker};
+use tokio::{sync::watch, task::JoinHandle};
+
+use crate::{
+    tiny_work::{Act, Status, TinyWork, tiny},
+    worker_loop::pass,
+};
+
+/// Longer than the lease of a minute.
+const OUTAGE: Duration = Duration::from_secs(300);
+
+/// Starts two workers that drain, and takes the store away after a second.
+async fn cut_off(work: &Arc<TinyWork>) -> Vec<JoinHandle<()>> {
+    let worker = |_| {
+        let (stopper, stop) = Stopper::new();
+        let (wake, wakes) = watch::channel(0);
+        let work = work.clone();
+        tokio::spawn(async move {
+            run_worker(work, wakes, stop, Until::Drained).await;
+            drop((stopper, wake));
+        })
+    };
+    let workers = (0..2).map(worker).collect();
+    pass(Duration::from_secs(1)).await;
+    work.away.store(true, Ordering::SeqCst);
+    workers
+}
+
+async fn come_back(work: &TinyWork, workers: Vec<JoinHandle<()>>) {
+    work.away.store(false, Ordering::SeqCst);
+    for worker in workers {
+        worker.await.unwrap();
+    }
+}
+
+// RUN-7
+#[tokio::test(start_paused = true)]
+async fn attempts_that_had_to_be_stopped_are_handed_back_and_not_counted() {
+    let good = Arc::new(AtomicBool::new(false));
+    let act = {
+        let good = good.clone();
+        move |_, _| match good.load(Ordering::SeqCst) {
+            true => Act::Succeed,
+            false => Act::UntilStopped,
+        }
+    };
+    let work = tiny(6, act);
+    let workers = cut_off(&work).await;
+    pass(OUTAGE).await;
+    good.store(true, Ordering::SeqCst);
+    come_back(&work, workers).await;
+    assert_eq!(work.in_status(Status::Done), 6);
+    assert!(work.numbers().values().all(|number| number.attempts == 1));
+    assert_eq!(work.handed_back.load(Ordering::SeqCst), 6);
+}
+
+// RUN-7
+#[tokio::test(start_paused = true)]
+async fn results_are_kept_and_written_when_the_store_is_back() {
+    let work = tiny(6, |_, _| Act::Take(Duration::from_secs(2)));
+    let workers = cut_off(&work).await;
+    pass(OUTAGE).await;
+    come_back(&work, workers).await;
+    assert_eq!(work.in_status(Status::Done), 6);
+    assert!(work.numbers().values().all(|number| number.attempts == 1), "nothing was done twice");
+    assert_eq!(work.stale.load(Ordering::SeqCst), 0);
+}
+
+// OPS-6
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_told_to_stop_meanwhile_waits_no_longer_than_a_lease() {
+    let work = tiny(1, |_, _| Act::Take(Duration::from_secs(2)));
+    let (stopper, stop) = Stopper::new();
+    let (_wake, wakes) = watch::channel(0);
+    let running = tokio::spawn(run_worker(work.clone(), wakes, stop, Until::Stopped));
+    pass(Duration::from_secs(1)).await;
+    work.away.store(true, Ordering::SeqCst);
+    pass(Duration::from_secs(5)).await;
+    stopper.stop();
+    let limit = work.pace.lease + work.pace.grace * 2;
+    tokio::time::timeout(limit, running).await.expect("it stops").unwrap();
+}
