@@ -61,8 +61,8 @@ const RESERVED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The feature of `redrive-store` that holds the suite both stores run.
-const CONFORMANCE: &str = "conformance";
+/// The features of `redrive-store` that are for tests: the suite both stores run, and places to die at.
+const FOR_TESTS: [&str; 2] = ["conformance", "failpoints"];
 
 struct Dependency {
     line: usize,
@@ -130,9 +130,10 @@ fn wrong(place: &Place, dependency: &Dependency) -> Option<String> {
         if !allowed {
             return Some(format!("{crate_name} must not have {name} in [{section}]"));
         }
-        if !for_tests && features.iter().any(|feature| feature == CONFORMANCE) {
+        let of_tests = features.iter().find(|feature| FOR_TESTS.contains(&feature.as_str()));
+        if let Some(feature) = of_tests.filter(|_| !for_tests) {
             return Some(format!(
-                "{crate_name} ships the tests of {name}: only tests need `{CONFORMANCE}`"
+                "{crate_name} ships the tests of {name}: only tests need `{feature}`"
             ));
         }
     }
@@ -230,11 +231,13 @@ mod tests {
     }
 
     #[test]
-    fn the_conformance_suite_is_not_shipped() {
+    fn what_only_tests_need_is_not_shipped() {
         let store = "redrive-store = { version = '1', features = ['conformance'] }";
         check("redrive-sqlite", &["[dev-dependencies]", store], &[]);
         check("redrive-sqlite", &["[dependencies]", store], &["only tests need"]);
         check("redrive-store", &["[dev-dependencies]", store], &[]);
+        let store = "redrive-store = { version = '1', features = ['failpoints'] }";
+        check("redrive", &["[dependencies]", store], &["only tests need `failpoints`"]);
     }
 
     #[test]

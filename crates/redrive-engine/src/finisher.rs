@@ -63,6 +63,7 @@ async fn finish<W: Work>(work: &W, held: &Held, batch: Vec<W::End>) {
     };
     match written {
         Ok(written) => {
+            redrive_store::failpoint!("engine.finish.written");
             for (end, written) in batch.iter().zip(written) {
                 work.written(end, written);
             }
@@ -99,6 +100,7 @@ async fn finish_apart<W: Work>(
 async fn hand_back<W: Work>(work: &W, held: &Held, mut leases: Vec<LeaseRef>, why: &str) {
     leases.sort_unstable_by_key(|lease| lease.id);
     let units = leases.len();
+    redrive_store::failpoint!("engine.hand_back.sending");
     let mut patience = Patience::new(work.name(), "hand-backs", units);
     let returned = loop {
         match work.hand_back(&leases, why).await {
@@ -115,6 +117,7 @@ async fn hand_back<W: Work>(work: &W, held: &Held, mut leases: Vec<LeaseRef>, wh
             "cannot hand back; the units come back when their leases end"
         ),
     }
+    redrive_store::failpoint!("engine.hand_back.written");
     held.remove(leases);
 }
 

@@ -70,10 +70,13 @@ async fn reap<W: Work>(work: &W, held: &Held) -> Result<usize> {
     loop {
         let mut expired = work.expired(after, PAGE).await?;
         let Some(last) = expired.last() else { return Ok(reaped) };
+        redrive_store::failpoint!("engine.reap.looked");
         after = last.lease.id;
         expired.retain(|expired: &ExpiredLease| !held.holds(expired.lease));
         let ends = work.lost(&expired).await?;
+        redrive_store::failpoint!("engine.reap.decided");
         let written = work.finish(&ends).await?;
+        redrive_store::failpoint!("engine.reap.written");
         for (end, written) in ends.iter().zip(written) {
             work.written(end, written);
             reaped += usize::from(written == Written::Applied);

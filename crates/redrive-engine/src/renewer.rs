@@ -37,6 +37,7 @@ async fn renew<W: Work>(work: &W, held: &Held) {
         let until = later(work.lease_now(), lease);
         match tokio::time::timeout(lease / 3, work.renew(&leases, until)).await {
             Ok(Ok(written)) => {
+                redrive_store::failpoint!("engine.renew.written");
                 held.renewed(&leases, until);
                 for (lease, written) in leases.into_iter().zip(written) {
                     // A result that was written just now ends its lease as well.

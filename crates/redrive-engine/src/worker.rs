@@ -180,6 +180,7 @@ impl<W: Work> Loop<W> {
                 self.let_go(lease, LATE);
                 continue;
             }
+            redrive_store::failpoint!("engine.unit.starting");
             let unit = Arc::new(unit);
             let stop = self.held.start(lease);
             let started = Started { unit: unit.clone(), at: self.work.now() };
@@ -255,6 +256,7 @@ impl<W: Work> Loop<W> {
             Err(error) => (error.id(), Outcome::Failed(panicked(error))),
         };
         let Some(Started { unit, at }) = self.started.remove(&id) else { return };
+        redrive_store::failpoint!("engine.unit.ended");
         let now = self.work.now();
         self.appetite.ended(now);
         let lease = self.work.lease(&unit);
@@ -292,6 +294,7 @@ impl<W: Work> Loop<W> {
     /// Takes nothing more, returns what was not begun, lets the rest end within the grace time, stops
     /// what is left then, and returns that too.
     async fn wind_down(&mut self) {
+        redrive_store::failpoint!("engine.stop.begun");
         self.return_claimed(SHUTDOWN);
         let grace = self.work.pace().grace;
         _ = tokio::time::timeout(grace, self.end_running()).await;
@@ -335,6 +338,7 @@ impl<W: Work> Loop<W> {
 async fn claim<W: Work>(work: Arc<W>, asked: usize, limit: u32) -> Result<Claim<W>> {
     let until = later(work.lease_now(), work.pace().lease);
     let units = work.claim(limit, until).await?;
+    redrive_store::failpoint!("engine.claim.answered");
     let late = until <= later(work.lease_now(), margin(&*work));
     let outlook = if units.is_empty() { work.outlook().await.ok() } else { None };
     Ok(Claim { units, asked, until, late, outlook })

@@ -44,6 +44,7 @@ impl Leases for PostgresStore {
                 ],
             )
             .await?;
+        redrive_store::failpoint!("postgres.renew.committed");
         let held: HashSet<LeaseRef> = read_rows(&rows, DOING, |row| {
             Ok(LeaseRef { id: row.get()?, epoch: Epoch(row.get()?) })
         })?
@@ -108,6 +109,7 @@ impl Leases for PostgresStore {
         values.extend(columns.values());
         let mut session = self.session(DOING).await?;
         let rows = session.query(sql, &values).await?;
+        redrive_store::failpoint!("postgres.hand_back.committed");
         self.wakes.wake_if(!rows.is_empty());
         batch.written(&rows, DOING)
     }

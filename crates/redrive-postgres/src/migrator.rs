@@ -79,6 +79,7 @@ impl Migrator for PostgresMigrator {
         }
         session.allow(MIGRATION_TIMEOUT).await?;
         session.begin("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
+        redrive_store::failpoint!("postgres.migrate.locked");
         // Whoever uses a table queues behind a migration that waits for it. It must not wait long.
         let patience = self.limits.statement.as_millis().clamp(1, i32::MAX as u128);
         session.script(&format!("SET LOCAL lock_timeout = {patience}")).await?;
@@ -145,6 +146,7 @@ async fn run_steps(session: &mut Session, version: u32, now: Timestamp) -> Resul
             Direction::Down => format!("rolling back migration {version:04} {name}"),
         });
         session.script(step.sql()).await?;
+        redrive_store::failpoint!("postgres.migrate.step");
         let version = i64::from(version);
         match step.direction {
             Direction::Up => {
@@ -157,6 +159,7 @@ async fn run_steps(session: &mut Session, version: u32, now: Timestamp) -> Resul
                 session.query(sql, &[&version]).await?;
             }
         }
+        redrive_store::failpoint!("postgres.migrate.noted");
     }
     session.now_doing("migrating the database");
     Ok(steps)

@@ -24,6 +24,7 @@ pub(crate) async fn change_runs(
     };
     let mut session = store.session(doing).await?;
     let locked = session.begin(queries::STATES_OF_RUNS, &[&each(ids, |id| id.0)]).await?;
+    redrive_store::failpoint!("postgres.change.locked");
     let changes = wish.changes(ids, states(&locked, doing)?);
     let done: Vec<(RunId, RunState)> = changes
         .iter()
@@ -42,6 +43,7 @@ pub(crate) async fn change_runs(
         let mut values: Vec<&(dyn ToSql + Sync)> = vec![&id, &status, &waits];
         values.extend(journal.values());
         let applied = session.query(sql, &values).await?.len();
+        redrive_store::failpoint!("postgres.change.rows");
         // They are locked since their states were read. Without the commit, nothing is changed.
         if applied != done.len() {
             let problem =

@@ -33,6 +33,7 @@ impl Runs for PostgresStore {
         }
         let mut session = self.session("submitting runs").await?;
         let submitted = submit(&mut session, runs, now).await?;
+        redrive_store::failpoint!("postgres.submit.committed");
         let accepted = |run: &SubmittedRun| matches!(run, SubmittedRun::Accepted(_));
         self.wakes.wake_if(submitted.iter().any(accepted));
         Ok(submitted)
@@ -45,6 +46,7 @@ impl Runs for PostgresStore {
         }
         let mut session = self.session(CLAIMING).await?;
         let (mut promoted, mut claimed) = claim(&mut session, request, Look::AtShares).await?;
+        redrive_store::failpoint!("postgres.claim.committed");
         while promoted >= MAX_PROMOTED {
             promoted = promote(&mut session, request).await?;
             if promoted < MAX_PROMOTED && claimed.len() < request.limit as usize {
@@ -64,6 +66,7 @@ impl Runs for PostgresStore {
         }
         let mut session = self.session("finishing runs").await?;
         let written = finish(&mut session, finishes).await?;
+        redrive_store::failpoint!("postgres.finish.committed");
         let mut each = written.iter().zip(finishes);
         let waits =
             each.any(|(written, finish)| *written == Written::Applied && finish.schedules_retry());
@@ -96,12 +99,15 @@ impl Runs for PostgresStore {
 
     async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
         let changes = change_runs(self, RunWish::Retry, ids, &by.cleaned()).await?;
+        redrive_store::failpoint!("postgres.retry.committed");
         self.wakes.wake_if(changes.iter().any(|change| matches!(change, RunChange::Done(_))));
         Ok(changes)
     }
 
     async fn cancel_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
-        change_runs(self, RunWish::Cancel, ids, &by.cleaned()).await
+        let changes = change_runs(self, RunWish::Cancel, ids, &by.cleaned()).await?;
+        redrive_store::failpoint!("postgres.cancel.committed");
+        Ok(changes)
     }
 
     async fn queue_stats(&self) -> Result<Vec<QueueStats>> {
@@ -110,12 +116,15 @@ impl Runs for PostgresStore {
 
     async fn pause_queue(&self, queue: &str, by: &Operator) -> Result<bool> {
         QueueWish::Pause.check_name(queue)?;
-        queues::pause(self, queue, &by.cleaned()).await
+        let paused = queues::pause(self, queue, &by.cleaned()).await?;
+        redrive_store::failpoint!("postgres.pause.committed");
+        Ok(paused)
     }
 
     async fn resume_queue(&self, queue: &str, by: &Operator) -> Result<bool> {
         QueueWish::Resume.check_name(queue)?;
         let resumed = queues::resume(self, queue, &by.cleaned()).await?;
+        redrive_store::failpoint!("postgres.resume.committed");
         self.wakes.wake_if(resumed);
         Ok(resumed)
     }

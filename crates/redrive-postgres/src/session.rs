@@ -80,7 +80,9 @@ impl Session {
 
     /// Ends a transaction that was begun.
     pub(crate) async fn commit(&mut self) -> Result<()> {
+        redrive_store::failpoint!("postgres.session.committing");
         self.exchange(&[Message::Script("COMMIT")]).await?;
+        redrive_store::failpoint!("postgres.session.committed");
         self.open = false;
         Ok(())
     }
@@ -221,6 +223,7 @@ async fn in_order<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_
                 }
             }
         }
+        redrive_store::failpoint!("postgres.session.sent");
         if ready { Poll::Ready(done.drain(..).flatten().collect()) } else { Poll::Pending }
     })
     .await

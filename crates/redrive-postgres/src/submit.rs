@@ -42,6 +42,7 @@ pub(crate) async fn submit(
         return answers(runs, &accepted, &HashMap::new());
     }
     let inserted = session.begin(queries::INSERT_RUNS, &values).await?;
+    redrive_store::failpoint!("postgres.submit.rows");
     let accepted = accepted(runs, &inserted)?;
     let refused: Vec<Key<'_>> = runs
         .iter()
@@ -54,7 +55,9 @@ pub(crate) async fn submit(
         keys => {
             let values: [&(dyn ToSql + Sync); 2] =
                 [&each(keys, |key| key.0), &each(keys, |key| key.1)];
-            session.query(queries::IDEMPOTENT_RUNS, &values).await?
+            let found = session.query(queries::IDEMPOTENT_RUNS, &values).await?;
+            redrive_store::failpoint!("postgres.submit.compared");
+            found
         }
     };
     let answers = answers(runs, &accepted, &taken(&found)?)?;

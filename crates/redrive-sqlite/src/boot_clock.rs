@@ -69,8 +69,10 @@ fn set_anchor(connection: &Connection, boot_id: &str) -> Result<Timestamp> {
     let since = since_boot().unwrap_or_default().as_micros();
     let since = i64::try_from(since).unwrap_or(i64::MAX);
     transaction.execute(queries::SET_LEASE_CLOCK, params![boot_id, wall_at, since]).doing(DOING)?;
+    redrive_store::failpoint!("sqlite.clock.row");
     transaction.execute(queries::END_LEASES_OF_OTHER_BOOTS, []).doing(DOING)?;
     transaction.commit().doing(DOING)?;
+    redrive_store::failpoint!("sqlite.clock.committed");
     Ok(anchor(wall_at, since))
 }
 

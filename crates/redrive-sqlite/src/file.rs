@@ -40,6 +40,7 @@ pub(crate) fn create_if_absent(path: &Path) -> Result<()> {
     connection.pragma_update(None, "application_id", APPLICATION_ID).doing(&doing)?;
     connection.pragma_update(None, "journal_mode", "wal").doing(&doing)?;
     connection.close().map_err(|(_, error)| error).doing(&doing)?;
+    redrive_store::failpoint!("sqlite.create.unfinished");
     match unfinished.persist_noclobber(path) {
         Ok(()) => Ok(()),
         // Another process was faster.

@@ -28,7 +28,10 @@ impl Leases for SqliteStore {
         let leases = leases.to_vec();
         self.write(move |connection| {
             let renew = |lease: &LeaseRef| {
-                guarded(connection, sql, params![lease.id, lease.epoch.0, micros(until)])
+                let params = params![lease.id, lease.epoch.0, micros(until)];
+                let written = guarded(connection, sql, params)?;
+                redrive_store::failpoint!("sqlite.renew.row");
+                Ok(written)
             };
             leases.iter().map(renew).collect()
         })
@@ -85,6 +88,7 @@ impl Leases for SqliteStore {
                 hand_backs.iter().map(|back| hand_back_one(connection, kind, back, at)).collect()
             })
             .await?;
+        redrive_store::failpoint!("sqlite.hand_back.committed");
         self.wakes.wake_if(written.contains(&Written::Applied));
         Ok(written)
     }
@@ -101,7 +105,9 @@ fn hand_back_one(
     };
     let written = guarded(connection, sql, params![back.lease.id, back.lease.epoch.0])?;
     if written == Written::Applied {
+        redrive_store::failpoint!("sqlite.hand_back.row");
         insert_journal(connection, &back.journal_entry(kind, at))?;
+        redrive_store::failpoint!("sqlite.hand_back.journal");
     }
     Ok(written)
 }

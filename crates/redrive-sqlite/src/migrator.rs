@@ -123,6 +123,7 @@ fn migrate(connection: &Connection, version: u32, now: Timestamp) -> Result<Vec<
     // Dropped on an error, it rolls back.
     let steps = run_steps(&transaction, version, now)?;
     transaction.commit().doing(MIGRATING)?;
+    redrive_store::failpoint!("sqlite.migrate.committed");
     Ok(steps)
 }
 
@@ -143,6 +144,7 @@ fn run_steps(connection: &Connection, version: u32, now: Timestamp) -> Result<Ve
             Direction::Down => format!("rolling back migration {version:04} {name}"),
         };
         connection.execute_batch(step.sql()).doing(&doing)?;
+        redrive_store::failpoint!("sqlite.migrate.step");
         match step.direction {
             Direction::Up => connection.execute(
                 "INSERT INTO schema_migrations (version, name, applied_at) VALUES (?1, ?2, ?3)",
@@ -152,6 +154,7 @@ fn run_steps(connection: &Connection, version: u32, now: Timestamp) -> Result<Ve
                 .execute("DELETE FROM schema_migrations WHERE version = ?1", params![version]),
         }
         .doing(&doing)?;
+        redrive_store::failpoint!("sqlite.migrate.noted");
     }
     Ok(steps)
 }

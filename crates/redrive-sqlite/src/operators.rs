@@ -24,7 +24,9 @@ pub(crate) fn change_runs(
     for (id, change) in &changes {
         if let RunChange::Done(before) = change {
             change_run(connection, wish, *id, *before)?;
+            redrive_store::failpoint!("sqlite.change.row");
             insert_journal(connection, &wish.journal_entry(*id, *before, by))?;
+            redrive_store::failpoint!("sqlite.change.journal");
         }
     }
     Ok(changes.into_iter().map(|(_, change)| change).collect())

@@ -55,7 +55,9 @@ fn change(
     let doing = wish.doing();
     let changed = connection.prepare_cached(sql).doing(doing)?.execute(params).doing(doing)?;
     if changed > 0 {
+        redrive_store::failpoint!("sqlite.queue.row");
         insert_journal(connection, &wish.journal_entry(queue, by))?;
+        redrive_store::failpoint!("sqlite.queue.journal");
     }
     Ok(changed > 0)
 }

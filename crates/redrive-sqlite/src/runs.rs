@@ -27,6 +27,7 @@ impl Runs for SqliteStore {
         let submitted: Vec<SubmittedRun> = self
             .write(move |connection| runs.iter().map(|run| submit(connection, run, now)).collect())
             .await?;
+        redrive_store::failpoint!("sqlite.submit.committed");
         let accepted = |run: &SubmittedRun| matches!(run, SubmittedRun::Accepted(_));
         self.wakes.wake_if(submitted.iter().any(accepted));
         Ok(submitted)
@@ -34,7 +35,9 @@ impl Runs for SqliteStore {
 
     async fn claim_runs(&self, request: &ClaimRequest) -> Result<Vec<ClaimedRun>> {
         let request = request.clone();
-        self.write(move |connection| claim(connection, &request)).await
+        let claimed = self.write(move |connection| claim(connection, &request)).await?;
+        redrive_store::failpoint!("sqlite.claim.committed");
+        Ok(claimed)
     }
 
     async fn finish_runs(&self, finishes: &[RunFinish]) -> Result<Vec<Written>> {
@@ -50,6 +53,7 @@ impl Runs for SqliteStore {
                 Ok((written, waits))
             })
             .await?;
+        redrive_store::failpoint!("sqlite.finish.committed");
         self.wakes.wake_if(waits);
         Ok(written)
     }
@@ -82,13 +86,18 @@ impl Runs for SqliteStore {
         let changes = self
             .write(move |connection| change_runs(connection, RunWish::Retry, &ids, &by))
             .await?;
+        redrive_store::failpoint!("sqlite.retry.committed");
         self.wakes.wake_if(changes.iter().any(|change| matches!(change, RunChange::Done(_))));
         Ok(changes)
     }
 
     async fn cancel_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
         let (ids, by) = (ids.to_vec(), by.cleaned());
-        self.write(move |connection| change_runs(connection, RunWish::Cancel, &ids, &by)).await
+        let changes = self
+            .write(move |connection| change_runs(connection, RunWish::Cancel, &ids, &by))
+            .await?;
+        redrive_store::failpoint!("sqlite.cancel.committed");
+        Ok(changes)
     }
 
     async fn queue_stats(&self) -> Result<Vec<QueueStats>> {
@@ -98,13 +107,16 @@ impl Runs for SqliteStore {
     async fn pause_queue(&self, queue: &str, by: &Operator) -> Result<bool> {
         QueueWish::Pause.check_name(queue)?;
         let (queue, by) = (queue.to_owned(), by.cleaned());
-        self.write(move |connection| queues::pause(connection, &queue, &by)).await
+        let paused = self.write(move |connection| queues::pause(connection, &queue, &by)).await?;
+        redrive_store::failpoint!("sqlite.pause.committed");
+        Ok(paused)
     }
 
     async fn resume_queue(&self, queue: &str, by: &Operator) -> Result<bool> {
         QueueWish::Resume.check_name(queue)?;
         let (queue, by) = (queue.to_owned(), by.cleaned());
         let resumed = self.write(move |connection| queues::resume(connection, &queue, &by)).await?;
+        redrive_store::failpoint!("sqlite.resume.committed");
         self.wakes.wake_if(resumed);
         Ok(resumed)
     }
@@ -140,6 +152,7 @@ fn submit(connection: &Connection, run: &NewRun, now: Timestamp) -> Result<Submi
         .optional()
         .doing(DOING)?;
     if let Some(id) = id {
+        redrive_store::failpoint!("sqlite.submit.row");
         return Ok(SubmittedRun::Accepted(RunId(id)));
     }
     let mut find = connection.prepare_cached(queries::IDEMPOTENT_RUNS).doing(DOING)?;
@@ -163,6 +176,7 @@ fn claim(connection: &Connection, request: &ClaimRequest) -> Result<Vec<ClaimedR
         .doing(DOING)?
         .execute(promote)
         .doing(DOING)?;
+    redrive_store::failpoint!("sqlite.claim.promoted");
     let until = micros(request.lease_until);
     let owner = &request.owner.0;
     let mut claimed = match &request.categories {
@@ -175,6 +189,7 @@ fn claim(connection: &Connection, request: &ClaimRequest) -> Result<Vec<ClaimedR
             read_rows(connection, DOING, queries::CLAIM_RUNS_OF, params, read_claimed)?
         }
     };
+    redrive_store::failpoint!("sqlite.claim.row");
     // RETURNING promises no order.
     claimed.sort_unstable_by_key(|run| (run.submitted_at, run.id));
     Ok(claimed)
@@ -203,9 +218,12 @@ fn finish_run(connection: &Connection, finish: &RunFinish) -> Result<Written> {
     if changed == 0 {
         return Ok(Written::Stale);
     }
+    redrive_store::failpoint!("sqlite.finish.row");
     insert_attempt(connection, &finish.ledger_row())?;
+    redrive_store::failpoint!("sqlite.finish.ledger");
     for entry in finish.journal_rows() {
         insert_journal(connection, &entry)?;
+        redrive_store::failpoint!("sqlite.finish.journal");
     }
     Ok(Written::Applied)
 }

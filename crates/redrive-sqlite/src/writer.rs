@@ -192,11 +192,18 @@ fn commit_group(connection: &Connection, mut group: Vec<Box<dyn Command>>) {
 
 fn run_group(connection: &Connection, group: &mut [Box<dyn Command>]) -> Result<(), Lost> {
     let execute = |sql: &str| connection.execute_batch(sql).map_err(Lost::Failed);
+    let commit = || {
+        redrive_store::failpoint!("sqlite.writer.committing");
+        execute("COMMIT")?;
+        redrive_store::failpoint!("sqlite.writer.committed");
+        Ok(())
+    };
     execute("BEGIN IMMEDIATE")?;
+    redrive_store::failpoint!("sqlite.writer.begun");
     // A lone command needs no savepoint: the transaction is its own.
     if let [lone] = group {
         return match lone.run(connection) {
-            Ok(()) => execute("COMMIT"),
+            Ok(()) => commit(),
             Err(_) => Ok(()),
         };
     }
@@ -211,7 +218,7 @@ fn run_group(connection: &Connection, group: &mut [Box<dyn Command>]) -> Result<
         }
         execute("RELEASE command")?;
     }
-    execute("COMMIT")
+    commit()
 }
 
 /// An error as often as it is needed.

@@ -13,9 +13,10 @@
 //! - Time comes in as an argument. No store asks a clock what to write.
 //!
 //! The `conformance` feature holds the suite that every store runs in full. New behaviour starts
-//! there.
+//! there. The `failpoints` feature lets tests end the process between the steps of a write.
 
 mod error;
+mod failpoint;
 mod limits;
 mod schema;
 
@@ -41,6 +42,8 @@ mod store;
 pub mod conformance;
 
 pub use error::{BoxError, Error, Result};
+#[cfg(feature = "failpoints")]
+pub use failpoint::pass_failpoint;
 pub use items::{AddedItem, ItemGroup, ItemMove, ItemRecord, Items, NewItem};
 pub use journal::{Journal, JournalEntry, JournalFilter, JournalRecord};
 pub use leases::{ExpiredLease, HandBack, LeaseRef, Leased, Leases, WorkerId, Written};

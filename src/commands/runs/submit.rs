@@ -251,6 +251,7 @@ async fn submit_lines(
         // A run is not kept waiting for the next line of a pipe.
         if ended || submission.is_full() || lines.may_wait() {
             submission.write().await.map_err(|error| chosen.failure(error))?;
+            redrive_store::failpoint!("cli.submit.batch");
             let tally = submission.tally();
             progress.set_position(lines.bytes());
             progress.set_message(format!("{} accepted, {} refused", tally.accepted, tally.refused));

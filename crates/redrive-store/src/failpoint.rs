@@ -1,0 +1,108 @@
+//! Places at which a test ends the process, as a `kill -9` in that very moment would.
+//!
+//! Everything that is written in steps has a failpoint between them. Without the feature `failpoints`,
+//! which tests alone turn on, the macro stands for nothing. With it, the environment decides:
+//!
+//! - `REDRIVE_KILL_AT=NAME` ends the process when it passes the failpoint, `NAME:N` when it does so for
+//!   the N-th time.
+//! - `REDRIVE_FAILPOINTS_SEEN=FILE` adds a line `failpoint NAME` to the file for each that is passed,
+//!   when it first is.
+
+/// Marks a place between two steps, by a name that says which. A statement.
+#[cfg(not(feature = "failpoints"))]
+#[macro_export]
+macro_rules! failpoint {
+    ($name:literal) => {};
+}
+
+/// Marks a place between two steps, by a name that says which. A statement.
+#[cfg(feature = "failpoints")]
+#[macro_export]
+macro_rules! failpoint {
+    ($name:literal) => {
+        $crate::pass_failpoint($name)
+    };
+}
+
+#[cfg(feature = "failpoints")]
+pub use passing::pass_failpoint;
+
+#[cfg(feature = "failpoints")]
+mod passing {
+    use std::{
+        collections::HashSet,
+        env,
+        fs::{File, OpenOptions},
+        io::Write,
+        process,
+        sync::{
+            Mutex, OnceLock, PoisonError,
+            atomic::{AtomicU32, Ordering},
+        },
+    };
+
+    use rustix::process::{Signal, getpid, kill_process};
+
+    /// What the environment asks for. Read once.
+    struct Plan {
+        kill_at: Option<KillAt>,
+        seen: Option<Mutex<Seen>>,
+    }
+
+    struct KillAt {
+        name: String,
+        passages_left: AtomicU32,
+    }
+
+    struct Seen {
+        file: File,
+        names: HashSet<&'static str>,
+    }
+
+    /// What [`failpoint!`](crate::failpoint!) does: tells that it was passed, and ends the process if
+    /// that is asked for.
+    pub fn pass_failpoint(name: &'static str) {
+        static PLAN: OnceLock<Plan> = OnceLock::new();
+        let plan = PLAN.get_or_init(Plan::from_environment);
+        if let Some(seen) = &plan.seen {
+            seen.lock().unwrap_or_else(PoisonError::into_inner).tell(name);
+        }
+        if plan.kill_at.as_ref().is_some_and(|kill_at| kill_at.is_now(name)) {
+            _ = kill_process(getpid(), Signal::KILL);
+            // Not reached, unless the system refuses; then nothing more may be written either.
+            process::abort();
+        }
+    }
+
+    impl Plan {
+        fn from_environment() -> Self {
+            let kill_at = env::var("REDRIVE_KILL_AT").ok().map(|wish| KillAt::parse(&wish));
+            let seen = env::var_os("REDRIVE_FAILPOINTS_SEEN")
+                .and_then(|path| OpenOptions::new().append(true).create(true).open(path).ok())
+                .map(|file| Mutex::new(Seen { file, names: HashSet::new() }));
+            Self { kill_at, seen }
+        }
+    }
+
+    impl KillAt {
+        fn parse(wish: &str) -> Self {
+            let numbered = wish.split_once(':');
+            let numbered = numbered.and_then(|(name, number)| Some((name, number.parse().ok()?)));
+            let (name, number) = numbered.unwrap_or((wish, 1));
+            Self { name: name.to_owned(), passages_left: AtomicU32::new(number) }
+        }
+
+        fn is_now(&self, name: &str) -> bool {
+            self.name == name && self.passages_left.fetch_sub(1, Ordering::Relaxed) == 1
+        }
+    }
+
+    impl Seen {
+        fn tell(&mut self, name: &'static str) {
+            if self.names.insert(name) {
+                // One write, so that lines of several processes stay whole. A test that misses one says so.
+                _ = self.file.write_all(format!("failpoint {name}\n").as_bytes());
+            }
+        }
+    }
+}
