@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use tokio_postgres::NoTls;
+use tokio_postgres::{Client, NoTls};
 
 use crate::folder::Folder;
 
@@ -25,6 +25,13 @@ pub(crate) fn fresh_postgres() -> String {
     format!("{place}/{name}")
 }
 
+/// Removes a database that a test made, where there are so many that the disk would notice.
+#[cfg(feature = "failpoints")]
+pub(crate) fn drop_postgres(url: &str) {
+    let (_, name) = url.rsplit_once('/').unwrap();
+    execute(&server(), &format!("DROP DATABASE {name} WITH (FORCE)"));
+}
+
 /// The server's URL, which `scripts/postgres` provides.
 pub(crate) fn server() -> String {
     env::var("REDRIVE_TEST_POSTGRES_URL").expect(
@@ -35,12 +42,33 @@ pub(crate) fn server() -> String {
 
 /// Runs statements on a PostgreSQL database.
 pub(crate) fn execute(url: &str, sql: &str) {
+    on_postgres(url, async |client| client.batch_execute(sql).await.unwrap());
+}
+
+/// The texts that a query of one column finds in a store, as `--store` names it.
+#[cfg(feature = "failpoints")]
+pub(crate) fn texts(store: &str, sql: &str) -> Vec<String> {
+    if let Some(path) = store.strip_prefix("sqlite:") {
+        let connection = rusqlite::Connection::open(path).unwrap();
+        let mut statement = connection.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        return rows.map(Result::unwrap).collect();
+    }
+    on_postgres(store, async |client| {
+        client.batch_execute("SET search_path = redrive").await.unwrap();
+        let rows = client.query(sql, &[]).await.unwrap();
+        rows.iter().map(|row| row.get(0)).collect()
+    })
+}
+
+fn on_postgres<T>(url: &str, work: impl AsyncFnOnce(&Client) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
         let connection = tokio::spawn(connection);
-        client.batch_execute(sql).await.unwrap();
+        let answer = work(&client).await;
         drop(client);
         connection.await.unwrap().unwrap();
-    });
+        answer
+    })
 }

@@ -19,6 +19,7 @@ mod cli;
 mod config;
 mod db;
 mod doctor;
+mod failpoints;
 mod faults;
 mod faults_database;
 mod init;

@@ -68,10 +68,15 @@ impl Shop {
 
     /// One with a configuration and a handler of its own, migrated.
     pub(crate) fn selling(folder: Folder, store: &str, config: &str, handler: &str) -> Self {
-        folder.write("redrive.toml", config).write("work.sh", handler);
-        let shop = Self { folder, store: store.to_owned() };
+        let shop = Self::unopened(folder, store, config, handler);
         shop.run(&["db", "migrate"]).ok();
         shop
+    }
+
+    /// The same before there is a schema.
+    pub(crate) fn unopened(folder: Folder, store: &str, config: &str, handler: &str) -> Self {
+        folder.write("redrive.toml", config).write("work.sh", handler);
+        Self { folder, store: store.to_owned() }
     }
 
     pub(crate) fn store(&self) -> &str {

@@ -1,0 +1,116 @@
+//! What must be true after any of it: the runs as they should have ended, and what the handlers wrote
+//! down against ledger and journal.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+use super::workload::RUNS;
+use crate::{databases::texts, shop::Shop};
+
+/// What was written about a run, by its handlers and by the store.
+#[derive(Debug, Default)]
+struct Written {
+    key: String,
+    status: String,
+    /// Executions by the number of their attempt.
+    executions: BTreeMap<u64, usize>,
+    /// Outcome and cause by the number of the attempt.
+    ledger: BTreeMap<u64, (String, String)>,
+    /// Entries by their action.
+    journal: BTreeMap<String, usize>,
+}
+
+impl Written {
+    fn ended(&self, outcome: &str) -> usize {
+        self.ledger.values().filter(|end| end.0 == outcome).count()
+    }
+
+    fn lost(&self) -> usize {
+        self.ledger.values().filter(|end| end.1 == "lost_worker").count()
+    }
+
+    fn told(&self, action: &str) -> usize {
+        self.journal.get(action).copied().unwrap_or_default()
+    }
+}
+
+/// Checks a store after so many crashes.
+#[track_caller]
+pub(super) fn check(shop: &Shop, crashes: usize, context: &str) {
+    let doctor = shop.run(&["doctor"]);
+    assert_eq!(doctor.code, Some(0), "{context}: {doctor:#?}");
+    let written = gather(shop);
+    let statuses: BTreeSet<(&str, &str)> =
+        written.iter().map(|run| (run.key.as_str(), run.status.as_str())).collect();
+    assert_eq!(statuses.len(), written.len(), "{context}: a key is there once");
+    let expected = BTreeSet::from(RUNS.map(|(key, _, status)| (key, status)));
+    assert_eq!(statuses, expected, "{context}: nothing lost, nothing added, everything ended");
+    for run in &written {
+        for (holds, sentence) in judge(run, crashes) {
+            assert!(holds, "{context}: not so: {sentence}: {run:#?}");
+        }
+    }
+    let journal = texts(shop.store(), "SELECT action FROM journal WHERE action LIKE 'queue.%'");
+    let (paused, resumed): (Vec<_>, Vec<_>) =
+        journal.iter().partition(|action| *action == "queue.pause");
+    assert_eq!(paused.len(), resumed.len(), "{context}: what was paused is resumed, and both told");
+}
+
+/// What must hold for a run.
+fn judge(run: &Written, crashes: usize) -> Vec<(bool, &'static str)> {
+    let handed_back = run.told("run.handback");
+    let executions: usize = run.executions.values().sum();
+    let of = |number| run.executions.get(number).copied().unwrap_or_default();
+    let lost = |end: &(String, String)| end.1 == "lost_worker";
+    let executed = run.ledger.iter().all(|(number, end)| of(number) >= 1 || lost(end));
+    let known = run.executions.keys().all(|number| run.ledger.contains_key(number));
+    vec![
+        (run.ended("success") == usize::from(run.status == "passed"), "it passes once"),
+        (run.told("run.cancel") == usize::from(run.status == "cancelled"), "it is cancelled once"),
+        (run.lost() <= crashes, "a crash costs one attempt at most"),
+        (run.lost() == run.told("run.lease_lost"), "each loss is told"),
+        (run.ended("failed") == run.told("run.giveup"), "each give-up is told"),
+        (
+            run.status != "error" || run.ended("failed") == 1 + run.told("run.retry"),
+            "it is given up at first and after each retry, and not otherwise",
+        ),
+        (executed, "what was not lost was executed"),
+        (known, "what was executed is in the ledger"),
+        // What is handed back is tried again under its number.
+        (executions <= run.ledger.len() + handed_back, "no attempt was executed twice"),
+    ]
+}
+
+/// All there are.
+fn gather(shop: &Shop) -> Vec<Written> {
+    let listed = shop.run(&["runs", "list", "-o", "json"]).json();
+    let mut runs: BTreeMap<String, Written> = BTreeMap::new();
+    for run in listed.as_array().unwrap() {
+        let text = |column: &str| run[column].as_str().unwrap().to_owned();
+        let (key, status) = (text("idempotency_key"), text("status"));
+        runs.insert(format!("run:{}", run["id"]), Written { key, status, ..Written::default() });
+    }
+    let executions = fs::read_to_string(shop.folder.path().join("executions")).unwrap();
+    for line in executions.lines() {
+        let (unit, number) = line.split_once(' ').unwrap();
+        let run = runs.get_mut(unit).unwrap();
+        *run.executions.entry(number.parse().unwrap()).or_default() += 1;
+    }
+    let ledger = "SELECT 'run:' || unit_id || ' ' || attempt || ' ' || outcome || ' '
+                      || coalesce(cause, '') FROM attempts WHERE kind = 'run'";
+    for row in texts(shop.store(), ledger) {
+        let [unit, number, outcome, cause] = row.splitn(4, ' ').collect::<Vec<_>>()[..] else {
+            panic!("{row}")
+        };
+        let end = (outcome.to_owned(), cause.to_owned());
+        runs.get_mut(unit).unwrap().ledger.insert(number.parse().unwrap(), end);
+    }
+    let journal = "SELECT unit || ' ' || action FROM journal WHERE unit IS NOT NULL";
+    for row in texts(shop.store(), journal) {
+        let (unit, action) = row.split_once(' ').unwrap();
+        *runs.get_mut(unit).unwrap().journal.entry(action.to_owned()).or_default() += 1;
+    }
+    runs.into_values().collect()
+}
