@@ -28,6 +28,8 @@ pub mod named {
     pub const CUT_BODY: &str = "cut_body";
     /// The certificate was refused. Trying again will not change it.
     pub const CERTIFICATE: &str = "certificate";
+    /// An error of a program that has no code of its own.
+    pub const ERROR: &str = "error";
 }
 
 /// Statuses that a later try may change.

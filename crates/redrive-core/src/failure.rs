@@ -219,7 +219,7 @@ impl Failure {
         }
     }
 
-    fn derived(class: Class, code: Code, message: &str, cause: Cause) -> Self {
+    pub(crate) fn derived(class: Class, code: Code, message: &str, cause: Cause) -> Self {
         Self { class, stated: false, code, message: Message::clean(message), cause }
     }
 
@@ -248,3 +248,13 @@ impl Failure {
         self.cause
     }
 }
+
+/// The code, and what was said.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.code.fmt(f)?;
+        if self.message.is_empty() { Ok(()) } else { write!(f, ": {}", self.message) }
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -35,7 +35,19 @@ pub struct JitterKey(u64);
 impl JitterKey {
     /// The key of a unit under a seed.
     pub fn new(seed: JitterSeed, unit: &Unit) -> Self {
-        Self(xxh3_64_with_seed(unit.to_string().as_bytes(), seed.0))
+        Self::written(seed, &unit.to_string())
+    }
+
+    /// The key of a unit by how it is written, or of anything else that has a name of its own.
+    ///
+    /// ```
+    /// use redrive_core::{JitterKey, JitterSeed, RunId, Unit};
+    ///
+    /// let seed = JitterSeed::default();
+    /// assert_eq!(JitterKey::written(seed, "run:7"), JitterKey::new(seed, &Unit::Run(RunId(7))));
+    /// ```
+    pub fn written(seed: JitterSeed, unit: &str) -> Self {
+        Self(xxh3_64_with_seed(unit.as_bytes(), seed.0))
     }
 
     /// A number in [0, 1) for the n-th backoff of this unit.

@@ -14,6 +14,7 @@ mod unit;
 
 mod message;
 
+mod as_failure;
 mod failure;
 
 mod classify;
@@ -32,6 +33,7 @@ mod schedule;
 pub mod item_state;
 pub mod run_state;
 
+pub use as_failure::AsFailure;
 pub use classify::{class_of_exit, class_of_http, class_of_name, named};
 pub use decide::{Decision, GiveUpReason, History, decide};
 pub use duration::{HumanDuration, InvalidDuration, MAX_DURATION};

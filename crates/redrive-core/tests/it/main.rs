@@ -18,6 +18,7 @@ mod unit;
 
 mod message;
 
+mod as_failure;
 mod classify;
 mod retry_after;
 
