@@ -38,6 +38,37 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`retry`] applies a policy to any async operation of a program, without a store. Errors say what
+//! they are by [`AsFailure`], or the caller says it with [`when`](Retry::when). A success at once
+//! costs a few nanoseconds.
+//!
+//! ```
+//! use std::{cell::Cell, time::Duration};
+//! use redrive::{Class, Ended, GiveUpReason, Policy, PolicySpec, retry};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let policy = Policy::new(PolicySpec { base: Duration::from_millis(5), ..PolicySpec::default() })?;
+//! let asked = Cell::new(0);
+//! let ask = || async {
+//!     asked.set(asked.get() + 1);
+//!     if asked.get() < 3 { Err("still starting") } else { Ok(42) }
+//! };
+//! assert_eq!(retry(&policy, ask).any_error().await, Ok(42));
+//! assert_eq!(asked.get(), 3);
+//!
+//! let gave_up = retry(&policy, || async { Err::<(), _>("no such thing") })
+//!     .when(|error| if error.contains("no such") { Class::Final } else { Class::Retryable })
+//!     .unit("thing 7")                                  // its jitter is always the same
+//!     .on_retry(|event| eprintln!("{}; again in {:?}", event.error, event.delay))
+//!     .explained()                                      // the last error, and why it is the last
+//!     .await
+//!     .unwrap_err();
+//! assert_eq!(gave_up.ended, Ended::GaveUp(GiveUpReason::Final));
+//! assert_eq!((gave_up.error, gave_up.attempts), ("no such thing", 1));
+//! # Ok(())
+//! # }) }
+//! ```
+//!
 //! The [`Engine`] does the work: it claims runs from a store, hands them to handlers, decides about
 //! every failure, and finishes. A handler is an async function, a program ([`ExecHandler`]) or a type
 //! that implements [`Handler`].
@@ -95,8 +126,9 @@ pub use serde_json;
 
 pub use redrive_core::*;
 pub use redrive_engine::{
-    Call, Clock, Engine, ExecHandler, ExecSpec, Handler, InvalidExec, Outcome, Pace, Queue, Stop,
-    Stopper, SystemClock, Until, handler_fn,
+    Call, Clock, Ended, Engine, ExecHandler, ExecSpec, Explained, GaveUp, Handler, InvalidExec,
+    Outcome, Pace, Queue, Retry, RetryEvent, SteadyClock, Stop, Stopper, SystemClock, Until,
+    handler_fn, retry,
 };
 pub use redrive_store::{
     Categories, InvalidRun, NewRun, Operator, RunChange, RunFilter, RunRecord, Store, SubmittedRun,

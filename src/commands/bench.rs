@@ -8,6 +8,7 @@ mod decide;
 mod place;
 mod postgres_loop;
 mod redrive_store;
+mod retry;
 mod runs;
 mod sqlite_loop;
 mod store;
@@ -26,6 +27,7 @@ use crate::{
 #[command(after_help = "\
 Examples:
   redrive bench decide
+  redrive bench retry
   redrive bench store
   redrive bench store --store postgres://redrive@localhost/bench")]
 pub(crate) struct Arguments {
@@ -41,6 +43,12 @@ Examples:
   redrive bench decide
   redrive bench decide --seconds 10 -o json")]
     Decide(decide::Arguments),
+    /// What retrying adds to a call, beside a loop written by hand
+    #[command(after_help = "\
+Examples:
+  redrive bench retry
+  redrive bench retry --seconds 10 -o json")]
+    Retry(retry::Arguments),
     /// Rates of insert, claim and finish, beside a bare loop of prepared statements
     #[command(after_help = "\
 SQLite is measured in a new file, PostgreSQL in a database that has nothing of Redrive's; what was
@@ -116,6 +124,13 @@ fn grouped(number: f64) -> String {
     grouped
 }
 
+/// Reads how long to measure.
+fn seconds(text: &str) -> Result<f64, String> {
+    let allowed = || "write a number of seconds from 0.01 to 600".to_owned();
+    let seconds: f64 = text.parse().map_err(|_| allowed())?;
+    if (0.01..=600.0).contains(&seconds) { Ok(seconds) } else { Err(allowed()) }
+}
+
 /// Reads how much to do.
 fn scale(text: &str) -> Result<f64, String> {
     let allowed = || "write a number from 0.001 to 100".to_owned();
@@ -127,6 +142,7 @@ fn scale(text: &str) -> Result<f64, String> {
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
     match arguments.action {
         Action::Decide(arguments) => context.output.list(decide::run(&arguments)?)?,
+        Action::Retry(arguments) => context.output.list(retry::run(&arguments).await?)?,
         Action::Store(arguments) => context.output.list(store::run(&arguments, context).await?)?,
         Action::Runs(arguments) => context.output.list(runs::run(&arguments, context).await?)?,
     }

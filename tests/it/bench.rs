@@ -19,6 +19,18 @@ fn decisions_are_measured_beside_the_bare_formula() {
 }
 
 #[test]
+fn retrying_is_measured_beside_a_loop_written_by_hand() {
+    let printed = Folder::new().run(&["bench", "retry", "--seconds", "0.05", "-o", "json"]).json();
+    let costs = printed.as_array().unwrap();
+    assert_eq!(costs.len(), 2);
+    for cost in costs {
+        for field in ["ns_per_call", "bare_ns_per_call", "ratio"] {
+            assert!(cost[field].as_f64().unwrap() > 0.0, "{cost}");
+        }
+    }
+}
+
+#[test]
 fn both_stores_are_measured_beside_a_bare_loop_and_left_as_they_were() {
     let folder = Folder::new();
     for store in one_of_each(&folder) {
@@ -54,6 +66,7 @@ fn wrong_numbers_are_refused() {
         (["decide", "--seconds=0"], "from 0.01 to 600"),
         (["decide", "--seconds=nan"], "from 0.01 to 600"),
         (["decide", "--seconds=fast"], "from 0.01 to 600"),
+        (["retry", "--seconds=-1"], "from 0.01 to 600"),
         (["store", "--scale=-1"], "from 0.001 to 100"),
         (["store", "--scale=inf"], "from 0.001 to 100"),
         (["store", "--connections=0"], "1..=64"),

@@ -6,6 +6,8 @@
 //! The [`Engine`] serves queues: one worker loop for each, fed by [`Work`], so that every kind of work
 //! is claimed, handled, decided about and finished by the same code.
 //!
+//! [`retry`] decides about any async operation of a program by the same policies, without a store.
+//!
 //! The [`checker`] reads a whole store and reports every unit that breaks an invariant. `redrive
 //! doctor` runs it on a real store.
 
@@ -14,8 +16,12 @@ mod clock;
 
 pub mod checker;
 
-mod handler;
 mod stop;
+
+mod course;
+mod retry;
+
+mod handler;
 
 pub mod reply;
 
@@ -37,10 +43,14 @@ mod engine;
 mod run_invariants;
 
 pub use chance::{NoChance, random_worker_id};
-pub use clock::{Clock, SystemClock};
+pub use clock::{Clock, SteadyClock, SystemClock};
+pub use course::{Course, Rules};
 pub use engine::{DEFAULT_TIME_LIMIT, Engine};
 pub use exec::{DEFAULT_GRACE, ExecHandler, ExecSpec, InvalidExec};
 pub use handler::{Call, Handler, Outcome, handler_fn};
+pub use retry::{
+    AnyError, ByItself, Classify, Ended, Explained, GaveUp, Retry, RetryEvent, When, retry,
+};
 pub use run_work::Queue;
 pub use stop::{Stop, Stopper};
 pub use work::{Ending, Pace, Work};

@@ -10,7 +10,7 @@ use redrive::{
     Decision, Failure as UnitFailure, History, JitterKey, JitterSeed, Preset, RunId, Unit, decide,
 };
 
-use super::Figure;
+use super::{Figure, seconds};
 use crate::exit::Failure;
 
 /// The arguments of `bench decide`.
@@ -19,12 +19,6 @@ pub(crate) struct Arguments {
     /// How long to measure, from 0.01 to 600
     #[arg(long, default_value = "2", value_name = "S", value_parser = seconds)]
     seconds: f64,
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let allowed = || "write a number of seconds from 0.01 to 600".to_owned();
-    let seconds: f64 = text.parse().map_err(|_| allowed())?;
-    if (0.01..=600.0).contains(&seconds) { Ok(seconds) } else { Err(allowed()) }
 }
 
 /// Decisions between two looks at the clock.

@@ -10,6 +10,8 @@
 
 mod checker;
 
+mod retry;
+
 mod program;
 
 mod exec;
