@@ -69,6 +69,8 @@
 //! # }) }
 //! ```
 //!
+//! With the feature `tower` the same is a layer for services, `redrive::tower::retry`.
+//!
 //! The [`Engine`] does the work: it claims runs from a store, hands them to handlers, decides about
 //! every failure, and finishes. A handler is an async function, a program ([`ExecHandler`]) or a type
 //! that implements [`Handler`].
@@ -115,6 +117,9 @@ mod nearest;
 mod store_url;
 mod stores;
 mod wiring;
+
+#[cfg(feature = "tower")]
+pub mod tower;
 
 /// What a store can do and what it keeps: the traits and records behind [`Store`].
 pub mod store {

@@ -32,6 +32,8 @@ mod runs_change;
 mod runs_submit;
 mod serve;
 mod store_url;
+#[cfg(feature = "tower")]
+mod tower;
 mod why;
 mod worker;
 
