@@ -110,6 +110,8 @@
 //! # }) }
 //! ```
 //!
+//! [`postgres`] submits runs inside a transaction of the program's own.
+//!
 //! [`config`] reads the same `redrive.toml` that the command line reads.
 
 pub mod config;
@@ -118,6 +120,7 @@ mod store_url;
 mod stores;
 mod wiring;
 
+pub mod postgres;
 #[cfg(feature = "tower")]
 pub mod tower;
 

@@ -14,4 +14,4 @@ FROM unnest(
 ORDER BY place
 ON CONFLICT (queue, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
 RETURNING id, CASE WHEN idempotency_key IS NOT NULL THEN queue END, idempotency_key,
-    (SELECT pg_notify('redrive_wake', ''))
+    (SELECT pg_catalog.pg_notify('redrive_wake', ''))

@@ -39,9 +39,14 @@ mod operators;
 mod queues;
 mod runs;
 mod submit;
+mod submit_in;
 
 pub use connection::SESSION;
 pub use migrator::{MIGRATIONS, PostgresMigrator};
 pub use queries::ALL as QUERIES;
 pub use server_clock::{LeaseClock, Monotonic, Sample, ServerClock};
 pub use store::{PostgresOptions, PostgresStore};
+pub use submit_in::submit_in;
+
+/// The driver. Its version is part of this crate's interface: [`submit_in`] takes its transactions.
+pub use tokio_postgres;

@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use redrive_core::RunId;
 use redrive_store::{Error, NewRun, Result, SubmittedRun};
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::{
+    Row,
+    types::{ToSql, Type},
+};
 
 use crate::{
     batch::each,
@@ -14,10 +17,10 @@ use crate::{
     session::Session,
 };
 
-const DOING: &str = "submitting runs";
+pub(crate) const DOING: &str = "submitting runs";
 
 /// Queue and idempotency key.
-type Key<'a> = (&'a str, &'a str);
+pub(crate) type Key<'a> = (&'a str, &'a str);
 
 /// Inserts a batch in one statement. Where keys are taken, a second statement of the same transaction
 /// looks at the runs that have them; the first waited for submitters at the same time, so it sees
@@ -27,15 +30,8 @@ pub(crate) async fn submit(
     runs: &[NewRun],
     now: Timestamp,
 ) -> Result<Vec<SubmittedRun>> {
-    let values: [&(dyn ToSql + Sync); 7] = [
-        &each(runs, NewRun::queue),
-        &each(runs, NewRun::category),
-        &each(runs, NewRun::payload),
-        &each(runs, |run| Micros(run.submitted_at())),
-        &each(runs, |run| run.not_before().map(Micros)),
-        &each(runs, NewRun::idempotency_key),
-        &each(runs, |run| run.due_at(now).map(Micros)),
-    ];
+    let rows = NewRows::of(runs, now);
+    let values = rows.values();
     if runs.iter().all(|run| run.idempotency_key().is_none()) {
         let inserted = session.query(queries::INSERT_RUNS, &values).await?;
         let accepted = accepted(runs, &inserted)?;
@@ -44,18 +40,10 @@ pub(crate) async fn submit(
     let inserted = session.begin(queries::INSERT_RUNS, &values).await?;
     redrive_store::failpoint!("postgres.submit.rows");
     let accepted = accepted(runs, &inserted)?;
-    let refused: Vec<Key<'_>> = runs
-        .iter()
-        .zip(&accepted)
-        .filter(|(_, id)| id.is_none())
-        .filter_map(|(run, _)| key_of(run))
-        .collect();
-    let found = match &refused[..] {
-        [] => Vec::new(),
-        keys => {
-            let values: [&(dyn ToSql + Sync); 2] =
-                [&each(keys, |key| key.0), &each(keys, |key| key.1)];
-            let found = session.query(queries::IDEMPOTENT_RUNS, &values).await?;
+    let found = match refused_keys(runs, &accepted) {
+        (queues, _) if queues.is_empty() => Vec::new(),
+        (queues, keys) => {
+            let found = session.query(queries::IDEMPOTENT_RUNS, &[&queues, &keys]).await?;
             redrive_store::failpoint!("postgres.submit.compared");
             found
         }
@@ -65,13 +53,62 @@ pub(crate) async fn submit(
     Ok(answers)
 }
 
+/// The columns of a batch, as the statement takes them.
+pub(crate) struct NewRows<'a> {
+    queues: Vec<&'a str>,
+    categories: Vec<&'a str>,
+    payloads: Vec<&'a str>,
+    submitted_at: Vec<Micros>,
+    not_before: Vec<Option<Micros>>,
+    keys: Vec<Option<&'a str>>,
+    due_at: Vec<Option<Micros>>,
+}
+
+impl<'a> NewRows<'a> {
+    pub(crate) const TYPES: [Type; 7] = [
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::TIMESTAMPTZ_ARRAY,
+        Type::TIMESTAMPTZ_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::TIMESTAMPTZ_ARRAY,
+    ];
+
+    pub(crate) fn of(runs: &'a [NewRun], now: Timestamp) -> Self {
+        Self {
+            queues: each(runs, NewRun::queue),
+            categories: each(runs, NewRun::category),
+            payloads: each(runs, NewRun::payload),
+            submitted_at: each(runs, |run| Micros(run.submitted_at())),
+            not_before: each(runs, |run| run.not_before().map(Micros)),
+            keys: each(runs, NewRun::idempotency_key),
+            due_at: each(runs, |run| run.due_at(now).map(Micros)),
+        }
+    }
+
+    pub(crate) fn values(&self) -> [&(dyn ToSql + Sync); 7] {
+        let Self { queues, categories, payloads, submitted_at, not_before, keys, due_at } = self;
+        [queues, categories, payloads, submitted_at, not_before, keys, due_at]
+    }
+}
+
+/// Queues and keys of the runs that were not inserted.
+pub(crate) fn refused_keys<'a>(
+    runs: &'a [NewRun],
+    accepted: &[Option<RunId>],
+) -> (Vec<&'a str>, Vec<&'a str>) {
+    let refused = runs.iter().zip(accepted).filter(|(_, id)| id.is_none());
+    refused.filter_map(|(run, _)| key_of(run)).unzip()
+}
+
 fn key_of(run: &NewRun) -> Option<Key<'_>> {
     run.idempotency_key().map(|key| (run.queue(), key))
 }
 
 /// The ids of the runs that were inserted. Ids grow with the order of the batch, so going through
 /// both side by side finds each run its id.
-fn accepted(runs: &[NewRun], inserted: &[Row]) -> Result<Vec<Option<RunId>>> {
+pub(crate) fn accepted(runs: &[NewRun], inserted: &[Row]) -> Result<Vec<Option<RunId>>> {
     let mut rows = Vec::with_capacity(inserted.len());
     for row in inserted {
         let row = &mut Columns::new(row, DOING);
@@ -88,13 +125,13 @@ fn accepted(runs: &[NewRun], inserted: &[Row]) -> Result<Vec<Option<RunId>>> {
 }
 
 /// A run that has a key already: its id and its content.
-struct Taken<'a> {
+pub(crate) struct Taken<'a> {
     id: RunId,
     category: &'a str,
     payload: &'a str,
 }
 
-fn taken(found: &[Row]) -> Result<HashMap<Key<'_>, Taken<'_>>> {
+pub(crate) fn taken(found: &[Row]) -> Result<HashMap<Key<'_>, Taken<'_>>> {
     let mut taken = HashMap::with_capacity(found.len());
     for row in found {
         let row = &mut Columns::new(row, DOING);
@@ -107,7 +144,7 @@ fn taken(found: &[Row]) -> Result<HashMap<Key<'_>, Taken<'_>>> {
     Ok(taken)
 }
 
-fn answers(
+pub(crate) fn answers(
     runs: &[NewRun],
     accepted: &[Option<RunId>],
     taken: &HashMap<Key<'_>, Taken<'_>>,

@@ -26,5 +26,6 @@ mod claims;
 mod clock;
 mod faults;
 mod refusals;
+mod submit_in;
 mod tls;
 mod wakes;

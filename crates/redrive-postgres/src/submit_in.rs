@@ -1,0 +1,68 @@
+//! Submitting runs in a transaction of the caller's.
+
+use jiff::Timestamp;
+use redrive_store::{Error, NewRun, Result, SubmittedRun};
+use tokio_postgres::{
+    Row, Transaction,
+    error::SqlState,
+    types::{ToSql, Type},
+};
+
+use crate::{
+    error, queries,
+    submit::{DOING, NewRows, accepted, answers, refused_keys, taken},
+};
+
+/// Submits runs inside a transaction of the caller's: they are in their queue if and only if it
+/// commits, together with whatever else it writes. Workers hear of them then.
+///
+/// Nothing is left behind on the connection, neither a prepared statement nor a setting, and the
+/// caller's search path does not matter, so it may come from any pool. Its user needs `USAGE` on the
+/// schema `redrive`, and `SELECT` and `INSERT` on `redrive.runs`.
+///
+/// The transaction may have any isolation level. A stricter one than the default may meet a key that
+/// was taken after it began; that is a serialization failure, [`Error::Unavailable`]: begin again.
+///
+/// Idempotency keys mean what they mean elsewhere. While the transaction is open, whoever submits one
+/// of its keys waits for its end: commit soon.
+///
+/// After an error, or when this future is dropped before it answers, roll the transaction back.
+pub async fn submit_in(
+    transaction: &Transaction<'_>,
+    runs: &[NewRun],
+    now: Timestamp,
+) -> Result<Vec<SubmittedRun>> {
+    if runs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = NewRows::of(runs, now);
+    let values = rows.values().into_iter().zip(NewRows::TYPES).collect();
+    let inserted = unnamed(transaction, queries::INSERT_RUNS, values).await?;
+    let accepted = accepted(runs, &inserted)?;
+    let found = match refused_keys(runs, &accepted) {
+        (queues, _) if queues.is_empty() => Vec::new(),
+        (queues, keys) => {
+            let values = vec![(&queues as _, Type::TEXT_ARRAY), (&keys as _, Type::TEXT_ARRAY)];
+            unnamed(transaction, queries::IDEMPOTENT_RUNS, values).await?
+        }
+    };
+    answers(runs, &accepted, &taken(&found)?)
+}
+
+/// Runs a statement that nobody has to forget: it has no name.
+async fn unnamed(
+    transaction: &Transaction<'_>,
+    sql: &str,
+    values: Vec<(&(dyn ToSql + Sync), Type)>,
+) -> Result<Vec<Row>> {
+    transaction.query_typed(sql, &values).await.map_err(|error| match error.code() {
+        Some(&SqlState::UNDEFINED_TABLE) => Error::Refused {
+            doing: DOING.to_owned(),
+            problem: "this database has no queues of Redrive's; name the right one, or make them \
+                      with `redrive db migrate`"
+                .to_owned(),
+            source: Some(error.into()),
+        },
+        _ => error::database(DOING, error),
+    })
+}
