@@ -134,7 +134,7 @@ pub use serde_json;
 
 pub use redrive_core::*;
 pub use redrive_engine::{
-    Call, Clock, Ended, Engine, ExecHandler, ExecSpec, Explained, GaveUp, Handler, InvalidExec,
+    Call, Clock, Ended, Engine, ExecHandler, ExecSpec, Explained, GaveUp, Handler, InvalidProgram,
     Outcome, Pace, Queue, Retry, RetryEvent, SteadyClock, Stop, Stopper, SystemClock, Until,
     handler_fn, retry,
 };

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use redrive_engine::{ExecHandler, ExecSpec, Handler, InvalidExec, Pace, Queue};
+use redrive_engine::{ExecHandler, ExecSpec, Handler, InvalidProgram, Pace, Queue};
 use redrive_store::Categories;
 
 use crate::config;
@@ -26,7 +26,7 @@ pub enum UnservableQueue {
         queue: String,
         /// Why.
         #[source]
-        source: InvalidExec,
+        source: InvalidProgram,
     },
 }
 

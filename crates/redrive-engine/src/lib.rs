@@ -25,6 +25,8 @@ mod handler;
 
 pub mod reply;
 
+mod program;
+
 mod exec;
 
 mod work;
@@ -46,8 +48,9 @@ pub use chance::{NoChance, random_worker_id};
 pub use clock::{Clock, SteadyClock, SystemClock};
 pub use course::{Course, Rules};
 pub use engine::{DEFAULT_TIME_LIMIT, Engine};
-pub use exec::{DEFAULT_GRACE, ExecHandler, ExecSpec, InvalidExec};
+pub use exec::{ExecHandler, ExecSpec};
 pub use handler::{Call, Handler, Outcome, handler_fn};
+pub use program::{DEFAULT_GRACE, InvalidProgram};
 pub use retry::{
     AnyError, ByItself, Classify, Ended, Explained, GaveUp, Retry, RetryEvent, When, retry,
 };

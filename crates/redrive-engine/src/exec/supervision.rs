@@ -2,26 +2,17 @@
 
 use std::{io, pin::pin, process::ExitStatus, time::Duration};
 
-use rustix::process::Signal;
 use tokio::{
     io::AsyncWriteExt,
     process::ChildStdin,
     time::{sleep, timeout},
 };
 
-use super::{
-    output::{Printed, read},
-    process::{Group, Pipes},
+use super::last_line::Printed;
+use crate::{
+    Stop,
+    program::{DRAIN_LIMIT, Group, Pipes, end, output::read},
 };
-use crate::Stop;
-
-/// How long the pipes are read on after the program has exited. Children that still write get this
-/// much; a child that merely holds a pipe open cannot hang the call.
-const DRAIN_LIMIT: Duration = Duration::from_secs(1);
-
-/// How long a killed program is waited for. One that the kernel holds (a dead network disk) cannot
-/// leave; the runtime reaps it when it does.
-const KILL_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long a program may take, and how long it has to end once that is over.
 #[derive(Debug, Clone, Copy)]
@@ -37,8 +28,8 @@ pub(super) enum Ending {
     Exited(ExitStatus),
     /// It did not end in time, and was ended.
     TimedOut,
-    /// It was ended because the worker stops.
-    Stopped,
+    /// It was ended because the worker stops; how, if it was gone by then.
+    Stopped(Option<ExitStatus>),
     /// It ended, and somebody else took its exit status.
     Unknown(io::Error),
 }
@@ -84,7 +75,7 @@ pub(super) async fn supervise(
     };
     let ending = match (over, group.end()) {
         (Over::TimedOut, _) => Ending::TimedOut,
-        (Over::Stopped, _) => Ending::Stopped,
+        (Over::Stopped, status) => Ending::Stopped(status.ok().flatten()),
         (Over::Exited, Ok(Some(status))) => Ending::Exited(status),
         (Over::Exited, Ok(None)) => Ending::Unknown(io::ErrorKind::WouldBlock.into()),
         (Over::Exited, Err(error)) => Ending::Unknown(error),
@@ -100,11 +91,7 @@ async fn wait_or_end(group: &mut Group, limits: Limits, stop: &mut Stop) -> Over
         () = stop.told() => Over::Stopped,
         () = sleep(limits.time_limit) => Over::TimedOut,
     };
-    group.signal(Signal::TERM);
-    if timeout(limits.grace, group.exited()).await.is_err() {
-        group.signal(Signal::KILL);
-        _ = timeout(KILL_LIMIT, group.exited()).await;
-    }
+    end(group, limits.grace).await;
     over
 }
 

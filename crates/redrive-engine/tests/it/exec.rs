@@ -1,7 +1,7 @@
 //! A program gets the call and its answer is the outcome.
 
 use redrive_core::{Cause, Class, Code};
-use redrive_engine::{ExecHandler, ExecSpec, Handler, InvalidExec, Outcome, Stopper};
+use redrive_engine::{ExecHandler, ExecSpec, Handler, InvalidProgram, Outcome, Stopper};
 use redrive_store::Verdict;
 use serde_json::{Value, json};
 
@@ -220,12 +220,12 @@ fn what_can_never_be_started_is_refused_at_once() {
         ExecSpec::new(argv.iter().map(|argument| (*argument).to_owned()).collect(), "/")
     };
     let refusal = |spec| ExecHandler::new(spec).expect_err("it must be refused");
-    assert!(matches!(refusal(spec(&[])), InvalidExec::NoProgram));
-    assert!(matches!(refusal(spec(&[""])), InvalidExec::NoProgram));
-    assert!(matches!(refusal(spec(&["true", "a\0b"])), InvalidExec::Nul(_)));
+    assert!(matches!(refusal(spec(&[])), InvalidProgram::NoProgram));
+    assert!(matches!(refusal(spec(&[""])), InvalidProgram::NoProgram));
+    assert!(matches!(refusal(spec(&["true", "a\0b"])), InvalidProgram::Nul(_)));
     for name in ["", "A=B", "A\0"] {
         let spec = ExecSpec { env: vec![name.to_owned()], ..spec(&["true"]) };
-        assert!(matches!(refusal(spec), InvalidExec::VariableName(_)), "{name:?}");
+        assert!(matches!(refusal(spec), InvalidProgram::VariableName(_)), "{name:?}");
     }
 }
 

@@ -114,6 +114,35 @@ async fn a_program_told_to_stop_gets_term_and_the_attempt_does_not_count() {
 
 // HANDLERS-2, OPS-6
 #[tokio::test]
+async fn only_an_explicit_reply_at_exit_0_counts_once_a_program_is_told_to_stop() {
+    let cases = [
+        (r#"echo '{"ok": "saved"}'; exit 0"#, answered(json!("saved"))),
+        (r#"echo '{"ok": "saved"}'; exit 3"#, Outcome::Stopped),
+        ("exit 0", Outcome::Stopped),
+        ("echo saved; exit 0", Outcome::Stopped),
+        (r#"echo '{"skip": "none"}'; exit 0"#, Outcome::Stopped),
+        (r#"echo '{"error": {"message": "interrupted"}}'; exit 0"#, Outcome::Stopped),
+    ];
+    for (last_words, expected) in cases {
+        let script = format!(
+            "say() {{ {last_words}\n}}\ntrap say TERM\necho up > ready\nwhile :; do sleep 0.01; done"
+        );
+        let program = Program::sh(&script);
+        program.make_fifo("ready");
+        let (stopper, stop) = Stopper::new();
+        let (handler, call) = (program.handler(), run());
+        let stopping = async {
+            program.hear("ready").await;
+            stopper.stop();
+        };
+        let (outcome, ()) =
+            soon(async { tokio::join!(handler.handle(&call, LONG, stop), stopping) }).await;
+        assert_eq!(outcome, expected, "{last_words}");
+    }
+}
+
+// HANDLERS-2, OPS-6
+#[tokio::test]
 async fn a_stubborn_program_told_to_stop_is_killed_after_its_grace() {
     let program = Program::sh(STUBBORN).with_grace(GRACE);
     program.make_fifo("ready");

@@ -1,19 +1,6 @@
-//! What is kept of what a program prints, however much that is.
+//! The last line of what a program prints, which is its reply.
 
-use std::collections::VecDeque;
-
-use tokio::io::{AsyncRead, AsyncReadExt};
-
-use crate::reply::MAX_REPLY_BYTES;
-
-/// Bytes read at a time.
-const CHUNK_BYTES: usize = 32 * 1024;
-
-/// The beginning of stderr that is kept.
-const HEAD_BYTES: usize = 1024;
-
-/// The end of stderr that is kept.
-const TAIL_BYTES: usize = 4 * 1024;
+use crate::{program::output::Ends, reply::MAX_REPLY_BYTES};
 
 /// What a program printed, as far as it matters.
 #[derive(Debug, Default)]
@@ -22,14 +9,6 @@ pub(super) struct Printed {
     pub(super) stdout: LastLine,
     /// Of stderr: both ends.
     pub(super) stderr: Ends,
-}
-
-/// Reads until the other side closes. An error is an end as well: what came before it counts.
-pub(super) async fn read(mut pipe: impl AsyncRead + Unpin, mut keep: impl FnMut(&[u8])) {
-    let mut buffer = vec![0; CHUNK_BYTES];
-    while let Ok(length @ 1..) = pipe.read(&mut buffer).await {
-        keep(buffer.get(..length).unwrap_or_default());
-    }
 }
 
 /// Keeps the last line that is not blank.
@@ -88,38 +67,6 @@ impl Line {
 
     fn is_blank(&self) -> bool {
         self.0.is_empty()
-    }
-}
-
-/// Keeps the beginning and the end.
-#[derive(Debug, Default)]
-pub(super) struct Ends {
-    head: Vec<u8>,
-    tail: VecDeque<u8>,
-    /// Bytes between the two that are gone.
-    cut: u64,
-}
-
-impl Ends {
-    pub(super) fn push(&mut self, chunk: &[u8]) {
-        let room = HEAD_BYTES.saturating_sub(self.head.len()).min(chunk.len());
-        let (head, rest) = chunk.split_at(room);
-        self.head.extend_from_slice(head);
-        let skipped = rest.len().saturating_sub(TAIL_BYTES);
-        let surplus = (self.tail.len() + rest.len() - skipped).saturating_sub(TAIL_BYTES);
-        self.tail.drain(..surplus);
-        self.tail.extend(rest.iter().skip(skipped));
-        self.cut += (surplus + skipped) as u64;
-    }
-
-    /// What was kept, with a mark where something is missing.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = self.head.clone();
-        if self.cut > 0 {
-            bytes.extend_from_slice(format!("\n[… {} bytes truncated …]\n", self.cut).as_bytes());
-        }
-        bytes.extend(&self.tail);
-        bytes
     }
 }
 

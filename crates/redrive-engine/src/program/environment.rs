@@ -20,7 +20,7 @@ pub(super) fn inherited(named: &[String]) -> Vec<(String, OsString)> {
 }
 
 /// The `REDRIVE_*` variables of a call. A value with a NUL cannot be one; the call's JSON has it.
-pub(super) fn of_call(call: &Call) -> Vec<(String, String)> {
+pub(crate) fn of_call(call: &Call) -> Vec<(String, String)> {
     let details = call
         .details
         .iter()

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 /// A process group, led by the program. Dropping it kills it; the runtime then reaps the leader.
-pub(super) struct Group {
+pub(crate) struct Group {
     leader: Child,
     id: Pid,
     children_change: unix::Signal,
@@ -23,15 +23,15 @@ pub(super) struct Group {
 }
 
 /// The pipes to a program.
-pub(super) struct Pipes {
-    pub(super) stdin: ChildStdin,
-    pub(super) stdout: ChildStdout,
-    pub(super) stderr: ChildStderr,
+pub(crate) struct Pipes {
+    pub(crate) stdin: ChildStdin,
+    pub(crate) stdout: ChildStdout,
+    pub(crate) stderr: ChildStderr,
 }
 
 impl Group {
     /// Starts a command as the leader of a new group.
-    pub(super) fn start(mut command: Command) -> io::Result<(Self, Pipes)> {
+    pub(crate) fn start(mut command: Command) -> io::Result<(Self, Pipes)> {
         // Before the start: an exit right after it must not go unheard.
         let children_change = unix::signal(SignalKind::child())?;
         let mut leader = command.process_group(0).kill_on_drop(true).spawn()?;
@@ -47,7 +47,7 @@ impl Group {
     }
 
     /// Waits until the leader has exited, and leaves it unreaped.
-    pub(super) async fn exited(&mut self) {
+    pub(crate) async fn exited(&mut self) {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         // An error means that there is no such child any more, which is an end as well.
         while let Ok(None) = waitid(WaitId::Pid(self.id), look) {
@@ -56,14 +56,14 @@ impl Group {
     }
 
     /// Signals the whole group. Whoever is gone already needs none.
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         if !self.reaped {
             _ = kill_process_group(self.id, signal);
         }
     }
 
     /// Kills what is left of the group and reaps its leader, if that has exited.
-    pub(super) fn end(mut self) -> io::Result<Option<ExitStatus>> {
+    pub(crate) fn end(mut self) -> io::Result<Option<ExitStatus>> {
         self.signal(Signal::KILL);
         let status = self.leader.try_wait();
         self.reaped = matches!(status, Ok(Some(_)));

@@ -1,0 +1,70 @@
+//! What is kept of what a program prints, however much that is.
+
+use std::collections::VecDeque;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Bytes read at a time.
+const CHUNK_BYTES: usize = 32 * 1024;
+
+/// The beginning of stderr that is kept.
+const HEAD_BYTES: usize = 1024;
+
+/// The end of stderr that is kept.
+const TAIL_BYTES: usize = 4 * 1024;
+
+/// Reads until the other side closes. An error is an end as well: what came before it counts.
+pub(crate) async fn read(mut pipe: impl AsyncRead + Unpin, mut keep: impl FnMut(&[u8])) {
+    let mut buffer = vec![0; CHUNK_BYTES];
+    while let Ok(length @ 1..) = pipe.read(&mut buffer).await {
+        keep(buffer.get(..length).unwrap_or_default());
+    }
+}
+
+/// Keeps the beginning and the end.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
+    head: Vec<u8>,
+    tail: Tail,
+}
+
+impl Ends {
+    pub(crate) fn push(&mut self, chunk: &[u8]) {
+        let room = HEAD_BYTES.saturating_sub(self.head.len()).min(chunk.len());
+        let (head, rest) = chunk.split_at(room);
+        self.head.extend_from_slice(head);
+        self.tail.push(rest);
+    }
+
+    /// What was kept, with a mark where something is missing.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.head.clone();
+        if self.tail.cut > 0 {
+            let mark = format!("\n[… {} bytes truncated …]\n", self.tail.cut);
+            bytes.extend_from_slice(mark.as_bytes());
+        }
+        bytes.extend(&self.tail.bytes);
+        bytes
+    }
+}
+
+/// Keeps the end.
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    bytes: VecDeque<u8>,
+    /// Bytes before it that are gone.
+    cut: u64,
+}
+
+impl Tail {
+    pub(crate) fn push(&mut self, chunk: &[u8]) {
+        let skipped = chunk.len().saturating_sub(TAIL_BYTES);
+        let surplus = (self.bytes.len() + chunk.len() - skipped).saturating_sub(TAIL_BYTES);
+        self.bytes.drain(..surplus);
+        self.bytes.extend(chunk.iter().skip(skipped));
+        self.cut += (surplus + skipped) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests;
