@@ -16,6 +16,10 @@ pub mod named {
     pub const LOST_WORKER: &str = "lost_worker";
     /// The reply fits nothing.
     pub const BAD_REPLY: &str = "bad_reply";
+    /// A program that stays running was ended because of another call, or nobody can tell which.
+    pub const STREAM_RESET: &str = "stream_reset";
+    /// A program that stays running ended well, and left a call without a reply.
+    pub const STREAM_ENDED: &str = "stream_ended";
     /// The connection was refused.
     pub const CONNECTION_REFUSED: &str = "connection_refused";
     /// The connection was reset.

@@ -41,3 +41,8 @@ impl Clock for SteadyClock {
         self.start.checked_add(self.since.elapsed()).unwrap_or(Timestamp::MAX)
     }
 }
+
+/// The runtime's clock, for time limits within this process. It does not jump, and tests can pause it.
+pub(crate) fn monotonic() -> Instant {
+    Instant::now()
+}

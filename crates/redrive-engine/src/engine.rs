@@ -110,5 +110,16 @@ impl Engine {
                 tracing::error!(error = &error as &dyn std::error::Error, "a worker loop ended");
             }
         }
+        self.release_handlers().await;
+    }
+
+    /// Only when every loop has ended: queues may share a handler.
+    async fn release_handlers(&self) {
+        let mut releases = JoinSet::new();
+        for queue in self.queues.values() {
+            let handler = queue.handler.clone();
+            releases.spawn(async move { handler.release().await });
+        }
+        while releases.join_next().await.is_some() {}
     }
 }

@@ -40,14 +40,35 @@ impl Call {
 
     /// The call as the protocol writes it: one JSON object.
     pub fn to_json(&self) -> Value {
-        let mut call = Map::new();
-        call.insert("id".to_owned(), self.id().into());
-        call.insert("kind".to_owned(), self.kind().into());
-        call.insert("unit".to_owned(), self.unit.to_string().into());
-        call.insert("attempt".to_owned(), self.attempt.0.into());
-        call.insert("run_id".to_owned(), self.run_id.clone().into());
-        call.extend(self.details.clone());
+        let mut call = self.details.clone();
+        call.extend(self.own().map(|(name, value)| (name.to_owned(), value)));
         Value::Object(call)
+    }
+
+    /// The same as a line. `id` comes first, so that the simplest of programs can find it.
+    pub(crate) fn to_line(&self) -> String {
+        let own = self.own();
+        let mut line = String::from("{");
+        let mut add = |name: &str, value: &Value| {
+            let comma = if line.len() > 1 { "," } else { "" };
+            line.push_str(&format!("{comma}{}:{value}", Value::from(name)));
+        };
+        own.iter().for_each(|(name, value)| add(name, value));
+        let details = self.details.iter().filter(|(name, _)| own.iter().all(|own| own.0 != *name));
+        details.for_each(|(name, value)| add(name, value));
+        line.push_str("}\n");
+        line
+    }
+
+    /// What every call has. No detail can stand in for it.
+    fn own(&self) -> [(&'static str, Value); 5] {
+        [
+            ("id", self.id().into()),
+            ("kind", self.kind().into()),
+            ("unit", self.unit.to_string().into()),
+            ("attempt", self.attempt.0.into()),
+            ("run_id", self.run_id.clone().into()),
+        ]
     }
 }
 
@@ -78,6 +99,16 @@ pub enum Outcome {
 pub trait Handler: Send + Sync {
     /// Handles a call within a time limit.
     async fn handle(&self, call: &Call, time_limit: Duration, stop: Stop) -> Outcome;
+
+    /// How many calls it can work on at once, if there is a limit. Nobody takes more units than that:
+    /// a unit that waits inside a handler could be worked on elsewhere.
+    fn capacity(&self) -> Option<usize> {
+        None
+    }
+
+    /// Ends what is kept running between calls, and waits for it. For when no call is under way and
+    /// none is to come for now; a later call starts anew.
+    async fn release(&self) {}
 }
 
 /// An async function as a handler. Past its time limit, or told to stop, it is dropped.

@@ -28,6 +28,7 @@ pub mod reply;
 mod program;
 
 mod exec;
+mod stream;
 
 mod work;
 
@@ -56,5 +57,6 @@ pub use retry::{
 };
 pub use run_work::Queue;
 pub use stop::{Stop, Stopper};
+pub use stream::{StreamHandler, StreamSpec};
 pub use work::{Ending, Pace, Work};
 pub use worker::{Until, run_worker};

@@ -94,7 +94,7 @@ impl Reply {
         }
     }
 
-    fn of_object(mut object: Map<String, Value>) -> Result<Option<Self>, String> {
+    pub(crate) fn of_object(mut object: Map<String, Value>) -> Result<Option<Self>, String> {
         let verdict = object.remove(VERDICT);
         let replies = [OK, SKIP, ERROR].map(|key| object.remove(key).map(|value| (key, value)));
         let mut replies = replies.into_iter().flatten();
@@ -203,7 +203,8 @@ fn read_retry_after(value: Value) -> Result<Duration, String> {
     wait.filter(|wait| *wait <= MAX_DURATION).ok_or_else(problem)
 }
 
-fn excerpt(line: &[u8]) -> String {
+/// The beginning of a line, to be shown.
+pub(crate) fn excerpt(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let mut excerpt: String = text.chars().take(EXCERPT_CHARS).collect();
     if excerpt.len() < text.len() {

@@ -105,7 +105,9 @@ impl Work for RunWork {
     }
 
     fn pace(&self) -> Pace {
-        self.queue.pace
+        let pace = self.queue.pace;
+        let capacity = self.queue.handler.capacity().unwrap_or(pace.concurrency);
+        Pace { concurrency: pace.concurrency.min(capacity), ..pace }
     }
 
     fn now(&self) -> Timestamp {

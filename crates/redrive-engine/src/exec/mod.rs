@@ -60,7 +60,7 @@ impl Handler for ExecHandler {
             Ok(started) => started,
             Err(error) => return Outcome::Failed(self.program.cannot_start(&error)),
         };
-        let line = format!("{}\n", call.to_json());
+        let line = call.to_line();
         let limits = Limits { time_limit, grace: self.grace };
         let (ending, printed) = supervise(group, pipes, line.as_bytes(), limits, &mut stop).await;
         conclude(call.kind(), ending, &printed, time_limit)

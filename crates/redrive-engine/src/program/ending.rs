@@ -13,7 +13,7 @@ pub(crate) const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
 /// How long a killed program is waited for. One that the kernel holds (a dead network disk) cannot
 /// leave; the runtime reaps it when it does.
-const KILL_LIMIT: Duration = Duration::from_secs(5);
+pub(crate) const KILL_LIMIT: Duration = Duration::from_secs(5);
 
 /// Ends a program and what it started: TERM, grace, KILL.
 pub(crate) async fn end(group: &mut Group, grace: Duration) {

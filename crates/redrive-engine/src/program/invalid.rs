@@ -24,6 +24,9 @@ pub enum InvalidProgram {
         #[source]
         source: io::Error,
     },
+    /// None of it may run, or none may have a call.
+    #[error("{0} must be at least 1")]
+    NoRoom(&'static str),
 }
 
 impl InvalidProgram {

@@ -33,7 +33,7 @@ use tokio::process::Command;
 
 pub use self::invalid::InvalidProgram;
 pub(crate) use self::{
-    ending::{DRAIN_LIMIT, end},
+    ending::{DRAIN_LIMIT, KILL_LIMIT, end},
     group::{Group, Pipes},
 };
 
@@ -67,6 +67,11 @@ impl Program {
         let path = if name.contains('/') { folder.join(&name) } else { PathBuf::from(&name) };
         let inherited = environment::inherited(env);
         Ok(Self { name, path, arguments: argv.collect(), folder, inherited })
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// A command that starts it, with pipes for all it reads and prints.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Bytes read at a time.
-const CHUNK_BYTES: usize = 32 * 1024;
+pub(crate) const CHUNK_BYTES: usize = 32 * 1024;
 
 /// The beginning of stderr that is kept.
 const HEAD_BYTES: usize = 1024;
@@ -63,6 +63,11 @@ impl Tail {
         self.bytes.drain(..surplus);
         self.bytes.extend(chunk.iter().skip(skipped));
         self.cut += (surplus + skipped) as u64;
+    }
+
+    /// What was kept.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        self.bytes.iter().copied().collect()
     }
 }
 

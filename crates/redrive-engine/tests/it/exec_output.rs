@@ -6,10 +6,10 @@ use serde_json::json;
 use crate::program::{Program, answered, run};
 
 /// More than the rest of the tests in this process could need meanwhile, less than is printed.
-const FLAT_BYTES: u64 = 96 * 1024 * 1024;
+pub(crate) const FLAT_BYTES: u64 = 96 * 1024 * 1024;
 
 /// The most memory this process ever had.
-fn peak_bytes() -> u64 {
+pub(crate) fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024

@@ -20,6 +20,14 @@ mod exec_environment;
 mod exec_output;
 mod reply;
 
+mod streaming;
+
+mod stream;
+mod stream_endings;
+mod stream_faults;
+mod stream_restarts;
+
+mod capacity;
 mod tiny_work;
 mod worker_loop;
 mod worker_outages;

@@ -1,0 +1,50 @@
+//! A line of a program that stays running: which call it answers, and what it says.
+
+use serde_json::Value;
+
+use crate::reply::{BadReply, Reply, excerpt};
+
+/// A line that is a reply.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// The call, if it says which.
+    pub(super) id: Option<String>,
+    /// What it says; a reply that fits nothing concerns its call alone.
+    pub(super) reply: Result<Reply, BadReply>,
+}
+
+/// A line that is no reply. After it, nothing that the program prints can be trusted.
+#[derive(Debug)]
+pub(super) struct Unreadable {
+    /// The call, if it says which.
+    pub(super) id: Option<String>,
+    /// What is wrong, with the line itself.
+    pub(super) why: String,
+}
+
+impl Answer {
+    /// Reads a line.
+    pub(super) fn parse(line: &[u8]) -> Result<Self, Unreadable> {
+        let unreadable = |id: Option<String>, why: &str| {
+            Err(Unreadable { id, why: format!("{why}: {}", excerpt(line)) })
+        };
+        let mut object = match serde_json::from_slice(line) {
+            Ok(Value::Object(object)) => object,
+            Ok(_) => return unreadable(None, "it is not a JSON object"),
+            Err(error) => return unreadable(None, &format!("it is not JSON ({error})")),
+        };
+        let id = match object.remove("id") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(id)) => Some(id),
+            Some(_) => return unreadable(None, "its id is not a text"),
+        };
+        match Reply::of_object(object) {
+            Ok(None) => unreadable(id, "it has none of ok, skip and error"),
+            Ok(Some(reply)) => Ok(Self { id, reply: Ok(reply) }),
+            Err(problem) => {
+                let reply = Err(BadReply(format!("{problem}: {}", excerpt(line))));
+                Ok(Self { id, reply })
+            }
+        }
+    }
+}

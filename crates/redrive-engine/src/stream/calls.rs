@@ -1,0 +1,171 @@
+//! The calls that one program has: who waits for which, and until when.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, oneshot},
+    time::Instant,
+};
+
+use redrive_core::Failure;
+
+use crate::Outcome;
+
+/// What tells a call from every other of this handler, also from one with the same id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Ticket(pub(super) u64);
+
+/// A call on its way to a program.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) ticket: Ticket,
+    pub(super) id: String,
+    pub(super) kind: &'static str,
+    /// The call as JSON, with its newline.
+    pub(super) line: String,
+    pub(super) time_limit: Duration,
+    /// Who waits.
+    pub(super) asker: oneshot::Sender<Ended>,
+    /// Its place among the calls of the handler, kept until it is over, also if nobody waits any more.
+    pub(super) permit: OwnedSemaphorePermit,
+}
+
+/// What became of a call.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// It has an outcome.
+    With(Outcome),
+    /// It failed for no fault of its own.
+    Reset(Failure),
+    /// The program never read it: another may.
+    Untouched(OwnedSemaphorePermit),
+}
+
+/// A call that was handed to the program.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    pub(super) ticket: Ticket,
+    pub(super) id: String,
+    pub(super) kind: &'static str,
+    pub(super) time_limit: Duration,
+    /// Where its line begins in all that the program is sent.
+    pub(super) begins: u64,
+    /// Whether it was told to stop.
+    pub(super) stopped: bool,
+    deadline: Option<Instant>,
+    asker: Option<oneshot::Sender<Ended>>,
+    permit: OwnedSemaphorePermit,
+}
+
+impl InFlight {
+    /// Tells who waits, if anybody does.
+    pub(super) fn end(self, ended: Ended) {
+        if let Some(asker) = self.asker {
+            // Whoever went away does not want to know.
+            _ = asker.send(ended);
+        }
+    }
+
+    /// Gives the call back, to be handed to another program.
+    pub(super) fn give_back(self) {
+        if let Some(asker) = self.asker {
+            _ = asker.send(Ended::Untouched(self.permit));
+        }
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    by_ticket: HashMap<Ticket, InFlight>,
+    by_id: HashMap<String, Ticket>,
+    deadlines: BTreeSet<(Instant, Ticket)>,
+}
+
+impl Calls {
+    /// Adds a call whose line begins there; says what to write.
+    pub(super) fn add(&mut self, asked: Asked, begins: u64, now: Instant) -> String {
+        let Asked { ticket, id, kind, line, time_limit, asker, permit } = asked;
+        // What no clock can tell is no limit.
+        let deadline = now.checked_add(time_limit);
+        self.deadlines.extend(deadline.map(|deadline| (deadline, ticket)));
+        self.by_id.insert(id.clone(), ticket);
+        let asker = Some(asker);
+        let call = InFlight {
+            ticket,
+            id,
+            kind,
+            time_limit,
+            begins,
+            stopped: false,
+            deadline,
+            asker,
+            permit,
+        };
+        self.by_ticket.insert(ticket, call);
+        line
+    }
+
+    /// The call that a reply is for, of which so much was written. A reply to what was never written
+    /// is none.
+    pub(super) fn addressed(
+        &self,
+        id: Option<&str>,
+        in_flight: usize,
+        written: u64,
+    ) -> Option<Ticket> {
+        let ticket = match id {
+            Some(id) => self.by_id.get(id).copied(),
+            None if in_flight == 1 => self.by_ticket.keys().next().copied(),
+            None => None,
+        };
+        ticket.filter(|ticket| self.by_ticket.get(ticket).is_some_and(|call| call.begins < written))
+    }
+
+    /// The only call, if there is just one.
+    pub(super) fn only(&self) -> Option<Ticket> {
+        let mut tickets = self.by_ticket.keys();
+        tickets.next().copied().filter(|_| tickets.next().is_none())
+    }
+
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<InFlight> {
+        let call = self.by_ticket.remove(&ticket)?;
+        self.by_id.remove(&call.id);
+        if let Some(deadline) = call.deadline {
+            self.deadlines.remove(&(deadline, ticket));
+        }
+        Some(call)
+    }
+
+    /// Notes that nobody wants the answer any more; says whether there is such a call.
+    pub(super) fn stop(&mut self, ticket: Ticket) -> bool {
+        let call = self.by_ticket.get_mut(&ticket);
+        call.map(|call| call.stopped = true).is_some()
+    }
+
+    /// Lets the asker of a stopped call go. The call stays until its reply, or its time limit.
+    pub(super) fn abandon(&mut self, ticket: Ticket) {
+        if let Some(call) = self.by_ticket.get_mut(&ticket)
+            && let Some(asker) = call.asker.take()
+        {
+            _ = asker.send(Ended::With(Outcome::Stopped));
+        }
+    }
+
+    /// Which call's time is over first, and when.
+    pub(super) fn next_deadline(&self) -> Option<(Instant, Ticket)> {
+        self.deadlines.first().copied()
+    }
+
+    /// Takes all, in the order in which they were sent.
+    pub(super) fn take_all(&mut self) -> Vec<InFlight> {
+        self.by_id.clear();
+        self.deadlines.clear();
+        let mut calls: Vec<InFlight> = self.by_ticket.drain().map(|(_, call)| call).collect();
+        calls.sort_unstable_by_key(|call| call.begins);
+        calls
+    }
+}

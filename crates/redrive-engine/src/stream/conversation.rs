@@ -1,0 +1,383 @@
+//! A program that runs, and the calls it has: feeding, hearing, timing, ending.
+//!
+//! One task does all of it for one program, so that nothing has to be locked. Calls that come while
+//! others are written go out together.
+
+use std::{future::pending, io, time::Duration};
+
+use rustix::{io::ioctl_fionread, process::Signal};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    process::{ChildStderr, ChildStdin, ChildStdout},
+    sync::mpsc,
+    time::{Instant, sleep_until, timeout},
+};
+
+use super::{
+    answer::Answer,
+    calls::{Asked, Calls, Ended, Ticket},
+    conclusion::{End, Why, answered},
+    lines::Lines,
+    pool::Seat,
+};
+use crate::{
+    clock::monotonic,
+    program::{
+        DRAIN_LIMIT, Group, KILL_LIMIT, Pipes,
+        output::{CHUNK_BYTES, Tail},
+        report::legible,
+    },
+    reply::{MAX_REPLY_BYTES, excerpt},
+};
+
+/// Calls taken up at a time.
+const BATCH: usize = 256;
+
+/// What a program's task is told.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// A call to hand to the program.
+    Ask(Asked),
+    /// A call that is no longer wanted.
+    Stop(Ticket),
+    /// No more calls: finish what there is and go.
+    Leave,
+}
+
+/// How far a program is on its way out, and when the next step is.
+enum Phase {
+    Serving,
+    /// Its input is closed.
+    Closing(Instant),
+    /// It was sent TERM.
+    Terminated(Instant),
+    Killed(Instant),
+    Gone,
+}
+
+/// A program that runs.
+pub(super) struct Conversation {
+    seat: Seat,
+    in_flight: usize,
+    grace: Duration,
+    group: Group,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    calls: Calls,
+    /// What is still to be written, from there on.
+    outbox: Vec<u8>,
+    unsent: usize,
+    /// Bytes that were written in all.
+    written: u64,
+    lines: Lines,
+    tail: Tail,
+    /// Replies as they should be.
+    replies: u64,
+    phase: Phase,
+    why: Why,
+    /// Whether nothing that it prints is believed any more.
+    deaf: bool,
+}
+
+impl Conversation {
+    pub(super) fn new(
+        seat: Seat,
+        (group, pipes): (Group, Pipes),
+        in_flight: usize,
+        grace: Duration,
+    ) -> Self {
+        Self {
+            seat,
+            in_flight,
+            grace,
+            group,
+            stdin: Some(pipes.stdin),
+            stdout: Some(pipes.stdout),
+            stderr: Some(pipes.stderr),
+            calls: Calls::default(),
+            outbox: Vec::new(),
+            unsent: 0,
+            written: 0,
+            lines: Lines::default(),
+            tail: Tail::default(),
+            replies: 0,
+            phase: Phase::Serving,
+            why: Why::Itself,
+            deaf: false,
+        }
+    }
+
+    /// Hands calls to the program until it is gone.
+    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        self.converse(&mut commands).await;
+        // Whoever asks from now on asks another.
+        self.phase = Phase::Gone;
+        self.seat.leaving();
+        _ = timeout(DRAIN_LIMIT, self.hear_the_rest()).await;
+        commands.close();
+        while let Ok(command) = commands.try_recv() {
+            self.obey(command);
+        }
+        self.conclude();
+    }
+
+    /// Until the program has exited, or does not even after KILL.
+    async fn converse(&mut self, commands: &mut mpsc::UnboundedReceiver<Command>) {
+        let (mut batch, mut listening) = (Vec::with_capacity(BATCH), true);
+        let (mut out, mut err) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
+        loop {
+            let alarm = self.alarm();
+            // In this order, so that no flood keeps an alarm from being heard.
+            tokio::select! {
+                biased;
+                () = self.group.exited() => return,
+                () = at(alarm) => if self.rang() { return },
+                count = commands.recv_many(&mut batch, BATCH), if listening => {
+                    listening = count > 0;
+                    batch.drain(..).for_each(|command| self.obey(command));
+                }
+                sent = write(&mut self.stdin, self.outbox.get(self.unsent..)) => self.sent(sent),
+                length = read(&mut self.stdout, &mut out) => match length {
+                    0 => self.silenced(),
+                    length => self.heard(out.get(..length).unwrap_or_default()),
+                },
+                length = read(&mut self.stderr, &mut err) => match length {
+                    0 => self.stderr = None,
+                    length => self.tail.push(err.get(..length).unwrap_or_default()),
+                },
+            }
+        }
+    }
+
+    /// What the program printed before it exited, and what its children still print.
+    async fn hear_the_rest(&mut self) {
+        let (mut out, mut err) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
+        while self.stdout.is_some() || self.stderr.is_some() {
+            tokio::select! {
+                length = read(&mut self.stdout, &mut out) => match length {
+                    0 => self.stdout = None,
+                    length => self.heard(out.get(..length).unwrap_or_default()),
+                },
+                length = read(&mut self.stderr, &mut err) => match length {
+                    0 => self.stderr = None,
+                    length => self.tail.push(err.get(..length).unwrap_or_default()),
+                },
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Ask(asked) if self.is_serving() => {
+                let begins = self.written + self.outbox.len() as u64 - self.unsent as u64;
+                let line = self.calls.add(asked, begins, monotonic());
+                self.outbox.extend_from_slice(line.as_bytes());
+            }
+            Command::Ask(Asked { asker, permit, .. }) => {
+                // Whoever went away does not want to know.
+                _ = asker.send(Ended::Untouched(permit));
+            }
+            Command::Stop(ticket) => self.stop(ticket),
+            Command::Leave if self.is_serving() => {
+                // The end of its input tells a program to finish what it has and exit.
+                self.stdin = None;
+                self.why = Why::Retired;
+                self.expect_exit();
+            }
+            Command::Leave => {}
+        }
+    }
+
+    /// A call that is not wanted any more ends its program if it has that for itself. Otherwise its
+    /// neighbours go on, and its reply will be ignored.
+    fn stop(&mut self, ticket: Ticket) {
+        if !self.calls.stop(ticket) {
+            return;
+        }
+        match (self.in_flight, self.is_serving()) {
+            (1, true) => {
+                self.why = Why::Stopped;
+                self.terminate();
+            }
+            (1, false) => {}
+            _ => self.calls.abandon(ticket),
+        }
+    }
+
+    /// Notes what was written. A program that closed its input gets nothing more.
+    fn sent(&mut self, sent: io::Result<usize>) {
+        match sent {
+            Ok(length) => {
+                self.written += length as u64;
+                self.unsent += length;
+                if self.unsent >= self.outbox.len() {
+                    self.outbox.clear();
+                    self.unsent = 0;
+                }
+            }
+            Err(_) => {
+                self.outbox.clear();
+                self.unsent = 0;
+                self.expect_exit();
+            }
+        }
+    }
+
+    /// The program closed its output: no reply can come any more.
+    fn silenced(&mut self) {
+        self.stdout = None;
+        self.expect_exit();
+    }
+
+    /// A program that closes a pipe is about to exit. Its input stays as it is: how much of it was
+    /// read will be seen then.
+    fn expect_exit(&mut self) {
+        if self.is_serving() {
+            self.phase = Phase::Closing(monotonic() + self.grace);
+            self.seat.leaving();
+        }
+    }
+
+    fn heard(&mut self, chunk: &[u8]) {
+        if self.deaf {
+            return;
+        }
+        let Self { lines, calls, in_flight, written, replies, why, .. } = self;
+        let (in_flight, written, offender) = (*in_flight, *written, why.offender());
+        let (mut ended, mut wrong, mut well) = (Vec::new(), None, false);
+        let pushed = lines.push(chunk, |line| {
+            let (id, problem) = match Answer::parse(line) {
+                Ok(answer) => {
+                    let ticket = calls.addressed(answer.id.as_deref(), in_flight, written);
+                    if ticket.is_some() && ticket == offender {
+                        // Too late: its time is over.
+                        return true;
+                    }
+                    if let Some(call) = ticket.and_then(|ticket| calls.remove(ticket)) {
+                        well |= answer.reply.is_ok();
+                        *replies += u64::from(answer.reply.is_ok());
+                        let outcome = answered(call.kind, answer.reply, call.stopped);
+                        ended.push((call, Ended::With(outcome)));
+                        return true;
+                    }
+                    let names_none = answer.id.is_none() && in_flight > 1;
+                    let problem =
+                        if names_none { "it has no id" } else { "it answers no call there is" };
+                    (None, format!("{problem}: {}", excerpt(line)))
+                }
+                Err(unreadable) => (unreadable.id, unreadable.why),
+            };
+            let named = id.and_then(|id| calls.addressed(Some(&id), in_flight, written));
+            wrong = Some((named.or_else(|| calls.only()), problem));
+            false
+        });
+        if pushed.is_err() {
+            wrong = Some((calls.only(), format!("it is longer than {MAX_REPLY_BYTES} bytes")));
+        }
+        if !ended.is_empty() {
+            // The place is free before anybody can be told so.
+            self.seat.left(ended.iter().map(|(call, _)| call.id.as_str()), well);
+            ended.into_iter().for_each(|(call, outcome)| call.end(outcome));
+        }
+        if let Some((offender, problem)) = wrong {
+            self.disbelieve(offender, problem);
+        }
+    }
+
+    /// What comes after a line that is no reply cannot be trusted. Whose fault it is stays with
+    /// whoever was the first.
+    fn disbelieve(&mut self, offender: Option<Ticket>, problem: String) {
+        self.deaf = true;
+        if matches!(self.phase, Phase::Serving | Phase::Closing(_)) {
+            self.terminate();
+        }
+        if matches!(self.why, Why::Itself | Why::Retired) {
+            self.why = Why::Unreadable(offender, problem);
+        }
+    }
+
+    /// When something is to be done unasked.
+    fn alarm(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Serving => self.calls.next_deadline().map(|(at, _)| at),
+            Phase::Closing(at) | Phase::Terminated(at) | Phase::Killed(at) => Some(at),
+            Phase::Gone => None,
+        }
+    }
+
+    /// Does it; says whether nothing more can be done.
+    fn rang(&mut self) -> bool {
+        match self.phase {
+            Phase::Serving => {
+                if let Some((_, ticket)) = self.calls.next_deadline() {
+                    self.why = Why::TimedOut(ticket);
+                    self.terminate();
+                }
+            }
+            Phase::Closing(_) => {
+                if matches!(self.why, Why::Itself) {
+                    self.why = Why::Mute;
+                }
+                self.terminate();
+            }
+            Phase::Terminated(_) => {
+                self.group.signal(Signal::KILL);
+                self.phase = Phase::Killed(monotonic() + KILL_LIMIT);
+            }
+            Phase::Killed(_) | Phase::Gone => return true,
+        }
+        false
+    }
+
+    fn terminate(&mut self) {
+        self.group.signal(Signal::TERM);
+        self.phase = Phase::Terminated(monotonic() + self.grace);
+        self.seat.leaving();
+    }
+
+    fn is_serving(&self) -> bool {
+        matches!(self.phase, Phase::Serving)
+    }
+
+    /// The program is gone: leaves its place, and tells whoever still waits.
+    fn conclude(mut self) {
+        let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
+        let read = self.written.saturating_sub(unread.unwrap_or_default());
+        let end = End {
+            status: self.group.end().ok().flatten(),
+            why: self.why,
+            read,
+            replies: self.replies,
+            stderr: legible(&self.tail.to_bytes()),
+        };
+        let calls = self.calls.take_all();
+        // The place is free before anybody can be told so.
+        self.seat.vacate(end.failure(&calls));
+        end.tell(calls);
+    }
+}
+
+/// Writes what there is to write; for ever if that is nothing.
+async fn write(stdin: &mut Option<ChildStdin>, outbox: Option<&[u8]>) -> io::Result<usize> {
+    match (stdin, outbox) {
+        (Some(stdin), Some(bytes @ [_, ..])) => stdin.write(bytes).await,
+        _ => pending().await,
+    }
+}
+
+/// Reads what comes; for ever if the pipe is closed. An error is an end as well.
+async fn read(pipe: &mut Option<impl AsyncRead + Unpin>, buffer: &mut [u8]) -> usize {
+    match pipe {
+        Some(pipe) => pipe.read(buffer).await.unwrap_or_default(),
+        None => pending().await,
+    }
+}
+
+/// Waits for a time; for ever if there is none.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
+    }
+}
