@@ -72,8 +72,9 @@
 //! With the feature `tower` the same is a layer for services, `redrive::tower::retry`.
 //!
 //! The [`Engine`] does the work: it claims runs from a store, hands them to handlers, decides about
-//! every failure, and finishes. A handler is an async function, a program ([`ExecHandler`]) or a type
-//! that implements [`Handler`].
+//! every failure, and finishes. A handler is an async function, a program for each call
+//! ([`ExecHandler`]), programs that stay running ([`StreamHandler`]), or a type that implements
+//! [`Handler`].
 //!
 //! ```
 //! use redrive::{

@@ -2,7 +2,9 @@
 
 use std::{path::Path, sync::Arc};
 
-use redrive_engine::{ExecHandler, ExecSpec, Handler, InvalidProgram, Pace, Queue};
+use redrive_engine::{
+    ExecHandler, ExecSpec, Handler, InvalidProgram, Pace, Queue, StreamHandler, StreamSpec,
+};
 use redrive_store::Categories;
 
 use crate::config;
@@ -49,15 +51,23 @@ pub fn declared_queue(declared: &config::Queue, folder: &Path) -> Result<Queue, 
 
 fn handler(declared: &config::Queue, folder: &Path) -> Result<Arc<dyn Handler>, UnservableQueue> {
     let queue = || declared.name.clone();
+    let unfit = |source| UnservableQueue::Program { queue: queue(), source };
     match &declared.handler {
         config::Handler::Exec(program) => {
             let mut spec = ExecSpec::new(program.argv.clone(), folder);
             spec.env.clone_from(&program.env);
-            let handler = ExecHandler::new(spec)
-                .map_err(|source| UnservableQueue::Program { queue: queue(), source })?;
-            Ok(Arc::new(handler))
+            spec.grace = program.grace;
+            Ok(Arc::new(ExecHandler::new(spec).map_err(unfit)?))
         }
-        other @ (config::Handler::Stream(_) | config::Handler::Http(_)) => {
+        config::Handler::Stream(stream) => {
+            let mut spec = StreamSpec::new(stream.program.argv.clone(), folder);
+            spec.env.clone_from(&stream.program.env);
+            spec.grace = stream.program.grace;
+            spec.processes = stream.processes as usize;
+            spec.in_flight = stream.in_flight as usize;
+            Ok(Arc::new(StreamHandler::new(spec).map_err(unfit)?))
+        }
+        other @ config::Handler::Http(_) => {
             Err(UnservableQueue::Kind { queue: queue(), kind: other.kind() })
         }
     }

@@ -1,9 +1,13 @@
 //! Who does the work: a program per unit, long-lived programs, or an HTTP endpoint.
 
+use std::time::Duration;
+
+use redrive_engine::DEFAULT_GRACE;
+
 use super::{
     Http,
     reader::{Section, Value},
-    value::{list, set, shorten, text, whole},
+    value::{duration_in, list, set, shorten, text, whole},
 };
 
 /// The most programs one stream handler keeps running.
@@ -12,8 +16,14 @@ const MAX_PROCESSES: u32 = 1_024;
 /// The most calls one program of a stream handler gets at once.
 const MAX_IN_FLIGHT: u32 = 10_000;
 
+/// The shortest time a program gets to end; anything shorter is a mistake in the unit.
+const MIN_GRACE: Duration = Duration::from_millis(1);
+
+/// The longest: a worker that stops does not wait for ever.
+const MAX_GRACE: Duration = Duration::from_secs(3_600);
+
 /// The keys that say how a program runs.
-const PROGRAM_KEYS: [&str; 3] = ["env", "processes", "in-flight"];
+const PROGRAM_KEYS: [&str; 4] = ["env", "grace", "processes", "in-flight"];
 
 /// A handler that is not written in Rust.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +54,8 @@ pub struct Program {
     pub argv: Vec<String>,
     /// The environment variables it gets besides the usual few.
     pub env: Vec<String>,
+    /// How long it has to end after TERM, before KILL.
+    pub grace: Duration,
 }
 
 /// What a handler works on; only samples have a place to put an answer.
@@ -104,15 +116,16 @@ impl Handler {
 }
 
 impl Program {
-    /// Reads a program and, from the section around it, the `env` it gets.
+    /// Reads a program and, from the section around it, the `env` it gets and its `grace`.
     pub(super) fn read(argv: Value<'_>, s: &mut Section<'_>) -> Option<Self> {
         let env = s.value("env").map_or(Some(Vec::new()), set(env_name));
+        let grace = s.get("grace", duration_in(MIN_GRACE..=MAX_GRACE)).unwrap_or(DEFAULT_GRACE);
         let whole = argv.clone();
         let argv = list(argument)(argv)?;
         if argv.first().is_some_and(|program| program.is_empty()) {
             return whole.refuse("the program has no name", "the first element names it");
         }
-        Some(Self { argv, env: env? })
+        Some(Self { argv, env: env?, grace })
     }
 }
 

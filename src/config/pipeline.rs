@@ -117,14 +117,16 @@ impl SampleSource {
     fn read(value: Value<'_>) -> Option<Self> {
         value.table(|s| match (s.value("jsonl"), s.value("exec")) {
             (Some(path), None) => {
-                s.get("env", |value| {
-                    value.refuse::<()>("does not belong here", "a file starts no program")
-                });
+                for key in ["env", "grace"] {
+                    s.get(key, |value| {
+                        value.refuse::<()>("does not belong here", "a file starts no program")
+                    });
+                }
                 file_path(path).map(Self::Jsonl)
             }
             (None, Some(argv)) => Program::read(argv, s).map(Self::Exec),
             _ => {
-                s.value("env");
+                ["env", "grace"].iter().for_each(|key| _ = s.value(key));
                 s.whole().refuse("must have one origin", "give either `jsonl` or `exec`")
             }
         })

@@ -249,6 +249,13 @@ fn a_wrong_program_is_refused_at_its_place() {
     wrong(&handler("{ stream = [\"x\"], processes = 0 }"), processes, &["from 1 to 1024"]);
     let in_flight = handler("{ stream = [\"x\"], in-flight = 10001 }");
     wrong(&in_flight, "queue[0].handler.in-flight", &["from 1 to 10000"]);
+    let grace = |grace: &str| handler(&format!("{{ exec = [\"x\"], grace = {grace} }}"));
+    for short_or_long in ["\"0s\"", "\"2h\""] {
+        wrong(&grace(short_or_long), "queue[0].handler.grace", &["from 1ms to 1h"]);
+    }
+    wrong(&grace("5"), "queue[0].handler.grace", &["a duration in quotes"]);
+    let http = handler("{ http = { url = \"http://h\" }, grace = \"5s\" }");
+    wrong(&http, "queue[0].handler.grace", &["starts no program"]);
 }
 
 #[test]

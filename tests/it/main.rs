@@ -36,6 +36,7 @@ mod store_url;
 mod tower;
 mod why;
 mod worker;
+mod worker_stream;
 
 // The tree itself: its words, the direction of its crates, the tests behind its promises.
 mod source_tree;

@@ -139,10 +139,8 @@ fn what_cannot_be_worked_on_is_refused_at_the_start() {
         assert!(!folder.path().join("redrive.db").exists(), "nothing was made");
     }
     let exec = "[[queue]]\nname = \"verify\"\nhandler = { exec = [\"./x\"] }\n";
-    let stream = "[[queue]]\nname = \"models\"\nhandler = { stream = [\"./x\"] }\n";
     let http = "[[queue]]\nname = \"hooks\"\nhandler = { http = { url = \"http://a.example\" } }\n";
     check("", &[], 1, &["declares no queues", "[[queue]]"]);
-    check(stream, &[], 1, &["\"models\"", "kind stream"]);
     check(&format!("{exec}{http}"), &[], 1, &["\"hooks\"", "kind http"]);
     check(&format!("{exec}{http}"), &["--queues", "verify,hooks"], 1, &["\"hooks\""]);
     check(exec, &["--queues", "verfy"], 2, &["no queue \"verfy\"", "did you mean `verify`?"]);

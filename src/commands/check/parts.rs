@@ -20,6 +20,7 @@ impl Serialize for Worker<'_> {
             Handler::Stream(stream) => json!({
                 "stream": stream.program.argv,
                 "env": stream.program.env,
+                "grace_s": seconds(stream.program.grace),
                 "processes": stream.processes,
                 "in_flight": stream.in_flight,
             }),
@@ -43,7 +44,7 @@ impl fmt::Display for Worker<'_> {
 
 /// A program as the file writes it.
 pub(crate) fn program(program: &Program) -> Value {
-    json!({ "exec": program.argv, "env": program.env })
+    json!({ "exec": program.argv, "env": program.env, "grace_s": seconds(program.grace) })
 }
 
 /// Headers by name alone: their values are nobody's business.

@@ -125,10 +125,10 @@ impl Calls {
         ticket.filter(|ticket| self.by_ticket.get(ticket).is_some_and(|call| call.begins < written))
     }
 
-    /// The only call, if there is just one.
-    pub(super) fn only(&self) -> Option<Ticket> {
-        let mut tickets = self.by_ticket.keys();
-        tickets.next().copied().filter(|_| tickets.next().is_none())
+    /// The only call that was written, if there is just one.
+    pub(super) fn only(&self, written: u64) -> Option<Ticket> {
+        let mut begun = self.by_ticket.values().filter(|call| call.begins < written);
+        begun.next().filter(|_| begun.next().is_none()).map(|call| call.ticket)
     }
 
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<InFlight> {
@@ -169,3 +169,6 @@ impl Calls {
         calls
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -212,15 +212,12 @@ impl Conversation {
                 self.written += length as u64;
                 self.unsent += length;
                 if self.unsent >= self.outbox.len() {
-                    self.outbox.clear();
                     self.unsent = 0;
+                    self.outbox.clear();
+                    self.outbox.shrink_to(CHUNK_BYTES);
                 }
             }
-            Err(_) => {
-                self.outbox.clear();
-                self.unsent = 0;
-                self.expect_exit();
-            }
+            Err(_) => self.expect_exit(),
         }
     }
 
@@ -234,8 +231,8 @@ impl Conversation {
     /// read will be seen then.
     fn expect_exit(&mut self) {
         if self.is_serving() {
+            self.take_no_more();
             self.phase = Phase::Closing(monotonic() + self.grace);
-            self.seat.leaving();
         }
     }
 
@@ -269,11 +266,12 @@ impl Conversation {
                 Err(unreadable) => (unreadable.id, unreadable.why),
             };
             let named = id.and_then(|id| calls.addressed(Some(&id), in_flight, written));
-            wrong = Some((named.or_else(|| calls.only()), problem));
+            wrong = Some((named.or_else(|| calls.only(written)), problem));
             false
         });
         if pushed.is_err() {
-            wrong = Some((calls.only(), format!("it is longer than {MAX_REPLY_BYTES} bytes")));
+            wrong =
+                Some((calls.only(written), format!("it is longer than {MAX_REPLY_BYTES} bytes")));
         }
         if !ended.is_empty() {
             // The place is free before anybody can be told so.
@@ -331,8 +329,15 @@ impl Conversation {
     }
 
     fn terminate(&mut self) {
+        self.take_no_more();
         self.group.signal(Signal::TERM);
         self.phase = Phase::Terminated(monotonic() + self.grace);
+    }
+
+    /// What was not written yet need not be: another program can have it.
+    fn take_no_more(&mut self) {
+        self.outbox.clear();
+        self.unsent = 0;
         self.seat.leaving();
     }
 

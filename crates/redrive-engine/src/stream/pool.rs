@@ -19,10 +19,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{
-    conversation::Command,
-    restart::{LastRestart, Restart},
-};
+use super::{conversation::Command, restart::Restart};
 use crate::clock::monotonic;
 
 /// The programs of one handler.
@@ -35,7 +32,7 @@ pub(super) struct Pool {
 
 struct State {
     places: Vec<Place>,
-    last_restart: LastRestart,
+    last_restart: Option<Instant>,
 }
 
 /// A place for a program.
@@ -70,7 +67,7 @@ impl Pool {
     pub(super) fn new(name: &str, processes: usize, in_flight: usize) -> Self {
         let mut places = Vec::new();
         places.resize_with(processes, Place::default);
-        let state = Mutex::new(State { places, last_restart: LastRestart::default() });
+        let state = Mutex::new(State { places, last_restart: None });
         Self { name: name.to_owned(), in_flight, state, changed: Notify::new() }
     }
 
@@ -109,12 +106,16 @@ impl Pool {
         let empty = |place: &&Place| matches!(place.program, Presence::None);
         let vacant = state.places.iter().enumerate().filter(|(_, place)| empty(place));
         // What never failed comes before what did, and that by when it may be tried again.
-        let next = vacant.map(|(at, place)| (place.restart.due(), at)).min();
+        let last = state.last_restart;
+        let next = vacant.map(|(at, place)| (place.restart.due(last), at)).min();
         match (least, next) {
             (Some((0, at)), _) => Ok(state.send_to(at, id)),
             (_, Some((None, at))) => Ok(state.start_at(at)),
             (Some((_, at)), _) => Ok(state.send_to(at, id)),
-            (None, Some((Some(due), at))) if due <= now => Ok(state.start_at(at)),
+            (None, Some((Some(due), at))) if due <= now => {
+                state.last_restart = Some(now);
+                Ok(state.start_at(at))
+            }
             (None, Some((due, _))) => Err(due),
             (None, None) => Err(None),
         }
@@ -163,10 +164,9 @@ impl Pool {
     /// Notes that a place is empty again; after a failure it stays so for a while.
     pub(super) fn vacated(&self, at: usize, failure: Option<&str>) {
         let mut state = self.state();
-        let State { places, last_restart } = &mut *state;
-        let wait = places.get_mut(at).and_then(|place| {
+        let wait = state.places.get_mut(at).and_then(|place| {
             place.program = Presence::None;
-            failure.map(|_| place.restart.failed(at, last_restart, monotonic()))
+            failure.map(|_| place.restart.failed(at, monotonic()))
         });
         drop(state);
         self.changed.notify_waiters();

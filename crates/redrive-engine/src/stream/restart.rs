@@ -32,14 +32,11 @@ pub(super) struct Restart {
     due: Option<Instant>,
 }
 
-/// When the last of a handler's restarts is to be.
-#[derive(Debug, Default)]
-pub(super) struct LastRestart(Option<Instant>);
-
 impl Restart {
-    /// When the next start may be; at any time if there was no failure.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.due
+    /// When the next start may be, if the handler's last restart was then; at any time if there was
+    /// no failure.
+    pub(super) fn due(&self, last: Option<Instant>) -> Option<Instant> {
+        self.due.map(|due| last.map_or(due, |last| due.max(last + GAP)))
     }
 
     /// Notes a good answer.
@@ -48,21 +45,14 @@ impl Restart {
     }
 
     /// Notes a failure at a place, and says how long to wait.
-    pub(super) fn failed(
-        &mut self,
-        place: usize,
-        last: &mut LastRestart,
-        now: Instant,
-    ) -> Duration {
+    pub(super) fn failed(&mut self, place: usize, now: Instant) -> Duration {
         self.failures = self.failures.saturating_add(1);
         let doubled = 1_u32.checked_shl(self.failures - 1).unwrap_or(u32::MAX);
         let wait = BASE.saturating_mul(doubled).min(CAP);
         let draw = ((place + 1) as f64 * EVEN + f64::from(self.failures) * EVEN * EVEN).fract();
-        let alone = now + JITTER.spread(wait, draw);
-        let due = last.0.map_or(alone, |last| alone.max(last + GAP));
-        last.0 = Some(last.0.map_or(due, |last| last.max(due)));
-        self.due = Some(due);
-        due.saturating_duration_since(now)
+        let wait = JITTER.spread(wait, draw);
+        self.due = Some(now + wait);
+        wait
     }
 }
 
