@@ -12,6 +12,7 @@ mod retry;
 mod runs;
 mod sqlite_loop;
 mod store;
+mod stream;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -64,8 +65,12 @@ Examples:
 Examples:
   redrive bench runs
   redrive bench runs --handler exec
+  redrive bench runs --handler stream
   redrive bench runs --store postgres://redrive@localhost/bench")]
     Runs(runs::Arguments),
+    /// The program that `bench runs --handler stream` calls
+    #[command(hide = true)]
+    Echo,
 }
 
 /// A figure beside that of the bare loop.
@@ -145,6 +150,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         Action::Retry(arguments) => context.output.list(retry::run(&arguments).await?)?,
         Action::Store(arguments) => context.output.list(store::run(&arguments, context).await?)?,
         Action::Runs(arguments) => context.output.list(runs::run(&arguments, context).await?)?,
+        Action::Echo => stream::answer_calls()?,
     }
     Ok(Exit::Ok)
 }

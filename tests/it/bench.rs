@@ -77,3 +77,23 @@ fn wrong_numbers_are_refused() {
         assert!(complaint.contains(allowed), "{complaint}");
     }
 }
+
+#[test]
+fn calls_to_a_program_that_stays_running_are_measured_beside_bare_pipes() {
+    let folder = Folder::new();
+    let arguments = ["bench", "runs", "--handler", "stream", "--scale", "0.001", "-o", "json"];
+    let printed = folder.run(&arguments).json();
+    let measures = printed.as_array().unwrap();
+    let calls: Vec<_> = measures
+        .iter()
+        .filter(|row| row["measure"].as_str().unwrap().starts_with("calls"))
+        .collect();
+    assert_eq!(calls.len(), 2);
+    for row in calls {
+        assert!(
+            row["value"].as_f64().unwrap() > 0.0 && row["bare"].as_f64().unwrap() > 0.0,
+            "{row}"
+        );
+    }
+    assert!(measures.iter().any(|row| row["measure"] == "runs drained"));
+}

@@ -19,7 +19,7 @@ use super::{
     contender::{PAYLOAD, at, failed},
     grouped,
     place::Place,
-    scale,
+    scale, stream,
 };
 use crate::{
     context::Context,
@@ -54,6 +54,8 @@ enum Handling {
     Noop,
     /// A program that does nothing, started for each run
     Exec,
+    /// A program that answers nothing, started once
+    Stream,
 }
 
 /// A figure, beside that of the bare loop where there is one.
@@ -67,13 +69,13 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    fn beside(measure: &'static str, value: f64, bare: f64) -> Self {
+    pub(super) fn beside(measure: &'static str, value: f64, bare: f64) -> Self {
         let ratio = (value / bare * 1_000.0).round() / 1_000.0;
         let (value, bare) = (value.round(), Some(bare.round()));
         Self { measure, value, unit: "per second", bare, ratio: Some(ratio) }
     }
 
-    fn alone(measure: &'static str, value: f64, unit: &'static str) -> Self {
+    pub(super) fn alone(measure: &'static str, value: f64, unit: &'static str) -> Self {
         let value = (value * 1_000.0).round() / 1_000.0;
         Self { measure, value, unit, bare: None, ratio: None }
     }
@@ -120,6 +122,10 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
     let mut measures = match arguments.handler {
         Handling::Noop => measure_noop(arguments, place, &store).await?,
         Handling::Exec => measure_exec(arguments, &store).await?,
+        Handling::Stream => {
+            stream::measure(arguments, &store, (100_000.0 * arguments.scale).ceil() as usize)
+                .await?
+        }
     };
     measures.push(Measure::alone("idle pick-up, p50", pick_up(&store).await?, "ms"));
     if let Some(megabytes) = peak_memory() {
@@ -170,7 +176,7 @@ async fn measure_exec(
 }
 
 /// Submits runs and waits until an engine has done them; the time of the latter.
-async fn drain(
+pub(super) async fn drain(
     arguments: &Arguments,
     store: &Arc<dyn Store>,
     handler: Arc<dyn Handler>,
