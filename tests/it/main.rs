@@ -22,6 +22,7 @@ mod doctor;
 mod failpoints;
 mod faults;
 mod faults_database;
+mod handlers_example;
 mod init;
 mod logs;
 mod policy;
