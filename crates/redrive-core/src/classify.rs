@@ -30,14 +30,29 @@ pub mod named {
     pub const DNS: &str = "dns";
     /// The body ended before it was complete.
     pub const CUT_BODY: &str = "cut_body";
+    /// The connection failed in some other way.
+    pub const CONNECTION_FAILED: &str = "connection_failed";
+    /// The two sides could not agree on encryption, for a reason other than a certificate.
+    pub const TLS: &str = "tls";
+    /// What came back is not HTTP, or its headers have no end.
+    pub const BAD_RESPONSE: &str = "bad_response";
+    /// The body is longer than what is read of one.
+    pub const BODY_TOO_LARGE: &str = "body_too_large";
     /// The certificate was refused. Trying again will not change it.
     pub const CERTIFICATE: &str = "certificate";
     /// An error of a program that has no code of its own.
     pub const ERROR: &str = "error";
+    /// The address is one of a private network, and the configuration refuses those.
+    pub const PRIVATE_ADDRESS: &str = "private_address";
+    /// The body asks for a value that the call does not have.
+    pub const BAD_TEMPLATE: &str = "bad_template";
 }
 
 /// Statuses that a later try may change.
 const RETRYABLE_STATUSES: [u16; 6] = [408, 425, 500, 502, 503, 504];
+
+/// Named codes of what stays as it is until somebody changes a configuration or a call.
+const FINAL_NAMES: [&str; 3] = [named::CERTIFICATE, named::PRIVATE_ADDRESS, named::BAD_TEMPLATE];
 
 /// Exit codes of `sysexits.h` that say trying again cannot help: usage, bad data, no input, no
 /// permission, bad configuration.
@@ -83,5 +98,5 @@ pub fn class_of_exit(code: u8) -> Class {
 /// assert_eq!(class_of_name(named::CERTIFICATE), Class::Final);
 /// ```
 pub fn class_of_name(name: &str) -> Class {
-    if name == named::CERTIFICATE { Class::Final } else { Class::Retryable }
+    if FINAL_NAMES.contains(&name) { Class::Final } else { Class::Retryable }
 }

@@ -66,7 +66,13 @@ fn a_broken_connection_is_retryable_under_its_own_code_and_a_bad_certificate_is_
         (named::CONNECTION_TIMEOUT, Class::Retryable),
         (named::DNS, Class::Retryable),
         (named::CUT_BODY, Class::Retryable),
+        (named::CONNECTION_FAILED, Class::Retryable),
+        (named::TLS, Class::Retryable),
+        (named::BAD_RESPONSE, Class::Retryable),
+        (named::BODY_TOO_LARGE, Class::Retryable),
         (named::CERTIFICATE, Class::Final),
+        (named::PRIVATE_ADDRESS, Class::Final),
+        (named::BAD_TEMPLATE, Class::Final),
     ];
     for (name, class) in names {
         assert_eq!(class_of_name(name), class, "{name}");
