@@ -30,6 +30,8 @@ mod program;
 mod exec;
 mod stream;
 
+mod http;
+
 mod work;
 
 mod appetite;
@@ -51,6 +53,10 @@ pub use course::{Course, Rules};
 pub use engine::{DEFAULT_TIME_LIMIT, Engine};
 pub use exec::{ExecHandler, ExecSpec};
 pub use handler::{Call, Handler, Outcome, handler_fn};
+pub use http::{
+    BodyTemplate, DEFAULT_CONNECT_TIMEOUT, HeaderSource, HttpHandler, HttpSpec, InvalidHttp,
+    InvalidPointer, InvalidTemplate, JsonPointer, MAX_BODY_BYTES,
+};
 pub use program::{DEFAULT_GRACE, InvalidProgram};
 pub use retry::{
     AnyError, ByItself, Classify, Ended, Explained, GaveUp, Retry, RetryEvent, When, retry,

@@ -28,6 +28,13 @@ mod stream_faults;
 mod stream_restarts;
 
 mod capacity;
+
+mod web;
+
+mod http;
+mod http_connections;
+mod http_failures;
+
 mod tiny_work;
 mod worker_loop;
 mod worker_outages;

@@ -1,0 +1,121 @@
+//! The way to a server: names, addresses, encryption, and connections that are used again.
+//!
+//! There is no proxy, whatever the environment says, and no redirect: a request goes where the
+//! configuration sends it, or nowhere. Private addresses are judged after the name is resolved and
+//! right before the connection, so that a name that answers differently the second time gains nothing.
+
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{
+        self,
+        connect::{HttpConnector, dns::Name},
+    },
+    rt::{TokioExecutor, TokioTimer},
+};
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use tower_service::Service;
+
+use super::{
+    addresses::is_private,
+    spec::{HttpSpec, InvalidHttp},
+};
+
+/// The most connections that wait for the next request.
+const MAX_IDLE_CONNECTIONS: usize = 256;
+
+/// How long a connection waits for the next request. Many servers close theirs after 5 seconds; a
+/// request that crosses with that is a failed attempt, so this side is the first to close.
+const MAX_IDLE_TIME: Duration = Duration::from_secs(4);
+
+/// Sends requests, one at a time on each connection.
+pub(super) type Client = legacy::Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>;
+
+/// A client for one specification.
+pub(super) fn client(spec: &HttpSpec) -> Result<Client, InvalidHttp> {
+    let resolver = Resolver { private_addresses: spec.private_addresses };
+    let mut connector = HttpConnector::new_with_resolver(resolver);
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(spec.connect_timeout));
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(encryption(spec.url.scheme_str() == Some("https"))?)
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(connector);
+    let client = legacy::Client::builder(TokioExecutor::new())
+        .pool_idle_timeout(MAX_IDLE_TIME)
+        .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
+        .pool_timer(TokioTimer::new())
+        .build(connector);
+    Ok(client)
+}
+
+/// Trusts whom the machine trusts. Who speaks plain HTTP need not have anybody to trust.
+fn encryption(needed: bool) -> Result<ClientConfig, InvalidHttp> {
+    let mut roots = RootCertStore::empty();
+    if needed {
+        // A machine may hold certificates that nobody can read; the rest still count.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if roots.is_empty() {
+            return Err(InvalidHttp::NoAuthorities);
+        }
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(InvalidHttp::Encryption)?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// Resolves names as the system does, and leaves out what may not be connected to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Resolver {
+    private_addresses: bool,
+}
+
+/// Why a name leads nowhere.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoAddress {
+    #[error("{0}")]
+    Unresolved(io::Error),
+    #[error("it has the private address {0}, and private addresses are refused")]
+    Private(std::net::IpAddr),
+}
+
+impl Service<Name> for Resolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = NoAddress;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, NoAddress>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), NoAddress>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let private_addresses = self.private_addresses;
+        Box::pin(async move {
+            // The port is set by who connects.
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await;
+            let mut found: Vec<SocketAddr> = found.map_err(NoAddress::Unresolved)?.collect();
+            let refused = found.iter().map(SocketAddr::ip).find(|address| is_private(*address));
+            if !private_addresses {
+                found.retain(|address| !is_private(address.ip()));
+            }
+            match refused {
+                Some(address) if found.is_empty() => Err(NoAddress::Private(address)),
+                _ => Ok(found.into_iter()),
+            }
+        })
+    }
+}

@@ -1,0 +1,82 @@
+//! Headers, and the secrets among them.
+//!
+//! A server may repeat what it was sent, in an error page for example. What it says is kept in the
+//! ledger and shown to many, so a secret is taken out of it first.
+
+use std::{borrow::Cow, env, fmt};
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::spec::{HeaderSource, InvalidHttp};
+
+/// A value shorter than this is looked for in no text: it would be found in half of them.
+const MIN_HIDDEN_BYTES: usize = 4;
+
+/// The values of environment variables that are sent as headers.
+#[derive(Default)]
+pub(super) struct Secrets(Vec<Secret>);
+
+struct Secret {
+    variable: String,
+    value: String,
+}
+
+impl Secrets {
+    /// The headers of a specification, with what the environment has, and the secrets among them.
+    pub(super) fn read(
+        specified: &[(HeaderName, HeaderSource)],
+    ) -> Result<(HeaderMap, Self), InvalidHttp> {
+        let mut headers = HeaderMap::new();
+        let mut secrets = Self::default();
+        for (header, source) in specified {
+            let value = match source {
+                HeaderSource::Literal(value) => value.clone(),
+                HeaderSource::Env { variable, prefix } => secrets.take(header, variable, prefix)?,
+            };
+            headers.insert(header, value);
+        }
+        Ok((headers, secrets))
+    }
+
+    fn take(
+        &mut self,
+        header: &HeaderName,
+        variable: &str,
+        prefix: &str,
+    ) -> Result<HeaderValue, InvalidHttp> {
+        let (header, variable) = (header.clone(), variable.to_owned());
+        let found = env::var_os(&variable).filter(|value| !value.is_empty());
+        let Some(value) = found else {
+            return Err(InvalidHttp::NoVariable { header, variable });
+        };
+        let value = value.into_string().ok();
+        let header_value = value
+            .as_ref()
+            .and_then(|value| HeaderValue::from_str(&format!("{prefix}{value}")).ok());
+        let (Some(value), Some(mut header_value)) = (value, header_value) else {
+            return Err(InvalidHttp::UnfitVariable { header, variable });
+        };
+        header_value.set_sensitive(true);
+        if value.len() >= MIN_HIDDEN_BYTES {
+            self.0.push(Secret { variable, value });
+        }
+        Ok(header_value)
+    }
+
+    /// The text with the name of the variable wherever its value stood.
+    pub(super) fn hide<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
+        self.0.iter().fold(text, |text, secret| {
+            if text.contains(&secret.value) {
+                text.replace(&secret.value, &format!("[${}]", secret.variable)).into()
+            } else {
+                text
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|secret| &secret.variable)).finish()
+    }
+}
