@@ -73,8 +73,8 @@
 //!
 //! The [`Engine`] does the work: it claims runs from a store, hands them to handlers, decides about
 //! every failure, and finishes. A handler is an async function, a program for each call
-//! ([`ExecHandler`]), programs that stay running ([`StreamHandler`]), or a type that implements
-//! [`Handler`].
+//! ([`ExecHandler`]), programs that stay running ([`StreamHandler`]), a request ([`HttpHandler`]), or a
+//! type that implements [`Handler`].
 //!
 //! ```
 //! use redrive::{
@@ -130,14 +130,16 @@ pub mod store {
     pub use redrive_store::*;
 }
 
+pub use http;
 pub use jiff;
 pub use serde_json;
 
 pub use redrive_core::*;
 pub use redrive_engine::{
-    Call, Clock, Ended, Engine, ExecHandler, ExecSpec, Explained, GaveUp, Handler, InvalidProgram,
-    Outcome, Pace, Queue, Retry, RetryEvent, SteadyClock, Stop, Stopper, SystemClock, Until,
-    handler_fn, retry,
+    BodyTemplate, Call, Clock, Ended, Engine, ExecHandler, ExecSpec, Explained, GaveUp, Handler,
+    HeaderSource, HttpHandler, HttpSpec, InvalidHttp, InvalidPointer, InvalidProgram,
+    InvalidTemplate, JsonPointer, Outcome, Pace, Queue, Retry, RetryEvent, SteadyClock, Stop,
+    Stopper, StreamHandler, StreamSpec, SystemClock, Until, handler_fn, retry,
 };
 pub use redrive_store::{
     Categories, InvalidRun, NewRun, Operator, RunChange, RunFilter, RunRecord, Store, SubmittedRun,

@@ -3,7 +3,8 @@
 use std::{path::Path, sync::Arc};
 
 use redrive_engine::{
-    ExecHandler, ExecSpec, Handler, InvalidProgram, Pace, Queue, StreamHandler, StreamSpec,
+    ExecHandler, ExecSpec, Handler, HttpHandler, InvalidHttp, InvalidProgram, Pace, Queue,
+    StreamHandler, StreamSpec,
 };
 use redrive_store::Categories;
 
@@ -13,14 +14,6 @@ use crate::config;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnservableQueue {
-    /// Its handler is of a kind that is not there yet.
-    #[error("queue {queue:?} has a handler of kind {kind}, which this version cannot run")]
-    Kind {
-        /// The queue.
-        queue: String,
-        /// The kind.
-        kind: &'static str,
-    },
     /// Its program can never be started.
     #[error("the handler of queue {queue:?} cannot be started")]
     Program {
@@ -29,6 +22,15 @@ pub enum UnservableQueue {
         /// Why.
         #[source]
         source: InvalidProgram,
+    },
+    /// Its request can never be sent.
+    #[error("the handler of queue {queue:?} cannot send its request")]
+    Request {
+        /// The queue.
+        queue: String,
+        /// Why.
+        #[source]
+        source: InvalidHttp,
     },
 }
 
@@ -67,8 +69,10 @@ fn handler(declared: &config::Queue, folder: &Path) -> Result<Arc<dyn Handler>, 
             spec.in_flight = stream.in_flight as usize;
             Ok(Arc::new(StreamHandler::new(spec).map_err(unfit)?))
         }
-        other @ config::Handler::Http(_) => {
-            Err(UnservableQueue::Kind { queue: queue(), kind: other.kind() })
+        config::Handler::Http(http) => {
+            let handler = HttpHandler::new(http.request.clone())
+                .map_err(|source| UnservableQueue::Request { queue: queue(), source })?;
+            Ok(Arc::new(handler))
         }
     }
 }

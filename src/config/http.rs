@@ -1,13 +1,16 @@
 //! `{ http = { … } }`: a request for each unit.
 
+use std::collections::HashSet;
+
 use http::{HeaderName, HeaderValue, Method, Uri};
+use redrive_engine::{BodyTemplate, HeaderSource, HttpSpec, InvalidTemplate, JsonPointer};
 use serde_json::Value as Json;
 use toml::de::DeValue;
 
 use super::{
     handler::{Work, env_name},
     reader::{Section, Value},
-    value::{shorten, text, word},
+    value::{flag, parsed, shorten, text, word},
 };
 
 /// Headers that carry secrets. Their values come from the environment, never from the file.
@@ -22,30 +25,17 @@ const SECRET_HEADERS: [&str; 8] = [
     "x-goog-api-key",
 ];
 
+/// Headers that follow from the body and the connection.
+const FRAMING_HEADERS: [&str; 7] =
+    ["connection", "content-length", "expect", "te", "trailer", "transfer-encoding", "upgrade"];
+
 /// An HTTP endpoint that does the work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Http {
-    /// The method; POST unless given.
-    pub method: Method,
-    /// Where the request goes.
-    pub url: Uri,
-    /// What it carries besides the body.
-    pub headers: Vec<(HeaderName, HeaderSource)>,
-    /// The body, in which `{"$": "/pointer"}` takes a value of the call; `None` is the whole call.
-    pub body: Option<Json>,
-    /// A JSON pointer to the part of the answer that is the reply.
-    pub reply: Option<String>,
-    /// A JSON pointer to where a sample gets the reply.
-    pub into: Option<String>,
-}
-
-/// Where the value of a header comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HeaderSource {
-    /// The file.
-    Literal(HeaderValue),
-    /// An environment variable of this name.
-    Env(String),
+    /// What is sent for each unit; POST unless given otherwise.
+    pub request: HttpSpec,
+    /// Where a sample gets the reply.
+    pub into: Option<JsonPointer>,
 }
 
 const METHODS: [(&str, Method); 5] = [
@@ -60,17 +50,27 @@ impl Http {
     pub(super) fn read(s: &mut Section<'_>, work: Work) -> Option<Self> {
         let method = s.get("method", word(&METHODS)).unwrap_or(Method::POST);
         let url = s.require("url", http_url);
-        let headers = s.get("headers", |value| value.named(header));
+        let mut seen = HashSet::new();
+        let headers =
+            s.get("headers", |value| value.named(|name, value| header(name, value, &mut seen)));
         let body = s.get("body", |value| match method {
-            Method::GET => value.refuse("does not belong here", "a GET request has no body"),
+            Method::GET | Method::DELETE => {
+                value.refuse("does not belong here", format!("a {method} request has no body"))
+            }
             _ => body(value),
         });
-        let reply = s.get("reply", pointer);
+        let reply = s.get("reply", parsed);
+        let private_addresses = s.get("private-addresses", flag);
         let into = s.get("into", |value| match work {
-            Work::Sample => pointer(value),
+            Work::Sample => parsed(value),
             Work::Other => value.refuse("does not belong here", "only a stage has a sample"),
         });
-        Some(Self { method, url: url?, headers: headers.unwrap_or_default(), body, reply, into })
+        let mut request = HttpSpec::new(method, url?);
+        request.headers = headers.unwrap_or_default();
+        request.body = body;
+        request.reply = reply;
+        request.private_addresses = private_addresses.unwrap_or(request.private_addresses);
+        Some(Self { request, into })
     }
 }
 
@@ -104,23 +104,44 @@ pub(super) fn http_url(value: Value<'_>) -> Option<Uri> {
     Some(url)
 }
 
-fn header(name: &str, value: Value<'_>) -> Option<(HeaderName, HeaderSource)> {
+fn header(
+    name: &str,
+    value: Value<'_>,
+    seen: &mut HashSet<HeaderName>,
+) -> Option<(HeaderName, HeaderSource)> {
     let Ok(name) = name.parse::<HeaderName>() else {
         return value.refuse("not the name of a header", "letters, digits and -");
     };
+    if FRAMING_HEADERS.contains(&name.as_str()) {
+        return value.refuse("cannot be set", "it follows from the body and the connection");
+    }
+    if !seen.insert(name.clone()) {
+        return value.refuse("is given twice", "case makes no difference; leave one out");
+    }
     if let DeValue::Table(_) = value.node {
-        let env = value.table(|s| s.require("env", env_name))?;
-        return Some((name, HeaderSource::Env(env)));
+        let (variable, prefix) = value.table(|s| {
+            let prefix = s.get("prefix", prefix);
+            Some((s.require("env", env_name)?, prefix.unwrap_or_default()))
+        })?;
+        return Some((name, HeaderSource::Env { variable, prefix }));
     }
     if SECRET_HEADERS.contains(&name.as_str()) {
         return value.refuse_secret(
             "a secret must not stand in the file",
             "take it from the environment",
-            format!("write {name} = {{ env = \"NAME\" }}"),
+            format!(
+                "write {name} = {{ env = \"NAME\" }}, with prefix = \"Bearer \" if it needs one"
+            ),
         );
     }
     let literal = parsed_header(value)?;
     Some((name, HeaderSource::Literal(literal)))
+}
+
+/// What stands before a secret, such as `Bearer `.
+fn prefix(value: Value<'_>) -> Option<String> {
+    parsed_header(value.clone())?;
+    text(value)
 }
 
 fn parsed_header(value: Value<'_>) -> Option<HeaderValue> {
@@ -130,7 +151,7 @@ fn parsed_header(value: Value<'_>) -> Option<HeaderValue> {
 }
 
 /// A body as TOML, or as text that holds JSON.
-fn body(value: Value<'_>) -> Option<Json> {
+fn body(value: Value<'_>) -> Option<BodyTemplate> {
     let json = match value.node {
         DeValue::String(written) => match serde_json::from_str(written) {
             Ok(json) => json,
@@ -143,9 +164,9 @@ fn body(value: Value<'_>) -> Option<Json> {
             None => return value.refuse("holds a number JSON cannot", "finite numbers only"),
         },
     };
-    match wrong_pointer(&json) {
-        None => Some(json),
-        Some(wrong) => value.refuse(
+    match BodyTemplate::new(json) {
+        Ok(template) => Some(template),
+        Err(InvalidTemplate(wrong)) => value.refuse(
             format!("{wrong} takes no value of the call"),
             "write {\"$\": \"/a/b\"}, a JSON pointer",
         ),
@@ -172,34 +193,4 @@ fn to_json(node: &DeValue<'_>) -> Option<Json> {
                 .collect()
         }
     }
-}
-
-/// A `{"$": …}` that is not a pointer, if there is one.
-fn wrong_pointer(json: &Json) -> Option<&Json> {
-    match json {
-        Json::Array(items) => items.iter().find_map(wrong_pointer),
-        Json::Object(entries) => match entries.get("$") {
-            Some(Json::String(path)) if entries.len() == 1 && is_pointer(path) => None,
-            Some(_) => Some(json),
-            None => entries.values().find_map(wrong_pointer),
-        },
-        _ => None,
-    }
-}
-
-fn pointer(value: Value<'_>) -> Option<String> {
-    let written = text(value.clone())?;
-    if is_pointer(&written) {
-        return Some(written);
-    }
-    value.refuse(
-        format!("{:?} is not a JSON pointer", shorten(&written)),
-        "write /key/0/key; ~1 stands for / and ~0 for ~",
-    )
-}
-
-/// RFC 6901: empty for the whole, or `/` before every step; `~` only as `~0` and `~1`.
-fn is_pointer(text: &str) -> bool {
-    let begins_well = text.is_empty() || text.starts_with('/');
-    begins_well && text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']))
 }

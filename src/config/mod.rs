@@ -55,7 +55,7 @@ use toml::de::{DeTable, DeValue};
 
 pub use file::{FILE_NAME, FileError, find};
 pub use handler::{Handler, Program, Stream};
-pub use http::{HeaderSource, Http};
+pub use http::Http;
 pub use jitter::{InvalidJitter, JitterText};
 pub use limits::Limits;
 pub use pipeline::{FailureBudget, Pipeline, SampleSource, Stage};

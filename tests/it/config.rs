@@ -280,11 +280,23 @@ fn a_wrong_http_handler_is_refused_at_its_place() {
     check("method = \"FETCH\"", "method", &["write \"POST\""]);
     check("method = \"post\"", "method", &["did you mean \"POST\"?"]);
     check("method = \"GET\", body = {}", "body", &["a GET request has no body"]);
+    check("method = \"DELETE\", body = {}", "body", &["a DELETE request has no body"]);
     check("headers = []", "headers", &["must be a table"]);
     check("headers = { \"a b\" = \"x\" }", "headers.a b", &["not the name of a header"]);
     check("headers = { accept = \"a\\nb\" }", "headers.accept", &["not the value of a header"]);
     check("headers = { accept = 1 }", "headers.accept", &["must be text"]);
     check("headers = { accept = { env = \"\" } }", "headers.accept.env", &["is not the name"]);
+    let prefix = "headers = { accept = { env = \"A\", prefix = \"a\\nb\" } }";
+    check(prefix, "headers.accept.prefix", &["not the value of a header"]);
+    let prefix = "headers = { accept = { prefix = \"a\" } }";
+    check(prefix, "headers.accept.env", &["missing key `env`"]);
+    let twice = "headers = { accept = \"a\", Accept = \"b\" }";
+    check(twice, "headers.Accept", &["is given twice"]);
+    for name in ["content-length", "Transfer-Encoding", "connection"] {
+        let fields = format!("headers = {{ {name} = \"1\" }}");
+        check(&fields, &format!("headers.{name}"), &["cannot be set"]);
+    }
+    check("private-addresses = \"no\"", "private-addresses", &["must be true or false"]);
     for name in ["authorization", "Authorization", "x-api-key", "cookie", "proxy-authorization"] {
         let key = format!("headers.{name}");
         let fields = format!("headers = {{ {name} = \"secret\" }}");

@@ -23,6 +23,7 @@ mod failpoints;
 mod faults;
 mod faults_database;
 mod handlers_example;
+mod http_worker;
 mod init;
 mod logs;
 mod policy;

@@ -139,10 +139,14 @@ fn what_cannot_be_worked_on_is_refused_at_the_start() {
         assert!(!folder.path().join("redrive.db").exists(), "nothing was made");
     }
     let exec = "[[queue]]\nname = \"verify\"\nhandler = { exec = [\"./x\"] }\n";
-    let http = "[[queue]]\nname = \"hooks\"\nhandler = { http = { url = \"http://a.example\" } }\n";
+    let http = "[[queue]]\nname = \"hooks\"\nhandler = { http = { url = \"http://a.example\", \
+                headers = { x-api-key = { env = \"NOT_SET\" } } } }\n";
     check("", &[], 1, &["declares no queues", "[[queue]]"]);
-    check(&format!("{exec}{http}"), &[], 1, &["\"hooks\"", "kind http"]);
+    check(http, &[], 1, &["\"hooks\"", "header x-api-key", "variable NOT_SET"]);
     check(&format!("{exec}{http}"), &["--queues", "verify,hooks"], 1, &["\"hooks\""]);
+    let loopback = "[[queue]]\nname = \"hooks\"\nhandler = { http = { url = \"http://127.0.0.1\", \
+                    private-addresses = false } }\n";
+    check(loopback, &[], 1, &["\"hooks\"", "private address 127.0.0.1"]);
     check(exec, &["--queues", "verfy"], 2, &["no queue \"verfy\"", "did you mean `verify`?"]);
     check(exec, &["--queues", ""], 2, &["no queue \"\"", "known are verify"]);
     check(exec, &["--queues"], 2, &["--queues <NAMES>"]);

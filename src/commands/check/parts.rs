@@ -3,7 +3,10 @@
 use std::fmt;
 
 use jiff::civil::Time;
-use redrive::config::{Every, Handler, Http, Limits, PolicyChoice, Program, Schedule, Validate};
+use redrive::{
+    BodyTemplate, JsonPointer,
+    config::{Every, Handler, Http, Limits, PolicyChoice, Program, Schedule, Validate},
+};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -37,7 +40,7 @@ impl fmt::Display for Worker<'_> {
             Handler::Stream(stream) => {
                 write!(f, "stream {} × {}", stream.program.argv.join(" "), stream.processes)
             }
-            Handler::Http(http) => write!(f, "{} {}", http.method, http.url),
+            Handler::Http(http) => write!(f, "{} {}", http.request.method, http.request.url),
         }
     }
 }
@@ -49,14 +52,16 @@ pub(crate) fn program(program: &Program) -> Value {
 
 /// Headers by name alone: their values are nobody's business.
 fn request(http: &Http) -> Value {
-    let headers: Vec<&str> = http.headers.iter().map(|(name, _)| name.as_str()).collect();
+    let request = &http.request;
+    let headers: Vec<&str> = request.headers.iter().map(|(name, _)| name.as_str()).collect();
     json!({
-        "method": http.method.as_str(),
-        "url": http.url.to_string(),
+        "method": request.method.as_str(),
+        "url": request.url.to_string(),
         "headers": headers,
-        "body": http.body,
-        "reply": http.reply,
-        "into": http.into,
+        "body": request.body.as_ref().map(BodyTemplate::as_json),
+        "reply": request.reply.as_ref().map(JsonPointer::as_str),
+        "into": http.into.as_ref().map(JsonPointer::as_str),
+        "private_addresses": request.private_addresses,
     })
 }
 
