@@ -8,6 +8,7 @@ mod decide;
 mod place;
 mod postgres_loop;
 mod redrive_store;
+mod requests;
 mod retry;
 mod runs;
 mod sqlite_loop;
@@ -66,6 +67,7 @@ Examples:
   redrive bench runs
   redrive bench runs --handler exec
   redrive bench runs --handler stream
+  redrive bench runs --handler http
   redrive bench runs --store postgres://redrive@localhost/bench")]
     Runs(runs::Arguments),
     /// The program that `bench runs --handler stream` calls

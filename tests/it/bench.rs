@@ -50,6 +50,16 @@ fn both_stores_are_measured_beside_a_bare_loop_and_left_as_they_were() {
 }
 
 #[test]
+fn requests_are_measured_beside_a_bare_client() {
+    let arguments = ["bench", "runs", "--handler", "http", "--scale", "0.002", "-o", "json"];
+    let printed = Folder::new().run(&arguments).json();
+    for (index, measure) in ["requests", "requests that take 5 ms"].into_iter().enumerate() {
+        assert_eq!(printed[index]["measure"], measure);
+        assert!(printed[index]["ratio"].as_f64().unwrap() > 0.0, "{printed}");
+    }
+}
+
+#[test]
 fn a_store_in_use_is_not_measured() {
     let folder = Folder::new();
     for store in one_of_each(&folder) {

@@ -19,6 +19,7 @@ use super::{
     contender::{PAYLOAD, at, failed},
     grouped,
     place::Place,
+    requests::Server,
     scale, stream,
 };
 use crate::{
@@ -34,7 +35,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = Handling::Noop, value_name = "HANDLER")]
     handler: Handling,
 
-    /// How much to do, from 0.001 to 100; 1 is 100 000 runs, or 2 000 programs
+    /// How much to do, from 0.001 to 100; 1 is 100 000 runs, 2 000 programs or 50 000 requests
     #[arg(long, default_value = "1", value_name = "X", value_parser = scale)]
     scale: f64,
 
@@ -56,6 +57,8 @@ enum Handling {
     Exec,
     /// A program that answers nothing, started once
     Stream,
+    /// A request to a server that does nothing
+    Http,
 }
 
 /// A figure, beside that of the bare loop where there is one.
@@ -126,6 +129,7 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
             stream::measure(arguments, &store, (100_000.0 * arguments.scale).ceil() as usize)
                 .await?
         }
+        Handling::Http => measure_http(arguments, &store).await?,
     };
     measures.push(Measure::alone("idle pick-up, p50", pick_up(&store).await?, "ms"));
     if let Some(megabytes) = peak_memory() {
@@ -173,6 +177,24 @@ async fn measure_exec(
     let arguments = Arguments { concurrency: at_once as u16, ..*arguments };
     let drained = drain(&arguments, store, handler, count).await?;
     Ok(vec![Measure::beside("programs run", count as f64 / drained.as_secs_f64(), bare)])
+}
+
+async fn measure_http(
+    arguments: &Arguments,
+    store: &Arc<dyn Store>,
+) -> Result<Vec<Measure>, Failure> {
+    let count = (50_000.0 * arguments.scale).ceil() as usize;
+    let at_once = usize::from(arguments.concurrency).min(64);
+    let arguments = Arguments { concurrency: at_once as u16, ..*arguments };
+    let mut measures = Vec::new();
+    for (measure, takes) in [("requests", 0), ("requests that take 5 ms", 5)] {
+        let server = Server::new(Duration::from_millis(takes)).await?;
+        let bare = server.bare(count, at_once).await?;
+        let handler: Arc<dyn Handler> = Arc::new(server.handler()?);
+        let drained = drain(&arguments, store, handler, count).await?;
+        measures.push(Measure::beside(measure, count as f64 / drained.as_secs_f64(), bare));
+    }
+    Ok(measures)
 }
 
 /// Submits runs and waits until an engine has done them; the time of the latter.
