@@ -9,7 +9,9 @@
 //! Read the modules in the order below; [`decide`] is the centre.
 
 mod duration;
+mod logical_date;
 mod number;
+mod partition_run_id;
 mod unit;
 
 mod message;
@@ -31,7 +33,11 @@ mod preset;
 mod schedule;
 
 pub mod item_state;
+pub mod partition_state;
 pub mod run_state;
+
+mod prospect;
+mod terminal_mark;
 
 pub use as_failure::AsFailure;
 pub use classify::{class_of_exit, class_of_http, class_of_name, named};
@@ -40,21 +46,28 @@ pub use duration::{HumanDuration, InvalidDuration, MAX_DURATION};
 pub use failure::{Cause, Class, Code, Failure, InvalidCode};
 pub use item_state::{ItemEvent, ItemStatus};
 pub use jitter::{Jitter, JitterKey, JitterSeed};
+pub use logical_date::{DateRange, LogicalDate};
 pub use message::{Fingerprint, MAX_MESSAGE_BYTES, Message};
-pub use number::{AttemptNumber, Epoch, ItemId, RunId};
+pub use number::{AttemptNumber, Epoch, ItemId, PartitionId, RunId};
+pub use partition_run_id::PartitionRunId;
+pub use partition_state::{PartitionEvent, PartitionState, PartitionStatus};
 pub use policy::{Backoff, FieldProblem, InvalidPolicy, MAX_MULTIPLIER, Policy, PolicySpec};
 pub use preset::Preset;
+pub use prospect::{FailedPartition, Prospect, TerminalReason};
 pub use retriable::Retriable;
 pub use retry_after::parse_retry_after;
 pub use run_state::{RunEvent, RunState, RunStatus};
 pub use schedule::{Scheduled, schedule};
+pub use terminal_mark::{
+    TERMINAL_MARK, clear_terminal, defuse_terminal_mark, is_marked_terminal, mark_terminal,
+};
 pub use unit::{InvalidUnit, MAX_KEY_BYTES, PartitionKey, Unit};
 
 /// A step that the state machine of a unit does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{event} is not allowed for a {kind} that is {state}")]
 pub struct IllegalTransition {
-    /// The kind of unit: `run` or `item`.
+    /// The kind of unit: `partition`, `run` or `item`.
     pub kind: &'static str,
     /// The state it is in.
     pub state: &'static str,

@@ -29,6 +29,10 @@ id! {
     RunId
 }
 id! {
+    /// Names the row of a partition, for the ledger. People name partitions by their key.
+    PartitionId
+}
+id! {
     /// Names an item to upload.
     ItemId
 }

@@ -6,10 +6,9 @@
 
 use std::{fmt, str::FromStr};
 
-use jiff::civil::Date;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use crate::{ItemId, RunId};
+use crate::{ItemId, LogicalDate, RunId};
 
 /// The longest any part of a key may be, in bytes of UTF-8.
 pub const MAX_KEY_BYTES: usize = 512;
@@ -50,7 +49,7 @@ pub struct PartitionKey {
     source: String,
     customer_id: String,
     query_name: String,
-    logical_date: Date,
+    logical_date: LogicalDate,
 }
 
 /// A text that is not a unit, or a key that cannot be one.
@@ -66,7 +65,7 @@ pub struct InvalidUnit {
 }
 
 impl InvalidUnit {
-    fn new(field: &'static str, value: &str, problem: impl Into<String>) -> Self {
+    pub(crate) fn new(field: &'static str, value: &str, problem: impl Into<String>) -> Self {
         Self { field, value: value.chars().take(80).collect(), problem: problem.into() }
     }
 }
@@ -77,12 +76,8 @@ impl PartitionKey {
         source: &str,
         customer_id: &str,
         query_name: &str,
-        logical_date: Date,
+        logical_date: LogicalDate,
     ) -> Result<Self, InvalidUnit> {
-        if logical_date.year() < 1 {
-            let written = logical_date.to_string();
-            return Err(InvalidUnit::new("logical_date", &written, "years run from 0001 to 9999"));
-        }
         Ok(Self {
             source: key_part("source", source)?,
             customer_id: key_part("customer_id", customer_id)?,
@@ -107,7 +102,7 @@ impl PartitionKey {
     }
 
     /// The day it describes.
-    pub fn logical_date(&self) -> Date {
+    pub fn logical_date(&self) -> LogicalDate {
         self.logical_date
     }
 }
@@ -163,7 +158,7 @@ impl FromStr for PartitionKey {
             &decode("source", source)?,
             &decode("customer_id", customer_id)?,
             &decode("query_name", query_name)?,
-            parse_date(date)?,
+            date.parse()?,
         )
     }
 }
@@ -173,15 +168,6 @@ fn decode(field: &'static str, part: &str) -> Result<String, InvalidUnit> {
         .decode_utf8()
         .map(|decoded| decoded.into_owned())
         .map_err(|_| InvalidUnit::new(field, part, "its percent-encoding is not UTF-8"))
-}
-
-/// Only `YYYY-MM-DD`: a date with a time or a zone would be cut silently.
-fn parse_date(text: &str) -> Result<Date, InvalidUnit> {
-    let shaped = text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
-    text.parse()
-        .ok()
-        .filter(|_| shaped)
-        .ok_or_else(|| InvalidUnit::new("logical_date", text, "write a calendar day as YYYY-MM-DD"))
 }
 
 impl FromStr for Unit {

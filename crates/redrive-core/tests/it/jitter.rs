@@ -80,6 +80,7 @@ fn partitions_that_differ_in_the_day_or_the_customer_are_spread_evenly() {
     let draws: Vec<f64> = days
         .flat_map(|day| {
             (0..20).map(move |customer| {
+                let day = day.try_into().unwrap();
                 let key = PartitionKey::new("ads", &customer.to_string(), "daily", day).unwrap();
                 JitterKey::new(JitterSeed::default(), &Unit::Partition(key)).draw(1)
             })

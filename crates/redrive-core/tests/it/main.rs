@@ -14,6 +14,7 @@
 mod arbitrary;
 
 mod duration;
+mod logical_date;
 mod unit;
 
 mod message;
@@ -33,4 +34,8 @@ mod decide_laws;
 mod preset;
 mod schedule;
 
+mod prospect;
+mod terminal_mark;
+
+mod partition_states;
 mod state_machines;

@@ -2,7 +2,10 @@
 
 use std::{fmt::Write, fs, path::PathBuf};
 
-use redrive_core::{IllegalTransition, ItemEvent, ItemStatus, RunEvent, RunState, RunStatus};
+use redrive_core::{
+    IllegalTransition, ItemEvent, ItemStatus, PartitionEvent, PartitionState, RunEvent, RunState,
+    RunStatus,
+};
 
 const INTRO: &str = "\
 # State machines
@@ -53,8 +56,19 @@ fn document() -> String {
         ItemEvent::name,
         ItemStatus::apply,
     );
+    let partitions = table(
+        &PartitionState::ALL,
+        &PartitionEvent::ALL,
+        PartitionState::name,
+        PartitionEvent::name,
+        PartitionState::apply,
+    );
     format!(
-        "{INTRO}\n## Runs\n\n\
+        "{INTRO}\n## Partitions\n\n\
+         Three statuses are stored: `pending`, `success`, `failed`. A success that is being reprocessed \
+         keeps its\nstatus and its data whatever becomes of the attempt; a failed partition is terminal \
+         while its message\nhas an operator's `[terminal]`. Passes and fails are the validator's, \
+         everything else the control plane's.\n\n{partitions}\n## Runs\n\n\
          The stored status `error` is two states: with a `next_retry_at` the run waits for a retry, \
          without one\nit was given up.\n\n{runs}\n## Items\n\n{items}"
     )

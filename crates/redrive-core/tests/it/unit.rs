@@ -2,12 +2,12 @@
 
 use jiff::civil::{Date, date};
 use proptest::prelude::*;
-use redrive_core::{InvalidUnit, ItemId, MAX_KEY_BYTES, PartitionKey, RunId, Unit};
+use redrive_core::{InvalidUnit, ItemId, LogicalDate, MAX_KEY_BYTES, PartitionKey, RunId, Unit};
 
 use crate::arbitrary::texts;
 
 fn partition(source: &str, customer: &str, query: &str) -> Result<PartitionKey, InvalidUnit> {
-    PartitionKey::new(source, customer, query, date(2026, 2, 28))
+    PartitionKey::new(source, customer, query, date(2026, 2, 28).try_into().unwrap())
 }
 
 #[track_caller]
@@ -98,7 +98,7 @@ fn a_key_that_cannot_be_one_is_refused_where_it_is_built() {
     assert!(error.problem.contains("514 bytes"), "{error}");
     assert!(error.to_string().len() < 400, "a long key makes no long message");
     assert!(partition("a", "b", &long[2..]).is_ok());
-    let before = PartitionKey::new("a", "b", "c", date(0, 12, 31)).unwrap_err();
+    let before = LogicalDate::try_from(date(0, 12, 31)).unwrap_err();
     assert_eq!(before.field, "logical_date");
 }
 
@@ -120,7 +120,8 @@ fn key_parts() -> impl Strategy<Value = String> {
 fn keys() -> impl Strategy<Value = PartitionKey> {
     let days = (1_i16..=9999, 1_i8..=12, 1_i8..=28);
     (key_parts(), key_parts(), key_parts(), days).prop_map(|(a, b, c, (year, month, day))| {
-        PartitionKey::new(&a, &b, &c, Date::new(year, month, day).unwrap()).unwrap()
+        let day = Date::new(year, month, day).unwrap().try_into().unwrap();
+        PartitionKey::new(&a, &b, &c, day).unwrap()
     })
 }
 

@@ -1,0 +1,46 @@
+//! What names one attempt at a partition and the raw data it wrote.
+
+use std::{fmt, str::FromStr};
+
+use crate::InvalidUnit;
+
+/// The longest run id, in bytes.
+const MAX_RUN_ID_BYTES: usize = 64;
+
+/// A `run_id`: made for one attempt, used once, ordered by time. It is part of a path, so it is letters,
+/// digits and hyphens alone.
+///
+/// ```
+/// use redrive_core::PartitionRunId;
+///
+/// assert!("0198c0de-7a00-7000-8000-000000000001".parse::<PartitionRunId>().is_ok());
+/// assert!("../etc".parse::<PartitionRunId>().is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PartitionRunId(String);
+
+impl PartitionRunId {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for PartitionRunId {
+    type Err = InvalidUnit;
+
+    fn from_str(text: &str) -> Result<Self, InvalidUnit> {
+        let fits = !text.is_empty() && text.len() <= MAX_RUN_ID_BYTES;
+        if fits && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+            return Ok(Self(text.to_owned()));
+        }
+        let problem = format!("letters, digits and hyphens, at most {MAX_RUN_ID_BYTES}");
+        Err(InvalidUnit::new("run_id", text, problem))
+    }
+}
+
+impl fmt::Display for PartitionRunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
