@@ -3,7 +3,8 @@
 use std::{error::Error as StdError, time::Duration};
 
 use bytes::BytesMut;
-use jiff::Timestamp;
+use jiff::{Span, Timestamp, Unit, civil::Date};
+use redrive_core::LogicalDate;
 use redrive_store::{Error, Result};
 use tokio_postgres::{
     Row,
@@ -41,6 +42,45 @@ impl<'a> FromSql<'a> for Micros {
     accepts!(TIMESTAMPTZ);
 }
 
+/// A day as it is stored: a number of days since 2000-01-01.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Day {
+    /// Before all days; `-infinity` to PostgreSQL.
+    BeforeAll,
+    /// A day.
+    On(LogicalDate),
+}
+
+/// Where PostgreSQL begins to count.
+const EPOCH_DAY: Date = Date::constant(2000, 1, 1);
+
+impl ToSql for Day {
+    fn to_sql(
+        &self,
+        _: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        let days = match self {
+            Self::BeforeAll => i32::MIN,
+            Self::On(day) => EPOCH_DAY.until((Unit::Day, day.date()))?.get_days(),
+        };
+        days.to_sql(&Type::INT4, out)
+    }
+
+    accepts!(DATE);
+    to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for Day {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn StdError + Sync + Send>> {
+        let days = i32::from_sql(&Type::INT4, raw)?;
+        let date = EPOCH_DAY.checked_add(Span::new().try_days(days)?)?;
+        Ok(Self::On(date.try_into()?))
+    }
+
+    accepts!(DATE);
+}
+
 /// A duration as it is stored: microseconds.
 pub(crate) fn duration_micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
@@ -71,6 +111,13 @@ impl<'a> Columns<'a> {
     pub(crate) fn optional_timestamp(&mut self) -> Result<Option<Timestamp>> {
         let at: Option<Micros> = self.get()?;
         Ok(at.map(|Micros(at)| at))
+    }
+
+    pub(crate) fn date(&mut self) -> Result<LogicalDate> {
+        match self.get()? {
+            Day::On(day) => Ok(day),
+            Day::BeforeAll => Err(Error::bad_value(self.doing, "logical_date", "-infinity")),
+        }
     }
 
     /// A number that is never negative.

@@ -17,12 +17,14 @@ use crate::{tls, url::Target};
 /// do not depend on the values of a batch, and with fresh statistics none of them may fall back to
 /// reading whole tables (a finish by sequential scan costs a hundred times as much). The penalties
 /// that pin them look like costs worth compiling for; they are not. Listings go by keys as well, so
-/// the same settings suit them.
+/// the same settings suit them; a bitmap would collect and sort everything between two keys for the
+/// sake of one page.
 pub const SESSION: &str = "
     SET search_path = pg_catalog, pg_temp;
     SET default_transaction_isolation = 'read committed';
     SET plan_cache_mode = force_generic_plan;
     SET enable_seqscan = off;
+    SET enable_bitmapscan = off;
     SET enable_hashjoin = off;
     SET enable_mergejoin = off;
     SET jit = off;

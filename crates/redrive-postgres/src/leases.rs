@@ -15,7 +15,9 @@ use crate::{
     batch::{Firsts, each},
     columns::{Micros, read_rows},
     journal::JournalColumns,
+    partition_columns::{read_key, read_run_id},
     queries,
+    session::Command,
 };
 
 #[async_trait]
@@ -28,6 +30,7 @@ impl Leases for PostgresStore {
     ) -> Result<Vec<Written>> {
         const DOING: &str = "renewing leases";
         let sql = match kind {
+            Leased::Partition => queries::RENEW_PARTITION_LEASES,
             Leased::Run => queries::RENEW_RUN_LEASES,
         };
         if leases.is_empty() {
@@ -62,6 +65,7 @@ impl Leases for PostgresStore {
     ) -> Result<Vec<ExpiredLease>> {
         const DOING: &str = "looking for ended leases";
         let sql = match kind {
+            Leased::Partition => queries::EXPIRED_PARTITION_LEASES,
             Leased::Run => queries::EXPIRED_RUN_LEASES,
         };
         let mut session = self.session(DOING).await?;
@@ -78,6 +82,7 @@ impl Leases for PostgresStore {
     async fn next_lease_end(&self, kind: Leased, now: Timestamp) -> Result<Option<Timestamp>> {
         const DOING: &str = "looking for the next lease end";
         let sql = match kind {
+            Leased::Partition => queries::NEXT_PARTITION_LEASE_END,
             Leased::Run => queries::NEXT_RUN_LEASE_END,
         };
         let mut session = self.session(DOING).await?;
@@ -92,25 +97,59 @@ impl Leases for PostgresStore {
         hand_backs: &[HandBack],
         at: Timestamp,
     ) -> Result<Vec<Written>> {
-        const DOING: &str = "handing runs back";
-        let sql = match kind {
-            Leased::Run => queries::HAND_BACK_RUNS,
-        };
         if hand_backs.is_empty() {
             return Ok(Vec::new());
         }
         // After the first of two equal ones there is nothing left to give back.
         let batch = Firsts::of(hand_backs, |back| back.lease);
-        let journal: Vec<JournalEntry> = each(&batch.rows, |back| back.journal_entry(kind, at));
-        let columns = JournalColumns::of(journal.iter().map(Some));
-        let ids = each(&batch.rows, |back| back.lease.id);
-        let epochs = each(&batch.rows, |back| back.lease.epoch.0);
-        let mut values: Vec<&(dyn ToSql + Sync)> = vec![&ids, &epochs];
-        values.extend(columns.values());
-        let mut session = self.session(DOING).await?;
-        let rows = session.query(sql, &values).await?;
+        let written = match kind {
+            Leased::Partition => hand_back_partitions(self, &batch, at).await?,
+            Leased::Run => hand_back_runs(self, &batch, at).await?,
+        };
         redrive_store::failpoint!("postgres.hand_back.committed");
-        self.wakes.wake_if(!rows.is_empty());
-        batch.written(&rows, DOING)
+        self.wakes.wake_if(written.contains(&Written::Applied));
+        Ok(written)
     }
+}
+
+async fn hand_back_runs(
+    store: &PostgresStore,
+    batch: &Firsts<'_, HandBack>,
+    at: Timestamp,
+) -> Result<Vec<Written>> {
+    const DOING: &str = "handing runs back";
+    let journal: Vec<JournalEntry> = each(&batch.rows, |back| back.run_entry(at));
+    let columns = JournalColumns::of(journal.iter().map(Some));
+    let ids = each(&batch.rows, |back| back.lease.id);
+    let epochs = each(&batch.rows, |back| back.lease.epoch.0);
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&ids, &epochs];
+    values.extend(columns.values());
+    let mut session = store.session(DOING).await?;
+    let rows = session.query(queries::HAND_BACK_RUNS, &values).await?;
+    batch.written(&rows, DOING)
+}
+
+/// The journal names partitions by their keys, which the rows of work do not have.
+async fn hand_back_partitions(
+    store: &PostgresStore,
+    batch: &Firsts<'_, HandBack>,
+    at: Timestamp,
+) -> Result<Vec<Written>> {
+    const DOING: &str = "handing partitions back";
+    let ids = each(&batch.rows, |back| back.lease.id);
+    let epochs = each(&batch.rows, |back| back.lease.epoch.0);
+    let mut session = store.session(DOING).await?;
+    let rows = session.begin(queries::HAND_BACK_PARTITIONS, &[&ids, &epochs]).await?;
+    let told = read_rows(&rows, DOING, |row| {
+        let place: usize = row.count("place")?;
+        let run_id = read_run_id(row, "run_id")?;
+        let key = read_key(row)?;
+        let back = place.checked_sub(1).and_then(|place| batch.rows.get(place));
+        Ok(back.map(|back| back.partition_entry(&key, run_id.as_ref(), at)))
+    })?;
+    let told: Vec<JournalEntry> = told.into_iter().flatten().collect();
+    let journal = JournalColumns::of(told.iter().map(Some));
+    let tell = Command { sql: queries::INSERT_JOURNAL, values: &journal.values() };
+    session.commit_all(if told.is_empty() { &[] } else { std::slice::from_ref(&tell) }).await?;
+    batch.written(&rows, DOING)
 }

@@ -7,6 +7,7 @@ use redrive_core::{AttemptNumber, Cause};
 use redrive_store::{
     AttemptOutcome, AttemptRecord, Ledger, LedgerPlace, Result, UnitKind, UnitRow,
 };
+use tokio_postgres::types::ToSql;
 
 use crate::{
     PostgresStore,
@@ -22,31 +23,9 @@ impl Ledger for PostgresStore {
             return Ok(());
         }
         let mut session = self.session("writing the ledger").await?;
-        session
-            .query(
-                queries::INSERT_ATTEMPTS,
-                &[
-                    &each(attempts, |row| row.unit.kind.name()),
-                    &each(attempts, |row| row.unit.id),
-                    &each(attempts, |row| row.unit.stage.as_str()),
-                    &each(attempts, |row| row.stage_config_hash.as_deref()),
-                    &each(attempts, |row| i64::from(row.attempt.0)),
-                    &each(attempts, |row| row.counted),
-                    &each(attempts, |row| row.run_id.as_deref()),
-                    &each(attempts, |row| Micros(row.started_at)),
-                    &each(attempts, |row| Micros(row.ended_at)),
-                    &each(attempts, |row| row.outcome.name()),
-                    &each(attempts, |row| row.class.as_deref()),
-                    &each(attempts, |row| row.code.as_deref()),
-                    &each(attempts, |row| row.message.as_deref()),
-                    &each(attempts, |row| row.fingerprint.as_deref()),
-                    &each(attempts, |row| row.cause.map(Cause::name)),
-                    &each(attempts, |row| row.delay.map(duration_micros)),
-                    &each(attempts, |row| row.worker.as_str()),
-                ],
-            )
-            .await
-            .map(drop)
+        let attempts = each(attempts, |attempt| attempt);
+        let columns = AttemptColumns::of(&attempts);
+        session.query(queries::INSERT_ATTEMPTS, &columns.values()).await.map(drop)
     }
 
     async fn attempts_of(
@@ -82,6 +61,37 @@ impl Ledger for PostgresStore {
             )
             .await?;
         read_rows(&rows, DOING, read_attempt)
+    }
+}
+
+/// Attempts as arrays, in the order in which the statement takes them.
+pub(crate) struct AttemptColumns<'a>([Box<dyn ToSql + Sync + Send + 'a>; 17]);
+
+impl<'a> AttemptColumns<'a> {
+    pub(crate) fn of(attempts: &[&'a AttemptRecord]) -> Self {
+        Self([
+            Box::new(each(attempts, |row| row.unit.kind.name())),
+            Box::new(each(attempts, |row| row.unit.id)),
+            Box::new(each(attempts, |row| row.unit.stage.as_str())),
+            Box::new(each(attempts, |row| row.stage_config_hash.as_deref())),
+            Box::new(each(attempts, |row| i64::from(row.attempt.0))),
+            Box::new(each(attempts, |row| row.counted)),
+            Box::new(each(attempts, |row| row.run_id.as_deref())),
+            Box::new(each(attempts, |row| Micros(row.started_at))),
+            Box::new(each(attempts, |row| Micros(row.ended_at))),
+            Box::new(each(attempts, |row| row.outcome.name())),
+            Box::new(each(attempts, |row| row.class.as_deref())),
+            Box::new(each(attempts, |row| row.code.as_deref())),
+            Box::new(each(attempts, |row| row.message.as_deref())),
+            Box::new(each(attempts, |row| row.fingerprint.as_deref())),
+            Box::new(each(attempts, |row| row.cause.map(Cause::name))),
+            Box::new(each(attempts, |row| row.delay.map(duration_micros))),
+            Box::new(each(attempts, |row| row.worker.as_str())),
+        ])
+    }
+
+    pub(crate) fn values(&self) -> Vec<&(dyn ToSql + Sync)> {
+        self.0.iter().map(|column| &**column as &(dyn ToSql + Sync)).collect()
     }
 }
 

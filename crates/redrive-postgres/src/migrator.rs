@@ -30,6 +30,12 @@ pub const MIGRATIONS: &[Migration] = &[
         up: include_str!("../migrations/0002_upload_attempts.up.sql"),
         down: include_str!("../migrations/0002_upload_attempts.down.sql"),
     },
+    Migration {
+        version: 3,
+        name: "partitions",
+        up: include_str!("../migrations/0003_partitions.up.sql"),
+        down: include_str!("../migrations/0003_partitions.down.sql"),
+    },
 ];
 
 /// How long one migration may take, and how long it waits for another process's.

@@ -69,22 +69,37 @@ impl Session {
     /// Begins a transaction with a statement. Until [`Session::commit`], dropping the session rolls
     /// it back.
     pub(crate) async fn begin(&mut self, sql: &str, values: Values<'_>) -> Result<Vec<Row>> {
-        let statement = Message::Statement(Command { sql, values });
-        let answers = self.exchange(&[Message::Script("BEGIN"), statement]).await;
+        self.begin_all(&[Command { sql, values }]).await.map(last)
+    }
+
+    /// Begins a transaction with several statements, in one round trip. Answers come in their order.
+    pub(crate) async fn begin_all(&mut self, commands: &[Command<'_>]) -> Result<Vec<Vec<Row>>> {
+        let mut messages = vec![Message::Script("BEGIN")];
+        messages.extend(commands.iter().copied().map(Message::Statement));
+        let answers = self.exchange(&messages).await;
         self.open = true;
         if answers.is_err() && !self.waiting {
             self.open = self.exchange_once(&[Message::Script("ROLLBACK")]).await.is_err();
         }
-        answers.map(last)
+        Ok(answers?.into_iter().skip(1).collect())
+    }
+
+    /// Ends a transaction that was begun with several statements, in one round trip.
+    pub(crate) async fn commit_all(&mut self, commands: &[Command<'_>]) -> Result<Vec<Vec<Row>>> {
+        let mut messages: Vec<Message<'_>> =
+            commands.iter().copied().map(Message::Statement).collect();
+        messages.push(Message::Script("COMMIT"));
+        redrive_store::failpoint!("postgres.session.committing");
+        let mut answers = self.exchange(&messages).await?;
+        redrive_store::failpoint!("postgres.session.committed");
+        self.open = false;
+        answers.pop();
+        Ok(answers)
     }
 
     /// Ends a transaction that was begun.
     pub(crate) async fn commit(&mut self) -> Result<()> {
-        redrive_store::failpoint!("postgres.session.committing");
-        self.exchange(&[Message::Script("COMMIT")]).await?;
-        redrive_store::failpoint!("postgres.session.committed");
-        self.open = false;
-        Ok(())
+        self.commit_all(&[]).await.map(drop)
     }
 
     /// Runs statements that have no values and no answers.

@@ -71,6 +71,7 @@ fn set_anchor(connection: &Connection, boot_id: &str) -> Result<Timestamp> {
     transaction.execute(queries::SET_LEASE_CLOCK, params![boot_id, wall_at, since]).doing(DOING)?;
     redrive_store::failpoint!("sqlite.clock.row");
     transaction.execute(queries::END_LEASES_OF_OTHER_BOOTS, []).doing(DOING)?;
+    transaction.execute(queries::END_PARTITION_LEASES_OF_OTHER_BOOTS, []).doing(DOING)?;
     transaction.commit().doing(DOING)?;
     redrive_store::failpoint!("sqlite.clock.committed");
     Ok(anchor(wall_at, since))

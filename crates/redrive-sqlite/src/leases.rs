@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::Epoch;
-use redrive_store::{ExpiredLease, HandBack, LeaseRef, Leased, Leases, Result, WorkerId, Written};
+use redrive_store::{
+    ClaimedPartition, ExpiredLease, HandBack, LeaseRef, Leased, Leases, Result, WorkerId, Written,
+};
 use rusqlite::{Connection, Params, params};
 
 use crate::{
@@ -11,6 +13,7 @@ use crate::{
     columns::{micros, read_rows},
     error::Doing,
     journal::insert_journal,
+    partition_columns::at_work,
     queries,
 };
 
@@ -23,6 +26,7 @@ impl Leases for SqliteStore {
         until: Timestamp,
     ) -> Result<Vec<Written>> {
         let sql = match kind {
+            Leased::Partition => queries::RENEW_PARTITION_LEASES,
             Leased::Run => queries::RENEW_RUN_LEASES,
         };
         let leases = leases.to_vec();
@@ -46,6 +50,7 @@ impl Leases for SqliteStore {
         limit: u32,
     ) -> Result<Vec<ExpiredLease>> {
         let sql = match kind {
+            Leased::Partition => queries::EXPIRED_PARTITION_LEASES,
             Leased::Run => queries::EXPIRED_RUN_LEASES,
         };
         self.read(move |connection| {
@@ -63,6 +68,7 @@ impl Leases for SqliteStore {
 
     async fn next_lease_end(&self, kind: Leased, now: Timestamp) -> Result<Option<Timestamp>> {
         let sql = match kind {
+            Leased::Partition => queries::NEXT_PARTITION_LEASE_END,
             Leased::Run => queries::NEXT_RUN_LEASE_END,
         };
         self.read(move |connection| {
@@ -100,13 +106,21 @@ fn hand_back_one(
     back: &HandBack,
     at: Timestamp,
 ) -> Result<Written> {
-    let sql = match kind {
-        Leased::Run => queries::HAND_BACK_RUNS,
+    let (sql, entry) = match kind {
+        Leased::Partition => {
+            let held = at_work(connection, "changing leases", &[back.lease.id])?;
+            let Some(held) = held.into_iter().find_map(ClaimedPartition::of) else {
+                return Ok(Written::Stale);
+            };
+            let entry = back.partition_entry(&held.key, Some(&held.run_id), at);
+            (queries::HAND_BACK_PARTITIONS, entry)
+        }
+        Leased::Run => (queries::HAND_BACK_RUNS, back.run_entry(at)),
     };
     let written = guarded(connection, sql, params![back.lease.id, back.lease.epoch.0])?;
     if written == Written::Applied {
         redrive_store::failpoint!("sqlite.hand_back.row");
-        insert_journal(connection, &back.journal_entry(kind, at))?;
+        insert_journal(connection, &entry)?;
         redrive_store::failpoint!("sqlite.hand_back.journal");
     }
     Ok(written)

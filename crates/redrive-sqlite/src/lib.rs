@@ -27,6 +27,9 @@ mod journal;
 mod leases;
 mod ledger;
 mod operators;
+mod partition_columns;
+mod partition_writes;
+mod partitions;
 mod queues;
 mod runs;
 

@@ -10,7 +10,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{Epoch, RunId, Unit};
+use redrive_core::{Epoch, PartitionKey, PartitionRunId, RunId, Unit};
+use serde_json::{Value, json};
 
 use crate::{JournalEntry, Result};
 
@@ -45,23 +46,16 @@ impl Written {
 /// The kinds of unit that are leased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Leased {
+    /// Partitions, by their row of work.
+    Partition,
     /// Runs in a queue.
     Run,
-}
-
-impl Leased {
-    /// The unit that a lease of this kind holds.
-    pub fn unit(self, lease: LeaseRef) -> Unit {
-        match self {
-            Self::Run => Unit::Run(RunId(lease.id)),
-        }
-    }
 }
 
 /// A held unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseRef {
-    /// The id of the unit's row.
+    /// The id of the row that has the lease: a run, or the work of a partition.
     pub id: i64,
     /// The epoch under which it is held.
     pub epoch: Epoch,
@@ -90,18 +84,36 @@ pub struct HandBack {
 }
 
 impl HandBack {
-    /// What the journal says of it.
-    pub fn journal_entry(&self, kind: Leased, at: Timestamp) -> JournalEntry {
+    /// What the journal says of a run.
+    pub fn run_entry(&self, at: Timestamp) -> JournalEntry {
+        let details = json!({ "why": self.why, "epoch": self.lease.epoch.0 });
+        self.entry("run.handback", &Unit::Run(RunId(self.lease.id)), &details, at)
+    }
+
+    /// What it says of a partition: also which run was begun and is not to be finished.
+    pub fn partition_entry(
+        &self,
+        key: &PartitionKey,
+        run_id: Option<&PartitionRunId>,
+        at: Timestamp,
+    ) -> JournalEntry {
+        let details = json!({
+            "why": self.why,
+            "epoch": self.lease.epoch.0,
+            "work": self.lease.id,
+            "run_id": run_id.map(PartitionRunId::as_str),
+        });
+        self.entry("partition.handback", &Unit::Partition(key.clone()), &details, at)
+    }
+
+    fn entry(&self, action: &str, unit: &Unit, details: &Value, at: Timestamp) -> JournalEntry {
         JournalEntry {
             at,
             actor: self.owner.0.clone(),
-            action: match kind {
-                Leased::Run => "run.handback".to_owned(),
-            },
-            unit: Some(kind.unit(self.lease).to_string()),
+            action: action.to_owned(),
+            unit: Some(unit.to_string()),
             filter: None,
-            details: serde_json::json!({ "why": self.why, "epoch": self.lease.epoch.0 })
-                .to_string(),
+            details: details.to_string(),
             dedupe_key: None,
         }
     }

@@ -1,7 +1,7 @@
 //! What Redrive stores, and what a store can do.
 //!
-//! A store is a set of traits, one per aggregate: [`Runs`], [`Items`], [`Ledger`], [`Journal`],
-//! [`Leases`]. They are object safe, so the engine holds an `Arc<dyn Store>` and nothing above it
+//! A store is a set of traits, one per aggregate: [`Partitions`], [`Runs`], [`Items`], [`Ledger`],
+//! [`Journal`], [`Leases`]. They are object safe, so the engine holds an `Arc<dyn Store>` and nothing above it
 //! knows which database there is. They are batch first: a slice goes in, a vector of the same order
 //! comes out, and one is the special case.
 //!
@@ -34,6 +34,14 @@ mod queues;
 
 mod items;
 
+mod partitions;
+
+mod partition_filter;
+
+mod partition_finish;
+
+mod partition_wishes;
+
 mod wakes;
 
 mod store;
@@ -52,6 +60,13 @@ pub use limits::{
     MAX_BATCH, MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAGE, MAX_PAYLOAD_BYTES,
 };
 pub use operators::{Operator, RunChange, RunWish};
+pub use partition_filter::{KeyPlace, PartitionFilter};
+pub use partition_finish::{PartitionWrite, WorkWrite, partition_giveup};
+pub use partition_wishes::{NamedPartition, PartitionChange, PartitionOrder, PartitionWish, Seen};
+pub use partitions::{
+    ClaimedPartition, Lane, PartitionClaim, PartitionCount, PartitionFinish, PartitionRecord,
+    PartitionSeries, PartitionVerdict, PartitionWork, Partitions, WorkKind, WorkRequest,
+};
 pub use queues::{Outlook, PausedQueue, QueueCount, QueueStats, QueueWish};
 pub use run_finish::RunColumns;
 pub use runs::{

@@ -4,11 +4,11 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::{Items, Journal, Leases, Ledger, Result, Runs};
+use crate::{Items, Journal, Leases, Ledger, Partitions, Result, Runs};
 
 /// Everything the engine needs of a database.
 #[async_trait]
-pub trait Store: Runs + Items + Ledger + Journal + Leases {
+pub trait Store: Partitions + Runs + Items + Ledger + Journal + Leases {
     /// The clock of leases: it does not jump when someone sets the wall clock, and every process
     /// that shares the store reads the same time from it.
     fn now(&self) -> Timestamp;

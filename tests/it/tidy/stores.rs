@@ -11,9 +11,12 @@ const POSTGRES: &str = "crates/redrive-postgres";
 const ONE_SIDED_QUERIES: &[(&str, &str, &str)] = &[
     (POSTGRES, "read_server_clock.sql", "SQLite has no server to ask for the time"),
     (POSTGRES, "integrity_problems.sql", "SQLite has PRAGMA integrity_check"),
+    (POSTGRES, "lock_partitions.sql", "SQLite has one writer"),
+    (POSTGRES, "lock_partition_work.sql", "SQLite has one writer"),
     (SQLITE, "read_lease_clock.sql", "the boot clock's anchor is kept in the file"),
     (SQLITE, "set_lease_clock.sql", "the boot clock's anchor is kept in the file"),
     (SQLITE, "end_leases_of_other_boots.sql", "a server's clock goes on across boots"),
+    (SQLITE, "end_partition_leases_of_other_boots.sql", "a server's clock goes on across boots"),
 ];
 
 pub(super) fn unequal_migrations(files: &[SourceFile]) -> Vec<String> {

@@ -57,7 +57,7 @@ async fn items_that_are_there_get_a_count_of_zero_and_survive_the_way_back() {
     database.migrate_to(1).await;
     database.raw().await.batch_execute(ROWS).await.unwrap();
     for _ in 0..2 {
-        database.migrate_to(2).await;
+        database.migrate_to(latest_version(MIGRATIONS)).await;
         let store = database.store().await;
         let item = store.items_by_id(&[ItemId(1)]).await.unwrap().pop().unwrap();
         assert_eq!((item.upload_attempts, item.attempts_at_reset), (0, 0));
@@ -159,7 +159,24 @@ async fn a_migration_does_not_wait_long_for_a_table_in_use() {
     let error = migrator.migrate_to(0, Timestamp::UNIX_EPOCH).await.unwrap_err();
     assert!(error.is_transient(), "{error:?}");
     assert!(error.to_string().contains("rolling back migration 0002"), "{error}");
-    assert_eq!(migrator.status().await.unwrap().current(), 2);
+    assert_eq!(migrator.status().await.unwrap().current(), latest_version(MIGRATIONS));
+}
+
+// OPS-2, PAR-11
+#[tokio::test]
+async fn partitions_made_after_a_rollback_do_not_take_over_old_attempts() {
+    let database = Database::migrated().await;
+    let insert = "INSERT INTO redrive.attempts
+        (kind, unit_id, attempt, counted, started_at, ended_at, outcome, worker)
+        VALUES ('partition', 41, 1, true, 'epoch', 'epoch', 'failed', 'w')";
+    database.raw().await.batch_execute(insert).await.unwrap();
+    database.migrate_to(2).await;
+    database.migrate_to(latest_version(MIGRATIONS)).await;
+    let insert = "INSERT INTO redrive.partition_state
+        (source, customer_id, query_name, logical_date, updated_at)
+        VALUES ('s', 'c', 'q', '2026-03-01', 'epoch') RETURNING id";
+    let id: i64 = database.raw().await.query_one(insert, &[]).await.unwrap().get(0);
+    assert_eq!(id, 42);
 }
 
 /// A role that may do nothing but connect.

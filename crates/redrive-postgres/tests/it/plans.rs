@@ -29,7 +29,20 @@ async fn filled(count: u32) -> Client {
             (upload, group_name, name, content_url, size_bytes, sha256, updated_at)
         SELECT 'tiles', 'g', 'tile' || n, 'file:a', 1, 'ab', now()
         FROM generate_series(1, {count}) AS n;
-        ANALYZE redrive.runs, redrive.items"
+        INSERT INTO redrive.partition_state (source, customer_id, query_name, logical_date, status,
+            current_run_id, record_count, attempt_count, updated_at)
+        SELECT 's' || n % 2, 'c' || n, 'q', date '2026-03-01', status, 'r', 1, 1, now()
+        FROM (
+            SELECT n, (ARRAY['failed', 'pending', 'success', 'success'])[n % 4 + 1]
+            FROM generate_series(1, {count}) AS n
+        ) AS given (n, status);
+        INSERT INTO redrive.partition_work (partition_id, source, kind, lane, requested_at,
+            requested_by, run_id, lease_owner, lease_until)
+        SELECT id, source, 'retry', CASE WHEN id % 8 = 1 THEN 'fresh' ELSE 'backfill' END, now(), 'a',
+            CASE WHEN id % 16 = 1 THEN 'r' END, CASE WHEN id % 16 = 1 THEN 'w' END,
+            CASE WHEN id % 16 = 1 THEN now() END
+        FROM redrive.partition_state WHERE status = 'pending';
+        ANALYZE redrive.runs, redrive.items, redrive.partition_state, redrive.partition_work"
     );
     raw.batch_execute(&fill).await.unwrap();
     raw.batch_execute(SESSION).await.unwrap();
@@ -89,6 +102,50 @@ async fn rows_are_found_by_their_keys_whatever_the_size_of_the_table() {
             ],
         )
         .await;
+    }
+}
+
+// PAR-9, PAR-10, DMN-1
+#[tokio::test]
+async fn partitions_are_found_by_their_keys_whatever_the_size_of_the_table() {
+    let (key, work) = ("using partition_state_key", "using partition_work_partition_id_key");
+    let first = "using attempts_unit_id_kind_stage_attempt_key";
+    for count in [30, 300, 3_000, 100_000] {
+        check(
+            count,
+            &[
+                ("claimable_partitions", &["using partition_work_ready", "Limit"]),
+                ("claim_partitions", &["using partition_work_pkey", "(id = taken.id)"]),
+                ("renew_partition_leases", &["Index Cond: (id = held.id)"]),
+                ("hand_back_partitions", &["Index Cond: (id = given.id)", "partition_state_pkey"]),
+                ("expired_partition_leases", &["using partition_work_held"]),
+                ("next_partition_lease_end", &["using partition_work_held"]),
+                ("partition_outlook", &["using partition_work_ready", "partition_work_held"]),
+                ("lock_partitions", &[key, "LockRows"]),
+                ("lock_partition_work", &[key, work, "LockRows"]),
+                ("write_partitions", &["using partition_state_pkey", "(id = given.id)"]),
+                ("remove_partition_work", &[work, "(partition_id = done.id)"]),
+                ("partitions_by_key", &[key, work, first]),
+                ("partitions_by_id", &["using partition_state_pkey", work, first]),
+                ("partitions_at_work", &["partition_work_pkey", "partition_state_pkey", first]),
+                ("partitions_page", &[key, work, first, "<= ROW("]),
+                ("failed_partitions_page", &["using partition_state_failed", work, "<= ROW("]),
+                ("partition_dates", &[key]),
+            ],
+        )
+        .await;
+    }
+}
+
+// PAR-9, DMN-1
+#[tokio::test]
+async fn a_page_of_partitions_is_read_in_order_and_no_further() {
+    for count in [300, 30_000] {
+        let raw = filled(count).await;
+        for name in ["partitions_page", "failed_partitions_page", "partitions_by_id"] {
+            let plan = plan(&raw, name).await;
+            assert!(!plan.contains("Sort"), "{name} with {count} partitions:\n{plan}");
+        }
     }
 }
 
@@ -236,6 +293,7 @@ async fn a_store_pins_the_plans_of_its_own_connections() {
     database.store().await.submit_runs(&[run], now).await.unwrap();
     for (name, expected) in [
         ("enable_seqscan", "off"),
+        ("enable_bitmapscan", "off"),
         ("enable_hashjoin", "off"),
         ("enable_mergejoin", "off"),
         ("jit", "off"),

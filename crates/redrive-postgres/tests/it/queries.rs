@@ -7,9 +7,14 @@ use redrive_postgres::QUERIES;
 use crate::server::Database;
 
 /// Statements that only one of the databases needs.
-const SQLITE_ALONE: [&str; 3] =
-    ["end_leases_of_other_boots", "read_lease_clock", "set_lease_clock"];
-const POSTGRES_ALONE: [&str; 2] = ["integrity_problems", "read_server_clock"];
+const SQLITE_ALONE: [&str; 4] = [
+    "end_leases_of_other_boots",
+    "end_partition_leases_of_other_boots",
+    "read_lease_clock",
+    "set_lease_clock",
+];
+const POSTGRES_ALONE: [&str; 4] =
+    ["integrity_problems", "lock_partition_work", "lock_partitions", "read_server_clock"];
 
 fn files_of(krate: &str) -> BTreeSet<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(krate).join("queries");
@@ -63,7 +68,16 @@ fn statements_name_the_schema_and_ask_no_clock() {
         let code: String =
             sql.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
         assert!(!code.contains("now()") && !code.contains("CURRENT_"), "{name}");
-        for table in ["runs", "paused_queues", "items", "attempts", "journal"] {
+        let tables = [
+            "runs",
+            "paused_queues",
+            "items",
+            "partition_state",
+            "partition_work",
+            "attempts",
+            "journal",
+        ];
+        for table in tables {
             for word in ["FROM", "JOIN", "INTO", "UPDATE"] {
                 assert!(!code.contains(&format!("{word} {table} ")), "{name}: {word} {table}");
             }

@@ -101,6 +101,23 @@ async fn a_database_goes_down_to_nothing_and_up_again() {
     assert_eq!(store.integrity_problems().await.unwrap(), [""; 0]);
 }
 
+// OPS-2, PAR-11
+#[tokio::test]
+async fn partitions_made_after_a_rollback_do_not_take_over_old_attempts() {
+    let scratch = Scratch::migrated();
+    let insert = "INSERT INTO attempts
+        (kind, unit_id, attempt, counted, started_at, ended_at, outcome, worker)
+        VALUES ('partition', 41, 1, 1, 0, 0, 'failed', 'w')";
+    scratch.raw().execute_batch(insert).unwrap();
+    scratch.migrator().migrate_to(2, at(0)).await.unwrap();
+    scratch.migrator().migrate_to(LATEST, at(0)).await.unwrap();
+    let insert = "INSERT INTO partition_state
+        (source, customer_id, query_name, logical_date, updated_at)
+        VALUES ('s', 'c', 'q', '2026-03-01', 0) RETURNING id";
+    let id: i64 = scratch.raw().query_row(insert, [], |row| row.get(0)).unwrap();
+    assert_eq!(id, 42);
+}
+
 // UPL-4
 #[tokio::test]
 async fn the_upload_attempts_come_in_a_migration_of_their_own_and_start_at_zero() {

@@ -37,6 +37,18 @@ fn databases() -> [(Scratch, &'static str); 2] {
              SELECT 'run', n % 500, n / 500 + 1, 1, 0, 0, 'success', 'w' FROM n;
              WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 2000)
              INSERT INTO journal (at, actor, action, unit) SELECT n, 'w', 'a.b', 'run:1' FROM n;
+             WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 2000)
+             INSERT INTO partition_state (source, customer_id, query_name, logical_date, status,
+                 current_run_id, record_count, attempt_count, updated_at)
+             SELECT 's' || (n % 2), 'c' || n, 'q', '2026-03-01',
+                 CASE n % 4 WHEN 0 THEN 'failed' WHEN 1 THEN 'pending' ELSE 'success' END, 'r', 1, 1, n
+             FROM n;
+             INSERT INTO partition_work (partition_id, source, kind, lane, requested_at, requested_by,
+                 run_id, lease_owner, lease_until)
+             SELECT id, source, 'retry', CASE WHEN id % 8 = 1 THEN 'fresh' ELSE 'backfill' END, id, 'a',
+                 CASE WHEN id % 16 = 1 THEN 'r' END, CASE WHEN id % 16 = 1 THEN 'w' END,
+                 CASE WHEN id % 16 = 1 THEN id END
+             FROM partition_state WHERE status = 'pending';
              ANALYZE;",
         )
         .unwrap();
@@ -55,10 +67,22 @@ fn check(name: &str, expected: &[&str]) {
         }
         for step in &steps {
             let whole_table = step.starts_with("SCAN")
-                && ["runs", "items", "attempts", "journal", "head", "next"]
-                    .iter()
-                    .any(|table| step.split_whitespace().nth(1) == Some(table))
-                && !step.contains("USING INDEX runs_held");
+                && [
+                    "runs",
+                    "items",
+                    "attempts",
+                    "journal",
+                    "head",
+                    "next",
+                    "state",
+                    "work",
+                    "partition_state",
+                    "partition_work",
+                ]
+                .iter()
+                .any(|table| step.split_whitespace().nth(1) == Some(table))
+                && !step.contains("USING INDEX runs_held")
+                && !step.contains("USING INDEX partition_work_held");
             assert!(!whole_table, "{name} on a {which} database: {steps:#?}");
         }
     }
@@ -131,6 +155,38 @@ fn reads_go_by_their_index() {
     check("attempts_of", &["(kind=? AND unit_id=? AND stage=? AND attempt>?)"]);
     check("journal_page", &["INTEGER PRIMARY KEY (rowid>?)"]);
     check("journal_of_unit", &["journal_unit (unit=? AND id>?)"]);
+}
+
+// PAR-10
+#[test]
+fn a_claim_of_partitions_goes_by_the_index_of_what_is_ready() {
+    let lane = "partition_work_ready (source=? AND lane=?)";
+    check("claimable_partitions", &[lane]);
+    check("partition_outlook", &[lane, "partition_work_held"]);
+    check("expired_partition_leases", &["partition_work_held (id>?)"]);
+    check("next_partition_lease_end", &["partition_work_held"]);
+    check("end_partition_leases_of_other_boots", &["partition_work_held"]);
+    for name in ["claim_partitions", "renew_partition_leases", "hand_back_partitions"] {
+        check(name, &["SEARCH partition_work USING INTEGER PRIMARY KEY (rowid=?)"]);
+    }
+}
+
+// PAR-9, DMN-1
+#[test]
+fn partitions_are_listed_along_an_index() {
+    let work = "sqlite_autoindex_partition_work_1 (partition_id=?)";
+    let first = "(kind=? AND unit_id=? AND stage=? AND attempt=?)";
+    let stretch = "((source,customer_id,query_name,logical_date)>(?,?,?,?) AND \
+                   (source,customer_id,query_name,logical_date)<(?,?,?,?))";
+    let key = "(source=? AND customer_id=? AND query_name=? AND logical_date=?)";
+    check("partitions_page", &["sqlite_autoindex_partition_state_1", stretch, work, first]);
+    check("failed_partitions_page", &["partition_state_failed", stretch, work, first]);
+    check("partitions_by_key", &[key, work, first]);
+    check("partitions_by_id", &["INTEGER PRIMARY KEY (rowid>?)", work, first]);
+    check("partitions_at_work", &["SEARCH work USING INTEGER PRIMARY KEY", first]);
+    check("partition_dates", &["query_name=? AND logical_date>? AND logical_date<?)"]);
+    check("write_partitions", &["SEARCH partition_state USING INTEGER PRIMARY KEY (rowid=?)"]);
+    check("remove_partition_work", &["(partition_id=?)"]);
 }
 
 #[test]

@@ -25,10 +25,15 @@ pub mod journal;
 pub mod leases;
 pub mod ledger;
 pub mod operators;
+pub mod partition_claims;
+pub mod partition_reads;
+pub mod partition_verdicts;
+pub mod partition_wishes;
 pub mod queues;
 pub mod runs;
 pub mod whole_store;
 
+mod partition_samples;
 mod samples;
 
 /// A store on a fresh database, and a way past it.
@@ -120,6 +125,65 @@ macro_rules! conformance_tests {
                 the_outlook_is_what_a_queue_has_to_do
                 the_outlook_sees_the_named_categories_alone
                 whatever_may_be_claimed_wakes_who_listens
+            }
+            partition_claims {
+                a_claimed_partition_is_held_for_its_run
+                a_partition_has_one_live_attempt
+                claims_of_partitions_at_once_never_share_one
+                lanes_share_a_claim_by_weight_and_what_one_leaves_the_other_gets
+                the_oldest_request_of_a_lane_comes_first
+                a_claim_leaves_other_sources_alone
+                a_paused_partition_is_not_claimed
+                pausing_what_is_held_lets_it_end_and_holds_back_what_comes
+                a_renewed_lease_of_a_partition_ends_later_and_a_lost_one_does_not
+                what_a_lost_worker_held_is_found_page_by_page_and_read_back
+                a_partition_handed_back_is_claimable_at_once_and_uncounted
+                a_lost_partition_cannot_be_handed_back
+                the_outlook_of_a_source_is_what_it_has_to_do
+                whatever_partition_may_be_claimed_wakes_who_listens
+            }
+            partition_verdicts {
+                an_accepted_partition_names_its_run
+                a_rejected_partition_says_why_and_has_no_run
+                every_verdict_counts_once_and_numbers_have_no_gaps
+                a_reprocess_that_fails_leaves_the_success_as_it_was
+                a_reprocess_that_succeeds_replaces_the_run
+                a_fenced_reprocess_changes_nothing
+                an_older_run_never_takes_authority_back
+                only_who_holds_a_partition_for_a_run_can_judge_it
+                a_lost_workers_partition_is_judged_and_told_in_the_journal
+                a_late_verdict_on_a_failed_partition_only_counts
+                no_verdict_can_write_the_terminal_mark
+                foreign_text_about_a_partition_is_kept_whatever_it_holds
+                a_verdict_a_hand_back_and_the_reaper_at_once_end_an_attempt_once
+                a_paused_reprocess_keeps_the_success_and_the_pause
+            }
+            partition_wishes {
+                a_partition_moves_only_from_where_it_may
+                a_retry_leaves_counts_runs_and_history_alone
+                a_retry_of_what_is_pending_says_so_and_does_nothing
+                a_terminal_partition_is_passed_over_unless_its_mark_is_cleared
+                a_cleared_mark_leaves_a_failed_partition
+                a_backfill_respects_what_is_there
+                a_partition_named_twice_is_changed_once_and_answers_come_in_order
+                what_has_changed_since_it_was_seen_is_left_alone
+                daemons_and_an_operator_at_once_retry_each_partition_once
+                backfills_at_once_make_each_entry_once
+                a_partition_is_paused_once_and_resumed_once
+                the_journal_tells_who_did_what_to_which_partition
+                giving_up_on_a_partition_is_told_once_per_count
+                a_retry_and_a_verdict_at_once_are_not_mixed_up
+                marking_keeps_whatever_the_message_was
+            }
+            partition_reads {
+                hostile_keys_are_kept_apart_and_matched_exactly
+                every_filter_gives_what_a_plain_search_gives
+                failed_partitions_come_page_by_page_while_they_change
+                no_entry_is_said_and_none_is_invented
+                partitions_come_by_id_beside_the_ledger
+                the_days_of_a_series_are_those_that_have_an_entry
+                partitions_are_counted_by_source_and_status
+                the_database_refuses_partitions_that_make_no_sense
             }
             items {
                 an_item_reads_back_as_it_was_given

@@ -44,7 +44,7 @@ pub(crate) struct FaultyStore {
 impl FaultyStore {
     /// Makes a call, or part of it, or none. What the store does is written down in the same breath:
     /// nobody else moves between.
-    async fn call<T>(
+    pub(super) async fn call<T>(
         &self,
         call: &'static str,
         inner: impl Future<Output = Result<T>> + Send,

@@ -15,6 +15,7 @@ mod clock;
 mod log;
 
 mod bells;
+mod faulty_partitions;
 mod faulty_store;
 mod gate;
 mod weather;

@@ -1,0 +1,2 @@
+DROP TABLE redrive.partition_work;
+DROP TABLE redrive.partition_state;

@@ -1,0 +1,30 @@
+-- Many rows of work. The run that was begun is never finished; the next claim begins another. The answer
+-- is which places in the batch applied, with what the journal is to say of them: a key is written by
+-- rules that SQL does not know. The LIMIT limits nothing: see finish_runs. Others are notified once: see
+-- insert_runs.
+WITH held AS MATERIALIZED (
+    SELECT given.place, work.id, work.partition_id, work.run_id
+    FROM (
+        SELECT * FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS given (id, epoch, place)
+        LIMIT cardinality($1)
+    ) AS given
+    CROSS JOIN LATERAL (
+        SELECT id, partition_id, run_id FROM redrive.partition_work
+        WHERE id = given.id AND lease_epoch = given.epoch AND lease_owner IS NOT NULL
+        FOR UPDATE
+    ) AS work
+),
+returned AS (
+    UPDATE redrive.partition_work AS work SET
+        lease_owner = NULL, lease_until = NULL, run_id = NULL
+    FROM (SELECT * FROM held LIMIT cardinality($1)) AS held WHERE work.id = held.id
+    RETURNING held.place, held.partition_id, held.run_id
+)
+SELECT
+    place, run_id, state.source, state.customer_id, state.query_name, state.logical_date,
+    (SELECT pg_notify('redrive_wake', ''))
+FROM returned
+CROSS JOIN LATERAL (
+    SELECT * FROM redrive.partition_state WHERE id = returned.partition_id LIMIT 1
+) AS state
+ORDER BY place

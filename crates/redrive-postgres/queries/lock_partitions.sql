@@ -1,0 +1,12 @@
+-- PostgreSQL alone: SQLite has one writer. Many partitions, locked in the order they are given, which is
+-- the order of the keys, so that two who lock the same ones do not wait for each other. LATERAL: see
+-- idempotent_runs.
+SELECT state.id
+FROM unnest($1::text[], $2::text[], $3::text[], $4::date[])
+    AS named (source, customer_id, query_name, logical_date)
+CROSS JOIN LATERAL (
+    SELECT id FROM redrive.partition_state
+    WHERE source = named.source AND customer_id = named.customer_id
+        AND query_name = named.query_name AND logical_date = named.logical_date
+    FOR UPDATE
+) AS state

@@ -1,0 +1,95 @@
+//! Between partitions and their columns.
+
+use redrive_core::{Epoch, PartitionId, PartitionKey, PartitionRunId, PartitionStatus};
+use redrive_store::{
+    Error, Lane, Operator, PartitionRecord, PartitionWork, Result, WorkKind, WorkRequest, WorkerId,
+};
+use tokio_postgres::types::ToSql;
+
+use crate::{
+    batch::each,
+    columns::{Columns, Day},
+};
+
+/// Keys as arrays, in the order in which every statement takes them.
+pub(crate) struct KeyColumns<'a> {
+    source: Vec<&'a str>,
+    customer_id: Vec<&'a str>,
+    query_name: Vec<&'a str>,
+    logical_date: Vec<Day>,
+}
+
+impl<'a> KeyColumns<'a> {
+    pub(crate) fn of(keys: &[&'a PartitionKey]) -> Self {
+        Self {
+            source: each(keys, |key| key.source()),
+            customer_id: each(keys, |key| key.customer_id()),
+            query_name: each(keys, |key| key.query_name()),
+            logical_date: each(keys, |key| Day::On(key.logical_date())),
+        }
+    }
+
+    pub(crate) fn values(&self) -> [&(dyn ToSql + Sync); 4] {
+        [&self.source, &self.customer_id, &self.query_name, &self.logical_date]
+    }
+}
+
+pub(crate) fn read_partition(row: &mut Columns<'_>) -> Result<PartitionRecord> {
+    Ok(PartitionRecord {
+        id: PartitionId(row.get()?),
+        key: read_key(row)?,
+        status: row.named("status", PartitionStatus::from_name)?,
+        current_run_id: read_run_id(row, "current_run_id")?,
+        schema_version: row.get()?,
+        record_count: row.get::<Option<i64>>()?.map(i64::unsigned_abs),
+        attempt_count: row.count("attempt_count")?,
+        error_message: row.get()?,
+        updated_at: row.timestamp()?,
+        first_attempt_at: row.optional_timestamp()?,
+        work: read_work(row)?,
+    })
+}
+
+pub(crate) fn read_key(row: &mut Columns<'_>) -> Result<PartitionKey> {
+    let (source, customer_id, query_name): (&str, &str, &str) =
+        (row.get()?, row.get()?, row.get()?);
+    PartitionKey::new(source, customer_id, query_name, row.date()?)
+        .map_err(|invalid| Error::bad_value("reading partitions", invalid.field, invalid.value))
+}
+
+pub(crate) fn read_run_id(
+    row: &mut Columns<'_>,
+    column: &'static str,
+) -> Result<Option<PartitionRunId>> {
+    row.optional_named(column, |text| text.parse().ok())
+}
+
+fn read_work(row: &mut Columns<'_>) -> Result<Option<PartitionWork>> {
+    let id: Option<i64> = row.get()?;
+    let kind = row.optional_named("kind", WorkKind::from_name)?;
+    let lane = row.optional_named("lane", Lane::from_name)?;
+    let requested_at = row.optional_timestamp()?;
+    let requested_by: Option<String> = row.get()?;
+    let run_id = read_run_id(row, "run_id")?;
+    let lease_owner: Option<String> = row.get()?;
+    let lease_epoch: Option<i64> = row.get()?;
+    let lease_until = row.optional_timestamp()?;
+    let paused_at = row.optional_timestamp()?;
+    let paused_by: Option<String> = row.get()?;
+    let reason: Option<String> = row.get()?;
+    let request = kind.zip(lane).zip(requested_at.zip(requested_by));
+    Ok(id.map(|id| PartitionWork {
+        id,
+        request: request.map(|((kind, lane), (requested_at, requested_by))| WorkRequest {
+            kind,
+            lane,
+            requested_at,
+            requested_by,
+        }),
+        run_id,
+        lease_owner: lease_owner.map(WorkerId),
+        lease_epoch: Epoch(lease_epoch.unwrap_or_default()),
+        lease_until,
+        paused: paused_at.zip(paused_by).map(|(at, actor)| Operator { actor, at, reason }),
+    }))
+}

@@ -1,0 +1,2 @@
+DROP TABLE partition_work;
+DROP TABLE partition_state;

@@ -1,0 +1,23 @@
+-- The rows of work that a claim of ?2 takes, ?3 of them for backfill while there is both: the oldest of
+-- each lane. What one lane leaves, the other gets.
+WITH fresh AS MATERIALIZED (
+    SELECT id FROM partition_work
+    WHERE source = ?1 AND lane = 'fresh'
+        AND kind IS NOT NULL AND lease_owner IS NULL AND paused_at IS NULL
+    ORDER BY requested_at, id LIMIT ?2
+),
+backfill AS MATERIALIZED (
+    SELECT id FROM partition_work
+    WHERE source = ?1 AND lane = 'backfill'
+        AND kind IS NOT NULL AND lease_owner IS NULL AND paused_at IS NULL
+    ORDER BY requested_at, id LIMIT ?2
+),
+share (fresh) AS MATERIALIZED (
+    SELECT min(
+        (SELECT count(*) FROM fresh),
+        max(?2 - ?3, ?2 - (SELECT count(*) FROM backfill))
+    )
+)
+SELECT id FROM (SELECT id FROM fresh LIMIT (SELECT fresh FROM share))
+UNION ALL
+SELECT id FROM (SELECT id FROM backfill LIMIT ?2 - (SELECT fresh FROM share))

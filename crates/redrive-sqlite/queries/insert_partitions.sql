@@ -1,0 +1,5 @@
+-- One partition: pending, never judged. Nothing is returned when there is an entry.
+INSERT INTO partition_state (source, customer_id, query_name, logical_date, updated_at)
+VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (source, customer_id, query_name, logical_date) DO NOTHING
+RETURNING id

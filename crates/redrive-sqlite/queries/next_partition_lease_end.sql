@@ -1,0 +1,2 @@
+SELECT min(lease_until) FROM partition_work INDEXED BY partition_work_held
+WHERE lease_owner IS NOT NULL AND lease_until > ?1

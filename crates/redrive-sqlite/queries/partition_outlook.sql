@@ -1,0 +1,12 @@
+-- Of a source: whether something may be claimed, and whether something is held. What is held is found
+-- among all that is held, of whatever source. Nothing becomes due by itself.
+SELECT
+    EXISTS (
+        SELECT 1 FROM partition_work
+        WHERE source = ?1 AND lane IN ('fresh', 'backfill')
+            AND kind IS NOT NULL AND lease_owner IS NULL AND paused_at IS NULL
+    ),
+    EXISTS (
+        SELECT 1 FROM partition_work INDEXED BY partition_work_held
+        WHERE lease_owner IS NOT NULL AND source = ?1
+    )

@@ -1,0 +1,102 @@
+//! Between partitions and their columns.
+
+use redrive_core::{
+    Epoch, LogicalDate, PartitionId, PartitionKey, PartitionRunId, PartitionStatus,
+};
+use redrive_store::{
+    Error, Lane, Operator, PartitionRecord, PartitionWork, Result, WorkKind, WorkRequest, WorkerId,
+};
+use rusqlite::{Connection, params};
+
+use crate::{
+    columns::{Columns, read_rows},
+    queries,
+};
+
+/// A day as it is stored.
+pub(crate) fn written_date(date: LogicalDate) -> String {
+    date.to_string()
+}
+
+pub(crate) fn read_date(row: &mut Columns<'_>) -> Result<LogicalDate> {
+    row.named("logical_date", |text| text.parse().ok())
+}
+
+/// A partition by its key.
+pub(crate) fn by_key(
+    connection: &Connection,
+    key: &PartitionKey,
+) -> Result<Option<PartitionRecord>> {
+    const DOING: &str = "reading partitions";
+    let date = written_date(key.logical_date());
+    let params = params![key.source(), key.customer_id(), key.query_name(), date];
+    let rows = read_rows(connection, DOING, queries::PARTITIONS_BY_KEY, params, read_partition)?;
+    Ok(rows.into_iter().next())
+}
+
+/// Partitions by their rows of work.
+pub(crate) fn at_work(
+    connection: &Connection,
+    doing: &'static str,
+    ids: &[i64],
+) -> Result<Vec<PartitionRecord>> {
+    let ids = serde_json::Value::from(ids).to_string();
+    read_rows(connection, doing, queries::PARTITIONS_AT_WORK, [ids], read_partition)
+}
+
+pub(crate) fn read_partition(row: &mut Columns<'_>) -> Result<PartitionRecord> {
+    Ok(PartitionRecord {
+        id: PartitionId(row.get()?),
+        key: read_key(row)?,
+        status: row.named("status", PartitionStatus::from_name)?,
+        current_run_id: read_run_id(row, "current_run_id")?,
+        schema_version: row.get()?,
+        record_count: row.get()?,
+        attempt_count: row.get()?,
+        error_message: row.get()?,
+        updated_at: row.timestamp()?,
+        first_attempt_at: row.optional_timestamp()?,
+        work: read_work(row)?,
+    })
+}
+
+fn read_key(row: &mut Columns<'_>) -> Result<PartitionKey> {
+    let (source, customer_id, query_name): (String, String, String) =
+        (row.get()?, row.get()?, row.get()?);
+    PartitionKey::new(&source, &customer_id, &query_name, read_date(row)?)
+        .map_err(|invalid| Error::bad_value("reading partitions", invalid.field, invalid.value))
+}
+
+fn read_run_id(row: &mut Columns<'_>, column: &'static str) -> Result<Option<PartitionRunId>> {
+    row.optional_named(column, |text| text.parse().ok())
+}
+
+fn read_work(row: &mut Columns<'_>) -> Result<Option<PartitionWork>> {
+    let id: Option<i64> = row.get()?;
+    let kind = row.optional_named("kind", WorkKind::from_name)?;
+    let lane = row.optional_named("lane", Lane::from_name)?;
+    let requested_at = row.optional_timestamp()?;
+    let requested_by: Option<String> = row.get()?;
+    let run_id = read_run_id(row, "run_id")?;
+    let lease_owner: Option<String> = row.get()?;
+    let lease_epoch: Option<i64> = row.get()?;
+    let lease_until = row.optional_timestamp()?;
+    let paused_at = row.optional_timestamp()?;
+    let paused_by: Option<String> = row.get()?;
+    let reason: Option<String> = row.get()?;
+    let request = kind.zip(lane).zip(requested_at.zip(requested_by));
+    Ok(id.map(|id| PartitionWork {
+        id,
+        request: request.map(|((kind, lane), (requested_at, requested_by))| WorkRequest {
+            kind,
+            lane,
+            requested_at,
+            requested_by,
+        }),
+        run_id,
+        lease_owner: lease_owner.map(WorkerId),
+        lease_epoch: Epoch(lease_epoch.unwrap_or_default()),
+        lease_until,
+        paused: paused_at.zip(paused_by).map(|(at, actor)| Operator { actor, at, reason }),
+    }))
+}

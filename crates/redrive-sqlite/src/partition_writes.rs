@@ -1,0 +1,134 @@
+//! What is written of partitions: verdicts, and what the control plane wishes.
+
+use std::collections::HashMap;
+
+use redrive_core::{PartitionId, PartitionKey, PartitionRunId};
+use redrive_store::{
+    Lane, NamedPartition, PartitionChange, PartitionFinish, PartitionOrder, PartitionRecord,
+    PartitionWish, PartitionWrite, Result, WorkKind, WorkWrite, Written,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::{
+    columns::micros,
+    error::Doing,
+    journal::insert_journal,
+    ledger::insert_attempt,
+    partition_columns::{by_key, written_date},
+    queries,
+};
+
+/// Writes a verdict, if it is from one who holds the partition.
+pub(crate) fn finish(connection: &Connection, finish: &PartitionFinish) -> Result<Written> {
+    let current = by_key(connection, &finish.key)?;
+    let Some(write) = current.and_then(|current| finish.write(&current)) else {
+        return Ok(Written::Stale);
+    };
+    apply(connection, &write, "writing verdicts")?;
+    Ok(Written::Applied)
+}
+
+/// Reads the partitions that are named, and changes and journals those whose state allows it.
+pub(crate) fn change(
+    connection: &Connection,
+    wish: PartitionWish,
+    named: &[NamedPartition],
+    order: &PartitionOrder,
+) -> Result<Vec<PartitionChange>> {
+    let (mut found, mut made) = (HashMap::new(), HashMap::new());
+    for NamedPartition { key, .. } in named {
+        if wish.makes_entries()
+            && let Some(new) = make(connection, key, order)?
+        {
+            made.insert(key.clone(), new);
+        } else if let Some(record) = by_key(connection, key)? {
+            found.insert(key.clone(), record);
+        }
+    }
+    let mut changes = Vec::with_capacity(named.len());
+    for (change, write) in wish.changes(named, found, made, order) {
+        if let Some(write) = write {
+            apply(connection, &write, "changing partitions")?;
+        }
+        changes.push(change);
+    }
+    Ok(changes)
+}
+
+/// Makes an entry, if there is none.
+fn make(
+    connection: &Connection,
+    key: &PartitionKey,
+    order: &PartitionOrder,
+) -> Result<Option<PartitionRecord>> {
+    const DOING: &str = "adding partitions";
+    let date = written_date(key.logical_date());
+    let at = micros(order.by.at);
+    let params = params![key.source(), key.customer_id(), key.query_name(), date, at];
+    let mut insert = connection.prepare_cached(queries::INSERT_PARTITIONS).doing(DOING)?;
+    let id = insert.query_row(params, |row| row.get(0)).optional().doing(DOING)?;
+    Ok(id.map(|id| PartitionRecord::new(PartitionId(id), key.clone(), order.by.at)))
+}
+
+/// The transaction has been the only one that writes since before the partition was read.
+fn apply(connection: &Connection, write: &PartitionWrite, doing: &'static str) -> Result<()> {
+    let PartitionWrite { after, state_changed, work, attempt, journal } = write;
+    if *state_changed {
+        write_state(connection, after, doing)?;
+    }
+    if matches!(work, WorkWrite::Remove | WorkWrite::Replace) {
+        let mut remove = connection.prepare_cached(queries::REMOVE_PARTITION_WORK).doing(doing)?;
+        remove.execute([after.id.0]).doing(doing)?;
+    }
+    if matches!(work, WorkWrite::Put | WorkWrite::Replace) {
+        put_work(connection, after, doing)?;
+    }
+    if let Some(attempt) = attempt {
+        insert_attempt(connection, attempt)?;
+    }
+    for entry in journal {
+        insert_journal(connection, entry)?;
+    }
+    Ok(())
+}
+
+fn write_state(
+    connection: &Connection,
+    after: &PartitionRecord,
+    doing: &'static str,
+) -> Result<()> {
+    let params = params![
+        after.id.0,
+        after.status.name(),
+        after.current_run_id.as_ref().map(PartitionRunId::as_str),
+        after.schema_version,
+        after.record_count,
+        after.attempt_count,
+        after.error_message,
+        micros(after.updated_at),
+    ];
+    let mut statement = connection.prepare_cached(queries::WRITE_PARTITIONS).doing(doing)?;
+    statement.execute(params).map(drop).doing(doing)
+}
+
+fn put_work(connection: &Connection, after: &PartitionRecord, doing: &'static str) -> Result<()> {
+    let Some(work) = &after.work else { return Ok(()) };
+    let (request, paused) = (work.request.as_ref(), work.paused.as_ref());
+    let params = params![
+        after.id.0,
+        after.key.source(),
+        request.map(|request| WorkKind::name(request.kind)),
+        request.map(|request| Lane::name(request.lane)),
+        request.map(|request| micros(request.requested_at)),
+        request.map(|request| &request.requested_by),
+        work.run_id.as_ref().map(PartitionRunId::as_str),
+        work.lease_owner.as_ref().map(|owner| &owner.0),
+        work.lease_epoch.0,
+        work.lease_until.map(micros),
+        paused.map(|by| micros(by.at)),
+        paused.map(|by| &by.actor),
+        paused.and_then(|by| by.reason.as_ref()),
+    ];
+    let mut statement = connection.prepare_cached(queries::PUT_PARTITION_WORK).doing(doing)?;
+    statement.execute(params).map(drop).doing(doing)
+}

@@ -1,0 +1,186 @@
+//! Partitions.
+
+use async_trait::async_trait;
+use redrive_core::{DateRange, LogicalDate, PartitionId, PartitionKey, PartitionStatus};
+use redrive_store::{
+    ClaimedPartition, LeaseRef, NamedPartition, Outlook, PartitionChange, PartitionClaim,
+    PartitionCount, PartitionFilter, PartitionFinish, PartitionOrder, PartitionRecord,
+    PartitionSeries, PartitionWish, Partitions, Result, Written,
+};
+use rusqlite::{Connection, params};
+
+use crate::{
+    SqliteStore,
+    columns::{micros, read_rows},
+    error::Doing,
+    partition_columns::{at_work, by_key, read_date, read_partition, written_date},
+    partition_writes::{change, finish},
+    queries,
+};
+
+#[async_trait]
+impl Partitions for SqliteStore {
+    async fn claim_partitions(&self, claim: &PartitionClaim) -> Result<Vec<ClaimedPartition>> {
+        if claim.run_ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let claim = claim.clone();
+        self.write(move |connection| take(connection, &claim)).await
+    }
+
+    async fn claimed_partitions(&self, leases: &[LeaseRef]) -> Result<Vec<ClaimedPartition>> {
+        let leases = leases.to_vec();
+        self.read(move |connection| {
+            let ids: Vec<i64> = leases.iter().map(|lease| lease.id).collect();
+            let records = at_work(connection, "reading what is held", &ids)?;
+            Ok(ClaimedPartition::under(&leases, records))
+        })
+        .await
+    }
+
+    async fn finish_partitions(&self, finishes: &[PartitionFinish]) -> Result<Vec<Written>> {
+        let finishes = finishes.to_vec();
+        self.write(move |connection| {
+            finishes.iter().map(|verdict| finish(connection, verdict)).collect()
+        })
+        .await
+    }
+
+    async fn change_partitions(
+        &self,
+        wish: &PartitionWish,
+        named: &[NamedPartition],
+        order: &PartitionOrder,
+    ) -> Result<Vec<PartitionChange>> {
+        let (wish, named, order) = (*wish, named.to_vec(), order.cleaned());
+        let changes =
+            self.write(move |connection| change(connection, wish, &named, &order)).await?;
+        let done = |change: &PartitionChange| matches!(change, PartitionChange::Done(_));
+        self.wakes.wake_if(changes.iter().any(done));
+        Ok(changes)
+    }
+
+    async fn partitions_by_key(
+        &self,
+        keys: &[PartitionKey],
+    ) -> Result<Vec<Option<PartitionRecord>>> {
+        let keys = keys.to_vec();
+        self.read(move |connection| keys.iter().map(|key| by_key(connection, key)).collect()).await
+    }
+
+    async fn partitions_page(
+        &self,
+        filter: &PartitionFilter,
+        after: Option<&PartitionKey>,
+        limit: u32,
+    ) -> Result<Vec<PartitionRecord>> {
+        let (filter, (start, end)) = (filter.clone(), filter.stretch(after));
+        self.read(move |connection| {
+            const DOING: &str = "listing partitions";
+            let since = filter.since.map(written_date);
+            let until = filter.until.map(written_date);
+            let (start_date, end_date) = (
+                start.logical_date.map(written_date).unwrap_or_default(),
+                end.logical_date.map(written_date).unwrap_or_default(),
+            );
+            let shared: [&dyn rusqlite::ToSql; 14] = [
+                &start.source,
+                &start.customer_id,
+                &start.query_name,
+                &start_date,
+                &end.source,
+                &end.customer_id,
+                &end.query_name,
+                &end_date,
+                &filter.source,
+                &filter.customer_id,
+                &filter.query_name,
+                &since,
+                &until,
+                &limit,
+            ];
+            let status = filter.status.map(PartitionStatus::name);
+            if filter.status == Some(PartitionStatus::Failed) {
+                let sql = queries::FAILED_PARTITIONS_PAGE;
+                return read_rows(connection, DOING, sql, &shared[..], read_partition);
+            }
+            let values: Vec<&dyn rusqlite::ToSql> =
+                shared.into_iter().chain([&status as &dyn rusqlite::ToSql]).collect();
+            read_rows(connection, DOING, queries::PARTITIONS_PAGE, &values[..], read_partition)
+        })
+        .await
+    }
+
+    async fn partitions_by_id(
+        &self,
+        after: PartitionId,
+        limit: u32,
+    ) -> Result<Vec<PartitionRecord>> {
+        self.read(move |connection| {
+            const DOING: &str = "reading partitions";
+            let params = params![after.0, limit];
+            read_rows(connection, DOING, queries::PARTITIONS_BY_ID, params, read_partition)
+        })
+        .await
+    }
+
+    async fn partition_dates(
+        &self,
+        series: &PartitionSeries,
+        range: DateRange,
+    ) -> Result<Vec<(LogicalDate, PartitionStatus)>> {
+        let PartitionSeries { source, customer_id, query_name } = series.clone();
+        self.read(move |connection| {
+            const DOING: &str = "reading the days of partitions";
+            let (since, until) = (written_date(range.since()), written_date(range.until()));
+            let params = params![source, customer_id, query_name, since, until];
+            read_rows(connection, DOING, queries::PARTITION_DATES, params, |row| {
+                Ok((read_date(row)?, row.named("status", PartitionStatus::from_name)?))
+            })
+        })
+        .await
+    }
+
+    async fn partition_counts(&self) -> Result<Vec<PartitionCount>> {
+        self.read(|connection| {
+            const DOING: &str = "counting partitions";
+            let read = |row: &mut crate::columns::Columns<'_>| {
+                Ok(PartitionCount {
+                    source: row.get()?,
+                    status: row.named("status", PartitionStatus::from_name)?,
+                    partitions: row.get()?,
+                })
+            };
+            let counts = read_rows(connection, DOING, queries::PARTITION_COUNTS, [], read)?;
+            Ok(PartitionCount::in_order(counts))
+        })
+        .await
+    }
+
+    async fn partition_outlook(&self, source: &str) -> Result<Outlook> {
+        let source = source.to_owned();
+        self.read(move |connection| {
+            const DOING: &str = "looking at what a source has to do";
+            let read = |row: &mut crate::columns::Columns<'_>| {
+                Ok(Outlook { ready: row.get()?, held: row.get()?, next_due: None })
+            };
+            let rows = read_rows(connection, DOING, queries::PARTITION_OUTLOOK, [source], read)?;
+            Ok(rows.into_iter().next().unwrap_or_default())
+        })
+        .await
+    }
+}
+
+fn take(connection: &Connection, claim: &PartitionClaim) -> Result<Vec<ClaimedPartition>> {
+    const DOING: &str = "claiming partitions";
+    let params = params![claim.source, claim.run_ids.len(), claim.backfill.min(claim.limit())];
+    let ids: Vec<i64> =
+        read_rows(connection, DOING, queries::CLAIMABLE_PARTITIONS, params, |row| row.get())?;
+    let mut update = connection.prepare_cached(queries::CLAIM_PARTITIONS).doing(DOING)?;
+    for (id, run_id) in ids.iter().zip(&claim.run_ids) {
+        let until = micros(claim.lease_until);
+        update.execute(params![id, claim.owner.0, until, run_id.as_str()]).doing(DOING)?;
+    }
+    let claimed = at_work(connection, DOING, &ids)?.into_iter().filter_map(ClaimedPartition::of);
+    Ok(ClaimedPartition::in_order(claimed))
+}
