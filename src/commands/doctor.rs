@@ -142,8 +142,11 @@ fn look_at_clock(store: &dyn redrive_store::Store, checkups: &mut Checkups) {
 async fn look_at_invariants(store: &dyn redrive_store::Store, checkups: &mut Checkups) {
     const CHECK: &str = "invariants";
     match checker::check(store).await {
-        Ok(report) if report.is_clean() => checkups
-            .ok(CHECK, format!("hold for {} runs and {} attempts", report.runs, report.attempts)),
+        Ok(report) if report.is_clean() => {
+            let checker::Report { partitions, runs, attempts, .. } = report;
+            let units = format!("{partitions} partitions and {runs} runs");
+            checkups.ok(CHECK, format!("hold for {units} with {attempts} attempts"));
+        }
         Ok(report) => {
             for finding in &report.findings {
                 checkups.wrong(CHECK, finding.to_string());

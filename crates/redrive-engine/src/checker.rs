@@ -1,27 +1,27 @@
 //! What must always be true of a store, checked.
 //!
-//! The checker walks runs and ledger side by side, page by page, so a store of any size costs the
+//! The checker walks units and ledger side by side, page by page, so a store of any size costs the
 //! same memory. A store in use changes while it is read; so whatever looks wrong is read once more
 //! by itself, and is reported only if it stands still and is still wrong.
 
 use std::fmt;
 
-use redrive_core::{AttemptNumber, RunId, RunState};
+use redrive_core::{RunId, RunState};
 use redrive_store::{
-    AttemptRecord, JournalFilter, LedgerPlace, Result, RunFilter, RunRecord, Store, UnitKind,
-    UnitRow,
+    AttemptRecord, JournalFilter, Result, RunFilter, RunRecord, Store, UnitKind, UnitRow,
 };
 
-use crate::run_invariants::judge_run;
-
-/// Rows read at a time.
-const PAGE: u32 = 1_000;
+use crate::{
+    ledger_reader::{LedgerReader, PAGE, all_attempts},
+    partition_checks::check_partitions,
+    run_invariants::judge_run,
+};
 
 /// Findings kept; the rest are counted.
-const MAX_FINDINGS: usize = 1_000;
+pub(crate) const MAX_FINDINGS: usize = 1_000;
 
 /// How often a unit that looks wrong is read again before it counts as moving, and so as alive.
-const REREADS: usize = 3;
+pub(crate) const REREADS: usize = 3;
 
 /// Something that must always be true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,6 +34,10 @@ pub enum Invariant {
     Lease,
     /// A unit that was given up has its reason in the journal.
     GiveUpRecorded,
+    /// A claim that ended without an attempt has its hand-back in the journal.
+    HandBackRecorded,
+    /// A good partition names the run that was accepted last, and stays good.
+    Authority,
     /// Ledger and status tell the same story.
     Story,
     /// A retry comes no sooner than was decided.
@@ -52,6 +56,8 @@ impl Invariant {
             Self::RetryCount => "retry-count",
             Self::Lease => "lease",
             Self::GiveUpRecorded => "give-up-recorded",
+            Self::HandBackRecorded => "hand-back-recorded",
+            Self::Authority => "authority",
             Self::Story => "story",
             Self::RetryTime => "retry-time",
             Self::WakeUp => "wake-up",
@@ -80,6 +86,8 @@ impl fmt::Display for Finding {
 /// What a check found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
+    /// Partitions that were looked at.
+    pub partitions: u64,
     /// Runs that were looked at.
     pub runs: u64,
     /// Attempts that were looked at.
@@ -96,7 +104,7 @@ impl Report {
         self.findings.is_empty()
     }
 
-    fn add(&mut self, findings: Vec<Finding>) {
+    pub(crate) fn add(&mut self, findings: Vec<Finding>) {
         for finding in findings {
             if self.findings.len() < MAX_FINDINGS {
                 self.findings.push(finding);
@@ -116,6 +124,7 @@ pub async fn check(store: &dyn Store) -> Result<Report> {
         problem,
     });
     report.add(integrity.collect());
+    check_partitions(store, &mut report).await?;
     check_runs(store, &mut report).await?;
     Ok(report)
 }
@@ -142,7 +151,7 @@ async fn check_runs(store: &dyn Store, report: &mut Report) -> Result<()> {
         }
     }
     // What is left belongs to runs submitted since; only a run that does not exist is an orphan.
-    for attempt in ledger.rest().await? {
+    for attempt in ledger.rest(MAX_FINDINGS).await? {
         report.attempts += 1;
         if store.runs_by_id(&[RunId(attempt.unit.id)]).await?.is_empty() {
             report.add(vec![orphan(&attempt)]);
@@ -185,7 +194,7 @@ async fn judge(
 async fn judge_again(store: &dyn Store, id: RunId) -> Result<Vec<Finding>> {
     for _ in 0..REREADS {
         let Some(before) = store.runs_by_id(&[id]).await?.pop() else { return Ok(Vec::new()) };
-        let attempts = all_attempts(store, id).await?;
+        let attempts = all_attempts(store, UnitRow::new(UnitKind::Run, id.0)).await?;
         let findings = judge(store, &before, &attempts).await?;
         let after = store.runs_by_id(&[id]).await?.pop();
         if findings.is_empty() || after.as_ref() == Some(&before) {
@@ -193,64 +202,4 @@ async fn judge_again(store: &dyn Store, id: RunId) -> Result<Vec<Finding>> {
         }
     }
     Ok(Vec::new())
-}
-
-async fn all_attempts(store: &dyn Store, id: RunId) -> Result<Vec<AttemptRecord>> {
-    let unit = UnitRow::new(UnitKind::Run, id.0);
-    let (mut after, mut attempts) = (AttemptNumber(0), Vec::new());
-    loop {
-        let page = store.attempts_of(&unit, after, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(attempts) };
-        after = last.attempt;
-        attempts.extend(page);
-    }
-}
-
-/// Walks the ledger of a kind beside its units.
-struct LedgerReader<'a> {
-    store: &'a dyn Store,
-    kind: UnitKind,
-    place: LedgerPlace,
-    ahead: std::vec::IntoIter<AttemptRecord>,
-    done: bool,
-}
-
-impl<'a> LedgerReader<'a> {
-    fn new(store: &'a dyn Store, kind: UnitKind) -> Self {
-        let ahead = Vec::new().into_iter();
-        Self { store, kind, place: LedgerPlace::start(), ahead, done: false }
-    }
-
-    /// The attempts of units before this one, which have no unit, and the attempts of this one.
-    async fn attempts_up_to(
-        &mut self,
-        id: i64,
-    ) -> Result<(Vec<AttemptRecord>, Vec<AttemptRecord>)> {
-        let (mut orphans, mut own) = (Vec::new(), Vec::new());
-        while self.peek().await?.is_some_and(|attempt| attempt.unit.id <= id) {
-            let Some(attempt) = self.ahead.next() else { break };
-            if attempt.unit.id == id { own.push(attempt) } else { orphans.push(attempt) }
-        }
-        Ok((orphans, own))
-    }
-
-    async fn rest(&mut self) -> Result<Vec<AttemptRecord>> {
-        let mut rest = Vec::new();
-        while self.peek().await?.is_some() && rest.len() < MAX_FINDINGS {
-            rest.extend(self.ahead.next());
-        }
-        Ok(rest)
-    }
-
-    async fn peek(&mut self) -> Result<Option<&AttemptRecord>> {
-        if self.ahead.as_slice().is_empty() && !self.done {
-            let page = self.store.ledger_page(self.kind, &self.place, PAGE).await?;
-            match page.last() {
-                Some(last) => self.place = LedgerPlace::from(last),
-                None => self.done = true,
-            }
-            self.ahead = page.into_iter();
-        }
-        Ok(self.ahead.as_slice().first())
-    }
 }

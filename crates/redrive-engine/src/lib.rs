@@ -45,6 +45,9 @@ mod run_work;
 
 mod engine;
 
+mod ledger_reader;
+mod partition_checks;
+mod partition_invariants;
 mod run_invariants;
 
 pub use chance::{NoChance, random_worker_id};

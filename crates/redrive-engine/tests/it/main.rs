@@ -9,6 +9,7 @@
 )]
 
 mod checker;
+mod partition_checker;
 
 mod retry;
 
