@@ -4,6 +4,7 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     process::{Child, ChildStderr, Command, Stdio},
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -81,6 +82,14 @@ impl Shop {
 
     pub(crate) fn store(&self) -> &str {
         &self.store
+    }
+
+    /// Whether nobody holds the one lock that all writers of a SQLite file need.
+    fn lets_others_write(&self) -> bool {
+        let Some(path) = self.store.strip_prefix("sqlite:") else { return true };
+        let connection = rusqlite::Connection::open(self.folder.path().join(path)).unwrap();
+        connection.busy_timeout(Duration::ZERO).unwrap();
+        connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok()
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
@@ -186,6 +195,17 @@ impl Worker {
                 return line;
             }
             read.push_str(&line);
+        }
+    }
+
+    /// Stops it where it stands, but not in the middle of a write: on SQLite that would stop everyone.
+    pub(crate) fn freeze(&self, shop: &Shop) {
+        loop {
+            self.signal("-STOP");
+            if shop.lets_others_write() {
+                return;
+            }
+            self.signal("-CONT");
         }
     }
 
