@@ -6,7 +6,7 @@ WITH held AS MATERIALIZED (
     SELECT given.place, work.id, work.partition_id, work.run_id
     FROM (
         SELECT * FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS given (id, epoch, place)
-        LIMIT cardinality($1)
+        ORDER BY id LIMIT cardinality($1)
     ) AS given
     CROSS JOIN LATERAL (
         SELECT id, partition_id, run_id FROM redrive.partition_work

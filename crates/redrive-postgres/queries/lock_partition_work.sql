@@ -1,14 +1,23 @@
--- PostgreSQL alone: SQLite has one writer. The work of partitions that are locked already. A statement
--- of its own, so that it sees work that was added while it waited for them.
-SELECT work.id
-FROM unnest($1::text[], $2::text[], $3::text[], $4::date[])
-    AS named (source, customer_id, query_name, logical_date)
+-- PostgreSQL alone: SQLite has one writer. The work of partitions that are locked already, in the order
+-- in which renewals lock it. A statement of its own, so that it sees work that was added while it waited
+-- for them. LATERAL: see idempotent_runs.
+WITH asked AS MATERIALIZED (
+    SELECT work.id
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::date[])
+        AS named (source, customer_id, query_name, logical_date)
+    CROSS JOIN LATERAL (
+        SELECT id FROM redrive.partition_state
+        WHERE source = named.source AND customer_id = named.customer_id
+            AND query_name = named.query_name AND logical_date = named.logical_date
+        LIMIT 1
+    ) AS state
+    CROSS JOIN LATERAL (
+        SELECT id FROM redrive.partition_work WHERE partition_id = state.id LIMIT 1
+    ) AS work
+    ORDER BY work.id
+)
+SELECT locked.id
+FROM asked
 CROSS JOIN LATERAL (
-    SELECT id FROM redrive.partition_state
-    WHERE source = named.source AND customer_id = named.customer_id
-        AND query_name = named.query_name AND logical_date = named.logical_date
-    LIMIT 1
-) AS state
-CROSS JOIN LATERAL (
-    SELECT id FROM redrive.partition_work WHERE partition_id = state.id FOR UPDATE
-) AS work
+    SELECT id FROM redrive.partition_work WHERE id = asked.id FOR UPDATE
+) AS locked

@@ -2,7 +2,8 @@
 //!
 //! One exchange locks the partitions and their work and reads both, another writes what became of them.
 //! Whoever changes a partition locks its row first, in the order of the keys, and its work after it;
-//! claims, renewals and hand-backs touch the work alone.
+//! claims, renewals and hand-backs touch the work alone. Work is locked in the order of its rows by all
+//! of them, and claims wait for nobody, so no two can wait for each other.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -77,32 +78,41 @@ pub(crate) async fn change(
 type Records = HashMap<PartitionKey, PartitionRecord>;
 
 /// Begins a transaction in which partitions are locked with their work. Returns those that were there
-/// and, where an order makes entries, those that were not.
+/// and, where an order makes entries, those that were not: nobody else sees these yet.
 async fn lock(
     session: &mut Session,
     keys: &[&PartitionKey],
     new_by: Option<&PartitionOrder>,
     doing: &'static str,
 ) -> Result<(Records, Records)> {
-    let columns = KeyColumns::of(keys);
-    let values = columns.values();
-    let at = new_by.map(|order| Micros(order.by.at));
-    let mut new_values: Vec<&(dyn ToSql + Sync)> = values.to_vec();
-    new_values.push(&at);
-    let insert = Command { sql: queries::INSERT_PARTITIONS, values: &new_values };
-    let mut commands: Vec<Command<'_>> = new_by.map(|_| insert).into_iter().collect();
-    let locks =
+    const LOCKS: [&str; 3] =
         [queries::LOCK_PARTITIONS, queries::LOCK_PARTITION_WORK, queries::PARTITIONS_BY_KEY];
-    commands.extend(locks.map(|sql| Command { sql, values: &values }));
-    let answers = session.begin_all(&commands).await?;
-    let mut made = Records::new();
-    if let (Some(order), Some(rows)) = (new_by, answers.first()) {
-        made = read_made(rows, order, doing)?;
+    let Some(order) = new_by else {
+        let columns = KeyColumns::of(keys);
+        let values = columns.values();
+        let answers = session.begin_all(&LOCKS.map(|sql| Command { sql, values: &values })).await?;
+        return Ok((read_found(&answers, doing)?, Records::new()));
+    };
+    let columns = KeyColumns::of(keys);
+    let at = Micros(order.by.at);
+    let values: Vec<&(dyn ToSql + Sync)> =
+        columns.values().into_iter().chain([&at as &(dyn ToSql + Sync)]).collect();
+    let made = read_made(&session.begin(queries::INSERT_PARTITIONS, &values).await?, order, doing)?;
+    let there: Vec<&PartitionKey> =
+        keys.iter().copied().filter(|key| !made.contains_key(key)).collect();
+    if there.is_empty() {
+        return Ok((Records::new(), made));
     }
+    let columns = KeyColumns::of(&there);
+    let values = columns.values();
+    let answers = session.continue_all(&LOCKS.map(|sql| Command { sql, values: &values })).await?;
+    Ok((read_found(&answers, doing)?, made))
+}
+
+fn read_found(answers: &[Vec<Row>], doing: &'static str) -> Result<Records> {
     let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
     let found = read_rows(rows, doing, read_partition)?.into_iter();
-    let found = found.filter(|record| !made.contains_key(&record.key));
-    Ok((found.map(|record| (record.key.clone(), record)).collect(), made))
+    Ok(found.map(|record| (record.key.clone(), record)).collect())
 }
 
 fn read_made(rows: &[Row], order: &PartitionOrder, doing: &'static str) -> Result<Records> {

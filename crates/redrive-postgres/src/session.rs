@@ -84,6 +84,12 @@ impl Session {
         Ok(answers?.into_iter().skip(1).collect())
     }
 
+    /// Runs several statements in the transaction that was begun, in one round trip.
+    pub(crate) async fn continue_all(&mut self, commands: &[Command<'_>]) -> Result<Vec<Vec<Row>>> {
+        let messages: Vec<Message<'_>> = commands.iter().copied().map(Message::Statement).collect();
+        self.exchange(&messages).await
+    }
+
     /// Ends a transaction that was begun with several statements, in one round trip.
     pub(crate) async fn commit_all(&mut self, commands: &[Command<'_>]) -> Result<Vec<Vec<Row>>> {
         let mut messages: Vec<Message<'_>> =
