@@ -27,26 +27,27 @@ fn versions(folder: &Folder, store: &str) -> Vec<bool> {
 fn a_store_goes_up_and_down_and_up_again() {
     let folder = Folder::new();
     for store in one_of_each(&folder) {
-        assert_eq!(versions(&folder, &store), [false, false]);
+        assert_eq!(versions(&folder, &store), [false; 3]);
         let up = db(&folder, &store, &["migrate", "-o", "json"]).json();
         let step = |version: u32, name: &str, direction: &str| json!({ "version": version, "name": name, "direction": direction });
         let first = "runs_items_attempts_journal";
-        assert_eq!(up, json!([step(1, first, "up"), step(2, "upload_attempts", "up")]));
-        assert_eq!(versions(&folder, &store), [true, true]);
+        let (second, third) = ("upload_attempts", "partitions");
+        assert_eq!(up, json!([step(1, first, "up"), step(2, second, "up"), step(3, third, "up")]));
+        assert_eq!(versions(&folder, &store), [true; 3]);
 
         let again = db(&folder, &store, &["migrate"]);
         assert_eq!((again.code, again.stdout.as_str()), (Some(0), ""));
         assert!(again.stderr.contains("the schema was up to date"), "{}", again.stderr);
 
         let down = db(&folder, &store, &["rollback", "--yes", "-o", "json"]).json();
-        assert_eq!(down, json!([step(2, "upload_attempts", "down")]));
-        assert_eq!(versions(&folder, &store), [true, false]);
+        assert_eq!(down, json!([step(3, third, "down")]));
+        assert_eq!(versions(&folder, &store), [true, true, false]);
         let down = db(&folder, &store, &["rollback", "--to", "0", "--yes", "-o", "json"]).json();
-        assert_eq!(down, json!([step(1, first, "down")]));
-        assert_eq!(versions(&folder, &store), [false, false]);
+        assert_eq!(down, json!([step(2, second, "down"), step(1, first, "down")]));
+        assert_eq!(versions(&folder, &store), [false; 3]);
 
         db(&folder, &store, &["migrate"]).ok();
-        assert_eq!(versions(&folder, &store), [true, true]);
+        assert_eq!(versions(&folder, &store), [true; 3]);
     }
 }
 
@@ -58,7 +59,7 @@ fn a_rollback_is_refused_where_nobody_can_be_asked() {
         db(&folder, &store, &["migrate"]).ok();
         let complaint = db(&folder, &store, &["rollback"]).failed(4);
         assert!(complaint.contains("add --yes"), "{complaint}");
-        assert_eq!(versions(&folder, &store), [true, true], "nothing was changed");
+        assert_eq!(versions(&folder, &store), [true; 3], "nothing was changed");
     }
 }
 
@@ -83,13 +84,13 @@ fn a_rollback_asks_on_a_terminal_and_does_as_it_is_told() {
     db(&folder, &store, &["migrate"]).ok();
     for answer in ["n\n", "\n", "what?\n"] {
         let (code, shown) = on_a_terminal(&folder, answer);
-        assert!(shown.contains("from schema 2 to 1, losing what it holds? [y/N]"), "{shown}");
+        assert!(shown.contains("from schema 3 to 2, losing what it holds? [y/N]"), "{shown}");
         assert_eq!(code, Some(4), "{shown}");
-        assert_eq!(versions(&folder, &store), [true, true]);
+        assert_eq!(versions(&folder, &store), [true; 3]);
     }
     let (code, shown) = on_a_terminal(&folder, "y\n");
     assert_eq!(code, Some(0), "{shown}");
-    assert_eq!(versions(&folder, &store), [true, false]);
+    assert_eq!(versions(&folder, &store), [true, true, false]);
 }
 
 #[test]
@@ -97,14 +98,14 @@ fn a_version_that_cannot_be_gone_back_to_is_refused() {
     let folder = Folder::new();
     for store in one_of_each(&folder) {
         db(&folder, &store, &["migrate"]).ok();
-        let complaint = db(&folder, &store, &["rollback", "--to", "3", "--yes"]).failed(2);
-        assert!(complaint.contains("cannot roll back to 3: the store has schema 2"));
+        let complaint = db(&folder, &store, &["rollback", "--to", "4", "--yes"]).failed(2);
+        assert!(complaint.contains("cannot roll back to 4: the store has schema 3"));
         for wrong in ["-1", "one", "1.5", "", "4294967296"] {
             let to = format!("--to={wrong}");
             let complaint = db(&folder, &store, &["rollback", &to, "--yes"]).failed(2);
             assert!(complaint.contains("--to <N>"), "{complaint}");
         }
-        assert_eq!(versions(&folder, &store), [true, true]);
+        assert_eq!(versions(&folder, &store), [true; 3]);
     }
 }
 
@@ -124,11 +125,11 @@ fn a_store_newer_than_the_program_is_refused_and_left_alone() {
             [&["migrate"][..], &["rollback", "--yes"], &["rollback", "--to", "0", "--yes"]]
         {
             let complaint = db(&folder, store, arguments).failed(1);
-            assert!(complaint.contains("schema 99, this program knows up to 2"), "{complaint}");
+            assert!(complaint.contains("schema 99, this program knows up to 3"), "{complaint}");
         }
         let doctor = folder.run(&["doctor", "--store", store]);
         assert_eq!(doctor.code, Some(1));
-        assert!(doctor.stdout.contains("99 is newer than this program's 2"), "{}", doctor.stdout);
+        assert!(doctor.stdout.contains("99 is newer than this program's 3"), "{}", doctor.stdout);
     }
 }
 
@@ -139,7 +140,7 @@ fn postgres_is_never_migrated_by_a_command_that_was_not_asked_to() {
     let folder = Folder::new();
     let complaint = folder.run(&["serve", "--store", &store, "--listen", "127.0.0.1:0"]).failed(1);
     assert!(complaint.contains("redrive db migrate"), "{complaint}");
-    assert_eq!(versions(&folder, &store), [false, false]);
+    assert_eq!(versions(&folder, &store), [false; 3]);
 }
 
 // OPS-4
@@ -183,13 +184,13 @@ fn a_backup_is_a_whole_store_in_a_new_file() {
     db(&folder, &sqlite, &["migrate"]).ok();
     let made = db(&folder, &sqlite, &["backup", "copy.db"]);
     assert_eq!(made.code, Some(0), "{}", made.stderr);
-    assert_eq!(versions(&folder, "sqlite:copy.db"), [true, true]);
+    assert_eq!(versions(&folder, "sqlite:copy.db"), [true; 3]);
     folder.run(&["doctor", "--store", "sqlite:copy.db"]).ok();
 
     db(&folder, &sqlite, &["rollback", "--yes"]).ok();
     let older = db(&folder, &sqlite, &["backup", "older.db"]);
     assert_eq!(older.code, Some(0), "before a migration is when one is wanted: {}", older.stderr);
-    assert_eq!(versions(&folder, "sqlite:older.db"), [true, false]);
+    assert_eq!(versions(&folder, "sqlite:older.db"), [true, true, false]);
 
     let again = db(&folder, &sqlite, &["backup", "copy.db"]).failed(1);
     assert!(again.contains("exists already"), "{again}");
