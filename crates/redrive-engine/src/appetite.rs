@@ -7,13 +7,13 @@
 use jiff::{SignedDuration, Timestamp};
 
 /// How far ahead to claim.
-const HORIZON: SignedDuration = SignedDuration::from_millis(25);
+const HORIZON: SignedDuration = SignedDuration::from_millis(50);
 
 /// How long to look at before going by what was seen.
 const WINDOW: SignedDuration = SignedDuration::from_millis(10);
 
 /// Units claimed ahead at most.
-const MAX_AHEAD: usize = 2_000;
+const MAX_AHEAD: usize = 4_000;
 
 /// How much a worker wants, from how fast it is.
 #[derive(Debug)]

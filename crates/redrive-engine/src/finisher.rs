@@ -1,7 +1,8 @@
 //! Writing what became of held units, in batches.
 //!
-//! While one batch is being written the next one gathers, so a quiet queue writes at once and a busy
-//! one writes seldom. A batch that the store cannot take is kept and tried again until the store has
+//! While batches are being written the next one gathers, so a quiet queue writes at once and a busy
+//! one writes seldom. Two are written at a time: one alone leaves a database idle between its answer
+//! and the next question. A batch that the store cannot take is kept and tried again until the store has
 //! answered: neither a result nor a hand-back is lost to a restart of the database, however long it
 //! takes. If the lease ended meanwhile and someone else has the unit, the store says so. A batch that
 //! the store refuses is split, so that one bad row strands nobody else's result.
@@ -9,7 +10,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use redrive_store::LeaseRef;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 
 use crate::{held::Held, work::Work};
 
@@ -32,10 +33,20 @@ pub(crate) enum Fate<E> {
 pub(crate) async fn finish_all<W: Work>(
     work: Arc<W>,
     held: Arc<Held>,
-    mut fates: mpsc::UnboundedReceiver<Fate<W::End>>,
+    fates: mpsc::UnboundedReceiver<Fate<W::End>>,
+) {
+    let fates = Mutex::new(fates);
+    tokio::join!(finish_in_turn(&*work, &held, &fates), finish_in_turn(&*work, &held, &fates));
+}
+
+/// Waits for its turn to take a batch, and writes it while the other waits for the next one.
+async fn finish_in_turn<W: Work>(
+    work: &W,
+    held: &Held,
+    fates: &Mutex<mpsc::UnboundedReceiver<Fate<W::End>>>,
 ) {
     let mut batch = Vec::new();
-    while fates.recv_many(&mut batch, MAX_BATCH).await > 0 {
+    while fates.lock().await.recv_many(&mut batch, MAX_BATCH).await > 0 {
         let mut ends = Vec::with_capacity(batch.len());
         let mut returns: BTreeMap<&str, Vec<LeaseRef>> = BTreeMap::new();
         for fate in batch.drain(..) {
@@ -45,10 +56,10 @@ pub(crate) async fn finish_all<W: Work>(
             }
         }
         if !ends.is_empty() {
-            finish(&*work, &held, ends).await;
+            finish(work, held, ends).await;
         }
         for (why, leases) in returns {
-            hand_back(&*work, &held, leases, why).await;
+            hand_back(work, held, leases, why).await;
         }
     }
 }
