@@ -1,7 +1,6 @@
 -- Many runs, with their rows of ledger and journal, in one statement. A run that is no longer held
 -- under this epoch changes nothing and gets no rows. The answer is which places in the batch applied.
--- SQLite takes one run at a time, and three statements. Where a retry was scheduled, others are
--- notified once: see insert_runs.
+-- SQLite takes one run at a time, and three statements.
 --
 -- Rows are found by id alone: epoch and status are checked on the row. The LIMIT limits nothing, but
 -- makes the planner expect a row rather than ten. A plan is kept until statistics change, and for ten

@@ -1,7 +1,6 @@
 -- Many rows of work. The run that was begun is never finished; the next claim begins another. The answer
 -- is which places in the batch applied, with what the journal is to say of them: a key is written by
--- rules that SQL does not know. The LIMIT limits nothing: see finish_runs. Others are notified once: see
--- insert_runs.
+-- rules that SQL does not know. The LIMIT limits nothing: see finish_runs.
 WITH held AS MATERIALIZED (
     SELECT given.place, work.id, work.partition_id, work.run_id
     FROM (
@@ -21,8 +20,7 @@ returned AS (
     RETURNING held.place, held.partition_id, held.run_id
 )
 SELECT
-    place, run_id, state.source, state.customer_id, state.query_name, state.logical_date,
-    (SELECT pg_notify('redrive_wake', ''))
+    place, run_id, state.source, state.customer_id, state.query_name, state.logical_date
 FROM returned
 CROSS JOIN LATERAL (
     SELECT * FROM redrive.partition_state WHERE id = returned.partition_id LIMIT 1

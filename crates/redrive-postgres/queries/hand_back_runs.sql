@@ -1,6 +1,6 @@
 -- Many runs, with their rows of the journal, in one statement. What was decided about earlier
 -- attempts stays. The answer is which places in the batch applied.
--- The LIMIT limits nothing: see finish_runs. Others are notified once: see insert_runs.
+-- The LIMIT limits nothing: see finish_runs.
 WITH returned AS (
     UPDATE redrive.runs AS run SET
         status = 'discovered', ready = true, lease_owner = NULL, lease_until = NULL
@@ -19,4 +19,4 @@ told AS (
     SELECT at, actor, action, unit, filter, details, dedupe_key FROM returned ORDER BY place
     ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING
 )
-SELECT place, (SELECT pg_notify('redrive_wake', '')) FROM returned
+SELECT place FROM returned

@@ -1,8 +1,5 @@
 -- Many runs, numbered in the order they were given. A run is missing in the answer when its
 -- idempotency key is taken. SQLite takes one run at a time.
---
--- Other processes hear of it at the commit. What depends on no row is worked out once, when the first
--- row needs it: so that is one notification, and none where no run is new.
 INSERT INTO redrive.runs
     (queue, category, payload, submitted_at, not_before, idempotency_key, ready, due_at)
 SELECT queue, category, payload, submitted_at, not_before, idempotency_key, due_at IS NULL, due_at
@@ -13,5 +10,4 @@ FROM unnest(
     (queue, category, payload, submitted_at, not_before, idempotency_key, due_at, place)
 ORDER BY place
 ON CONFLICT (queue, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
-RETURNING id, CASE WHEN idempotency_key IS NOT NULL THEN queue END, idempotency_key,
-    (SELECT pg_catalog.pg_notify('redrive_wake', ''))
+RETURNING id, CASE WHEN idempotency_key IS NOT NULL THEN queue END, idempotency_key

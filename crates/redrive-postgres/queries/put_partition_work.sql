@@ -1,4 +1,4 @@
--- The work of many partitions, new or changed. Others are notified once: see insert_runs.
+-- The work of many partitions, new or changed.
 INSERT INTO redrive.partition_work (
     partition_id, source, kind, lane, requested_at, requested_by, run_id, lease_owner, lease_epoch,
     lease_until, paused_at, paused_by, pause_reason
@@ -20,4 +20,3 @@ ON CONFLICT (partition_id) DO UPDATE SET
     lease_owner = excluded.lease_owner, lease_epoch = excluded.lease_epoch,
     lease_until = excluded.lease_until, paused_at = excluded.paused_at,
     paused_by = excluded.paused_by, pause_reason = excluded.pause_reason
-RETURNING (SELECT pg_notify('redrive_wake', ''))

@@ -1,8 +1,8 @@
--- Answers with a row, tells the journal and notifies others where the queue was paused.
+-- Answers with a row and tells the journal where the queue was paused.
 WITH resumed AS (
     DELETE FROM redrive.paused_queues WHERE queue = $1 RETURNING queue
 ),
 told AS (
     INSERT INTO redrive.journal (at, actor, action, details) SELECT $2, $3, $4, $5 FROM resumed
 )
-SELECT true, (SELECT pg_notify('redrive_wake', '')) FROM resumed
+SELECT true FROM resumed

@@ -1,7 +1,6 @@
 -- Many runs, each once, with their rows of the journal, in one statement: those that are still in the
 -- state in which they were looked at. Their last error stays to be read. The answer is which places in
--- the batch applied. The LIMIT limits nothing: see finish_runs. Others are notified once: see
--- insert_runs.
+-- the batch applied. The LIMIT limits nothing: see finish_runs.
 WITH sent_back AS (
     UPDATE redrive.runs AS run SET
         status = 'discovered', ready = true, due_at = NULL, next_retry_at = NULL, retry_count = 0,
@@ -22,4 +21,4 @@ told AS (
     SELECT at, actor, action, unit, filter, details, dedupe_key FROM sent_back ORDER BY place
     ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING
 )
-SELECT place, (SELECT pg_notify('redrive_wake', '')) FROM sent_back
+SELECT place FROM sent_back

@@ -107,7 +107,7 @@ impl Leases for PostgresStore {
             Leased::Run => hand_back_runs(self, &batch, at).await?,
         };
         redrive_store::failpoint!("postgres.hand_back.committed");
-        self.wakes.wake_if(written.contains(&Written::Applied));
+        self.tell_if(written.contains(&Written::Applied)).await;
         Ok(written)
     }
 }

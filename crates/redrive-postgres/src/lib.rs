@@ -28,6 +28,7 @@ mod migrator;
 mod server_clock;
 
 mod listener;
+mod notifier;
 
 mod store;
 

@@ -1,9 +1,9 @@
 //! Hearing of what other processes did.
 //!
-//! Statements that bring something to claim notify a channel, and PostgreSQL passes that on at their
-//! commit. One task per store listens, on a connection of its own, because a pooled one is handed on.
-//! It is a hint that saves time, and never needed: who waits for work polls as well. So a connection
-//! that cannot be had or breaks is logged and made again, and nobody fails for it.
+//! Who brings something to claim notifies a channel, and PostgreSQL passes that on. One task per store
+//! listens, on a connection of its own, because a pooled one is handed on. It is a hint that saves time,
+//! and never needed: who waits for work polls as well. So a connection that cannot be had or breaks is
+//! logged and made again, and nobody fails for it.
 
 use std::{
     convert::Infallible,
@@ -26,7 +26,7 @@ use tokio_postgres::{AsyncMessage, Client, Connection};
 
 use crate::{error, pool::Limits, tls, url::Target};
 
-/// The channel is the one that the statements notify.
+/// The channel is the one that [`notify_wake`](crate::queries::NOTIFY_WAKE) names.
 const LISTEN: &str = "LISTEN redrive_wake";
 
 const LISTENING: &str = "listening for notifications";

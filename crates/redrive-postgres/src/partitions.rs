@@ -51,7 +51,7 @@ impl Partitions for PostgresStore {
     ) -> Result<Vec<PartitionChange>> {
         let changes = change(self, *wish, named, &order.cleaned()).await?;
         let done = |change: &PartitionChange| matches!(change, PartitionChange::Done(_));
-        self.wakes.wake_if(changes.iter().any(done));
+        self.tell_if(changes.iter().any(done)).await;
         Ok(changes)
     }
 

@@ -63,6 +63,8 @@ queries! {
     INSERT_JOURNAL => "insert_journal",
     JOURNAL_PAGE => "journal_page",
     JOURNAL_OF_UNIT => "journal_of_unit",
+    NOTIFY_WAKE => "notify_wake",
+    NOTIFY_AT_COMMIT => "notify_at_commit",
     READ_SERVER_CLOCK => "read_server_clock",
     INTEGRITY_PROBLEMS => "integrity_problems",
 }

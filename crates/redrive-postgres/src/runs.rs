@@ -33,9 +33,10 @@ impl Runs for PostgresStore {
         }
         let mut session = self.session("submitting runs").await?;
         let submitted = submit(&mut session, runs, now).await?;
+        drop(session);
         redrive_store::failpoint!("postgres.submit.committed");
         let accepted = |run: &SubmittedRun| matches!(run, SubmittedRun::Accepted(_));
-        self.wakes.wake_if(submitted.iter().any(accepted));
+        self.tell_if(submitted.iter().any(accepted)).await;
         Ok(submitted)
     }
 
@@ -70,7 +71,7 @@ impl Runs for PostgresStore {
         let mut each = written.iter().zip(finishes);
         let waits =
             each.any(|(written, finish)| *written == Written::Applied && finish.schedules_retry());
-        self.wakes.wake_if(waits);
+        self.wake_if(waits);
         Ok(written)
     }
 
@@ -100,7 +101,7 @@ impl Runs for PostgresStore {
     async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
         let changes = change_runs(self, RunWish::Retry, ids, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.retry.committed");
-        self.wakes.wake_if(changes.iter().any(|change| matches!(change, RunChange::Done(_))));
+        self.tell_if(changes.iter().any(|change| matches!(change, RunChange::Done(_)))).await;
         Ok(changes)
     }
 
@@ -125,7 +126,7 @@ impl Runs for PostgresStore {
         QueueWish::Resume.check_name(queue)?;
         let resumed = queues::resume(self, queue, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.resume.committed");
-        self.wakes.wake_if(resumed);
+        self.tell_if(resumed).await;
         Ok(resumed)
     }
 
@@ -149,7 +150,6 @@ enum Look {
     Further,
 }
 
-/// Promotes and claims in one transaction and one round trip.
 /// Makes more of what is due claimable, and says how many that were.
 async fn promote(session: &mut Session, request: &ClaimRequest) -> Result<i64> {
     let now = Micros(request.now);

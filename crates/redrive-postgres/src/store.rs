@@ -14,6 +14,7 @@ use crate::{
     columns::read_rows,
     listener::Listener,
     migrator::{MIGRATIONS, read_status},
+    notifier::Notifier,
     pool::{Limits, Pool},
     queries,
     server_clock::{LeaseClock, Monotonic, Sample, ServerClock, machine_clock},
@@ -59,7 +60,8 @@ pub struct PostgresStore {
     pool: Pool,
     clock: Clock,
     description: String,
-    pub(crate) wakes: Wakes,
+    wakes: Wakes,
+    notifier: Notifier,
     /// Started by the first who wants to hear, so that a store that is asked one thing takes no
     /// connection for it.
     listener: OnceLock<Listener>,
@@ -98,6 +100,7 @@ impl PostgresStore {
         };
         drop(session);
         Ok(Self {
+            notifier: Notifier::new(pool.clone(), Handle::current()),
             pool,
             clock,
             description: format!("PostgreSQL {version} at {}", target.place()),
@@ -112,6 +115,20 @@ impl PostgresStore {
     /// A connection, for one purpose.
     pub(crate) async fn session(&self, doing: &'static str) -> Result<Session> {
         self.pool.session(doing).await
+    }
+
+    /// Tells everyone who waits, here and elsewhere, if there may be something to claim. The caller
+    /// holds no connection.
+    pub(crate) async fn tell_if(&self, reason: bool) {
+        self.wakes.wake_if(reason);
+        if reason {
+            self.notifier.tell().await;
+        }
+    }
+
+    /// Tells those in this process alone.
+    pub(crate) fn wake_if(&self, reason: bool) {
+        self.wakes.wake_if(reason);
     }
 }
 

@@ -46,6 +46,9 @@ pub async fn submit_in(
             unnamed(transaction, queries::IDEMPOTENT_RUNS, values).await?
         }
     };
+    if accepted.iter().any(Option::is_some) {
+        unnamed(transaction, queries::NOTIFY_AT_COMMIT, Vec::new()).await?;
+    }
     answers(runs, &accepted, &taken(&found)?)
 }
 

@@ -13,8 +13,14 @@ const SQLITE_ALONE: [&str; 4] = [
     "read_lease_clock",
     "set_lease_clock",
 ];
-const POSTGRES_ALONE: [&str; 4] =
-    ["integrity_problems", "lock_partition_work", "lock_partitions", "read_server_clock"];
+const POSTGRES_ALONE: [&str; 6] = [
+    "integrity_problems",
+    "lock_partition_work",
+    "lock_partitions",
+    "notify_at_commit",
+    "notify_wake",
+    "read_server_clock",
+];
 
 fn files_of(krate: &str) -> BTreeSet<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(krate).join("queries");

@@ -1,6 +1,6 @@
 //! Processes that share a database hear of each other's work.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::{Decision, Failure};
@@ -10,7 +10,11 @@ use redrive_store::{
     RunEnding, RunFinish, Runs, Store, WorkerId,
 };
 use serde_json::json;
-use tokio::{sync::watch, task::yield_now, time::timeout};
+use tokio::{
+    sync::watch,
+    task::{JoinSet, yield_now},
+    time::timeout,
+};
 use tokio_postgres::Client;
 
 use crate::server::Database;
@@ -37,16 +41,19 @@ async fn submit(store: &PostgresStore) {
     store.submit_runs(&[run.clone(), run], NOW).await.unwrap();
 }
 
-async fn claim(store: &PostgresStore) -> ClaimedRun {
-    let request = ClaimRequest {
+fn request() -> ClaimRequest {
+    ClaimRequest {
         queue: "q".to_owned(),
         categories: Categories::All,
         limit: 1,
         owner: WorkerId("w".to_owned()),
         lease_until: NOW,
         now: NOW,
-    };
-    store.claim_runs(&request).await.unwrap().pop().unwrap()
+    }
+}
+
+async fn claim(store: &PostgresStore) -> ClaimedRun {
+    store.claim_runs(&request()).await.unwrap().pop().unwrap()
 }
 
 fn waits(run: &ClaimedRun) -> RunFinish {
@@ -118,6 +125,34 @@ async fn a_call_notifies_once_and_one_that_brings_nothing_to_claim_not_at_all() 
     submit(&store).await;
     timeout(PATIENCE, wakes.wait_for(|count| *count >= before + 2)).await.unwrap().unwrap();
     assert_eq!(*wakes.borrow(), before + 2, "two submissions brought something");
+}
+
+/// Who looks only when it is told to finds everything: the last notification comes after the last
+/// commit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_burst_of_submissions_is_told_of_together_and_to_the_last() {
+    const BURST: usize = 120;
+    let database = Database::migrated().await;
+    let (other, mut wakes) = listening(&database).await;
+    let store = Arc::new(database.store().await);
+    let before = *wakes.borrow_and_update();
+    let mut submitting = JoinSet::new();
+    for _ in 0..BURST {
+        let store = store.clone();
+        submitting.spawn(async move {
+            let run = NewRun::new("q", &json!(1), NOW).unwrap();
+            store.submit_runs(&[run], NOW).await.unwrap();
+        });
+    }
+    let mut found = 0;
+    while found < BURST {
+        woken(&mut wakes, "the last submissions").await;
+        let request = ClaimRequest { limit: 1_000, ..request() };
+        found += other.claim_runs(&request).await.unwrap().len();
+    }
+    submitting.join_all().await;
+    let told = *wakes.borrow() - before;
+    assert!(told < BURST as u64 / 2, "{told} notifications for {BURST} submissions");
 }
 
 /// The listeners that the server knows of in this database.
