@@ -95,6 +95,24 @@ fn a_claim_costs_the_same_behind_runs_of_a_category_that_is_not_allowed() {
 
 // RUN-2
 #[test]
+fn a_claim_costs_the_same_with_a_million_waiting_and_a_million_of_a_category_that_is_not_allowed() {
+    const MILLION: u32 = 1_000_000;
+    let (_scratch, connection) = with_ten_runs();
+    connection.pragma_update(None, "synchronous", "off").unwrap();
+    let (alone, scanned) = steps(&connection, Some(&["fast"]), 10);
+    insert(&connection, MILLION, "'fast', n % 1000, 'error', 0, 9000000000000000 + n");
+    insert(&connection, MILLION, "'slow', n % 1000, 'discovered', 1, NULL");
+    let (beside, scanned_beside) = steps(&connection, Some(&["fast"]), 10);
+    assert!(beside <= alone + alone / 50, "{alone} steps alone, {beside} beside two million");
+    assert_eq!(scanned, scanned_beside);
+    // What is allowed is older here, and the million still stands in the index.
+    connection.execute_batch("UPDATE runs SET submitted_at = -1 WHERE id <= 10").unwrap();
+    let (any, _) = steps(&connection, None, 10);
+    assert!(any <= alone * 2, "{alone} steps alone, {any} of any category beside two million");
+}
+
+// RUN-2
+#[test]
 fn a_claim_costs_the_same_beside_runs_that_are_done() {
     let done = "'fast', n, 'passed', 0, NULL";
     check(None, done);
