@@ -1,7 +1,8 @@
 -- Claims of every category; none of a paused queue. The categories that have something ready are found
--- by skipping along the index. How many of the oldest runs each of them has is its share; so many are
--- locked there, passing over what other claims hold at the moment (SQLite has one writer and locks
--- nothing).
+-- by skipping along the index, from its end: what was claimed leaves dead entries at the beginning of
+-- each category, and a look from there passes over all that were not vacuumed yet. How many of the
+-- oldest runs each of them has is its share; so many are locked there, passing over what other claims
+-- hold at the moment (SQLite has one writer and locks nothing).
 --
 -- Locking the whole limit in every category and keeping the oldest would lock the rest for nothing.
 -- That is done only for a lone category, whose share is everything, and when asked for ($5): a claim
@@ -12,12 +13,13 @@ WITH RECURSIVE present (category) AS (
         SELECT category FROM redrive.runs
         WHERE queue = $1 AND ready
             AND NOT EXISTS (SELECT FROM redrive.paused_queues WHERE queue = $1)
-        ORDER BY category LIMIT 1
+        ORDER BY category DESC LIMIT 1
     )
     UNION ALL
     SELECT (
         SELECT category FROM redrive.runs
-        WHERE queue = $1 AND ready AND category > present.category ORDER BY category LIMIT 1
+        WHERE queue = $1 AND ready AND category < present.category
+        ORDER BY category DESC LIMIT 1
     )
     FROM present WHERE present.category IS NOT NULL
 ),
