@@ -224,6 +224,10 @@ impl Work for RunWork {
     async fn outlook(&self) -> Result<Outlook> {
         self.store.outlook(&self.queue.name, &self.queue.categories).await
     }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>> {
+        self.store.next_due(&self.queue.name, &self.queue.categories).await
+    }
 }
 
 /// The longest answer that is kept, in bytes of JSON. A longer one is replaced by a note that says

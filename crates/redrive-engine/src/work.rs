@@ -109,4 +109,9 @@ pub trait Work: Send + Sync + 'static {
 
     /// What is still to do.
     async fn outlook(&self) -> Result<Outlook>;
+
+    /// When the next waiting unit is due: all that a worker without an end has to know of the outlook.
+    async fn next_due(&self) -> Result<Option<Timestamp>> {
+        Ok(self.outlook().await?.next_due)
+    }
 }

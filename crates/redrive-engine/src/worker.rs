@@ -143,7 +143,7 @@ impl<W: Work> Loop<W> {
         let mut listening = true;
         loop {
             self.start_claimed();
-            self.start_claim();
+            self.start_claim(until);
             if until == Until::Drained && self.is_drained() {
                 return;
             }
@@ -191,13 +191,13 @@ impl<W: Work> Loop<W> {
     }
 
     /// Asks for more, unless enough is in hand or nothing was there a moment ago.
-    fn start_claim(&mut self) {
+    fn start_claim(&mut self, until: Until) {
         if self.claiming.is_some() || self.look_at.is_some() {
             return;
         }
         let asked = self.appetite.want(self.held.len());
         let Ok(limit @ 1..) = u32::try_from(asked) else { return };
-        self.claiming = Some(tokio::spawn(claim(self.work.clone(), asked, limit)));
+        self.claiming = Some(tokio::spawn(claim(self.work.clone(), asked, limit, until)));
     }
 
     fn took(&mut self, claim: Result<Claim<W>>) {
@@ -335,12 +335,20 @@ impl<W: Work> Loop<W> {
 ///
 /// An answer may take so long that the leases are about to end, or someone else has them already.
 /// Such units are not begun: they go back, as far as they are still ours.
-async fn claim<W: Work>(work: Arc<W>, asked: usize, limit: u32) -> Result<Claim<W>> {
+async fn claim<W: Work>(work: Arc<W>, asked: usize, limit: u32, end: Until) -> Result<Claim<W>> {
     let until = later(work.lease_now(), work.pace().lease);
     let units = work.claim(limit, until).await?;
     redrive_store::failpoint!("engine.claim.answered");
     let late = until <= later(work.lease_now(), margin(&*work));
-    let outlook = if units.is_empty() { work.outlook().await.ok() } else { None };
+    let outlook = match end {
+        _ if !units.is_empty() => None,
+        Until::Drained => work.outlook().await.ok(),
+        // Whether others hold something is of no use to it.
+        Until::Stopped => {
+            let due = work.next_due().await.ok();
+            due.map(|next_due| Outlook { ready: false, held: true, next_due })
+        }
+    };
     Ok(Claim { units, asked, until, late, outlook })
 }
 

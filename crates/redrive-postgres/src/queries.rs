@@ -27,6 +27,7 @@ queries! {
     PAUSED_QUEUES => "paused_queues",
     OUTLOOK_ANY => "outlook_any",
     OUTLOOK_OF => "outlook_of",
+    NEXT_DUE => "next_due",
     RENEW_RUN_LEASES => "renew_run_leases",
     EXPIRED_RUN_LEASES => "expired_run_leases",
     NEXT_RUN_LEASE_END => "next_run_lease_end",

@@ -1,5 +1,6 @@
 //! Queues as a whole.
 
+use jiff::Timestamp;
 use redrive_core::{RunState, RunStatus};
 use redrive_store::{
     Categories, Operator, Outlook, PausedQueue, QueueCount, QueueStats, QueueWish, Result,
@@ -80,4 +81,19 @@ pub(crate) async fn outlook(
         Ok(Outlook { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
     })?;
     Ok(outlooks.pop().unwrap_or_default())
+}
+
+pub(crate) async fn next_due(
+    store: &PostgresStore,
+    queue: &str,
+    categories: &Categories,
+) -> Result<Option<Timestamp>> {
+    const DOING: &str = "looking for the next run that is due";
+    let named = match categories {
+        Categories::All => None,
+        Categories::Only(named) => Some(named),
+    };
+    let mut session = store.session(DOING).await?;
+    let rows = session.query(queries::NEXT_DUE, &[&queue, &named]).await?;
+    Ok(read_rows(&rows, DOING, |row| row.timestamp())?.pop())
 }

@@ -137,6 +137,10 @@ impl Runs for PostgresStore {
     async fn outlook(&self, queue: &str, categories: &Categories) -> Result<Outlook> {
         queues::outlook(self, queue, categories).await
     }
+
+    async fn next_due(&self, queue: &str, categories: &Categories) -> Result<Option<Timestamp>> {
+        queues::next_due(self, queue, categories).await
+    }
 }
 
 const CLAIMING: &str = "claiming runs";

@@ -361,4 +361,8 @@ pub trait Runs: Send + Sync {
 
     /// What a queue still has to do, as far as some categories go. A paused queue has nothing ready.
     async fn outlook(&self, queue: &str, categories: &Categories) -> Result<Outlook>;
+
+    /// When the next waiting run is due. What an idle worker asks every second, so its cost does not
+    /// grow with the runs that are done; that of [`Runs::outlook`] may.
+    async fn next_due(&self, queue: &str, categories: &Categories) -> Result<Option<Timestamp>>;
 }

@@ -90,6 +90,7 @@ async fn rows_are_found_by_their_keys_whatever_the_size_of_the_table() {
                 ("claim_runs_of", &["using runs_ready", "TID Cond: (ctid = few.tid)"]),
                 ("promote_due_runs", &["using runs_due", "TID Cond: (ctid = few.tid)"]),
                 ("idempotent_runs", &["using runs_idempotency", "(queue = asked.queue)"]),
+                ("next_due", &["using runs_due", "Index Cond: (queue = $1)"]),
                 ("runs_by_id", &["using runs_pkey"]),
                 ("runs_page", &["using runs_pkey"]),
                 ("states_of_runs", &["runs_pkey"]),

@@ -13,10 +13,11 @@ const SQLITE_ALONE: [&str; 4] = [
     "read_lease_clock",
     "set_lease_clock",
 ];
-const POSTGRES_ALONE: [&str; 6] = [
+const POSTGRES_ALONE: [&str; 7] = [
     "integrity_problems",
     "lock_partition_work",
     "lock_partitions",
+    "next_due",
     "notify_at_commit",
     "notify_wake",
     "read_server_clock",

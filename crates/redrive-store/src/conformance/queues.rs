@@ -27,7 +27,10 @@ impl Fixture {
     }
 
     async fn outlook(&self, queue: &str, categories: &Categories) -> Outlook {
-        self.store.outlook(queue, categories).await.expect("read")
+        let outlook = self.store.outlook(queue, categories).await.expect("read");
+        let next_due = self.store.next_due(queue, categories).await.expect("read");
+        assert_eq!(next_due, outlook.next_due, "asked for alone");
+        outlook
     }
 }
 

@@ -194,6 +194,10 @@ impl Runs for FaultyStore {
         self.call("paused_queues", self.inner.paused_queues()).await
     }
 
+    async fn next_due(&self, queue: &str, categories: &Categories) -> Result<Option<Timestamp>> {
+        self.call("next_due", self.inner.next_due(queue, categories)).await
+    }
+
     async fn outlook(&self, queue: &str, categories: &Categories) -> Result<Outlook> {
         self.call("outlook", self.inner.outlook(queue, categories)).await
     }
