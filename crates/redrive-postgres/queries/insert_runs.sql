@@ -4,10 +4,10 @@ INSERT INTO redrive.runs
     (queue, category, payload, submitted_at, not_before, idempotency_key, ready, due_at)
 SELECT queue, category, payload, submitted_at, not_before, idempotency_key, due_at IS NULL, due_at
 FROM unnest(
-    $1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::text[],
-    $7::timestamptz[]
+    $1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[],
+    $7::text[]
 ) WITH ORDINALITY AS new
-    (queue, category, payload, submitted_at, not_before, idempotency_key, due_at, place)
+    (queue, category, payload, submitted_at, not_before, due_at, idempotency_key, place)
 ORDER BY place
 ON CONFLICT (queue, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
 RETURNING id, CASE WHEN idempotency_key IS NOT NULL THEN queue END, idempotency_key

@@ -11,6 +11,7 @@ macro_rules! queries {
 
 queries! {
     INSERT_RUNS => "insert_runs",
+    INSERT_KEYLESS_RUNS => "insert_keyless_runs",
     IDEMPOTENT_RUNS => "idempotent_runs",
     PROMOTE_DUE_RUNS => "promote_due_runs",
     CLAIM_RUNS_ANY => "claim_runs_any",

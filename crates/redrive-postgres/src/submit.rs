@@ -12,7 +12,7 @@ use tokio_postgres::{
 
 use crate::{
     batch::each,
-    columns::{Columns, Micros},
+    columns::{Columns, Micros, read_rows},
     queries,
     session::Session,
 };
@@ -31,13 +31,13 @@ pub(crate) async fn submit(
     now: Timestamp,
 ) -> Result<Vec<SubmittedRun>> {
     let rows = NewRows::of(runs, now);
-    let values = rows.values();
     if runs.iter().all(|run| run.idempotency_key().is_none()) {
-        let inserted = session.query(queries::INSERT_RUNS, &values).await?;
-        let accepted = accepted(runs, &inserted)?;
-        return answers(runs, &accepted, &HashMap::new());
+        let inserted = session.query(queries::INSERT_KEYLESS_RUNS, &rows.keyless_values()).await?;
+        let mut ids = read_rows(&inserted, DOING, |row| row.get().map(RunId))?;
+        ids.sort_unstable();
+        return Ok(ids.into_iter().map(SubmittedRun::Accepted).collect());
     }
-    let inserted = session.begin(queries::INSERT_RUNS, &values).await?;
+    let inserted = session.begin(queries::INSERT_RUNS, &rows.values()).await?;
     redrive_store::failpoint!("postgres.submit.rows");
     let accepted = accepted(runs, &inserted)?;
     let found = match refused_keys(runs, &accepted) {
@@ -60,8 +60,8 @@ pub(crate) struct NewRows<'a> {
     payloads: Vec<&'a str>,
     submitted_at: Vec<Micros>,
     not_before: Vec<Option<Micros>>,
-    keys: Vec<Option<&'a str>>,
     due_at: Vec<Option<Micros>>,
+    keys: Vec<Option<&'a str>>,
 }
 
 impl<'a> NewRows<'a> {
@@ -71,8 +71,8 @@ impl<'a> NewRows<'a> {
         Type::TEXT_ARRAY,
         Type::TIMESTAMPTZ_ARRAY,
         Type::TIMESTAMPTZ_ARRAY,
-        Type::TEXT_ARRAY,
         Type::TIMESTAMPTZ_ARRAY,
+        Type::TEXT_ARRAY,
     ];
 
     pub(crate) fn of(runs: &'a [NewRun], now: Timestamp) -> Self {
@@ -82,14 +82,20 @@ impl<'a> NewRows<'a> {
             payloads: each(runs, NewRun::payload),
             submitted_at: each(runs, |run| Micros(run.submitted_at())),
             not_before: each(runs, |run| run.not_before().map(Micros)),
-            keys: each(runs, NewRun::idempotency_key),
             due_at: each(runs, |run| run.due_at(now).map(Micros)),
+            keys: each(runs, NewRun::idempotency_key),
         }
     }
 
     pub(crate) fn values(&self) -> [&(dyn ToSql + Sync); 7] {
-        let Self { queues, categories, payloads, submitted_at, not_before, keys, due_at } = self;
-        [queues, categories, payloads, submitted_at, not_before, keys, due_at]
+        let [queues, categories, payloads, submitted_at, not_before, due_at] =
+            self.keyless_values();
+        [queues, categories, payloads, submitted_at, not_before, due_at, &self.keys]
+    }
+
+    fn keyless_values(&self) -> [&(dyn ToSql + Sync); 6] {
+        let Self { queues, categories, payloads, submitted_at, not_before, due_at, .. } = self;
+        [queues, categories, payloads, submitted_at, not_before, due_at]
     }
 }
 

@@ -11,6 +11,11 @@ pub(crate) trait Contender: Send {
     /// Inserts so many runs.
     async fn insert(&mut self, batch: usize) -> Result<(), Failure>;
 
+    /// Inserts so many runs by the fastest way there is, if nothing need be known of them afterwards.
+    async fn load(&mut self, batch: usize) -> Result<(), Failure> {
+        self.insert(batch).await
+    }
+
     /// Claims up to so many and holds them. Says how many there were.
     async fn claim(&mut self, batch: usize) -> Result<usize, Failure>;
 

@@ -1,10 +1,10 @@
 //! A bare loop of prepared statements on the same PostgreSQL database: the same writes in batches,
 //! without duplicates, categories, retries or a store.
 
-use std::time::SystemTime;
+use std::{pin::pin, time::SystemTime};
 
 use async_trait::async_trait;
-use tokio_postgres::{Client, NoTls, Statement};
+use tokio_postgres::{Client, NoTls, Statement, binary_copy::BinaryCopyInWriter, types::Type};
 
 use super::contender::{Contender, PAYLOAD, at, failed};
 use crate::exit::Failure;
@@ -19,6 +19,9 @@ const PIN_PLANS: &str =
 const INSERT: &str = "
     INSERT INTO redrive.runs (queue, payload, submitted_at, ready)
     SELECT $1, payload, $3, true FROM unnest($2::text[]) AS new (payload) RETURNING id";
+
+const COPY: &str = "
+    COPY redrive.runs (queue, payload, submitted_at, ready) FROM STDIN (FORMAT binary)";
 
 const CLAIM: &str = "
     WITH oldest AS MATERIALIZED (
@@ -91,6 +94,16 @@ impl Contender for PostgresLoop {
         let payloads = vec![PAYLOAD; batch];
         let rows = self.client.query(&self.insert, &[&QUEUE, &payloads, &moment(0)]).await;
         rows.map(drop).map_err(failed)
+    }
+
+    async fn load(&mut self, batch: usize) -> Result<(), Failure> {
+        let sink = self.client.copy_in(COPY).await.map_err(failed)?;
+        let types = [Type::TEXT, Type::TEXT, Type::TIMESTAMPTZ, Type::BOOL];
+        let mut rows = pin!(BinaryCopyInWriter::new(sink, &types));
+        for _ in 0..batch {
+            rows.as_mut().write(&[&QUEUE, &PAYLOAD, &moment(0), &true]).await.map_err(failed)?;
+        }
+        rows.as_mut().finish().await.map(drop).map_err(failed)
     }
 
     async fn claim(&mut self, batch: usize) -> Result<usize, Failure> {

@@ -144,18 +144,20 @@ async fn measure_noop(
     store: &Arc<dyn Store>,
 ) -> Result<Vec<Measure>, Failure> {
     let count = (100_000.0 * arguments.scale).ceil() as usize;
-    let bare = bare_drain(place, count).await?;
+    let (bare_load, bare) = bare_drain(place, count).await?;
     let noop = handler_fn(|_| async { Outcome::Answered { value: None, verdict: None } });
-    let drained = drain(arguments, store, noop, count).await?;
+    let (submitted, drained) = drain(arguments, store, noop, count).await?;
     let failing = handler_fn(|call: Call| async move {
         if call.attempt.0 == 1 && call.details.get("payload").and_then(one_in_five).is_some() {
             return Outcome::Failed(UnitFailure::exit(75, "the first try of one in five"));
         }
         Outcome::Answered { value: None, verdict: None }
     });
-    let retried = drain(arguments, store, failing, count).await?;
+    let (_, retried) = drain(arguments, store, failing, count).await?;
     let attempts = count as f64 * 1.2;
+    let submitted = count as f64 / submitted.as_secs_f64();
     Ok(vec![
+        Measure::beside("runs submitted", submitted, bare_load),
         Measure::beside("runs drained", count as f64 / drained.as_secs_f64(), bare),
         Measure::beside("attempts, 20 % failing once", attempts / retried.as_secs_f64(), bare),
     ])
@@ -175,7 +177,7 @@ async fn measure_exec(
     let spec = ExecSpec::new(vec!["true".to_owned()], ".");
     let handler: Arc<dyn Handler> = Arc::new(ExecHandler::new(spec).map_err(failed)?);
     let arguments = Arguments { concurrency: at_once as u16, ..*arguments };
-    let drained = drain(&arguments, store, handler, count).await?;
+    let (_, drained) = drain(&arguments, store, handler, count).await?;
     Ok(vec![Measure::beside("programs run", count as f64 / drained.as_secs_f64(), bare)])
 }
 
@@ -191,20 +193,22 @@ async fn measure_http(
         let server = Server::new(Duration::from_millis(takes)).await?;
         let bare = server.bare(count, at_once).await?;
         let handler: Arc<dyn Handler> = Arc::new(server.handler()?);
-        let drained = drain(&arguments, store, handler, count).await?;
+        let (_, drained) = drain(&arguments, store, handler, count).await?;
         measures.push(Measure::beside(measure, count as f64 / drained.as_secs_f64(), bare));
     }
     Ok(measures)
 }
 
-/// Submits runs and waits until an engine has done them; the time of the latter.
+/// Submits runs and waits until an engine has done them; the time of each.
 pub(super) async fn drain(
     arguments: &Arguments,
     store: &Arc<dyn Store>,
     handler: Arc<dyn Handler>,
     count: usize,
-) -> Result<Duration, Failure> {
+) -> Result<(Duration, Duration), Failure> {
+    let start = Instant::now();
     submit(store, count).await?;
+    let submitted = start.elapsed();
     let policy = PolicySpec {
         max_attempts: Some(3),
         backoff: Backoff::Fixed,
@@ -219,7 +223,7 @@ pub(super) async fn drain(
     let (_stopper, stop) = Stopper::new();
     let start = Instant::now();
     engine.run(stop, Until::Drained).await.map_err(failed)?;
-    Ok(start.elapsed())
+    Ok((submitted, start.elapsed()))
 }
 
 async fn submit(store: &Arc<dyn Store>, count: usize) -> Result<(), Failure> {
@@ -238,17 +242,21 @@ async fn submit(store: &Arc<dyn Store>, count: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Claims and finishes per second of bare loops, one per connection.
-async fn bare_drain(place: &Place, count: usize) -> Result<f64, Failure> {
+/// Rows loaded per second (PostgreSQL: by COPY) on one connection after the other, and claims and
+/// finishes per second of bare loops, one per connection.
+async fn bare_drain(place: &Place, count: usize) -> Result<(f64, f64), Failure> {
     let side = place.bare().await?;
     let share = count.div_ceil(side.len().max(1));
     let mut ready = Vec::new();
+    let (start, mut loaded) = (Instant::now(), 0.0);
     for mut contender in side {
         for _ in 0..share.div_ceil(BARE_BATCH) {
-            contender.insert(BARE_BATCH).await?;
+            contender.load(BARE_BATCH).await?;
+            loaded += BARE_BATCH as f64;
         }
         ready.push(contender);
     }
+    let load = loaded / start.elapsed().as_secs_f64();
     let mut tasks = JoinSet::new();
     let start = Instant::now();
     for mut contender in ready {
@@ -264,7 +272,7 @@ async fn bare_drain(place: &Place, count: usize) -> Result<f64, Failure> {
     while let Some(ended) = tasks.join_next().await {
         done += ended.map_err(failed)??;
     }
-    Ok(done as f64 / start.elapsed().as_secs_f64())
+    Ok((load, done as f64 / start.elapsed().as_secs_f64()))
 }
 
 /// Programs per second of a loop that starts them with the same pipes and does nothing else.

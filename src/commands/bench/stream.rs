@@ -41,7 +41,7 @@ pub(super) async fn measure(
         let calls = calls(handler(in_flight)?, count, in_flight).await?;
         measures.push(Measure::beside(measure, calls, bare));
     }
-    let drained = drain(arguments, store, handler(IN_FLIGHT)?, count).await?;
+    let (_, drained) = drain(arguments, store, handler(IN_FLIGHT)?, count).await?;
     measures.push(Measure::alone(
         "runs drained",
         (count as f64 / drained.as_secs_f64()).round(),

@@ -13,7 +13,8 @@ const SQLITE_ALONE: [&str; 4] = [
     "read_lease_clock",
     "set_lease_clock",
 ];
-const POSTGRES_ALONE: [&str; 7] = [
+const POSTGRES_ALONE: [&str; 8] = [
+    "insert_keyless_runs",
     "integrity_problems",
     "lock_partition_work",
     "lock_partitions",
