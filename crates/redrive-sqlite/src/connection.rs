@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use redrive_store::{Error, Result};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
 use crate::{Location, Synchronous, error::Doing};
 
@@ -56,6 +56,8 @@ fn open(location: &Location, flags: OpenFlags) -> Result<Connection> {
     }
     .doing(&format!("opening {location}"))?;
     connection.busy_timeout(BUSY_TIMEOUT).doing(SETTING_UP)?;
+    // Otherwise a statement may be planned anew because its values are others.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).doing(SETTING_UP)?;
     connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
     Ok(connection)
 }

@@ -15,6 +15,8 @@ queries! {
     PROMOTE_DUE_RUNS => "promote_due_runs",
     CLAIM_RUNS_ANY => "claim_runs_any",
     CLAIM_RUNS_OF => "claim_runs_of",
+    LONE_CATEGORY => "lone_category",
+    CLAIM_RUNS_IN => "claim_runs_in",
     FINISH_RUNS => "finish_runs",
     RUNS_BY_ID => "runs_by_id",
     RUNS_PAGE => "runs_page",

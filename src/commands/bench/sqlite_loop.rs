@@ -65,14 +65,14 @@ impl Contender for SqliteLoop {
     }
 
     async fn claim(&mut self, batch: usize) -> Result<usize, Failure> {
-        let (promote, claim) = (query("promote_due_runs")?, query("claim_runs_any")?);
+        let (promote, claim) = (query("promote_due_runs")?, query("claim_runs_in")?);
         let until = at(3_600).as_microsecond();
         let claimed = self.transaction(|connection| {
             let mut promote = connection.prepare_cached(promote).map_err(failed)?;
             promote.execute(params![QUEUE, at(1).as_microsecond()]).map_err(failed)?;
             let mut claim = connection.prepare_cached(claim).map_err(failed)?;
             let limit = i64::try_from(batch).unwrap_or(i64::MAX);
-            let row = params![QUEUE, limit, "bare", until];
+            let row = params![QUEUE, limit, "bare", until, ""];
             let rows = claim
                 .query_map(row, |row| {
                     // A worker needs the payload, so the loop reads it too.

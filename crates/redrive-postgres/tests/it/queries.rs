@@ -7,9 +7,11 @@ use redrive_postgres::QUERIES;
 use crate::server::Database;
 
 /// Statements that only one of the databases needs.
-const SQLITE_ALONE: [&str; 4] = [
+const SQLITE_ALONE: [&str; 6] = [
+    "claim_runs_in",
     "end_leases_of_other_boots",
     "end_partition_leases_of_other_boots",
+    "lone_category",
     "read_lease_clock",
     "set_lease_clock",
 ];

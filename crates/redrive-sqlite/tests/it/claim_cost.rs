@@ -43,10 +43,17 @@ fn steps(connection: &Connection, allowed: Option<&[&str]>, limit: u32) -> (i32,
     let promoted = promote.execute(params!["q", at(0).as_microsecond()]).unwrap();
     assert_eq!(promoted, 0, "nothing is due");
     let until = at(60).as_microsecond();
-    let mut claim = connection
-        .prepare(query(if allowed.is_some() { "claim_runs_of" } else { "claim_runs_any" }))
-        .unwrap();
+    let name = match allowed {
+        None => "claim_runs_any",
+        Some([_]) => "claim_runs_in",
+        Some(_) => "claim_runs_of",
+    };
+    let mut claim = connection.prepare(query(name)).unwrap();
     let claimed = match allowed {
+        Some([one]) => {
+            let mut rows = claim.query(params!["q", limit, "w", until, one]).unwrap();
+            std::iter::from_fn(|| rows.next().unwrap().map(drop)).count()
+        }
         Some(allowed) => {
             let allowed = serde_json::Value::from(allowed).to_string();
             let mut rows = claim.query(params!["q", limit, "w", until, allowed]).unwrap();
@@ -85,12 +92,14 @@ fn a_claim_costs_the_same_beside_runs_that_wait_for_a_retry() {
     let waiting = "'fast', n, 'error', 0, 9000000000000000 + n";
     check(None, waiting);
     check(Some(&["fast"]), waiting);
+    check(Some(&["fast", "rare"]), waiting);
 }
 
 // RUN-2
 #[test]
 fn a_claim_costs_the_same_behind_runs_of_a_category_that_is_not_allowed() {
     check(Some(&["fast"]), "'slow', n, 'discovered', 1, NULL");
+    check(Some(&["fast", "rare"]), "'slow', n, 'discovered', 1, NULL");
 }
 
 // RUN-2
@@ -117,6 +126,7 @@ fn a_claim_costs_the_same_beside_runs_that_are_done() {
     let done = "'fast', n, 'passed', 0, NULL";
     check(None, done);
     check(Some(&["fast"]), done);
+    check(Some(&["fast", "rare"]), done);
 }
 
 // RUN-2
@@ -125,9 +135,11 @@ fn a_claim_costs_the_same_before_a_long_queue_of_its_own() {
     let queue = "'fast', 2000000 + n, 'discovered', 1, NULL";
     check(None, queue);
     check(Some(&["fast"]), queue);
+    check(Some(&["fast", "rare"]), queue);
     let of_one_moment = "'fast', 2000000, 'discovered', 1, NULL";
     check(None, of_one_moment);
     check(Some(&["fast"]), of_one_moment);
+    check(Some(&["fast", "rare"]), of_one_moment);
 }
 
 // RUN-2
@@ -145,7 +157,7 @@ fn a_claim_among_many_categories_costs_a_little_for_each_and_not_its_limit_for_e
 // RUN-6
 #[test]
 fn a_claim_of_a_paused_queue_costs_the_same_however_much_is_ready() {
-    for allowed in [None, Some(["fast"].as_slice())] {
+    for allowed in [None, Some(["fast"].as_slice()), Some(["fast", "rare"].as_slice())] {
         let (_scratch, connection) = with_ten_runs();
         let pause = "INSERT INTO paused_queues (queue, paused_at, paused_by) VALUES ('q', 0, 'a')";
         connection.execute_batch(pause).unwrap();
@@ -153,6 +165,22 @@ fn a_claim_of_a_paused_queue_costs_the_same_however_much_is_ready() {
         insert(&connection, bystanders(), "'fast', n, 'discovered', 1, NULL");
         assert_eq!(steps(&connection, allowed, 10), alone);
     }
+}
+
+/// Looked up before every claim of all categories.
+#[test]
+fn telling_a_lone_category_costs_the_same_however_much_is_ready() {
+    let (_scratch, connection) = with_ten_runs();
+    let cost = || {
+        let mut statement = connection.prepare(query("lone_category")).unwrap();
+        let ends: (String, String) =
+            statement.query_row(["q"], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        assert_eq!(ends, ("fast".to_owned(), "fast".to_owned()));
+        statement.get_status(StatementStatus::VmStep)
+    };
+    let alone = cost();
+    insert(&connection, bystanders(), "'fast', n, 'discovered', 1, NULL");
+    assert_eq!(cost(), alone);
 }
 
 #[test]
