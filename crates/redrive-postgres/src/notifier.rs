@@ -12,11 +12,7 @@ use std::{
 };
 
 use redrive_store::Result;
-use tokio::{
-    runtime::Handle,
-    task::JoinSet,
-    time::{Instant, sleep, sleep_until},
-};
+use tokio::{runtime::Handle, sync::oneshot, task::JoinSet, time::sleep};
 
 use crate::{pool::Pool, queries};
 
@@ -31,7 +27,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 pub(crate) struct Notifier {
     shared: Arc<Shared>,
     runtime: Handle,
-    /// Ends with the store.
+    /// The task that sends, if one does. Ends with the store.
     sending: Mutex<JoinSet<()>>,
 }
 
@@ -40,72 +36,73 @@ struct Shared {
     turn: Mutex<Turn>,
 }
 
-/// Whose turn it is.
-#[derive(Default)]
-struct Turn {
-    /// Whether a notification is still to be sent.
-    pending: bool,
-    /// When the next one may be sent.
-    not_before: Option<Instant>,
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// Nothing was told for a while, and no task sends.
+    Quiet,
+    /// A notification was begun a moment ago.
+    Resting,
+    /// Another one is to be sent after the rest. It serves all who come until then.
+    Pending,
 }
 
 impl Notifier {
     pub(crate) fn new(pool: Pool, runtime: Handle) -> Self {
-        let shared = Arc::new(Shared { pool, turn: Mutex::default() });
+        let shared = Arc::new(Shared { pool, turn: Mutex::new(Turn::Quiet) });
         Self { shared, runtime, sending: Mutex::default() }
     }
 
     /// Tells of what was committed before. Waits only where the notification goes out at once. The
     /// caller holds no connection, or with a pool of one it would wait for itself.
     pub(crate) async fn tell(&self) {
-        let Some(at) = self.shared.take_turn() else { return };
-        let (shared, (sent, waits)) = (Arc::clone(&self.shared), tokio::sync::oneshot::channel());
-        let send = async move {
-            sleep_until(at).await;
-            shared.send(sent).await;
-        };
+        if self.shared.take_turn() != Turn::Quiet {
+            return;
+        }
+        let (shared, (sent, waits)) = (Arc::clone(&self.shared), oneshot::channel());
         {
             let mut sending = locked(&self.sending);
             while sending.try_join_next().is_some() {}
-            sending.spawn_on(send, &self.runtime);
+            sending.spawn_on(async move { shared.send(sent).await }, &self.runtime);
         }
-        if at <= Instant::now() {
-            // A sender that is gone has gone with the store.
-            _ = waits.await;
-        }
+        // A sender that is gone has sent, or has gone with the store.
+        _ = waits.await;
     }
 }
 
 impl Shared {
-    /// When to send; nothing if a notification is still to be sent, which then serves this one too.
-    fn take_turn(&self) -> Option<Instant> {
+    /// Asks for a notification, and says whose turn it was before.
+    fn take_turn(&self) -> Turn {
         let mut turn = locked(&self.turn);
-        let now = Instant::now();
-        (!std::mem::replace(&mut turn.pending, true)).then(|| turn.not_before.unwrap_or(now))
+        let after = if *turn == Turn::Quiet { Turn::Resting } else { Turn::Pending };
+        std::mem::replace(&mut turn, after)
     }
 
-    /// Sends until it is sent. Who commits after this has begun needs another one.
-    async fn send(&self, sent: tokio::sync::oneshot::Sender<()>) {
-        let mut sent = Some(sent);
+    /// Sends until nothing is left to be told of. Nobody waits for more than the first try.
+    async fn send(&self, first_try: oneshot::Sender<()>) {
+        let mut first_try = Some(first_try);
         let mut wait = FIRST_WAIT;
         loop {
-            {
-                let mut turn = locked(&self.turn);
-                *turn = Turn { pending: false, not_before: Some(Instant::now() + PACE) };
-            }
-            let outcome = self.notify().await;
-            // Nobody waits for a second try.
-            drop(sent.take());
-            let Err(error) = outcome else { return };
-            tracing::debug!(
-                error = &error as &dyn std::error::Error,
-                "cannot notify; polling goes on"
-            );
-            if std::mem::replace(&mut locked(&self.turn).pending, true) {
+            let rest = match self.notify().await {
+                Ok(()) => {
+                    wait = FIRST_WAIT;
+                    PACE
+                }
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::debug!(error, "cannot notify others; they poll");
+                    *locked(&self.turn) = Turn::Pending;
+                    let longer = (wait * 2).min(LONGEST_WAIT);
+                    std::mem::replace(&mut wait, longer)
+                }
+            };
+            drop(first_try.take());
+            sleep(rest).await;
+            let mut turn = locked(&self.turn);
+            if *turn != Turn::Pending {
+                *turn = Turn::Quiet;
                 return;
             }
-            sleep(wait).await;
-            wait = (wait * 2).min(LONGEST_WAIT);
+            *turn = Turn::Resting;
         }
     }
 
