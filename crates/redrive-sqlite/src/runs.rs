@@ -205,8 +205,8 @@ fn claim(connection: &Connection, request: &ClaimRequest) -> Result<Vec<ClaimedR
     Ok(claimed)
 }
 
-/// The one category that a claim can find something in. Merging it with no other would cost a quarter
-/// more.
+/// The one category that a claim can find something in. There is nothing to merge it with, and merging
+/// has a cost for each run.
 fn lone_category(connection: &Connection, request: &ClaimRequest) -> Result<Option<String>> {
     const DOING: &str = "looking for categories";
     match &request.categories {
