@@ -32,6 +32,8 @@ mod stream;
 
 mod http;
 
+mod raw;
+
 mod work;
 
 mod appetite;
@@ -61,6 +63,10 @@ pub use http::{
     InvalidPointer, InvalidTemplate, JsonPointer, MAX_BODY_BYTES,
 };
 pub use program::{DEFAULT_GRACE, InvalidProgram};
+pub use raw::{
+    Damage, Extracted, ObjectService, RawError, RawLocation, RawMetadata, RawReader, RawSink,
+    RawWriter,
+};
 pub use retry::{
     AnyError, ByItself, Classify, Ended, Explained, GaveUp, Retry, RetryEvent, When, retry,
 };

@@ -5,6 +5,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a test that fails should fail loudly"
 )]
 
@@ -39,5 +41,7 @@ mod http_failures;
 mod tiny_work;
 mod worker_loop;
 mod worker_outages;
+
+mod raw;
 
 mod simulator;

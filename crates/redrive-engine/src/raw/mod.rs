@@ -1,0 +1,210 @@
+//! Where extracted rows are kept: raw partitions, written once and never changed.
+//!
+//! ```text
+//! ROOT/SOURCE/customer_id=…/query_name=…/logical_date=…/run_id=…/payload.jsonl
+//!                                                               /metadata.json
+//! ```
+//!
+//! `metadata.json` is written last and seals the run: before it, nobody reads the run; after it, nobody
+//! writes it. A new attempt at a partition has a new `run_id` and so another folder. Which run counts is
+//! said by the store alone.
+//!
+//! The root is a local folder or a place in an object store; the rest is the same for both.
+
+mod tally;
+
+mod layout;
+
+mod error;
+mod metadata;
+
+mod durable;
+mod folder;
+
+mod cloud;
+mod http_client;
+mod objects;
+
+mod reader;
+mod writer;
+
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use object_store::ObjectStore;
+use redrive_core::{PartitionKey, PartitionRunId};
+
+pub use cloud::ObjectService;
+pub use error::{Damage, RawError};
+pub use metadata::{Extracted, RawMetadata};
+pub use reader::RawReader;
+pub use writer::RawWriter;
+
+use folder::Folder;
+use layout::{METADATA, PAYLOAD, Place};
+use objects::Objects;
+use reader::Origin;
+use writer::Target;
+
+/// All raw partitions. Cloning it is cheap.
+///
+/// ```
+/// use redrive_engine::{Extracted, RawSink};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let sink = RawSink::folder(folder.path());
+/// let (key, run_id) = ("ads/1234/daily/2026-01-31".parse()?, "0198c0de-01".parse()?);
+///
+/// let mut writer = sink.begin(&key, &run_id).await?;
+/// writer.write(b"{\"clicks\": 7}\n").await?;
+/// let sealed = writer.seal(Extracted::default()).await?;
+///
+/// assert_eq!(sealed.record_count, 1);
+/// assert_eq!(sink.runs(&key).await?, [run_id.clone()]);
+/// assert!(sink.begin(&key, &run_id).await.is_err(), "a run_id is used once");
+/// # Ok(())
+/// # }) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct RawSink(Root);
+
+#[derive(Debug, Clone)]
+enum Root {
+    Folder(Folder),
+    Objects(Objects),
+}
+
+/// Where the files of a run are, for programs that read them: paths, or URLs in an object store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawLocation {
+    /// `payload.jsonl`.
+    pub payload: String,
+    /// `metadata.json`.
+    pub metadata: String,
+}
+
+impl RawSink {
+    /// A sink in a local folder, which is made when it is first needed.
+    pub fn folder(root: impl Into<PathBuf>) -> Self {
+        Self(Root::Folder(Folder::new(root.into())))
+    }
+
+    /// A sink in an object store that can create an object only if there is none. `url` is what the place
+    /// is called in messages.
+    pub fn objects(
+        store: Arc<dyn ObjectStore>,
+        prefix: &str,
+        url: impl Into<String>,
+    ) -> Result<Self, RawError> {
+        Objects::new(store, prefix, url.into()).map(|objects| Self(Root::Objects(objects)))
+    }
+
+    /// Begins a run. One that was begun before is refused, here or at its seal.
+    pub async fn begin(
+        &self,
+        key: &PartitionKey,
+        run_id: &PartitionRunId,
+    ) -> Result<RawWriter, RawError> {
+        let place = Place::new(key, run_id);
+        let to = match &self.0 {
+            Root::Folder(folder) => Target::Folder(folder.begin(&place).await?),
+            Root::Objects(objects) => Target::Objects(objects.begin(&place)),
+        };
+        Ok(RawWriter::new(key, run_id, self.called(&place), to))
+    }
+
+    /// What a run says of itself, if it is sealed.
+    pub async fn metadata(
+        &self,
+        key: &PartitionKey,
+        run_id: &PartitionRunId,
+    ) -> Result<Option<RawMetadata>, RawError> {
+        let place = Place::new(key, run_id);
+        let bytes = match &self.0 {
+            Root::Folder(folder) => folder.metadata(&place).await?,
+            Root::Objects(objects) => objects.metadata(&place).await?,
+        };
+        let Some(bytes) = bytes else { return Ok(None) };
+        let damaged = |damage| RawError::Damaged { place: self.called(&place), damage };
+        RawMetadata::parse(&bytes, key, run_id).map(Some).map_err(damaged)
+    }
+
+    /// Reads a sealed run.
+    pub async fn read(
+        &self,
+        key: &PartitionKey,
+        run_id: &PartitionRunId,
+    ) -> Result<RawReader, RawError> {
+        let place = Place::new(key, run_id);
+        let called = self.called(&place);
+        let Some(metadata) = self.metadata(key, run_id).await? else {
+            return Err(RawError::NotSealed { place: called });
+        };
+        let from = match &self.0 {
+            Root::Folder(folder) => folder.payload(&place).await?.map(Origin::Folder),
+            Root::Objects(objects) => objects.payload(&place).await?.map(Origin::Objects),
+        };
+        match from {
+            Some(from) => Ok(RawReader::new(metadata, called, from)),
+            None => Err(RawError::Damaged { place: called, damage: Damage::NoPayload }),
+        }
+    }
+
+    /// Reads a run to its end and compares it with its seal.
+    pub async fn verify(
+        &self,
+        key: &PartitionKey,
+        run_id: &PartitionRunId,
+    ) -> Result<RawMetadata, RawError> {
+        let mut reader = self.read(key, run_id).await?;
+        while reader.next().await?.is_some() {}
+        Ok(reader.metadata().clone())
+    }
+
+    /// The sealed runs of a key, the oldest first.
+    pub async fn runs(&self, key: &PartitionKey) -> Result<Vec<PartitionRunId>, RawError> {
+        let mut runs = match &self.0 {
+            Root::Folder(folder) => folder.runs(key).await?,
+            Root::Objects(objects) => objects.runs(key).await?,
+        };
+        runs.sort_unstable();
+        Ok(runs)
+    }
+
+    /// Where the files of a run are, or would be.
+    pub fn location(&self, key: &PartitionKey, run_id: &PartitionRunId) -> RawLocation {
+        let place = Place::new(key, run_id);
+        let [payload, metadata] = [PAYLOAD, METADATA].map(|name| match &self.0 {
+            Root::Folder(folder) => {
+                folder.root().join(place.path()).join(name).display().to_string()
+            }
+            Root::Objects(_) => format!("{}/{name}", self.called(&place)),
+        });
+        RawLocation { payload, metadata }
+    }
+
+    /// Whether it can be used: the folder is one, or the object store answers.
+    pub async fn check(&self) -> Result<(), RawError> {
+        match &self.0 {
+            Root::Folder(folder) => folder.check().await,
+            Root::Objects(objects) => objects.check().await,
+        }
+    }
+
+    fn called(&self, place: &Place) -> String {
+        match &self.0 {
+            Root::Folder(folder) => folder.root().join(place.path()).display().to_string(),
+            Root::Objects(objects) => format!("{}/{}", objects.url(), place.object()),
+        }
+    }
+}
+
+/// The root, as a folder or a URL.
+impl fmt::Display for RawSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Root::Folder(folder) => folder.root().display().fmt(f),
+            Root::Objects(objects) => f.write_str(objects.url()),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Writing one run, as its rows come.
+
+use redrive_core::{PartitionKey, PartitionRunId};
+
+use super::{
+    error::RawError,
+    folder::FolderWriter,
+    metadata::{Extracted, MAX_METADATA_BYTES, RawMetadata},
+    objects::ObjectWriter,
+    tally::Tally,
+};
+
+/// Writes the payload of one run and seals it.
+///
+/// What is written is kept byte by byte; if the last line has no end, one is added. Every line is to be
+/// one JSON object, which is for the validator to see. Dropped without a seal, the run is as if it had
+/// never been.
+#[derive(Debug)]
+#[must_use = "a run that is not sealed does not exist"]
+pub struct RawWriter {
+    key: PartitionKey,
+    run_id: PartitionRunId,
+    place: String,
+    tally: Tally,
+    to: Target,
+}
+
+/// Where it is written to.
+#[derive(Debug)]
+pub(super) enum Target {
+    Folder(FolderWriter),
+    Objects(ObjectWriter),
+}
+
+impl RawWriter {
+    pub(super) fn new(
+        key: &PartitionKey,
+        run_id: &PartitionRunId,
+        place: String,
+        to: Target,
+    ) -> Self {
+        Self { key: key.clone(), run_id: run_id.clone(), place, tally: Tally::default(), to }
+    }
+
+    /// Adds bytes, in pieces of any size. After an error the run can only be aborted.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), RawError> {
+        match &mut self.to {
+            Target::Folder(writer) => writer.write(bytes).await?,
+            Target::Objects(writer) => writer.write(bytes).await?,
+        }
+        self.tally.add(bytes);
+        Ok(())
+    }
+
+    /// How many rows were written.
+    pub fn record_count(&self) -> u64 {
+        self.tally.records()
+    }
+
+    /// Ends the payload and writes `metadata.json`. When this returns, the run survives a power cut and
+    /// is never changed again. If it fails, what it wrote counts for nothing.
+    pub async fn seal(mut self, extracted: Extracted) -> Result<RawMetadata, RawError> {
+        if self.tally.is_open() {
+            self.write(b"\n").await?;
+        }
+        let metadata = RawMetadata {
+            key: self.key,
+            run_id: self.run_id,
+            extracted_at: extracted.extracted_at,
+            schema_version: extracted.schema_version,
+            record_count: self.tally.records(),
+            sha256: self.tally.sha256(),
+            extractor: extracted.extractor,
+        };
+        let bytes = metadata.to_bytes();
+        if bytes.len() > MAX_METADATA_BYTES {
+            let (place, bytes, allowed) = (self.place, bytes.len(), MAX_METADATA_BYTES);
+            return Err(RawError::MetadataTooLong { place, bytes, allowed });
+        }
+        match self.to {
+            Target::Folder(writer) => writer.seal(bytes).await?,
+            Target::Objects(writer) => writer.seal(bytes).await?,
+        }
+        Ok(metadata)
+    }
+
+    /// Gives the run up and takes away what was written.
+    pub async fn abort(self) -> Result<(), RawError> {
+        match self.to {
+            Target::Folder(writer) => writer.abort().await,
+            Target::Objects(writer) => writer.abort().await,
+        }
+    }
+}
