@@ -223,6 +223,11 @@ impl Failure {
         Self { class, stated: false, code, message: Message::clean(message), cause }
     }
 
+    /// The same class and code in other words, and by another cause if one is given.
+    pub fn retold(self, cause: Option<Cause>, message: &str) -> Self {
+        Self { cause: cause.unwrap_or(self.cause), message: Message::clean(message), ..self }
+    }
+
     /// The class, stated by the handler or derived from the code.
     pub fn class(&self) -> Class {
         self.class

@@ -34,6 +34,8 @@ mod http;
 
 mod raw;
 
+mod validator;
+
 mod work;
 
 mod appetite;
@@ -73,5 +75,9 @@ pub use retry::{
 pub use run_work::Queue;
 pub use stop::{Stop, Stopper};
 pub use stream::{StreamHandler, StreamSpec};
+pub use validator::{
+    Extraction, InvalidSchema, Judge, Judged, Judgement, MAX_ROW_BYTES, RowSchema,
+    Rules as PartitionRules, Validator, verdict_code,
+};
 pub use work::{Ending, Pace, Work};
 pub use worker::{Until, run_worker};

@@ -7,7 +7,7 @@
     clippy::indexing_slicing,
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a test that fails should fail loudly"
+    reason = "a test that fails should fail loudly, and a child talks to its parent by printing"
 )]
 
 mod checker;
@@ -43,5 +43,6 @@ mod worker_loop;
 mod worker_outages;
 
 mod raw;
+mod validator;
 
 mod simulator;

@@ -29,7 +29,8 @@ fn plays_its_part() {
         "write without an end" => folder::in_runtime(write_without_an_end(&path)),
         "seal until killed" => folder::in_runtime(seal_until_killed(&path)),
         "fill the disk" => folder::fill_and_go_on(&path),
-        "write and judge much" => long::write_and_judge(&path),
+        "much in a folder" => long::in_a_folder(&path),
+        "much on S3" => long::on_s3(),
         unknown => panic!("no such part: {unknown}"),
     }
 }

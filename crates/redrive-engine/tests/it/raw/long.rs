@@ -2,38 +2,58 @@
 
 use std::{fs, path::Path};
 
-use redrive_engine::RawSink;
+use redrive_core::AttemptNumber;
+use redrive_engine::{Extraction, Judged, Judgement, PartitionRules, RawSink, Stopper, Validator};
+use redrive_store::PartitionVerdict;
 
-use super::{a_key, child, extracted, folder, run};
+use super::{S3Server, a_key, child, extracted, folder, run};
 
-const PAYLOAD_BYTES: usize = 300 << 20;
+/// How long the payload is in a folder, and how much more memory it may take.
+const IN_A_FOLDER: (usize, u64) = (300 << 20, 16 << 20);
 
-const MAX_GROWTH_BYTES: u64 = 48 << 20;
+/// The same on S3. The server is in the same process, and parts of 8 MB are under way.
+const ON_S3: (usize, u64) = (120 << 20, 48 << 20);
 
-/// Written to a folder and to S3, verified in both.
-// PAR-3
+/// Written and judged, in a folder and on S3.
+// PAR-3 PAR-4
 #[test]
-fn a_long_partition_is_written_and_read_in_flat_memory() {
+fn a_long_partition_is_written_and_judged_in_flat_memory() {
     let folder = tempfile::tempdir().unwrap();
-    let said = child::play("write and judge much", folder.path());
-    let growth: u64 = said[0].parse().unwrap();
-    assert!(growth < MAX_GROWTH_BYTES, "memory grew by {growth} bytes");
+    for (role, allowed) in [("much in a folder", IN_A_FOLDER.1), ("much on S3", ON_S3.1)] {
+        let said = child::play(role, folder.path());
+        let growth: u64 = said[0].parse().unwrap();
+        assert!(growth < allowed, "{role}: memory grew by {growth} bytes");
+    }
 }
 
 /// A part of the test above.
-pub(super) fn write_and_judge(path: &Path) {
+pub(super) fn in_a_folder(path: &Path) {
+    folder::in_runtime(write_and_judge(&RawSink::folder(path), IN_A_FOLDER.0));
+}
+
+/// A part of the test above.
+pub(super) fn on_s3() {
+    folder::in_runtime(async {
+        let server = S3Server::start().await;
+        write_and_judge(&server.sink(""), ON_S3.0).await;
+    });
+}
+
+async fn write_and_judge(sink: &RawSink, payload_bytes: usize) {
     let row = format!("{{\"text\":\"{}\"}}\n", "x".repeat(500));
     let piece = row.repeat(128);
     let before = peak_memory();
-    folder::in_runtime(async {
-        let sink = RawSink::folder(path);
-        let mut writer = sink.begin(&a_key(), &run("r-1")).await.unwrap();
-        for _ in 0..PAYLOAD_BYTES / piece.len() {
-            writer.write(piece.as_bytes()).await.unwrap();
-        }
-        writer.seal(extracted()).await.unwrap();
-        sink.verify(&a_key(), &run("r-1")).await.unwrap();
-    });
+    let mut writer = sink.begin(&a_key(), &run("r-1")).await.unwrap();
+    for _ in 0..payload_bytes / piece.len() {
+        writer.write(piece.as_bytes()).await.unwrap();
+    }
+    writer.seal(extracted()).await.unwrap();
+    let judged = Judged { key: a_key(), run_id: run("r-1"), attempt: AttemptNumber(1) };
+    let (_stopper, stop) = Stopper::new();
+    let validator = Validator::new(sink.clone(), PartitionRules::default());
+    let judgement = validator.judge(&judged, Extraction::Done, stop).await;
+    let good = matches!(judgement, Judgement::Verdict(PartitionVerdict::Accepted { .. }));
+    assert!(good, "{judgement:?}");
     child::answer(&(peak_memory() - before).to_string());
 }
 
