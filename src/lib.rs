@@ -117,6 +117,7 @@
 
 pub mod config;
 mod nearest;
+mod raw_sinks;
 mod store_url;
 mod stores;
 mod wiring;
@@ -134,12 +135,15 @@ pub use http;
 pub use jiff;
 pub use serde_json;
 
+pub use raw_sinks::{UnusableSchema, declared_rules, raw_sink};
 pub use redrive_core::*;
 pub use redrive_engine::{
-    BodyTemplate, Call, Clock, Ended, Engine, ExecHandler, ExecSpec, Explained, GaveUp, Handler,
-    HeaderSource, HttpHandler, HttpSpec, InvalidHttp, InvalidPointer, InvalidProgram,
-    InvalidTemplate, JsonPointer, Outcome, Pace, Queue, Retry, RetryEvent, SteadyClock, Stop,
-    Stopper, StreamHandler, StreamSpec, SystemClock, Until, handler_fn, retry,
+    BodyTemplate, Call, Clock, Damage, Ended, Engine, ExecHandler, ExecSpec, Explained, Extracted,
+    Extraction, GaveUp, Handler, HeaderSource, HttpHandler, HttpSpec, InvalidHttp, InvalidPointer,
+    InvalidProgram, InvalidSchema, InvalidTemplate, JsonPointer, Judge, Judged, Judgement,
+    ObjectService, Outcome, Pace, PartitionRules, Queue, RawError, RawLocation, RawMetadata,
+    RawReader, RawSink, RawWriter, Retry, RetryEvent, RowSchema, SteadyClock, Stop, Stopper,
+    StreamHandler, StreamSpec, SystemClock, Until, Validator, handler_fn, retry, verdict_code,
 };
 pub use redrive_store::{
     Categories, InvalidRun, NewRun, Operator, RunChange, RunFilter, RunRecord, Store, SubmittedRun,

@@ -4,7 +4,7 @@
 //! finding is a row.
 
 use clap::Args;
-use redrive::{config::Config, migrator, open_migrated_store};
+use redrive::{config::Config, declared_rules, migrator, open_migrated_store, raw_sink};
 use redrive_engine::{Clock, SystemClock, checker};
 use serde::Serialize;
 
@@ -68,6 +68,9 @@ pub(crate) async fn run(_: Arguments, context: &Context) -> Result<Exit, Failure
         }
         config => {
             let config = config.flatten();
+            if let Some(config) = &config {
+                look_at_sources(config, &mut checkups).await;
+            }
             match context.store(config.as_ref()) {
                 Ok(store) => look_at_store(&store, config.as_ref(), &mut checkups).await,
                 Err(failure) => checkups.wrong("store", failure.message),
@@ -95,6 +98,27 @@ fn look_at_config(context: &Context, checkups: &mut Checkups) -> Option<Option<C
         Err(failure) => {
             checkups.wrong(CHECK, format!("{}; see `redrive check`", failure.message));
             None
+        }
+    }
+}
+
+/// Where the partitions of sources are kept, and what their rows must fit.
+async fn look_at_sources(config: &Config, checkups: &mut Checkups) {
+    const CHECK: &str = "raw sink";
+    if config.sources.is_empty() {
+        return;
+    }
+    let looked_at = match raw_sink(&config.raw.clone().in_folder(&config.folder)) {
+        Ok(sink) => sink.check().await.map(|()| sink.to_string()),
+        Err(error) => Err(error),
+    };
+    match looked_at {
+        Ok(place) => checkups.ok(CHECK, place),
+        Err(error) => checkups.wrong(CHECK, error.in_words()),
+    }
+    for source in &config.sources {
+        if let Err(error) = declared_rules(&source.validate, &config.folder) {
+            checkups.wrong("schema of rows", format!("{}: {}", source.name, with_causes(&error)));
         }
     }
 }

@@ -121,7 +121,7 @@ fn control_characters_of_others_never_reach_the_terminal() {
             .chars()
             .filter(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}')
             .collect();
-        assert_eq!(obeyed, [], "{arguments:?}: {printed}");
+        assert!(obeyed.is_empty(), "{arguments:?}: {printed}");
     }
     let checked = folder.run(&["check", "-o", "json"]).json();
     assert_eq!(checked["sources"][0]["customers"][1], "\u{9b}31m", "JSON keeps what was meant");

@@ -98,3 +98,38 @@ fn a_store_is_looked_at_and_not_changed() {
     folder.run(&["db", "status", "--store", "sqlite:store.db"]).ok();
     assert!(std::fs::read(folder.path().join("store.db")).unwrap() == before);
 }
+
+// OPS-4
+#[test]
+fn a_raw_sink_or_a_schema_that_cannot_be_used_is_a_finding() {
+    let folder = Folder::new();
+    let declared = |raw: &str| {
+        format!(
+            "[raw]\nurl = {raw:?}\n[[source]]\nname = \"ads\"\ncustomers = [\"1\"]\nqueries = [\"q\"]\n\
+             extract = {{ exec = [\"true\"] }}\nvalidate = {{ schema = \"row.json\" }}\n"
+        )
+    };
+    folder.write("row.json", r#"{"required": ["clicks"]}"#);
+    folder.write("redrive.toml", declared("file:raw"));
+    let store = "sqlite:store.db";
+    folder.run(&["db", "migrate", "--store", store]).ok();
+    let ended = doctor(&folder, store);
+    assert_eq!((ended.code, findings(&ended)), (Some(0), Vec::new()));
+    assert!(ended.stdout.contains("raw sink"), "{}", ended.stdout);
+    assert!(!folder.path().join("raw").exists(), "it looks and changes nothing");
+
+    folder.write("raw", "a file");
+    folder.write("row.json", r#"{"type": "objekt"}"#);
+    let ended = doctor(&folder, store);
+    assert_eq!(ended.code, Some(1));
+    let [(sink, where_to), (schema, why)] = &findings(&ended)[..] else {
+        panic!("{}", ended.stdout)
+    };
+    assert_eq!((sink.as_str(), schema.as_str()), ("raw sink", "schema of rows"));
+    assert!(where_to.contains("raw: not a directory"), "{where_to}");
+    assert!(why.contains("ads: the schema") && why.contains("/type"), "{why}");
+
+    folder.write("redrive.toml", declared("az://container/raw"));
+    let found = findings(&doctor(&folder, store));
+    assert!(found[0].1.contains("az://container/raw cannot hold raw partitions"), "{found:?}");
+}

@@ -86,7 +86,7 @@ fn control_characters_of_handlers_never_reach_a_terminal() {
             .join("\n");
         let obeyed = |c: &char| (c.is_control() && *c != '\n') || *c == '\u{202e}';
         for text in printed.iter().chain([&told]) {
-            assert_eq!(text.chars().filter(obeyed).collect::<Vec<_>>(), [], "{text}");
+            assert!(!text.chars().any(|c| obeyed(&c)), "{text}");
         }
     }
 }

@@ -29,7 +29,7 @@ use object_store::{
     },
 };
 use rustls::{ClientConfig, RootCertStore};
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio::time::{Sleep, sleep, timeout};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
@@ -113,7 +113,7 @@ impl Body for Timely {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            self.silence.as_mut().reset(Instant::now() + SILENCE_LIMIT);
+            self.silence.set(sleep(SILENCE_LIMIT));
             let told = |error: hyper::Error| HttpError::new(kind_of(&error), error);
             return Poll::Ready(frame.map(|frame| frame.map_err(told)));
         }

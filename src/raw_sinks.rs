@@ -1,0 +1,82 @@
+//! From what a configuration says of raw partitions to the sink that keeps them.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use redrive_engine::{InvalidSchema, ObjectService, PartitionRules, RawError, RawSink, RowSchema};
+
+use crate::config::{RawUrl, Service, Validate};
+
+/// A file that should hold the schema of a source's rows.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnusableSchema {
+    /// It cannot be read.
+    #[error("cannot read the schema {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It holds no schema.
+    #[error("the schema {} cannot be used", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: InvalidSchema,
+    },
+}
+
+/// The sink at a place. Credentials, regions and endpoints of object stores are in the environment:
+/// `AWS_…` (with `AWS_ENDPOINT_URL` for other servers that speak S3), `GOOGLE_…`, `AZURE_…`.
+pub fn raw_sink(url: &RawUrl) -> Result<RawSink, RawError> {
+    match url {
+        RawUrl::Folder(folder) => {
+            // Programs that are told the path have other working folders.
+            let path = std::path::absolute(folder);
+            Ok(RawSink::folder(path.unwrap_or_else(|_| folder.clone())))
+        }
+        RawUrl::Bucket { service, bucket, prefix } => {
+            let service = match service {
+                Service::S3 => ObjectService::S3,
+                Service::Gcs => ObjectService::Gcs,
+                Service::Azure => ObjectService::Azure,
+            };
+            let environment = std::env::vars_os().filter_map(|(name, value)| {
+                Some((name.into_string().ok()?, value.into_string().ok()?))
+            });
+            RawSink::bucket(service, bucket, prefix, environment)
+        }
+    }
+}
+
+/// What a source asks of its rows; its handler is not part of it. The schema's path counts from
+/// `folder`, the folder of the configuration.
+pub fn declared_rules(
+    validate: &Validate,
+    folder: &Path,
+) -> Result<PartitionRules, UnusableSchema> {
+    let schema = validate.schema.as_ref().map(|name| read_schema(folder.join(name))).transpose()?;
+    Ok(PartitionRules {
+        min_rows: validate.min_rows,
+        max_rows: validate.max_rows,
+        schema: schema.map(Arc::new),
+        judge: None,
+    })
+}
+
+fn read_schema(path: PathBuf) -> Result<RowSchema, UnusableSchema> {
+    match fs::read_to_string(&path) {
+        Ok(text) => {
+            RowSchema::parse(&text).map_err(|source| UnusableSchema::Invalid { path, source })
+        }
+        Err(source) => Err(UnusableSchema::Unreadable { path, source }),
+    }
+}
