@@ -18,6 +18,7 @@ use super::{
     calls::{Asked, Calls, Ended, Ticket},
     conclusion::{End, Why, answered},
     lines::Lines,
+    outbox::Outbox,
     pool::Seat,
 };
 use crate::{
@@ -65,11 +66,7 @@ pub(super) struct Conversation {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     calls: Calls,
-    /// What is still to be written, from there on.
-    outbox: Vec<u8>,
-    unsent: usize,
-    /// Bytes that were written in all.
-    written: u64,
+    outbox: Outbox,
     lines: Lines,
     tail: Tail,
     /// Replies as they should be.
@@ -96,9 +93,7 @@ impl Conversation {
             stdout: Some(pipes.stdout),
             stderr: Some(pipes.stderr),
             calls: Calls::default(),
-            outbox: Vec::new(),
-            unsent: 0,
-            written: 0,
+            outbox: Outbox::default(),
             lines: Lines::default(),
             tail: Tail::default(),
             replies: 0,
@@ -137,7 +132,7 @@ impl Conversation {
                     listening = count > 0;
                     batch.drain(..).for_each(|command| self.obey(command));
                 }
-                sent = write(&mut self.stdin, self.outbox.get(self.unsent..)) => self.sent(sent),
+                sent = write(&mut self.stdin, self.outbox.unsent()) => self.sent(sent),
                 length = read(&mut self.stdout, &mut out) => match length {
                     0 => self.silenced(),
                     length => self.heard(out.get(..length).unwrap_or_default()),
@@ -170,9 +165,8 @@ impl Conversation {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Ask(asked) if self.is_serving() => {
-                let begins = self.written + self.outbox.len() as u64 - self.unsent as u64;
-                let line = self.calls.add(asked, begins, monotonic());
-                self.outbox.extend_from_slice(line.as_bytes());
+                let line = self.calls.add(asked, self.outbox.end(), monotonic());
+                self.outbox.push(&line);
             }
             Command::Ask(Asked { asker, permit, .. }) => {
                 // Whoever went away does not want to know.
@@ -208,15 +202,7 @@ impl Conversation {
     /// Notes what was written. A program that closed its input gets nothing more.
     fn sent(&mut self, sent: io::Result<usize>) {
         match sent {
-            Ok(length) => {
-                self.written += length as u64;
-                self.unsent += length;
-                if self.unsent >= self.outbox.len() {
-                    self.unsent = 0;
-                    self.outbox.clear();
-                    self.outbox.shrink_to(CHUNK_BYTES);
-                }
-            }
+            Ok(length) => self.outbox.sent(length),
             Err(_) => self.expect_exit(),
         }
     }
@@ -240,8 +226,8 @@ impl Conversation {
         if self.deaf {
             return;
         }
-        let Self { lines, calls, in_flight, written, replies, why, .. } = self;
-        let (in_flight, written, offender) = (*in_flight, *written, why.offender());
+        let Self { lines, calls, in_flight, outbox, replies, why, .. } = self;
+        let (in_flight, written, offender) = (*in_flight, outbox.written(), why.offender());
         let (mut ended, mut wrong, mut well) = (Vec::new(), None, false);
         let pushed = lines.push(chunk, |line| {
             let (id, problem) = match Answer::parse(line) {
@@ -337,7 +323,6 @@ impl Conversation {
     /// What was not written yet need not be: another program can have it.
     fn take_no_more(&mut self) {
         self.outbox.clear();
-        self.unsent = 0;
         self.seat.leaving();
     }
 
@@ -348,7 +333,7 @@ impl Conversation {
     /// The program is gone: leaves its place, and tells whoever still waits.
     fn conclude(mut self) {
         let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
-        let read = self.written.saturating_sub(unread.unwrap_or_default());
+        let read = self.outbox.written().saturating_sub(unread.unwrap_or_default());
         let end = End {
             status: self.group.end().ok().flatten(),
             why: self.why,
@@ -364,9 +349,9 @@ impl Conversation {
 }
 
 /// Writes what there is to write; for ever if that is nothing.
-async fn write(stdin: &mut Option<ChildStdin>, outbox: Option<&[u8]>) -> io::Result<usize> {
-    match (stdin, outbox) {
-        (Some(stdin), Some(bytes @ [_, ..])) => stdin.write(bytes).await,
+async fn write(stdin: &mut Option<ChildStdin>, unsent: &[u8]) -> io::Result<usize> {
+    match (stdin, unsent) {
+        (Some(stdin), bytes @ [_, ..]) => stdin.write(bytes).await,
         _ => pending().await,
     }
 }

@@ -5,8 +5,9 @@
 //! and fails the calls it has. What it had not read yet goes to another program, unharmed.
 //!
 //! The way of a call: [`pool`] finds the program that gets it or says when one may be started
-//! ([`restart`]); [`conversation`] is one program from start to end, with its [`calls`]; [`lines`] and
-//! [`answer`] read what it prints; [`conclusion`] says what becomes of each call.
+//! ([`restart`]); [`conversation`] is one program from start to end, with its [`calls`] and the
+//! [`outbox`] they go through; [`lines`] and [`answer`] read what it prints; [`conclusion`] says what
+//! becomes of each call.
 
 mod spec;
 
@@ -15,6 +16,7 @@ mod restart;
 
 mod calls;
 mod conversation;
+mod outbox;
 
 mod answer;
 mod lines;
