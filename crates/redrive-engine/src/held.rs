@@ -26,8 +26,8 @@ struct Unit {
 pub(crate) enum Grip {
     /// Its lease is good.
     Firm,
-    /// Its lease is about to end, or has, because the store did not answer. Nobody else has it as
-    /// far as anyone knows; it is to be handed back.
+    /// Its lease was about to end, because the store did not answer. Nobody else has it as far as
+    /// anyone knows: it is kept until its attempt has stopped, and then handed back.
     Slipping,
     /// Someone else has it.
     Lost,
@@ -74,7 +74,7 @@ impl Held {
 
     /// Whether an attempt at the unit is still to end.
     pub(crate) fn is_under_way(&self, lease: LeaseRef) -> bool {
-        self.units().get(&key(lease)).is_some_and(|unit| unit.grip == Grip::Firm && !unit.ended)
+        self.units().get(&key(lease)).is_some_and(|unit| unit.grip != Grip::Lost && !unit.ended)
     }
 
     /// Stops the attempts of all units.
@@ -133,7 +133,7 @@ impl Held {
 
     /// Every lease that is worth keeping.
     pub(crate) fn leases(&self) -> Vec<LeaseRef> {
-        self.leases_where(|unit| unit.grip == Grip::Firm)
+        self.leases_where(|unit| unit.grip != Grip::Lost)
     }
 
     /// The leases that end at or before a time, and whose attempts are not over.

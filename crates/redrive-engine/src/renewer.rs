@@ -25,11 +25,14 @@ pub(crate) async fn renew_all<W: Work>(work: Arc<W>, held: Arc<Held>, mut stop: 
     }
 }
 
-/// Renews at a third of the lease.
+/// Renews at a third of the lease, and soon again after a store that did not answer: once it is back,
+/// every moment counts.
 async fn renew<W: Work>(work: &W, held: &Held) {
     let lease = work.pace().lease;
+    let mut rest = lease / 3;
     loop {
-        tokio::time::sleep(lease / 3).await;
+        tokio::time::sleep(rest).await;
+        rest = lease / 3;
         let leases = held.leases();
         if leases.is_empty() {
             continue;
@@ -53,6 +56,7 @@ async fn renew<W: Work>(work: &W, held: &Held) {
                 }
             }
             Ok(Err(error)) => {
+                rest = margin(work) / 2;
                 tracing::warn!(
                     work = work.name(),
                     leases = leases.len(),
@@ -60,7 +64,10 @@ async fn renew<W: Work>(work: &W, held: &Held) {
                     "cannot renew leases"
                 );
             }
-            Err(_) => tracing::warn!(work = work.name(), "renewing leases takes too long"),
+            Err(_) => {
+                rest = margin(work) / 2;
+                tracing::warn!(work = work.name(), "renewing leases takes too long");
+            }
         }
     }
 }

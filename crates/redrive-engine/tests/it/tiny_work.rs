@@ -25,8 +25,12 @@ pub(crate) enum Act {
     Panic,
     /// Succeeds after a time.
     Take(Duration),
+    /// Succeeds after a time, unless told to stop before.
+    TakeOrStop(Duration),
     /// Goes on until told to stop, then stops.
     UntilStopped,
+    /// Goes on until told to stop, and takes a time to stop.
+    Linger(Duration),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -188,8 +192,17 @@ impl Work for TinyWork {
                 tokio::time::timeout(time, std::future::pending::<()>()).await.unwrap_err();
                 Outcome::Answered { value: None, verdict: None }
             }
+            Act::TakeOrStop(time) => match tokio::time::timeout(time, stop.told()).await {
+                Ok(()) => Outcome::Stopped,
+                Err(_) => Outcome::Answered { value: None, verdict: None },
+            },
             Act::UntilStopped => {
                 stop.told().await;
+                Outcome::Stopped
+            }
+            Act::Linger(time) => {
+                stop.told().await;
+                tokio::time::timeout(time, std::future::pending::<()>()).await.unwrap_err();
                 Outcome::Stopped
             }
         };

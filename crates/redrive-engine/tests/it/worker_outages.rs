@@ -67,6 +67,30 @@ async fn attempts_that_had_to_be_stopped_are_handed_back_and_not_counted() {
 
 // RUN-7
 #[tokio::test(start_paused = true)]
+async fn an_outage_that_two_renewals_fall_into_stops_nothing() {
+    let work = tiny(4, |_, _| Act::TakeOrStop(Duration::from_secs(120)));
+    let workers = cut_off(&work).await;
+    pass(work.pace.lease * 2 / 3).await;
+    come_back(&work, workers).await;
+    assert_eq!(work.in_status(Status::Done), 4);
+    assert_eq!(work.handed_back.load(Ordering::SeqCst), 0);
+}
+
+// RUN-7
+#[tokio::test(start_paused = true)]
+async fn what_takes_long_to_stop_is_held_until_it_has() {
+    let work = tiny(4, |_, _| Act::Linger(OUTAGE));
+    let workers = cut_off(&work).await;
+    pass(work.pace.lease).await;
+    work.away.store(false, Ordering::SeqCst);
+    pass(OUTAGE).await;
+    assert!(work.numbers().values().all(|number| number.attempts == 0), "nobody was lost");
+    assert_eq!(work.handed_back.load(Ordering::SeqCst), 4);
+    workers.iter().for_each(JoinHandle::abort);
+}
+
+// RUN-7
+#[tokio::test(start_paused = true)]
 async fn results_are_kept_and_written_when_the_store_is_back() {
     let work = tiny(6, |_, _| Act::Take(Duration::from_secs(2)));
     let workers = cut_off(&work).await;
