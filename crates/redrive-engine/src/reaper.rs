@@ -73,13 +73,43 @@ async fn reap<W: Work>(work: &W, held: &Held) -> Result<usize> {
         redrive_store::failpoint!("engine.reap.looked");
         after = last.lease.id;
         expired.retain(|expired: &ExpiredLease| !held.holds(expired.lease));
-        let ends = work.lost(&expired).await?;
-        redrive_store::failpoint!("engine.reap.decided");
-        let written = work.finish(&ends).await?;
-        redrive_store::failpoint!("engine.reap.written");
-        for (end, written) in ends.iter().zip(written) {
-            work.written(end, written);
-            reaped += usize::from(written == Written::Applied);
-        }
+        reaped += bring_back(work, &expired).await?;
     }
+}
+
+/// Decides about units and writes it, and says how many came back. What the store refuses is tried
+/// one by one, so that one bad row strands no other.
+async fn bring_back<W: Work>(work: &W, expired: &[ExpiredLease]) -> Result<usize> {
+    match (bring_back_together(work, expired).await, expired) {
+        (Err(refusal), [one]) if !refusal.is_transient() => {
+            tracing::error!(
+                work = work.name(),
+                id = one.lease.id,
+                error = &refusal as &dyn std::error::Error,
+                "a unit whose worker was lost cannot be brought back"
+            );
+            Ok(0)
+        }
+        (Err(refusal), several) if !refusal.is_transient() => {
+            let mut back = 0;
+            for one in several.chunks(1) {
+                back += Box::pin(bring_back(work, one)).await?;
+            }
+            Ok(back)
+        }
+        (answer, _) => answer,
+    }
+}
+
+async fn bring_back_together<W: Work>(work: &W, expired: &[ExpiredLease]) -> Result<usize> {
+    let ends = work.lost(expired).await?;
+    redrive_store::failpoint!("engine.reap.decided");
+    let written = work.finish(&ends).await?;
+    redrive_store::failpoint!("engine.reap.written");
+    let mut back = 0;
+    for (end, written) in ends.iter().zip(written) {
+        work.written(end, written);
+        back += usize::from(written == Written::Applied);
+    }
+    Ok(back)
 }

@@ -113,6 +113,15 @@ impl TinyWork {
         self.numbers().insert(id, fresh);
     }
 
+    /// A worker that took everything is lost, and its leases have ended.
+    pub(crate) fn lose_all(&self) {
+        let until = self.now();
+        for number in self.numbers().values_mut() {
+            number.status = Status::Held { until };
+            number.epoch += 1;
+        }
+    }
+
     /// Another worker takes a number away, as if its lease had ended.
     pub(crate) fn steal(&self, id: i64) {
         self.numbers().get_mut(&id).unwrap().epoch += 1;

@@ -228,3 +228,20 @@ async fn a_store_that_hangs_does_not_keep_the_loop_from_stopping() {
     stopper.stop();
     tokio::time::timeout(work.pace.grace * 3, running).await.expect("it stops").unwrap();
 }
+
+// RUN-7
+#[tokio::test(start_paused = true)]
+async fn a_lost_unit_that_cannot_be_written_strands_no_other() {
+    let pace = Pace { concurrency: 4, ..Pace::default() };
+    let mut work = TinyWork::new(5, pace, |_, _| Act::Succeed);
+    work.poison = Some(3);
+    let work = Arc::new(work);
+    work.lose_all();
+    let (stopper, stop) = Stopper::new();
+    let (_wake, wakes) = watch::channel(0);
+    let running = tokio::spawn(run_worker(work.clone(), wakes, stop, Until::Stopped));
+    pass(work.pace.lease * 5).await;
+    assert_eq!(work.in_status(Status::Done), 4);
+    stopper.stop();
+    running.await.unwrap();
+}
