@@ -86,7 +86,8 @@ pub enum Outcome {
     Skipped(String),
     /// The handler failed.
     Failed(Failure),
-    /// The handler was told to stop before it had an answer. The attempt does not count.
+    /// The handler was told to stop before it had an answer. The attempt does not count. From a
+    /// handler that was not told, it is a failure with the code `bad_reply`.
     Stopped,
 }
 

@@ -13,7 +13,7 @@
 use std::{collections::HashMap, collections::VecDeque, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use redrive_core::{Cause, Failure};
+use redrive_core::{Cause, Failure, named};
 use redrive_store::{LeaseRef, Outlook, Result};
 use tokio::{
     sync::{mpsc, watch},
@@ -82,6 +82,7 @@ pub async fn run_worker<W: Work>(
 struct Started<W: Work> {
     unit: Arc<W::Unit>,
     at: Timestamp,
+    stop: Stop,
 }
 
 /// What a claim brought, and what had been asked for.
@@ -183,7 +184,7 @@ impl<W: Work> Loop<W> {
             redrive_store::failpoint!("engine.unit.starting");
             let unit = Arc::new(unit);
             let stop = self.held.start(lease);
-            let started = Started { unit: unit.clone(), at: self.work.now() };
+            let started = Started { unit: unit.clone(), at: self.work.now(), stop: stop.clone() };
             let work = self.work.clone();
             let task = self.running.spawn(async move { work.handle(&unit, stop).await });
             self.started.insert(task.id(), started);
@@ -255,7 +256,12 @@ impl<W: Work> Loop<W> {
             Ok(ended) => ended,
             Err(error) => (error.id(), Outcome::Failed(panicked(error))),
         };
-        let Some(Started { unit, at }) = self.started.remove(&id) else { return };
+        let Some(Started { unit, at, stop }) = self.started.remove(&id) else { return };
+        let outcome = match outcome {
+            // It would come back at once, uncounted, for ever.
+            Outcome::Stopped if !stop.is_told() => Outcome::Failed(stopped_unasked()),
+            outcome => outcome,
+        };
         redrive_store::failpoint!("engine.unit.ended");
         let now = self.work.now();
         self.appetite.ended(now);
@@ -363,6 +369,11 @@ async fn claim_of<W: Work>(
         let doing = "claiming".to_owned();
         Err(redrive_store::Error::Unavailable { doing, source: error.into() })
     })
+}
+
+fn stopped_unasked() -> Failure {
+    let message = "the handler says that it was told to stop, and it was not";
+    Failure::named(named::BAD_REPLY, Cause::Handler, message)
 }
 
 fn panicked(error: JoinError) -> Failure {

@@ -31,6 +31,8 @@ pub(crate) enum Act {
     UntilStopped,
     /// Goes on until told to stop, and takes a time to stop.
     Linger(Duration),
+    /// Says that it was stopped, and was not.
+    Quit,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -214,6 +216,7 @@ impl Work for TinyWork {
                 tokio::time::timeout(time, std::future::pending::<()>()).await.unwrap_err();
                 Outcome::Stopped
             }
+            Act::Quit => Outcome::Stopped,
         };
         self.running.fetch_sub(1, Ordering::SeqCst);
         outcome

@@ -231,6 +231,15 @@ async fn a_store_that_hangs_does_not_keep_the_loop_from_stopping() {
 
 // RUN-7
 #[tokio::test(start_paused = true)]
+async fn a_handler_that_stops_unasked_has_failed() {
+    let work = tiny(3, |id, _| if id == 2 { Act::Quit } else { Act::Succeed });
+    tokio::time::timeout(Duration::from_secs(60), drain(&work)).await.expect("it ends");
+    assert_eq!((work.in_status(Status::Done), work.in_status(Status::GivenUp)), (2, 1));
+    assert_eq!(work.handed_back.load(Ordering::SeqCst), 0);
+}
+
+// RUN-7
+#[tokio::test(start_paused = true)]
 async fn a_lost_unit_that_cannot_be_written_strands_no_other() {
     let pace = Pace { concurrency: 4, ..Pace::default() };
     let mut work = TinyWork::new(5, pace, |_, _| Act::Succeed);
