@@ -30,6 +30,18 @@ fn check_timeout(failure: &Failure) {
     assert_eq!(failure.cause(), Cause::Timeout);
 }
 
+/// Handles a call by a program that writes to `ready`, and tells it to stop then.
+async fn stopped_when_ready(program: &Program, tell: impl FnOnce(Stopper)) -> Outcome {
+    program.make_fifo("ready");
+    let (stopper, stop) = Stopper::new();
+    let (handler, call) = (program.handler(), run());
+    let stopping = async {
+        program.hear("ready").await;
+        tell(stopper);
+    };
+    soon(async { tokio::join!(handler.handle(&call, LONG, stop), stopping) }).await.0
+}
+
 // HANDLERS-2, CLS-4
 #[tokio::test]
 async fn a_program_past_its_time_limit_gets_term_and_may_end_well() {
@@ -98,16 +110,7 @@ async fn a_program_told_to_stop_gets_term_and_the_attempt_does_not_count() {
         while :; do sleep 0.01; done
     "#;
     let program = Program::sh(script);
-    program.make_fifo("ready");
-    let (stopper, stop) = Stopper::new();
-    let (handler, call) = (program.handler(), run());
-    let stopping = async {
-        program.hear("ready").await;
-        stopper.stop();
-    };
-    let (outcome, ()) =
-        soon(async { tokio::join!(handler.handle(&call, LONG, stop), stopping) }).await;
-    assert_eq!(outcome, Outcome::Stopped);
+    assert_eq!(stopped_when_ready(&program, |stopper| stopper.stop()).await, Outcome::Stopped);
     assert!(program.path("tidied").exists());
     reaped(program.pid("leader")).await;
 }
@@ -128,16 +131,11 @@ async fn only_an_explicit_reply_at_exit_0_counts_once_a_program_is_told_to_stop(
             "say() {{ {last_words}\n}}\ntrap say TERM\necho up > ready\nwhile :; do sleep 0.01; done"
         );
         let program = Program::sh(&script);
-        program.make_fifo("ready");
-        let (stopper, stop) = Stopper::new();
-        let (handler, call) = (program.handler(), run());
-        let stopping = async {
-            program.hear("ready").await;
-            stopper.stop();
-        };
-        let (outcome, ()) =
-            soon(async { tokio::join!(handler.handle(&call, LONG, stop), stopping) }).await;
-        assert_eq!(outcome, expected, "{last_words}");
+        assert_eq!(
+            stopped_when_ready(&program, |stopper| stopper.stop()).await,
+            expected,
+            "{last_words}"
+        );
     }
 }
 
@@ -145,16 +143,7 @@ async fn only_an_explicit_reply_at_exit_0_counts_once_a_program_is_told_to_stop(
 #[tokio::test]
 async fn a_stubborn_program_told_to_stop_is_killed_after_its_grace() {
     let program = Program::sh(STUBBORN).with_grace(GRACE);
-    program.make_fifo("ready");
-    let (stopper, stop) = Stopper::new();
-    let (handler, call) = (program.handler(), run());
-    let stopping = async {
-        program.hear("ready").await;
-        drop(stopper);
-    };
-    let (outcome, ()) =
-        soon(async { tokio::join!(handler.handle(&call, LONG, stop), stopping) }).await;
-    assert_eq!(outcome, Outcome::Stopped);
+    assert_eq!(stopped_when_ready(&program, drop).await, Outcome::Stopped);
     reaped(program.pid("leader")).await;
     gone(program.pid("child")).await;
 }
