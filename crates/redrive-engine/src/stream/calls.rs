@@ -140,6 +140,10 @@ impl Calls {
         Some(call)
     }
 
+    pub(super) fn has(&self, ticket: Ticket) -> bool {
+        self.by_ticket.contains_key(&ticket)
+    }
+
     /// Notes that nobody wants the answer any more; says whether there is such a call.
     pub(super) fn stop(&mut self, ticket: Ticket) -> bool {
         let call = self.by_ticket.get_mut(&ticket);

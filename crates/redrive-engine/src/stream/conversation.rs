@@ -41,6 +41,8 @@ pub(super) enum Command {
     Ask(Asked),
     /// A call that is no longer wanted.
     Stop(Ticket),
+    /// A call that must not go on.
+    Drop(Ticket),
     /// No more calls: finish what there is and go.
     Leave,
 }
@@ -173,6 +175,12 @@ impl Conversation {
                 _ = asker.send(Ended::Untouched(permit));
             }
             Command::Stop(ticket) => self.stop(ticket),
+            Command::Drop(ticket) => {
+                self.stop(ticket);
+                if self.in_flight == 1 && self.calls.has(ticket) {
+                    self.kill();
+                }
+            }
             Command::Leave if self.is_serving() => {
                 // The end of its input tells a program to finish what it has and exit.
                 self.stdin = None;
@@ -305,10 +313,7 @@ impl Conversation {
                 }
                 self.terminate();
             }
-            Phase::Terminated(_) => {
-                self.group.signal(Signal::KILL);
-                self.phase = Phase::Killed(monotonic() + KILL_LIMIT);
-            }
+            Phase::Terminated(_) => self.kill(),
             Phase::Killed(_) | Phase::Gone => return true,
         }
         false
@@ -318,6 +323,13 @@ impl Conversation {
         self.take_no_more();
         self.group.signal(Signal::TERM);
         self.phase = Phase::Terminated(monotonic() + self.grace);
+    }
+
+    fn kill(&mut self) {
+        if !matches!(self.phase, Phase::Killed(_) | Phase::Gone) {
+            self.group.signal(Signal::KILL);
+            self.phase = Phase::Killed(monotonic() + KILL_LIMIT);
+        }
     }
 
     /// What was not written yet need not be: another program can have it.

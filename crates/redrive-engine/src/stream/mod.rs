@@ -50,7 +50,7 @@ use crate::{
 /// Programs are started when calls need them, up to `processes`. A call's time limit begins when a
 /// program has it; waiting for a program that may not be started again yet does not count. A call
 /// told to stop ends its program if it is the only one that this may have; otherwise its reply is
-/// ignored. Dropping the handler kills every program; [`Handler::release`] lets them finish.
+/// ignored. A call that is dropped does the same, but without grace. Dropping the handler kills every program; [`Handler::release`] lets them finish.
 pub struct StreamHandler {
     program: Program,
     grace: Duration,
@@ -125,16 +125,17 @@ impl StreamHandler {
         {
             return Ended::Untouched(asked.permit);
         }
-        let mut unwanted = StopOnDrop { program: &program, ticket: Some(ticket) };
+        let mut waiting = DropOnDrop { program: &program, ticket: Some(ticket) };
         let answer = tokio::select! {
             biased;
             answer = &mut answer => answer,
             () = stop.told() => {
-                unwanted.tell();
+                // A program that is gone has told already.
+                _ = program.send(Command::Stop(ticket));
                 answer.await
             }
         };
-        unwanted.ticket = None;
+        waiting.ticket = None;
         // Without an answer its program was dropped, with all of this.
         answer.unwrap_or(Ended::With(Outcome::Stopped))
     }
@@ -177,23 +178,17 @@ impl Drop for StreamHandler {
     }
 }
 
-/// Tells a program that a call is no longer wanted, once.
-struct StopOnDrop<'a> {
+/// Tells a program that a call is dropped, unless it is over.
+struct DropOnDrop<'a> {
     program: &'a mpsc::UnboundedSender<Command>,
     ticket: Option<Ticket>,
 }
 
-impl StopOnDrop<'_> {
-    fn tell(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            // A program that is gone has told already.
-            _ = self.program.send(Command::Stop(ticket));
-        }
-    }
-}
-
-impl Drop for StopOnDrop<'_> {
+impl Drop for DropOnDrop<'_> {
     fn drop(&mut self) {
-        self.tell();
+        if let Some(ticket) = self.ticket {
+            // A program that is gone has no call any more.
+            _ = self.program.send(Command::Drop(ticket));
+        }
     }
 }

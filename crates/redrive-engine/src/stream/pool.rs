@@ -33,6 +33,8 @@ pub(super) struct Pool {
 struct State {
     places: Vec<Place>,
     last_restart: Option<Instant>,
+    /// Whether the handler is dropped, and every program with it.
+    closed: bool,
 }
 
 /// A place for a program.
@@ -67,7 +69,7 @@ impl Pool {
     pub(super) fn new(name: &str, processes: usize, in_flight: usize) -> Self {
         let mut places = Vec::new();
         places.resize_with(processes, Place::default);
-        let state = Mutex::new(State { places, last_restart: None });
+        let state = Mutex::new(State { places, last_restart: None, closed: false });
         Self { name: name.to_owned(), in_flight, state, changed: Notify::new() }
     }
 
@@ -168,6 +170,7 @@ impl Pool {
             place.program = Presence::None;
             failure.map(|_| place.restart.failed(at, monotonic()))
         });
+        let wait = wait.filter(|_| !state.closed);
         drop(state);
         self.changed.notify_waiters();
         if let (Some(why), Some(wait)) = (failure, wait) {
@@ -200,7 +203,9 @@ impl Pool {
 
     /// Drops every program, which kills it.
     pub(super) fn abort(&self) {
-        for place in &self.state().places {
+        let mut state = self.state();
+        state.closed = true;
+        for place in &state.places {
             if let Presence::Serving { task, .. } | Presence::Leaving(task) = &place.program {
                 task.abort();
             }

@@ -140,14 +140,20 @@ async fn a_stopped_call_that_is_never_answered_gives_its_place_back_at_its_time_
 
 // HANDLERS-3
 #[tokio::test]
-async fn a_dropped_call_ends_the_program_that_has_no_other() {
-    let program = Streaming::with(STUBBORN, |spec| spec.grace = GRACE);
-    let (_stopper, call) = program.begin(1, LONG);
-    program.until("had", 1).await;
-    call.abort();
-    assert!(soon(call).await.unwrap_err().is_cancelled());
-    reaped(program.pid("leader")).await;
-    gone(program.pid("child")).await;
+async fn a_dropped_call_ends_the_program_that_has_no_other_without_grace() {
+    for told_before in [false, true] {
+        let program = Streaming::with(STUBBORN, |spec| spec.grace = LONG * 10);
+        let (stopper, call) = program.begin(1, LONG);
+        program.until("had", 1).await;
+        if told_before {
+            stopper.stop();
+            tokio::task::yield_now().await;
+        }
+        call.abort();
+        assert!(soon(call).await.unwrap_err().is_cancelled());
+        soon(reaped(program.pid("leader"))).await;
+        gone(program.pid("child")).await;
+    }
 }
 
 // HANDLERS-3, OPS-6
