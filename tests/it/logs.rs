@@ -22,7 +22,8 @@ fn about(log: &[Value], run: i64) -> Vec<String> {
 #[test]
 fn logs_tell_first_attempts_from_retries_and_how_each_ended() {
     for shop in Shop::both() {
-        let [flaky, down, fine] = ["flaky", "down", "fine"].map(|category| shop.submit(category));
+        let [flaky, down, fine, wrong] =
+            ["flaky", "down", "fine", "wrong"].map(|category| shop.submit(category));
         let log = log(&shop);
         assert_eq!(
             about(&log, flaky),
@@ -40,6 +41,7 @@ fn logs_tell_first_attempts_from_retries_and_how_each_ended() {
             ]
         );
         assert_eq!(about(&log, fine), ["initial attempt", "succeeded"]);
+        assert_eq!(about(&log, wrong), ["initial attempt", "judged failed"]);
         let failed =
             log.iter().find(|line| line["run"] == down && line["level"] == "warn").unwrap();
         assert_eq!(failed["queue"], "work");

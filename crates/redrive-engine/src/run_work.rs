@@ -267,12 +267,18 @@ fn log_end(queue: &Queue, end: &RunFinish, written: Written) {
         return;
     }
     match &end.ending {
-        RunEnding::Judged { .. } if attempt > 1 => {
-            let retries = attempt - 1;
-            let word = if retries == 1 { "retry" } else { "retries" };
-            tracing::info!(run, queue, attempt, "succeeded after {retries} {word}");
+        RunEnding::Judged { verdict, .. } => {
+            let how = match verdict {
+                Verdict::Passed => "succeeded",
+                Verdict::NeedsReview => "judged needs_review",
+                Verdict::Failed => "judged failed",
+            };
+            match attempt.saturating_sub(1) {
+                0 => tracing::debug!(run, queue, attempt, "{how}"),
+                1 => tracing::info!(run, queue, attempt, "{how} after 1 retry"),
+                retries => tracing::info!(run, queue, attempt, "{how} after {retries} retries"),
+            }
         }
-        RunEnding::Judged { .. } => tracing::debug!(run, queue, attempt, "succeeded"),
         RunEnding::Failed { failure, decision } => {
             let (class, code) = (failure.class().name(), failure.code().to_string());
             let error = failure.message().as_str();

@@ -64,7 +64,11 @@ impl Program {
             .map_err(|source| InvalidProgram::Folder { folder: folder.to_owned(), source })?;
         let mut argv = argv.into_iter();
         let name = argv.next().unwrap_or_default();
-        let path = if name.contains('/') { folder.join(&name) } else { PathBuf::from(&name) };
+        // By components: `./work.sh` in a folder is shown without the dot.
+        let path = match name.contains('/') {
+            true => folder.join(&name).components().collect(),
+            false => PathBuf::from(&name),
+        };
         let inherited = environment::inherited(env);
         Ok(Self { name, path, arguments: argv.collect(), folder, inherited })
     }

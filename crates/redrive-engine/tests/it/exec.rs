@@ -193,10 +193,13 @@ async fn a_program_that_cannot_be_started_is_a_failed_attempt_with_a_reason() {
     write_executable(&no_first_line, "echo hello\n");
     let no_interpreter = Program::new(&["./work.sh"]);
     write_executable(&no_interpreter, "#!/no/such/interpreter\n");
+    let missing = Program::new(&["./missing.sh"]);
+    let expected =
+        format!("cannot start {}: it is not there", missing.path("missing.sh").display());
     let long = "x".repeat(4 * 1024 * 1024);
     let cases = [
         (Program::new(&["no-such-program-anywhere"]), "not in PATH"),
-        (Program::new(&["./missing.sh"]), "missing.sh: it is not there"),
+        (missing, &expected),
         (nowhere, "missing is not there"),
         (not_executable, "may not be executed"),
         (no_first_line, "#!/bin/sh"),
