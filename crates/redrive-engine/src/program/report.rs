@@ -10,9 +10,6 @@ use crate::{
     reply::{BadReply, Reply, ReportedError},
 };
 
-/// The code of an error that a program reports without one.
-const UNNAMED_ERROR: &str = "error";
-
 /// What happened, and then the end of stderr, which stays with the attempt.
 pub(crate) fn explain(what: &str, stderr: &str) -> String {
     match (what, stderr) {
@@ -57,7 +54,7 @@ pub(crate) fn outcome(reply: Reply, stderr: &str) -> Outcome {
 }
 
 fn reported(error: &ReportedError, stderr: &str) -> Failure {
-    let unnamed = |message: &str| Failure::reported(None, Code::name(UNNAMED_ERROR), message);
+    let unnamed = |message: &str| Failure::reported(None, Code::name(named::ERROR), message);
     let message = explain(error.message.as_deref().unwrap_or_default(), stderr);
     let silent = "the program reported an error without a message";
     error.failure(unnamed, if message.is_empty() { silent } else { &message })
