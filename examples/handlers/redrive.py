@@ -24,7 +24,7 @@ class Error(Exception):
 
     def __init__(self, message, class_=None, code=None, retry_after=None):
         super().__init__(message)
-        self.fields = {"class": class_, "code": code, "message": message, "retry_after": retry_after}
+        self.fields = {"class": class_, "code": code, "message": str(message), "retry_after": retry_after}
 
 
 class Final(Error):

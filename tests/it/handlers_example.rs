@@ -6,6 +6,11 @@ use serde_json::{Value, json};
 
 use crate::{folder::Folder, source_tree::root};
 
+/// Whether there is a Python to try the helper with.
+fn has_python() -> bool {
+    Command::new("python3").arg("--version").output().is_ok()
+}
+
 fn example() -> Folder {
     let folder = Folder::new();
     let example = root().join("examples/handlers");
@@ -39,9 +44,8 @@ fn the_shell_handler_answers_call_after_call() {
 // HANDLERS-3
 #[test]
 fn the_python_handler_answers_with_every_kind_of_reply() {
-    if Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no python3 here");
-        return;
+    if !has_python() {
+        return eprintln!("skipped: there is no python3 here");
     }
     let folder = example();
     folder.run(&["worker", "--drain", "-q", "-q", "--queues", "classify"]).ok();
@@ -55,4 +59,25 @@ fn the_python_handler_answers_with_every_kind_of_reply() {
     ];
     assert_eq!(ends(&folder, "classify"), expected);
     folder.run(&["doctor"]).ok();
+}
+
+// HANDLERS-3
+#[test]
+fn a_python_handler_may_give_an_exception_for_a_reason() {
+    if !has_python() {
+        return eprintln!("skipped: there is no python3 here");
+    }
+    let folder = example();
+    let handler = r#"
+import redrive
+
+@redrive.handler
+def classify(call):
+    raise redrive.Final(KeyError("text"), code="no_text")
+
+redrive.serve()
+"#;
+    folder.write("classify.py", handler);
+    folder.run(&["worker", "--drain", "-q", "-q", "--queues", "classify"]).ok();
+    assert_eq!(ends(&folder, "classify"), vec![json!(["error", 1, null]); 6], "all are final");
 }
