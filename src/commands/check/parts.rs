@@ -38,7 +38,11 @@ impl fmt::Display for Worker<'_> {
         match self.0 {
             Handler::Exec(exec) => write!(f, "exec {}", exec.argv.join(" ")),
             Handler::Stream(stream) => {
-                write!(f, "stream {} × {}", stream.program.argv.join(" "), stream.processes)
+                write!(f, "stream {} × {}", stream.program.argv.join(" "), stream.processes)?;
+                match stream.in_flight {
+                    1 => Ok(()),
+                    calls => write!(f, ", {calls} in flight"),
+                }
             }
             Handler::Http(http) => write!(f, "{} {}", http.request.method, http.request.url),
         }
