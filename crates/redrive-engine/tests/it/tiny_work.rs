@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use redrive_core::{Epoch, Failure};
 use redrive_engine::{Ending, Outcome, Pace, Stop, Work};
 use redrive_store::{Error, ExpiredLease, LeaseRef, Outlook, Result, WorkerId, Written};
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 /// What the handler does with a number at an attempt.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +62,8 @@ pub(crate) struct TinyWork {
     pub(crate) stale: AtomicUsize,
     /// Whether the store is away and answers nothing.
     pub(crate) away: AtomicBool,
+    /// Whether the store answers questions and lets writes wait.
+    pub(crate) locked: watch::Sender<bool>,
     /// Writes that fail before one succeeds again, and how.
     pub(crate) failing: Mutex<Vec<Error>>,
     /// A number whose result is refused whenever it is written.
@@ -94,6 +96,7 @@ impl TinyWork {
             handed_back: AtomicUsize::new(0),
             stale: AtomicUsize::new(0),
             away: AtomicBool::new(false),
+            locked: watch::Sender::new(false),
             failing: Mutex::new(Vec::new()),
             poison: None,
             claims_take: Duration::ZERO,
@@ -133,6 +136,12 @@ impl TinyWork {
         if self.away.load(Ordering::SeqCst) { Err(down()) } else { Ok(()) }
     }
 
+    /// Waits until the store takes writes.
+    async fn takes_writes(&self) -> Result<()> {
+        self.locked.subscribe().wait_for(|locked| !locked).await.unwrap();
+        self.answers()
+    }
+
     fn guarded(&self, lease: LeaseRef, change: impl FnOnce(&mut Number)) -> Written {
         let mut numbers = self.numbers();
         let number = numbers.get_mut(&lease.id).unwrap();
@@ -170,7 +179,7 @@ impl Work for TinyWork {
     }
 
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<(LeaseRef, u32)>> {
-        self.answers()?;
+        self.takes_writes().await?;
         let claimed = {
             let mut numbers = self.numbers();
             let ready = numbers.iter_mut().filter(|(_, number)| number.status == Status::Ready);
@@ -243,7 +252,7 @@ impl Work for TinyWork {
     }
 
     async fn finish(&self, ends: &[End]) -> Result<Vec<Written>> {
-        self.answers()?;
+        self.takes_writes().await?;
         if let Some(error) = self.failing.lock().unwrap().pop() {
             return Err(error);
         }
@@ -270,7 +279,7 @@ impl Work for TinyWork {
     }
 
     async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
-        self.answers()?;
+        self.takes_writes().await?;
         let renew = |lease: &LeaseRef| {
             self.guarded(*lease, |number| number.status = Status::Held { until })
         };
@@ -278,7 +287,7 @@ impl Work for TinyWork {
     }
 
     async fn hand_back(&self, leases: &[LeaseRef], _: &str) -> Result<Vec<Written>> {
-        self.answers()?;
+        self.takes_writes().await?;
         self.handed_back.fetch_add(leases.len(), Ordering::SeqCst);
         let back = |lease: &LeaseRef| self.guarded(*lease, |number| number.status = Status::Ready);
         Ok(leases.iter().map(back).collect())

@@ -22,6 +22,13 @@ const OUTAGE: Duration = Duration::from_secs(300);
 
 /// Starts two workers that drain, and takes the store away after a second.
 async fn cut_off(work: &Arc<TinyWork>) -> Vec<JoinHandle<()>> {
+    let workers = start_two(work).await;
+    work.away.store(true, Ordering::SeqCst);
+    workers
+}
+
+/// Starts two workers that drain, and lets them work for a second.
+async fn start_two(work: &Arc<TinyWork>) -> Vec<JoinHandle<()>> {
     let worker = |_| {
         let (stopper, stop) = Stopper::new();
         let (wake, wakes) = watch::channel(0);
@@ -33,7 +40,6 @@ async fn cut_off(work: &Arc<TinyWork>) -> Vec<JoinHandle<()>> {
     };
     let workers = (0..2).map(worker).collect();
     pass(Duration::from_secs(1)).await;
-    work.away.store(true, Ordering::SeqCst);
     workers
 }
 
@@ -87,6 +93,22 @@ async fn what_takes_long_to_stop_is_held_until_it_has() {
     assert!(work.numbers().values().all(|number| number.attempts == 0), "nobody was lost");
     assert_eq!(work.handed_back.load(Ordering::SeqCst), 4);
     workers.iter().for_each(JoinHandle::abort);
+}
+
+// RUN-7
+#[tokio::test(start_paused = true)]
+async fn nobody_is_lost_while_the_store_answers_and_takes_no_writes() {
+    let work = tiny(8, |_, _| Act::TakeOrStop(Duration::from_secs(30)));
+    let workers = start_two(&work).await;
+    work.locked.send_replace(true);
+    pass(OUTAGE).await;
+    work.locked.send_replace(false);
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    assert_eq!(work.in_status(Status::Done), 8);
+    assert!(work.numbers().values().all(|number| number.attempts == 1), "nobody was lost");
+    assert_eq!(work.stale.load(Ordering::SeqCst), 0);
 }
 
 // RUN-7
