@@ -77,10 +77,27 @@ CREATE TABLE redrive.items (
     -- Rejections, and what their count was when an operator last reset it.
     upload_attempts   integer NOT NULL DEFAULT 0,
     attempts_at_reset integer NOT NULL DEFAULT 0,
+    -- The number of its last attempt in the ledger.
+    last_attempt      bigint NOT NULL DEFAULT 0 CHECK (last_attempt >= 0),
     UNIQUE (upload, group_name, name)
 );
 
 CREATE INDEX items_pending ON redrive.items (upload, group_name, id) WHERE status = 'pending';
+
+-- Who is uploading a group of items. A row is made by the first upload of its group.
+CREATE TABLE redrive.upload_groups (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    upload      text COLLATE "C" NOT NULL,
+    group_name  text COLLATE "C" NOT NULL,
+    lease_owner text,
+    lease_epoch bigint NOT NULL DEFAULT 0 CHECK (lease_epoch >= 0),
+    lease_until timestamptz,
+    CONSTRAINT upload_groups_name UNIQUE (upload, group_name),
+    CONSTRAINT upload_groups_lease_is_whole CHECK ((lease_owner IS NULL) = (lease_until IS NULL))
+);
+
+-- What is held, so that looking for ended leases does not read every group there ever was.
+CREATE INDEX upload_groups_held ON redrive.upload_groups (id) WHERE lease_owner IS NOT NULL;
 
 -- What partitions are.
 CREATE TABLE redrive.partition_state (

@@ -79,10 +79,27 @@ CREATE TABLE items (
     -- the item.
     upload_attempts  INTEGER NOT NULL DEFAULT 0,
     attempts_at_reset INTEGER NOT NULL DEFAULT 0,
+    -- The number of its last attempt in the ledger.
+    last_attempt INTEGER NOT NULL DEFAULT 0 CHECK (last_attempt >= 0),
     UNIQUE (upload, group_name, name)
 ) STRICT;
 
 CREATE INDEX items_pending ON items (upload, group_name, id) WHERE status = 'pending';
+
+-- Who is uploading a group of items. A row is made by the first upload of its group.
+CREATE TABLE upload_groups (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: leases name rows by it
+    upload      TEXT NOT NULL,
+    group_name  TEXT NOT NULL,
+    lease_owner TEXT,
+    lease_epoch INTEGER NOT NULL DEFAULT 0 CHECK (lease_epoch >= 0),
+    lease_until INTEGER,
+    UNIQUE (upload, group_name),
+    CHECK ((lease_owner IS NULL) = (lease_until IS NULL))
+) STRICT;
+
+-- What is held, so that looking for ended leases does not read every group there ever was.
+CREATE INDEX upload_groups_held ON upload_groups (id) WHERE lease_owner IS NOT NULL;
 
 -- What partitions are. Days are written YYYY-MM-DD, so that they sort as text.
 CREATE TABLE partition_state (

@@ -1,6 +1,6 @@
--- Many items, each at most once, with their rows of the journal, in one statement. A reset records
--- the count it happened at; the count itself never goes down. The answer is which places in the batch
--- applied.
+-- Many items, each at most once, with their rows of ledger and journal, in one statement. A reset records
+-- the count it happened at; the count itself never goes down. An attempt gets the item's next number.
+-- The answer is which places in the batch applied.
 -- The LIMIT limits nothing: see finish_runs.
 WITH moved AS (
     UPDATE redrive.items AS item SET
@@ -8,17 +8,30 @@ WITH moved AS (
         rejection_reason = coalesce(step.reason, item.rejection_reason),
         attempts_at_reset = CASE
             WHEN step.reset THEN item.upload_attempts ELSE item.attempts_at_reset
-        END
+        END,
+        last_attempt = item.last_attempt + CASE WHEN step.outcome IS NULL THEN 0 ELSE 1 END
     FROM (SELECT * FROM unnest(
         $1::bigint[], $2::text[], $3::text[], $4::timestamptz[], $5::text[], $6::boolean[],
-        $7::timestamptz[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[],
-        $13::text[]
+        $7::boolean[], $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::text[],
+        $13::text[], $14::text[], $15::text[], $16::timestamptz[], $17::text[], $18::text[],
+        $19::text[], $20::text[], $21::text[], $22::text[]
     ) WITH ORDINALITY AS step (
-        id, old_status, new_status, moved_at, reason, reset, at, actor, action, unit, filter,
-        details, dedupe_key, place
+        id, old_status, new_status, moved_at, reason, reset, counted, started_at, outcome, class,
+        code, message, fingerprint, cause, worker, at, actor, action, unit, filter, details,
+        dedupe_key, place
     ) LIMIT cardinality($1)) AS step
     WHERE item.id = step.id AND item.status = step.old_status
-    RETURNING step.*
+    RETURNING step.*, item.last_attempt
+),
+ledger AS (
+    INSERT INTO redrive.attempts (
+        kind, unit_id, attempt, counted, started_at, ended_at, outcome, class, code, message,
+        fingerprint, cause, worker
+    )
+    SELECT
+        'item', id, last_attempt, counted, started_at, moved_at, outcome, class, code, message,
+        fingerprint, cause, worker
+    FROM moved WHERE outcome IS NOT NULL ORDER BY place
 ),
 told AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{ItemEvent, ItemId, ItemStatus, Message};
+use redrive_core::{AttemptNumber, Cause, Epoch, ItemEvent, ItemId, ItemStatus, Message};
 use redrive_store::{
-    AddedItem, Error, ItemGroup, ItemMove, ItemRecord, Items, NewItem, Result, Written,
+    AddedItem, AttemptRecord, ClaimedGroup, Error, GroupClaim, ItemCounts, ItemFilter, ItemGroup,
+    ItemMove, ItemRecord, Items, LeaseRef, NewItem, Result, WorkerId, Written,
 };
 use tokio_postgres::{Row, types::ToSql};
 
@@ -75,6 +76,7 @@ impl Items for PostgresStore {
         };
         let answers = items.iter().zip(accepted).map(answer).collect::<Result<_>>()?;
         session.commit().await?;
+        redrive_store::failpoint!("postgres.add_items.committed");
         Ok(answers)
     }
 
@@ -86,19 +88,45 @@ impl Items for PostgresStore {
         read_rows(&rows, DOING, read_item)
     }
 
+    async fn items_page(
+        &self,
+        filter: &ItemFilter,
+        after: ItemId,
+        limit: u32,
+    ) -> Result<Vec<ItemRecord>> {
+        let ItemFilter { upload, group, status } = filter;
+        let status = status.map(ItemStatus::name);
+        let mut session = self.session(LISTING).await?;
+        let values: [&(dyn ToSql + Sync); 5] =
+            [&after.0, upload, group, &status, &i64::from(limit)];
+        let rows = session.query(queries::ITEMS_PAGE, &values).await?;
+        read_rows(&rows, LISTING, read_item)
+    }
+
+    async fn item_counts(&self, group: &ItemGroup) -> Result<ItemCounts> {
+        const DOING: &str = "counting items";
+        let mut session = self.session(DOING).await?;
+        let rows = session.query(queries::ITEM_COUNTS, &[&group.upload, &group.group]).await?;
+        let mut counts = ItemCounts::default();
+        let rows = read_rows(&rows, DOING, |row| {
+            Ok((row.named("status", ItemStatus::from_name)?, row.count("count")?))
+        })?;
+        rows.into_iter().for_each(|(status, count)| counts.add(status, count));
+        Ok(counts)
+    }
+
     async fn pending_items(
         &self,
         group: &ItemGroup,
         after: ItemId,
         limit: u32,
     ) -> Result<Vec<ItemRecord>> {
-        const DOING: &str = "listing items";
         let ItemGroup { upload, group } = group;
-        let mut session = self.session(DOING).await?;
+        let mut session = self.session(LISTING).await?;
         let rows = session
             .query(queries::PENDING_ITEMS, &[upload, group, &after.0, &i64::from(limit)])
             .await?;
-        read_rows(&rows, DOING, read_item)
+        read_rows(&rows, LISTING, read_item)
     }
 
     async fn increment_upload_attempts(&self, id: ItemId) -> Result<Option<u32>> {
@@ -121,15 +149,49 @@ impl Items for PostgresStore {
             [lone] => vec![self.session(DOING).await?.query(lone.sql, lone.values).await?],
             several => self.session(DOING).await?.transaction(several).await?,
         };
+        redrive_store::failpoint!("postgres.move_items.committed");
         let mut all = Vec::with_capacity(moves.len());
         for (part, applied) in parts.iter().zip(answers) {
             all.extend(written(&applied, DOING, part.len())?);
         }
         Ok(all)
     }
+
+    async fn claim_group(&self, claim: &GroupClaim) -> Result<ClaimedGroup> {
+        const DOING: &str = "claiming a group of items";
+        let ItemGroup { upload, group } = &claim.group;
+        let (until, now) = (Micros(claim.lease_until), Micros(claim.now));
+        let mut session = self.session(DOING).await?;
+        for _ in 0..CLAIMS_OF_A_GROUP {
+            let values: [&(dyn ToSql + Sync); 5] = [upload, group, &claim.owner.0, &until, &now];
+            let rows = session.query(queries::CLAIM_GROUP, &values).await?;
+            redrive_store::failpoint!("postgres.claim_group.committed");
+            let lease = read_rows(&rows, DOING, |row| {
+                Ok(LeaseRef { id: row.get()?, epoch: Epoch(row.get()?) })
+            })?;
+            if let Some(lease) = lease.into_iter().next() {
+                return Ok(ClaimedGroup::Held(lease));
+            }
+            let rows = session.query(queries::GROUP_HOLDER, &[upload, group]).await?;
+            let holder = read_rows(&rows, DOING, |row| {
+                let (owner, until) = (row.get::<Option<String>>()?, row.optional_timestamp()?);
+                let held = owner.map(WorkerId).zip(until);
+                Ok(held.map(|(owner, until)| ClaimedGroup::Busy { owner, until }))
+            })?;
+            if let Some(holder) = holder.into_iter().flatten().next() {
+                return Ok(holder);
+            }
+        }
+        let source = "the group changes hands faster than it can be looked at".into();
+        Err(Error::Unavailable { doing: DOING.to_owned(), source })
+    }
 }
 
 const ADDING: &str = "adding items";
+const LISTING: &str = "listing items";
+
+/// A holder may let go between the claim and the look at who it is.
+const CLAIMS_OF_A_GROUP: usize = 3;
 
 /// Upload, group and name, which are an item's natural key.
 type Name<'a> = (&'a str, &'a str, &'a str);
@@ -169,6 +231,7 @@ struct MoveColumns<'a> {
     at: Vec<Micros>,
     reason: Vec<Option<&'a str>>,
     reset: Vec<bool>,
+    attempts: [Box<dyn ToSql + Sync + Send>; 9],
     journal: JournalColumns<'a>,
 }
 
@@ -182,6 +245,7 @@ impl<'a> MoveColumns<'a> {
             at: each(moves, |step| Micros(step.at)),
             reason: each(moves, |step| step.rejection_reason.as_ref().map(Message::as_str)),
             reset: each(moves, |step| step.event == ItemEvent::Reset),
+            attempts: attempt_columns(moves),
             journal: JournalColumns::of(moves.iter().map(|step| step.journal.as_ref())),
         })
     }
@@ -189,9 +253,35 @@ impl<'a> MoveColumns<'a> {
     fn values(&self) -> Vec<&(dyn ToSql + Sync)> {
         let mut values: Vec<&(dyn ToSql + Sync)> =
             vec![&self.id, &self.old_status, &self.new_status, &self.at, &self.reason, &self.reset];
+        values.extend(self.attempts.iter().map(|column| &**column as &(dyn ToSql + Sync)));
         values.extend(self.journal.values());
         values
     }
+}
+
+/// The rows of the ledger, without their numbers: those are given out by the items.
+fn attempt_columns(moves: &[ItemMove]) -> [Box<dyn ToSql + Sync + Send>; 9] {
+    let rows = each(moves, |step| step.ledger_row(AttemptNumber(0)));
+    fn column<T>(
+        rows: &[Option<AttemptRecord>],
+        value: impl Fn(&AttemptRecord) -> Option<T>,
+    ) -> Box<dyn ToSql + Sync + Send>
+    where
+        Vec<Option<T>>: ToSql + Sync + Send + 'static,
+    {
+        Box::new(each(rows, |row| row.as_ref().and_then(&value)))
+    }
+    [
+        column(&rows, |row| Some(row.counted)),
+        column(&rows, |row| Some(Micros(row.started_at))),
+        column(&rows, |row| Some(row.outcome.name())),
+        column(&rows, |row| row.class.clone()),
+        column(&rows, |row| row.code.clone()),
+        column(&rows, |row| row.message.clone()),
+        column(&rows, |row| row.fingerprint.clone()),
+        column(&rows, |row| row.cause.map(Cause::name)),
+        column(&rows, |row| Some(row.worker.clone())),
+    ]
 }
 
 fn read_item(row: &mut Columns<'_>) -> Result<ItemRecord> {
@@ -205,6 +295,7 @@ fn read_item(row: &mut Columns<'_>) -> Result<ItemRecord> {
         status: row.named("status", ItemStatus::from_name)?,
         upload_attempts: row.count("upload_attempts")?,
         attempts_at_reset: row.count("attempts_at_reset")?,
+        last_attempt: AttemptNumber(row.count("last_attempt")?),
         rejection_reason: row.get()?,
         updated_at: row.timestamp()?,
     })

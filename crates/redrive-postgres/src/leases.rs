@@ -6,14 +6,15 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::Epoch;
 use redrive_store::{
-    ExpiredLease, HandBack, JournalEntry, LeaseRef, Leased, Leases, Result, WorkerId, Written,
+    ExpiredLease, HandBack, ItemGroup, JournalEntry, LeaseRef, Leased, Leases, Result, WorkerId,
+    Written,
 };
 use tokio_postgres::types::ToSql;
 
 use crate::{
     PostgresStore,
     batch::{Firsts, each},
-    columns::{Micros, read_rows},
+    columns::{Columns, Micros, read_rows},
     journal::JournalColumns,
     partition_columns::{read_key, read_run_id},
     queries,
@@ -32,6 +33,7 @@ impl Leases for PostgresStore {
         let sql = match kind {
             Leased::Partition => queries::RENEW_PARTITION_LEASES,
             Leased::Run => queries::RENEW_RUN_LEASES,
+            Leased::Group => queries::RENEW_GROUP_LEASES,
         };
         if leases.is_empty() {
             return Ok(Vec::new());
@@ -67,6 +69,7 @@ impl Leases for PostgresStore {
         let sql = match kind {
             Leased::Partition => queries::EXPIRED_PARTITION_LEASES,
             Leased::Run => queries::EXPIRED_RUN_LEASES,
+            Leased::Group => queries::EXPIRED_GROUP_LEASES,
         };
         let mut session = self.session(DOING).await?;
         let rows = session.query(sql, &[&Micros(now), &after, &i64::from(limit)]).await?;
@@ -84,6 +87,7 @@ impl Leases for PostgresStore {
         let sql = match kind {
             Leased::Partition => queries::NEXT_PARTITION_LEASE_END,
             Leased::Run => queries::NEXT_RUN_LEASE_END,
+            Leased::Group => queries::NEXT_GROUP_LEASE_END,
         };
         let mut session = self.session(DOING).await?;
         let rows = session.query(sql, &[&Micros(now)]).await?;
@@ -105,6 +109,7 @@ impl Leases for PostgresStore {
         let written = match kind {
             Leased::Partition => hand_back_partitions(self, &batch, at).await?,
             Leased::Run => hand_back_runs(self, &batch, at).await?,
+            Leased::Group => hand_back_groups(self, &batch, at).await?,
         };
         redrive_store::failpoint!("postgres.hand_back.committed");
         self.tell_if(written.contains(&Written::Applied)).await;
@@ -136,20 +141,48 @@ async fn hand_back_partitions(
     at: Timestamp,
 ) -> Result<Vec<Written>> {
     const DOING: &str = "handing partitions back";
-    let ids = each(&batch.rows, |back| back.lease.id);
-    let epochs = each(&batch.rows, |back| back.lease.epoch.0);
-    let mut session = store.session(DOING).await?;
-    let rows = session.begin(queries::HAND_BACK_PARTITIONS, &[&ids, &epochs]).await?;
-    let told = read_rows(&rows, DOING, |row| {
-        let place: usize = row.count("place")?;
+    hand_back_told(store, batch, DOING, queries::HAND_BACK_PARTITIONS, |row, back| {
         let run_id = read_run_id(row, "run_id")?;
         let key = read_key(row)?;
+        Ok(back.partition_entry(&key, run_id.as_ref(), at))
+    })
+    .await
+}
+
+/// It names groups, which their leases do not.
+async fn hand_back_groups(
+    store: &PostgresStore,
+    batch: &Firsts<'_, HandBack>,
+    at: Timestamp,
+) -> Result<Vec<Written>> {
+    const DOING: &str = "handing groups back";
+    hand_back_told(store, batch, DOING, queries::HAND_BACK_GROUPS, |row, back| {
+        let group = ItemGroup { upload: row.get()?, group: row.get()? };
+        Ok(back.group_entry(&group, at))
+    })
+    .await
+}
+
+/// Hands back by a statement that answers with what the journal is to say.
+async fn hand_back_told(
+    store: &PostgresStore,
+    batch: &Firsts<'_, HandBack>,
+    doing: &'static str,
+    sql: &'static str,
+    entry: impl Fn(&mut Columns<'_>, &HandBack) -> Result<JournalEntry>,
+) -> Result<Vec<Written>> {
+    let ids = each(&batch.rows, |back| back.lease.id);
+    let epochs = each(&batch.rows, |back| back.lease.epoch.0);
+    let mut session = store.session(doing).await?;
+    let rows = session.begin(sql, &[&ids, &epochs]).await?;
+    let told = read_rows(&rows, doing, |row| {
+        let place: usize = row.count("place")?;
         let back = place.checked_sub(1).and_then(|place| batch.rows.get(place));
-        Ok(back.map(|back| back.partition_entry(&key, run_id.as_ref(), at)))
+        back.map(|back| entry(row, back)).transpose()
     })?;
     let told: Vec<JournalEntry> = told.into_iter().flatten().collect();
     let journal = JournalColumns::of(told.iter().map(Some));
     let tell = Command { sql: queries::INSERT_JOURNAL, values: &journal.values() };
     session.commit_all(if told.is_empty() { &[] } else { std::slice::from_ref(&tell) }).await?;
-    batch.written(&rows, DOING)
+    batch.written(&rows, doing)
 }

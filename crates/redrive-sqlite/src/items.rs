@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{ItemEvent, ItemId, ItemStatus, Message};
+use redrive_core::{AttemptNumber, Epoch, ItemEvent, ItemId, ItemStatus, Message};
 use redrive_store::{
-    AddedItem, Error, ItemGroup, ItemMove, ItemRecord, Items, NewItem, Result, Written,
+    AddedItem, ClaimedGroup, Error, GroupClaim, ItemCounts, ItemFilter, ItemGroup, ItemMove,
+    ItemRecord, Items, LeaseRef, NewItem, Result, WorkerId, Written,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -13,6 +14,7 @@ use crate::{
     columns::{Columns, micros, read_rows},
     error::Doing,
     journal::insert_journal,
+    ledger::insert_attempt,
     queries,
 };
 
@@ -20,14 +22,45 @@ use crate::{
 impl Items for SqliteStore {
     async fn add_items(&self, items: &[NewItem], now: Timestamp) -> Result<Vec<AddedItem>> {
         let items = items.to_vec();
-        self.write(move |connection| items.iter().map(|item| add(connection, item, now)).collect())
-            .await
+        let added = self
+            .write(move |connection| items.iter().map(|item| add(connection, item, now)).collect())
+            .await?;
+        redrive_store::failpoint!("sqlite.add_items.committed");
+        Ok(added)
     }
 
     async fn items_by_id(&self, ids: &[ItemId]) -> Result<Vec<ItemRecord>> {
         let ids = serde_json::Value::from_iter(ids.iter().map(|id| id.0)).to_string();
         self.read(move |connection| {
             read_rows(connection, "reading items", queries::ITEMS_BY_ID, [ids], read_item)
+        })
+        .await
+    }
+
+    async fn items_page(
+        &self,
+        filter: &ItemFilter,
+        after: ItemId,
+        limit: u32,
+    ) -> Result<Vec<ItemRecord>> {
+        let ItemFilter { upload, group, status } = filter.clone();
+        self.read(move |connection| {
+            let params = params![after.0, upload, group, status.map(ItemStatus::name), limit];
+            read_rows(connection, "listing items", queries::ITEMS_PAGE, params, read_item)
+        })
+        .await
+    }
+
+    async fn item_counts(&self, group: &ItemGroup) -> Result<ItemCounts> {
+        let ItemGroup { upload, group } = group.clone();
+        self.read(move |connection| {
+            let (params, mut counts) = (params![upload, group], ItemCounts::default());
+            let rows =
+                read_rows(connection, "counting items", queries::ITEM_COUNTS, params, |row| {
+                    Ok((row.named("status", ItemStatus::from_name)?, row.get()?))
+                })?;
+            rows.into_iter().for_each(|(status, count)| counts.add(status, count));
+            Ok(counts)
         })
         .await
     }
@@ -61,8 +94,18 @@ impl Items for SqliteStore {
 
     async fn move_items(&self, moves: &[ItemMove]) -> Result<Vec<Written>> {
         let moves = moves.to_vec();
-        self.write(move |connection| moves.iter().map(|step| move_one(connection, step)).collect())
-            .await
+        let written = self
+            .write(move |connection| moves.iter().map(|step| move_one(connection, step)).collect())
+            .await?;
+        redrive_store::failpoint!("sqlite.move_items.committed");
+        Ok(written)
+    }
+
+    async fn claim_group(&self, claim: &GroupClaim) -> Result<ClaimedGroup> {
+        let claim = claim.clone();
+        let claimed = self.write(move |connection| claim_one(connection, &claim)).await?;
+        redrive_store::failpoint!("sqlite.claim_group.committed");
+        Ok(claimed)
     }
 }
 
@@ -99,24 +142,57 @@ fn add(connection: &Connection, item: &NewItem, now: Timestamp) -> Result<AddedI
 fn move_one(connection: &Connection, step: &ItemMove) -> Result<Written> {
     const DOING: &str = "moving items";
     let (from, to) = step.from_to()?;
-    let changed = connection
+    let params = params![
+        step.id.0,
+        from.name(),
+        to.name(),
+        micros(step.at),
+        step.rejection_reason.as_ref().map(Message::as_str),
+        step.event == ItemEvent::Reset,
+        step.attempt.is_some(),
+    ];
+    let last_attempt: Option<u32> = connection
         .prepare_cached(queries::MOVE_ITEMS)
         .doing(DOING)?
-        .execute(params![
-            step.id.0,
-            from.name(),
-            to.name(),
-            micros(step.at),
-            step.rejection_reason.as_ref().map(Message::as_str),
-            step.event == ItemEvent::Reset,
-        ])
+        .query_row(params, |row| row.get(0))
+        .optional()
         .doing(DOING)?;
-    if changed > 0
-        && let Some(entry) = &step.journal
-    {
-        insert_journal(connection, entry)?;
+    let Some(last_attempt) = last_attempt else { return Ok(Written::Stale) };
+    redrive_store::failpoint!("sqlite.move_items.row");
+    if let Some(attempt) = step.ledger_row(AttemptNumber(last_attempt)) {
+        insert_attempt(connection, &attempt)?;
+        redrive_store::failpoint!("sqlite.move_items.ledger");
     }
-    Ok(Written::from_changed(changed > 0))
+    if let Some(entry) = &step.journal {
+        insert_journal(connection, entry)?;
+        redrive_store::failpoint!("sqlite.move_items.journal");
+    }
+    Ok(Written::Applied)
+}
+
+fn claim_one(connection: &Connection, claim: &GroupClaim) -> Result<ClaimedGroup> {
+    const DOING: &str = "claiming a group of items";
+    let ItemGroup { upload, group } = &claim.group;
+    let (until, now) = (micros(claim.lease_until), micros(claim.now));
+    let params = params![upload, group, claim.owner.0, until, now];
+    let lease = read_rows(connection, DOING, queries::CLAIM_GROUP, params, |row| {
+        Ok(LeaseRef { id: row.get()?, epoch: Epoch(row.get()?) })
+    })?;
+    if let Some(lease) = lease.into_iter().next() {
+        return Ok(ClaimedGroup::Held(lease));
+    }
+    let params = params![upload, group];
+    let holder = read_rows(connection, DOING, queries::GROUP_HOLDER, params, |row| {
+        let (owner, until) = (row.get::<Option<String>>()?, row.optional_timestamp()?);
+        let held = owner.map(WorkerId).zip(until);
+        Ok(held.map(|(owner, until)| ClaimedGroup::Busy { owner, until }))
+    })?;
+    // Within one transaction nobody else lets go of it.
+    holder
+        .into_iter()
+        .flatten()
+        .next()
+        .ok_or_else(|| Error::misuse(DOING, "the group has no holder"))
 }
 
 fn read_item(row: &mut Columns<'_>) -> Result<ItemRecord> {
@@ -130,6 +206,7 @@ fn read_item(row: &mut Columns<'_>) -> Result<ItemRecord> {
         status: row.named("status", ItemStatus::from_name)?,
         upload_attempts: row.get()?,
         attempts_at_reset: row.get()?,
+        last_attempt: AttemptNumber(row.get()?),
         rejection_reason: row.get()?,
         updated_at: row.timestamp()?,
     })

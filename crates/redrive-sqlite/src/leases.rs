@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::Epoch;
 use redrive_store::{
-    ClaimedPartition, ExpiredLease, HandBack, LeaseRef, Leased, Leases, Result, WorkerId, Written,
+    ClaimedPartition, ExpiredLease, HandBack, ItemGroup, LeaseRef, Leased, Leases, Result,
+    WorkerId, Written,
 };
 use rusqlite::{Connection, Params, params};
 
@@ -28,6 +29,7 @@ impl Leases for SqliteStore {
         let sql = match kind {
             Leased::Partition => queries::RENEW_PARTITION_LEASES,
             Leased::Run => queries::RENEW_RUN_LEASES,
+            Leased::Group => queries::RENEW_GROUP_LEASES,
         };
         let leases = leases.to_vec();
         self.write(move |connection| {
@@ -52,6 +54,7 @@ impl Leases for SqliteStore {
         let sql = match kind {
             Leased::Partition => queries::EXPIRED_PARTITION_LEASES,
             Leased::Run => queries::EXPIRED_RUN_LEASES,
+            Leased::Group => queries::EXPIRED_GROUP_LEASES,
         };
         self.read(move |connection| {
             let params = params![micros(now), after, limit];
@@ -70,6 +73,7 @@ impl Leases for SqliteStore {
         let sql = match kind {
             Leased::Partition => queries::NEXT_PARTITION_LEASE_END,
             Leased::Run => queries::NEXT_RUN_LEASE_END,
+            Leased::Group => queries::NEXT_GROUP_LEASE_END,
         };
         self.read(move |connection| {
             let params = params![micros(now)];
@@ -116,6 +120,7 @@ fn hand_back_one(
             (queries::HAND_BACK_PARTITIONS, entry)
         }
         Leased::Run => (queries::HAND_BACK_RUNS, back.run_entry(at)),
+        Leased::Group => return hand_back_group(connection, back, at),
     };
     let written = guarded(connection, sql, params![back.lease.id, back.lease.epoch.0])?;
     if written == Written::Applied {
@@ -124,6 +129,18 @@ fn hand_back_one(
         redrive_store::failpoint!("sqlite.hand_back.journal");
     }
     Ok(written)
+}
+
+fn hand_back_group(connection: &Connection, back: &HandBack, at: Timestamp) -> Result<Written> {
+    let params = params![back.lease.id, back.lease.epoch.0];
+    let sql = queries::HAND_BACK_GROUPS;
+    let groups = read_rows(connection, "handing groups back", sql, params, |row| {
+        Ok(ItemGroup { upload: row.get()?, group: row.get()? })
+    })?;
+    for group in &groups {
+        insert_journal(connection, &back.group_entry(group, at))?;
+    }
+    Ok(Written::from_changed(!groups.is_empty()))
 }
 
 fn guarded(connection: &Connection, sql: &str, params: impl Params) -> Result<Written> {

@@ -36,6 +36,12 @@ pub const MIGRATIONS: &[Migration] = &[
         up: include_str!("../migrations/0003_partitions.up.sql"),
         down: include_str!("../migrations/0003_partitions.down.sql"),
     },
+    Migration {
+        version: 4,
+        name: "upload_groups",
+        up: include_str!("../migrations/0004_upload_groups.up.sql"),
+        down: include_str!("../migrations/0004_upload_groups.down.sql"),
+    },
 ];
 
 const MIGRATING: &str = "migrating the schema";

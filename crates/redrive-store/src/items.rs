@@ -2,9 +2,12 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{ItemEvent, ItemId, ItemStatus, Message};
+use redrive_core::{AttemptNumber, Failure, ItemEvent, ItemId, ItemStatus, Message};
 
-use crate::{Error, JournalEntry, MAX_NAME_BYTES, Result, Written};
+use crate::{
+    AttemptOutcome, AttemptRecord, ClaimedGroup, Error, GroupClaim, JournalEntry, MAX_NAME_BYTES,
+    Result, UnitKind, UnitRow, Written,
+};
 
 /// The items that one call sends together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -83,6 +86,8 @@ pub struct ItemRecord {
     pub upload_attempts: u32,
     /// The count at the last reset by an operator.
     pub attempts_at_reset: u32,
+    /// The number of its last attempt in the ledger; 0 before the first.
+    pub last_attempt: AttemptNumber,
     /// Why it was last rejected.
     pub rejection_reason: Option<String>,
     /// When it last changed.
@@ -100,8 +105,21 @@ pub struct ItemMove {
     pub rejection_reason: Option<Message>,
     /// When.
     pub at: Timestamp,
+    /// The attempt that ended with it, for the ledger, in the same transaction.
+    pub attempt: Option<ItemAttempt>,
     /// What the journal says of it, in the same transaction.
     pub journal: Option<JournalEntry>,
+}
+
+/// An attempt to send an item, as it ended. The store gives it the number that comes next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemAttempt {
+    /// When it began. It ended when the item moved.
+    pub started_at: Timestamp,
+    /// Why it was not acknowledged, if it was not.
+    pub failure: Option<Failure>,
+    /// Who sent it.
+    pub worker: String,
 }
 
 impl ItemMove {
@@ -111,6 +129,65 @@ impl ItemMove {
             .into_iter()
             .find_map(|from| from.apply(self.event).ok().map(|to| (from, to)))
             .ok_or_else(|| Error::misuse("moving items", "the event is never legal"))
+    }
+
+    /// The row of the ledger, whose number the store knows.
+    pub fn ledger_row(&self, number: AttemptNumber) -> Option<AttemptRecord> {
+        let attempt = self.attempt.as_ref()?;
+        let unit = UnitRow::new(UnitKind::Item, self.id.0);
+        let row =
+            AttemptRecord::success(unit, number, attempt.started_at, self.at, &attempt.worker);
+        Some(match &attempt.failure {
+            None => row,
+            // Whether it is ever sent again is decided later, and told in the journal.
+            Some(failure) => {
+                AttemptRecord { outcome: AttemptOutcome::Retrying, ..row }.with_failure(failure)
+            }
+        })
+    }
+}
+
+/// Which items to read. Everything given must match, exactly.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ItemFilter {
+    /// Of this upload.
+    pub upload: Option<String>,
+    /// Of the groups with this name.
+    pub group: Option<String>,
+    /// In this status.
+    pub status: Option<ItemStatus>,
+}
+
+/// How many items of a group have which status.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ItemCounts {
+    /// Not yet acknowledged.
+    pub pending: u64,
+    /// Acknowledged.
+    pub uploaded: u64,
+    /// Vouched for by the receiver.
+    pub trusted: u64,
+    /// Refused for good by the receiver.
+    pub rejected: u64,
+    /// Given up.
+    pub upload_giveup: u64,
+}
+
+impl ItemCounts {
+    /// Adds what a store counted.
+    pub fn add(&mut self, status: ItemStatus, count: u64) {
+        *match status {
+            ItemStatus::Pending => &mut self.pending,
+            ItemStatus::Uploaded => &mut self.uploaded,
+            ItemStatus::Trusted => &mut self.trusted,
+            ItemStatus::Rejected => &mut self.rejected,
+            ItemStatus::UploadGiveup => &mut self.upload_giveup,
+        } += count;
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.pending + self.uploaded + self.trusted + self.rejected + self.upload_giveup
     }
 }
 
@@ -122,6 +199,17 @@ pub trait Items: Send + Sync {
 
     /// Items by id; unknown ids are left out.
     async fn items_by_id(&self, ids: &[ItemId]) -> Result<Vec<ItemRecord>>;
+
+    /// Items by id, after an id, a page at a time.
+    async fn items_page(
+        &self,
+        filter: &ItemFilter,
+        after: ItemId,
+        limit: u32,
+    ) -> Result<Vec<ItemRecord>>;
+
+    /// How many items of a group have which status.
+    async fn item_counts(&self, group: &ItemGroup) -> Result<ItemCounts>;
 
     /// The pending items of a group by id, after an id, a page at a time.
     async fn pending_items(
@@ -135,7 +223,11 @@ pub trait Items: Send + Sync {
     /// and the only thing that changes the column (UPL-4).
     async fn increment_upload_attempts(&self, id: ItemId) -> Result<Option<u32>>;
 
-    /// Moves items along, each by itself, guarded by the status it must be in. A reset records the
-    /// count it happened at.
+    /// Moves items along, each by itself, guarded by the status it must be in, with its rows of
+    /// ledger and journal. A reset records the count it happened at.
     async fn move_items(&self, moves: &[ItemMove]) -> Result<Vec<Written>>;
+
+    /// Takes a group, if nobody holds it or its lease has ended. Its lease is renewed and given back
+    /// like every other, as [`Leased::Group`](crate::Leased::Group).
+    async fn claim_group(&self, claim: &GroupClaim) -> Result<ClaimedGroup>;
 }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use redrive_core::{Epoch, PartitionKey, PartitionRunId, RunId, Unit};
 use serde_json::{Value, json};
 
-use crate::{JournalEntry, Result};
+use crate::{ItemGroup, JournalEntry, Result};
 
 /// Names a worker process; random at each start, so that a reused host name is never mistaken for
 /// the process that had it before.
@@ -50,12 +50,14 @@ pub enum Leased {
     Partition,
     /// Runs in a queue.
     Run,
+    /// Groups of items that are being uploaded.
+    Group,
 }
 
 /// A held unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseRef {
-    /// The id of the row that has the lease: a run, or the work of a partition.
+    /// The id of the row that has the lease: a run, the work of a partition, or a group.
     pub id: i64,
     /// The epoch under which it is held.
     pub epoch: Epoch,
@@ -79,7 +81,7 @@ pub struct HandBack {
     pub lease: LeaseRef,
     /// Who gives it back.
     pub owner: WorkerId,
-    /// Why, for the journal: `shutdown`, `paused`.
+    /// Why, for the journal: `shutdown`, `paused`, `done`.
     pub why: String,
 }
 
@@ -87,7 +89,8 @@ impl HandBack {
     /// What the journal says of a run.
     pub fn run_entry(&self, at: Timestamp) -> JournalEntry {
         let details = json!({ "why": self.why, "epoch": self.lease.epoch.0 });
-        self.entry("run.handback", &Unit::Run(RunId(self.lease.id)), &details, at)
+        let unit = Unit::Run(RunId(self.lease.id)).to_string();
+        self.entry("run.handback", Some(unit), &details, at)
     }
 
     /// What it says of a partition: also which run was begun and is not to be finished.
@@ -103,15 +106,30 @@ impl HandBack {
             "work": self.lease.id,
             "run_id": run_id.map(PartitionRunId::as_str),
         });
-        self.entry("partition.handback", &Unit::Partition(key.clone()), &details, at)
+        let unit = Unit::Partition(key.clone()).to_string();
+        self.entry("partition.handback", Some(unit), &details, at)
     }
 
-    fn entry(&self, action: &str, unit: &Unit, details: &Value, at: Timestamp) -> JournalEntry {
+    /// What it says of a group, which is no unit.
+    pub fn group_entry(&self, group: &ItemGroup, at: Timestamp) -> JournalEntry {
+        let details = json!({ "why": self.why, "epoch": self.lease.epoch.0 });
+        let filter = json!({ "upload": group.upload, "group": group.group });
+        let entry = self.entry("upload.handback", None, &details, at);
+        JournalEntry { filter: Some(filter.to_string()), ..entry }
+    }
+
+    fn entry(
+        &self,
+        action: &str,
+        unit: Option<String>,
+        details: &Value,
+        at: Timestamp,
+    ) -> JournalEntry {
         JournalEntry {
             at,
             actor: self.owner.0.clone(),
             action: action.to_owned(),
-            unit: Some(unit.to_string()),
+            unit,
             filter: None,
             details: details.to_string(),
             dedupe_key: None,

@@ -32,6 +32,7 @@ mod run_finish;
 mod operators;
 mod queues;
 
+mod groups;
 mod items;
 
 mod partitions;
@@ -52,7 +53,10 @@ pub mod conformance;
 pub use error::{BoxError, Error, Result};
 #[cfg(feature = "failpoints")]
 pub use failpoint::pass_failpoint;
-pub use items::{AddedItem, ItemGroup, ItemMove, ItemRecord, Items, NewItem};
+pub use groups::{ClaimedGroup, GroupClaim};
+pub use items::{
+    AddedItem, ItemAttempt, ItemCounts, ItemFilter, ItemGroup, ItemMove, ItemRecord, Items, NewItem,
+};
 pub use journal::{Journal, JournalEntry, JournalFilter, JournalRecord};
 pub use leases::{ExpiredLease, HandBack, LeaseRef, Leased, Leases, WorkerId, Written};
 pub use ledger::{AttemptOutcome, AttemptRecord, Ledger, LedgerPlace, UnitKind, UnitRow};

@@ -21,6 +21,7 @@ const ONE_SIDED_QUERIES: &[(&str, &str, &str)] = &[
     (SQLITE, "claim_runs_in.sql", "PostgreSQL's claim counts its categories itself"),
     (SQLITE, "read_lease_clock.sql", "the boot clock's anchor is kept in the file"),
     (SQLITE, "set_lease_clock.sql", "the boot clock's anchor is kept in the file"),
+    (SQLITE, "end_group_leases_of_other_boots.sql", "a server's clock goes on across boots"),
     (SQLITE, "end_leases_of_other_boots.sql", "a server's clock goes on across boots"),
     (SQLITE, "end_partition_leases_of_other_boots.sql", "a server's clock goes on across boots"),
 ];

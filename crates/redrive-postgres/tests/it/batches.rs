@@ -171,6 +171,7 @@ async fn an_item_takes_several_steps_in_one_batch() {
         event,
         rejection_reason: None,
         at: NOW,
+        attempt: None,
         journal: Some(JournalEntry {
             at: NOW,
             actor: "me".to_owned(),
@@ -214,6 +215,7 @@ async fn a_batch_of_moves_that_cannot_be_written_whole_is_not_written_at_all() {
         event,
         rejection_reason: None,
         at: NOW,
+        attempt: None,
         journal: Some(JournalEntry {
             at: NOW,
             actor: actor.to_owned(),

@@ -50,9 +50,9 @@ async fn migrations_go_up_and_down_and_up_again_with_rows_in_every_table() {
     }
 }
 
-// OPS-2, UPL-4
+// OPS-2, UPL-4, UPL-9
 #[tokio::test]
-async fn items_that_are_there_get_a_count_of_zero_and_survive_the_way_back() {
+async fn ac_8_items_that_are_there_get_a_count_of_zero_and_survive_the_way_back() {
     let database = Database::empty().await;
     database.migrate_to(1).await;
     database.raw().await.batch_execute(ROWS).await.unwrap();
@@ -158,7 +158,7 @@ async fn a_migration_does_not_wait_long_for_a_table_in_use() {
     let migrator = PostgresMigrator::new(&database.url, &options).unwrap();
     let error = migrator.migrate_to(0, Timestamp::UNIX_EPOCH).await.unwrap_err();
     assert!(error.is_transient(), "{error:?}");
-    assert!(error.to_string().contains("rolling back migration 0002"), "{error}");
+    assert!(error.to_string().contains("rolling back migration 0004"), "{error}");
     assert_eq!(migrator.status().await.unwrap().current(), latest_version(MIGRATIONS));
 }
 

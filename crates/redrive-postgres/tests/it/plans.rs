@@ -29,6 +29,9 @@ async fn filled(count: u32) -> Client {
             (upload, group_name, name, content_url, size_bytes, sha256, updated_at)
         SELECT 'tiles', 'g', 'tile' || n, 'file:a', 1, 'ab', now()
         FROM generate_series(1, {count}) AS n;
+        INSERT INTO redrive.upload_groups (upload, group_name, lease_owner, lease_until)
+        SELECT 'tiles', 'g' || n, CASE WHEN n % 9 = 1 THEN 'w' END, CASE WHEN n % 9 = 1 THEN now() END
+        FROM generate_series(1, {count}) AS n;
         INSERT INTO redrive.partition_state (source, customer_id, query_name, logical_date, status,
             current_run_id, record_count, attempt_count, updated_at)
         SELECT 's' || n % 2, 'c' || n, 'q', date '2026-03-01', status, 'r', 1, 1, now()
@@ -42,7 +45,7 @@ async fn filled(count: u32) -> Client {
             CASE WHEN id % 16 = 1 THEN 'r' END, CASE WHEN id % 16 = 1 THEN 'w' END,
             CASE WHEN id % 16 = 1 THEN now() END
         FROM redrive.partition_state WHERE status = 'pending';
-        ANALYZE redrive.runs, redrive.items, redrive.partition_state, redrive.partition_work"
+        ANALYZE redrive.runs, redrive.items, redrive.upload_groups, redrive.partition_state, redrive.partition_work"
     );
     raw.batch_execute(&fill).await.unwrap();
     raw.batch_execute(SESSION).await.unwrap();
@@ -100,6 +103,8 @@ async fn rows_are_found_by_their_keys_whatever_the_size_of_the_table() {
                 ("move_items", &["Index Scan using items_pkey", "Index Cond: (id = step.id)"]),
                 ("named_items", &["items_upload_group_name_name_key", "(name = asked.name)"]),
                 ("increment_upload_attempts", &["Index Cond: (id = $1)"]),
+                ("items_page", &["using items_pkey"]),
+                ("item_counts", &["items"]),
             ],
         )
         .await;
@@ -132,6 +137,23 @@ async fn partitions_are_found_by_their_keys_whatever_the_size_of_the_table() {
                 ("partitions_page", &[key, work, first, "<= ROW("]),
                 ("failed_partitions_page", &["using partition_state_failed", work, "<= ROW("]),
                 ("partition_dates", &[key]),
+            ],
+        )
+        .await;
+    }
+}
+
+// UPL-7
+#[tokio::test]
+async fn groups_are_found_by_their_keys_whatever_the_size_of_the_table() {
+    for count in [300, 3_000, 100_000] {
+        check(
+            count,
+            &[
+                ("group_holder", &["using upload_groups_name"]),
+                ("renew_group_leases", &["Index Cond: (id = held.id)"]),
+                ("hand_back_groups", &["Index Cond: (id = given.id)"]),
+                ("expired_group_leases", &["using upload_groups_held"]),
             ],
         )
         .await;

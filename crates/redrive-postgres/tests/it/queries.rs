@@ -7,8 +7,9 @@ use redrive_postgres::QUERIES;
 use crate::server::Database;
 
 /// Statements that only one of the databases needs.
-const SQLITE_ALONE: [&str; 6] = [
+const SQLITE_ALONE: [&str; 7] = [
     "claim_runs_in",
+    "end_group_leases_of_other_boots",
     "end_leases_of_other_boots",
     "end_partition_leases_of_other_boots",
     "lone_category",
@@ -82,6 +83,7 @@ fn statements_name_the_schema_and_ask_no_clock() {
             "runs",
             "paused_queues",
             "items",
+            "upload_groups",
             "partition_state",
             "partition_work",
             "attempts",

@@ -118,9 +118,9 @@ async fn partitions_made_after_a_rollback_do_not_take_over_old_attempts() {
     assert_eq!(id, 42);
 }
 
-// UPL-4
+// UPL-4, UPL-9
 #[tokio::test]
-async fn the_upload_attempts_come_in_a_migration_of_their_own_and_start_at_zero() {
+async fn ac_8_the_upload_attempts_come_in_a_migration_of_their_own_and_start_at_zero() {
     let first = MIGRATIONS[0];
     assert!(!first.up.contains("upload_attempts"), "0001 is not edited");
 
@@ -151,6 +151,25 @@ async fn the_upload_attempts_come_in_a_migration_of_their_own_and_start_at_zero(
         let column = "SELECT upload_attempts FROM items";
         assert!(scratch.raw().prepare(column).is_err());
     }
+}
+
+// OPS-2
+#[tokio::test]
+async fn items_go_on_with_their_numbers_after_a_rollback() {
+    let scratch = Scratch::migrated();
+    scratch
+        .raw()
+        .execute_batch(
+            "INSERT INTO items (upload, group_name, name, content_url, size_bytes, sha256, updated_at)
+             VALUES ('u', 'g', 'a', 'file:a', 1, '', 0), ('u', 'g', 'b', 'file:b', 1, '', 0);
+             INSERT INTO attempts (kind, unit_id, attempt, counted, started_at, ended_at, outcome, worker)
+             VALUES ('item', 1, 1, 1, 0, 0, 'retrying', 'w'), ('item', 1, 2, 1, 0, 0, 'success', 'w')",
+        )
+        .unwrap();
+    scratch.migrator().migrate_to(3, at(0)).await.unwrap();
+    scratch.migrator().migrate_to(LATEST, at(0)).await.unwrap();
+    let items = scratch.open().items_by_id(&[ItemId(1), ItemId(2)]).await.unwrap();
+    assert_eq!(items.iter().map(|item| item.last_attempt.0).collect::<Vec<_>>(), [2, 0]);
 }
 
 // OPS-2

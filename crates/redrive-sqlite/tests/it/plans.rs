@@ -70,6 +70,7 @@ fn check(name: &str, expected: &[&str]) {
                 && [
                     "runs",
                     "items",
+                    "upload_groups",
                     "attempts",
                     "journal",
                     "head",
@@ -82,7 +83,8 @@ fn check(name: &str, expected: &[&str]) {
                 .iter()
                 .any(|table| step.split_whitespace().nth(1) == Some(table))
                 && !step.contains("USING INDEX runs_held")
-                && !step.contains("USING INDEX partition_work_held");
+                && !step.contains("USING INDEX partition_work_held")
+                && !step.contains("USING INDEX upload_groups_held");
             assert!(!whole_table, "{name} on a {which} database: {steps:#?}");
         }
     }
@@ -127,12 +129,17 @@ fn guarded_writes_find_their_row_by_id() {
     for name in ["increment_upload_attempts", "move_items"] {
         check(name, &["SEARCH items USING INTEGER PRIMARY KEY (rowid=?)"]);
     }
+    for name in ["renew_group_leases", "hand_back_groups"] {
+        check(name, &["SEARCH upload_groups USING INTEGER PRIMARY KEY (rowid=?)"]);
+    }
 }
 
 #[test]
 fn ended_leases_are_looked_for_among_what_is_held() {
     check("expired_run_leases", &["runs_held (id>?)"]);
     check("end_leases_of_other_boots", &["runs_held"]);
+    check("expired_group_leases", &["upload_groups_held (id>?)"]);
+    check("end_group_leases_of_other_boots", &["upload_groups_held"]);
 }
 
 #[test]
@@ -151,6 +158,9 @@ fn reads_go_by_their_index() {
     check("idempotent_runs", &["runs_idempotency"]);
     check("items_by_id", &["SEARCH items USING INTEGER PRIMARY KEY"]);
     check("pending_items", &["items_pending (upload=? AND group_name=? AND id>?)"]);
+    check("items_page", &["INTEGER PRIMARY KEY (rowid>?)"]);
+    check("item_counts", &["(upload=? AND group_name=?)"]);
+    check("group_holder", &["(upload=? AND group_name=?)"]);
     check("named_items", &["(upload=? AND group_name=? AND name=?)"]);
     check("attempts_of", &["(kind=? AND unit_id=? AND stage=? AND attempt>?)"]);
     check("journal_page", &["INTEGER PRIMARY KEY (rowid>?)"]);

@@ -1,13 +1,14 @@
 //! Items of uploads.
 
-use redrive_core::{ItemEvent, ItemId, ItemStatus, Message};
+use redrive_core::{AttemptNumber, Failure, ItemEvent, ItemId, ItemStatus, Message};
 
 use super::{Fixture, samples::at};
 use crate::{
-    AddedItem, ItemGroup, ItemMove, ItemRecord, JournalEntry, JournalFilter, NewItem, Written,
+    AddedItem, AttemptOutcome, ItemAttempt, ItemCounts, ItemFilter, ItemGroup, ItemMove,
+    ItemRecord, JournalEntry, JournalFilter, NewItem, UnitKind, UnitRow, Written,
 };
 
-fn group(name: &str) -> ItemGroup {
+pub(super) fn group(name: &str) -> ItemGroup {
     ItemGroup { upload: "tiles".to_owned(), group: name.to_owned() }
 }
 
@@ -22,7 +23,7 @@ fn item(name: &str) -> NewItem {
 }
 
 fn step(id: ItemId, event: ItemEvent) -> ItemMove {
-    ItemMove { id, event, rejection_reason: None, at: at(10), journal: None }
+    ItemMove { id, event, rejection_reason: None, at: at(10), attempt: None, journal: None }
 }
 
 impl Fixture {
@@ -53,6 +54,7 @@ pub async fn an_item_reads_back_as_it_was_given(f: &Fixture) {
     assert_eq!((stored.sha256, stored.status), (new.sha256, ItemStatus::Pending));
     assert_eq!((stored.upload_attempts, stored.attempts_at_reset), (0, 0));
     assert_eq!((stored.rejection_reason, stored.updated_at), (None, at(1)));
+    assert_eq!(stored.last_attempt, AttemptNumber(0));
 }
 
 pub async fn the_same_item_again_is_a_no_op_and_another_is_refused(f: &Fixture) {
@@ -183,4 +185,119 @@ pub async fn a_reset_records_the_count_and_keeps_it(f: &Fixture) {
     assert_eq!(f.move_one(step(id, ItemEvent::Reset)).await, Written::Applied);
     let reset = f.item(id).await;
     assert_eq!((reset.upload_attempts, reset.attempts_at_reset), (5, 5));
+}
+
+fn sent(failure: Option<Failure>) -> Option<ItemAttempt> {
+    Some(ItemAttempt { started_at: at(9), failure, worker: "w1".to_owned() })
+}
+
+// UPL-1
+pub async fn attempts_at_an_item_are_in_the_ledger_with_the_move(f: &Fixture) {
+    let ids = f.add(&[item("a"), item("b")]).await;
+    let rejected = ItemMove {
+        attempt: sent(Some(Failure::http(422, None, "broken\0 tile"))),
+        rejection_reason: Some(Message::clean("broken tile")),
+        ..step(ids[0], ItemEvent::RejectAttempt)
+    };
+    let accepted = ItemMove { attempt: sent(None), ..step(ids[0], ItemEvent::Acknowledge) };
+    let other = ItemMove { attempt: sent(None), ..step(ids[1], ItemEvent::Acknowledge) };
+    let moves = [rejected.clone(), rejected, other, accepted.clone(), accepted];
+    let written = f.store.move_items(&moves).await.expect("answered");
+    let (yes, no) = (Written::Applied, Written::Stale);
+    assert_eq!(written, [yes, yes, yes, yes, no], "what is acknowledged is not sent again");
+
+    let unit = UnitRow::new(UnitKind::Item, ids[0].0);
+    let ledger = f.store.attempts_of(&unit, AttemptNumber(0), 10).await.expect("read");
+    let told: Vec<_> = ledger.iter().map(|row| (row.attempt.0, row.outcome)).collect();
+    let (retrying, success) = (AttemptOutcome::Retrying, AttemptOutcome::Success);
+    assert_eq!(told, [(1, retrying), (2, retrying), (3, success)]);
+    assert_eq!(ledger[0].code.as_deref(), Some("422"));
+    assert_eq!(ledger[0].message.as_deref(), Some("broken\\u{0} tile"));
+    assert_eq!((ledger[0].started_at, ledger[0].ended_at), (at(9), at(10)));
+    assert_eq!((ledger[0].counted, &*ledger[0].worker), (true, "w1"));
+    assert_eq!(f.item(ids[0]).await.last_attempt, AttemptNumber(3));
+    assert_eq!(f.item(ids[1]).await.last_attempt, AttemptNumber(1));
+    assert_eq!(f.item(ids[0]).await.upload_attempts, 0, "one statement alone changes the count");
+}
+
+// UPL-1
+pub async fn attempts_at_one_item_at_once_get_numbers_without_gaps(f: &Fixture) {
+    let id = f.add(&[item("a")]).await[0];
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let store = f.store.clone();
+        let failure = Failure::http(503, None, "later");
+        let rejected =
+            ItemMove { attempt: sent(Some(failure)), ..step(id, ItemEvent::RejectAttempt) };
+        tasks.spawn(async move { store.move_items(&[rejected]).await });
+    }
+    for written in tasks.join_all().await {
+        assert_eq!(written.expect("answered"), [Written::Applied]);
+    }
+    let unit = UnitRow::new(UnitKind::Item, id.0);
+    let ledger = f.store.attempts_of(&unit, AttemptNumber(0), 100).await.expect("read");
+    let numbers: Vec<u32> = ledger.iter().map(|row| row.attempt.0).collect();
+    assert_eq!(numbers, (1..=20).collect::<Vec<_>>());
+}
+
+pub async fn items_are_found_by_upload_group_and_status(f: &Fixture) {
+    let elsewhere = ItemGroup { upload: "other".to_owned(), group: "g".to_owned() };
+    let new = [
+        item("a"),
+        NewItem { group: group("h"), ..item("b") },
+        NewItem { group: elsewhere, ..item("c") },
+        item("d%_"),
+    ];
+    let ids = f.add(&new).await;
+    assert_eq!(f.move_one(step(ids[3], ItemEvent::Acknowledge)).await, Written::Applied);
+    let (tiles, g) = (Some("tiles".to_owned()), Some("g".to_owned()));
+    let table = [
+        (ItemFilter::default(), vec![ids[0], ids[1], ids[2], ids[3]]),
+        (
+            ItemFilter { upload: tiles.clone(), ..ItemFilter::default() },
+            vec![ids[0], ids[1], ids[3]],
+        ),
+        (ItemFilter { group: g.clone(), ..ItemFilter::default() }, vec![ids[0], ids[2], ids[3]]),
+        (ItemFilter { upload: tiles, group: g, status: Some(ItemStatus::Uploaded) }, vec![ids[3]]),
+        (ItemFilter { group: Some("%".to_owned()), ..ItemFilter::default() }, vec![]),
+    ];
+    for (filter, expected) in table {
+        let (mut after, mut seen) = (ItemId(0), Vec::new());
+        while let Some(item) = f.store.items_page(&filter, after, 1).await.expect("read").pop() {
+            after = item.id;
+            seen.push(item.id);
+        }
+        assert_eq!(seen, expected, "{filter:?}");
+    }
+}
+
+pub async fn items_of_a_group_are_counted_by_status(f: &Fixture) {
+    let ids = f.add(&[item("a"), item("b"), item("c"), item("d")]).await;
+    f.add(&[NewItem { group: group("other"), ..item("x") }]).await;
+    for (id, event) in [(ids[0], ItemEvent::Acknowledge), (ids[1], ItemEvent::GiveUp)] {
+        assert_eq!(f.move_one(step(id, event)).await, Written::Applied);
+    }
+    let counts = f.store.item_counts(&group("g")).await.expect("counted");
+    let expected =
+        ItemCounts { pending: 2, uploaded: 1, upload_giveup: 1, ..ItemCounts::default() };
+    assert_eq!((counts, counts.total()), (expected, 4));
+    let nothing = f.store.item_counts(&group("nowhere")).await.expect("counted");
+    assert_eq!(nothing, ItemCounts::default());
+}
+
+// UPL-4
+pub async fn two_hundred_attempts_at_many_items_are_all_counted(f: &Fixture) {
+    let names: Vec<_> = (0..20).map(|n| item(&format!("tile{n}"))).collect();
+    let ids = f.add(&names).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..200 {
+        let (store, id) = (f.store.clone(), ids[n % ids.len()]);
+        tasks.spawn(async move { store.increment_upload_attempts(id).await });
+    }
+    for count in tasks.join_all().await {
+        assert!(count.expect("counted").is_some());
+    }
+    for item in f.store.items_by_id(&ids).await.expect("read") {
+        assert_eq!(item.upload_attempts, 10, "{}", item.name);
+    }
 }

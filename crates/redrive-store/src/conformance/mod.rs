@@ -31,6 +31,7 @@ pub mod partition_verdicts;
 pub mod partition_wishes;
 pub mod queues;
 pub mod runs;
+pub mod upload_groups;
 pub mod whole_store;
 
 mod partition_samples;
@@ -196,6 +197,18 @@ macro_rules! conformance_tests {
                 an_item_moves_only_from_where_it_may
                 a_move_tells_the_journal_once
                 a_reset_records_the_count_and_keeps_it
+                attempts_at_an_item_are_in_the_ledger_with_the_move
+                attempts_at_one_item_at_once_get_numbers_without_gaps
+                items_are_found_by_upload_group_and_status
+                items_of_a_group_are_counted_by_status
+                two_hundred_attempts_at_many_items_are_all_counted
+            }
+            upload_groups {
+                a_held_group_is_refused_until_its_lease_ends
+                a_group_given_back_can_be_taken_at_once
+                a_group_that_was_taken_over_is_lost_to_who_held_it
+                claims_of_one_group_at_once_are_granted_to_one
+                ended_leases_of_groups_are_found
             }
             ledger {
                 attempts_read_back_as_they_were_given

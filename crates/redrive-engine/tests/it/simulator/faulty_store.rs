@@ -10,11 +10,12 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Cause, ItemId, RunId};
 use redrive_store::{
-    AddedItem, AttemptRecord, Categories, ClaimRequest, ClaimedRun, ExpiredLease, HandBack,
-    ItemGroup, ItemMove, ItemRecord, Items, Journal, JournalEntry, JournalFilter, JournalRecord,
-    LeaseRef, Leased, Leases, Ledger, LedgerPlace, NewItem, NewRun, Operator, Outlook, PausedQueue,
-    QueueStats, Result, RunChange, RunEnding, RunFilter, RunFinish, RunRecord, RunWish, Runs,
-    Store, SubmittedRun, UnitKind, UnitRow, Written,
+    AddedItem, AttemptRecord, Categories, ClaimRequest, ClaimedGroup, ClaimedRun, ExpiredLease,
+    GroupClaim, HandBack, ItemCounts, ItemFilter, ItemGroup, ItemMove, ItemRecord, Items, Journal,
+    JournalEntry, JournalFilter, JournalRecord, LeaseRef, Leased, Leases, Ledger, LedgerPlace,
+    NewItem, NewRun, Operator, Outlook, PausedQueue, QueueStats, Result, RunChange, RunEnding,
+    RunFilter, RunFinish, RunRecord, RunWish, Runs, Store, SubmittedRun, UnitKind, UnitRow,
+    Written,
 };
 use tokio::sync::watch;
 
@@ -306,6 +307,23 @@ impl Items for FaultyStore {
 
     async fn items_by_id(&self, ids: &[ItemId]) -> Result<Vec<ItemRecord>> {
         self.call("items_by_id", self.inner.items_by_id(ids)).await
+    }
+
+    async fn items_page(
+        &self,
+        filter: &ItemFilter,
+        after: ItemId,
+        limit: u32,
+    ) -> Result<Vec<ItemRecord>> {
+        self.call("items_page", self.inner.items_page(filter, after, limit)).await
+    }
+
+    async fn item_counts(&self, group: &ItemGroup) -> Result<ItemCounts> {
+        self.call("item_counts", self.inner.item_counts(group)).await
+    }
+
+    async fn claim_group(&self, claim: &GroupClaim) -> Result<ClaimedGroup> {
+        self.call("claim_group", self.inner.claim_group(claim)).await
     }
 
     async fn pending_items(

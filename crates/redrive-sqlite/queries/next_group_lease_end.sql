@@ -1,0 +1,2 @@
+SELECT min(lease_until) FROM upload_groups INDEXED BY upload_groups_held
+WHERE lease_owner IS NOT NULL AND lease_until > ?1
