@@ -167,8 +167,8 @@ async fn look_at_invariants(store: &dyn redrive_store::Store, checkups: &mut Che
     const CHECK: &str = "invariants";
     match checker::check(store).await {
         Ok(report) if report.is_clean() => {
-            let checker::Report { partitions, runs, attempts, .. } = report;
-            let units = format!("{partitions} partitions and {runs} runs");
+            let checker::Report { partitions, runs, items, attempts, .. } = report;
+            let units = format!("{partitions} partitions, {runs} runs and {items} items");
             checkups.ok(CHECK, format!("hold for {units} with {attempts} attempts"));
         }
         Ok(report) => {

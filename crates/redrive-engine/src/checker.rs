@@ -12,6 +12,7 @@ use redrive_store::{
 };
 
 use crate::{
+    item_checks::check_items,
     ledger_reader::{LedgerReader, PAGE, all_attempts},
     partition_checks::check_partitions,
     run_invariants::judge_run,
@@ -90,6 +91,8 @@ pub struct Report {
     pub partitions: u64,
     /// Runs that were looked at.
     pub runs: u64,
+    /// Items that were looked at.
+    pub items: u64,
     /// Attempts that were looked at.
     pub attempts: u64,
     /// What is wrong, up to a limit.
@@ -126,6 +129,7 @@ pub async fn check(store: &dyn Store) -> Result<Report> {
     report.add(integrity.collect());
     check_partitions(store, &mut report).await?;
     check_runs(store, &mut report).await?;
+    check_items(store, &mut report).await?;
     Ok(report)
 }
 

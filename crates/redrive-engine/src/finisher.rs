@@ -133,7 +133,7 @@ async fn hand_back<W: Work>(work: &W, held: &Held, mut leases: Vec<LeaseRef>, wh
 }
 
 /// Waiting for a store that does not answer, a little longer each time.
-struct Patience<'a> {
+pub(crate) struct Patience<'a> {
     work: &'a str,
     what: &'a str,
     units: usize,
@@ -141,11 +141,11 @@ struct Patience<'a> {
 }
 
 impl<'a> Patience<'a> {
-    fn new(work: &'a str, what: &'a str, units: usize) -> Self {
+    pub(crate) fn new(work: &'a str, what: &'a str, units: usize) -> Self {
         Self { work, what, units, wait: FIRST_WAIT }
     }
 
-    async fn after(&mut self, error: &redrive_store::Error) {
+    pub(crate) async fn after(&mut self, error: &redrive_store::Error) {
         let Self { work, what, units, wait } = *self;
         tracing::warn!(
             work,

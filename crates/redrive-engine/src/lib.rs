@@ -49,6 +49,10 @@ mod run_work;
 
 mod engine;
 
+mod uploads;
+
+mod item_checks;
+mod item_invariants;
 mod ledger_reader;
 mod partition_checks;
 mod partition_invariants;
@@ -75,6 +79,12 @@ pub use retry::{
 pub use run_work::Queue;
 pub use stop::{Stop, Stopper};
 pub use stream::{StreamHandler, StreamSpec};
+pub use uploads::{
+    Chunks, Content, ContentError, FolderContent, GiveupFile, GiveupFileError, GroupBusy,
+    GroupLease, HttpUpload, HttpUploader, ItemOutcome, ItemReport, KeptContent, RetrySettings,
+    RetryingUploader, UploadError, UploadEvent, UploadObserver, UploadOutcome, UploadPlan,
+    UploadReport, UploadRequest, Uploader, build_uploader, sha256_of,
+};
 pub use validator::{
     Extraction, InvalidSchema, Judge, Judged, Judgement, MAX_ROW_BYTES, RowSchema,
     Rules as PartitionRules, Validator, verdict_code,

@@ -12,14 +12,14 @@ pub const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
 /// A body, as far as it matters: all of a success, both ends of a failure.
 #[derive(Debug)]
-pub(super) enum Kept {
+pub(crate) enum Kept {
     Whole(Vec<u8>),
     Ends(Ends),
 }
 
 /// How the reading of a body ended.
 #[derive(Debug)]
-pub(super) enum BodyEnd {
+pub(crate) enum BodyEnd {
     Complete,
     Cut(hyper::Error),
     TooLong,
@@ -28,12 +28,12 @@ pub(super) enum BodyEnd {
 
 impl Kept {
     /// For the body of an answer with this status.
-    pub(super) fn new(status: StatusCode) -> Self {
+    pub(crate) fn new(status: StatusCode) -> Self {
         if status.is_success() { Self::Whole(Vec::new()) } else { Self::Ends(Ends::default()) }
     }
 
     /// Reads until the end, or until there is no use in it.
-    pub(super) async fn read(&mut self, mut body: Incoming) -> BodyEnd {
+    pub(crate) async fn read(&mut self, mut body: Incoming) -> BodyEnd {
         let whole = matches!(self, Self::Whole(_));
         if whole && body.size_hint().lower() > MAX_BODY_BYTES as u64 {
             return BodyEnd::TooLong;
@@ -58,7 +58,7 @@ impl Kept {
         BodyEnd::Complete
     }
 
-    pub(super) fn into_bytes(self) -> Vec<u8> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         match self {
             Self::Whole(bytes) => bytes,
             Self::Ends(ends) => ends.to_bytes(),

@@ -24,15 +24,15 @@ const UNNAMED_ERROR: &str = "error";
 const EXCERPT_CHARS: usize = 200;
 
 /// An answer, its text without secrets.
-pub(super) struct Answer<'a> {
-    pub(super) status: StatusCode,
-    pub(super) headers: &'a HeaderMap,
-    pub(super) text: Cow<'a, str>,
-    pub(super) end: BodyEnd,
+pub(crate) struct Answer<'a> {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) text: Cow<'a, str>,
+    pub(crate) end: BodyEnd,
 }
 
 /// What a call of this kind ended in.
-pub(super) fn conclude(
+pub(crate) fn conclude(
     kind: &str,
     answer: Answer<'_>,
     reply: Option<&JsonPointer>,
@@ -70,16 +70,19 @@ pub(super) fn conclude(
 }
 
 /// A call over its time limit.
-pub(super) fn late(time_limit: Duration) -> Outcome {
+pub(crate) fn late(time_limit: Duration) -> Outcome {
+    Outcome::Failed(too_late(time_limit))
+}
+
+/// A request over its time limit.
+pub(crate) fn too_late(time_limit: Duration) -> Failure {
     let limit = HumanDuration::from(time_limit);
-    Outcome::Failed(Failure::timeout(&format!(
-        "the request took longer than its time limit of {limit}"
-    )))
+    Failure::timeout(&format!("the request took longer than its time limit of {limit}"))
 }
 
 /// The status alone says what kind of failure this is: an API's own error object looks too much like
 /// one of ours, and means something else. A body that never ends does not take the status back.
-fn refused(answer: &Answer<'_>, now: Timestamp) -> Failure {
+pub(crate) fn refused(answer: &Answer<'_>, now: Timestamp) -> Failure {
     let hint = answer.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
     let hint = hint.and_then(|value| parse_retry_after(value, now));
     let status = answer.status;

@@ -14,8 +14,7 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
-use http_body_util::Full;
+use hyper::body::Body;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{
@@ -39,11 +38,14 @@ const MAX_IDLE_CONNECTIONS: usize = 256;
 /// request that crosses with that is a failed attempt, so this side is the first to close.
 const MAX_IDLE_TIME: Duration = Duration::from_secs(4);
 
-/// Sends requests, one at a time on each connection.
-pub(super) type Client = legacy::Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>;
+/// Sends requests with a kind of body, one at a time on each connection.
+pub(crate) type Client<B> = legacy::Client<HttpsConnector<HttpConnector<Resolver>>, B>;
 
 /// A client for one specification.
-pub(super) fn client(spec: &HttpSpec) -> Result<Client, InvalidHttp> {
+pub(crate) fn client<B>(spec: &HttpSpec) -> Result<Client<B>, InvalidHttp>
+where
+    B: Body<Data: Send> + Send,
+{
     let resolver = Resolver { private_addresses: spec.private_addresses };
     let mut connector = HttpConnector::new_with_resolver(resolver);
     connector.enforce_http(false);
@@ -80,13 +82,13 @@ fn encryption(needed: bool) -> Result<ClientConfig, InvalidHttp> {
 
 /// Resolves names as the system does, and leaves out what may not be connected to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Resolver {
+pub(crate) struct Resolver {
     private_addresses: bool,
 }
 
 /// Why a name leads nowhere.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoAddress {
+pub(crate) enum NoAddress {
     #[error("{0}")]
     Unresolved(io::Error),
     #[error("it has the private address {0}, and private addresses are refused")]

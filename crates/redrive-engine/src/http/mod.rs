@@ -36,15 +36,16 @@ use hyper::body::Incoming;
 use redrive_core::{Cause, Failure, named};
 use tokio::time::{sleep, timeout};
 
+use self::conclusion::{conclude, late};
 pub use self::{
     body::MAX_BODY_BYTES,
     pointer::{InvalidPointer, JsonPointer},
     spec::{DEFAULT_CONNECT_TIMEOUT, HeaderSource, HttpSpec, InvalidHttp},
     template::{BodyTemplate, InvalidTemplate},
 };
-use self::{
+pub(crate) use self::{
     body::{BodyEnd, Kept},
-    conclusion::{Answer, conclude, late},
+    conclusion::{Answer, refused, too_late},
     connection::{Client, client},
     secrets::Secrets,
     unanswered::unanswered,
@@ -52,10 +53,10 @@ use self::{
 use crate::{Call, Clock, Handler, Outcome, Stop, SystemClock};
 
 /// What tells a retry from new work: the same for every attempt at a unit.
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// How long the body of an error is waited for. Its status says enough.
-const ERROR_BODY_WAIT: Duration = Duration::from_secs(2);
+pub(crate) const ERROR_BODY_WAIT: Duration = Duration::from_secs(2);
 
 /// Handles each call by a request. It needs a runtime with I/O and time enabled, always the same one:
 /// connections are used again.
@@ -72,7 +73,7 @@ pub struct HttpHandler {
     spec: HttpSpec,
     headers: HeaderMap,
     secrets: Secrets,
-    client: Client,
+    client: Client<Full<Bytes>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -81,7 +82,10 @@ impl HttpHandler {
     pub fn new(spec: HttpSpec) -> Result<Self, InvalidHttp> {
         spec.check()?;
         let (given, secrets) = Secrets::read(&spec.headers)?;
-        let mut headers = usual_headers(spec.has_body());
+        let mut headers = usual_headers();
+        if spec.has_body() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
         headers.extend(given);
         let client = client(&spec)?;
         Ok(Self { spec, headers, secrets, client, clock: Arc::new(SystemClock) })
@@ -175,20 +179,17 @@ impl fmt::Debug for HttpHandler {
     }
 }
 
-fn usual_headers(has_body: bool) -> HeaderMap {
+/// What every request carries.
+pub(crate) fn usual_headers() -> HeaderMap {
     let agent = concat!("redrive/", env!("CARGO_PKG_VERSION"));
-    let mut headers = HeaderMap::from_iter([
+    HeaderMap::from_iter([
         (ACCEPT, HeaderValue::from_static("application/json, */*")),
         (ACCEPT_ENCODING, HeaderValue::from_static("identity")),
         (USER_AGENT, HeaderValue::from_static(agent)),
-    ]);
-    if has_body {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    }
-    headers
+    ])
 }
 
 /// The text of a body. Some servers begin theirs with a byte order mark, which is no JSON.
-fn without_mark(bytes: &[u8]) -> Cow<'_, str> {
+pub(crate) fn without_mark(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
 }

@@ -14,7 +14,7 @@ const MIN_HIDDEN_BYTES: usize = 4;
 
 /// The values of environment variables that are sent as headers.
 #[derive(Default)]
-pub(super) struct Secrets(Vec<Secret>);
+pub(crate) struct Secrets(Vec<Secret>);
 
 struct Secret {
     variable: String,
@@ -23,7 +23,7 @@ struct Secret {
 
 impl Secrets {
     /// The headers of a specification, with what the environment has, and the secrets among them.
-    pub(super) fn read(
+    pub(crate) fn read(
         specified: &[(HeaderName, HeaderSource)],
     ) -> Result<(HeaderMap, Self), InvalidHttp> {
         let mut headers = HeaderMap::new();
@@ -64,7 +64,7 @@ impl Secrets {
     }
 
     /// The text with the name of the variable wherever its value stood.
-    pub(super) fn hide<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
+    pub(crate) fn hide<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
         self.0.iter().fold(text, |text, secret| {
             if text.contains(&secret.value) {
                 text.replace(&secret.value, &format!("[${}]", secret.variable)).into()

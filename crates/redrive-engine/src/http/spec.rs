@@ -114,12 +114,12 @@ impl HttpSpec {
     }
 
     /// The host and port, for messages. The rest of a URL may hold what is not for a log.
-    pub(super) fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         self.url.authority().map(ToString::to_string).unwrap_or_default()
     }
 
     /// Checks what can be checked without looking around.
-    pub(super) fn check(&self) -> Result<(), InvalidHttp> {
+    pub(crate) fn check(&self) -> Result<(), InvalidHttp> {
         let (Some("http" | "https"), Some(authority)) =
             (self.url.scheme_str(), self.url.authority())
         else {

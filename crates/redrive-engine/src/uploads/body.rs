@@ -1,0 +1,127 @@
+//! The body of a request: content that is checked as it goes.
+//!
+//! What has changed since it was added must not arrive as if it were whole. So the last chunk is held
+//! back until size and hash are known to be right; before, the server has less than it was promised.
+//! Content of one chunk is checked before anything is sent.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use redrive_store::ItemRecord;
+use sha2::{Digest, Sha256};
+
+use crate::uploads::{Chunks, ContentError, content::hex};
+
+/// What is sent of an item.
+#[derive(Debug)]
+pub(super) struct CheckedBody {
+    chunks: Option<Chunks>,
+    held: Option<Bytes>,
+    seen: u64,
+    hash: Sha256,
+    size: u64,
+    sha256: String,
+    left: u64,
+    problem: Arc<OnceLock<ContentError>>,
+}
+
+impl CheckedBody {
+    /// Begins to read, up to the point where either the whole is checked or there is more than a chunk.
+    pub(super) async fn begin(chunks: Chunks, item: &ItemRecord) -> Result<Self, ContentError> {
+        let mut body = Self {
+            chunks: Some(chunks),
+            held: None,
+            seen: 0,
+            hash: Sha256::new(),
+            size: item.size_bytes,
+            sha256: item.sha256.clone(),
+            left: item.size_bytes,
+            problem: Arc::default(),
+        };
+        // The last look finds the end of the content.
+        while body.chunks.is_some() && (body.held.is_none() || body.seen >= body.size) {
+            std::future::poll_fn(|context| body.poll_read(context)).await?;
+        }
+        Ok(body)
+    }
+
+    /// Where the problem will be, should the content turn out to be another.
+    pub(super) fn problem(&self) -> Arc<OnceLock<ContentError>> {
+        self.problem.clone()
+    }
+
+    /// Reads one chunk, or the end. The chunk that was held before may be sent.
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ContentError>> {
+        let Some(chunks) = &mut self.chunks else { return Poll::Ready(Ok(self.held.take())) };
+        match ready!(chunks.0.poll_recv(context)) {
+            Some(Ok(chunk)) if chunk.is_empty() => Poll::Ready(Ok(None)),
+            Some(Ok(chunk)) => {
+                self.seen += chunk.len() as u64;
+                if self.seen > self.size {
+                    return Poll::Ready(Err(self.wrong_size()));
+                }
+                self.hash.update(&chunk);
+                Poll::Ready(Ok(self.held.replace(chunk)))
+            }
+            Some(Err(error)) => Poll::Ready(Err(ContentError::Broken(error.to_string()))),
+            None if self.seen != self.size => Poll::Ready(Err(self.wrong_size())),
+            None => {
+                self.chunks = None;
+                let found = hex(std::mem::take(&mut self.hash).finalize().as_slice());
+                if found == self.sha256 {
+                    Poll::Ready(Ok(None))
+                } else {
+                    let added = self.sha256.clone();
+                    Poll::Ready(Err(ContentError::Hash { found, added }))
+                }
+            }
+        }
+    }
+
+    fn wrong_size(&self) -> ContentError {
+        ContentError::Size { found: self.seen, added: self.size }
+    }
+}
+
+impl Body for CheckedBody {
+    type Data = Bytes;
+    type Error = ContentError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ContentError>>> {
+        while self.left > 0 {
+            let whole = self.chunks.is_none();
+            match ready!(self.poll_read(context)) {
+                Ok(Some(chunk)) => {
+                    self.left -= chunk.len() as u64;
+                    return Poll::Ready(Some(Ok(Frame::data(chunk))));
+                }
+                Ok(None) if whole => break,
+                Ok(None) => {}
+                Err(problem) => {
+                    _ = self.problem.set(problem.clone());
+                    return Poll::Ready(Some(Err(problem)));
+                }
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}

@@ -1,0 +1,47 @@
+//! The one place where uploaders are put together.
+
+use std::sync::Arc;
+
+use redrive_store::Store;
+
+use crate::{
+    InvalidHttp,
+    uploads::{
+        Content, GiveupFile, HttpUpload, HttpUploader, RetrySettings, RetryingUploader,
+        UploadObserver, Uploader, event::nobody,
+    },
+};
+
+/// What an upload is made of.
+pub struct UploadPlan {
+    /// Where items go.
+    pub http: HttpUpload,
+    /// The budgets.
+    pub retry: RetrySettings,
+    /// Whether a partial success is left as it is.
+    pub disable_retry: bool,
+    /// A file that is told of every give-up.
+    pub giveup_file: Option<GiveupFile>,
+    /// Who watches.
+    pub observer: Option<UploadObserver>,
+}
+
+/// An uploader that sends by HTTP: with retries, unless they are disabled.
+pub fn build_uploader(
+    plan: UploadPlan,
+    store: Arc<dyn Store>,
+    content: Arc<dyn Content>,
+) -> Result<Arc<dyn Uploader>, InvalidHttp> {
+    let observer = plan.observer.unwrap_or_else(nobody);
+    let (name, worker) = (plan.http.name.clone(), plan.http.worker.clone());
+    let bare = HttpUploader::new(plan.http, store.clone(), content)?;
+    let bare = bare.with_observer(observer.clone());
+    if plan.disable_retry {
+        tracing::info!(upload = name, "retries are disabled: a partial success is left as it is");
+        return Ok(Arc::new(bare));
+    }
+    let retrying = RetryingUploader::new(bare, store, plan.retry, worker)
+        .with_observer(observer)
+        .with_giveup_file(plan.giveup_file);
+    Ok(Arc::new(retrying))
+}

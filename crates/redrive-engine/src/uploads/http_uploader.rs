@@ -1,0 +1,290 @@
+//! The uploader that sends: one POST for each item, several at once.
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use redrive_core::{AttemptNumber, Cause, Failure, ItemId, Unit, named};
+use redrive_store::{ItemGroup, ItemRecord, Store};
+use serde_json::{Map, Value};
+use tokio::task::JoinSet;
+
+use crate::{
+    Call, Clock, Handler, HttpSpec, InvalidHttp, Outcome, Stopper, SystemClock,
+    uploads::{
+        Content, ItemOutcome, ItemReport, UploadError, UploadObserver, UploadOutcome, UploadReport,
+        UploadRequest, Uploader,
+        event::nobody,
+        recorder::{Judged, Recorder},
+        sending::{Sender, Sent},
+    },
+};
+
+/// Items that are read from the store at a time.
+const PAGE: u32 = 1_000;
+
+/// How long what is under way may go on after a stop.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Where items go, and how.
+#[derive(Clone)]
+pub struct HttpUpload {
+    /// The upload's name.
+    pub name: String,
+    /// Where they are posted, and with which headers; the rest of it is not used.
+    pub spec: HttpSpec,
+    /// How many are sent at once.
+    pub concurrency: usize,
+    /// How long one may take.
+    pub time_limit: Duration,
+    /// Who says whether an upload may start.
+    pub ready: Option<Arc<dyn Handler>>,
+    /// Who sends, for the ledger.
+    pub worker: String,
+}
+
+/// Posts the bytes of every pending item of a group.
+///
+/// A status from 200 to 299 acknowledges an item, which is written at once. Any other, a connection that
+/// is cut and a time limit that is over are rejections: the item stays pending. Content that is not what
+/// was added is rejected too, and is not sent. Where the server cannot be reached before it has answered
+/// anything, that is an error; later, what could not be sent stays as it is. 401 and 407 are about who
+/// sends: they refuse the batch.
+pub struct HttpUploader {
+    name: String,
+    store: Arc<dyn Store>,
+    sender: Arc<Sender>,
+    concurrency: usize,
+    time_limit: Duration,
+    ready: Option<Arc<dyn Handler>>,
+    worker: String,
+    clock: Arc<dyn Clock>,
+    observer: UploadObserver,
+}
+
+impl HttpUploader {
+    /// Checks a specification. The environment is read here, once.
+    pub fn new(
+        upload: HttpUpload,
+        store: Arc<dyn Store>,
+        content: Arc<dyn Content>,
+    ) -> Result<Self, InvalidHttp> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let sender = Sender::new(&upload.spec, content, clock.clone(), upload.time_limit)?;
+        Ok(Self {
+            name: upload.name,
+            store,
+            sender: Arc::new(sender),
+            concurrency: upload.concurrency.max(1),
+            time_limit: upload.time_limit,
+            ready: upload.ready,
+            worker: upload.worker,
+            clock,
+            observer: nobody(),
+        })
+    }
+
+    /// With someone who watches.
+    pub fn with_observer(self, observer: UploadObserver) -> Self {
+        Self { observer, ..self }
+    }
+
+    /// Sends everything that is pending, as far as there is use in it.
+    async fn send_all(&self, request: &UploadRequest) -> Result<Pass, UploadError> {
+        let recorder =
+            Recorder::start(self.store.clone(), self.worker.clone(), self.observer.clone());
+        let mut pass = Pass::default();
+        let sent = self.send_pages(request, &recorder, &mut pass).await;
+        // Also after an error: what was acknowledged is acknowledged.
+        recorder.finish().await?;
+        sent.map(|()| pass)
+    }
+
+    async fn send_pages(
+        &self,
+        request: &UploadRequest,
+        recorder: &Recorder,
+        pass: &mut Pass,
+    ) -> Result<(), UploadError> {
+        let mut under_way: JoinSet<Delivery> = JoinSet::new();
+        let mut after = ItemId(0);
+        'pages: loop {
+            let page = self.store.pending_items(&request.group, after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = last.id;
+            for item in page {
+                while under_way.len() >= self.concurrency {
+                    tokio::select! {
+                        biased;
+                        delivered = under_way.join_next() => {
+                            pass.take(delivered, recorder).await;
+                        }
+                        () = request.stopped() => break,
+                    }
+                }
+                if pass.is_over || request.is_stopped() {
+                    pass.not_sent(item.id);
+                    break 'pages;
+                }
+                under_way.spawn(self.deliver(item));
+            }
+        }
+        self.await_rest(request, recorder, pass, &mut under_way).await;
+        pass.interrupted = request.is_stopped();
+        Ok(())
+    }
+
+    /// Waits for what is under way. After a stop that has a limit; what is dropped then was not judged.
+    async fn await_rest(
+        &self,
+        request: &UploadRequest,
+        recorder: &Recorder,
+        pass: &mut Pass,
+        under_way: &mut JoinSet<Delivery>,
+    ) {
+        let over = async {
+            request.stopped().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        let mut over = std::pin::pin!(over);
+        while !under_way.is_empty() {
+            tokio::select! {
+                biased;
+                delivered = under_way.join_next() => pass.take(delivered, recorder).await,
+                () = &mut over => return,
+            }
+        }
+    }
+
+    fn deliver(&self, item: ItemRecord) -> impl Future<Output = Delivery> + Send + 'static {
+        let (sender, clock) = (self.sender.clone(), self.clock.clone());
+        async move {
+            let started_at = clock.now();
+            let sent = sender.send(&item).await;
+            Delivery { item, sent, started_at, ended_at: clock.now() }
+        }
+    }
+}
+
+#[async_trait]
+impl Uploader for HttpUploader {
+    async fn upload_pending(&self, request: &UploadRequest) -> Result<UploadReport, UploadError> {
+        self.confirm_ready().await?;
+        self.send_all(request).await?.report()
+    }
+
+    async fn enumerate_pending(
+        &self,
+        group: &ItemGroup,
+        after: ItemId,
+        limit: u32,
+    ) -> Result<Vec<ItemRecord>, UploadError> {
+        Ok(self.store.pending_items(group, after, limit).await?)
+    }
+
+    /// A handler that answers is ready, unless it answers `false`. Its call is about no item: the unit
+    /// is `item:0`.
+    async fn confirm_ready(&self) -> Result<(), UploadError> {
+        let Some(ready) = &self.ready else { return Ok(()) };
+        let details = Map::from_iter([("upload".to_owned(), Value::from(self.name.as_str()))]);
+        let call =
+            Call { unit: Unit::Item(ItemId(0)), attempt: AttemptNumber(0), run_id: None, details };
+        let (_stopper, stop) = Stopper::new();
+        let outcome = ready.handle(&call, self.time_limit, stop).await;
+        ready.release().await;
+        let no = |why: &str| Failure::named(named::BAD_REPLY, Cause::Handler, why);
+        Err(UploadError::NotReady(match outcome {
+            Outcome::Answered { value: Some(Value::Bool(false)), .. } => no("the check says false"),
+            Outcome::Answered { .. } => return Ok(()),
+            Outcome::Skipped(why) => no(&why),
+            Outcome::Failed(failure) => failure,
+            Outcome::Stopped => no("the check was stopped"),
+        }))
+    }
+}
+
+impl fmt::Debug for HttpUploader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpUploader").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// An item that was sent, or could not be.
+struct Delivery {
+    item: ItemRecord,
+    sent: Sent,
+    started_at: jiff::Timestamp,
+    ended_at: jiff::Timestamp,
+}
+
+/// One time through the pending items.
+#[derive(Default)]
+struct Pass {
+    items: BTreeMap<ItemId, ItemOutcome>,
+    judged: bool,
+    unreachable: Option<Failure>,
+    refusal: Option<Failure>,
+    interrupted: bool,
+    /// Whether there is no use in sending more.
+    is_over: bool,
+}
+
+impl Pass {
+    fn not_sent(&mut self, item: ItemId) {
+        self.items.insert(item, ItemOutcome::NotSent);
+    }
+
+    async fn take(
+        &mut self,
+        delivered: Option<Result<Delivery, tokio::task::JoinError>>,
+        recorder: &Recorder,
+    ) {
+        let Delivery { item, sent, started_at, ended_at } = match delivered {
+            Some(Ok(delivery)) => delivery,
+            None => return,
+            Some(Err(error)) => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "sending an item broke off"
+                );
+                self.is_over = true;
+                return;
+            }
+        };
+        let (failure, outcome) = match sent {
+            Sent::Acknowledged => (None, ItemOutcome::Uploaded),
+            Sent::Rejected(failure) => (Some(failure.clone()), ItemOutcome::Rejected(failure)),
+            Sent::Refused(failure) => {
+                self.refusal.get_or_insert(failure);
+                self.is_over = true;
+                return self.not_sent(item.id);
+            }
+            Sent::Unreachable(failure) => {
+                self.unreachable.get_or_insert(failure);
+                self.is_over = true;
+                return self.not_sent(item.id);
+            }
+        };
+        self.judged = true;
+        self.items.insert(item.id, outcome);
+        self.is_over |= !recorder.take(Judged { item, failure, started_at, ended_at }).await;
+    }
+
+    fn report(self) -> Result<UploadReport, UploadError> {
+        match (self.judged, self.unreachable) {
+            (false, Some(failure)) if self.refusal.is_none() => {
+                return Err(UploadError::Unreachable(failure));
+            }
+            _ => {}
+        }
+        let all = self.items.values().all(|outcome| *outcome == ItemOutcome::Uploaded);
+        let outcome = match self.refusal {
+            Some(_) if !self.judged => UploadOutcome::Failure,
+            _ if all && !self.interrupted => UploadOutcome::Success,
+            _ => UploadOutcome::Partial,
+        };
+        let items = self.items.into_iter();
+        let items = items.map(|(item, outcome)| ItemReport { item, outcome }).collect();
+        let report = UploadReport::new(outcome, items);
+        Ok(UploadReport { refusal: self.refusal, interrupted: self.interrupted, ..report })
+    }
+}

@@ -1,0 +1,124 @@
+//! Writing what became of items, in batches.
+//!
+//! An acknowledgement is written at once; while one batch is written the next gathers, so that a slow
+//! disk makes batches larger and the upload no slower. What the store cannot take for the moment is kept
+//! and tried again for a while: an acknowledgement that is lost is an item that is sent twice.
+
+use std::{sync::Arc, time::Duration};
+
+use redrive_core::{Failure, ItemEvent};
+use redrive_store::{ItemAttempt, ItemMove, ItemRecord, Result, Store, Written};
+use tokio::{sync::mpsc, task::JoinHandle};
+
+use crate::{
+    clock::monotonic,
+    finisher::Patience,
+    uploads::{UploadEvent, UploadObserver},
+};
+
+/// Items that are written about together at most.
+const MAX_BATCH: usize = 1_000;
+
+/// Results that may wait to be written before no more is sent.
+const MAX_WAITING: usize = 4_096;
+
+/// How long a store that does not answer is waited for.
+const MAX_PATIENCE: Duration = Duration::from_secs(60);
+
+/// An item that was judged.
+#[derive(Debug)]
+pub(super) struct Judged {
+    pub(super) item: ItemRecord,
+    /// Why it was rejected, if it was.
+    pub(super) failure: Option<Failure>,
+    pub(super) started_at: jiff::Timestamp,
+    pub(super) ended_at: jiff::Timestamp,
+}
+
+/// Takes what was judged and writes it.
+pub(super) struct Recorder {
+    sender: mpsc::Sender<Judged>,
+    writing: JoinHandle<Result<()>>,
+}
+
+impl Recorder {
+    pub(super) fn start(store: Arc<dyn Store>, worker: String, observer: UploadObserver) -> Self {
+        let (sender, receiver) = mpsc::channel(MAX_WAITING);
+        let writing = tokio::spawn(write_all(store, worker, observer, receiver));
+        Self { sender, writing }
+    }
+
+    /// Takes one. Says whether there will be any use in more.
+    pub(super) async fn take(&self, judged: Judged) -> bool {
+        self.sender.send(judged).await.is_ok()
+    }
+
+    /// Waits until everything is written.
+    pub(super) async fn finish(self) -> Result<()> {
+        drop(self.sender);
+        self.writing.await.unwrap_or_else(|error| {
+            let doing = "writing what became of items".to_owned();
+            Err(redrive_store::Error::Unavailable { doing, source: error.into() })
+        })
+    }
+}
+
+async fn write_all(
+    store: Arc<dyn Store>,
+    worker: String,
+    observer: UploadObserver,
+    mut judged: mpsc::Receiver<Judged>,
+) -> Result<()> {
+    let mut batch = Vec::new();
+    while judged.recv_many(&mut batch, MAX_BATCH).await > 0 {
+        redrive_store::failpoint!("engine.upload.answered");
+        let moves: Vec<ItemMove> = batch.iter().map(|judged| judged.to_move(&worker)).collect();
+        let written = write(&*store, &moves).await?;
+        redrive_store::failpoint!("engine.upload.recorded");
+        for (judged, written) in batch.drain(..).zip(written) {
+            if written == Written::Stale {
+                let item = judged.item.id.0;
+                tracing::warn!(item, "an item was judged that was no longer pending");
+            }
+            observer(match &judged.failure {
+                None => UploadEvent::Uploaded(&judged.item),
+                Some(failure) => UploadEvent::Rejected(&judged.item, failure),
+            });
+        }
+    }
+    Ok(())
+}
+
+async fn write(store: &dyn Store, moves: &[ItemMove]) -> Result<Vec<Written>> {
+    let until = monotonic() + MAX_PATIENCE;
+    let mut patience = Patience::new("upload", "acknowledgements", moves.len());
+    loop {
+        match store.move_items(moves).await {
+            Err(error) if error.is_transient() && monotonic() < until => {
+                patience.after(&error).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+impl Judged {
+    fn to_move(&self, worker: &str) -> ItemMove {
+        let reason = self.failure.as_ref().map(|failure| failure.message().clone());
+        ItemMove {
+            id: self.item.id,
+            event: match self.failure {
+                None => ItemEvent::Acknowledge,
+                Some(_) => ItemEvent::RejectAttempt,
+            },
+            rejection_reason: reason,
+            at: self.ended_at,
+            attempt: Some(ItemAttempt {
+                started_at: self.started_at,
+                failure: self.failure.clone(),
+                worker: worker.to_owned(),
+            }),
+            journal: None,
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! An uploader that repeats the calls of another, within bounds (UPL-2).
+
+use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::{Failure, HumanDuration, ItemId, JitterKey, JitterSeed};
+use redrive_store::{ItemGroup, ItemRecord, Store};
+
+use crate::{
+    Clock, SystemClock,
+    uploads::{
+        GiveupFile, ItemOutcome, ItemReport, RetrySettings, UploadError, UploadEvent,
+        UploadObserver, UploadOutcome, UploadReport, UploadRequest, Uploader, event::nobody,
+        giveup::count_rejections,
+    },
+};
+
+type Sleep = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+/// Wraps any uploader and is one itself.
+///
+/// A call that ends in success or failure is passed on as it is, and so is an error, at once. After a
+/// partial one every rejected item is counted, and given up when its attempts are spent; then the call
+/// is repeated after a sleep, as long as retries and pending items are left.
+pub struct RetryingUploader<U> {
+    inner: U,
+    store: Arc<dyn Store>,
+    settings: RetrySettings,
+    clock: Arc<dyn Clock>,
+    sleep: Sleep,
+    actor: String,
+    observer: UploadObserver,
+    giveup_file: Option<GiveupFile>,
+}
+
+impl<U: Uploader> RetryingUploader<U> {
+    /// Wraps an uploader. `actor` is who gives items up, for the journal.
+    pub fn new(
+        inner: U,
+        store: Arc<dyn Store>,
+        settings: RetrySettings,
+        actor: impl Into<String>,
+    ) -> Self {
+        Self {
+            inner,
+            store,
+            settings,
+            clock: Arc::new(SystemClock),
+            sleep: Arc::new(|delay| Box::pin(tokio::time::sleep(delay))),
+            actor: actor.into(),
+            observer: nobody(),
+            giveup_file: None,
+        }
+    }
+
+    /// With another clock.
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// With another way to sleep.
+    pub fn with_sleep<S, W>(self, sleep: S) -> Self
+    where
+        S: Fn(Duration) -> W + Send + Sync + 'static,
+        W: Future<Output = ()> + Send + 'static,
+    {
+        Self { sleep: Arc::new(move |delay| Box::pin(sleep(delay))), ..self }
+    }
+
+    /// With someone who watches.
+    pub fn with_observer(self, observer: UploadObserver) -> Self {
+        Self { observer, ..self }
+    }
+
+    /// With a file that is told of every give-up.
+    pub fn with_giveup_file(self, file: Option<GiveupFile>) -> Self {
+        Self { giveup_file: file, ..self }
+    }
+
+    /// Counts the rejections of a call, and gives up what is spent.
+    async fn judge(&self, report: &UploadReport, whole: &mut Whole) -> Result<(), UploadError> {
+        let rejected: Vec<(ItemId, &Failure)> = report.rejected().collect();
+        let (now, actor) = (self.clock.now(), self.actor.as_str());
+        let given_up = count_rejections(&self.store, &self.settings, &rejected, actor, now).await?;
+        if !given_up.is_empty() {
+            self.tell_outside().await;
+        }
+        for spent in given_up {
+            let (item, attempts, failure) = (&spent.item, spent.attempts, &spent.failure);
+            (self.observer)(UploadEvent::GaveUp { item, attempts, failure });
+            whole.gave_up(spent.item.id, spent.attempts, spent.failure);
+        }
+        Ok(())
+    }
+
+    /// The journal has it; a file that cannot be written catches up with it later.
+    async fn tell_outside(&self) {
+        let Some(file) = &self.giveup_file else { return };
+        if let Err(error) = file.catch_up(&*self.store).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "cannot write the file of give-ups; the journal has them");
+        }
+    }
+
+    fn log_start(&self, group: &ItemGroup) {
+        let spec = self.settings.item_policy().spec();
+        tracing::info!(
+            upload = group.upload,
+            group = group.group,
+            max_in_call_retries = self.settings.max_in_call_retries(),
+            max_item_attempts = spec.max_attempts,
+            backoff_base = %HumanDuration::from(spec.base),
+            backoff_multiplier = spec.multiplier,
+            backoff_cap = %HumanDuration::from(spec.cap),
+            "uploading with retries"
+        );
+    }
+}
+
+#[async_trait]
+impl<U: Uploader> Uploader for RetryingUploader<U> {
+    async fn upload_pending(&self, request: &UploadRequest) -> Result<UploadReport, UploadError> {
+        let group = &request.group;
+        self.log_start(group);
+        let mut whole = Whole::default();
+        loop {
+            let report = self.inner.upload_pending(request).await?;
+            match report.outcome {
+                UploadOutcome::Partial => {}
+                _ if whole.retries == 0 => return Ok(report),
+                outcome => {
+                    whole.add(&report);
+                    return Ok(whole.report(outcome, report.refusal, report.interrupted));
+                }
+            }
+            whole.add(&report);
+            self.judge(&report, &mut whole).await?;
+            let pending = self.store.item_counts(group).await?.pending;
+            let hint = report.rejected().filter_map(|(_, failure)| failure.class().hint()).max();
+            let jitter = JitterKey::written(JitterSeed::default(), &group.group);
+            let now = self.clock.now();
+            let sleep = self.settings.sleep_before_retry(whole.retries, hint, now, jitter);
+            let (Some(sleep), false) = (sleep, pending == 0 || report.interrupted) else {
+                return Ok(whole.partial(pending, now, self.settings.cap(), report.interrupted));
+            };
+            let retry = whole.retries + 1;
+            tracing::info!(
+                upload = group.upload,
+                group = group.group,
+                attempt = retry,
+                sleep = %HumanDuration::from(sleep),
+                pending,
+                "sending again what is pending"
+            );
+            (self.observer)(UploadEvent::Retrying { retry, sleep, pending });
+            redrive_store::failpoint!("engine.upload.sleeping");
+            tokio::select! {
+                biased;
+                () = request.stopped() => {
+                    let now = self.clock.now();
+                    return Ok(whole.partial(pending, now, self.settings.cap(), true));
+                }
+                () = (self.sleep)(sleep) => {}
+            }
+            whole.retries = retry;
+        }
+    }
+
+    async fn enumerate_pending(
+        &self,
+        group: &ItemGroup,
+        after: ItemId,
+        limit: u32,
+    ) -> Result<Vec<ItemRecord>, UploadError> {
+        self.inner.enumerate_pending(group, after, limit).await
+    }
+
+    async fn confirm_ready(&self) -> Result<(), UploadError> {
+        self.inner.confirm_ready().await
+    }
+}
+
+impl<U: fmt::Debug> fmt::Debug for RetryingUploader<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("RetryingUploader");
+        shown.field("inner", &self.inner).field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// What the calls so far came to.
+#[derive(Default)]
+struct Whole {
+    retries: u32,
+    items: BTreeMap<ItemId, ItemOutcome>,
+    gave_up: bool,
+}
+
+impl Whole {
+    fn add(&mut self, report: &UploadReport) {
+        for ItemReport { item, outcome } in &report.items {
+            match (outcome, self.items.get(item)) {
+                // What it was rejected for before says more.
+                (ItemOutcome::NotSent, Some(_)) => {}
+                _ => _ = self.items.insert(*item, outcome.clone()),
+            }
+        }
+    }
+
+    fn gave_up(&mut self, item: ItemId, attempts: u32, failure: Failure) {
+        self.items.insert(item, ItemOutcome::GivenUp { attempts, failure });
+        self.gave_up = true;
+    }
+
+    /// A success is one only if everything was acknowledged.
+    fn report(
+        self,
+        outcome: UploadOutcome,
+        refusal: Option<Failure>,
+        interrupted: bool,
+    ) -> UploadReport {
+        let outcome = match outcome {
+            UploadOutcome::Success if self.gave_up => UploadOutcome::Partial,
+            outcome => outcome,
+        };
+        let items = self.items.into_iter();
+        let items = items.map(|(item, outcome)| ItemReport { item, outcome }).collect();
+        let report = UploadReport::new(outcome, items);
+        UploadReport { retry_count: self.retries, refusal, interrupted, ..report }
+    }
+
+    fn partial(
+        self,
+        pending: u64,
+        now: Timestamp,
+        cap: Duration,
+        interrupted: bool,
+    ) -> UploadReport {
+        let report = self.report(UploadOutcome::Partial, None, interrupted);
+        let later = now.checked_add(cap).unwrap_or(Timestamp::MAX);
+        UploadReport { next_retry_at: (pending > 0).then_some(later), ..report }
+    }
+}
