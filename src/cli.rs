@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    bench, check, completions, db, doctor, init, policy, queue, runs, serve, why, worker,
+    bench, check, completions, db, doctor, init, policy, queue, runs, serve, uploads, why, worker,
 };
 
 /// Redrive: retries for work that fails.
@@ -125,6 +125,8 @@ pub(crate) enum Command {
     Runs(runs::Arguments),
     /// Pause a queue, resume it, or list the queues
     Queue(queue::Arguments),
+    /// Add items to upload, send them, look at them or bring them back
+    Uploads(uploads::Arguments),
     /// Do the work of the queues
     Worker(worker::Arguments),
     /// Tell the story of one unit: its attempts, the rule behind each wait, what comes next

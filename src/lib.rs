@@ -111,6 +111,10 @@
 //! # }) }
 //! ```
 //!
+//! An [`Uploader`] sends the items of a group and says which were acknowledged and which rejected. The
+//! [`RetryingUploader`] wraps any of them: what was rejected is sent again, within bounds. [`HttpUploader`]
+//! is the one that `redrive uploads run` uses.
+//!
 //! [`postgres`] submits runs inside a transaction of the program's own.
 //!
 //! [`config`] reads the same `redrive.toml` that the command line reads.
@@ -138,17 +142,24 @@ pub use serde_json;
 pub use raw_sinks::{UnusableSchema, declared_rules, raw_sink};
 pub use redrive_core::*;
 pub use redrive_engine::{
-    BodyTemplate, Call, Clock, Damage, Ended, Engine, ExecHandler, ExecSpec, Explained, Extracted,
-    Extraction, GaveUp, Handler, HeaderSource, HttpHandler, HttpSpec, InvalidHttp, InvalidPointer,
-    InvalidProgram, InvalidSchema, InvalidTemplate, JsonPointer, Judge, Judged, Judgement,
-    ObjectService, Outcome, Pace, PartitionRules, Queue, RawError, RawLocation, RawMetadata,
-    RawReader, RawSink, RawWriter, Retry, RetryEvent, RowSchema, SteadyClock, Stop, Stopper,
-    StreamHandler, StreamSpec, SystemClock, Until, Validator, handler_fn, retry, verdict_code,
+    BodyTemplate, Call, Clock, Content, ContentError, Damage, Ended, Engine, ExecHandler, ExecSpec,
+    Explained, Extracted, Extraction, FolderContent, GaveUp, GiveupFile, GroupBusy, GroupLease,
+    Handler, HeaderSource, HttpHandler, HttpSpec, HttpUpload, HttpUploader, InvalidHttp,
+    InvalidPointer, InvalidProgram, InvalidSchema, InvalidTemplate, ItemOutcome, ItemReport,
+    JsonPointer, Judge, Judged, Judgement, KeptContent, ObjectService, Outcome, Pace,
+    PartitionRules, Queue, RawError, RawLocation, RawMetadata, RawReader, RawSink, RawWriter,
+    Retry, RetryEvent, RetrySettings, RetryingUploader, RowSchema, SteadyClock, Stop, Stopper,
+    StreamHandler, StreamSpec, SystemClock, Until, UploadError, UploadEvent, UploadObserver,
+    UploadOutcome, UploadPlan, UploadReport, UploadRequest, Uploader, Validator, build_uploader,
+    handler_fn, random_worker_id, retry, verdict_code,
 };
 pub use redrive_store::{
-    Categories, InvalidRun, NewRun, Operator, RunChange, RunFilter, RunRecord, Store, SubmittedRun,
-    Verdict,
+    Categories, InvalidRun, ItemGroup, ItemRecord, NewItem, NewRun, Operator, RunChange, RunFilter,
+    RunRecord, Store, SubmittedRun, Verdict,
 };
 pub use store_url::{InvalidStoreUrl, PostgresUrl, StoreUrl};
 pub use stores::{OpenError, migrator, open, open_migrated_store, open_store};
-pub use wiring::{UnservableQueue, declared_queue};
+pub use wiring::{
+    UnservableQueue, UnservableUpload, declared_content, declared_giveup_file, declared_queue,
+    declared_upload,
+};

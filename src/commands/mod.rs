@@ -10,6 +10,7 @@ pub(crate) mod policy;
 pub(crate) mod queue;
 pub(crate) mod runs;
 pub(crate) mod serve;
+pub(crate) mod uploads;
 pub(crate) mod why;
 pub(crate) mod worker;
 
@@ -27,6 +28,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::Init(arguments) => init::run(arguments, context),
         Command::Runs(arguments) => runs::run(arguments, context).await,
         Command::Queue(arguments) => queue::run(arguments, context).await,
+        Command::Uploads(arguments) => uploads::run(arguments, context).await,
         Command::Worker(arguments) => worker::run(arguments, context).await,
         Command::Why(arguments) => why::run(arguments, context).await,
         Command::Db(arguments) => db::run(arguments, context).await,

@@ -20,6 +20,7 @@ use redrive::{RunId, RunStatus};
 
 pub(crate) use change::state_of;
 pub(crate) use changed::state_name;
+pub(crate) use lines::{Line, Lines, MAX_LINE_BYTES};
 pub(crate) use record::RunRow;
 
 use crate::{

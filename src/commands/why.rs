@@ -4,17 +4,19 @@
 //! to it, and what comes next. The ledger keeps what was decided; the policy of the configuration
 //! says why, as far as it is still the one that decided.
 
+mod item;
 mod next;
 mod rule;
 mod story;
 
 use clap::Args;
-use redrive::{RunId, Unit};
+use redrive::Unit;
 
 use crate::{
     context::{Context, Missing},
     exit::{Exit, Failure},
 };
+use item::ItemStory;
 use story::Story;
 
 /// The arguments of `why`.
@@ -24,32 +26,41 @@ With a configuration that declares the queue, each wait is explained by its poli
 
 Examples:
   redrive why run:17
-  redrive why run:17 -o json")]
+  redrive why run:17 -o json
+  redrive why item:17")]
 pub(crate) struct Arguments {
-    /// The unit, such as run:17
+    /// The unit, such as run:17 or item:17
     unit: Unit,
 }
 
 /// Tells the story.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
     let unit = arguments.unit;
-    let id: RunId = match &unit {
-        Unit::Run(id) => *id,
-        Unit::Partition(_) | Unit::Item(_) | Unit::Sample { .. } => {
-            let message = format!("{unit}: only runs are kept yet, so only they have a story");
-            return Err(Failure::new(Exit::Error, message).help("write run:ID"));
-        }
-    };
+    if let Unit::Partition(_) | Unit::Sample { .. } = &unit {
+        let message =
+            format!("{unit}: only runs and items are kept yet, so only they have a story");
+        return Err(Failure::new(Exit::Error, message).help("write run:ID or item:ID"));
+    }
     let config = context.config()?;
     let chosen = context.store(config.as_ref())?;
     let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
-    let story = Story::read(id, &*store, config.as_ref())
-        .await
-        .map_err(|error| chosen.failure(error))?
-        .ok_or_else(|| {
-            Failure::new(Exit::Error, format!("there is no {unit} in {}", chosen.url))
-                .help("`redrive runs list` shows what there is")
-        })?;
-    story.print(context)?;
+    let there_is_none = |list: &str| {
+        Failure::new(Exit::Error, format!("there is no {unit} in {}", chosen.url))
+            .help(format!("`redrive {list} list` shows what there is"))
+    };
+    let (store, config) = (&*store, config.as_ref());
+    match &unit {
+        Unit::Run(id) => {
+            let story = Story::read(*id, store, config).await;
+            let story = story.map_err(|error| chosen.failure(error))?;
+            story.ok_or_else(|| there_is_none("runs"))?.print(context)?;
+        }
+        Unit::Item(id) => {
+            let story = ItemStory::read(*id, store, config).await;
+            let story = story.map_err(|error| chosen.failure(error))?;
+            story.ok_or_else(|| there_is_none("uploads"))?.print(context)?;
+        }
+        Unit::Partition(_) | Unit::Sample { .. } => {}
+    }
     Ok(Exit::Ok)
 }

@@ -50,9 +50,7 @@ impl Http {
     pub(super) fn read(s: &mut Section<'_>, work: Work) -> Option<Self> {
         let method = s.get("method", word(&METHODS)).unwrap_or(Method::POST);
         let url = s.require("url", http_url);
-        let mut seen = HashSet::new();
-        let headers =
-            s.get("headers", |value| value.named(|name, value| header(name, value, &mut seen)));
+        let headers = s.get("headers", headers);
         let body = s.get("body", |value| match method {
             Method::GET | Method::DELETE => {
                 value.refuse("does not belong here", format!("a {method} request has no body"))
@@ -102,6 +100,12 @@ pub(super) fn http_url(value: Value<'_>) -> Option<Uri> {
         return refuse("what follows a # is never sent; leave it out");
     }
     Some(url)
+}
+
+/// Headers by name.
+pub(super) fn headers(value: Value<'_>) -> Option<Vec<(HeaderName, HeaderSource)>> {
+    let mut seen = HashSet::new();
+    value.named(|name, value| header(name, value, &mut seen))
 }
 
 fn header(

@@ -45,7 +45,7 @@ impl Limits {
         Self {
             concurrency: s.get("concurrency", concurrency()).unwrap_or(unless_given.concurrency),
             timeout: s.get("timeout", timeout()).unwrap_or(unless_given.timeout),
-            lease: s.get("lease", duration_in(MIN_LEASE..=MAX_LEASE)).unwrap_or(unless_given.lease),
+            lease: s.get("lease", lease()).unwrap_or(unless_given.lease),
         }
     }
 }
@@ -56,4 +56,8 @@ pub(super) fn concurrency() -> impl Fn(super::reader::Value<'_>) -> Option<u32> 
 
 pub(super) fn timeout() -> impl Fn(super::reader::Value<'_>) -> Option<Duration> {
     duration_in(MIN_TIMEOUT..=MAX_DURATION)
+}
+
+pub(super) fn lease() -> impl Fn(super::reader::Value<'_>) -> Option<Duration> {
+    duration_in(MIN_LEASE..=MAX_LEASE)
 }

@@ -152,6 +152,16 @@ impl Config {
         suggestion(name, self.queues.iter().map(|queue| queue.name.as_str()))
     }
 
+    /// The upload of that name.
+    pub fn upload(&self, name: &str) -> Option<&Upload> {
+        self.uploads.iter().find(|upload| upload.name == name)
+    }
+
+    /// Advice for a name that no upload has.
+    pub fn upload_suggestion(&self, name: &str) -> String {
+        suggestion(name, self.uploads.iter().map(|upload| upload.name.as_str()))
+    }
+
     fn read(s: &mut Section<'_>, folder: &Path) -> Option<Self> {
         let jitter_seed = s.get("jitter-seed", whole(0..=u64::MAX));
         let store = s.get("store", |value| value.table(Store::read));

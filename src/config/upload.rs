@@ -1,16 +1,20 @@
 //! `[[upload]]`: items, where they go and how often they are sent again.
 
-use http::Uri;
+use std::path::PathBuf;
+
+use http::Method;
 use redrive_core::{Policy, PolicySpec, Preset};
+use redrive_engine::HttpSpec;
 
 use super::{
     Handler,
     handler::Work,
-    http::http_url,
-    limits::{concurrency, timeout},
+    http::{headers, http_url},
+    limits::{concurrency, lease, timeout},
     log::Names,
     policy::report,
     reader::Section,
+    source::file_path,
     value::{duration, flag, number, unique_name, whole},
 };
 
@@ -19,6 +23,7 @@ const MAX_IN_CALL_RETRIES: u32 = 100;
 
 const DEFAULT_CONCURRENCY: u32 = 4;
 const DEFAULT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
+const DEFAULT_LEASE: std::time::Duration = std::time::Duration::from_secs(30);
 const DEFAULT_IN_CALL_RETRIES: u32 = 3;
 
 /// A place that items are uploaded to.
@@ -26,14 +31,19 @@ const DEFAULT_IN_CALL_RETRIES: u32 = 3;
 pub struct Upload {
     /// Its name.
     pub name: String,
-    /// Where items are posted.
-    pub url: Uri,
+    /// Where items are posted, and with which headers.
+    pub request: HttpSpec,
     /// Who says whether an upload may start; without it, it always may.
     pub ready: Option<Handler>,
     /// How many items are sent at once.
     pub concurrency: u32,
     /// How long one item may take.
     pub timeout: std::time::Duration,
+    /// How long a group stays with an upload that gives no sign of life.
+    pub lease: std::time::Duration,
+    /// A file that is told of every give-up, as JSON lines; a relative one counts from the folder of
+    /// the file.
+    pub giveup_file: Option<PathBuf>,
     /// Whether a partial success is left as it is.
     pub disable_retry: bool,
     /// How often one call sends again what was rejected.
@@ -46,18 +56,27 @@ impl Upload {
     pub(super) fn read(s: &mut Section<'_>, names: &mut Names) -> Option<Self> {
         let name = s.require("name", unique_name("uploads", names));
         let url = s.require("url", http_url);
+        let headers = s.get("headers", headers);
+        let private_addresses = s.get("private-addresses", flag);
         let ready = s.get("ready", |value| Handler::read(value, Work::Other));
         let concurrency = s.get("concurrency", concurrency());
         let timeout = s.get("timeout", timeout());
+        let lease = s.get("lease", lease());
+        let giveup_file = s.get("giveup-file", file_path).map(PathBuf::from);
         let disable_retry = s.get("disable-retry", flag);
         let retries = s.get("max-in-call-retries", whole(0..=MAX_IN_CALL_RETRIES));
         let policy = read_policy(s);
+        let mut request = HttpSpec::new(Method::POST, url?);
+        request.headers = headers.unwrap_or_default();
+        request.private_addresses = private_addresses.unwrap_or(request.private_addresses);
         Some(Self {
             name: name?,
-            url: url?,
+            request,
             ready,
             concurrency: concurrency.unwrap_or(DEFAULT_CONCURRENCY),
             timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
+            lease: lease.unwrap_or(DEFAULT_LEASE),
+            giveup_file,
             disable_retry: disable_retry.unwrap_or(false),
             max_in_call_retries: retries.unwrap_or(DEFAULT_IN_CALL_RETRIES),
             policy: policy?,

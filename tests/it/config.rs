@@ -382,6 +382,9 @@ fn a_wrong_upload_is_refused_at_its_place() {
     check("ready = {}", &["no kind of handler"]);
     check("concurrency = 0", &["from 1 to 10000"]);
     check("timeout = \"0s\"", &["from 1ms to 36500d"]);
+    check("lease = \"0s\"", &["from 1s to 1d"]);
+    check("giveup-file = \"\"", &["not the name of a file"]);
+    check("private-addresses = 1", &["must be true or false"]);
     check("disable-retry = \"no\"", &["must be true or false"]);
     check("max-in-call-retries = 101", &["from 0 to 100"]);
     check("max-in-call-retries = -1", &["from 0 to 100"]);
@@ -390,6 +393,8 @@ fn a_wrong_upload_is_refused_at_its_place() {
     check("backoff-base = \"2m\"", &["longer than the `backoff-cap`, which is 1m unless given"]);
     check("backoff-multiplier = 0", &["from 1 to 1000"]);
     check("backoff-cap = \"1s\"", &["at least the base, 2s"]);
+    let secret = upload("headers = { authorization = \"Bearer hunter2\" }");
+    wrong(&secret, "upload[0].headers.authorization", &["a secret must not stand in the file"]);
     wrong("[[upload]]\nname = \"u\"", "upload[0].url", &["missing key `url`"]);
     let config = good(&upload("max-in-call-retries = 0"));
     assert_eq!(config.uploads[0].policy, redrive::Preset::Upload.policy());

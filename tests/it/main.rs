@@ -36,6 +36,11 @@ mod serve;
 mod store_url;
 #[cfg(feature = "tower")]
 mod tower;
+mod upload_criteria;
+mod upload_server;
+mod upload_shop;
+mod uploads;
+mod uploads_content;
 mod why;
 mod worker;
 mod worker_stream;

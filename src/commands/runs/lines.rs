@@ -4,13 +4,13 @@ use std::io::{self, BufRead, BufReader, Read};
 
 /// The longest line that is read, in bytes: the largest payload, with room for escapes and the other
 /// fields.
-pub(super) const MAX_LINE_BYTES: usize = 4 * 1024 * 1024;
+pub(crate) const MAX_LINE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Some editors begin a file with it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Lines, numbered from 1.
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     source: BufReader<R>,
     line: Vec<u8>,
     number: u64,
@@ -18,7 +18,7 @@ pub(super) struct Lines<R> {
 }
 
 /// A line, or that it was too long to be one.
-pub(super) enum Line<'a> {
+pub(crate) enum Line<'a> {
     /// What stands in it, without its end.
     Whole(&'a [u8]),
     /// More than [`MAX_LINE_BYTES`]; the rest of it was passed over.
@@ -26,27 +26,27 @@ pub(super) enum Line<'a> {
 }
 
 impl<R: Read> Lines<R> {
-    pub(super) fn new(source: BufReader<R>) -> Self {
+    pub(crate) fn new(source: BufReader<R>) -> Self {
         Self { source, line: Vec::new(), number: 0, bytes: 0 }
     }
 
     /// How many lines were read.
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
     /// How many bytes were read.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Whether the next line may have to be waited for.
-    pub(super) fn may_wait(&self) -> bool {
+    pub(crate) fn may_wait(&self) -> bool {
         !self.source.buffer().contains(&b'\n')
     }
 
     /// The next line; `None` at the end.
-    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         let mut too_long = false;
         let mut began = false;

@@ -34,7 +34,7 @@ pub(super) struct Story {
 
 /// An attempt, and the rule behind what followed.
 #[derive(Debug, Serialize)]
-struct AttemptRow {
+pub(super) struct AttemptRow {
     attempt: u32,
     started_at: String,
     ended_at: String,
@@ -54,7 +54,7 @@ struct AttemptRow {
 
 /// What somebody did to the unit.
 #[derive(Debug, Serialize)]
-struct JournalRow {
+pub(super) struct JournalRow {
     at: String,
     actor: String,
     action: String,
@@ -160,7 +160,7 @@ fn give_ups(journal: &[JournalRecord]) -> HashMap<u32, String> {
 }
 
 impl AttemptRow {
-    fn new(attempt: &AttemptRecord, rule: String) -> Self {
+    pub(super) fn new(attempt: &AttemptRecord, rule: String) -> Self {
         let took = attempt.ended_at.duration_since(attempt.started_at);
         let took = took.try_into().unwrap_or_default();
         Self {

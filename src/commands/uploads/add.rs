@@ -1,0 +1,260 @@
+//! `redrive uploads add`: files as items of a group.
+//!
+//! A file is copied under its hash, so that what is sent is what was added; or it is left where it is,
+//! and refused when it is sent if it has changed. What was added stays, whatever becomes of the rest.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Read},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use clap::Args;
+use redrive::{Content, ContentError, FolderContent, ItemGroup, NewItem, declared_content};
+use redrive_engine::{Clock, SystemClock};
+use redrive_store::{AddedItem, Store};
+use serde::Serialize;
+
+use super::{declaring, listed::Listed};
+use crate::{
+    commands::runs::{Line, Lines, MAX_LINE_BYTES},
+    context::{ChosenStore, Context, Missing},
+    exit::{Exit, Failure},
+    output::{Column, Row},
+};
+
+/// Items that are added in one transaction.
+const BATCH: usize = 256;
+
+/// Refusals that are shown; the rest are counted.
+const MAX_SHOWN: usize = 100;
+
+/// The arguments of `uploads add`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The name of an item is its path as it is written here, unique in its group. The same file again is a
+no-op; another file under a name that is taken is refused. Files are copied under the folder of [raw];
+with --in-place they stay where they are, and their size and hash are checked when they are sent.
+A line of a list is an object with path, and maybe name, in_place and sha256.
+Exit codes: 0 everything is added, now or before; 3 some were refused; 1 all of them.
+
+Examples:
+  redrive uploads add --upload tiles --group flight-7 tiles/*.png
+  redrive uploads add --upload tiles --group flight-7 --in-place /data/huge.tif
+  redrive uploads add --upload tiles --group flight-7 --from tiles.jsonl -o json")]
+pub(crate) struct Arguments {
+    /// The upload, as the configuration names it
+    #[arg(long, value_name = "NAME")]
+    upload: String,
+
+    /// The group; it is made by its first item
+    #[arg(long, value_name = "NAME")]
+    group: String,
+
+    /// The files
+    #[arg(value_name = "FILE", required_unless_present = "from")]
+    files: Vec<PathBuf>,
+
+    /// A list of files as JSON lines, or - for standard input
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+
+    /// Leave the files where they are
+    #[arg(long)]
+    in_place: bool,
+}
+
+/// What became of all of them.
+#[derive(Debug, Default, Serialize)]
+struct Tally {
+    accepted: u64,
+    duplicate: u64,
+    refused: u64,
+    size_bytes: u64,
+    refusals: Vec<Refusal>,
+}
+
+/// A file that was not added.
+#[derive(Debug, Serialize)]
+struct Refusal {
+    file: String,
+    problem: String,
+}
+
+impl Row for Tally {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("accepted"),
+        Column::text("duplicate"),
+        Column::text("refused"),
+        Column::text("size_bytes"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        [self.accepted, self.duplicate, self.refused, self.size_bytes]
+            .map(|count| count.to_string())
+            .into()
+    }
+}
+
+impl Row for Refusal {
+    const COLUMNS: &'static [Column] = &[Column::text("file"), Column::text("problem")];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.file.clone(), self.problem.clone()]
+    }
+}
+
+/// Runs `uploads add`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let config = declaring(&arguments.upload, context)?;
+    let list = arguments.from.as_deref().map(open).transpose()?;
+    let chosen = context.store(Some(&config))?;
+    let store = chosen.open(Some(&config), Missing::Make).await?;
+    let mut adding = Adding {
+        group: ItemGroup { upload: arguments.upload, group: arguments.group },
+        in_place: arguments.in_place,
+        content: declared_content(&config),
+        store,
+        chosen: &chosen,
+        waiting: Vec::new(),
+        tally: Tally::default(),
+    };
+    let ended = adding.add_all(arguments.files, list).await;
+    context.output.record(&adding.tally)?;
+    context.output.remark_list("refused", &adding.tally.refusals)?;
+    ended?;
+    let Tally { accepted, duplicate, refused, .. } = adding.tally;
+    Ok(match (accepted + duplicate, refused) {
+        (_, 0) => Exit::Ok,
+        (0, _) => Exit::Error,
+        _ => Exit::Partial,
+    })
+}
+
+fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(io::stdin()));
+    }
+    let file = File::open(path).map_err(|error| {
+        Failure::new(Exit::Error, format!("cannot read {}", path.display())).because(error)
+    })?;
+    Ok(Box::new(file))
+}
+
+/// Why a file is not added.
+enum Problem {
+    OfTheFile(String),
+    OfAll(Failure),
+}
+
+struct Adding<'a> {
+    group: ItemGroup,
+    in_place: bool,
+    content: Option<FolderContent>,
+    store: Arc<dyn Store>,
+    chosen: &'a ChosenStore,
+    waiting: Vec<NewItem>,
+    tally: Tally,
+}
+
+impl Adding<'_> {
+    async fn add_all(
+        &mut self,
+        files: Vec<PathBuf>,
+        list: Option<Box<dyn Read>>,
+    ) -> Result<(), Failure> {
+        for file in files {
+            self.add(Listed::file(file)).await?;
+        }
+        let Some(list) = list else { return self.write().await };
+        let mut lines = Lines::new(BufReader::new(list));
+        loop {
+            let number = lines.number() + 1;
+            let line = lines.next().map_err(|error| {
+                Failure::new(Exit::Error, "cannot read the list").because(error)
+            })?;
+            let listed = match line {
+                None => return self.write().await,
+                Some(Line::Whole(text)) if text.trim_ascii().is_empty() => continue,
+                Some(Line::Whole(text)) => Listed::parse(text),
+                Some(Line::TooLong) => Err(format!("it has more than {MAX_LINE_BYTES} bytes")),
+            };
+            match listed {
+                Ok(listed) => self.add(listed).await?,
+                Err(problem) => self.refuse(format!("line {number}"), problem),
+            }
+        }
+    }
+
+    /// Takes a file. What is wrong with it alone does not stop the rest.
+    async fn add(&mut self, listed: Listed) -> Result<(), Failure> {
+        match self.item(&listed).await {
+            Ok(item) => self.waiting.push(item),
+            Err(Problem::OfTheFile(problem)) => {
+                self.refuse(listed.path.display().to_string(), problem);
+            }
+            Err(Problem::OfAll(failure)) => return Err(failure),
+        }
+        if self.waiting.len() >= BATCH { self.write().await } else { Ok(()) }
+    }
+
+    async fn item(&self, listed: &Listed) -> Result<NewItem, Problem> {
+        let name = listed.name().map_err(Problem::OfTheFile)?;
+        let kept = match &self.content {
+            _ if self.in_place || listed.in_place => FolderContent::reference(&listed.path).await,
+            Some(content) => content.keep(&listed.path).await,
+            None => {
+                let message = "items can be kept in a local folder alone, and [raw] names another";
+                let failure = Failure::new(Exit::Error, message);
+                return Err(Problem::OfAll(failure.help("leave them in place with --in-place")));
+            }
+        };
+        let kept = kept.map_err(|error| match error {
+            ContentError::Write { .. } => Problem::OfAll(Failure::new(Exit::Error, error)),
+            error => Problem::OfTheFile(error.to_string()),
+        })?;
+        if let Some(expected) = &listed.sha256
+            && !expected.eq_ignore_ascii_case(&kept.sha256)
+        {
+            let problem = format!("its hash is {}, the list says {expected}", kept.sha256);
+            return Err(Problem::OfTheFile(problem));
+        }
+        let item = NewItem {
+            group: self.group.clone(),
+            name,
+            content_url: kept.url,
+            size_bytes: kept.size_bytes,
+            sha256: kept.sha256,
+        };
+        item.check().map_err(|error| Problem::OfTheFile(error.to_string()))?;
+        Ok(item)
+    }
+
+    async fn write(&mut self) -> Result<(), Failure> {
+        let items = std::mem::take(&mut self.waiting);
+        let added = self.store.add_items(&items, SystemClock.now()).await;
+        let added = added.map_err(|error| self.chosen.failure(error))?;
+        for (item, added) in items.into_iter().zip(added) {
+            match added {
+                AddedItem::Accepted(_) => {
+                    self.tally.accepted += 1;
+                    self.tally.size_bytes += item.size_bytes;
+                }
+                AddedItem::Duplicate(_) => self.tally.duplicate += 1,
+                AddedItem::Conflict(id) => {
+                    let problem = format!("item {id} has this name in the group and other content");
+                    self.refuse(item.name, problem);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, file: String, problem: String) {
+        self.tally.refused += 1;
+        if self.tally.refusals.len() < MAX_SHOWN {
+            self.tally.refusals.push(Refusal { file, problem });
+        }
+    }
+}

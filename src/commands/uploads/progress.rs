@@ -1,0 +1,78 @@
+//! What is shown while an upload goes on: a bar on a terminal, plain lines elsewhere.
+
+use std::{
+    io::{self, IsTerminal},
+    sync::Arc,
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use redrive::{HumanDuration, Message, UploadEvent, UploadObserver};
+
+use super::record::excerpt;
+use crate::{context::Context, output::Output};
+
+/// Shows progress.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    watched: bool,
+    output: Output,
+}
+
+impl Progress {
+    /// For so many pending items.
+    pub(super) fn new(pending: u64, context: &Context) -> Arc<Self> {
+        let output = context.output;
+        let watched = io::stderr().is_terminal() && output.is_talkative();
+        let target =
+            if watched { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(pending), target);
+        // A wrong template would be a slip in the program; the default bar does as well.
+        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} uploaded  {msg}") {
+            bar.set_style(style);
+        }
+        Arc::new(Self { bar, watched, output })
+    }
+
+    /// What watches the upload for it.
+    pub(super) fn observer(self: &Arc<Self>) -> UploadObserver {
+        let this = self.clone();
+        Arc::new(move |event| this.show(event))
+    }
+
+    /// Takes the bar away.
+    pub(super) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn show(&self, event: UploadEvent<'_>) {
+        match event {
+            UploadEvent::Uploaded(item) => {
+                self.bar.inc(1);
+                self.bar.set_message(Message::clean(&item.name).to_string());
+                if !self.watched {
+                    self.output.note(&format!("uploaded {}", item.name));
+                }
+            }
+            UploadEvent::Rejected(item, failure) => {
+                self.say(&format!(
+                    "rejected {}: {}",
+                    item.name,
+                    excerpt(failure.message().as_str())
+                ));
+            }
+            UploadEvent::GaveUp { item, attempts, .. } => {
+                self.say(&format!("gave up {} after {attempts} attempts", item.name));
+            }
+            UploadEvent::Retrying { retry, sleep, pending } => {
+                let sleep = HumanDuration::from(sleep);
+                let line = format!("retry {retry} in {sleep}: {pending} pending");
+                self.bar.set_message(line.clone());
+                self.say(&line);
+            }
+        }
+    }
+
+    fn say(&self, line: &str) {
+        self.bar.suspend(|| self.output.note(line));
+    }
+}

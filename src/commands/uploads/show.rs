@@ -1,0 +1,56 @@
+//! `redrive uploads show`.
+
+use std::collections::HashMap;
+
+use clap::Args;
+use redrive::ItemId;
+use redrive_store::MAX_BATCH;
+
+use super::{parse_id, record::ItemRow};
+use crate::{
+    context::{Context, Missing},
+    exit::{Exit, Failure},
+};
+
+/// The arguments of `uploads show`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+`redrive why item:ID` tells how an item came to be where it is. Ends with 3 if some of the items do
+not exist, with 1 if none does.
+
+Examples:
+  redrive uploads show 17
+  redrive uploads show 17 18 -o json")]
+pub(crate) struct Arguments {
+    /// The items
+    #[arg(value_name = "ID", required = true, allow_negative_numbers = true, value_parser = parse_id)]
+    ids: Vec<ItemId>,
+}
+
+/// Runs `uploads show`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let config = context.config()?;
+    let chosen = context.store(config.as_ref())?;
+    let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
+    let mut found = HashMap::new();
+    for ids in arguments.ids.chunks(MAX_BATCH) {
+        let items = store.items_by_id(ids).await.map_err(|error| chosen.failure(error))?;
+        found.extend(items.into_iter().map(|item| (item.id, item)));
+    }
+    let (mut rows, mut unknown) = (Vec::new(), Vec::new());
+    for id in &arguments.ids {
+        match found.get(id) {
+            Some(item) => rows.push(ItemRow::from(item.clone())),
+            None => unknown.push(id.to_string()),
+        }
+    }
+    if rows.is_empty() {
+        return Err(Failure::new(Exit::Error, format!("there is no item {}", unknown.join(", "))));
+    }
+    context.output.records(&rows)?;
+    if unknown.is_empty() {
+        return Ok(Exit::Ok);
+    }
+    context.output.note(&format!("there is no item {}", unknown.join(", ")));
+    Ok(Exit::Partial)
+}

@@ -1,0 +1,150 @@
+//! What an upload came to.
+
+use redrive::{ItemGroup, ItemId, ItemOutcome, UploadOutcome, UploadReport};
+use redrive_store::ItemCounts;
+use serde::Serialize;
+
+use crate::{
+    exit::Exit,
+    output::{Column, Row},
+};
+
+/// Rejections that are shown; the rest are counted.
+const MAX_SHOWN: usize = 20;
+
+/// The summary of a call, and how the group stands.
+#[derive(Debug, Serialize)]
+pub(super) struct Summary {
+    upload: String,
+    group: String,
+    outcome: &'static str,
+    /// In this call.
+    uploaded: usize,
+    rejected: usize,
+    given_up: usize,
+    retry_count: u32,
+    next_retry_at: Option<String>,
+    refusal: Option<String>,
+    interrupted: bool,
+    /// In the group.
+    pending: u64,
+    uploaded_in_all: u64,
+    given_up_in_all: u64,
+    total: u64,
+    pub(super) rejections: Vec<Rejection>,
+}
+
+/// An item that was rejected.
+#[derive(Debug, Serialize)]
+pub(super) struct Rejection {
+    id: i64,
+    status: &'static str,
+    code: String,
+    reason: String,
+}
+
+impl Summary {
+    pub(super) fn new(group: &ItemGroup, report: &UploadReport, counts: &ItemCounts) -> Self {
+        let is_given_up = |outcome: &ItemOutcome| matches!(outcome, ItemOutcome::GivenUp { .. });
+        let is_rejected = |outcome: &ItemOutcome| matches!(outcome, ItemOutcome::Rejected(_));
+        let rejections = report.items.iter().filter_map(|report| {
+            let status = if is_given_up(&report.outcome) { "upload_giveup" } else { "pending" };
+            let (ItemId(id), failure) = (report.item, report.outcome.failure()?);
+            let reason = failure.message().as_str().to_owned();
+            Some(Rejection { id, status, code: failure.code().to_string(), reason })
+        });
+        Self {
+            upload: group.upload.clone(),
+            group: group.group.clone(),
+            outcome: report.outcome.name(),
+            uploaded: report.count(|outcome| *outcome == ItemOutcome::Uploaded),
+            rejected: report.count(is_rejected),
+            given_up: report.count(is_given_up),
+            retry_count: report.retry_count,
+            next_retry_at: report.next_retry_at.map(|at| at.to_string()),
+            refusal: report.refusal.as_ref().map(|failure| failure.message().as_str().to_owned()),
+            interrupted: report.interrupted,
+            pending: counts.pending,
+            uploaded_in_all: counts.uploaded + counts.trusted + counts.rejected,
+            given_up_in_all: counts.upload_giveup,
+            total: counts.total(),
+            rejections: rejections.take(MAX_SHOWN).collect(),
+        }
+    }
+
+    /// How the program ends for it. What was given up earlier is still not uploaded.
+    pub(super) fn exit(&self, outcome: UploadOutcome) -> Exit {
+        match outcome {
+            UploadOutcome::Success if self.given_up_in_all == 0 => Exit::Ok,
+            UploadOutcome::Success | UploadOutcome::Partial => Exit::Partial,
+            UploadOutcome::Failure => Exit::Error,
+        }
+    }
+
+    /// What to do about it.
+    pub(super) fn advice(&self) -> Option<String> {
+        let Self { upload, group, .. } = self;
+        let mut advice = Vec::new();
+        if let Some(at) = &self.next_retry_at {
+            advice.push(format!("{} are pending; come again at {at}", self.pending));
+        }
+        if self.given_up_in_all > 0 {
+            let count = self.given_up_in_all;
+            advice.push(format!(
+                "{count} are given up: `redrive uploads list --upload {upload} --group {group} \
+                 --status upload_giveup` shows them, `redrive uploads reset` brings them back"
+            ));
+        }
+        (!advice.is_empty()).then(|| advice.join("\n"))
+    }
+}
+
+impl Row for Summary {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("upload"),
+        Column::text("group"),
+        Column::text("outcome"),
+        Column::text("uploaded"),
+        Column::text("rejected"),
+        Column::text("given up"),
+        Column::text("retries"),
+        Column::text("next retry at"),
+        Column::text("in the group"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let outcome = match (&self.refusal, self.interrupted) {
+            (Some(refusal), _) => format!("{}: {refusal}", self.outcome),
+            (None, true) => format!("{}, interrupted", self.outcome),
+            (None, false) => self.outcome.to_owned(),
+        };
+        let group = format!(
+            "{} of {} uploaded, {} pending, {} given up",
+            self.uploaded_in_all, self.total, self.pending, self.given_up_in_all
+        );
+        vec![
+            self.upload.clone(),
+            self.group.clone(),
+            outcome,
+            self.uploaded.to_string(),
+            self.rejected.to_string(),
+            self.given_up.to_string(),
+            self.retry_count.to_string(),
+            self.next_retry_at.clone().unwrap_or_default(),
+            group,
+        ]
+    }
+}
+
+impl Row for Rejection {
+    const COLUMNS: &'static [Column] = &[
+        Column::number("item"),
+        Column::text("status"),
+        Column::text("code"),
+        Column::text("reason"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.id.to_string(), self.status.to_owned(), self.code.clone(), self.reason.clone()]
+    }
+}
