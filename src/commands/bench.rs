@@ -14,6 +14,7 @@ mod runs;
 mod sqlite_loop;
 mod store;
 mod stream;
+mod uploads;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -31,7 +32,8 @@ Examples:
   redrive bench decide
   redrive bench retry
   redrive bench store
-  redrive bench store --store postgres://redrive@localhost/bench")]
+  redrive bench store --store postgres://redrive@localhost/bench
+  redrive bench uploads")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,
@@ -70,6 +72,13 @@ Examples:
   redrive bench runs --handler http
   redrive bench runs --store postgres://redrive@localhost/bench")]
     Runs(runs::Arguments),
+    /// Uploads: what retrying adds, counting attempts, and items sent beside a bare client
+    #[command(after_help = "\
+Examples:
+  redrive bench uploads
+  redrive bench uploads --concurrency 32
+  redrive bench uploads --store postgres://redrive@localhost/bench")]
+    Uploads(uploads::Arguments),
     /// The program that `bench runs --handler stream` calls
     #[command(hide = true)]
     Echo,
@@ -152,6 +161,9 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         Action::Retry(arguments) => context.output.list(retry::run(&arguments).await?)?,
         Action::Store(arguments) => context.output.list(store::run(&arguments, context).await?)?,
         Action::Runs(arguments) => context.output.list(runs::run(&arguments, context).await?)?,
+        Action::Uploads(arguments) => {
+            context.output.list(uploads::run(&arguments, context).await?)?;
+        }
         Action::Echo => stream::answer_calls()?,
     }
     Ok(Exit::Ok)

@@ -60,6 +60,19 @@ fn requests_are_measured_beside_a_bare_client() {
 }
 
 #[test]
+fn uploads_are_measured_beside_a_bare_client_on_both_stores() {
+    let folder = Folder::new();
+    for store in one_of_each(&folder) {
+        let arguments =
+            ["bench", "uploads", "--scale", "0.01", "--store", &store, "-q", "-o", "json"];
+        let printed = folder.run(&arguments).json();
+        let measures: Vec<_> = printed.as_array().unwrap().iter().collect();
+        assert_eq!(measures.len(), 4);
+        assert!(measures[3]["ratio"].as_f64().unwrap() > 0.0, "{printed}");
+    }
+}
+
+#[test]
 fn a_store_in_use_is_not_measured() {
     let folder = Folder::new();
     for store in one_of_each(&folder) {

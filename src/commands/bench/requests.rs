@@ -47,6 +47,16 @@ impl Server {
 
     /// Requests per second of a loop that sends as much and does nothing else.
     pub(super) async fn bare(&self, count: usize, at_once: usize) -> Result<f64, Failure> {
+        self.bare_with(count, at_once, Bytes::from_static(PAYLOAD.as_bytes())).await
+    }
+
+    /// The same with another body.
+    pub(super) async fn bare_with(
+        &self,
+        count: usize,
+        at_once: usize,
+        body: Bytes,
+    ) -> Result<f64, Failure> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         let client = Client::builder(TokioExecutor::new()).build(connector);
@@ -54,10 +64,10 @@ impl Server {
         let mut tasks = JoinSet::new();
         for lane in 0..at_once {
             let share = count / at_once + usize::from(lane < count % at_once);
-            let (client, url) = (client.clone(), self.url.clone());
+            let (client, url, body) = (client.clone(), self.url.clone(), body.clone());
             tasks.spawn(async move {
                 for _ in 0..share {
-                    let body = Full::new(Bytes::from_static(PAYLOAD.as_bytes()));
+                    let body = Full::new(body.clone());
                     let request = Request::post(url.clone()).body(body).map_err(failed)?;
                     let response = client.request(request).await.map_err(failed)?;
                     response.into_body().collect().await.map_err(failed)?;

@@ -61,7 +61,7 @@ impl CheckedBody {
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, ContentError>> {
         let Some(chunks) = &mut self.chunks else { return Poll::Ready(Ok(self.held.take())) };
-        match ready!(chunks.0.poll_recv(context)) {
+        match ready!(chunks.poll_next(context)) {
             Some(Ok(chunk)) if chunk.is_empty() => Poll::Ready(Ok(None)),
             Some(Ok(chunk)) => {
                 self.seen += chunk.len() as u64;

@@ -8,6 +8,7 @@ use std::{
     fmt::Write,
     io,
     path::{Path, PathBuf},
+    task::{Context, Poll},
 };
 
 use async_trait::async_trait;
@@ -23,7 +24,33 @@ pub(super) const CHUNKS_AHEAD: usize = 2;
 
 /// Content, as it is read. Dropping it ends the reading.
 #[derive(Debug)]
-pub struct Chunks(pub mpsc::Receiver<io::Result<Bytes>>);
+pub struct Chunks {
+    first: Option<Bytes>,
+    rest: Option<mpsc::Receiver<io::Result<Bytes>>>,
+}
+
+impl Chunks {
+    /// Content that is there as a whole.
+    pub fn whole(content: Bytes) -> Self {
+        Self { first: Some(content), rest: None }
+    }
+
+    /// Content that begins like this and goes on.
+    pub fn beginning(first: Bytes, rest: mpsc::Receiver<io::Result<Bytes>>) -> Self {
+        Self { first: Some(first), rest: Some(rest) }
+    }
+
+    pub(super) fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Bytes>>> {
+        match (self.first.take(), &mut self.rest) {
+            (Some(first), _) => Poll::Ready(Some(Ok(first))),
+            (None, Some(rest)) => rest.poll_recv(context),
+            (None, None) => Poll::Ready(None),
+        }
+    }
+}
 
 /// Content as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -102,34 +102,33 @@ impl Content for FolderContent {
 
     async fn open(&self, url: &str) -> Result<Chunks, ContentError> {
         let path = self.place_of(url)?;
-        let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
-        let (opened, answer) = tokio::sync::oneshot::channel();
-        tokio::task::spawn_blocking(move || {
-            let file = File::open(&path).map_err(|error| ContentError::read(&path, &error));
-            match file {
-                Ok(file) => {
-                    // Whoever has gone away wants neither the answer nor the chunks.
-                    _ = opened.send(Ok(()));
-                    read_chunks(file, &sender);
-                }
-                Err(error) => _ = opened.send(Err(error)),
-            }
+        let begun = blocking(move || {
+            let mut file = File::open(&path).map_err(|error| ContentError::read(&path, &error))?;
+            let first = read_chunk(&mut file).map_err(|error| ContentError::read(&path, &error))?;
+            Ok((first, file))
         });
-        answer.await.map_err(|_| ContentError::Broken("the reader is gone".to_owned()))??;
-        Ok(Chunks(receiver))
+        let (first, file) = begun.await?;
+        if first.len() < CHUNK_BYTES {
+            return Ok(Chunks::whole(first));
+        }
+        let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+        tokio::task::spawn_blocking(move || read_rest(file, &sender));
+        Ok(Chunks::beginning(first, receiver))
     }
 }
 
-fn read_chunks(mut file: File, to: &mpsc::Sender<io::Result<Bytes>>) {
+/// A chunk; less than one at the end of the file.
+fn read_chunk(file: &mut File) -> io::Result<Bytes> {
+    let mut chunk = Vec::new();
+    file.take(CHUNK_BYTES as u64).read_to_end(&mut chunk)?;
+    Ok(chunk.into())
+}
+
+/// Until the end, an error, or until nobody wants more.
+fn read_rest(mut file: File, to: &mpsc::Sender<io::Result<Bytes>>) {
     loop {
-        let mut chunk = Vec::new();
-        let read = (&mut file).take(CHUNK_BYTES as u64).read_to_end(&mut chunk);
-        let chunk = match read {
-            Ok(0) => return,
-            Ok(_) => Ok(Bytes::from(chunk)),
-            Err(error) => Err(error),
-        };
-        let over = chunk.is_err();
+        let chunk = read_chunk(&mut file);
+        let over = chunk.as_ref().map_or(true, |chunk| chunk.len() < CHUNK_BYTES);
         if to.blocking_send(chunk).is_err() || over {
             return;
         }

@@ -1,0 +1,223 @@
+//! Uploads: what retrying adds, counting, and items sent beside a bare client.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use clap::Args;
+use http::Method;
+use redrive::{
+    Content, FolderContent, HttpSpec, HttpUpload, HttpUploader, ItemGroup, ItemId, ItemRecord,
+    NewItem, RetrySettings, RetryingUploader, Store, UploadError, UploadOutcome, UploadReport,
+    UploadRequest, Uploader,
+};
+use redrive_engine::{Clock, SystemClock};
+use redrive_store::AddedItem;
+use tokio::task::JoinSet;
+
+use super::{contender::failed, place::Place, requests::Server, runs::Measure, scale};
+use crate::{
+    context::Context,
+    exit::{Exit, Failure},
+};
+
+/// The arguments of `bench uploads`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// How much to do, from 0.001 to 100; 1 is 10 000 items of 1 KB and 10 000 counts
+    #[arg(long, default_value = "1", value_name = "X", value_parser = scale)]
+    scale: f64,
+
+    /// Items sent at once
+    #[arg(long, default_value = "8", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    concurrency: u16,
+
+    /// Connections to PostgreSQL; SQLite has one writer
+    #[arg(long, default_value = "8", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    connections: u16,
+}
+
+/// Who counts at once.
+const CALLERS: usize = 8;
+
+/// The size of an item.
+const ITEM_BYTES: usize = 1024;
+
+/// Calls of an uploader that does nothing.
+const CALLS: u32 = 20_000;
+
+/// Turns between the two that are compared: both meet the same weather.
+const ROUNDS: usize = 3;
+
+/// Measures, and removes what it made.
+pub(crate) async fn run(arguments: &Arguments, context: &Context) -> Result<Vec<Measure>, Failure> {
+    let place = Place::new(context, arguments.connections).await?;
+    place.measured(async |place| measure(arguments, place).await).await
+}
+
+async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, Failure> {
+    let store = place.store().await?;
+    let count = ((10_000.0 * arguments.scale).ceil() as usize).max(CALLERS);
+    let mut measures =
+        vec![Measure::alone("retrying, on a success at once", added(&store).await?, "µs")];
+    let [p50, p99] = counting(&store, count).await?;
+    measures.push(Measure::alone("an attempt counted, 8 callers, p50", p50, "ms"));
+    measures.push(Measure::alone("an attempt counted, 8 callers, p99", p99, "ms"));
+    let (mut sent, mut bare) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let server = Server::new(Duration::ZERO).await?;
+        let at_once = arguments.concurrency.into();
+        bare.push(server.bare_with(count, at_once, Bytes::from(vec![b'x'; ITEM_BYTES])).await?);
+        sent.push(upload(&store, &server, count, at_once, round).await?);
+    }
+    let median = |mut rates: Vec<f64>| {
+        rates.sort_unstable_by(f64::total_cmp);
+        rates.get(rates.len() / 2).copied().unwrap_or_default()
+    };
+    measures.push(Measure::beside("items of 1 KB uploaded", median(sent), median(bare)));
+    Ok(measures)
+}
+
+/// An uploader that has nothing to do.
+struct Idle;
+
+#[async_trait]
+impl Uploader for Idle {
+    async fn upload_pending(&self, _: &UploadRequest) -> Result<UploadReport, UploadError> {
+        Ok(UploadReport::new(UploadOutcome::Success, Vec::new()))
+    }
+
+    async fn enumerate_pending(
+        &self,
+        _: &ItemGroup,
+        _: ItemId,
+        _: u32,
+    ) -> Result<Vec<ItemRecord>, UploadError> {
+        Ok(Vec::new())
+    }
+
+    async fn confirm_ready(&self) -> Result<(), UploadError> {
+        Ok(())
+    }
+}
+
+/// What the uploader that retries takes beyond the bare one, in microseconds.
+async fn added(store: &Arc<dyn Store>) -> Result<f64, Failure> {
+    // The start of each call is logged; how long a terminal takes for that is not the question.
+    let _quiet = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::default());
+    let retrying = RetryingUploader::new(Idle, store.clone(), RetrySettings::default(), "bench");
+    let mut beyond = Vec::new();
+    for _ in 0..ROUNDS {
+        beyond.push(per_call(&retrying).await? - per_call(&Idle).await?);
+    }
+    beyond.sort_unstable_by(f64::total_cmp);
+    Ok(beyond.get(ROUNDS / 2).copied().unwrap_or_default())
+}
+
+async fn per_call(uploader: &dyn Uploader) -> Result<f64, Failure> {
+    let request = UploadRequest::new(group(0));
+    let start = Instant::now();
+    for _ in 0..CALLS {
+        uploader.upload_pending(&request).await.map_err(failed)?;
+    }
+    Ok(start.elapsed().as_secs_f64() * 1e6 / f64::from(CALLS))
+}
+
+fn group(round: usize) -> ItemGroup {
+    ItemGroup { upload: "bench".to_owned(), group: round.to_string() }
+}
+
+/// The 50th and 99th of a hundred times it takes to count an attempt, in milliseconds.
+async fn counting(store: &Arc<dyn Store>, count: usize) -> Result<[f64; 2], Failure> {
+    let counted = ItemGroup { group: "counted".to_owned(), ..group(0) };
+    let items: Vec<NewItem> = (0..CALLERS * 16).map(|n| item(&counted, n, String::new())).collect();
+    let ids = add(store, &items).await?;
+    let mut tasks = JoinSet::new();
+    for ids in ids.chunks(16) {
+        let (store, ids) = (store.clone(), ids.to_vec());
+        tasks.spawn(async move {
+            let mut times = Vec::new();
+            for id in ids.iter().cycle().take(count / CALLERS) {
+                let start = Instant::now();
+                store.increment_upload_attempts(*id).await.map_err(failed)?;
+                times.push(start.elapsed().as_secs_f64() * 1e3);
+            }
+            Ok::<_, Failure>(times)
+        });
+    }
+    let mut times = Vec::new();
+    while let Some(ended) = tasks.join_next().await {
+        times.extend(ended.map_err(failed)??);
+    }
+    times.sort_unstable_by(f64::total_cmp);
+    let at = |share: usize| times.get(times.len() * share / 100).copied().unwrap_or_default();
+    Ok([at(50), at(99)])
+}
+
+fn item(group: &ItemGroup, number: usize, content_url: String) -> NewItem {
+    NewItem {
+        group: group.clone(),
+        name: format!("item-{number:06}"),
+        content_url,
+        size_bytes: ITEM_BYTES as u64,
+        sha256: redrive_engine::sha256_of(&content(number)),
+    }
+}
+
+fn content(number: usize) -> Vec<u8> {
+    let mut content = format!("{number:08}").into_bytes();
+    content.resize(ITEM_BYTES, b'x');
+    content
+}
+
+async fn add(store: &Arc<dyn Store>, items: &[NewItem]) -> Result<Vec<ItemId>, Failure> {
+    let mut ids = Vec::new();
+    for items in items.chunks(1_000) {
+        let added = store.add_items(items, SystemClock.now()).await.map_err(failed)?;
+        ids.extend(added.into_iter().filter_map(|added| match added {
+            AddedItem::Accepted(id) => Some(id),
+            AddedItem::Duplicate(_) | AddedItem::Conflict(_) => None,
+        }));
+    }
+    Ok(ids)
+}
+
+/// Items per second, from files that were left where they are; every acknowledgement is written.
+async fn upload(
+    store: &Arc<dyn Store>,
+    server: &Server,
+    count: usize,
+    at_once: usize,
+    round: usize,
+) -> Result<f64, Failure> {
+    let folder = tempfile::tempdir().map_err(failed)?;
+    let group = group(round);
+    let mut items = Vec::with_capacity(count);
+    for number in 0..count {
+        let path = folder.path().join(number.to_string());
+        std::fs::write(&path, content(number)).map_err(failed)?;
+        items.push(item(&group, number, format!("file:{}", path.display())));
+    }
+    add(store, &items).await?;
+    let upload = HttpUpload {
+        name: "bench".to_owned(),
+        spec: HttpSpec::new(Method::POST, server.url.clone()),
+        concurrency: at_once,
+        time_limit: Duration::from_secs(60),
+        ready: None,
+        worker: "bench".to_owned(),
+    };
+    let contents: Arc<dyn Content> = Arc::new(FolderContent::new(folder.path()));
+    let bare = HttpUploader::new(upload, store.clone(), contents).map_err(failed)?;
+    let uploader = RetryingUploader::new(bare, store.clone(), RetrySettings::default(), "bench");
+    let start = Instant::now();
+    let report = uploader.upload_pending(&UploadRequest::new(group)).await.map_err(failed)?;
+    let rate = count as f64 / start.elapsed().as_secs_f64();
+    if report.outcome != UploadOutcome::Success {
+        return Err(Failure::new(Exit::Error, "the measurement broke off: an item was rejected"));
+    }
+    Ok(rate)
+}
