@@ -6,7 +6,7 @@ use std::{
     fs,
 };
 
-use super::workload::RUNS;
+use super::workload::{ITEMS, RUNS};
 use crate::{databases::texts, shop::Shop};
 
 /// What was written about a run, by its handlers and by the store.
@@ -56,6 +56,33 @@ pub(super) fn check(shop: &Shop, crashes: usize, context: &str) {
     let (paused, resumed): (Vec<_>, Vec<_>) =
         journal.iter().partition(|action| *action == "queue.pause");
     assert_eq!(paused.len(), resumed.len(), "{context}: what was paused is resumed, and both told");
+    check_items(shop, crashes, context);
+}
+
+/// What was acknowledged stays so, and arrived once, but for a crash before that was written; the one
+/// that is always rejected was given up and brought back.
+#[track_caller]
+fn check_items(shop: &Shop, crashes: usize, context: &str) {
+    let items = shop.run(&["uploads", "list", "-o", "json"]).json();
+    let items = items.as_array().unwrap();
+    let of = |column: &str| -> Vec<&str> {
+        items.iter().map(|item| item[column].as_str().unwrap()).collect()
+    };
+    assert_eq!(of("name"), ITEMS, "{context}: each item is there once");
+    assert_eq!(of("status"), ["uploaded", "uploaded", "pending"], "{context}");
+    let received = fs::read_to_string(shop.folder.path().join("received")).unwrap();
+    for (item, once) in ITEMS.into_iter().zip([1, 2, 6]) {
+        let lines = received.lines().filter_map(|line| line.split_once(' '));
+        let keys: Vec<&str> = lines.filter(|(name, _)| *name == item).map(|(_, key)| key).collect();
+        // Each time everything is asked for again, the bad one is sent and given up twice more.
+        let most = if item == "bad" { 2 * once } else { once };
+        let times = once..=most + crashes;
+        assert!(times.contains(&keys.len()), "{context}: {item} arrived {} times", keys.len());
+        assert!(keys.iter().all(|key| key == &keys[0]), "{context}: {item} has one key: {keys:?}");
+    }
+    let journal = texts(shop.store(), "SELECT unit FROM journal WHERE action = 'upload.giveup'");
+    let told = fs::read_to_string(shop.folder.path().join("giveups.jsonl")).unwrap();
+    assert_eq!(told.lines().count(), journal.len(), "{context}: {told}");
 }
 
 /// What must hold for a run.
@@ -107,7 +134,7 @@ fn gather(shop: &Shop) -> Vec<Written> {
         let end = (outcome.to_owned(), cause.to_owned());
         runs.get_mut(unit).unwrap().ledger.insert(number.parse().unwrap(), end);
     }
-    let journal = "SELECT unit || ' ' || action FROM journal WHERE unit IS NOT NULL";
+    let journal = "SELECT unit || ' ' || action FROM journal WHERE unit LIKE 'run:%'";
     for row in texts(shop.store(), journal) {
         let (unit, action) = row.split_once(' ').unwrap();
         *runs.get_mut(unit).unwrap().journal.entry(action.to_owned()).or_default() += 1;

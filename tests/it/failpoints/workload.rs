@@ -2,17 +2,32 @@
 
 use std::{
     collections::BTreeSet,
-    io::{BufRead, BufReader},
+    fs::OpenOptions,
+    io::{BufRead, BufReader, Write},
     os::unix::process::ExitStatusExt,
     process::{Command, Stdio},
 };
 
 use serde_json::{Value, json};
 
-use crate::{folder::Folder, shop::Shop};
+use crate::{
+    folder::Folder,
+    shop::Shop,
+    upload_server::{Received, Reply, Server},
+};
 
-/// Short leases: whatever a killed worker held comes back at their end.
+/// Short leases: whatever a killed worker or upload held comes back at their end.
 const CONFIG: &str = r#"
+[[upload]]
+name = "tiles"
+url = "URL"
+lease = "1s"
+backoff-base = "10ms"
+backoff-cap = "50ms"
+max-in-call-retries = 9
+max-item-attempts = 3
+giveup-file = "giveups.jsonl"
+
 [[queue]]
 name = "work"
 handler = { exec = ["/bin/sh", "work.sh"] }
@@ -46,6 +61,17 @@ pub(super) const RUNS: [(&str, &str, &str); 6] = [
     ("6", "late", "passed"),
 ];
 
+/// The items, and what the server says of each.
+pub(super) const ITEMS: [&str; 3] = ["good", "flaky", "bad"];
+
+fn receive(item: &Received) -> Reply {
+    match (item.name.as_str(), item.time) {
+        ("flaky", 1) => Reply::status(503),
+        ("bad", _) => Reply::status(422),
+        _ => Reply::status(200),
+    }
+}
+
 /// Lines that repeat the first run, so that the last one is in another batch than the rest.
 const REPEATS: usize = 1_000;
 
@@ -75,7 +101,7 @@ impl Step {
 }
 
 /// In their order. The queue that is worked on first holds no slow run, so its worker comes to an end.
-pub(super) const STEPS: [Step; 10] = [
+pub(super) const STEPS: [Step; 15] = [
     Step::plain(&["db", "migrate"]),
     Step::plain(&["queue", "pause", "work"]),
     SUBMIT,
@@ -96,10 +122,28 @@ pub(super) const STEPS: [Step; 10] = [
     },
     Step::plain(&["runs", "retry", "--queue", "work"]),
     DRAIN,
+    ADD,
+    UPLOAD,
+    RESET,
+    UPLOAD,
+    RESET,
 ];
+
+const ADD: Step =
+    Step::plain(&["uploads", "add", "--upload", "tiles", "--group", "g", "good", "flaky", "bad"]);
+const UPLOAD: Step = Step {
+    arguments: &["uploads", "run", "--upload", "tiles", "--group", "g"],
+    signal: None,
+    code: Some(3),
+};
+const RESET: Step =
+    Step::plain(&["uploads", "reset", "--upload", "tiles", "--group", "g", "--yes"]);
 
 const SUBMIT: Step = Step::plain(&["runs", "submit", "--from", "runs.jsonl", "-o", "json"]);
 const DRAIN: Step = Step::plain(&["worker", "--drain"]);
+
+/// The exit code of what is refused.
+const REFUSED: i32 = 4;
 
 /// What became of a step.
 #[derive(Debug)]
@@ -136,11 +180,31 @@ pub(super) fn open_shop(folder: Folder, store: &str) -> Shop {
     lines.extend(vec![line(first); REPEATS]);
     lines.push(line(last));
     folder.write("runs.jsonl", lines.join("\n"));
-    Shop::unopened(folder, store, CONFIG, HANDLER)
+    for item in ITEMS {
+        folder.write(item, item);
+    }
+    // Whatever arrives is written down, for who looks at it afterwards.
+    let log = folder.path().join("received");
+    let server = Server::new(move |item| {
+        let mut log = OpenOptions::new().append(true).create(true).open(&log).unwrap();
+        writeln!(log, "{} {}", item.name, item.key).unwrap();
+        receive(item)
+    });
+    Shop::unopened(folder, store, &CONFIG.replace("URL", &server.url()), HANDLER)
 }
 
 /// Runs a step, and has it killed where it passes a failpoint. Slow handlers may end in the last one.
+/// What a killed upload held is waited for.
 pub(super) fn run_step(shop: &Shop, step: &Step, kill_at: Option<&str>) -> Ended {
+    loop {
+        let ended = run_once(shop, step, kill_at);
+        if step.arguments != UPLOAD.arguments || ended.code != Some(REFUSED) {
+            return ended;
+        }
+    }
+}
+
+fn run_once(shop: &Shop, step: &Step, kill_at: Option<&str>) -> Ended {
     if step.arguments == DRAIN.arguments {
         shop.folder.write("calm", "");
     }
@@ -152,7 +216,10 @@ pub(super) fn run_step(shop: &Shop, step: &Step, kill_at: Option<&str>) -> Ended
     let mut signal = step.signal;
     for line in BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap) {
         let Some(name) = line.strip_prefix("failpoint ") else {
-            log.push(line);
+            // Giving up is what it was told to do.
+            if !line.contains("gave up on an item") {
+                log.push(line);
+            }
             continue;
         };
         if let Some((_, signal)) = signal.take_if(|(awaited, _)| name == *awaited) {
@@ -172,7 +239,6 @@ pub(super) fn run_step(shop: &Shop, step: &Step, kill_at: Option<&str>) -> Ended
 /// be again; the rest is done or stays as it is. Says how many runs had not been submitted before.
 #[track_caller]
 pub(super) fn ask_again(shop: &Shop, context: &str) -> usize {
-    const REFUSED: i32 = 4;
     shop.folder.write("calm", "");
     let mut accepted = 0;
     for step in STEPS.iter().filter(|step| step.signal.is_none()) {
