@@ -41,6 +41,7 @@ mod upload_server;
 mod upload_shop;
 mod uploads;
 mod uploads_content;
+mod uploads_example;
 mod why;
 mod worker;
 mod worker_stream;
