@@ -11,6 +11,7 @@
 )]
 
 mod checker;
+mod item_checker;
 mod partition_checker;
 
 mod retry;
