@@ -34,3 +34,5 @@ mod verdict;
 
 mod mutants;
 mod seeds;
+
+mod uploads;

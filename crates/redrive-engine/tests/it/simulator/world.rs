@@ -376,7 +376,7 @@ enum Left {
     Work,
 }
 
-fn open(location: Location, clock: &Arc<SimClock>) -> SqliteStore {
+pub(super) fn open(location: Location, clock: &Arc<SimClock>) -> SqliteStore {
     let lease_clock = clock.clone();
     let options = SqliteOptions {
         synchronous: Synchronous::Normal,
