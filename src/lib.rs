@@ -146,11 +146,11 @@ pub use redrive_engine::{
     Explained, Extracted, Extraction, FolderContent, GaveUp, GiveupFile, GroupBusy, GroupLease,
     Handler, HeaderSource, HttpHandler, HttpSpec, HttpUpload, HttpUploader, InvalidHttp,
     InvalidPointer, InvalidProgram, InvalidSchema, InvalidTemplate, ItemOutcome, ItemReport,
-    JsonPointer, Judge, Judged, Judgement, KeptContent, ObjectService, Outcome, Pace,
-    PartitionRules, Queue, RawError, RawLocation, RawMetadata, RawReader, RawSink, RawWriter,
-    Retry, RetryEvent, RetrySettings, RetryingUploader, RowSchema, SteadyClock, Stop, Stopper,
-    StreamHandler, StreamSpec, SystemClock, Until, UploadError, UploadEvent, UploadObserver,
-    UploadOutcome, UploadPlan, UploadReport, UploadRequest, Uploader, Validator, build_uploader,
+    JsonPointer, Judge, Judged, Judgement, KeptContent, ObjectService, Outcome, Pace, Queue,
+    RawError, RawLocation, RawMetadata, RawReader, RawSink, RawWriter, Retry, RetryEvent,
+    RetrySettings, RetryingUploader, RowSchema, SteadyClock, Stop, Stopper, StreamHandler,
+    StreamSpec, SystemClock, Until, UploadError, UploadEvent, UploadObserver, UploadOutcome,
+    UploadPlan, UploadReport, UploadRequest, Uploader, ValidationRules, Validator, build_uploader,
     handler_fn, random_worker_id, retry, verdict_code,
 };
 pub use redrive_store::{

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use redrive_engine::{InvalidSchema, ObjectService, PartitionRules, RawError, RawSink, RowSchema};
+use redrive_engine::{InvalidSchema, ObjectService, RawError, RawSink, RowSchema, ValidationRules};
 
 use crate::config::{RawUrl, Service, Validate};
 
@@ -62,9 +62,9 @@ pub fn raw_sink(url: &RawUrl) -> Result<RawSink, RawError> {
 pub fn declared_rules(
     validate: &Validate,
     folder: &Path,
-) -> Result<PartitionRules, UnusableSchema> {
+) -> Result<ValidationRules, UnusableSchema> {
     let schema = validate.schema.as_ref().map(|name| read_schema(folder.join(name))).transpose()?;
-    Ok(PartitionRules {
+    Ok(ValidationRules {
         min_rows: validate.min_rows,
         max_rows: validate.max_rows,
         schema: schema.map(Arc::new),

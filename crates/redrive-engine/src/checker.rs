@@ -39,6 +39,8 @@ pub enum Invariant {
     HandBackRecorded,
     /// A good partition names the run that was accepted last, and stays good.
     Authority,
+    /// A good partition stands on raw data that is as it was sealed.
+    RawData,
     /// Ledger and status tell the same story.
     Story,
     /// A retry comes no sooner than was decided.
@@ -59,6 +61,7 @@ impl Invariant {
             Self::GiveUpRecorded => "give-up-recorded",
             Self::HandBackRecorded => "hand-back-recorded",
             Self::Authority => "authority",
+            Self::RawData => "raw-data",
             Self::Story => "story",
             Self::RetryTime => "retry-time",
             Self::WakeUp => "wake-up",
@@ -95,6 +98,8 @@ pub struct Report {
     pub items: u64,
     /// Attempts that were looked at.
     pub attempts: u64,
+    /// Raw partitions that were read.
+    pub raw_partitions: u64,
     /// What is wrong, up to a limit.
     pub findings: Vec<Finding>,
     /// Findings beyond that limit.

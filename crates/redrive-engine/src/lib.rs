@@ -8,6 +8,9 @@
 //!
 //! [`retry`] decides about any async operation of a program by the same policies, without a store.
 //!
+//! [`Control`] does to partitions what operators wish, the [`Daemon`] sends failed ones back when their
+//! time has come, a [`Consumer`] reads the good ones.
+//!
 //! The [`checker`] reads a whole store and reports every unit that breaks an invariant. `redrive
 //! doctor` runs it on a real store.
 
@@ -36,6 +39,14 @@ mod raw;
 
 mod validator;
 
+mod calendar;
+mod gaps;
+
+mod control;
+
+mod consumer;
+mod daemon;
+
 mod work;
 
 mod appetite;
@@ -56,13 +67,22 @@ mod item_invariants;
 mod ledger_reader;
 mod partition_checks;
 mod partition_invariants;
+mod raw_checks;
 mod run_invariants;
 
+pub use calendar::DailyCalendar;
 pub use chance::{NoChance, random_worker_id};
 pub use clock::{Clock, SteadyClock, SystemClock};
+pub use consumer::{ConsumeError, Consumer, ReadablePartition};
+pub use control::{
+    ChangeTally, Control, Fate, KeyGrid, PartitionCommand, PartitionOutcome, PartitionRules,
+    PartitionSelection, Refusal, RunMode, Sweep,
+};
 pub use course::{Course, Rules};
+pub use daemon::{DEFAULT_INTERVAL, Daemon, Tick};
 pub use engine::{DEFAULT_TIME_LIMIT, Engine};
 pub use exec::{ExecHandler, ExecSpec};
+pub use gaps::{Gap, gaps};
 pub use handler::{Call, Handler, Outcome, handler_fn};
 pub use http::{
     BodyTemplate, DEFAULT_CONNECT_TIMEOUT, HeaderSource, HttpHandler, HttpSpec, InvalidHttp,
@@ -73,6 +93,7 @@ pub use raw::{
     Damage, Extracted, ObjectService, RawError, RawLocation, RawMetadata, RawReader, RawSink,
     RawWriter,
 };
+pub use raw_checks::verify_partitions;
 pub use retry::{
     AnyError, ByItself, Classify, Ended, Explained, GaveUp, Retry, RetryEvent, When, retry,
 };
@@ -87,7 +108,7 @@ pub use uploads::{
 };
 pub use validator::{
     Extraction, InvalidSchema, Judge, Judged, Judgement, MAX_ROW_BYTES, RowSchema,
-    Rules as PartitionRules, Validator, verdict_code,
+    Rules as ValidationRules, Validator, verdict_code,
 };
 pub use work::{Ending, Pace, Work};
 pub use worker::{Until, run_worker};

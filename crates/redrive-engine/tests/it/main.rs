@@ -11,6 +11,7 @@
 )]
 
 mod checker;
+mod daemon_year;
 mod item_checker;
 mod partition_checker;
 

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use redrive_core::{AttemptNumber, Cause, Class, Code, Failure, is_marked_terminal};
 use redrive_engine::{
-    ExecHandler, Extraction, Handler, Judge, Judged, Judgement, MAX_ROW_BYTES, Outcome,
-    PartitionRules, RawSink, RowSchema, Stopper, Validator, handler_fn,
+    ExecHandler, Extraction, Handler, Judge, Judged, Judgement, MAX_ROW_BYTES, Outcome, RawSink,
+    RowSchema, Stopper, ValidationRules, Validator, handler_fn,
 };
 use redrive_store::{PartitionVerdict, Verdict};
 use serde_json::json;
@@ -21,7 +21,7 @@ fn judged() -> Judged {
 
 async fn verdict(
     sink: &RawSink,
-    rules: PartitionRules,
+    rules: ValidationRules,
     extraction: Extraction,
 ) -> PartitionVerdict {
     let (_stopper, stop) = Stopper::new();
@@ -40,7 +40,7 @@ fn failure(verdict: PartitionVerdict) -> Failure {
 }
 
 /// Writes a payload to a sink of its own and has it judged.
-async fn judge(payload: &[u8], rules: PartitionRules) -> PartitionVerdict {
+async fn judge(payload: &[u8], rules: ValidationRules) -> PartitionVerdict {
     let folder = tempfile::tempdir().unwrap();
     let sink = RawSink::folder(folder.path());
     seal(&sink, &a_key(), &run("r-1"), payload).await.unwrap();
@@ -48,7 +48,7 @@ async fn judge(payload: &[u8], rules: PartitionRules) -> PartitionVerdict {
 }
 
 /// Has a payload judged, expects a rejection of that code whose message contains `why`.
-async fn check(payload: &[u8], rules: PartitionRules, code: &str, why: &str) {
+async fn check(payload: &[u8], rules: ValidationRules, code: &str, why: &str) {
     let failure = failure(judge(payload, rules).await);
     assert_eq!(*failure.code(), Code::Name(code.to_owned()), "{failure:?}");
     assert_eq!(failure.cause(), Cause::Validator);
@@ -56,15 +56,15 @@ async fn check(payload: &[u8], rules: PartitionRules, code: &str, why: &str) {
     assert!(failure.message().as_str().contains(why), "{}", failure.message());
 }
 
-fn schema(text: &str) -> PartitionRules {
-    PartitionRules {
+fn schema(text: &str) -> ValidationRules {
+    ValidationRules {
         schema: Some(Arc::new(RowSchema::parse(text).unwrap())),
-        ..PartitionRules::default()
+        ..ValidationRules::default()
     }
 }
 
-fn judged_by(handler: Arc<dyn Handler>) -> PartitionRules {
-    PartitionRules { judge: Some(Judge::new(handler)), ..PartitionRules::default() }
+fn judged_by(handler: Arc<dyn Handler>) -> ValidationRules {
+    ValidationRules { judge: Some(Judge::new(handler)), ..ValidationRules::default() }
 }
 
 // PAR-4
@@ -74,7 +74,7 @@ async fn a_good_partition_is_accepted_wherever_it_is() {
         seal(&sink, &a_key(), &run("r-1"), b"{\"a\":1}\n {\"a\":[2]} \r\n{}").await.unwrap();
         let accepted =
             PartitionVerdict::Accepted { record_count: 3, schema_version: Some("v3".to_owned()) };
-        assert_eq!(verdict(&sink, PartitionRules::default(), Extraction::Done).await, accepted);
+        assert_eq!(verdict(&sink, ValidationRules::default(), Extraction::Done).await, accepted);
     }
 }
 
@@ -99,7 +99,7 @@ async fn every_line_must_be_a_json_object() {
         (&deep, "recursion limit exceeded"),
     ];
     for (payload, why) in cases {
-        check(payload, PartitionRules::default(), "bad_row", why).await;
+        check(payload, ValidationRules::default(), "bad_row", why).await;
         check(payload, schema("{}"), "bad_row", why).await;
     }
 }
@@ -115,11 +115,16 @@ async fn a_row_has_a_limit() {
     ] {
         let payload = [b"{}\n", &payload[..]].concat();
         if good {
-            let verdict = judge(&payload, PartitionRules::default()).await;
+            let verdict = judge(&payload, ValidationRules::default()).await;
             assert!(matches!(verdict, PartitionVerdict::Accepted { record_count: 2, .. }));
         } else {
-            check(&payload, PartitionRules::default(), "bad_row", "line 2 is longer than 16777216")
-                .await;
+            check(
+                &payload,
+                ValidationRules::default(),
+                "bad_row",
+                "line 2 is longer than 16777216",
+            )
+            .await;
         }
     }
 }
@@ -128,7 +133,7 @@ async fn a_row_has_a_limit() {
 #[tokio::test]
 async fn a_source_may_ask_for_a_number_of_rows() {
     let between =
-        || PartitionRules { min_rows: Some(2), max_rows: Some(3), ..PartitionRules::default() };
+        || ValidationRules { min_rows: Some(2), max_rows: Some(3), ..ValidationRules::default() };
     check(b"", between(), "too_few_rows", "0 rows, at least 2 are asked for").await;
     check(b"{}\n", between(), "too_few_rows", "1 rows").await;
     check(&b"{}\n".repeat(4), between(), "too_many_rows", "4 rows, at most 3 are allowed").await;
@@ -136,7 +141,7 @@ async fn a_source_may_ask_for_a_number_of_rows() {
         let verdict = judge(&b"{}\n".repeat(rows), between()).await;
         assert!(matches!(verdict, PartitionVerdict::Accepted { .. }), "{verdict:?}");
     }
-    let empty = judge(b"", PartitionRules::default()).await;
+    let empty = judge(b"", ValidationRules::default()).await;
     assert!(matches!(empty, PartitionVerdict::Accepted { record_count: 0, .. }), "{empty:?}");
 }
 
@@ -162,7 +167,7 @@ async fn a_source_may_ask_for_a_schema() {
 // PAR-4
 #[tokio::test]
 async fn the_first_rule_that_is_broken_is_told() {
-    let strict = || PartitionRules { min_rows: Some(9), ..schema(r#"{"required": ["a"]}"#) };
+    let strict = || ValidationRules { min_rows: Some(9), ..schema(r#"{"required": ["a"]}"#) };
     check(b"{}\n[]\n", strict(), "bad_row", "line 2").await;
     check(b"{}\n{}\n", strict(), "too_few_rows", "2 rows").await;
     check(&b"{}\n".repeat(9), strict(), "schema", "line 1").await;
@@ -195,20 +200,20 @@ fn a_schema_that_cannot_be_used_is_refused() {
 #[tokio::test]
 async fn an_extraction_that_left_nothing_is_judged_too() {
     for Sink { sink, name, .. } in every_sink().await {
-        let none = failure(verdict(&sink, PartitionRules::default(), Extraction::Done).await);
+        let none = failure(verdict(&sink, ValidationRules::default(), Extraction::Done).await);
         assert_eq!(*none.code(), Code::Name("no_raw_partition".to_owned()), "{name}");
         assert!(none.message().as_str().starts_with("no raw partition"), "{name}: {none:?}");
 
         let quota = Failure::exit(65, "[terminal] the quota is spent");
         let failed =
-            failure(verdict(&sink, PartitionRules::default(), Extraction::Failed(quota)).await);
+            failure(verdict(&sink, ValidationRules::default(), Extraction::Failed(quota)).await);
         assert_eq!(failed.message().as_str(), "no raw partition: (terminal) the quota is spent");
         assert_eq!((failed.class(), failed.code()), (Class::Final, &Code::Number(65)));
         assert_eq!(failed.cause(), Cause::Handler);
 
         let silent = Failure::exit(1, "");
         let failed =
-            failure(verdict(&sink, PartitionRules::default(), Extraction::Failed(silent)).await);
+            failure(verdict(&sink, ValidationRules::default(), Extraction::Failed(silent)).await);
         assert_eq!(failed.message().as_str(), "no raw partition: 1");
     }
 }
@@ -221,7 +226,7 @@ async fn what_a_failed_extraction_wrote_does_not_count() {
     let sink = RawSink::folder(folder.path());
     seal(&sink, &a_key(), &run("r-1"), b"{}\n").await.unwrap();
     let failed = Extraction::Failed(Failure::exit(1, "half of it"));
-    failure(verdict(&sink, PartitionRules::default(), failed).await);
+    failure(verdict(&sink, ValidationRules::default(), failed).await);
 }
 
 // PAR-4
@@ -230,14 +235,14 @@ async fn a_lost_worker_is_judged_by_what_it_sealed() {
     let folder = tempfile::tempdir().unwrap();
     let sink = RawSink::folder(folder.path());
     let lost = || Extraction::Unknown(Failure::lost_worker("no word since 04:00"));
-    let none = failure(verdict(&sink, PartitionRules::default(), lost()).await);
+    let none = failure(verdict(&sink, ValidationRules::default(), lost()).await);
     assert_eq!(none.message().as_str(), "no raw partition: no word since 04:00");
     assert_eq!(none.cause(), Cause::LostWorker);
 
     seal(&sink, &a_key(), &run("r-1"), b"{}\n").await.unwrap();
-    let whole = verdict(&sink, PartitionRules::default(), lost()).await;
+    let whole = verdict(&sink, ValidationRules::default(), lost()).await;
     assert!(matches!(whole, PartitionVerdict::Accepted { record_count: 1, .. }), "{whole:?}");
-    let short = PartitionRules { min_rows: Some(2), ..PartitionRules::default() };
+    let short = ValidationRules { min_rows: Some(2), ..ValidationRules::default() };
     let short = failure(verdict(&sink, short, lost()).await);
     assert_eq!(*short.code(), Code::Name("too_few_rows".to_owned()));
 }
@@ -251,7 +256,7 @@ async fn damaged_raw_partitions_are_rejected_by_name() {
     let location = sink.location(&a_key(), &run("r-1"));
     let metadata = std::fs::read_to_string(&location.metadata).unwrap();
     let code = async || {
-        let failure = failure(verdict(&sink, PartitionRules::default(), Extraction::Done).await);
+        let failure = failure(verdict(&sink, ValidationRules::default(), Extraction::Done).await);
         failure.code().to_string()
     };
 
@@ -355,7 +360,7 @@ async fn a_judge_that_is_stopped_gives_no_verdict() {
 async fn a_judge_that_takes_too_long_is_a_timeout() {
     let slow = handler_fn(|_| std::future::pending());
     let judge_soon = Judge { handler: slow, time_limit: Duration::from_millis(1) };
-    let rules = PartitionRules { judge: Some(judge_soon), ..PartitionRules::default() };
+    let rules = ValidationRules { judge: Some(judge_soon), ..ValidationRules::default() };
     let failure = failure(judge(b"{}\n", rules).await);
     assert_eq!(failure.cause(), Cause::Timeout);
 }
@@ -369,5 +374,5 @@ async fn rows_that_go_across_chunks_are_whole() {
     let good = judge(payload.as_bytes(), schema(r#"{"properties": {"text": {"type": "string"}}}"#));
     let good = good.await;
     assert!(matches!(good, PartitionVerdict::Accepted { record_count: 5, .. }), "{good:?}");
-    check(format!("{payload}[").as_bytes(), PartitionRules::default(), "bad_row", "line 6").await;
+    check(format!("{payload}[").as_bytes(), ValidationRules::default(), "bad_row", "line 6").await;
 }

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use redrive_core::AttemptNumber;
-use redrive_engine::{Extraction, Judged, Judgement, PartitionRules, RawSink, Stopper, Validator};
+use redrive_engine::{Extraction, Judged, Judgement, RawSink, Stopper, ValidationRules, Validator};
 use redrive_store::PartitionVerdict;
 
 use super::{S3Server, a_key, child, extracted, folder, run};
@@ -50,7 +50,7 @@ async fn write_and_judge(sink: &RawSink, payload_bytes: usize) {
     writer.seal(extracted()).await.unwrap();
     let judged = Judged { key: a_key(), run_id: run("r-1"), attempt: AttemptNumber(1) };
     let (_stopper, stop) = Stopper::new();
-    let validator = Validator::new(sink.clone(), PartitionRules::default());
+    let validator = Validator::new(sink.clone(), ValidationRules::default());
     let judgement = validator.judge(&judged, Extraction::Done, stop).await;
     let good = matches!(judgement, Judgement::Verdict(PartitionVerdict::Accepted { .. }));
     assert!(good, "{judgement:?}");

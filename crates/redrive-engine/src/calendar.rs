@@ -1,0 +1,39 @@
+//! Which days of a source should be there by now.
+
+use jiff::{Timestamp, ToSpan, civil::Time, tz::TimeZone};
+use redrive_core::{DateRange, LogicalDate};
+
+/// A day's data is asked for at a time of day, so many days later, in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DailyCalendar {
+    /// The first day.
+    pub start: LogicalDate,
+    /// The time of day.
+    pub at: Time,
+    /// How many days later.
+    pub lag_days: u32,
+}
+
+impl DailyCalendar {
+    /// The days whose data should be there by now, if there are any.
+    ///
+    /// ```
+    /// use jiff::civil::time;
+    /// use redrive_engine::DailyCalendar;
+    ///
+    /// let start = "2026-01-01".parse()?;
+    /// let calendar = DailyCalendar { start, at: time(4, 0, 0, 0), lag_days: 1 };
+    /// let days = calendar.due("2026-01-03T03:59:59Z".parse()?).unwrap();
+    /// assert_eq!((days.since(), days.until()), (start, start));
+    /// let days = calendar.due("2026-01-03T04:00:00Z".parse()?).unwrap();
+    /// assert_eq!(days.days(), 2);
+    /// assert_eq!(calendar.due("2026-01-01T12:00:00Z".parse()?), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn due(&self, now: Timestamp) -> Option<DateRange> {
+        let now = now.to_zoned(TimeZone::UTC);
+        let asked = if now.time() >= self.at { now.date() } else { now.date().yesterday().ok()? };
+        let until = asked.checked_sub(i64::from(self.lag_days).days()).ok()?;
+        DateRange::new(self.start, until.try_into().ok()?).ok()
+    }
+}

@@ -1,0 +1,140 @@
+//! What became of each partition that a command was for.
+
+use std::fmt;
+
+use redrive_core::{PartitionKey, PartitionState, TerminalReason};
+use redrive_store::{PartitionChange, PartitionWish};
+
+/// A partition, and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionOutcome {
+    /// Which.
+    pub key: PartitionKey,
+    /// Its verdicts when it was looked at.
+    pub attempt_count: u32,
+    /// What became of it, or would.
+    pub fate: Fate,
+}
+
+/// What became of a partition, or would.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// It was done; it was in this state before.
+    Done(PartitionState),
+    /// It is so already.
+    Already(PartitionState),
+    /// It was not done.
+    Refused(Refusal),
+}
+
+/// Why something was not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// Its state does not allow it.
+    State(PartitionState),
+    /// It is terminal.
+    Terminal(TerminalReason),
+    /// The raw sink holds no run of it.
+    NoRaw(PartitionState),
+    /// The raw sink did not answer.
+    RawUnknown {
+        /// The state it is in.
+        state: PartitionState,
+        /// Why not.
+        problem: String,
+    },
+    /// It has changed since it was looked at.
+    Moved(PartitionState),
+    /// There is no entry.
+    NoEntry,
+}
+
+impl Fate {
+    /// From what a store says to a wish.
+    pub(super) fn of(wish: PartitionWish, change: PartitionChange) -> Self {
+        let is_backfill = matches!(wish, PartitionWish::Backfill { .. });
+        match change {
+            PartitionChange::Done(before) => Self::Done(before),
+            PartitionChange::Already(state) => Self::Already(state),
+            PartitionChange::Refused(PartitionState::Terminal) if asks_again(wish) => {
+                Self::Refused(Refusal::Terminal(TerminalReason::Marked))
+            }
+            // A backfill asks for what is not there; what is there is respected.
+            PartitionChange::Refused(state) if is_backfill => Self::Already(state),
+            PartitionChange::Refused(state) => Self::Refused(Refusal::State(state)),
+            PartitionChange::Moved(state) => Self::Refused(Refusal::Moved(state)),
+            PartitionChange::Unknown => Self::Refused(Refusal::NoEntry),
+        }
+    }
+}
+
+/// Whether a wish is for another try at what failed, which terminal partitions do not get.
+pub(super) fn asks_again(wish: PartitionWish) -> bool {
+    match wish {
+        PartitionWish::Retry { .. } => true,
+        PartitionWish::Backfill { force_pending, .. } => force_pending,
+        PartitionWish::Reprocess { .. }
+        | PartitionWish::MarkTerminal
+        | PartitionWish::ClearTerminal
+        | PartitionWish::Pause
+        | PartitionWish::Resume => false,
+    }
+}
+
+impl Refusal {
+    /// Whether it is a rail that refuses, which a flag would pass.
+    pub fn is_rail(&self) -> bool {
+        match self {
+            Self::Terminal(_) | Self::NoRaw(_) | Self::RawUnknown { .. } => true,
+            Self::State(_) | Self::Moved(_) | Self::NoEntry => false,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::State(state) => write!(f, "it is {}", state.name()),
+            Self::Terminal(reason) => write!(f, "it is terminal ({reason})"),
+            Self::NoRaw(_) => f.write_str("the raw sink holds no run of it"),
+            Self::RawUnknown { problem, .. } => {
+                write!(f, "the raw sink does not answer: {problem}")
+            }
+            Self::Moved(state) => {
+                write!(f, "somebody changed it meanwhile; it is {}", state.name())
+            }
+            Self::NoEntry => f.write_str("there is no entry"),
+        }
+    }
+}
+
+/// How many partitions met which fate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChangeTally {
+    /// Done, or would be.
+    pub done: u64,
+    /// So already.
+    pub already: u64,
+    /// Refused by a rail that a flag would pass.
+    pub railed: u64,
+    /// Refused by what they are, or because they are not.
+    pub refused: u64,
+}
+
+impl ChangeTally {
+    /// One more.
+    pub fn add(&mut self, outcome: &PartitionOutcome) {
+        let count = match &outcome.fate {
+            Fate::Done(_) => &mut self.done,
+            Fate::Already(_) => &mut self.already,
+            Fate::Refused(refusal) if refusal.is_rail() => &mut self.railed,
+            Fate::Refused(_) => &mut self.refused,
+        };
+        *count += 1;
+    }
+
+    /// How many were looked at.
+    pub fn total(&self) -> u64 {
+        self.done + self.already + self.railed + self.refused
+    }
+}

@@ -1,0 +1,58 @@
+//! What decides about failed partitions: each source's policy.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use redrive_core::{
+    FailedPartition, JitterKey, JitterSeed, PartitionKey, Policy, Preset, Prospect, Unit,
+};
+use redrive_store::PartitionRecord;
+
+/// The policies of the sources, and the seed of their jitter. A source that has none, or that nobody
+/// declared, has the preset `partition`.
+#[derive(Debug, Clone)]
+pub struct PartitionRules {
+    policies: HashMap<String, Policy>,
+    preset: Policy,
+    jitter_seed: JitterSeed,
+}
+
+impl Default for PartitionRules {
+    fn default() -> Self {
+        Self::new(JitterSeed::default())
+    }
+}
+
+impl PartitionRules {
+    /// The preset for every source.
+    pub fn new(jitter_seed: JitterSeed) -> Self {
+        Self { policies: HashMap::new(), preset: Preset::Partition.policy(), jitter_seed }
+    }
+
+    /// With the policy of a source.
+    pub fn with_policy(mut self, source: impl Into<String>, policy: Policy) -> Self {
+        self.policies.insert(source.into(), policy);
+        self
+    }
+
+    /// The policy of a source.
+    pub fn policy(&self, source: &str) -> &Policy {
+        self.policies.get(source).unwrap_or(&self.preset)
+    }
+
+    /// What comes next for a partition; none unless it is failed.
+    pub fn prospect(&self, partition: &PartitionRecord, now: Timestamp) -> Option<Prospect> {
+        Some(self.prospect_of(&partition.key, partition.failed()?, now))
+    }
+
+    /// What comes next for a partition that failed like this.
+    pub fn prospect_of(
+        &self,
+        key: &PartitionKey,
+        failed: FailedPartition<'_>,
+        now: Timestamp,
+    ) -> Prospect {
+        let jitter = JitterKey::new(self.jitter_seed, &Unit::Partition(key.clone()));
+        Prospect::of(failed, self.policy(key.source()), now, jitter)
+    }
+}
