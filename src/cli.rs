@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    bench, check, completions, db, doctor, init, policy, queue, runs, serve, uploads, why, worker,
+    bench, check, completions, consume, daemon, db, doctor, init, policy, queue, runs, serve,
+    state, uploads, why, worker,
 };
 
 /// Redrive: retries for work that fails.
@@ -39,6 +40,8 @@ Examples:
   redrive runs submit --queue verify             put a run into a queue
   redrive worker --drain                         do what the queues hold, then end
   redrive why run:1                              what happened to it, and what comes next
+  redrive state inspect --source ads             see the partitions of a source
+  redrive daemon                                 retry failed partitions when they are due
 
 Exit codes:
   0 ok    1 error or findings    2 wrong usage    3 some done, some not
@@ -129,6 +132,12 @@ pub(crate) enum Command {
     Uploads(uploads::Arguments),
     /// Do the work of the queues
     Worker(worker::Arguments),
+    /// See partitions, and ask for another look at them
+    State(state::Arguments),
+    /// Retry failed partitions when their time has come
+    Daemon(daemon::Arguments),
+    /// Read good partitions
+    Consume(consume::Arguments),
     /// Tell the story of one unit: its attempts, the rule behind each wait, what comes next
     Why(why::Arguments),
     /// Migrate, roll back, look at or copy the store

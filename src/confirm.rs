@@ -13,8 +13,8 @@ pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
         return Ok(());
     }
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(refused("this must be confirmed, and there is no terminal to ask on")
-            .help("add --yes to confirm"));
+        let message = format!("{question} There is no terminal to ask on; nothing was changed");
+        return Err(refused(&message).help("add --yes to confirm"));
     }
     // A question that cannot be asked, or an answer that cannot be read, is no yes.
     let mut answer = String::new();

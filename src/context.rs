@@ -9,9 +9,9 @@ use std::{
 use redrive::{
     InvalidStoreUrl, StoreUrl,
     config::{self, Config, StoreLocation},
-    open_migrated_store, open_store,
+    open_migrated_store, open_store, raw_sink,
 };
-use redrive_engine::{Clock, SystemClock};
+use redrive_engine::{Clock, RawSink, SystemClock};
 use redrive_store::Store;
 
 use crate::{
@@ -138,6 +138,17 @@ impl Context {
             None => working_folder()?,
         };
         chosen(StoreUrl::default(), &folder, "the default")
+    }
+
+    /// Where raw partitions are: as the file says, or a folder `raw` here.
+    pub(crate) fn raw(&self, config: Option<&Config>) -> Result<RawSink, Failure> {
+        let url = match config {
+            Some(config) => config.raw.clone().in_folder(&config.folder),
+            None => config::RawUrl::default().in_folder(&working_folder()?),
+        };
+        raw_sink(&url).map_err(|error| {
+            Failure::new(Exit::Error, "cannot use the place of raw partitions").because(error)
+        })
     }
 
     /// The store and who names it, in words: also one that cannot be used yet, because the

@@ -111,6 +111,23 @@
 //! # }) }
 //! ```
 //!
+//! Partitions that were extracted and found good are read by a [`Consumer`], and nothing else is:
+//!
+//! ```
+//! use redrive::{ConsumeError, Consumer, RawSink};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let store = redrive::open("sqlite::memory:").await?;
+//! let consumer = Consumer::new(store, RawSink::folder("raw"));
+//!
+//! let unknown = consumer.read(&"ads/7/daily/2026-01-31".parse()?).await;
+//! assert!(matches!(unknown, Err(ConsumeError::NotReadable { why: "there is no entry", .. })));
+//! # Ok(())
+//! # }) }
+//! ```
+//!
+//! [`Control`] is what `redrive state` does to partitions, the [`Daemon`] what retries failed ones.
+//!
 //! An [`Uploader`] sends the items of a group and says which were acknowledged and which rejected. The
 //! [`RetryingUploader`] wraps any of them: what was rejected is sent again, within bounds. [`HttpUploader`]
 //! is the one that `redrive uploads run` uses.
@@ -142,24 +159,27 @@ pub use serde_json;
 pub use raw_sinks::{UnusableSchema, declared_rules, raw_sink};
 pub use redrive_core::*;
 pub use redrive_engine::{
-    BodyTemplate, Call, Clock, Content, ContentError, Damage, Ended, Engine, ExecHandler, ExecSpec,
-    Explained, Extracted, Extraction, FolderContent, GaveUp, GiveupFile, GroupBusy, GroupLease,
-    Handler, HeaderSource, HttpHandler, HttpSpec, HttpUpload, HttpUploader, InvalidHttp,
-    InvalidPointer, InvalidProgram, InvalidSchema, InvalidTemplate, ItemOutcome, ItemReport,
-    JsonPointer, Judge, Judged, Judgement, KeptContent, ObjectService, Outcome, Pace, Queue,
-    RawError, RawLocation, RawMetadata, RawReader, RawSink, RawWriter, Retry, RetryEvent,
-    RetrySettings, RetryingUploader, RowSchema, SteadyClock, Stop, Stopper, StreamHandler,
-    StreamSpec, SystemClock, Until, UploadError, UploadEvent, UploadObserver, UploadOutcome,
-    UploadPlan, UploadReport, UploadRequest, Uploader, ValidationRules, Validator, build_uploader,
-    handler_fn, random_worker_id, retry, verdict_code,
+    BodyTemplate, Call, ChangeTally, Clock, ConsumeError, Consumer, Content, ContentError, Control,
+    Daemon, DailyCalendar, Damage, Ended, Engine, ExecHandler, ExecSpec, Explained, Extracted,
+    Extraction, Fate, FolderContent, Gap, GaveUp, GiveupFile, GroupBusy, GroupLease, Handler,
+    HeaderSource, HttpHandler, HttpSpec, HttpUpload, HttpUploader, InvalidHttp, InvalidPointer,
+    InvalidProgram, InvalidSchema, InvalidTemplate, ItemOutcome, ItemReport, JsonPointer, Judge,
+    Judged, Judgement, KeptContent, KeyGrid, ObjectService, Outcome, Pace, PartitionCommand,
+    PartitionOutcome, PartitionRules, PartitionSelection, Queue, RawError, RawLocation,
+    RawMetadata, RawReader, RawSink, RawWriter, ReadablePartition, Refusal, Retry, RetryEvent,
+    RetrySettings, RetryingUploader, RowSchema, RunMode, SteadyClock, Stop, Stopper, StreamHandler,
+    StreamSpec, Sweep, SystemClock, Tick, Until, UploadError, UploadEvent, UploadObserver,
+    UploadOutcome, UploadPlan, UploadReport, UploadRequest, Uploader, ValidationRules, Validator,
+    build_uploader, gaps, handler_fn, random_worker_id, retry, verdict_code, verify_partitions,
 };
 pub use redrive_store::{
-    Categories, InvalidRun, ItemGroup, ItemRecord, NewItem, NewRun, Operator, RunChange, RunFilter,
+    Categories, InvalidRun, ItemGroup, ItemRecord, Lane, NewItem, NewRun, Operator,
+    PartitionFilter, PartitionOrder, PartitionRecord, PartitionWish, RunChange, RunFilter,
     RunRecord, Store, SubmittedRun, Verdict,
 };
 pub use store_url::{InvalidStoreUrl, PostgresUrl, StoreUrl};
 pub use stores::{OpenError, migrator, open, open_migrated_store, open_store};
 pub use wiring::{
-    UnservableQueue, UnservableUpload, declared_content, declared_giveup_file, declared_queue,
-    declared_upload,
+    UnservableQueue, UnservableUpload, declared_calendar, declared_content, declared_giveup_file,
+    declared_partition_rules, declared_queue, declared_upload,
 };

@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod confirm;
 mod context;
+mod desk;
 mod exit;
 mod instant;
 mod logging;

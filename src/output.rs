@@ -3,6 +3,8 @@
 //! What Redrive prints often came from elsewhere: names, messages, answers of servers. None of it
 //! reaches a terminal with its control characters, whatever the format.
 
+mod listing;
+
 use std::{
     env,
     error::Error,
@@ -14,6 +16,8 @@ use std::{
 use comfy_table::{CellAlignment, Table, TableStyle};
 use redrive::Message;
 use serde::Serialize;
+
+pub(crate) use listing::Listing;
 
 use crate::{
     cli::{Color, Format, Globals},
@@ -113,6 +117,24 @@ impl Output {
 
     /// Prints text as it is, whatever the format. For text of Redrive's own.
     pub(crate) fn text(self, text: &str) -> Result<(), Failure> {
+        self.print(|out| out.write_all(text.as_bytes()))
+    }
+
+    /// Prints data that somebody asked for, byte by byte; on a terminal without anything that it obeys.
+    /// `cut` keeps the beginning of a character between two pieces of the same data.
+    pub(crate) fn data(self, bytes: &[u8], cut: &mut Vec<u8>) -> Result<(), Failure> {
+        if !io::stdout().is_terminal() {
+            return self.print(|out| out.write_all(bytes));
+        }
+        cut.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(cut) {
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            _ => cut.len(),
+        };
+        let rest = cut.split_off(whole);
+        let text = std::mem::replace(cut, rest);
+        let shown = |c: char| if c == '\n' { c.to_string() } else { harmless(c) };
+        let text: String = String::from_utf8_lossy(&text).chars().map(shown).collect();
         self.print(|out| out.write_all(text.as_bytes()))
     }
 
@@ -253,12 +275,12 @@ fn trimmed(mut table: Table) -> String {
 }
 
 fn write_array<T: Row>(out: &mut dyn Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
-    let mut before = "[";
+    let mut is_first = true;
     for row in rows {
-        write!(out, "{before}\n  {}", json(&row, serde_json::to_string)?)?;
-        before = ",";
+        listing::write_element(out, &row, is_first)?;
+        is_first = false;
     }
-    out.write_all(if before == "[" { b"[]\n" } else { b"\n]\n" })
+    out.write_all(if is_first { b"[]\n" } else { b"\n]\n" })
 }
 
 fn write_lines<T: Row>(out: &mut dyn Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
@@ -281,10 +303,11 @@ pub(crate) fn terminal_safe_json(written: String) -> String {
     if written.is_ascii() && !written.contains('\x7f') {
         return written;
     }
-    let escaped = |c: char| {
-        let harmless =
-            c.is_ascii_graphic() || Message::clean(&c.to_string()).as_str().starts_with(c);
-        if harmless { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) }
-    };
-    written.chars().map(escaped).collect()
+    written.chars().map(harmless).collect()
+}
+
+/// A character, or its escape if a terminal obeys it.
+fn harmless(c: char) -> String {
+    let harmless = c.is_ascii_graphic() || Message::clean(&c.to_string()).as_str().starts_with(c);
+    if harmless { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) }
 }

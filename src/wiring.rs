@@ -2,10 +2,11 @@
 
 use std::{path::Path, sync::Arc};
 
+use redrive_core::InvalidUnit;
 use redrive_engine::{
-    Content, ExecHandler, ExecSpec, FolderContent, GiveupFile, Handler, HttpHandler, HttpUpload,
-    InvalidHttp, InvalidProgram, Pace, Queue, RetrySettings, StreamHandler, StreamSpec,
-    UploadObserver, UploadPlan, Uploader, build_uploader,
+    Content, DailyCalendar, ExecHandler, ExecSpec, FolderContent, GiveupFile, Handler, HttpHandler,
+    HttpUpload, InvalidHttp, InvalidProgram, Pace, PartitionRules, Queue, RetrySettings,
+    StreamHandler, StreamSpec, UploadObserver, UploadPlan, Uploader, build_uploader,
 };
 use redrive_store::{Categories, Store, WorkerId};
 
@@ -155,4 +156,18 @@ fn handler(declared: &config::Handler, folder: &Path) -> Result<Arc<dyn Handler>
             Ok(Arc::new(HttpHandler::new(http.request.clone()).map_err(Unfit::Request)?))
         }
     }
+}
+
+/// What decides about failed partitions, as the sources are declared.
+pub fn declared_partition_rules(config: &config::Config) -> PartitionRules {
+    let rules = PartitionRules::new(config.jitter_seed);
+    config.sources.iter().fold(rules, |rules, source| {
+        rules.with_policy(source.name.as_str(), source.policy.policy.clone())
+    })
+}
+
+/// The days that a schedule makes due.
+pub fn declared_calendar(schedule: &config::Schedule) -> Result<DailyCalendar, InvalidUnit> {
+    let start = schedule.start.try_into()?;
+    Ok(DailyCalendar { start, at: schedule.at, lag_days: schedule.lag_days })
 }

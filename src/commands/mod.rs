@@ -3,6 +3,8 @@
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod consume;
+pub(crate) mod daemon;
 pub(crate) mod db;
 pub(crate) mod doctor;
 pub(crate) mod init;
@@ -10,6 +12,7 @@ pub(crate) mod policy;
 pub(crate) mod queue;
 pub(crate) mod runs;
 pub(crate) mod serve;
+pub(crate) mod state;
 pub(crate) mod uploads;
 pub(crate) mod why;
 pub(crate) mod worker;
@@ -30,6 +33,9 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::Queue(arguments) => queue::run(arguments, context).await,
         Command::Uploads(arguments) => uploads::run(arguments, context).await,
         Command::Worker(arguments) => worker::run(arguments, context).await,
+        Command::State(arguments) => state::run(arguments, context).await,
+        Command::Daemon(arguments) => daemon::run(arguments, context).await,
+        Command::Consume(arguments) => consume::run(arguments, context).await,
         Command::Why(arguments) => why::run(arguments, context).await,
         Command::Db(arguments) => db::run(arguments, context).await,
         Command::Doctor(arguments) => doctor::run(arguments, context).await,

@@ -162,6 +162,16 @@ impl Config {
         suggestion(name, self.uploads.iter().map(|upload| upload.name.as_str()))
     }
 
+    /// The source of that name.
+    pub fn source(&self, name: &str) -> Option<&Source> {
+        self.sources.iter().find(|source| source.name == name)
+    }
+
+    /// Advice for a name that no source has.
+    pub fn source_suggestion(&self, name: &str) -> String {
+        suggestion(name, self.sources.iter().map(|source| source.name.as_str()))
+    }
+
     fn read(s: &mut Section<'_>, folder: &Path) -> Option<Self> {
         let jitter_seed = s.get("jitter-seed", whole(0..=u64::MAX));
         let store = s.get("store", |value| value.table(Store::read));

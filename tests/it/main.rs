@@ -8,6 +8,7 @@
     reason = "a test that fails should fail loudly"
 )]
 
+mod archive;
 mod databases;
 mod folder;
 mod own_postgres;
@@ -17,6 +18,8 @@ mod bench;
 mod check;
 mod cli;
 mod config;
+mod consume;
+mod daemon;
 mod db;
 mod doctor;
 mod failpoints;
@@ -33,6 +36,10 @@ mod runs;
 mod runs_change;
 mod runs_submit;
 mod serve;
+mod state_backfill;
+mod state_plan;
+mod state_retry;
+mod state_views;
 mod store_url;
 #[cfg(feature = "tower")]
 mod tower;

@@ -156,9 +156,11 @@ fn a_unit_that_has_no_story_is_one_clear_message() {
     assert!(complaint.contains("there is no run:7 in sqlite:"), "{complaint}");
     let complaint = folder.run(&["why", "item:7"]).failed(1);
     assert!(complaint.contains("there is no item:7 in sqlite:"), "{complaint}");
-    for unit in ["sample:7/score", "partition:ads/1/daily/2026-01-31"] {
+    let complaint = folder.run(&["why", "partition:ads/1/daily/2026-01-31"]).failed(1);
+    assert!(complaint.contains("partition:ads/1/daily/2026-01-31 has no entry"), "{complaint}");
+    for unit in ["sample:7/score"] {
         let complaint = folder.run(&["why", unit]).failed(1);
-        assert!(complaint.contains("only runs and items are kept yet"), "{complaint}");
+        assert!(complaint.contains("samples are not kept yet"), "{complaint}");
         assert!(complaint.contains(unit), "{complaint}");
     }
     for unit in ["7", "run:", "run:seven", "run:0", "run:-1", "", "job:7"] {

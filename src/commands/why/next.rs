@@ -15,7 +15,7 @@ use crate::commands::{
 /// What comes next.
 #[derive(Debug, Serialize)]
 pub(super) struct Next {
-    /// The state the run is in.
+    /// The state the unit is in.
     state: &'static str,
     /// When something happens by itself, if it does.
     at: Option<String>,
@@ -51,6 +51,11 @@ impl Next {
             RunState::Cancelled => (None, cancelled(run, around)),
         };
         Self { state: state_name(state), at: at.map(|at| at.to_string()), because }
+    }
+
+    /// From what is known already.
+    pub(super) fn new(state: &'static str, at: Option<Timestamp>, because: String) -> Self {
+        Self { state, at: at.map(|at| at.to_string()), because }
     }
 
     /// The sentence for people.
@@ -116,7 +121,7 @@ fn cancelled(run: &RunRecord, around: &Surroundings<'_>) -> String {
 }
 
 /// How long it is from one time to a later one, to the second, and never nothing.
-fn apart(from: Timestamp, to: Timestamp) -> String {
+pub(crate) fn apart(from: Timestamp, to: Timestamp) -> String {
     let length = Duration::try_from(to.duration_since(from)).unwrap_or_default();
     human(Duration::from_secs(length.as_secs().max(1)))
 }

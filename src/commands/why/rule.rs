@@ -135,7 +135,7 @@ impl Rules {
 }
 
 /// `1m × 2^1 = 2m`, with the cap and the jitter where they had a part in it.
-fn formula(policy: &Policy, n: u32, delay: Duration) -> String {
+pub(crate) fn formula(policy: &Policy, n: u32, delay: Duration) -> String {
     let spec = policy.spec();
     let base = human(spec.base);
     let backoff = policy.backoff_delay(n);

@@ -125,7 +125,7 @@ fn told(
     journal: &[JournalRecord],
     rules: &Rules,
 ) -> Vec<AttemptRow> {
-    let gave_up = give_ups(journal);
+    let gave_up = give_ups(journal, "run.giveup");
     let mut resets = journal.iter().filter(|row| row.entry.action == "run.retry").peekable();
     let mut count = Count { failures: 0, deferrals: 0 };
     let mut rows = Vec::new();
@@ -149,13 +149,13 @@ fn told(
 }
 
 /// The reasons that the journal has, by attempt.
-fn give_ups(journal: &[JournalRecord]) -> HashMap<u32, String> {
+pub(super) fn give_ups(journal: &[JournalRecord], action: &str) -> HashMap<u32, String> {
     let reason = |row: &JournalRecord| {
         let details: Value = serde_json::from_str(&row.entry.details).ok()?;
         let attempt = u32::try_from(details.get("attempts")?.as_u64()?).ok()?;
         Some((attempt, details.get("reason")?.as_str()?.to_owned()))
     };
-    let rows = journal.iter().filter(|row| row.entry.action == "run.giveup");
+    let rows = journal.iter().filter(|row| row.entry.action == action);
     rows.filter_map(reason).collect()
 }
 

@@ -1,0 +1,94 @@
+//! `redrive consume cat`.
+
+use clap::Args;
+use redrive::{ConsumeError, Consumer, ReadablePartition};
+
+use crate::{
+    commands::state::Which,
+    context::{Context, Missing},
+    desk::Desk,
+    exit::{Exit, Failure},
+};
+
+/// How many partitions are found at once.
+const PAGE: u32 = 1_000;
+
+/// The arguments of `consume cat`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Rows are printed as they were extracted, byte by byte, one JSON object a line, partition by partition in the
+order of keys. A partition that is named in full and is not good is refused; with filters, those that are
+good are printed. What was read is compared with its seal at its end; ends with 1 if they differ.
+
+Examples:
+  redrive consume cat partition:ads/1234567890/campaign_daily/2026-01-31
+  redrive consume cat --source ads --logical-date 2026-01-31 | jq .clicks")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    which: Which,
+
+    /// All that can be read: without a filter nothing is printed unless you say so
+    #[arg(long)]
+    all: bool,
+}
+
+/// Runs `consume cat`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let filter = arguments.which.filter()?;
+    if filter.is_empty() && !arguments.all {
+        return Err(Failure::new(Exit::Refused, "no partitions are named; nothing was printed")
+            .help("name them by filters such as --source NAME, or say --all"));
+    }
+    let desk = Desk::open(context, Missing::Refuse).await?;
+    let consumer = Consumer::new(desk.control.store().clone(), desk.control.raw().clone());
+    if let Some(key) = arguments.which.only_key() {
+        let found = consumer.find(&key).await.map_err(|error| failure(error, &desk))?;
+        print(&consumer, &found, context, &desk).await?;
+        return Ok(Exit::Ok);
+    }
+    let mut after = None;
+    loop {
+        let page = consumer.page(&filter, after.as_ref(), PAGE).await;
+        let page = page.map_err(|error| desk.failure(error))?;
+        for found in &page {
+            print(&consumer, found, context, &desk).await?;
+        }
+        match page.last() {
+            Some(last) if page.len() >= PAGE as usize => after = Some(last.key.clone()),
+            _ => return Ok(Exit::Ok),
+        }
+    }
+}
+
+async fn print(
+    consumer: &Consumer,
+    found: &ReadablePartition,
+    context: &Context,
+    desk: &Desk,
+) -> Result<(), Failure> {
+    let mut cut = Vec::new();
+    let mut rows = consumer.read_run(found).await.map_err(|error| failure(error, desk))?;
+    loop {
+        let next = rows.next().await.map_err(|source| {
+            failure(ConsumeError::Raw { key: found.key.clone(), source }, desk)
+        })?;
+        match next {
+            Some(bytes) => context.output.data(&bytes, &mut cut)?,
+            None => return Ok(()),
+        }
+    }
+}
+
+fn failure(error: ConsumeError, desk: &Desk) -> Failure {
+    match error {
+        ConsumeError::Store(error) => desk.failure(error),
+        ConsumeError::NotReadable { key, why } => {
+            Failure::new(Exit::Error, format!("partition:{key} cannot be read: {why}"))
+                .help("only what is good can be read; `redrive why` tells what becomes of it")
+        }
+        ConsumeError::Raw { key, source } => {
+            Failure::new(Exit::Error, format!("partition:{key} cannot be read")).because(source)
+        }
+        other => Failure::new(Exit::Error, other),
+    }
+}

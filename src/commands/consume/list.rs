@@ -1,0 +1,107 @@
+//! `redrive consume list`.
+
+use clap::Args;
+use redrive::{Consumer, PartitionKey, ReadablePartition};
+use redrive_store::MAX_PAGE;
+use serde::Serialize;
+
+use crate::{
+    commands::state::{Which, parse_partition},
+    context::{Context, Missing},
+    desk::Desk,
+    exit::{Exit, Failure},
+    output::{Column, Row},
+};
+
+/// The arguments of `consume list`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Partitions come by key. When a page is full, the next one begins after its last key. JSON has the path or
+URL of each payload, which never changes.
+
+Examples:
+  redrive consume list --source ads
+  redrive consume list --source ads --since 2026-01-01 --until 2026-01-31 -o jsonl")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    which: Which,
+
+    /// At most so many, up to 10000
+    #[arg(long, value_name = "N", default_value_t = 100, allow_hyphen_values = true,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PAGE)))]
+    limit: u32,
+
+    /// Those alone that come after this one
+    #[arg(long, value_name = "PARTITION", value_parser = parse_partition)]
+    after: Option<PartitionKey>,
+}
+
+/// A partition that can be read.
+#[derive(Debug, Serialize)]
+struct ReadableRow {
+    source: String,
+    customer_id: String,
+    query_name: String,
+    logical_date: String,
+    current_run_id: String,
+    schema_version: Option<String>,
+    record_count: Option<u64>,
+    updated_at: String,
+    payload: String,
+}
+
+impl ReadableRow {
+    fn new(found: &ReadablePartition, consumer: &Consumer) -> Self {
+        Self {
+            source: found.key.source().to_owned(),
+            customer_id: found.key.customer_id().to_owned(),
+            query_name: found.key.query_name().to_owned(),
+            logical_date: found.key.logical_date().to_string(),
+            current_run_id: found.run_id.to_string(),
+            schema_version: found.schema_version.clone(),
+            record_count: found.record_count,
+            updated_at: found.updated_at.to_string(),
+            payload: consumer.location(found).payload,
+        }
+    }
+}
+
+impl Row for ReadableRow {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("source"),
+        Column::text("customer_id"),
+        Column::text("query_name"),
+        Column::text("logical_date"),
+        Column::text("current_run_id"),
+        Column::text("schema_version"),
+        Column::number("records"),
+        Column::text("updated at"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.source.clone(),
+            self.customer_id.clone(),
+            self.query_name.clone(),
+            self.logical_date.clone(),
+            self.current_run_id.clone(),
+            self.schema_version.clone().unwrap_or_default(),
+            self.record_count.map(|count| count.to_string()).unwrap_or_default(),
+            self.updated_at.clone(),
+        ]
+    }
+}
+
+/// Runs `consume list`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let filter = arguments.which.filter()?;
+    let desk = Desk::open(context, Missing::Refuse).await?;
+    let consumer = Consumer::new(desk.control.store().clone(), desk.control.raw().clone());
+    let page = consumer.page(&filter, arguments.after.as_ref(), arguments.limit).await;
+    let page = page.map_err(|error| desk.failure(error))?;
+    context.output.list(page.iter().map(|found| ReadableRow::new(found, &consumer)))?;
+    if let Some(last) = page.last().filter(|_| page.len() >= arguments.limit as usize) {
+        context.output.remark(&format!("there may be more: --after {}", last.key))?;
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,76 @@
+//! `redrive daemon`: retries failed partitions when their time has come (DMN-1 to DMN-4).
+
+use std::time::Duration;
+
+use clap::Args;
+use redrive::{Daemon, HumanDuration, RunMode, Stopper};
+use redrive_engine::random_worker_id;
+
+use crate::{
+    context::{Context, Missing},
+    desk::Desk,
+    exit::{Exit, Failure},
+    signals::Signals,
+};
+
+/// A shorter interval is a busy loop.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The arguments of `daemon`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Every interval it looks at the failed partitions, leaves those alone that are marked terminal or paused, and
+sends those back whose wait is over, by the policy of their source: the preset `partition` unless the
+configuration says otherwise, also for sources that it does not declare. A source's max-attempts and
+max-age end that, which the journal tells once. It keeps nothing between ticks; any number of daemons may
+run at once. Each retry is a line of the log. Ctrl-C or SIGTERM ends it at once, with 130 or 143.
+
+Examples:
+  redrive daemon
+  redrive daemon --interval 10s --log-format json 2>> daemon.log
+  redrive daemon --once --dry-run            what would be retried now")]
+pub(crate) struct Arguments {
+    /// How often it looks
+    #[arg(long, value_name = "DURATION", default_value = "60s", allow_hyphen_values = true)]
+    interval: HumanDuration,
+
+    /// Look once, and end
+    #[arg(long)]
+    once: bool,
+
+    /// Only log what would be retried
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Runs `daemon` until a signal, or once.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let interval = Duration::from(arguments.interval);
+    if interval < MIN_INTERVAL {
+        return Err(Failure::usage(format!("--interval {} is too short", arguments.interval))
+            .help("100ms is the shortest"));
+    }
+    let desk = Desk::open(context, Missing::Refuse).await?;
+    let mut signals = Signals::new()?;
+    let name = random_worker_id()
+        .map_err(|error| Failure::new(Exit::Error, "cannot make a name").because(error))?;
+    let name = format!("daemon {}", name.0);
+    let mode = if arguments.dry_run { RunMode::DryRun } else { RunMode::Real };
+    let daemon = Daemon::new(desk.control.clone(), name.as_str()).with_mode(mode);
+    if arguments.once {
+        return tokio::select! {
+            ticked = daemon.tick() => {
+                ticked.map_err(|error| desk.failure(error))?;
+                Ok(Exit::Ok)
+            }
+            exit = signals.next() => Ok(exit),
+        };
+    }
+    let url = desk.chosen.url.to_string();
+    tracing::info!(name, store = url, interval = %arguments.interval, "watching failed partitions");
+    let (_stopper, stop) = Stopper::new();
+    tokio::select! {
+        () = daemon.run(interval, stop) => Ok(Exit::Ok),
+        exit = signals.next() => Ok(exit),
+    }
+}

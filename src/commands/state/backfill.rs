@@ -1,0 +1,142 @@
+//! `redrive state backfill` (PAR-9).
+
+use clap::Args;
+use redrive::{
+    KeyGrid, LogicalDate, PartitionFilter, PartitionSelection, PartitionWish, config::Config,
+};
+
+use super::{
+    change::{Change, LaneName, Rails},
+    which::{days, parse_part},
+};
+use crate::{
+    context::Context,
+    exit::{Exit, Failure},
+};
+
+/// More partitions than this are asked about.
+const UNASKED: u64 = 100;
+
+/// More names than this are counted in the journal, not repeated for each partition.
+const NAMES_TOLD: usize = 5;
+
+/// The arguments of `state backfill`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A partition becomes pending for every day of the range, both ends included, and every customer and query.
+Those that are there are left as they are; with --force-pending failed ones become pending again, unless
+they are terminal. What is good stays good: that is `state reprocess`. Asks before more than 100.
+Exit codes: 0 all done, or pending already; 3 some; 1 none; 4 a rail refused, nothing changed.
+
+Examples:
+  redrive state backfill --source ads --since 2024-02-01 --until 2024-02-29
+  redrive state backfill --source ads --customer-id 12 --customer-id 34 --since 2026-01-01 --until 2026-01-31
+  redrive state backfill --source ads --since 2020-01-01 --until 2025-12-31 --dry-run
+  redrive state backfill --source ads --since 2025-01-01 --until 2025-12-31 --force-pending --yes")]
+pub(crate) struct Arguments {
+    /// The source
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = parse_part)]
+    source: String,
+
+    /// For this customer; may be given several times [default: those of the source]
+    #[arg(long, value_name = "ID", allow_hyphen_values = true, value_parser = parse_part)]
+    customer_id: Vec<String>,
+
+    /// For this query; may be given several times [default: those of the source]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = parse_part)]
+    query_name: Vec<String>,
+
+    /// The first day, as YYYY-MM-DD
+    #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
+    since: LogicalDate,
+
+    /// The last day, which is included
+    #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
+    until: LogicalDate,
+
+    /// Also those whose last attempt failed
+    #[arg(long)]
+    force_pending: bool,
+
+    /// With whom the attempts compete
+    #[arg(long, value_enum, value_name = "LANE", default_value_t = LaneName::Backfill)]
+    lane: LaneName,
+
+    #[command(flatten)]
+    rails: Rails,
+}
+
+/// Runs `state backfill`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let days = days(arguments.since, arguments.until)?;
+    let source = &arguments.source;
+    // A mistake is found before a store is made for it.
+    let config = context.config()?;
+    let config = config.as_ref();
+    let customers = names(config, source, "customer-id", &arguments.customer_id)?;
+    let queries = names(config, source, "query-name", &arguments.query_name)?;
+    if config.is_some_and(|config| config.source(source).is_none()) {
+        context
+            .output
+            .note(&format!("note: source {source:?} is not declared; no worker serves it"));
+    }
+    let grid =
+        KeyGrid::new(&arguments.source, &customers, &queries, days).map_err(Failure::usage)?;
+    let only = |names: &[String]| match names {
+        [name] => Some(name.clone()),
+        _ => None,
+    };
+    let filter = PartitionFilter {
+        source: Some(arguments.source.clone()),
+        customer_id: only(&customers),
+        query_name: only(&queries),
+        since: Some(days.since()),
+        until: Some(days.until()),
+        status: None,
+    };
+    let mut flags = told("--customer-id", &arguments.customer_id);
+    flags.extend(told("--query-name", &arguments.query_name));
+    let force_pending = arguments.force_pending;
+    let change = Change {
+        wish: PartitionWish::Backfill { force_pending, lane: arguments.lane.into() },
+        command: "state backfill",
+        selection: PartitionSelection::Grid(grid),
+        filter,
+        flags,
+        rails: arguments.rails,
+        unasked: UNASKED,
+    };
+    change.with_flag("--force-pending", force_pending).run(context).await
+}
+
+/// What was given, or what the source is declared with.
+fn names(
+    config: Option<&Config>,
+    source: &str,
+    flag: &str,
+    given: &[String],
+) -> Result<Vec<String>, Failure> {
+    if !given.is_empty() {
+        return Ok(given.to_vec());
+    }
+    match (config.and_then(|config| config.source(source)), config) {
+        (Some(declared), _) if flag == "customer-id" => Ok(declared.customers.clone()),
+        (Some(declared), _) => Ok(declared.queries.clone()),
+        (None, Some(config)) => {
+            let message = format!("--source: there is no source {source:?}, and no --{flag}");
+            Err(Failure::usage(message).help(config.source_suggestion(source)))
+        }
+        (None, None) => {
+            let message = format!("no configuration declares {source:?}, and no --{flag} is given");
+            Err(Failure::usage(message).help(format!("give --{flag}, or --config FILE")))
+        }
+    }
+}
+
+/// Names as the journal repeats them for every partition.
+fn told(flag: &str, given: &[String]) -> Vec<String> {
+    if given.len() > NAMES_TOLD {
+        return vec![format!("{flag} ({} of them)", given.len())];
+    }
+    given.iter().map(|name| format!("{flag}={name}")).collect()
+}

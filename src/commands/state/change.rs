@@ -1,0 +1,184 @@
+//! What every command that changes partitions has in common: the rails, the dry run, the ending.
+//!
+//! All of it is the engine's [`Control`](redrive_engine::Control); here is what a person meets.
+
+use clap::Args;
+use redrive::{
+    Lane, PartitionCommand, PartitionFilter, PartitionOrder, PartitionSelection, PartitionWish,
+    RunMode,
+};
+
+use super::{changed::Changes, which::Which};
+use crate::{
+    confirm::confirm,
+    context::{Context, Missing},
+    desk::Desk,
+    exit::{Exit, Failure},
+    operator::operator,
+};
+
+/// More partitions than this are asked about.
+pub(super) const UNASKED: u64 = 20;
+
+/// What every changing command has.
+#[derive(Debug, Args)]
+pub(super) struct Rails {
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+
+    /// Do not ask, however many there are
+    #[arg(long)]
+    pub(super) yes: bool,
+
+    /// Do not ask, and go on where the raw sink holds no run
+    #[arg(long)]
+    pub(super) force: bool,
+
+    /// Why, for the journal
+    #[arg(long, value_name = "TEXT")]
+    pub(super) reason: Option<String>,
+}
+
+/// What commands that select by filter have.
+#[derive(Debug, Args)]
+pub(super) struct Selected {
+    #[command(flatten)]
+    pub(super) which: Which,
+
+    /// All of them: without a filter nothing is done unless you say so
+    #[arg(long)]
+    pub(super) all: bool,
+
+    #[command(flatten)]
+    pub(super) rails: Rails,
+}
+
+/// With whom an attempt competes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum LaneName {
+    /// With what somebody waits for
+    Fresh,
+    /// With history
+    Backfill,
+}
+
+impl From<LaneName> for Lane {
+    fn from(name: LaneName) -> Self {
+        match name {
+            LaneName::Fresh => Self::Fresh,
+            LaneName::Backfill => Self::Backfill,
+        }
+    }
+}
+
+/// A change that is asked for.
+pub(super) struct Change {
+    pub(super) wish: PartitionWish,
+    /// Its command, as it is written and as the journal has it.
+    pub(super) command: &'static str,
+    pub(super) selection: PartitionSelection,
+    /// What of the selection the journal tells.
+    pub(super) filter: PartitionFilter,
+    /// Flags of its own that were given.
+    pub(super) flags: Vec<String>,
+    pub(super) rails: Rails,
+    /// More than this are asked about.
+    pub(super) unasked: u64,
+}
+
+impl Change {
+    /// By a filter, which must not be empty.
+    pub(super) fn by_filter(
+        wish: PartitionWish,
+        command: &'static str,
+        selected: Selected,
+    ) -> Result<Self, Failure> {
+        let filter = selected.which.filter()?;
+        if filter.is_empty() && !selected.all {
+            let message = "no partitions are named; nothing was changed";
+            return Err(Failure::new(Exit::Refused, message)
+                .help("name them by filters such as --source NAME, or say --all"));
+        }
+        let flags = if selected.all { vec!["--all".to_owned()] } else { Vec::new() };
+        Ok(Self {
+            wish,
+            command,
+            selection: PartitionSelection::Filter(filter.clone()),
+            filter,
+            flags,
+            rails: selected.rails,
+            unasked: UNASKED,
+        })
+    }
+
+    /// With a flag of its own, if it was given.
+    pub(super) fn with_flag(mut self, flag: &str, given: bool) -> Self {
+        if given {
+            self.flags.push(flag.to_owned());
+        }
+        self
+    }
+
+    /// Does it, or shows what it would do.
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let missing = if self.wish.makes_entries() { Missing::Make } else { Missing::Refuse };
+        let desk = Desk::open(context, missing).await?;
+        let command = self.order();
+        if self.rails.dry_run {
+            return self.sweep(&desk, &command, RunMode::DryRun, context).await;
+        }
+        if !self.rails.yes && !self.rails.force {
+            let count = desk.control.count(&command, &self.selection).await;
+            let count = count.map_err(|error| desk.failure(error))?;
+            if count > self.unasked {
+                let (command, url) = (self.command, &desk.chosen.url);
+                confirm(&format!("{command}: change {count} partitions in {url}?"), false)?;
+            }
+        }
+        self.sweep(&desk, &command, RunMode::Real, context).await
+    }
+
+    fn order(&self) -> PartitionCommand {
+        let Rails { yes, force, .. } = self.rails;
+        let mut flags = self.flags.clone();
+        let given = [("--yes", yes), ("--force", force)];
+        flags.extend(given.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned()));
+        let order = PartitionOrder {
+            by: operator(self.rails.reason.clone()),
+            command: self.command.to_owned(),
+            filter: Some(self.filter.clone()),
+            flags,
+        };
+        let command = PartitionCommand::new(self.wish, order);
+        if force { command.forced() } else { command }
+    }
+
+    async fn sweep(
+        &self,
+        desk: &Desk,
+        command: &PartitionCommand,
+        mode: RunMode,
+        context: &Context,
+    ) -> Result<Exit, Failure> {
+        let mut changes = Changes::new(mode, context.output);
+        let mut sweep = desk.control.sweep(command, &self.selection, mode);
+        let stopped = loop {
+            match sweep.next().await {
+                Ok(Some(page)) => changes.add(page)?,
+                Ok(None) => break None,
+                Err(error) => break Some(desk.failure(error)),
+            }
+        };
+        if let Some(failure) = stopped {
+            changes.end(false)?;
+            return Err(failure.help("what was not reached is as it was; say it again for that"));
+        }
+        if changes.is_empty() {
+            let message = "no partition matches; nothing was changed";
+            return Err(Failure::new(Exit::Refused, message)
+                .help("`redrive state inspect` shows what there is"));
+        }
+        changes.end(sweep.has_more_pending())
+    }
+}

@@ -1,0 +1,31 @@
+//! `redrive state clear-terminal` (PAR-9).
+
+use clap::Args;
+use redrive::PartitionWish;
+
+use super::change::{Change, Selected};
+use crate::{
+    context::Context,
+    exit::{Exit, Failure},
+};
+
+/// The arguments of `state clear-terminal`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Takes [terminal] from the partitions that match and have it. They stay failed: the daemon retries them by
+their policy, or `state retry` does. Asks before more than 20.
+Exit codes: 0 all done, or not marked; 3 some; 1 none; 4 a rail refused, nothing changed.
+
+Examples:
+  redrive state clear-terminal --source ads --customer-id 1234567890 --reason 'open again'
+  redrive state clear-terminal --all --dry-run")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    selected: Selected,
+}
+
+/// Runs `state clear-terminal`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let wish = PartitionWish::ClearTerminal;
+    Change::by_filter(wish, "state clear-terminal", arguments.selected)?.run(context).await
+}

@@ -1,0 +1,31 @@
+//! `redrive state mark-terminal` (PAR-9).
+
+use clap::Args;
+use redrive::PartitionWish;
+
+use super::change::{Change, Selected};
+use crate::{
+    context::Context,
+    exit::{Exit, Failure},
+};
+
+/// The arguments of `state mark-terminal`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Failed partitions that match get [terminal] in their error_message: neither the daemon nor `state retry`
+touches them until the mark is cleared, and consumers treat them as gone. Asks before more than 20.
+Exit codes: 0 all done, or marked already; 3 some; 1 none; 4 a rail refused, nothing changed.
+
+Examples:
+  redrive state mark-terminal --source ads --customer-id 1234567890 --reason 'the account is closed'
+  redrive state mark-terminal partition:ads/1234567890/campaign_daily/2026-01-31 --dry-run")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    selected: Selected,
+}
+
+/// Runs `state mark-terminal`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let wish = PartitionWish::MarkTerminal;
+    Change::by_filter(wish, "state mark-terminal", arguments.selected)?.run(context).await
+}

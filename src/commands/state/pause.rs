@@ -1,0 +1,31 @@
+//! `redrive state pause` (PAR-9).
+
+use clap::Args;
+use redrive::PartitionWish;
+
+use super::change::{Change, Selected};
+use crate::{
+    context::Context,
+    exit::{Exit, Failure},
+};
+
+/// The arguments of `state pause`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Nothing of the partitions that match is claimed by workers or retried by the daemon until they are resumed.
+An attempt that is under way goes on to its verdict. Asks before more than 20.
+Exit codes: 0 all done, or paused already; 3 some; 1 none; 4 a rail refused, nothing changed.
+
+Examples:
+  redrive state pause --source ads --since 2026-01-01 --reason 'the API is down until noon'
+  redrive state pause partition:ads/1234567890/campaign_daily/2026-01-31")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    selected: Selected,
+}
+
+/// Runs `state pause`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let wish = PartitionWish::Pause;
+    Change::by_filter(wish, "state pause", arguments.selected)?.run(context).await
+}

@@ -1,0 +1,36 @@
+//! `redrive state reprocess` (PAR-9).
+
+use clap::Args;
+use redrive::PartitionWish;
+
+use super::change::{Change, LaneName, Selected};
+use crate::{
+    context::Context,
+    exit::{Exit, Failure},
+};
+
+/// The arguments of `state reprocess`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Good partitions that match are extracted and judged again. They stay good throughout, and are read from
+the run they have: a new run that is accepted takes its place, one that is rejected changes nothing of
+that. The rails are those of `state retry`.
+Exit codes: 0 all done, or asked for already; 3 some; 1 none; 4 a rail refused, nothing changed.
+
+Examples:
+  redrive state reprocess --source ads --query-name campaign_daily --since 2026-01-01 --dry-run
+  redrive state reprocess partition:ads/1234567890/campaign_daily/2026-01-31 --reason 'new schema'")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    selected: Selected,
+
+    /// With whom the attempts compete
+    #[arg(long, value_enum, value_name = "LANE", default_value_t = LaneName::Backfill)]
+    lane: LaneName,
+}
+
+/// Runs `state reprocess`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let wish = PartitionWish::Reprocess { lane: arguments.lane.into() };
+    Change::by_filter(wish, "state reprocess", arguments.selected)?.run(context).await
+}

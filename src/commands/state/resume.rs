@@ -1,0 +1,30 @@
+//! `redrive state resume` (PAR-9).
+
+use clap::Args;
+use redrive::PartitionWish;
+
+use super::change::{Change, Selected};
+use crate::{
+    context::Context,
+    exit::{Exit, Failure},
+};
+
+/// The arguments of `state resume`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Work on the partitions that match and are paused goes on. Asks before more than 20.
+Exit codes: 0 all done, or not paused; 3 some; 1 none; 4 a rail refused, nothing changed.
+
+Examples:
+  redrive state resume --source ads
+  redrive state resume --all --yes")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    selected: Selected,
+}
+
+/// Runs `state resume`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let wish = PartitionWish::Resume;
+    Change::by_filter(wish, "state resume", arguments.selected)?.run(context).await
+}

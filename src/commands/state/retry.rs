@@ -1,0 +1,45 @@
+//! `redrive state retry` (PAR-8).
+
+use clap::Args;
+use redrive::PartitionWish;
+
+use super::change::{Change, LaneName, Selected};
+use crate::{
+    context::Context,
+    exit::{Exit, Failure},
+};
+
+/// The arguments of `state retry`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Failed partitions that match become pending, and a worker of their source tries them again. Their
+attempt_count, current run and history stay as they are. Filters match exactly. Terminal ones, by an
+operator's mark or a limit of their policy, are left alone without --clear-terminal; so are those of
+which the raw sink holds no run, without --force. Asks before more than 20.
+Exit codes: 0 all done, or pending already; 3 some; 1 none; 4 a rail refused, nothing changed.
+
+Examples:
+  redrive state retry --source ads --logical-date 2026-01-31
+  redrive state retry --source ads --since 2026-01-01 --until 2026-01-31 --dry-run
+  redrive state retry partition:ads/1234567890/campaign_daily/2026-01-31 --force
+  redrive state retry --all --clear-terminal --yes --reason 'the API is back'")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    selected: Selected,
+
+    /// Also those that are terminal; an operator's mark is cleared, a policy's limit passed once
+    #[arg(long)]
+    clear_terminal: bool,
+
+    /// With whom the attempts compete
+    #[arg(long, value_enum, value_name = "LANE", default_value_t = LaneName::Fresh)]
+    lane: LaneName,
+}
+
+/// Runs `state retry`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let clear_terminal = arguments.clear_terminal;
+    let wish = PartitionWish::Retry { clear_terminal, lane: arguments.lane.into() };
+    let change = Change::by_filter(wish, "state retry", arguments.selected)?;
+    change.with_flag("--clear-terminal", clear_terminal).run(context).await
+}

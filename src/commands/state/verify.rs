@@ -1,0 +1,69 @@
+//! `redrive state verify`: every partition against its ledger and its raw data (PAR-11).
+
+use clap::Args;
+use redrive::verify_partitions;
+use redrive_engine::checker::Finding;
+use serde::Serialize;
+
+use crate::{
+    context::{Context, Missing},
+    desk::Desk,
+    exit::{Exit, Failure},
+    output::{Column, Row},
+};
+
+/// The arguments of `state verify`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Reads everything and changes nothing: every partition beside its ledger, and every raw partition that has
+authority to its end, whose hash and number of records must be those of its seal. Safe on a store in use.
+Ends with 1 if anything is wrong.
+
+Examples:
+  redrive state verify
+  redrive state verify -o json")]
+pub(crate) struct Arguments {}
+
+/// Something that is wrong.
+#[derive(Debug, Serialize)]
+struct FindingRow {
+    invariant: &'static str,
+    unit: String,
+    problem: String,
+}
+
+impl From<Finding> for FindingRow {
+    fn from(Finding { invariant, unit, problem }: Finding) -> Self {
+        Self { invariant: invariant.name(), unit, problem }
+    }
+}
+
+impl Row for FindingRow {
+    const COLUMNS: &'static [Column] =
+        &[Column::text("invariant"), Column::text("unit"), Column::text("problem")];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.invariant.to_owned(), self.unit.clone(), self.problem.clone()]
+    }
+}
+
+/// Runs `state verify`.
+pub(crate) async fn run(_: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let desk = Desk::open(context, Missing::Refuse).await?;
+    let report = verify_partitions(&**desk.control.store(), desk.control.raw()).await;
+    let report = report.map_err(|error| desk.failure(error))?;
+    let (is_clean, more) = (report.is_clean(), report.more);
+    let looked = format!(
+        "{} partitions with {} attempts, {} raw partitions read",
+        report.partitions, report.attempts, report.raw_partitions
+    );
+    let wrong = report.findings.len() as u64 + more;
+    context.output.list(report.findings.into_iter().map(FindingRow::from))?;
+    let verdict = match (is_clean, more) {
+        (true, _) => "all is well".to_owned(),
+        (false, 0) => format!("{wrong} findings"),
+        (false, more) => format!("{wrong} findings, {more} of them not shown"),
+    };
+    context.output.remark(&format!("{looked}: {verdict}"))?;
+    Ok(if is_clean { Exit::Ok } else { Exit::Error })
+}

@@ -1,0 +1,103 @@
+//! The partitions that a command is for, as its flags name them.
+
+use clap::Args;
+use redrive::{DateRange, LogicalDate, PartitionFilter, PartitionKey};
+
+use crate::exit::Failure;
+
+/// Which partitions. Everything given must match exactly.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Which {
+    /// One partition, as partition:SOURCE/CUSTOMER/QUERY/DATE, instead of filters
+    #[arg(value_name = "PARTITION", value_parser = parse_partition, conflicts_with_all =
+          ["source", "customer_id", "query_name", "logical_date", "since", "until"])]
+    pub(crate) partition: Option<PartitionKey>,
+
+    /// Of this source alone
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = parse_part)]
+    pub(crate) source: Option<String>,
+
+    /// Of this customer alone
+    #[arg(long, value_name = "ID", allow_hyphen_values = true, value_parser = parse_part)]
+    pub(crate) customer_id: Option<String>,
+
+    /// Of this query alone
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = parse_part)]
+    pub(crate) query_name: Option<String>,
+
+    /// Of this day alone, as YYYY-MM-DD
+    #[arg(long, value_name = "DATE", allow_hyphen_values = true,
+          conflicts_with_all = ["since", "until"])]
+    pub(crate) logical_date: Option<LogicalDate>,
+
+    /// Not before this day
+    #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
+    pub(crate) since: Option<LogicalDate>,
+
+    /// Not after this day, which is included
+    #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
+    pub(crate) until: Option<LogicalDate>,
+}
+
+impl Which {
+    /// The filter they make.
+    pub(crate) fn filter(&self) -> Result<PartitionFilter, Failure> {
+        if let Some(key) = &self.partition {
+            return Ok(of_key(key));
+        }
+        if let (Some(since), Some(until)) = (self.since, self.until) {
+            days(since, until)?;
+        }
+        Ok(PartitionFilter {
+            source: self.source.clone(),
+            customer_id: self.customer_id.clone(),
+            query_name: self.query_name.clone(),
+            since: self.logical_date.or(self.since),
+            until: self.logical_date.or(self.until),
+            status: None,
+        })
+    }
+
+    /// The one partition that is named, if it is one.
+    pub(crate) fn only_key(&self) -> Option<PartitionKey> {
+        if let Some(key) = &self.partition {
+            return Some(key.clone());
+        }
+        let one_day = self.since.filter(|day| self.until == Some(*day));
+        let (source, customer) = (self.source.as_ref()?, self.customer_id.as_ref()?);
+        let day = self.logical_date.or(one_day)?;
+        PartitionKey::new(source, customer, self.query_name.as_ref()?, day).ok()
+    }
+}
+
+fn of_key(key: &PartitionKey) -> PartitionFilter {
+    let filter = PartitionFilter {
+        source: Some(key.source().to_owned()),
+        customer_id: Some(key.customer_id().to_owned()),
+        query_name: Some(key.query_name().to_owned()),
+        ..PartitionFilter::default()
+    };
+    filter.on(key.logical_date())
+}
+
+/// Days from one to another, which must not be earlier.
+pub(super) fn days(since: LogicalDate, until: LogicalDate) -> Result<DateRange, Failure> {
+    DateRange::new(since, until).map_err(|_| {
+        Failure::usage(format!("--since {since} is after --until {until}"))
+            .help("both days are included, so the first must not be the later one")
+    })
+}
+
+/// A part of a key: any text but empty, over-long or with a NUL.
+pub(super) fn parse_part(text: &str) -> Result<String, String> {
+    match PartitionKey::new(text, "-", "-", LogicalDate::MIN) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(invalid) => Err(invalid.problem),
+    }
+}
+
+/// A partition, with or without the word in front.
+pub(crate) fn parse_partition(text: &str) -> Result<PartitionKey, String> {
+    let key = text.strip_prefix("partition:").unwrap_or(text);
+    key.parse().map_err(|error: redrive::InvalidUnit| error.to_string())
+}

@@ -1,0 +1,66 @@
+//! `redrive consume list | cat`, and the same from Rust.
+
+use redrive::{ConsumeError, Consumer, Lane, PartitionWish};
+use serde_json::json;
+
+use crate::archive::Archive;
+
+// PAR-12, PAR-11
+#[test]
+fn only_what_is_good_can_be_read() {
+    for archive in Archive::both() {
+        let good = archive.good("ads/7/daily/2026-03-01", &["{\"a\": 1}", "{\"a\": 2}"]);
+        archive.failed("ads/7/daily/2026-03-02", 1);
+        archive.pending("ads/7/daily/2026-03-03");
+        archive.terminal("ads/7/daily/2026-03-04");
+        let list = archive.run(&["consume", "list", "-o", "json"]).json();
+        assert_eq!(list.as_array().map(Vec::len), Some(1), "{list}");
+        assert_eq!(
+            json!([list[0]["logical_date"], list[0]["record_count"], list[0]["schema_version"]]),
+            json!(["2026-03-01", 2, "1"])
+        );
+        let payload = list[0]["payload"].as_str().unwrap();
+        assert!(payload.starts_with("[FOLDER]/raw/ads/customer_id=7/"), "{payload}");
+        let rows = archive.run(&["consume", "cat", "--source", "ads"]).ok();
+        assert_eq!(rows, "{\"a\": 1}\n{\"a\": 2}\n");
+        for day in 2..=5 {
+            let unit = format!("partition:ads/7/daily/2026-03-0{day}");
+            let complaint = archive.run(&["consume", "cat", &unit]).failed(1);
+            assert!(complaint.contains("cannot be read"), "{complaint}");
+        }
+        archive.run(&["consume", "cat"]).failed(4);
+
+        let consumer = Consumer::new(archive.store.clone(), archive.raw.clone());
+        archive.runtime.block_on(async {
+            let mut rows = consumer.read(&good).await.unwrap();
+            assert_eq!(rows.next().await.unwrap().unwrap().as_ref(), b"{\"a\": 1}\n{\"a\": 2}\n");
+            assert_eq!(rows.next().await.unwrap(), None);
+            let failed = consumer.read(&"ads/7/daily/2026-03-02".parse().unwrap()).await;
+            assert!(
+                matches!(failed, Err(ConsumeError::NotReadable { why: "it is failed", .. })),
+                "{failed:?}"
+            );
+        });
+    }
+}
+
+// PAR-5, PAR-12
+#[test]
+fn a_reprocess_switches_what_is_read_at_once_and_readers_go_on() {
+    for archive in Archive::both() {
+        let key = archive.good("ads/7/daily/2026-03-01", &["\"old\""]);
+        let cat = || archive.run(&["consume", "cat", "ads/7/daily/2026-03-01"]).ok();
+        let again = PartitionWish::Reprocess { lane: Lane::Fresh };
+        archive.done(again, &key);
+        assert_eq!(cat(), "\"old\"\n", "while it is being reprocessed");
+        let consumer = Consumer::new(archive.store.clone(), archive.raw.clone());
+        let mut reader = archive.runtime.block_on(consumer.read(&key)).unwrap();
+        archive.accept(&key, &["\"new\""]);
+        assert_eq!(cat(), "\"new\"\n");
+        let read = archive.runtime.block_on(reader.next()).unwrap().unwrap();
+        assert_eq!(read.as_ref(), b"\"old\"\n", "whoever had begun goes on");
+        archive.done(again, &key);
+        archive.reject(&key, redrive::Clock::now(&redrive::SystemClock), true);
+        assert_eq!(cat(), "\"new\"\n", "a failed reprocess changes nothing");
+    }
+}

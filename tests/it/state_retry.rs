@@ -1,0 +1,343 @@
+//! `redrive state retry | reprocess | mark-terminal | clear-terminal | pause | resume`.
+
+use redrive::{Clock, PartitionStatus, SystemClock, jiff::ToSpan};
+use serde_json::{Value, json};
+
+use crate::archive::{Archive, outcomes, pairs};
+
+fn day(day: u32) -> String {
+    format!("ads/7/daily/2026-03-{day:02}")
+}
+
+// PAR-5, PAR-8
+#[test]
+fn a_failed_partition_goes_back_and_nothing_else_of_it_changes() {
+    for archive in Archive::both() {
+        let key = archive.failed(&day(1), 3);
+        let before = archive.inspect(&key);
+        let retry =
+            ["state", "retry", "--source", "ads", "--customer-id", "7", "--force", "--reason"];
+        let mut command =
+            archive.command(&[&retry[..], &["the API is back", "-o", "json"]].concat());
+        let ended = archive.folder.ended(command.env("USER", "ada").output().unwrap());
+        assert_eq!(
+            ended.json(),
+            json!([{
+                "source": "ads", "customer_id": "7", "query_name": "daily",
+                "logical_date": "2026-03-01", "outcome": "done", "before": "failed", "why": null
+            }])
+        );
+        let after = archive.inspect(&key);
+        assert_eq!(after["status"], "pending");
+        for untouched in ["attempt_count", "current_run_id", "record_count", "error_message"] {
+            assert_eq!(after[untouched], before[untouched], "{untouched}");
+        }
+        let history =
+            archive.run(&["state", "history", &format!("partition:{key}"), "-o", "json"]).json();
+        let numbers: Vec<i64> = history
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["attempt"].as_i64().unwrap())
+            .collect();
+        assert_eq!(numbers, [1, 2, 3]);
+        // Who, when, command, filters, flags, which.
+        let told = archive.audit(&key);
+        let told = told.iter().rfind(|row| row["action"] == "partition.retry").unwrap();
+        assert_eq!(told["actor"], "ada");
+        assert_eq!(told["unit"], format!("partition:{key}"));
+        assert_eq!(told["filter"], json!({ "source": "ads", "customer_id": "7" }));
+        assert_eq!(
+            json!([
+                told["details"]["command"],
+                told["details"]["flags"],
+                told["details"]["reason"]
+            ]),
+            json!(["state retry", ["--force"], "the API is back"])
+        );
+        assert!(told["at"].as_str().is_some());
+        archive.run(&["state", "verify"]).ok();
+    }
+}
+
+// PAR-5, PAR-8
+#[test]
+fn only_failed_partitions_are_retried_and_pending_ones_say_so() {
+    for archive in Archive::both() {
+        let good = archive.good(&day(1), &["{}"]);
+        archive.failed(&day(2), 1);
+        archive.pending(&day(3));
+        let retry = ["state", "retry", "--source", "ads", "-o", "json"];
+        let first = archive.run(&retry);
+        let expected = [("ads/7/2026-03-03", "already"), ("ads/7/2026-03-02", "done")];
+        assert_eq!((outcomes(&first), first.code), (pairs(&expected), Some(0)));
+        let again = archive.run(&retry);
+        let expected = [("ads/7/2026-03-02", "already"), ("ads/7/2026-03-03", "already")];
+        assert_eq!((outcomes(&again), again.code), (pairs(&expected), Some(0)));
+        // One that is named is answered for, whatever it is.
+        let named = archive.run(&["state", "retry", &format!("partition:{good}"), "-o", "json"]);
+        assert_eq!((outcomes(&named)[0].1.as_str(), named.code), ("refused", Some(1)));
+        assert_eq!(archive.status(&good), PartitionStatus::Success);
+        let absent = archive.run(&["state", "retry", &day(9), "-o", "json"]);
+        assert_eq!(absent.code, Some(1));
+        assert!(absent.stdout.contains("there is no entry"), "{}", absent.stdout);
+    }
+}
+
+// PAR-8, OPS-4
+#[test]
+fn an_empty_filter_is_refused_without_all() {
+    for archive in Archive::both() {
+        let key = archive.failed(&day(1), 1);
+        for command in ["retry", "reprocess", "mark-terminal", "clear-terminal", "pause", "resume"]
+        {
+            let complaint = archive.run(&["state", command, "--yes"]).failed(4);
+            assert!(complaint.contains("--all"), "{complaint}");
+        }
+        assert_eq!(archive.status(&key), PartitionStatus::Failed);
+        let complaint = archive.run(&["state", "retry", "--source", "sda"]).failed(4);
+        assert!(complaint.contains("no partition matches; nothing was changed"), "{complaint}");
+        archive.run(&["state", "retry", "--all"]).ok();
+        assert_eq!(archive.status(&key), PartitionStatus::Pending);
+    }
+}
+
+// PAR-8, OPS-4
+#[test]
+fn more_than_twenty_partitions_are_asked_about() {
+    for archive in Archive::both() {
+        for number in 1..=21 {
+            archive.failed(&day(number), 1);
+        }
+        let retry = ["state", "retry", "--source", "ads", "-o", "json"];
+        let complaint = archive.run(&retry).failed(4);
+        assert!(complaint.contains("--yes"), "{complaint}");
+        let failed = |archive: &Archive| {
+            let failed = |record: &&_| record_is_failed(record);
+            archive.everything().iter().filter(failed).count()
+        };
+        assert_eq!(failed(&archive), 21, "nothing was changed");
+        let dry = archive.run(&[&retry[..], &["--dry-run"]].concat());
+        assert_eq!((dry.code, outcomes(&dry).len()), (Some(0), 21), "looking is free");
+        archive.run(&["state", "retry", &day(1)]).ok();
+        let done = archive.run(&retry);
+        assert_eq!((done.code, failed(&archive)), (Some(0), 0), "twenty are not asked about");
+    }
+}
+
+fn record_is_failed(record: &redrive::PartitionRecord) -> bool {
+    record.status == PartitionStatus::Failed
+}
+
+// PAR-8
+#[test]
+fn yes_and_force_answer_the_question() {
+    for flag in ["--yes", "--force"] {
+        let archive = Archive::on_sqlite();
+        for number in 1..=21 {
+            archive.failed(&day(number), 1);
+        }
+        archive.run(&["state", "retry", "--source", "ads", flag]).ok();
+        assert!(!archive.everything().iter().any(record_is_failed));
+    }
+}
+
+// PAR-7, PAR-8
+#[test]
+fn terminal_partitions_are_left_alone_until_cleared() {
+    for archive in Archive::both() {
+        let marked = archive.terminal(&day(1));
+        let spent = archive.failed("strict/7/daily/2026-03-01", 2);
+        let hour_ago = SystemClock.now().checked_sub(1.hour()).unwrap();
+        let old = archive.failed_at("young/7/daily/2026-03-01", 1, hour_ago, true);
+        let fine = archive.failed("young/7/daily/2026-03-02", 1);
+        let terminal = archive.run(&["state", "inspect", "--terminal", "-o", "json"]).json();
+        let reasons: Vec<(&str, &str)> = terminal
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| (row["source"].as_str().unwrap(), row["terminal_reason"].as_str().unwrap()))
+            .collect();
+        let expected = [("ads", "marked"), ("strict", "attempts_exhausted"), ("young", "too_old")];
+        assert_eq!(reasons, expected);
+
+        let none = archive.run(&["state", "retry", &format!("partition:{spent}"), "-o", "json"]);
+        assert_eq!(none.code, Some(4), "nothing done because a rail refused");
+        assert!(none.stdout.contains("it is terminal (attempts_exhausted)"), "{}", none.stdout);
+        let some = archive.run(&["state", "retry", "--all", "-o", "json"]);
+        let expected = [
+            ("ads/7/2026-03-01", "refused"),
+            ("strict/7/2026-03-01", "refused"),
+            ("young/7/2026-03-01", "refused"),
+            ("young/7/2026-03-02", "done"),
+        ];
+        assert_eq!((outcomes(&some), some.code), (pairs(&expected), Some(3)));
+        for key in [&marked, &spent, &old] {
+            assert_eq!(archive.status(key), PartitionStatus::Failed);
+        }
+        assert_eq!(archive.status(&fine), PartitionStatus::Pending);
+        archive.run(&["state", "retry", "--all", "--clear-terminal"]).ok();
+        for key in [&marked, &spent, &old] {
+            assert_eq!(archive.status(key), PartitionStatus::Pending);
+        }
+        assert_eq!(archive.inspect(&marked)["error_message"], "no rows", "the mark is gone");
+    }
+}
+
+// PAR-7, PAR-9
+#[test]
+fn terminal_is_a_mark_on_a_failed_partition_and_no_status() {
+    for archive in Archive::both() {
+        let (failed, good) = (archive.failed(&day(1), 1), archive.good(&day(2), &["{}"]));
+        let mark = ["state", "mark-terminal", "--source", "ads", "-o", "json"];
+        let marked = archive.run(&mark);
+        assert_eq!(outcomes(&marked), pairs(&[("ads/7/2026-03-01", "done")]), "{good} is good");
+        let row = archive.inspect(&failed);
+        assert_eq!(
+            json!([row["status"], row["error_message"], row["terminal"], row["terminal_reason"]]),
+            json!(["failed", "[terminal] no rows", true, "marked"])
+        );
+        assert_eq!(outcomes(&archive.run(&mark)), pairs(&[("ads/7/2026-03-01", "already")]));
+        let clear = ["state", "clear-terminal", "--source", "ads", "-o", "json"];
+        assert_eq!(outcomes(&archive.run(&clear)), pairs(&[("ads/7/2026-03-01", "done")]));
+        let row = archive.inspect(&failed);
+        assert_eq!(json!([row["status"], row["error_message"]]), json!(["failed", "no rows"]));
+        assert!(row["next_retry_at"].is_string(), "{row}");
+        archive.run(&clear).failed(4);
+    }
+}
+
+// PAR-8
+#[test]
+fn a_partition_without_raw_data_is_refused_unless_forced() {
+    for archive in Archive::both() {
+        let now = SystemClock.now();
+        archive.failed_at(&day(1), 1, now, false);
+        archive.failed(&day(2), 1);
+        let retry = ["state", "retry", "--source", "ads", "-o", "json"];
+        let dry = archive.run(&[&retry[..], &["--dry-run"]].concat());
+        let expected = [("ads/7/2026-03-01", "refused"), ("ads/7/2026-03-02", "would_be_done")];
+        assert_eq!((outcomes(&dry), dry.code), (pairs(&expected), Some(3)));
+        let some = archive.run(&retry);
+        let expected = [("ads/7/2026-03-01", "refused"), ("ads/7/2026-03-02", "done")];
+        assert_eq!((outcomes(&some), some.code), (pairs(&expected), Some(3)));
+        assert!(some.stdout.contains("the raw sink holds no run of it"), "{}", some.stdout);
+        let none = archive.run(&["state", "retry", &day(1), "--yes"]);
+        assert_eq!(none.code, Some(4), "--yes answers questions alone: {}", none.stdout);
+        archive.run(&["state", "retry", &day(1), "--force"]).ok();
+    }
+}
+
+// PAR-5, PAR-9
+#[test]
+fn a_reprocess_is_asked_for_once_and_leaves_the_partition_good() {
+    for archive in Archive::both() {
+        let key = archive.good(&day(1), &["{\"a\": 1}"]);
+        archive.failed(&day(2), 1);
+        let before = archive.inspect(&key);
+        let again = ["state", "reprocess", "--source", "ads", "-o", "json"];
+        assert_eq!(outcomes(&archive.run(&again)), pairs(&[("ads/7/2026-03-01", "done")]));
+        assert_eq!(outcomes(&archive.run(&again)), pairs(&[("ads/7/2026-03-01", "already")]));
+        let mut after = archive.inspect(&key);
+        assert!(after["why"].as_str().unwrap().starts_with("it is good, and is to be done again"));
+        after["why"] = before["why"].clone();
+        assert_eq!(after, before);
+        archive.reject(&key, SystemClock.now(), true);
+        let failed = archive.inspect(&key);
+        for untouched in ["status", "current_run_id", "record_count", "schema_version"] {
+            assert_eq!(failed[untouched], before[untouched], "{untouched}");
+        }
+        assert_eq!(failed["attempt_count"], 2);
+        let rows = archive.run(&["consume", "cat", &day(1)]).ok();
+        assert_eq!(rows, "{\"a\": 1}\n");
+    }
+}
+
+// PAR-9
+#[test]
+fn a_paused_partition_says_who_paused_it_and_why() {
+    for archive in Archive::both() {
+        let key = archive.failed(&day(1), 1);
+        let pause = ["state", "pause", &day(1), "--reason", "until noon", "-o", "json"];
+        let mut command = archive.command(&pause);
+        archive.folder.ended(command.env("USER", "ada").output().unwrap()).ok();
+        let row = archive.inspect(&key);
+        assert_eq!(
+            json!([row["paused"], row["paused_by"], row["pause_reason"], row["next_retry_at"]]),
+            json!([true, "ada", "until noon", Value::Null])
+        );
+        assert!(row["why"].as_str().unwrap().contains("ada paused it"), "{row}");
+        let again = archive.run(&["state", "pause", &day(1), "-o", "json"]);
+        assert_eq!(outcomes(&again), pairs(&[("ads/7/2026-03-01", "already")]));
+        archive.run(&["state", "resume", "--all"]).ok();
+        assert_eq!(archive.inspect(&key)["paused"], false);
+        archive.run(&["state", "resume", "--all"]).failed(4);
+    }
+}
+
+// PAR-8
+#[test]
+fn filters_match_exactly() {
+    // What is a pattern, a path or the same to the eye elsewhere is a name of its own here.
+    let customers = [
+        "%",
+        "_",
+        "a",
+        "A",
+        "..",
+        "../..",
+        ".",
+        "CON",
+        "a%",
+        "a_",
+        " a",
+        "a ",
+        "\u{e9}",
+        "e\u{301}",
+        "*",
+        "'; DROP TABLE partition_state; --",
+    ];
+    for archive in Archive::both() {
+        let date = "2026-03-01".parse().unwrap();
+        let key =
+            |customer: &str| redrive::PartitionKey::new("ads", customer, "daily", date).unwrap();
+        for customer in customers {
+            archive.failed(&key(customer).to_string(), 1);
+        }
+        for (index, customer) in customers.iter().enumerate() {
+            let arguments =
+                ["state", "retry", "--customer-id", customer, "--dry-run", "-o", "json"];
+            let dry = archive.run(&arguments).json();
+            let rows = dry.as_array().unwrap();
+            assert_eq!(rows.len(), 1, "{customer:?}: {dry}");
+            assert_eq!(rows[0]["customer_id"], *customer);
+            archive.run(&["state", "retry", "--customer-id", customer]).ok();
+            let left = archive.everything().iter().filter(|it| record_is_failed(it)).count();
+            assert_eq!(left, customers.len() - index - 1, "{customer:?}");
+        }
+        for wrong in ["", &"x".repeat(513)] {
+            let complaint = archive.run(&["state", "retry", "--customer-id", wrong]).failed(2);
+            assert!(complaint.contains("--customer-id"), "{complaint}");
+        }
+    }
+}
+
+// PAR-8, OPS-4
+#[test]
+fn filters_by_day_include_both_ends() {
+    let archive = Archive::on_sqlite();
+    for number in 1..=5 {
+        archive.failed(&day(number), 1);
+    }
+    let range = ["--since", "2026-03-02", "--until", "2026-03-04"];
+    let dry = archive.run(&[&["state", "retry", "--dry-run", "-o", "json"], &range[..]].concat());
+    let days: Vec<String> = outcomes(&dry).into_iter().map(|(place, _)| place).collect();
+    assert_eq!(days, ["ads/7/2026-03-02", "ads/7/2026-03-03", "ads/7/2026-03-04"]);
+    let backwards = ["--since", "2026-03-04", "--until", "2026-03-02"];
+    let complaint = archive.run(&[&["state", "retry"], &backwards[..]].concat()).failed(2);
+    assert!(complaint.contains("--since 2026-03-04 is after --until 2026-03-02"), "{complaint}");
+    for wrong in ["2026-02-29", "10000-01-01", "yesterday", "2026-3-1"] {
+        let complaint = archive.run(&["state", "retry", "--logical-date", wrong]).failed(2);
+        assert!(complaint.contains("YYYY-MM-DD"), "{complaint}");
+    }
+}
