@@ -39,6 +39,7 @@ Examples:
   redrive policy schedule --preset run --plot    see when a failing run is tried again
   redrive runs submit --queue verify             put a run into a queue
   redrive worker --drain                         do what the queues hold, then end
+  redrive uploads run --upload tiles --group g   send what is pending, again within bounds
   redrive why run:1                              what happened to it, and what comes next
   redrive state inspect --source ads             see the partitions of a source
   redrive daemon                                 retry failed partitions when they are due

@@ -112,7 +112,7 @@ fn a_list_is_added_line_by_line_and_what_cannot_be_is_refused_by_its_place() {
         let mut names: Vec<String> =
             shop.server.received().into_iter().map(|item| item.name).collect();
         names.sort();
-        assert_eq!(names, ["a", "renamed %C3%BCn%C3%AF %25/.."]);
+        assert_eq!(names, ["a", "renamed%20%C3%BCn%C3%AF%20%25/.."]);
     }
 }
 

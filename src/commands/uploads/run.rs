@@ -79,8 +79,14 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         (Ok(_), None) => "done",
         (Err(_), None) => "error",
     };
-    let released = lease.release(why, SystemClock.now()).await;
-    let lost = matches!(released, Ok(Written::Stale));
+    let mut lost = lease.lost().is_told();
+    match lease.release(why, SystemClock.now()).await {
+        Ok(written) => lost |= written == Written::Stale,
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "cannot give the group back; it is free when its lease ends");
+        }
+    }
     let report = report.map_err(|error| failure(error, &chosen, &group))?;
     let counts = store.item_counts(&group).await.map_err(|error| chosen.failure(error))?;
     let summary = Summary::new(&group, &report, &counts);

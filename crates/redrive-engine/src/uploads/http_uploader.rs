@@ -168,7 +168,13 @@ impl HttpUploader {
 #[async_trait]
 impl Uploader for HttpUploader {
     async fn upload_pending(&self, request: &UploadRequest) -> Result<UploadReport, UploadError> {
-        self.confirm_ready().await?;
+        tokio::select! {
+            biased;
+            () = request.stopped() => {
+                return Pass { interrupted: true, ..Pass::default() }.report();
+            }
+            ready = self.confirm_ready() => ready?,
+        }
         self.send_all(request).await?.report()
     }
 
@@ -279,7 +285,7 @@ impl Pass {
         let all = self.items.values().all(|outcome| *outcome == ItemOutcome::Uploaded);
         let outcome = match self.refusal {
             Some(_) if !self.judged => UploadOutcome::Failure,
-            _ if all && !self.interrupted => UploadOutcome::Success,
+            _ if all && !self.interrupted && !self.is_over => UploadOutcome::Success,
             _ => UploadOutcome::Partial,
         };
         let items = self.items.into_iter();

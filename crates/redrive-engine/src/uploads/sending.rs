@@ -24,8 +24,8 @@ const GROUP: HeaderName = HeaderName::from_static("redrive-group");
 const NAME: HeaderName = HeaderName::from_static("redrive-item");
 const SHA256: HeaderName = HeaderName::from_static("redrive-sha256");
 
-/// What a header cannot carry, and `%`.
-const UNFIT: &AsciiSet = &CONTROLS.add(b'%');
+/// What a header cannot carry, or not at its ends, and `%`.
+const UNFIT: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 
 /// The code of content that cannot be sent.
 const CONTENT: &str = "content";

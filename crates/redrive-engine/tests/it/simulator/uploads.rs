@@ -328,7 +328,7 @@ async fn judge(world: &World) -> Vec<String> {
         problems.push(format!("{overlaps} times two held the group at once"));
     }
     let items = world.store.items_page(&ItemFilter::default(), ItemId(0), 1_000).await.unwrap();
-    let seen = world.receiver.seen.lock().unwrap();
+    let seen = std::mem::take(&mut *world.receiver.seen.lock().unwrap());
     for item in items {
         let id = item.id;
         let Some(seen) = seen.get(&id) else {
