@@ -365,7 +365,11 @@ fn a_stop_ends_a_check_that_takes_long() {
     shop.add("good", "x");
     let path = std::env::var("PATH").unwrap();
     let mut command = shop.shop.command(&["uploads", "run", "--upload", "tiles", "--group", "g"]);
-    let child = command.env("PATH", path).stdout(std::process::Stdio::null()).spawn().unwrap();
+    command
+        .env("PATH", path)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null());
+    let child = command.spawn().unwrap();
     while !shop.shop.folder.path().join("asked").exists() {
         std::thread::yield_now();
     }

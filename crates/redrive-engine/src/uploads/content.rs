@@ -123,8 +123,8 @@ pub trait Content: Send + Sync {
     /// Keeps a copy of a file. Content that is there already is not written again.
     async fn keep(&self, file: &Path) -> Result<KeptContent, ContentError>;
 
-    /// Reads the content at a place, kept or not.
-    async fn open(&self, url: &str) -> Result<Chunks, ContentError>;
+    /// Begins to read the content at each place, kept or not.
+    async fn open(&self, urls: Vec<String>) -> Vec<Result<Chunks, ContentError>>;
 }
 
 /// SHA-256 of bytes, in lower-case hexadecimal.

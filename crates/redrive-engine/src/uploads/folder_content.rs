@@ -66,6 +66,14 @@ impl FolderContent {
         FOLDER.iter().fold(self.root.clone(), |path, part| path.join(part))
     }
 
+    fn begin(&self, url: &str) -> Result<Begun, ContentError> {
+        let path = self.place_of(url)?;
+        let unread = |error| ContentError::read(&path, &error);
+        let mut file = File::open(&path).map_err(unread)?;
+        let first = read_chunk(&mut file).map_err(unread)?;
+        Ok(Begun { file, first })
+    }
+
     fn keep_now(&self, file: &Path) -> Result<KeptContent, ContentError> {
         let folder = self.folder();
         let failed = |error: &io::Error| ContentError::write(&folder, error);
@@ -100,20 +108,34 @@ impl Content for FolderContent {
         blocking(move || this.keep_now(&file)).await
     }
 
-    async fn open(&self, url: &str) -> Result<Chunks, ContentError> {
-        let path = self.place_of(url)?;
-        let begun = blocking(move || {
-            let mut file = File::open(&path).map_err(|error| ContentError::read(&path, &error))?;
-            let first = read_chunk(&mut file).map_err(|error| ContentError::read(&path, &error))?;
-            Ok((first, file))
+    /// One visit to a thread that may wait for the disk, however many there are.
+    async fn open(&self, urls: Vec<String>) -> Vec<Result<Chunks, ContentError>> {
+        let (this, count) = (self.clone(), urls.len());
+        let opened = tokio::task::spawn_blocking(move || {
+            urls.iter().map(|url| this.begin(url)).collect::<Vec<_>>()
         });
-        let (first, file) = begun.await?;
-        if first.len() < CHUNK_BYTES {
-            return Ok(Chunks::whole(first));
+        let opened = opened.await.unwrap_or_else(|error| {
+            (0..count).map(|_| Err(ContentError::Broken(error.to_string()))).collect()
+        });
+        opened.into_iter().map(|begun| begun.map(Begun::go_on)).collect()
+    }
+}
+
+/// A file, and its first chunk.
+struct Begun {
+    file: File,
+    first: Bytes,
+}
+
+impl Begun {
+    /// Reads the rest, if there is one, as it is wanted.
+    fn go_on(self) -> Chunks {
+        if self.first.len() < CHUNK_BYTES {
+            return Chunks::whole(self.first);
         }
         let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
-        tokio::task::spawn_blocking(move || read_rest(file, &sender));
-        Ok(Chunks::beginning(first, receiver))
+        tokio::task::spawn_blocking(move || read_rest(self.file, &sender));
+        Chunks::beginning(self.first, receiver)
     }
 }
 

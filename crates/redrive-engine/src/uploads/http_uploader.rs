@@ -6,13 +6,13 @@ use async_trait::async_trait;
 use redrive_core::{AttemptNumber, Cause, Failure, ItemId, Unit, named};
 use redrive_store::{ItemGroup, ItemRecord, Store};
 use serde_json::{Map, Value};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::{
     Call, Clock, Handler, HttpSpec, InvalidHttp, Outcome, Stopper, SystemClock,
     uploads::{
-        Content, ItemOutcome, ItemReport, UploadError, UploadObserver, UploadOutcome, UploadReport,
-        UploadRequest, Uploader,
+        Chunks, Content, ContentError, ItemOutcome, ItemReport, UploadError, UploadObserver,
+        UploadOutcome, UploadReport, UploadRequest, Uploader,
         event::nobody,
         recorder::{Judged, Recorder},
         sending::{Sender, Sent},
@@ -21,6 +21,9 @@ use crate::{
 
 /// Items that are read from the store at a time.
 const PAGE: u32 = 1_000;
+
+/// Contents that are opened together, while those before are sent.
+const OPENED_TOGETHER: usize = 32;
 
 /// How long what is under way may go on after a stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -52,6 +55,7 @@ pub struct HttpUpload {
 pub struct HttpUploader {
     name: String,
     store: Arc<dyn Store>,
+    content: Arc<dyn Content>,
     sender: Arc<Sender>,
     concurrency: usize,
     time_limit: Duration,
@@ -69,10 +73,11 @@ impl HttpUploader {
         content: Arc<dyn Content>,
     ) -> Result<Self, InvalidHttp> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let sender = Sender::new(&upload.spec, content, clock.clone(), upload.time_limit)?;
+        let sender = Sender::new(&upload.spec, clock.clone(), upload.time_limit)?;
         Ok(Self {
             name: upload.name,
             store,
+            content,
             sender: Arc::new(sender),
             concurrency: upload.concurrency.max(1),
             time_limit: upload.time_limit,
@@ -111,26 +116,56 @@ impl HttpUploader {
             let page = self.store.pending_items(&request.group, after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = last.id;
-            for item in page {
-                while under_way.len() >= self.concurrency {
-                    tokio::select! {
-                        biased;
-                        delivered = under_way.join_next() => {
-                            pass.take(delivered, recorder).await;
-                        }
-                        () = request.stopped() => break,
-                    }
-                }
-                if pass.is_over || request.is_stopped() {
-                    pass.not_sent(item.id);
+            let mut parts = page.chunks(OPENED_TOGETHER);
+            let mut opening = parts.next().map(|part| (part, self.open(part)));
+            while let Some((part, contents)) = opening.take() {
+                opening = parts.next().map(|part| (part, self.open(part)));
+                let contents = tokio::select! {
+                    contents = contents => contents.unwrap_or_default(),
+                    () = request.stopped() => Vec::new(),
+                };
+                // Told to stop, or nothing can be opened at all.
+                if contents.len() != part.len() {
+                    part.iter().for_each(|item| pass.not_sent(item.id));
                     break 'pages;
                 }
-                under_way.spawn(self.deliver(item));
+                for (item, content) in part.iter().zip(contents) {
+                    self.make_room(request, recorder, pass, &mut under_way).await;
+                    if pass.is_over || request.is_stopped() {
+                        pass.not_sent(item.id);
+                        break 'pages;
+                    }
+                    under_way.spawn(self.deliver(item.clone(), content));
+                }
             }
         }
         self.await_rest(request, recorder, pass, &mut under_way).await;
         pass.interrupted = request.is_stopped();
         Ok(())
+    }
+
+    /// Begins to read what the next items hold.
+    fn open(&self, items: &[ItemRecord]) -> Opening {
+        let content = self.content.clone();
+        let urls = items.iter().map(|item| item.content_url.clone()).collect();
+        tokio::spawn(async move { content.open(urls).await })
+    }
+
+    /// Waits until one more may be sent, or none any more.
+    async fn make_room(
+        &self,
+        request: &UploadRequest,
+        recorder: &Recorder,
+        pass: &mut Pass,
+        under_way: &mut JoinSet<Delivery>,
+    ) {
+        while under_way.len() >= self.concurrency {
+            tokio::select! {
+                biased;
+                delivered = under_way.join_next() => pass.take(delivered, recorder).await,
+                () = request.stopped() => return,
+            }
+        }
     }
 
     /// Waits for what is under way. After a stop that has a limit; what is dropped then was not judged.
@@ -155,11 +190,15 @@ impl HttpUploader {
         }
     }
 
-    fn deliver(&self, item: ItemRecord) -> impl Future<Output = Delivery> + Send + 'static {
+    fn deliver(
+        &self,
+        item: ItemRecord,
+        content: Result<Chunks, ContentError>,
+    ) -> impl Future<Output = Delivery> + Send + 'static {
         let (sender, clock) = (self.sender.clone(), self.clock.clone());
         async move {
             let started_at = clock.now();
-            let sent = sender.send(&item).await;
+            let sent = sender.send(&item, content).await;
             Delivery { item, sent, started_at, ended_at: clock.now() }
         }
     }
@@ -213,6 +252,9 @@ impl fmt::Debug for HttpUploader {
         f.debug_struct("HttpUploader").field("name", &self.name).finish_non_exhaustive()
     }
 }
+
+/// Contents on their way.
+type Opening = JoinHandle<Vec<Result<Chunks, ContentError>>>;
 
 /// An item that was sent, or could not be.
 struct Delivery {

@@ -16,7 +16,7 @@ use crate::{
         Answer, BodyEnd, Client, ERROR_BODY_WAIT, IDEMPOTENCY_KEY, Kept, Secrets, client, refused,
         too_late, unanswered, usual_headers, without_mark,
     },
-    uploads::{Content, ContentError, body::CheckedBody},
+    uploads::{Chunks, ContentError, body::CheckedBody},
 };
 
 /// Who an item is, for the server: names are percent-encoded.
@@ -54,7 +54,6 @@ pub(super) struct Sender {
     headers: HeaderMap,
     secrets: Secrets,
     client: Client<CheckedBody>,
-    content: Arc<dyn Content>,
     clock: Arc<dyn Clock>,
     time_limit: Duration,
 }
@@ -63,7 +62,6 @@ impl Sender {
     /// Checks a specification. The environment is read here, once.
     pub(super) fn new(
         spec: &HttpSpec,
-        content: Arc<dyn Content>,
         clock: Arc<dyn Clock>,
         time_limit: Duration,
     ) -> Result<Self, InvalidHttp> {
@@ -73,18 +71,26 @@ impl Sender {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         headers.extend(given);
         let (url, place, client) = (spec.url.clone(), spec.place(), client(spec)?);
-        Ok(Self { url, place, headers, secrets, client, content, clock, time_limit })
+        Ok(Self { url, place, headers, secrets, client, clock, time_limit })
     }
 
-    pub(super) async fn send(&self, item: &ItemRecord) -> Sent {
-        match timeout(self.time_limit, self.try_to_send(item)).await {
+    pub(super) async fn send(
+        &self,
+        item: &ItemRecord,
+        content: Result<Chunks, ContentError>,
+    ) -> Sent {
+        match timeout(self.time_limit, self.try_to_send(item, content)).await {
             Ok(sent) => sent,
             Err(_) => Sent::Rejected(too_late(self.time_limit)),
         }
     }
 
-    async fn try_to_send(&self, item: &ItemRecord) -> Sent {
-        let body = match self.open(item).await {
+    async fn try_to_send(&self, item: &ItemRecord, content: Result<Chunks, ContentError>) -> Sent {
+        let body = match content {
+            Ok(chunks) => CheckedBody::begin(chunks, item).await,
+            Err(problem) => Err(problem),
+        };
+        let body = match body {
             Ok(body) => body,
             Err(problem) => return Sent::Rejected(unsendable(&problem)),
         };
@@ -117,10 +123,6 @@ impl Sender {
             true => Sent::Refused(failure),
             false => Sent::Rejected(failure),
         }
-    }
-
-    async fn open(&self, item: &ItemRecord) -> Result<CheckedBody, ContentError> {
-        CheckedBody::begin(self.content.open(&item.content_url).await?, item).await
     }
 
     fn request(&self, item: &ItemRecord, body: CheckedBody) -> Request<CheckedBody> {
