@@ -1,4 +1,4 @@
-//! The engine: a store, the queues it serves, and a loop for each.
+//! The engine: a store, the queues and sources it serves, and a loop for each.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -10,13 +10,16 @@ use crate::{
     chance::{NoChance, random_worker_id},
     clock::{Clock, SystemClock},
     handler::Handler,
+    partition_work::PartitionWork,
     run_work::{Queue, RunWork},
+    scheduler::{Scheduler, Seen},
+    source::Source,
     stop::Stop,
     work::Pace,
     worker::{Until, run_worker},
 };
 
-/// How long an attempt may take unless its queue says otherwise.
+/// How long an attempt may take unless its queue or source says otherwise.
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// Does the work of a store.
@@ -25,6 +28,7 @@ pub struct Engine {
     clock: Arc<dyn Clock>,
     jitter_seed: JitterSeed,
     queues: BTreeMap<String, Queue>,
+    sources: BTreeMap<String, Source>,
 }
 
 impl Queue {
@@ -53,10 +57,11 @@ impl Queue {
 }
 
 impl Engine {
-    /// An engine on a store, with no queues yet.
+    /// An engine on a store, with nothing to do yet.
     pub fn new(store: Arc<dyn Store>) -> Self {
         let clock = Arc::new(SystemClock);
-        Self { store, clock, jitter_seed: JitterSeed::default(), queues: BTreeMap::new() }
+        let (queues, sources) = (BTreeMap::new(), BTreeMap::new());
+        Self { store, clock, jitter_seed: JitterSeed::default(), queues, sources }
     }
 
     /// With another clock, for tests.
@@ -75,6 +80,12 @@ impl Engine {
         self
     }
 
+    /// Serves one more source. A source of the same name is replaced.
+    pub fn with_source(mut self, source: Source) -> Self {
+        self.sources.insert(source.name.clone(), source);
+        self
+    }
+
     /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
@@ -85,7 +96,29 @@ impl Engine {
         self.store.submit_runs(runs, self.clock.now()).await
     }
 
-    /// Serves the queues until told to stop, or until nothing is due any more.
+    /// Makes pending what the schedules of the sources have due by now, and says how many partitions
+    /// that were. [`run`](Self::run) does this by itself, unless it is to drain.
+    pub async fn make_due_partitions(&self) -> Result<u64> {
+        let mut made = 0;
+        for scheduler in self.schedulers() {
+            made += scheduler.tick(&mut Seen::default()).await?;
+        }
+        Ok(made)
+    }
+
+    fn schedulers(&self) -> impl Iterator<Item = Scheduler> {
+        self.sources.values().filter_map(|source| {
+            Some(Scheduler {
+                source: source.name.clone(),
+                schedule: source.schedule.clone()?,
+                store: self.store.clone(),
+                clock: self.clock.clone(),
+            })
+        })
+    }
+
+    /// Serves queues and sources until told to stop, or until nothing is due any more. Schedules make
+    /// nothing due that is not asked for while draining.
     pub async fn run(&self, stop: Stop, until: Until) -> std::result::Result<(), NoChance> {
         let worker = random_worker_id()?;
         self.run_as(worker, stop, until).await;
@@ -105,6 +138,16 @@ impl Engine {
             };
             loops.spawn(run_worker(Arc::new(work), self.store.wakes(), stop.clone(), until));
         }
+        for source in self.sources.values() {
+            let (store, clock) = (self.store.clone(), self.clock.clone());
+            let work = PartitionWork::new(source.clone(), store, clock, worker.clone());
+            loops.spawn(run_worker(Arc::new(work), self.store.wakes(), stop.clone(), until));
+        }
+        if until == Until::Stopped {
+            for scheduler in self.schedulers() {
+                loops.spawn(scheduler.run(stop.clone()));
+            }
+        }
         while let Some(ended) = loops.join_next().await {
             if let Err(error) = ended {
                 tracing::error!(error = &error as &dyn std::error::Error, "a worker loop ended");
@@ -113,12 +156,16 @@ impl Engine {
         self.release_handlers().await;
     }
 
-    /// Only when every loop has ended: queues may share a handler.
+    /// Only when every loop has ended: queues and sources may share a handler.
     async fn release_handlers(&self) {
         let mut releases = JoinSet::new();
         for queue in self.queues.values() {
             let handler = queue.handler.clone();
             releases.spawn(async move { handler.release().await });
+        }
+        for source in self.sources.values() {
+            let source = source.clone();
+            releases.spawn(async move { source.release().await });
         }
         while releases.join_next().await.is_some() {}
     }

@@ -91,6 +91,12 @@ pub enum Outcome {
     Stopped,
 }
 
+impl From<Failure> for Outcome {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
 /// Does the work of one attempt.
 ///
 /// A handler keeps its time limit itself, because only it knows how to end what it started; when

@@ -3,7 +3,7 @@
 //! The engine holds an `Arc<dyn Store>` and never knows which database that is. Time and chance enter
 //! here, each in one file, and are handed down from here as arguments.
 //!
-//! The [`Engine`] serves queues: one worker loop for each, fed by [`Work`], so that every kind of work
+//! The [`Engine`] serves queues and sources: one worker loop for each, fed by [`Work`], so that every kind of work
 //! is claimed, handled, decided about and finished by the same code.
 //!
 //! [`retry`] decides about any async operation of a program by the same policies, without a store.
@@ -47,6 +47,8 @@ mod control;
 mod consumer;
 mod daemon;
 
+mod extractor;
+
 mod work;
 
 mod appetite;
@@ -57,6 +59,15 @@ mod renewer;
 mod worker;
 
 mod run_work;
+
+mod day_schedule;
+mod source;
+
+mod lane_shares;
+mod run_ids;
+
+mod partition_work;
+mod scheduler;
 
 mod engine;
 
@@ -80,13 +91,15 @@ pub use control::{
 };
 pub use course::{Course, Rules};
 pub use daemon::{DEFAULT_INTERVAL, Daemon, Tick};
+pub use day_schedule::DaySchedule;
 pub use engine::{DEFAULT_TIME_LIMIT, Engine};
 pub use exec::{ExecHandler, ExecSpec};
+pub use extractor::{Extractor, RowWriter, extractor_fn};
 pub use gaps::{Gap, gaps};
 pub use handler::{Call, Handler, Outcome, handler_fn};
 pub use http::{
-    BodyTemplate, DEFAULT_CONNECT_TIMEOUT, HeaderSource, HttpHandler, HttpSpec, InvalidHttp,
-    InvalidPointer, InvalidTemplate, JsonPointer, MAX_BODY_BYTES,
+    BodyTemplate, DEFAULT_CONNECT_TIMEOUT, HeaderSource, HttpExtractor, HttpHandler, HttpSpec,
+    InvalidHttp, InvalidPointer, InvalidTemplate, JsonPointer, MAX_BODY_BYTES, MAX_PAGES, Paging,
 };
 pub use program::{DEFAULT_GRACE, InvalidProgram};
 pub use raw::{
@@ -98,6 +111,7 @@ pub use retry::{
     AnyError, ByItself, Classify, Ended, Explained, GaveUp, Retry, RetryEvent, When, retry,
 };
 pub use run_work::Queue;
+pub use source::{DEFAULT_BACKFILL_SHARE, Source};
 pub use stop::{Stop, Stopper};
 pub use stream::{StreamHandler, StreamSpec};
 pub use uploads::{

@@ -98,6 +98,7 @@ impl RunWork {
 #[async_trait]
 impl Work for RunWork {
     type Unit = ClaimedRun;
+    type Outcome = Outcome;
     type End = RunFinish;
 
     fn name(&self) -> &str {

@@ -1,15 +1,16 @@
 //! What the worker loop needs to know of a kind of work.
 //!
-//! The loop claims, handles, decides and finishes; it never knows what. Runs plug in here, and so
-//! will partitions and samples.
+//! The loop claims, handles, decides and finishes; it never knows what. Runs and partitions plug in here,
+//! and so will samples.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use redrive_core::Failure;
 use redrive_store::{ExpiredLease, LeaseRef, Outlook, Result, Written};
 
-use crate::{handler::Outcome, stop::Stop};
+use crate::stop::Stop;
 
 /// How fast and how patiently a kind of work is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub enum Ending<E> {
 pub trait Work: Send + Sync + 'static {
     /// A unit that is held.
     type Unit: Send + Sync + 'static;
+    /// What an attempt came to. One that panicked comes to a failure.
+    type Outcome: From<Failure> + Send + 'static;
     /// The end of an attempt, decided and ready to be written.
     type End: Send + Sync + 'static;
 
@@ -72,13 +75,13 @@ pub trait Work: Send + Sync + 'static {
     fn lease(&self, unit: &Self::Unit) -> LeaseRef;
 
     /// Makes one attempt.
-    async fn handle(&self, unit: &Self::Unit, stop: Stop) -> Outcome;
+    async fn handle(&self, unit: &Self::Unit, stop: Stop) -> Self::Outcome;
 
     /// Decides about an attempt.
     fn end(
         &self,
         unit: &Self::Unit,
-        outcome: Outcome,
+        outcome: Self::Outcome,
         started_at: Timestamp,
         ended_at: Timestamp,
     ) -> Ending<Self::End>;

@@ -10,7 +10,7 @@
 //! Units that wait for a retry are in the store and hold nothing here. Notifications make the loop
 //! look sooner; it looks on its own as well, always.
 
-use std::{collections::HashMap, collections::VecDeque, sync::Arc, time::Duration};
+use std::{any::Any, collections::HashMap, collections::VecDeque, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::{Cause, Failure, named};
@@ -23,7 +23,6 @@ use tokio::{
 use crate::{
     appetite::Appetite,
     finisher::{Fate, finish_all},
-    handler::Outcome,
     held::{Grip, Held},
     reaper::reap_all,
     renewer::{later, margin, renew_all},
@@ -103,7 +102,7 @@ struct Loop<W: Work> {
     wakes: watch::Receiver<u64>,
     claiming: Option<JoinHandle<Result<Claim<W>>>>,
     claimed: VecDeque<W::Unit>,
-    running: JoinSet<Outcome>,
+    running: JoinSet<W::Outcome>,
     started: HashMap<Id, Started<W>>,
     appetite: Appetite,
     /// When to look for work again, if nothing says so before.
@@ -251,22 +250,24 @@ impl<W: Work> Loop<W> {
         wait.try_into().unwrap_or(poll).min(poll)
     }
 
-    fn ended(&mut self, ended: std::result::Result<(Id, Outcome), JoinError>) {
+    fn ended(&mut self, ended: std::result::Result<(Id, W::Outcome), JoinError>) {
         let (id, outcome) = match ended {
             Ok(ended) => ended,
-            Err(error) => (error.id(), Outcome::Failed(panicked(error))),
+            Err(error) => (error.id(), panicked(error).into()),
         };
         let Some(Started { unit, at, stop }) = self.started.remove(&id) else { return };
-        let outcome = match outcome {
-            // It would come back at once, uncounted, for ever.
-            Outcome::Stopped if !stop.is_told() => Outcome::Failed(stopped_unasked()),
-            outcome => outcome,
-        };
         redrive_store::failpoint!("engine.unit.ended");
         let now = self.work.now();
         self.appetite.ended(now);
         let lease = self.work.lease(&unit);
-        match self.work.end(&unit, outcome, at, now) {
+        let ending = match self.work.end(&unit, outcome, at, now) {
+            // It would come back at once, uncounted, for ever.
+            Ending::HandBack if !stop.is_told() => {
+                self.work.end(&unit, stopped_unasked().into(), at, now)
+            }
+            ending => ending,
+        };
+        match ending {
             Ending::Finish(end) => {
                 self.held.ended(lease);
                 self.settle(Fate::Ended(end));
@@ -377,14 +378,18 @@ fn stopped_unasked() -> Failure {
 }
 
 fn panicked(error: JoinError) -> Failure {
-    let message = match error.try_into_panic() {
-        Ok(panic) => match panic.downcast::<String>() {
-            Ok(text) => *text,
-            Err(panic) => {
-                panic.downcast::<&str>().map_or_else(|_| String::new(), |s| (*s).to_owned())
-            }
-        },
-        Err(_) => "the attempt was aborted".to_owned(),
-    };
+    match error.try_into_panic() {
+        Ok(panic) => panic_failure(panic),
+        Err(_) => panic_in_words("the attempt was aborted"),
+    }
+}
+
+/// The failure of a handler that panicked, with what it said.
+pub(crate) fn panic_failure(panic: Box<dyn Any + Send>) -> Failure {
+    let said = panic.downcast_ref::<String>().map(String::as_str);
+    panic_in_words(said.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default())
+}
+
+fn panic_in_words(message: &str) -> Failure {
     Failure::named("panic", Cause::Handler, &format!("the handler panicked: {message}"))
 }

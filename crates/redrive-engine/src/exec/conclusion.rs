@@ -1,10 +1,13 @@
 //! From how a program ended and what it printed to an outcome.
 
-use std::{os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
+use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 
 use redrive_core::{Cause, Failure};
 
-use super::{last_line::Printed, supervision::Ending};
+use super::{
+    last_line::LastLine,
+    supervision::{Ending, Supervised},
+};
 use crate::{
     Outcome,
     program::report::{by_status, explain, legible, misfit, outcome, took_too_long},
@@ -17,28 +20,31 @@ const EXIT_UNKNOWN: &str = "exit_unknown";
 /// What a call of this kind ended in.
 pub(super) fn conclude(
     kind: &str,
-    ending: Ending,
-    printed: &Printed,
+    program: Supervised,
+    stdout: &LastLine,
     time_limit: Duration,
 ) -> Outcome {
-    let stderr = legible(&printed.stderr.to_bytes());
+    let stderr = legible(&program.stderr.to_bytes());
     let stderr = stderr.as_str();
-    let failure = match ending {
-        Ending::Stopped(status) => return stopped(kind, status, printed),
-        Ending::Exited(status) if status.success() => return answered(kind, printed, stderr),
-        Ending::Exited(status) => failed(status, printed, stderr),
+    let failure = match program.ending {
+        Ending::Stopped(status) => return stopped(kind, status, stdout),
+        Ending::Exited(status) if status.success() => return answered(kind, stdout, stderr),
+        Ending::Exited(status) => failed(status, stdout, stderr),
         Ending::TimedOut => took_too_long(time_limit, stderr),
-        Ending::Unknown(error) => {
-            let what = format!("the program ended and nothing tells how: {error}");
-            Failure::named(EXIT_UNKNOWN, Cause::Handler, &explain(&what, stderr))
-        }
+        Ending::Unknown(error) => exit_unknown(&error, stderr),
     };
     Outcome::Failed(failure)
 }
 
+/// A program whose exit status is lost.
+pub(super) fn exit_unknown(error: &io::Error, stderr: &str) -> Failure {
+    let what = format!("the program ended and nothing tells how: {error}");
+    Failure::named(EXIT_UNKNOWN, Cause::Handler, &explain(&what, stderr))
+}
+
 /// Exit 0: the reply decides, and it must be one that the kind allows.
-fn answered(kind: &str, printed: &Printed, stderr: &str) -> Outcome {
-    let reply = Reply::parse(printed.stdout.line());
+fn answered(kind: &str, stdout: &LastLine, stderr: &str) -> Outcome {
+    let reply = Reply::parse(stdout.line());
     match reply.and_then(|reply| Reply::allowed_for(kind, reply)) {
         Ok(None) => Outcome::Answered { value: None, verdict: None },
         Ok(Some(reply)) => outcome(reply, stderr),
@@ -48,11 +54,11 @@ fn answered(kind: &str, printed: &Printed, stderr: &str) -> Outcome {
 
 /// Told to stop: what it says in so many words is done need not be done again. Silence says nothing,
 /// and an error may come of the stop.
-fn stopped(kind: &str, status: Option<ExitStatus>, printed: &Printed) -> Outcome {
+fn stopped(kind: &str, status: Option<ExitStatus>, stdout: &LastLine) -> Outcome {
     if !status.is_some_and(|status| status.success()) {
         return Outcome::Stopped;
     }
-    let reply = Reply::parse(printed.stdout.line());
+    let reply = Reply::parse(stdout.line());
     match reply.and_then(|reply| Reply::allowed_for(kind, reply)) {
         Ok(Some(reply @ (Reply::Ok { .. } | Reply::Skip(_)))) => outcome(reply, ""),
         Ok(Some(Reply::Error(_)) | None) | Err(_) => Outcome::Stopped,
@@ -61,8 +67,8 @@ fn stopped(kind: &str, status: Option<ExitStatus>, printed: &Printed) -> Outcome
 
 /// A non-zero exit or a signal: an error that the program reported says more, anything else says
 /// nothing.
-fn failed(status: ExitStatus, printed: &Printed, stderr: &str) -> Failure {
-    let (reported, what) = match Reply::parse(printed.stdout.line()) {
+fn failed(status: ExitStatus, stdout: &LastLine, stderr: &str) -> Failure {
+    let (reported, what) = match Reply::parse(stdout.line()) {
         Ok(Some(Reply::Error(error))) => {
             let what = error.message.clone().unwrap_or_default();
             (Some(error), what)

@@ -1,15 +1,9 @@
 //! The last line of what a program prints, which is its reply.
 
-use crate::{program::output::Ends, reply::MAX_REPLY_BYTES};
+use redrive_core::Failure;
 
-/// What a program printed, as far as it matters.
-#[derive(Debug, Default)]
-pub(super) struct Printed {
-    /// Of stdout: its last line.
-    pub(super) stdout: LastLine,
-    /// Of stderr: both ends.
-    pub(super) stderr: Ends,
-}
+use super::supervision::Listener;
+use crate::reply::MAX_REPLY_BYTES;
 
 /// Keeps the last line that is not blank.
 #[derive(Debug, Default)]
@@ -42,6 +36,15 @@ impl LastLine {
     pub(super) fn line(&self) -> &[u8] {
         let line = if self.open.is_blank() { &self.last } else { &self.open };
         if line.0.len() > MAX_REPLY_BYTES { &line.0 } else { line.0.trim_ascii_end() }
+    }
+}
+
+impl Listener for LastLine {
+    const WANTS_ALL: bool = false;
+
+    async fn hear(&mut self, chunk: &[u8]) -> Result<(), Failure> {
+        self.push(chunk);
+        Ok(())
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The way of a call: a [`program`](crate::program) is started with the call in its environment,
 //! [`supervision`] feeds, reads and times it, [`last_line`] keeps the line that may be its reply, and
-//! [`conclusion`] makes an outcome of it.
+//! [`conclusion`] makes an outcome of it. Of an extractor
+//! every line counts: [`extraction`] hands them on.
 
 mod spec;
 
@@ -10,6 +11,7 @@ mod last_line;
 mod supervision;
 
 mod conclusion;
+mod extraction;
 
 use std::time::Duration;
 
@@ -18,7 +20,8 @@ use async_trait::async_trait;
 pub use self::spec::ExecSpec;
 use self::{
     conclusion::conclude,
-    supervision::{Limits, supervise},
+    last_line::LastLine,
+    supervision::{Limits, Listener, Supervised, supervise},
 };
 use crate::{
     Call, Handler, InvalidProgram, Outcome, Stop,
@@ -48,21 +51,35 @@ impl ExecHandler {
     }
 }
 
-#[async_trait]
-impl Handler for ExecHandler {
-    async fn handle(&self, call: &Call, time_limit: Duration, mut stop: Stop) -> Outcome {
+impl ExecHandler {
+    /// Runs the program for a call.
+    async fn run(
+        &self,
+        call: &Call,
+        time_limit: Duration,
+        stop: &mut Stop,
+        listener: &mut impl Listener,
+    ) -> Result<Supervised, Outcome> {
         if stop.is_told() {
-            return Outcome::Stopped;
+            return Err(Outcome::Stopped);
         }
         let mut command = self.program.command();
         command.envs(environment::of_call(call));
-        let (group, pipes) = match Group::start(command) {
-            Ok(started) => started,
-            Err(error) => return Outcome::Failed(self.program.cannot_start(&error)),
-        };
+        let (group, pipes) = Group::start(command)
+            .map_err(|error| Outcome::Failed(self.program.cannot_start(&error)))?;
         let line = call.to_line();
         let limits = Limits { time_limit, grace: self.grace };
-        let (ending, printed) = supervise(group, pipes, line.as_bytes(), limits, &mut stop).await;
-        conclude(call.kind(), ending, &printed, time_limit)
+        Ok(supervise(group, pipes, line.as_bytes(), limits, stop, listener).await)
+    }
+}
+
+#[async_trait]
+impl Handler for ExecHandler {
+    async fn handle(&self, call: &Call, time_limit: Duration, mut stop: Stop) -> Outcome {
+        let mut stdout = LastLine::default();
+        match self.run(call, time_limit, &mut stop, &mut stdout).await {
+            Ok(program) => conclude(call.kind(), program, &stdout, time_limit),
+            Err(outcome) => outcome,
+        }
     }
 }

@@ -39,43 +39,54 @@ pub(crate) fn conclude(
     time_limit: Duration,
     now: Timestamp,
 ) -> Outcome {
+    let text = match successful(answer, time_limit, now) {
+        Ok(text) => text,
+        Err(failure) => return Outcome::Failed(failure),
+    };
+    let answered = match reply {
+        Some(pointer) => picked(&text, pointer),
+        None => whole(kind, &text),
+    };
+    answered.unwrap_or_else(|problem| Outcome::Failed(bad_reply(&problem)))
+}
+
+/// The whole text of a success, or what the answer failed with.
+pub(super) fn successful(
+    answer: Answer<'_>,
+    time_limit: Duration,
+    now: Timestamp,
+) -> Result<Cow<'_, str>, Failure> {
     if !answer.status.is_success() {
-        return Outcome::Failed(refused(&answer, now));
+        return Err(refused(&answer, now));
     }
     match answer.end {
         BodyEnd::Complete => {}
         BodyEnd::Cut(error) => {
             let why = chain(&error).last().map(ToString::to_string).unwrap_or_default();
             let what = format!("the body of the answer was cut off: {why}");
-            return Outcome::Failed(Failure::named(named::CUT_BODY, Cause::Handler, &what));
+            return Err(Failure::named(named::CUT_BODY, Cause::Handler, &what));
         }
         BodyEnd::TooLong => {
             let what = format!("the body of the answer is longer than {MAX_BODY_BYTES} bytes");
-            return Outcome::Failed(Failure::named(named::BODY_TOO_LARGE, Cause::Handler, &what));
+            return Err(Failure::named(named::BODY_TOO_LARGE, Cause::Handler, &what));
         }
-        BodyEnd::Late => return late(time_limit),
+        BodyEnd::Late => return Err(late(time_limit)),
     }
-    let answered = match encoding(answer.headers) {
+    match encoding(answer.headers) {
         Some(encoding) => {
-            Err(format!("the answer is encoded as {encoding}, which nobody asked for"))
+            Err(bad_reply(&format!("the answer is encoded as {encoding}, which nobody asked for")))
         }
-        None => match reply {
-            Some(pointer) => picked(&answer.text, pointer),
-            None => whole(kind, &answer.text),
-        },
-    };
-    answered.unwrap_or_else(|problem| {
-        Outcome::Failed(Failure::named(named::BAD_REPLY, Cause::Handler, &problem))
-    })
+        None => Ok(answer.text),
+    }
+}
+
+/// An answer that fits nothing.
+pub(super) fn bad_reply(problem: &str) -> Failure {
+    Failure::named(named::BAD_REPLY, Cause::Handler, problem)
 }
 
 /// A call over its time limit.
-pub(crate) fn late(time_limit: Duration) -> Outcome {
-    Outcome::Failed(too_late(time_limit))
-}
-
-/// A request over its time limit.
-pub(crate) fn too_late(time_limit: Duration) -> Failure {
+pub(crate) fn late(time_limit: Duration) -> Failure {
     let limit = HumanDuration::from(time_limit);
     Failure::timeout(&format!("the request took longer than its time limit of {limit}"))
 }
@@ -136,7 +147,7 @@ fn parsed(text: &str) -> Result<Option<Reply>, String> {
     Reply::parse(text.as_bytes()).map_err(|bad| bad.to_string())
 }
 
-fn excerpt(text: &str) -> String {
+pub(super) fn excerpt(text: &str) -> String {
     let mut excerpt: String = text.chars().take(EXCERPT_CHARS).collect();
     if excerpt.len() < text.len() {
         excerpt.push('…');

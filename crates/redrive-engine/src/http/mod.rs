@@ -6,7 +6,8 @@
 //!
 //! The way of a call: [`template`] makes the body, [`secrets`] holds the headers, [`connection`] finds
 //! the way, [`body`] keeps what matters of the answer, and [`conclusion`] makes an outcome of it, or
-//! [`unanswered`] of its absence.
+//! [`unanswered`] of its absence. An extractor sends one for each page of rows: [`paging`], which reads
+//! them by [`raw_json`].
 
 mod spec;
 
@@ -23,29 +24,43 @@ mod unanswered;
 
 mod conclusion;
 
-use std::{borrow::Cow, fmt, pin::pin, sync::Arc, time::Duration};
+mod paging;
+mod raw_json;
+
+use std::{
+    borrow::Cow,
+    fmt,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Request,
+    HeaderMap, HeaderName, HeaderValue, Request, Uri,
     header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT},
+    response::Parts,
+    uri::PathAndQuery,
 };
 use http_body_util::Full;
 use hyper::body::Incoming;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use redrive_core::{Cause, Failure, named};
-use tokio::time::{sleep, timeout};
+use serde_json::Value;
+use tokio::time::{Sleep, sleep, timeout};
 
-use self::conclusion::{conclude, late};
+use self::conclusion::conclude;
 pub use self::{
     body::MAX_BODY_BYTES,
+    paging::{HttpExtractor, MAX_PAGES, Paging},
     pointer::{InvalidPointer, JsonPointer},
     spec::{DEFAULT_CONNECT_TIMEOUT, HeaderSource, HttpSpec, InvalidHttp},
     template::{BodyTemplate, InvalidTemplate},
 };
 pub(crate) use self::{
     body::{BodyEnd, Kept},
-    conclusion::{Answer, refused, too_late},
+    conclusion::{Answer, late, refused},
     connection::{Client, client},
     secrets::Secrets,
     unanswered::unanswered,
@@ -96,29 +111,101 @@ impl HttpHandler {
         Self { clock, ..self }
     }
 
-    fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>, Failure> {
+    /// A request for a call as JSON. `key` tells a retry from new work.
+    fn request(&self, call: &Value, key: &str) -> Result<Request<Full<Bytes>>, Failure> {
         let body = if self.spec.has_body() { self.body(call)? } else { Bytes::new() };
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = self.spec.method.clone();
-        *request.uri_mut() = self.spec.url.clone();
+        *request.uri_mut() = self.url(call)?;
         request.headers_mut().clone_from(&self.headers);
         // Units are percent-encoded, so they always fit into a header.
-        if let Ok(unit) = HeaderValue::from_str(&call.unit.to_string()) {
-            request.headers_mut().entry(IDEMPOTENCY_KEY).or_insert(unit);
+        if let Ok(key) = HeaderValue::from_str(key) {
+            request.headers_mut().entry(IDEMPOTENCY_KEY).or_insert(key);
         }
         Ok(request)
     }
 
-    fn body(&self, call: &Call) -> Result<Bytes, Failure> {
-        let call = call.to_json();
+    fn url(&self, call: &Value) -> Result<Uri, Failure> {
+        let url = &self.spec.url;
+        if self.spec.query.is_empty() {
+            return Ok(url.clone());
+        }
+        let mut query = url.query().unwrap_or_default().to_owned();
+        for (name, template) in &self.spec.query {
+            let value = match filled(template, call, "the query")? {
+                Value::Null => continue,
+                Value::String(text) => text,
+                scalar @ (Value::Bool(_) | Value::Number(_)) => scalar.to_string(),
+                Value::Array(_) | Value::Object(_) => {
+                    let what =
+                        format!("the query takes {name} of the call, which is no single value");
+                    return Err(Failure::named(named::BAD_TEMPLATE, Cause::Handler, &what));
+                }
+            };
+            let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+            let and = if query.is_empty() { "" } else { "&" };
+            query.push_str(&format!("{and}{}={}", encode(name), encode(&value)));
+        }
+        let path = if query.is_empty() {
+            url.path().to_owned()
+        } else {
+            format!("{}?{query}", url.path())
+        };
+        let mut parts = url.clone().into_parts();
+        let path: Result<PathAndQuery, _> = path.parse();
+        parts.path_and_query = path.ok();
+        Uri::from_parts(parts).map_err(|error| {
+            let what = format!("the query makes no URL: {error}");
+            Failure::named(named::BAD_TEMPLATE, Cause::Handler, &what)
+        })
+    }
+
+    fn body(&self, call: &Value) -> Result<Bytes, Failure> {
         let body = match &self.spec.body {
-            None => call,
-            Some(template) => template.fill(&call).map_err(|pointer| {
-                let what = format!("the body takes {pointer} of the call, which has no such value");
-                Failure::named(named::BAD_TEMPLATE, Cause::Handler, &what)
-            })?,
+            None => Cow::Borrowed(call),
+            Some(template) => Cow::Owned(filled(template, call, "the body")?),
         };
         Ok(body.to_string().into())
+    }
+
+    /// Sends a request and takes its answer, unless its time is over or it is told to stop.
+    async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+        mut over: Pin<&mut Sleep>,
+        stop: &mut Stop,
+    ) -> Result<Exchange, Unsent> {
+        let sent = tokio::select! {
+            biased;
+            sent = self.client.request(request) => sent,
+            () = stop.told() => return Err(Unsent::Stopped),
+            () = over.as_mut() => return Err(Unsent::Late),
+        };
+        let (head, body) = match sent {
+            Ok(response) => response.into_parts(),
+            Err(error) => return Err(Unsent::Failed(unanswered(&error, &self.spec.place()))),
+        };
+        let mut kept = Kept::new(head.status);
+        let end = tokio::select! {
+            biased;
+            end = Self::read(body, &mut kept) => end,
+            () = stop.told() => {
+                if head.status.is_success() {
+                    return Err(Unsent::Stopped);
+                }
+                // It has failed already; handed back, it would only fail again.
+                BodyEnd::Late
+            }
+            () = over => BodyEnd::Late,
+        };
+        Ok(Exchange { head, bytes: kept.into_bytes(), end })
+    }
+
+    /// An answer, without secrets.
+    fn answer<'a>(&self, exchange: &'a mut Exchange) -> Answer<'a> {
+        let end = std::mem::replace(&mut exchange.end, BodyEnd::Late);
+        let text = self.secrets.hide(without_mark(&exchange.bytes));
+        Answer { status: exchange.head.status, headers: &exchange.head.headers, text, end }
     }
 
     /// Reads the body: for a success all of it, for a failure what comes soon.
@@ -138,39 +225,49 @@ impl Handler for HttpHandler {
         if stop.is_told() {
             return Outcome::Stopped;
         }
-        let request = match self.request(call) {
+        let request = match self.request(&call.to_json(), &call.unit.to_string()) {
             Ok(request) => request,
             Err(failure) => return Outcome::Failed(failure),
         };
-        let mut over = pin!(sleep(time_limit));
-        let sent = tokio::select! {
-            biased;
-            sent = self.client.request(request) => sent,
-            () = stop.told() => return Outcome::Stopped,
-            () = &mut over => return late(time_limit),
+        let over = pin!(sleep(time_limit));
+        let mut exchange = match self.send(request, over, &mut stop).await {
+            Ok(exchange) => exchange,
+            Err(unsent) => return unsent.outcome(time_limit),
         };
-        let (head, body) = match sent {
-            Ok(response) => response.into_parts(),
-            Err(error) => return Outcome::Failed(unanswered(&error, &self.spec.place())),
-        };
-        let mut kept = Kept::new(head.status);
-        let end = tokio::select! {
-            biased;
-            end = Self::read(body, &mut kept) => end,
-            () = stop.told() => {
-                if head.status.is_success() {
-                    return Outcome::Stopped;
-                }
-                // It has failed already; handed back, it would only fail again.
-                BodyEnd::Late
-            }
-            () = &mut over => BodyEnd::Late,
-        };
-        let bytes = kept.into_bytes();
-        let text = self.secrets.hide(without_mark(&bytes));
-        let answer = Answer { status: head.status, headers: &head.headers, text, end };
-        conclude(call.kind(), answer, self.spec.reply.as_ref(), time_limit, self.clock.now())
+        let (answer, reply) = (self.answer(&mut exchange), self.spec.reply.as_ref());
+        conclude(call.kind(), answer, reply, time_limit, self.clock.now())
     }
+}
+
+/// A request and what came back.
+struct Exchange {
+    head: Parts,
+    bytes: Vec<u8>,
+    end: BodyEnd,
+}
+
+/// A request without an answer.
+enum Unsent {
+    Failed(Failure),
+    Late,
+    Stopped,
+}
+
+impl Unsent {
+    fn outcome(self, time_limit: Duration) -> Outcome {
+        match self {
+            Self::Failed(failure) => Outcome::Failed(failure),
+            Self::Late => Outcome::Failed(late(time_limit)),
+            Self::Stopped => Outcome::Stopped,
+        }
+    }
+}
+
+fn filled(template: &BodyTemplate, call: &Value, part: &str) -> Result<Value, Failure> {
+    template.fill(call).map_err(|pointer| {
+        let what = format!("{part} takes {pointer} of the call, which has no such value");
+        Failure::named(named::BAD_TEMPLATE, Cause::Handler, &what)
+    })
 }
 
 impl fmt::Debug for HttpHandler {

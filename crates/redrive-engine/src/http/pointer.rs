@@ -16,7 +16,7 @@ use serde_json::Value;
 /// assert!("choices".parse::<JsonPointer>().is_err());
 /// # Ok::<(), redrive_engine::InvalidPointer>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct JsonPointer(String);
 
 /// A text that is no JSON pointer.

@@ -24,6 +24,8 @@ pub struct HttpSpec {
     pub method: Method,
     /// Where it goes: `http` or `https`, a host, and no user name or password.
     pub url: Uri,
+    /// What is added to the query of the URL: names, and values as in a body. What is null is left out.
+    pub query: Vec<(String, BodyTemplate)>,
     /// What it carries besides the body. Each replaces what would be sent otherwise.
     pub headers: Vec<(HeaderName, HeaderSource)>,
     /// The body; `None` is the whole call.
@@ -100,6 +102,7 @@ impl HttpSpec {
         Self {
             method,
             url,
+            query: Vec::new(),
             headers: Vec::new(),
             body: None,
             reply: None,

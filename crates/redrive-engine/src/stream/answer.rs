@@ -1,6 +1,9 @@
 //! A line of a program that stays running: which call it answers, and what it says.
 
-use serde_json::Value;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use serde_json::{Value, value::RawValue};
 
 use crate::reply::{BadReply, Reply, excerpt};
 
@@ -46,5 +49,52 @@ impl Answer {
                 Ok(Self { id, reply })
             }
         }
+    }
+}
+
+/// A line that is a row: as it was written, so that no number loses a digit.
+#[derive(Debug)]
+pub(super) struct RowLine<'a> {
+    /// The call, if it says which.
+    pub(super) id: Option<Cow<'a, str>>,
+    /// The row.
+    pub(super) row: &'a str,
+}
+
+#[derive(Deserialize)]
+struct WithRow<'a> {
+    #[serde(borrow)]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    row: &'a RawValue,
+    #[serde(default)]
+    ok: Present,
+    #[serde(default)]
+    skip: Present,
+    #[serde(default)]
+    error: Present,
+}
+
+/// Whether a field is there, be it null.
+#[derive(Default)]
+struct Present(bool);
+
+impl<'de> Deserialize<'de> for Present {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Self(true))
+    }
+}
+
+impl<'a> RowLine<'a> {
+    /// Reads a line. One that also ends its call is no row: nobody could tell which comes first.
+    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+        let WithRow { id, row, ok, skip, error } = serde_json::from_slice(line).ok()?;
+        let ends = ok.0 || skip.0 || error.0;
+        (!ends).then(|| Self { id, row: row.get() })
+    }
+
+    /// Whether a line that is read as a reply has a row as well.
+    pub(super) fn is_in(line: &[u8]) -> bool {
+        serde_json::from_slice::<WithRow<'_>>(line).is_ok()
     }
 }

@@ -6,13 +6,16 @@ use std::{
 };
 
 use tokio::{
-    sync::{OwnedSemaphorePermit, oneshot},
+    sync::{OwnedSemaphorePermit, mpsc, oneshot},
     time::Instant,
 };
 
 use redrive_core::Failure;
 
 use crate::Outcome;
+
+/// Where the rows of a call go, as lines. It holds few, so that a program waits while the sink does.
+pub(super) type RowSender = mpsc::Sender<Vec<u8>>;
 
 /// What tells a call from every other of this handler, also from one with the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +32,8 @@ pub(super) struct Asked {
     pub(super) time_limit: Duration,
     /// Who waits.
     pub(super) asker: oneshot::Sender<Ended>,
+    /// Where its rows go, if it has some.
+    pub(super) rows: Option<RowSender>,
     /// Its place among the calls of the handler, kept until it is over, also if nobody waits any more.
     pub(super) permit: OwnedSemaphorePermit,
 }
@@ -55,6 +60,7 @@ pub(super) struct InFlight {
     pub(super) begins: u64,
     /// Whether it was told to stop.
     pub(super) stopped: bool,
+    rows: Option<RowSender>,
     deadline: Option<Instant>,
     asker: Option<oneshot::Sender<Ended>>,
     permit: OwnedSemaphorePermit,
@@ -88,7 +94,7 @@ pub(super) struct Calls {
 impl Calls {
     /// Adds a call whose line begins there; says what to write.
     pub(super) fn add(&mut self, asked: Asked, begins: u64, now: Instant) -> String {
-        let Asked { ticket, id, kind, line, time_limit, asker, permit } = asked;
+        let Asked { ticket, id, kind, line, time_limit, asker, rows, permit } = asked;
         // What no clock can tell is no limit.
         let deadline = now.checked_add(time_limit);
         self.deadlines.extend(deadline.map(|deadline| (deadline, ticket)));
@@ -101,6 +107,7 @@ impl Calls {
             time_limit,
             begins,
             stopped: false,
+            rows,
             deadline,
             asker,
             permit,
@@ -123,6 +130,16 @@ impl Calls {
             None => None,
         };
         ticket.filter(|ticket| self.by_ticket.get(ticket).is_some_and(|call| call.begins < written))
+    }
+
+    /// Whether any of them has rows.
+    pub(super) fn have_rows(&self) -> bool {
+        self.by_ticket.values().any(|call| call.rows.is_some())
+    }
+
+    /// Where the rows of a call go.
+    pub(super) fn rows_of(&self, ticket: Ticket) -> Option<RowSender> {
+        self.by_ticket.get(&ticket)?.rows.clone()
     }
 
     /// The only call that was written, if there is just one.

@@ -3,23 +3,24 @@
 //! One task does all of it for one program, so that nothing has to be locked. Calls that come while
 //! others are written go out together.
 
-use std::{future::pending, io, time::Duration};
+use std::{io, time::Duration};
 
 use rustix::{io::ioctl_fionread, process::Signal};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     process::{ChildStderr, ChildStdin, ChildStdout},
     sync::mpsc,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, timeout},
 };
 
 use super::{
-    answer::Answer,
+    answer::{Answer, RowLine},
     calls::{Asked, Calls, Ended, Ticket},
     conclusion::{End, Why, answered},
     lines::Lines,
+    news::News,
     outbox::Outbox,
     pool::Seat,
+    waits::{at, read, write},
 };
 use crate::{
     clock::monotonic,
@@ -70,6 +71,8 @@ pub(super) struct Conversation {
     calls: Calls,
     outbox: Outbox,
     lines: Lines,
+    /// What was heard and not told yet. Until it is, nothing more is read.
+    news: News,
     tail: Tail,
     /// Replies as they should be.
     replies: u64,
@@ -97,6 +100,7 @@ impl Conversation {
             calls: Calls::default(),
             outbox: Outbox::default(),
             lines: Lines::default(),
+            news: News::default(),
             tail: Tail::default(),
             replies: 0,
             phase: Phase::Serving,
@@ -111,7 +115,8 @@ impl Conversation {
         // Whoever asks from now on asks another.
         self.phase = Phase::Gone;
         self.seat.leaving();
-        _ = timeout(DRAIN_LIMIT, self.hear_the_rest()).await;
+        self.hear_the_rest().await;
+        self.tell_all().await;
         commands.close();
         while let Ok(command) = commands.try_recv() {
             self.obey(command);
@@ -135,7 +140,8 @@ impl Conversation {
                     batch.drain(..).for_each(|command| self.obey(command));
                 }
                 sent = write(&mut self.stdin, self.outbox.unsent()) => self.sent(sent),
-                length = read(&mut self.stdout, &mut out) => match length {
+                () = self.news.room() => self.tell(),
+                length = read(&mut self.stdout, &mut out), if self.news.is_empty() => match length {
                     0 => self.silenced(),
                     length => self.heard(out.get(..length).unwrap_or_default()),
                 },
@@ -147,20 +153,28 @@ impl Conversation {
         }
     }
 
-    /// What the program printed before it exited, and what its children still print.
+    /// What the program printed before it exited, and what its children still print. Only the reading
+    /// has a limit: who takes rows may be slow, and keeps a limit of its own.
     async fn hear_the_rest(&mut self) {
         let (mut out, mut err) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
+        let mut left = DRAIN_LIMIT;
         while self.stdout.is_some() || self.stderr.is_some() {
-            tokio::select! {
-                length = read(&mut self.stdout, &mut out) => match length {
-                    0 => self.stdout = None,
-                    length => self.heard(out.get(..length).unwrap_or_default()),
-                },
-                length = read(&mut self.stderr, &mut err) => match length {
-                    0 => self.stderr = None,
-                    length => self.tail.push(err.get(..length).unwrap_or_default()),
-                },
+            self.tell_all().await;
+            let begun = monotonic();
+            let read = async {
+                tokio::select! {
+                    length = read(&mut self.stdout, &mut out) => (length, true),
+                    length = read(&mut self.stderr, &mut err) => (length, false),
+                }
+            };
+            match timeout(left, read).await {
+                Err(_) => return,
+                Ok((0, true)) => self.stdout = None,
+                Ok((0, false)) => self.stderr = None,
+                Ok((length, true)) => self.heard(out.get(..length).unwrap_or_default()),
+                Ok((length, false)) => self.tail.push(err.get(..length).unwrap_or_default()),
             }
+            left = left.saturating_sub(begun.elapsed());
         }
     }
 
@@ -234,11 +248,22 @@ impl Conversation {
         if self.deaf {
             return;
         }
-        let Self { lines, calls, in_flight, outbox, replies, why, .. } = self;
+        let Self { lines, calls, in_flight, outbox, replies, why, news, .. } = self;
         let (in_flight, written, offender) = (*in_flight, outbox.written(), why.offender());
-        let (mut ended, mut wrong, mut well) = (Vec::new(), None, false);
+        let mut wrong = None;
         let pushed = lines.push(chunk, |line| {
+            if calls.have_rows()
+                && let Some(RowLine { id, row }) = RowLine::parse(line)
+                && let Some(ticket) = calls.addressed(id.as_deref(), in_flight, written)
+                && let Some(rows) = calls.rows_of(ticket)
+            {
+                news.add_row(ticket, rows, row);
+                return true;
+            }
             let (id, problem) = match Answer::parse(line) {
+                Ok(answer) if calls.have_rows() && RowLine::is_in(line) => {
+                    (answer.id, format!("a row ends no call: {}", excerpt(line)))
+                }
                 Ok(answer) => {
                     let ticket = calls.addressed(answer.id.as_deref(), in_flight, written);
                     if ticket.is_some() && ticket == offender {
@@ -246,10 +271,10 @@ impl Conversation {
                         return true;
                     }
                     if let Some(call) = ticket.and_then(|ticket| calls.remove(ticket)) {
-                        well |= answer.reply.is_ok();
-                        *replies += u64::from(answer.reply.is_ok());
+                        let well = answer.reply.is_ok();
+                        *replies += u64::from(well);
                         let outcome = answered(call.kind, answer.reply, call.stopped);
-                        ended.push((call, Ended::With(outcome)));
+                        news.add_end(call, Ended::With(outcome), well);
                         return true;
                     }
                     let names_none = answer.id.is_none() && in_flight > 1;
@@ -267,13 +292,27 @@ impl Conversation {
             wrong =
                 Some((calls.only(written), format!("it is longer than {MAX_REPLY_BYTES} bytes")));
         }
-        if !ended.is_empty() {
-            // The place is free before anybody can be told so.
-            self.seat.left(ended.iter().map(|(call, _)| call.id.as_str()), well);
-            ended.into_iter().for_each(|(call, outcome)| call.end(outcome));
-        }
+        self.tell();
         if let Some((offender, problem)) = wrong {
             self.disbelieve(offender, problem);
+        }
+    }
+
+    /// Tells what can be told now.
+    fn tell(&mut self) {
+        let told = self.news.tell();
+        if !told.ended.is_empty() {
+            // The place is free before anybody can be told so.
+            self.seat.left(told.ended.iter().map(|(call, _)| call.id.as_str()), told.well);
+            told.ended.into_iter().for_each(|(call, outcome)| call.end(outcome));
+        }
+    }
+
+    /// Tells everything, however long that takes.
+    async fn tell_all(&mut self) {
+        while !self.news.is_empty() {
+            self.news.room().await;
+            self.tell();
         }
     }
 
@@ -357,29 +396,5 @@ impl Conversation {
         // The place is free before anybody can be told so.
         self.seat.vacate(end.failure(&calls));
         end.tell(calls);
-    }
-}
-
-/// Writes what there is to write; for ever if that is nothing.
-async fn write(stdin: &mut Option<ChildStdin>, unsent: &[u8]) -> io::Result<usize> {
-    match (stdin, unsent) {
-        (Some(stdin), bytes @ [_, ..]) => stdin.write(bytes).await,
-        _ => pending().await,
-    }
-}
-
-/// Reads what comes; for ever if the pipe is closed. An error is an end as well.
-async fn read(pipe: &mut Option<impl AsyncRead + Unpin>, buffer: &mut [u8]) -> usize {
-    match pipe {
-        Some(pipe) => pipe.read(buffer).await.unwrap_or_default(),
-        None => pending().await,
-    }
-}
-
-/// Waits for a time; for ever if there is none.
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => pending().await,
     }
 }

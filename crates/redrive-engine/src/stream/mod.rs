@@ -7,7 +7,7 @@
 //! The way of a call: [`pool`] finds the program that gets it or says when one may be started
 //! ([`restart`]); [`conversation`] is one program from start to end, with its [`calls`] and the
 //! [`outbox`] they go through; [`lines`] and [`answer`] read what it prints; [`conclusion`] says what
-//! becomes of each call.
+//! becomes of each call. An extractor's rows go to [`extraction`] as they come.
 
 mod spec;
 
@@ -16,12 +16,15 @@ mod restart;
 
 mod calls;
 mod conversation;
+mod news;
 mod outbox;
+mod waits;
 
 mod answer;
 mod lines;
 
 mod conclusion;
+mod extraction;
 
 use std::{
     sync::{
@@ -38,10 +41,11 @@ pub use self::spec::StreamSpec;
 use self::{
     calls::{Asked, Ended, Ticket},
     conversation::{Command, Conversation},
+    extraction::Intake,
     pool::{Assigned, Pool, Seat},
 };
 use crate::{
-    Call, Handler, InvalidProgram, Outcome, Stop,
+    Call, Handler, InvalidProgram, Outcome, RowWriter, Stop,
     program::{Group, Program},
 };
 
@@ -100,6 +104,7 @@ impl StreamHandler {
     async fn ask(
         &self,
         call: &Call,
+        rows: Option<&RowWriter>,
         time_limit: Duration,
         permit: OwnedSemaphorePermit,
         stop: &mut Stop,
@@ -118,32 +123,32 @@ impl StreamHandler {
             },
         };
         let ticket = Ticket(self.tickets.fetch_add(1, Ordering::Relaxed));
-        let (asker, mut answer) = oneshot::channel();
-        let line = call.to_line();
-        let asked = Asked { ticket, id, kind: call.kind(), line, time_limit, asker, permit };
+        let (asker, answer) = oneshot::channel();
+        let (rows, intake) = Intake::new(rows).unzip();
+        let (kind, line) = (call.kind(), call.to_line());
+        let asked = Asked { ticket, id, kind, line, time_limit, asker, rows, permit };
         if let Err(mpsc::error::SendError(Command::Ask(asked))) = program.send(Command::Ask(asked))
         {
             return Ended::Untouched(asked.permit);
         }
         let mut waiting = DropOnDrop { program: &program, ticket: Some(ticket) };
-        let answer = tokio::select! {
-            biased;
-            answer = &mut answer => answer,
-            () = stop.told() => {
-                // A program that is gone has told already.
-                _ = program.send(Command::Stop(ticket));
-                answer.await
-            }
+        // A program that is gone has told already.
+        let stopping = || _ = program.send(Command::Stop(ticket));
+        let answer = match intake {
+            Some(intake) => intake.take(answer, time_limit, stop, stopping).await,
+            None => heard(answer, stop, stopping).await,
         };
         waiting.ticket = None;
-        // Without an answer its program was dropped, with all of this.
-        answer.unwrap_or(Ended::With(Outcome::Stopped))
+        answer
     }
-}
 
-#[async_trait]
-impl Handler for StreamHandler {
-    async fn handle(&self, call: &Call, time_limit: Duration, mut stop: Stop) -> Outcome {
+    async fn handle_with(
+        &self,
+        call: &Call,
+        rows: Option<&RowWriter>,
+        time_limit: Duration,
+        mut stop: Stop,
+    ) -> Outcome {
         let mut permit = tokio::select! {
             biased;
             () = stop.told() => return Outcome::Stopped,
@@ -154,13 +159,38 @@ impl Handler for StreamHandler {
             },
         };
         loop {
-            match self.ask(call, time_limit, permit, &mut stop).await {
+            match self.ask(call, rows, time_limit, permit, &mut stop).await {
                 Ended::With(outcome) => return outcome,
                 Ended::Reset(_) if stop.is_told() => return Outcome::Stopped,
                 Ended::Reset(failure) => return Outcome::Failed(failure),
                 Ended::Untouched(again) => permit = again,
             }
         }
+    }
+}
+
+/// Waits for an answer. Told to stop, it says so and goes on waiting: a program may still answer.
+async fn heard(
+    mut answer: oneshot::Receiver<Ended>,
+    stop: &mut Stop,
+    stopping: impl FnOnce(),
+) -> Ended {
+    let answer = tokio::select! {
+        biased;
+        answer = &mut answer => answer,
+        () = stop.told() => {
+            stopping();
+            answer.await
+        }
+    };
+    // Without an answer its program was dropped, with all of this.
+    answer.unwrap_or(Ended::With(Outcome::Stopped))
+}
+
+#[async_trait]
+impl Handler for StreamHandler {
+    async fn handle(&self, call: &Call, time_limit: Duration, stop: Stop) -> Outcome {
+        self.handle_with(call, None, time_limit, stop).await
     }
 
     fn capacity(&self) -> Option<usize> {

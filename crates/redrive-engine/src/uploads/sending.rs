@@ -13,8 +13,8 @@ use tokio::time::timeout;
 use crate::{
     Clock, HttpSpec, InvalidHttp,
     http::{
-        Answer, BodyEnd, Client, ERROR_BODY_WAIT, IDEMPOTENCY_KEY, Kept, Secrets, client, refused,
-        too_late, unanswered, usual_headers, without_mark,
+        Answer, BodyEnd, Client, ERROR_BODY_WAIT, IDEMPOTENCY_KEY, Kept, Secrets, client, late,
+        refused, unanswered, usual_headers, without_mark,
     },
     uploads::{Chunks, ContentError, body::CheckedBody},
 };
@@ -81,7 +81,7 @@ impl Sender {
     ) -> Sent {
         match timeout(self.time_limit, self.try_to_send(item, content)).await {
             Ok(sent) => sent,
-            Err(_) => Sent::Rejected(too_late(self.time_limit)),
+            Err(_) => Sent::Rejected(late(self.time_limit)),
         }
     }
 

@@ -40,6 +40,11 @@ mod http;
 mod http_connections;
 mod http_failures;
 
+mod extraction;
+
+mod extractor_fn;
+mod http_paging;
+
 mod tiny_work;
 mod worker_loop;
 mod worker_outages;

@@ -160,6 +160,7 @@ pub(crate) fn down() -> Error {
 #[async_trait]
 impl Work for TinyWork {
     type Unit = (LeaseRef, u32);
+    type Outcome = Outcome;
     type End = End;
 
     fn name(&self) -> &str {

@@ -16,6 +16,7 @@ fn ask(calls: &mut Calls, ticket: u64, begins: u64, limit: Duration, now: Instan
         line: "{}\n".to_owned(),
         time_limit: limit,
         asker,
+        rows: None,
         permit,
     };
     calls.add(asked, begins, now);
