@@ -160,17 +160,18 @@ pub use raw_sinks::{UnusableSchema, declared_rules, raw_sink};
 pub use redrive_core::*;
 pub use redrive_engine::{
     BodyTemplate, Call, ChangeTally, Clock, ConsumeError, Consumer, Content, ContentError, Control,
-    Daemon, DailyCalendar, Damage, Ended, Engine, ExecHandler, ExecSpec, Explained, Extracted,
-    Extraction, Fate, FolderContent, Gap, GaveUp, GiveupFile, GroupBusy, GroupLease, Handler,
-    HeaderSource, HttpHandler, HttpSpec, HttpUpload, HttpUploader, InvalidHttp, InvalidPointer,
-    InvalidProgram, InvalidSchema, InvalidTemplate, ItemOutcome, ItemReport, JsonPointer, Judge,
-    Judged, Judgement, KeptContent, KeyGrid, ObjectService, Outcome, Pace, PartitionCommand,
-    PartitionOutcome, PartitionRules, PartitionSelection, Queue, RawError, RawLocation,
-    RawMetadata, RawReader, RawSink, RawWriter, ReadablePartition, Refusal, Retry, RetryEvent,
-    RetrySettings, RetryingUploader, RowSchema, RunMode, SteadyClock, Stop, Stopper, StreamHandler,
-    StreamSpec, Sweep, SystemClock, Tick, Until, UploadError, UploadEvent, UploadObserver,
-    UploadOutcome, UploadPlan, UploadReport, UploadRequest, Uploader, ValidationRules, Validator,
-    build_uploader, gaps, handler_fn, random_worker_id, retry, verdict_code, verify_partitions,
+    Daemon, DailyCalendar, Damage, DaySchedule, Ended, Engine, ExecHandler, ExecSpec, Explained,
+    Extracted, Extraction, Extractor, Fate, FolderContent, Gap, GaveUp, GiveupFile, GroupBusy,
+    GroupLease, Handler, HeaderSource, HttpExtractor, HttpHandler, HttpSpec, HttpUpload,
+    HttpUploader, InvalidHttp, InvalidPointer, InvalidProgram, InvalidSchema, InvalidTemplate,
+    ItemOutcome, ItemReport, JsonPointer, Judge, Judged, Judgement, KeptContent, KeyGrid,
+    ObjectService, Outcome, Pace, Paging, PartitionCommand, PartitionOutcome, PartitionRules,
+    PartitionSelection, Queue, RawError, RawLocation, RawMetadata, RawReader, RawSink, RawWriter,
+    ReadablePartition, Refusal, Retry, RetryEvent, RetrySettings, RetryingUploader, RowSchema,
+    RowWriter, RunMode, Source, SteadyClock, Stop, Stopper, StreamHandler, StreamSpec, Sweep,
+    SystemClock, Tick, Until, UploadError, UploadEvent, UploadObserver, UploadOutcome, UploadPlan,
+    UploadReport, UploadRequest, Uploader, ValidationRules, Validator, build_uploader,
+    extractor_fn, gaps, handler_fn, random_worker_id, retry, verdict_code, verify_partitions,
 };
 pub use redrive_store::{
     Categories, InvalidRun, ItemGroup, ItemRecord, Lane, NewItem, NewRun, Operator,
@@ -180,6 +181,6 @@ pub use redrive_store::{
 pub use store_url::{InvalidStoreUrl, PostgresUrl, StoreUrl};
 pub use stores::{OpenError, migrator, open, open_migrated_store, open_store};
 pub use wiring::{
-    UnservableQueue, UnservableUpload, declared_calendar, declared_content, declared_giveup_file,
-    declared_partition_rules, declared_queue, declared_upload,
+    Unservable, declared_calendar, declared_content, declared_giveup_file,
+    declared_partition_rules, declared_queue, declared_source, declared_upload,
 };

@@ -2,84 +2,98 @@
 
 use std::{path::Path, sync::Arc};
 
-use redrive_core::InvalidUnit;
+use redrive_core::{InvalidUnit, LogicalDate};
 use redrive_engine::{
-    Content, DailyCalendar, ExecHandler, ExecSpec, FolderContent, GiveupFile, Handler, HttpHandler,
-    HttpUpload, InvalidHttp, InvalidProgram, Pace, PartitionRules, Queue, RetrySettings,
-    StreamHandler, StreamSpec, UploadObserver, UploadPlan, Uploader, build_uploader,
+    Content, DailyCalendar, DaySchedule, ExecHandler, ExecSpec, Extractor, FolderContent,
+    GiveupFile, Handler, HttpExtractor, HttpHandler, HttpUpload, InvalidHttp, InvalidProgram,
+    Judge, Pace, PartitionRules, Queue, RawSink, RetrySettings, Source, StreamHandler, StreamSpec,
+    UploadObserver, UploadPlan, Uploader, ValidationRules, build_uploader,
 };
 use redrive_store::{Categories, Store, WorkerId};
 
-use crate::config;
+use crate::{
+    config,
+    raw_sinks::{UnusableSchema, declared_rules},
+};
 
-/// A declared queue that this program cannot serve.
+/// Something declared that this program cannot serve.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum UnservableQueue {
-    /// Its program can never be started.
-    #[error("the handler of queue {queue:?} cannot be started")]
+pub enum Unservable {
+    /// A program can never be started.
+    #[error("{whose} cannot be started")]
     Program {
-        /// The queue.
-        queue: String,
+        /// Whose, such as `the handler of queue "verify"`.
+        whose: String,
         /// Why.
         #[source]
         source: InvalidProgram,
     },
-    /// Its request can never be sent.
-    #[error("the handler of queue {queue:?} cannot send its request")]
+    /// A request can never be sent.
+    #[error("{whose} cannot send its request")]
     Request {
-        /// The queue.
-        queue: String,
+        /// Whose, such as `the handler of queue "verify"`.
+        whose: String,
         /// Why.
         #[source]
         source: InvalidHttp,
     },
-}
-
-/// A declared upload that this program cannot make.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum UnservableUpload {
-    /// The program of its check can never be started.
-    #[error("the check of upload {upload:?} cannot be started")]
-    Program {
-        /// The upload.
-        upload: String,
+    /// The schema of a source's rows is none.
+    #[error("source {name:?} has no schema to judge its rows by")]
+    Schema {
+        /// The source.
+        name: String,
         /// Why.
         #[source]
-        source: InvalidProgram,
-    },
-    /// Its requests can never be sent.
-    #[error("upload {upload:?} cannot send its requests")]
-    Request {
-        /// The upload.
-        upload: String,
-        /// Why.
-        #[source]
-        source: InvalidHttp,
+        source: UnusableSchema,
     },
 }
 
 /// The queue that a declaration describes. Relative programs count from `folder`, the folder of the
 /// configuration.
-pub fn declared_queue(declared: &config::Queue, folder: &Path) -> Result<Queue, UnservableQueue> {
-    let limits = declared.limits;
-    let pace =
-        Pace { concurrency: limits.concurrency as usize, lease: limits.lease, ..Pace::default() };
-    let queue = || declared.name.clone();
-    let handler = handler(&declared.handler, folder).map_err(|unfit| match unfit {
-        Unfit::Program(source) => UnservableQueue::Program { queue: queue(), source },
-        Unfit::Request(source) => UnservableQueue::Request { queue: queue(), source },
-    })?;
+pub fn declared_queue(declared: &config::Queue, folder: &Path) -> Result<Queue, Unservable> {
+    let whose = format!("the handler of queue {:?}", declared.name);
+    let handler = Maker { folder, whose }.handler(&declared.handler)?;
     let mut queue =
         Queue::new(declared.name.as_str(), handler).with_policy(declared.policy.policy.clone());
     queue.categories = match &declared.categories {
         None => Categories::All,
         Some(names) => Categories::Only(names.clone()),
     };
-    queue.time_limit = limits.timeout;
-    queue.pace = pace;
+    queue.time_limit = declared.limits.timeout;
+    queue.pace = pace(declared.limits);
     Ok(queue)
+}
+
+/// The source that a declaration describes, whose raw partitions are in a sink. Relative programs and
+/// files count from `folder`, the folder of the configuration.
+pub fn declared_source(
+    declared: &config::Source,
+    folder: &Path,
+    sink: RawSink,
+) -> Result<Source, Unservable> {
+    let name = &declared.name;
+    let extractor = Maker { folder, whose: format!("the extractor of source {name:?}") };
+    let judge = Maker { folder, whose: format!("the judge of source {name:?}") };
+    let judge = declared.validate.handler.as_ref().map(|handler| judge.handler(handler));
+    let rules = declared_rules(&declared.validate, folder)
+        .map_err(|source| Unservable::Schema { name: name.clone(), source })?;
+    let time_limit = declared.limits.timeout;
+    let judge = judge.transpose()?.map(|handler| Judge { handler, time_limit });
+    let mut source = Source::new(name.as_str(), extractor.extractor(&declared.extract)?, sink)
+        .with_rules(ValidationRules { judge, ..rules });
+    source.schema_version.clone_from(&declared.schema_version);
+    source.backfill_share = declared.backfill_share;
+    source.schedule = declared.schedule.map(|schedule| DaySchedule {
+        customers: declared.customers.clone(),
+        queries: declared.queries.clone(),
+        at: schedule.at,
+        lag_days: schedule.lag_days,
+        start: LogicalDate::try_from(schedule.start).unwrap_or(LogicalDate::MIN),
+    });
+    source.time_limit = time_limit;
+    source.pace = pace(declared.limits);
+    Ok(source)
 }
 
 /// The uploader that a declaration describes: with retries, unless it disables them. Relative paths
@@ -91,19 +105,16 @@ pub fn declared_upload(
     content: Arc<dyn Content>,
     worker: &WorkerId,
     observer: Option<UploadObserver>,
-) -> Result<Arc<dyn Uploader>, UnservableUpload> {
-    let upload = || declared.name.clone();
-    let unfit = |unfit| match unfit {
-        Unfit::Program(source) => UnservableUpload::Program { upload: upload(), source },
-        Unfit::Request(source) => UnservableUpload::Request { upload: upload(), source },
-    };
-    let ready = declared.ready.as_ref().map(|ready| handler(ready, folder));
+) -> Result<Arc<dyn Uploader>, Unservable> {
+    let name = &declared.name;
+    let check = Maker { folder, whose: format!("the check of upload {name:?}") };
+    let ready = declared.ready.as_ref().map(|ready| check.handler(ready));
     let http = HttpUpload {
-        name: upload(),
+        name: name.clone(),
         spec: declared.request.clone(),
         concurrency: declared.concurrency as usize,
         time_limit: declared.timeout,
-        ready: ready.transpose().map_err(unfit)?,
+        ready: ready.transpose()?,
         worker: worker.0.clone(),
     };
     let plan = UploadPlan {
@@ -113,7 +124,10 @@ pub fn declared_upload(
         giveup_file: declared_giveup_file(declared, folder),
         observer,
     };
-    build_uploader(plan, store, content).map_err(|source| unfit(Unfit::Request(source)))
+    build_uploader(plan, store, content).map_err(|source| {
+        let whose = format!("upload {name:?}");
+        Unservable::Request { whose, source }
+    })
 }
 
 /// The file of give-ups that an upload declares.
@@ -130,34 +144,6 @@ pub fn declared_content(config: &config::Config) -> Option<FolderContent> {
     }
 }
 
-/// Why a handler can do nothing.
-enum Unfit {
-    Program(InvalidProgram),
-    Request(InvalidHttp),
-}
-
-fn handler(declared: &config::Handler, folder: &Path) -> Result<Arc<dyn Handler>, Unfit> {
-    match declared {
-        config::Handler::Exec(program) => {
-            let mut spec = ExecSpec::new(program.argv.clone(), folder);
-            spec.env.clone_from(&program.env);
-            spec.grace = program.grace;
-            Ok(Arc::new(ExecHandler::new(spec).map_err(Unfit::Program)?))
-        }
-        config::Handler::Stream(stream) => {
-            let mut spec = StreamSpec::new(stream.program.argv.clone(), folder);
-            spec.env.clone_from(&stream.program.env);
-            spec.grace = stream.program.grace;
-            spec.processes = stream.processes as usize;
-            spec.in_flight = stream.in_flight as usize;
-            Ok(Arc::new(StreamHandler::new(spec).map_err(Unfit::Program)?))
-        }
-        config::Handler::Http(http) => {
-            Ok(Arc::new(HttpHandler::new(http.request.clone()).map_err(Unfit::Request)?))
-        }
-    }
-}
-
 /// What decides about failed partitions, as the sources are declared.
 pub fn declared_partition_rules(config: &config::Config) -> PartitionRules {
     let rules = PartitionRules::new(config.jitter_seed);
@@ -170,4 +156,63 @@ pub fn declared_partition_rules(config: &config::Config) -> PartitionRules {
 pub fn declared_calendar(schedule: &config::Schedule) -> Result<DailyCalendar, InvalidUnit> {
     let start = schedule.start.try_into()?;
     Ok(DailyCalendar { start, at: schedule.at, lag_days: schedule.lag_days })
+}
+
+fn pace(limits: config::Limits) -> Pace {
+    Pace { concurrency: limits.concurrency as usize, lease: limits.lease, ..Pace::default() }
+}
+
+/// Makes handlers, and knows whose they are.
+struct Maker<'a> {
+    folder: &'a Path,
+    whose: String,
+}
+
+impl Maker<'_> {
+    fn handler(&self, declared: &config::Handler) -> Result<Arc<dyn Handler>, Unservable> {
+        Ok(match declared {
+            config::Handler::Exec(program) => Arc::new(self.exec(program)?),
+            config::Handler::Stream(stream) => Arc::new(self.stream(stream)?),
+            config::Handler::Http(http) => Arc::new(
+                HttpHandler::new(http.request.clone()).map_err(|error| self.unsendable(error))?,
+            ),
+        })
+    }
+
+    fn extractor(&self, declared: &config::Handler) -> Result<Arc<dyn Extractor>, Unservable> {
+        Ok(match declared {
+            config::Handler::Exec(program) => Arc::new(self.exec(program)?),
+            config::Handler::Stream(stream) => Arc::new(self.stream(stream)?),
+            config::Handler::Http(http) => {
+                // The configuration has it for every extraction; an API may answer with a bare list.
+                let paging = http.paging.clone().unwrap_or_default();
+                let extractor = HttpExtractor::new(http.request.clone(), paging);
+                Arc::new(extractor.map_err(|error| self.unsendable(error))?)
+            }
+        })
+    }
+
+    fn exec(&self, program: &config::Program) -> Result<ExecHandler, Unservable> {
+        let mut spec = ExecSpec::new(program.argv.clone(), self.folder);
+        spec.env.clone_from(&program.env);
+        spec.grace = program.grace;
+        ExecHandler::new(spec).map_err(|source| self.unstartable(source))
+    }
+
+    fn stream(&self, stream: &config::Stream) -> Result<StreamHandler, Unservable> {
+        let mut spec = StreamSpec::new(stream.program.argv.clone(), self.folder);
+        spec.env.clone_from(&stream.program.env);
+        spec.grace = stream.program.grace;
+        spec.processes = stream.processes as usize;
+        spec.in_flight = stream.in_flight as usize;
+        StreamHandler::new(spec).map_err(|source| self.unstartable(source))
+    }
+
+    fn unstartable(&self, source: InvalidProgram) -> Unservable {
+        Unservable::Program { whose: self.whose.clone(), source }
+    }
+
+    fn unsendable(&self, source: InvalidHttp) -> Unservable {
+        Unservable::Request { whose: self.whose.clone(), source }
+    }
 }

@@ -58,10 +58,12 @@ pub struct Program {
     pub grace: Duration,
 }
 
-/// What a handler works on; only samples have a place to put an answer.
+/// What a handler works on: only samples have a place to put an answer, and only an extraction has
+/// rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
     Sample,
+    Extraction,
     Other,
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use http::{HeaderName, HeaderValue, Method, Uri};
-use redrive_engine::{BodyTemplate, HeaderSource, HttpSpec, InvalidTemplate, JsonPointer};
+use redrive_engine::{BodyTemplate, HeaderSource, HttpSpec, InvalidTemplate, JsonPointer, Paging};
 use serde_json::Value as Json;
 use toml::de::DeValue;
 
@@ -36,6 +36,8 @@ pub struct Http {
     pub request: HttpSpec,
     /// Where a sample gets the reply.
     pub into: Option<JsonPointer>,
+    /// Where an extraction finds its rows. Every extraction has it, and nothing else has.
+    pub paging: Option<Paging>,
 }
 
 const METHODS: [(&str, Method); 5] = [
@@ -51,24 +53,47 @@ impl Http {
         let method = s.get("method", word(&METHODS)).unwrap_or(Method::POST);
         let url = s.require("url", http_url);
         let headers = s.get("headers", headers);
+        let query = s.get("query", |value| value.named(query));
         let body = s.get("body", |value| match method {
             Method::GET | Method::DELETE => {
                 value.refuse("does not belong here", format!("a {method} request has no body"))
             }
             _ => body(value),
         });
-        let reply = s.get("reply", parsed);
+        let reply = s.get("reply", |value| match work {
+            Work::Extraction => {
+                value.refuse("does not belong here", "`rows` says where the rows are")
+            }
+            Work::Sample | Work::Other => parsed(value),
+        });
         let private_addresses = s.get("private-addresses", flag);
         let into = s.get("into", |value| match work {
             Work::Sample => parsed(value),
-            Work::Other => value.refuse("does not belong here", "only a stage has a sample"),
+            Work::Extraction | Work::Other => {
+                value.refuse("does not belong here", "only a stage has a sample")
+            }
         });
+        let paging = match work {
+            Work::Extraction => {
+                let (rows, next) = (s.require("rows", parsed), s.get("next", parsed));
+                Some(Paging { rows: rows?, next })
+            }
+            Work::Sample | Work::Other => {
+                for key in ["rows", "next"] {
+                    s.get(key, |value| {
+                        value.refuse::<()>("does not belong here", "only an extractor has rows")
+                    });
+                }
+                None
+            }
+        };
         let mut request = HttpSpec::new(method, url?);
         request.headers = headers.unwrap_or_default();
+        request.query = query.unwrap_or_default();
         request.body = body;
         request.reply = reply;
         request.private_addresses = private_addresses.unwrap_or(request.private_addresses);
-        Some(Self { request, into })
+        Some(Self { request, into, paging })
     }
 }
 
@@ -152,6 +177,22 @@ fn parsed_header(value: Value<'_>) -> Option<HeaderValue> {
     let written = text(value.clone())?;
     let header = HeaderValue::from_str(&written).ok();
     header.or_else(|| value.refuse("not the value of a header", "printable characters only"))
+}
+
+/// A value of the query: plain, or taken from the call.
+fn query(name: &str, value: Value<'_>) -> Option<(String, BodyTemplate)> {
+    let template = match to_json(value.node) {
+        Some(json @ (Json::String(_) | Json::Number(_) | Json::Bool(_))) => BodyTemplate::new(json),
+        Some(json @ Json::Object(_)) if json.get("$").is_some() => BodyTemplate::new(json),
+        _ => Err(InvalidTemplate(name.to_owned())),
+    };
+    match template {
+        Ok(template) => Some((name.to_owned(), template)),
+        Err(_) => value.refuse(
+            "is no value of a query",
+            "write a text, a number, or {\"$\": \"/a/b\"}, a JSON pointer into the call",
+        ),
+    }
 }
 
 /// A body as TOML, or as text that holds JSON.

@@ -27,6 +27,8 @@ pub struct Source {
     pub queries: Vec<String>,
     /// Who extracts.
     pub extract: Handler,
+    /// The schema of its rows, where the extractor says nothing of it.
+    pub schema_version: Option<String>,
     /// What the validator asks of a partition.
     pub validate: Validate,
     /// When to try again; the preset `partition` unless given.
@@ -61,7 +63,8 @@ impl Source {
         let name = s.require("name", unique_name("sources", names));
         let customers = s.require("customers", key_parts);
         let queries = s.require("queries", key_parts);
-        let extract = s.require("extract", |value| Handler::read(value, Work::Other));
+        let extract = s.require("extract", |value| Handler::read(value, Work::Extraction));
+        let schema_version = s.get("schema-version", text);
         let validate = s.get("validate", |value| value.table(Validate::read));
         let policy = policies.choice(s, Preset::Partition);
         let schedule = s.get("schedule", |value| value.table(Schedule::read));
@@ -72,6 +75,7 @@ impl Source {
             customers: customers?,
             queries: queries?,
             extract: extract?,
+            schema_version,
             validate: validate.unwrap_or_default(),
             policy: policy?,
             schedule,

@@ -29,6 +29,7 @@ mod handlers_example;
 mod http_worker;
 mod init;
 mod logs;
+mod partitions;
 mod policy;
 mod queue;
 mod queue_example;

@@ -169,10 +169,7 @@ impl Shop {
 
     /// A worker that runs until it is told to stop, logging everything.
     pub(crate) fn start_worker(&self, arguments: &[&str]) -> Worker {
-        let mut command = self.command(&[&["worker", "-v"], arguments].concat());
-        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap());
-        Worker { child, log }
+        Worker::start(self.command(&[&["worker", "-v"], arguments].concat()))
     }
 }
 
@@ -183,6 +180,13 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
+    /// Starts one.
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        Self { child, log }
+    }
+
     /// Reads the log until a line has these words.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, words: &str) -> String {

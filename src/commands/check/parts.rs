@@ -57,13 +57,18 @@ pub(crate) fn program(program: &Program) -> Value {
 /// Headers by name alone: their values are nobody's business.
 fn request(http: &Http) -> Value {
     let request = &http.request;
+    let query = request.query.iter();
+    let query = query.map(|(name, value)| (name.clone(), value.as_json().clone()));
     let headers: Vec<&str> = request.headers.iter().map(|(name, _)| name.as_str()).collect();
     json!({
         "method": request.method.as_str(),
         "url": request.url.to_string(),
+        "query": Value::Object(query.collect()),
         "headers": headers,
         "body": request.body.as_ref().map(BodyTemplate::as_json),
         "reply": request.reply.as_ref().map(JsonPointer::as_str),
+        "rows": http.paging.as_ref().map(|paging| paging.rows.as_str()),
+        "next": http.paging.as_ref().and_then(|paging| Some(paging.next.as_ref()?.as_str())),
         "into": http.into.as_ref().map(JsonPointer::as_str),
         "private_addresses": request.private_addresses,
     })

@@ -1,0 +1,86 @@
+//! What extractors are told, and what they may tell.
+
+use redrive::PartitionStatus;
+use serde_json::{Value, json};
+
+use super::yard::Yard;
+
+// HANDLERS-2
+#[test]
+fn an_extractor_has_the_key_and_the_run_in_its_call_and_its_environment() {
+    let yard = Yard::on_sqlite();
+    let record = yard.drained("ads/1234/call/2026-01-31");
+    let rows = yard.rows(&record.key);
+    let [call, variables] = rows.lines().collect::<Vec<_>>()[..] else { panic!("{rows}") };
+    let run = record.current_run_id.as_ref().unwrap().as_str();
+    let expected = json!({
+        "id": "partition:ads/1234/call/2026-01-31#1",
+        "kind": "partition",
+        "unit": "partition:ads/1234/call/2026-01-31",
+        "attempt": 1,
+        "run_id": run,
+        "source": "ads",
+        "customer_id": "1234",
+        "query_name": "call",
+        "logical_date": "2026-01-31",
+    });
+    assert_eq!(serde_json::from_str::<Value>(call).unwrap(), expected);
+    let variables: Value = serde_json::from_str(variables).unwrap();
+    let expected = format!("partition ads 1234 call 2026-01-31 {run} 1");
+    assert_eq!(variables["variables"], expected);
+}
+
+// PAR-3
+#[test]
+fn an_extractor_may_describe_its_rows_on_the_last_line_of_stderr() {
+    let yard = Yard::on_sqlite();
+    let record = yard.drained("ads/1234/described/2026-01-31");
+    assert_eq!(record.schema_version.as_deref(), Some("7"));
+    let run = record.current_run_id.unwrap();
+    let metadata = yard.block_on(yard.sink().metadata(&record.key, &run)).unwrap().unwrap();
+    assert_eq!(Value::Object(metadata.extractor), json!({ "api": "v3" }));
+
+    let record = yard.drained("ads/1234/logging/2026-01-31");
+    assert_eq!(record.status, PartitionStatus::Success, "a log is no reply");
+    let record = yard.drained("strict/1234/fine/2026-01-31");
+    assert_eq!(record.schema_version.as_deref(), Some("2"), "as the source says");
+}
+
+// HANDLERS-3
+#[test]
+fn a_program_that_stays_running_prints_rows_and_then_its_reply() {
+    for yard in Yard::both() {
+        let queries = ["fine", "many", "busy", "both", "dies", "leaves"];
+        let keys = queries.map(|query| yard.ask(&format!("flowing/1234/{query}/2026-01-31")));
+        yard.drain();
+        let [fine, many, busy, both, dies, leaves] = keys.each_ref().map(|key| yard.record(key));
+        assert_eq!(yard.rows(&fine.key), "{\"n\": 1}\n{\"n\":  12345678901234567890123}\n");
+        assert_eq!(fine.schema_version.as_deref(), Some("5"));
+        assert_eq!((many.status, many.record_count), (PartitionStatus::Success, Some(20_000)));
+        assert_eq!((leaves.status, leaves.record_count), (PartitionStatus::Success, Some(1)));
+        for (record, message) in [
+            (busy, "no raw partition: slow down"),
+            (both, "a row ends no call"),
+            (dies, "no raw partition: the program ended with exit status: 75"),
+        ] {
+            let said = record.error_message.unwrap_or_default();
+            assert!(said.contains(message), "{message}: {said}");
+            assert_eq!(yard.block_on(yard.sink().runs(&record.key)).unwrap(), []);
+        }
+    }
+}
+
+// OPS-7
+#[test]
+fn a_worker_serves_what_it_is_asked_to() {
+    let yard = Yard::on_sqlite();
+    let [ads, strict] =
+        ["ads", "strict"].map(|source| yard.ask(&format!("{source}/1234/fine/2026-01-31")));
+    yard.shop.run(&["worker", "--drain", "-q", "--queues", "work"]).ok();
+    assert_eq!(yard.record(&ads).attempt_count, 0);
+    yard.shop.run(&["worker", "--drain", "-q", "--sources", "strict"]).ok();
+    assert_eq!((yard.record(&ads).attempt_count, yard.record(&strict).attempt_count), (0, 1));
+    let refused = yard.shop.run(&["worker", "--sources", "adz"]).failed(2);
+    assert!(refused.contains("there is no source \"adz\""), "{refused}");
+    assert!(refused.contains("did you mean `ads`?"), "{refused}");
+}
