@@ -6,6 +6,11 @@ use std::{
     fs,
 };
 
+use redrive::{
+    AttemptNumber, Cause, PartitionStatus, RawSink,
+    store::{PartitionFilter, UnitKind, UnitRow},
+};
+
 use super::workload::{ITEMS, RUNS};
 use crate::{databases::texts, shop::Shop};
 
@@ -41,6 +46,7 @@ impl Written {
 pub(super) fn check(shop: &Shop, crashes: usize, context: &str) {
     let doctor = shop.run(&["doctor"]);
     assert_eq!(doctor.code, Some(0), "{context}: {doctor:#?}");
+    check_partitions(shop, crashes, context);
     let written = gather(shop);
     let statuses: BTreeSet<(&str, &str)> =
         written.iter().map(|run| (run.key.as_str(), run.status.as_str())).collect();
@@ -108,6 +114,39 @@ fn judge(run: &Written, crashes: usize) -> Vec<(bool, &'static str)> {
         // What is handed back is tried again under its number.
         (executions <= run.ledger.len() + handed_back, "no attempt was executed twice"),
     ]
+}
+
+/// Each was judged, and only what a death interrupted is bad; what is good is there, to the last byte.
+#[track_caller]
+fn check_partitions(shop: &Shop, crashes: usize, context: &str) {
+    let sink = RawSink::folder(shop.folder.path().join("raw"));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let store = redrive::open(shop.store()).await.unwrap();
+        let all = store.partitions_page(&PartitionFilter::default(), None, 100).await.unwrap();
+        let mut failed = 0;
+        for partition in all {
+            assert!(partition.work.is_none(), "{context}: {partition:?} is still asked for");
+            let unit = UnitRow::new(UnitKind::Partition, partition.id.0);
+            let ledger = store.attempts_of(&unit, AttemptNumber(0), 100).await.unwrap();
+            assert_eq!(ledger.len(), 1, "{context}: one attempt, one verdict");
+            match partition.status {
+                PartitionStatus::Pending => panic!("{context}: {partition:?}"),
+                PartitionStatus::Success => {
+                    let run = partition.current_run_id.as_ref().unwrap();
+                    let sealed = sink.verify(&partition.key, run).await.unwrap();
+                    assert_eq!(Some(sealed.record_count), partition.record_count, "{context}");
+                    assert_eq!(sealed.record_count, 2, "{context}");
+                }
+                PartitionStatus::Failed => {
+                    assert_eq!(ledger[0].cause, Some(Cause::LostWorker), "{context}");
+                    assert_eq!(sink.runs(&partition.key).await.unwrap(), [], "{context}");
+                    failed += 1;
+                }
+            }
+        }
+        assert!(failed <= crashes, "{context}: a crash costs one attempt at most");
+    });
 }
 
 /// All there are.

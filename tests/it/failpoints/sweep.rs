@@ -64,13 +64,13 @@ impl Kind {
     }
 }
 
-// OPS-6, RUN-7
+// OPS-6, RUN-7, PAR-4
 #[test]
 fn a_kill_at_any_step_of_a_write_costs_nothing_but_one_more_execution_on_sqlite() {
     sweep(Kind::Sqlite);
 }
 
-// OPS-6, RUN-7
+// OPS-6, RUN-7, PAR-4
 #[test]
 fn a_kill_at_any_step_of_a_write_costs_nothing_but_one_more_execution_on_postgres() {
     sweep(Kind::Postgres);

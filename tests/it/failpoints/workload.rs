@@ -8,6 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use redrive::{Clock, SystemClock, jiff::tz::TimeZone};
 use serde_json::{Value, json};
 
 use crate::{
@@ -40,6 +41,19 @@ handler = { exec = ["/bin/sh", "work.sh"] }
 lease = "1s"
 policy = { max-attempts = 9, base = "10ms", cap = "50ms" }
 "#;
+
+/// Appended with the day from which on there are partitions: few of them.
+const SOURCE: &str = r#"
+[[source]]
+name = "days"
+customers = ["1"]
+queries = ["q"]
+extract = { exec = ["/bin/sh", "extract.sh"] }
+lease = "1s"
+schedule = { every = "day", lag-days = 1, start = "START" }
+"#;
+
+const EXTRACTOR: &str = "echo '{\"n\": 1}'; echo '{\"n\": 2}'";
 
 /// Every execution writes itself down. A slow one lasts until it may end, or its folder is gone.
 const HANDLER: &str = r#"
@@ -101,7 +115,7 @@ impl Step {
 }
 
 /// In their order. The queue that is worked on first holds no slow run, so its worker comes to an end.
-pub(super) const STEPS: [Step; 15] = [
+pub(super) const STEPS: [Step; 16] = [
     Step::plain(&["db", "migrate"]),
     Step::plain(&["queue", "pause", "work"]),
     SUBMIT,
@@ -119,6 +133,12 @@ pub(super) const STEPS: [Step; 15] = [
         arguments: &["worker", "--queues", "slow"],
         signal: Some(("engine.unit.starting", "-KILL")),
         code: None,
+    },
+    // Keeps the schedule of its source until it has judged a partition.
+    Step {
+        arguments: &["worker", "--sources", "days"],
+        signal: Some(("engine.partition.judged", "-TERM")),
+        code: Some(143),
     },
     Step::plain(&["runs", "retry", "--queue", "work"]),
     DRAIN,
@@ -190,7 +210,11 @@ pub(super) fn open_shop(folder: Folder, store: &str) -> Shop {
         writeln!(log, "{} {}", item.name, item.key).unwrap();
         receive(item)
     });
-    Shop::unopened(folder, store, &CONFIG.replace("URL", &server.url()), HANDLER)
+    folder.write("extract.sh", EXTRACTOR);
+    let yesterday = SystemClock.now().to_zoned(TimeZone::UTC).date().yesterday().unwrap();
+    let source = SOURCE.replace("START", &yesterday.to_string());
+    let config = CONFIG.replace("URL", &server.url()) + &source;
+    Shop::unopened(folder, store, &config, HANDLER)
 }
 
 /// Runs a step, and has it killed where it passes a failpoint. Slow handlers may end in the last one.

@@ -195,13 +195,16 @@ impl FolderWriter {
         let mut file = self.payload.take().ok_or_else(|| broken(&payload))?;
         file.write_all(&self.gathered).map_err(failed("write", &payload))?;
         file.sync_all().map_err(failed("sync", &payload))?;
+        redrive_store::failpoint!("raw.payload.synced");
 
         let mut file = File::create_new(&new).map_err(failed("make", &new))?;
         file.write_all(metadata).map_err(failed("write", &new))?;
         file.sync_all().map_err(failed("sync", &new))?;
+        redrive_store::failpoint!("raw.metadata.synced");
 
         fs::hard_link(&new, &sealed).map_err(|error| used_or_failed(error, "make", &sealed))?;
         self.unsealed.sealed = true;
+        redrive_store::failpoint!("raw.sealed");
         fs::remove_file(&new).map_err(failed("remove", &new))?;
         sync_folder(&run).map_err(failed("sync", &run))?;
         let above = run.parent().unwrap_or(self.folders.root());
