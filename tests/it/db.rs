@@ -10,6 +10,11 @@ use crate::{
     folder::{Ended, Folder},
 };
 
+/// Every migration there is, in order.
+const MIGRATIONS: [&str; 4] =
+    ["runs_items_attempts_journal", "upload_attempts", "partitions", "upload_groups"];
+const LATEST: usize = MIGRATIONS.len();
+
 fn db(folder: &Folder, store: &str, arguments: &[&str]) -> Ended {
     folder.run(&[&["db", "--store", store], arguments].concat())
 }
@@ -22,32 +27,36 @@ fn versions(folder: &Folder, store: &str) -> Vec<bool> {
     rows.iter().map(|row| !row["applied_at"].is_null()).collect()
 }
 
+fn without_the_last() -> Vec<bool> {
+    (1..=LATEST).map(|version| version < LATEST).collect()
+}
+
 // OPS-2
 #[test]
 fn a_store_goes_up_and_down_and_up_again() {
     let folder = Folder::new();
     for store in one_of_each(&folder) {
-        assert_eq!(versions(&folder, &store), [false; 3]);
+        assert_eq!(versions(&folder, &store), [false; LATEST]);
         let up = db(&folder, &store, &["migrate", "-o", "json"]).json();
-        let step = |version: u32, name: &str, direction: &str| json!({ "version": version, "name": name, "direction": direction });
-        let first = "runs_items_attempts_journal";
-        let (second, third) = ("upload_attempts", "partitions");
-        assert_eq!(up, json!([step(1, first, "up"), step(2, second, "up"), step(3, third, "up")]));
-        assert_eq!(versions(&folder, &store), [true; 3]);
+        let step = |version: usize, direction: &str| json!({ "version": version, "name": MIGRATIONS[version - 1], "direction": direction });
+        let all: Vec<_> = (1..=LATEST).map(|version| step(version, "up")).collect();
+        assert_eq!(up, json!(all));
+        assert_eq!(versions(&folder, &store), [true; LATEST]);
 
         let again = db(&folder, &store, &["migrate"]);
         assert_eq!((again.code, again.stdout.as_str()), (Some(0), ""));
         assert!(again.stderr.contains("the schema was up to date"), "{}", again.stderr);
 
         let down = db(&folder, &store, &["rollback", "--yes", "-o", "json"]).json();
-        assert_eq!(down, json!([step(3, third, "down")]));
-        assert_eq!(versions(&folder, &store), [true, true, false]);
+        assert_eq!(down, json!([step(LATEST, "down")]));
+        assert_eq!(versions(&folder, &store), without_the_last());
         let down = db(&folder, &store, &["rollback", "--to", "0", "--yes", "-o", "json"]).json();
-        assert_eq!(down, json!([step(2, second, "down"), step(1, first, "down")]));
-        assert_eq!(versions(&folder, &store), [false; 3]);
+        let rest: Vec<_> = (1..LATEST).rev().map(|version| step(version, "down")).collect();
+        assert_eq!(down, json!(rest));
+        assert_eq!(versions(&folder, &store), [false; LATEST]);
 
         db(&folder, &store, &["migrate"]).ok();
-        assert_eq!(versions(&folder, &store), [true; 3]);
+        assert_eq!(versions(&folder, &store), [true; LATEST]);
     }
 }
 
@@ -59,7 +68,7 @@ fn a_rollback_is_refused_where_nobody_can_be_asked() {
         db(&folder, &store, &["migrate"]).ok();
         let complaint = db(&folder, &store, &["rollback"]).failed(4);
         assert!(complaint.contains("add --yes"), "{complaint}");
-        assert_eq!(versions(&folder, &store), [true; 3], "nothing was changed");
+        assert_eq!(versions(&folder, &store), [true; LATEST], "nothing was changed");
     }
 }
 
@@ -84,13 +93,14 @@ fn a_rollback_asks_on_a_terminal_and_does_as_it_is_told() {
     db(&folder, &store, &["migrate"]).ok();
     for answer in ["n\n", "\n", "what?\n"] {
         let (code, shown) = on_a_terminal(&folder, answer);
-        assert!(shown.contains("from schema 3 to 2, losing what it holds? [y/N]"), "{shown}");
+        let question = format!("from schema {LATEST} to {}, losing what it holds?", LATEST - 1);
+        assert!(shown.contains(&format!("{question} [y/N]")), "{shown}");
         assert_eq!(code, Some(4), "{shown}");
-        assert_eq!(versions(&folder, &store), [true; 3]);
+        assert_eq!(versions(&folder, &store), [true; LATEST]);
     }
     let (code, shown) = on_a_terminal(&folder, "y\n");
     assert_eq!(code, Some(0), "{shown}");
-    assert_eq!(versions(&folder, &store), [true, true, false]);
+    assert_eq!(versions(&folder, &store), without_the_last());
 }
 
 #[test]
@@ -98,14 +108,16 @@ fn a_version_that_cannot_be_gone_back_to_is_refused() {
     let folder = Folder::new();
     for store in one_of_each(&folder) {
         db(&folder, &store, &["migrate"]).ok();
-        let complaint = db(&folder, &store, &["rollback", "--to", "4", "--yes"]).failed(2);
-        assert!(complaint.contains("cannot roll back to 4: the store has schema 3"));
+        let next = (LATEST + 1).to_string();
+        let complaint = db(&folder, &store, &["rollback", "--to", &next, "--yes"]).failed(2);
+        let why = format!("cannot roll back to {next}: the store has schema {LATEST}");
+        assert!(complaint.contains(&why), "{complaint}");
         for wrong in ["-1", "one", "1.5", "", "4294967296"] {
             let to = format!("--to={wrong}");
             let complaint = db(&folder, &store, &["rollback", &to, "--yes"]).failed(2);
             assert!(complaint.contains("--to <N>"), "{complaint}");
         }
-        assert_eq!(versions(&folder, &store), [true; 3]);
+        assert_eq!(versions(&folder, &store), [true; LATEST]);
     }
 }
 
@@ -125,11 +137,13 @@ fn a_store_newer_than_the_program_is_refused_and_left_alone() {
             [&["migrate"][..], &["rollback", "--yes"], &["rollback", "--to", "0", "--yes"]]
         {
             let complaint = db(&folder, store, arguments).failed(1);
-            assert!(complaint.contains("schema 99, this program knows up to 3"), "{complaint}");
+            let why = format!("schema 99, this program knows up to {LATEST}");
+            assert!(complaint.contains(&why), "{complaint}");
         }
         let doctor = folder.run(&["doctor", "--store", store]);
         assert_eq!(doctor.code, Some(1));
-        assert!(doctor.stdout.contains("99 is newer than this program's 3"), "{}", doctor.stdout);
+        let why = format!("99 is newer than this program's {LATEST}");
+        assert!(doctor.stdout.contains(&why), "{}", doctor.stdout);
     }
 }
 
@@ -140,7 +154,7 @@ fn postgres_is_never_migrated_by_a_command_that_was_not_asked_to() {
     let folder = Folder::new();
     let complaint = folder.run(&["serve", "--store", &store, "--listen", "127.0.0.1:0"]).failed(1);
     assert!(complaint.contains("redrive db migrate"), "{complaint}");
-    assert_eq!(versions(&folder, &store), [false; 3]);
+    assert_eq!(versions(&folder, &store), [false; LATEST]);
 }
 
 // OPS-4
@@ -184,13 +198,13 @@ fn a_backup_is_a_whole_store_in_a_new_file() {
     db(&folder, &sqlite, &["migrate"]).ok();
     let made = db(&folder, &sqlite, &["backup", "copy.db"]);
     assert_eq!(made.code, Some(0), "{}", made.stderr);
-    assert_eq!(versions(&folder, "sqlite:copy.db"), [true; 3]);
+    assert_eq!(versions(&folder, "sqlite:copy.db"), [true; LATEST]);
     folder.run(&["doctor", "--store", "sqlite:copy.db"]).ok();
 
     db(&folder, &sqlite, &["rollback", "--yes"]).ok();
     let older = db(&folder, &sqlite, &["backup", "older.db"]);
     assert_eq!(older.code, Some(0), "before a migration is when one is wanted: {}", older.stderr);
-    assert_eq!(versions(&folder, "sqlite:older.db"), [true, true, false]);
+    assert_eq!(versions(&folder, "sqlite:older.db"), without_the_last());
 
     let again = db(&folder, &sqlite, &["backup", "copy.db"]).failed(1);
     assert!(again.contains("exists already"), "{again}");
