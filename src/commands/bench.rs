@@ -5,7 +5,10 @@
 
 mod contender;
 mod decide;
+mod partition_loop;
+mod partitions;
 mod place;
+mod plain_files;
 mod postgres_loop;
 mod redrive_store;
 mod requests;
@@ -72,6 +75,13 @@ Examples:
   redrive bench runs --handler http
   redrive bench runs --store postgres://redrive@localhost/bench")]
     Runs(runs::Arguments),
+    /// Partitions backfilled, found, retried, extracted and judged, beside bare loops
+    #[command(after_help = "\
+Examples:
+  redrive bench partitions
+  redrive bench partitions --scale 0.1
+  redrive bench partitions --store postgres://redrive@localhost/bench")]
+    Partitions(partitions::Arguments),
     /// Uploads: what retrying adds, counting attempts, and items sent beside a bare client
     #[command(after_help = "\
 Examples:
@@ -161,6 +171,9 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         Action::Retry(arguments) => context.output.list(retry::run(&arguments).await?)?,
         Action::Store(arguments) => context.output.list(store::run(&arguments, context).await?)?,
         Action::Runs(arguments) => context.output.list(runs::run(&arguments, context).await?)?,
+        Action::Partitions(arguments) => {
+            context.output.list(partitions::run(&arguments, context).await?)?;
+        }
         Action::Uploads(arguments) => {
             context.output.list(uploads::run(&arguments, context).await?)?;
         }

@@ -60,6 +60,21 @@ fn requests_are_measured_beside_a_bare_client() {
 }
 
 #[test]
+fn partitions_are_measured_beside_bare_loops_on_both_stores() {
+    let folder = Folder::new();
+    for store in one_of_each(&folder) {
+        let arguments =
+            ["bench", "partitions", "--scale", "0.001", "--store", &store, "-o", "json"];
+        let printed = folder.run(&arguments).json();
+        let measures: Vec<_> = printed.as_array().unwrap().iter().collect();
+        let beside = measures.iter().filter(|row| row["ratio"].as_f64().is_some_and(|it| it > 0.0));
+        assert_eq!(beside.count(), 2, "{printed}");
+        assert!(measures.iter().all(|row| row["value"].as_f64().unwrap() > 0.0), "{printed}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[test]
 fn uploads_are_measured_beside_a_bare_client_on_both_stores() {
     let folder = Folder::new();
     for store in one_of_each(&folder) {

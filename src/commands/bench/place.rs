@@ -60,6 +60,11 @@ impl Place {
         }
     }
 
+    /// Where it is.
+    pub(super) fn url(&self) -> &StoreUrl {
+        &self.url
+    }
+
     /// Redrive's store there.
     pub(crate) async fn store(&self) -> Result<Arc<dyn Store>, Failure> {
         let StoreUrl::Postgres(postgres) = &self.url else {

@@ -335,7 +335,7 @@ async fn pick_up(store: &Arc<dyn Store>) -> Result<f64, Failure> {
 }
 
 /// The most memory this process ever had, where the system tells.
-fn peak_memory() -> Option<f64> {
+pub(super) fn peak_memory() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
