@@ -109,6 +109,48 @@ fn an_older_run_that_finishes_after_a_newer_one_takes_no_authority() {
     }
 }
 
+// PAR-5, PAR-10
+#[test]
+fn a_reprocess_that_is_fenced_leaves_everything_as_it_was() {
+    for yard in Yard::both() {
+        let key = yard.ask("ads/1234/fine/2026-01-31");
+        yard.drain();
+        let before = authority(&yard, &key);
+        yard.reprocess(&key);
+        let store = yard.store().clone();
+        let claim = PartitionClaim {
+            source: "ads".to_owned(),
+            run_ids: vec!["ffff-fenced".parse().unwrap()],
+            backfill: 0,
+            owner: WorkerId("silent".to_owned()),
+            lease_until: store.now(),
+        };
+        let claimed = yard.block_on(store.claim_partitions(&claim)).unwrap().remove(0);
+        // Nothing was sealed, so the loss is a failed reprocess; then the silent one seals and speaks.
+        yard.drain();
+        yard.block_on(async {
+            let mut writer = yard.sink().begin(&key, &claimed.run_id).await.unwrap();
+            writer.write(b"{\"n\": \"of a fenced run\"}\n").await.unwrap();
+            writer.seal(redrive::Extracted::default()).await.unwrap();
+        });
+        let record = yard.record(&key);
+        let finish = PartitionFinish {
+            key: key.clone(),
+            lease: claimed.lease,
+            run_id: claimed.run_id,
+            started_at: record.updated_at,
+            ended_at: record.updated_at,
+            worker: WorkerId("silent".to_owned()),
+            verdict: PartitionVerdict::Accepted { record_count: 1, schema_version: None },
+        };
+        let written = yard.block_on(store.finish_partitions(&[finish])).unwrap();
+        assert_eq!(written, [Written::Stale]);
+        assert_eq!(authority(&yard, &key), before);
+        assert_eq!(yard.record(&key).attempt_count, 2, "the loss, and nothing else");
+        yard.shop.run(&["doctor"]).ok();
+    }
+}
+
 // PAR-5
 #[test]
 fn a_reprocess_switches_at_once_for_whoever_reads_meanwhile() {
