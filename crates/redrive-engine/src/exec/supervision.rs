@@ -66,7 +66,7 @@ pub(super) enum Ending {
 pub(super) enum Heard {
     /// All.
     Whole,
-    /// Something that it started holds its output, and says nothing.
+    /// Not all: something that it started holds its output and says nothing, or the pipe broke.
     Cut,
     /// Not all, because it was not wanted.
     Refused(Failure),
@@ -164,10 +164,10 @@ async fn hear(
     loop {
         let length = tokio::select! {
             biased;
-            // An error is an end as well: what came before it counts.
-            length = pipe.read(&mut buffer) => length.unwrap_or_default(),
+            length = pipe.read(&mut buffer) => length,
             () = silence(&mut exit) => return Heard::Cut,
         };
+        let Ok(length) = length else { return Heard::Cut };
         let Some(chunk @ [_, ..]) = buffer.get(..length) else { return Heard::Whole };
         if let Err(failure) = listener.hear(chunk).await {
             return Heard::Refused(failure);
