@@ -1,21 +1,25 @@
 //! The uploader that sends: one POST for each item, several at once.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use redrive_core::{AttemptNumber, Cause, Failure, ItemId, Unit, named};
 use redrive_store::{ItemGroup, ItemRecord, Store};
 use serde_json::{Map, Value};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::{
+    sync::mpsc,
+    task::{JoinHandle, JoinSet},
+};
 
 use crate::{
     Call, Clock, Handler, HttpSpec, InvalidHttp, Outcome, Stopper, SystemClock,
     uploads::{
-        Chunks, Content, ContentError, ItemOutcome, ItemReport, UploadError, UploadObserver,
-        UploadOutcome, UploadReport, UploadRequest, Uploader,
+        Chunks, Content, ContentError, UploadError, UploadObserver, UploadReport, UploadRequest,
+        Uploader,
         event::nobody,
-        recorder::{Judged, Recorder},
-        sending::{Sender, Sent},
+        lanes::{Lanes, Opened, Pass},
+        recorder::Recorder,
+        sending::Sender,
     },
 };
 
@@ -97,24 +101,33 @@ impl HttpUploader {
     async fn send_all(&self, request: &UploadRequest) -> Result<Pass, UploadError> {
         let recorder =
             Recorder::start(self.store.clone(), self.worker.clone(), self.observer.clone());
-        let mut pass = Pass::default();
-        let sent = self.send_pages(request, &recorder, &mut pass).await;
+        let (feed, queue) = mpsc::channel(OPENED_TOGETHER);
+        let parts = (self.sender.clone(), self.clock.clone(), recorder.sender());
+        let lanes = Arc::new(Lanes::new(parts, queue, request.clone()));
+        let mut running = JoinSet::new();
+        for _ in 0..self.concurrency {
+            running.spawn(lanes.clone().run());
+        }
+        let fed = self.feed(request, &lanes, feed).await;
+        await_lanes(request, &lanes, &mut running).await;
+        let pass = lanes.end();
+        drop(lanes);
         // Also after an error: what was acknowledged is acknowledged.
         recorder.finish().await?;
-        sent.map(|()| pass)
+        fed.map(|()| pass)
     }
 
-    async fn send_pages(
+    /// Hands every pending item to the lanes, its content begun.
+    async fn feed(
         &self,
         request: &UploadRequest,
-        recorder: &Recorder,
-        pass: &mut Pass,
+        lanes: &Lanes,
+        feed: mpsc::Sender<Opened>,
     ) -> Result<(), UploadError> {
-        let mut under_way: JoinSet<Delivery> = JoinSet::new();
         let mut after = ItemId(0);
-        'pages: loop {
+        loop {
             let page = self.store.pending_items(&request.group, after, PAGE).await?;
-            let Some(last) = page.last() else { break };
+            let Some(last) = page.last() else { return Ok(()) };
             after = last.id;
             let mut parts = page.chunks(OPENED_TOGETHER);
             let mut opening = parts.next().map(|part| (part, self.open(part)));
@@ -126,80 +139,47 @@ impl HttpUploader {
                 };
                 // Told to stop, or nothing can be opened at all.
                 if contents.len() != part.len() {
-                    part.iter().for_each(|item| pass.not_sent(item.id));
-                    break 'pages;
+                    part.iter().for_each(|item| lanes.pass().not_sent(item.id));
+                    return Ok(());
                 }
                 for (item, content) in part.iter().zip(contents) {
-                    self.make_room(request, recorder, pass, &mut under_way).await;
-                    if pass.is_over || request.is_stopped() {
-                        pass.not_sent(item.id);
-                        break 'pages;
+                    if lanes.is_over() || feed.send((item.clone(), content)).await.is_err() {
+                        lanes.pass().not_sent(item.id);
+                        return Ok(());
                     }
-                    under_way.spawn(self.deliver(item.clone(), content));
                 }
             }
         }
-        self.await_rest(request, recorder, pass, &mut under_way).await;
-        pass.interrupted = request.is_stopped();
-        Ok(())
     }
 
     /// Begins to read what the next items hold.
-    fn open(&self, items: &[ItemRecord]) -> Opening {
+    fn open(&self, items: &[ItemRecord]) -> JoinHandle<Vec<Result<Chunks, ContentError>>> {
         let content = self.content.clone();
         let urls = items.iter().map(|item| item.content_url.clone()).collect();
         tokio::spawn(async move { content.open(urls).await })
     }
+}
 
-    /// Waits until one more may be sent, or none any more.
-    async fn make_room(
-        &self,
-        request: &UploadRequest,
-        recorder: &Recorder,
-        pass: &mut Pass,
-        under_way: &mut JoinSet<Delivery>,
-    ) {
-        while under_way.len() >= self.concurrency {
-            tokio::select! {
-                biased;
-                delivered = under_way.join_next() => pass.take(delivered, recorder).await,
-                () = request.stopped() => return,
-            }
-        }
-    }
-
-    /// Waits for what is under way. After a stop that has a limit; what is dropped then was not judged.
-    async fn await_rest(
-        &self,
-        request: &UploadRequest,
-        recorder: &Recorder,
-        pass: &mut Pass,
-        under_way: &mut JoinSet<Delivery>,
-    ) {
-        let over = async {
-            request.stopped().await;
-            tokio::time::sleep(GRACE).await;
-        };
-        let mut over = std::pin::pin!(over);
-        while !under_way.is_empty() {
-            tokio::select! {
-                biased;
-                delivered = under_way.join_next() => pass.take(delivered, recorder).await,
-                () = &mut over => return,
-            }
-        }
-    }
-
-    fn deliver(
-        &self,
-        item: ItemRecord,
-        content: Result<Chunks, ContentError>,
-    ) -> impl Future<Output = Delivery> + Send + 'static {
-        let (sender, clock) = (self.sender.clone(), self.clock.clone());
-        async move {
-            let started_at = clock.now();
-            let sent = sender.send(&item, content).await;
-            Delivery { item, sent, started_at, ended_at: clock.now() }
+/// Waits for what is under way. After a stop that has a limit; what is dropped then was not judged.
+async fn await_lanes(request: &UploadRequest, lanes: &Lanes, running: &mut JoinSet<()>) {
+    let over = async {
+        request.stopped().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    let mut over = std::pin::pin!(over);
+    loop {
+        tokio::select! {
+            biased;
+            ended = running.join_next() => match ended {
+                None => return,
+                Some(Ok(())) => {}
+                Some(Err(error)) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::error!(error, "sending an item broke off");
+                    lanes.pass().is_over = true;
+                }
+            },
+            () = &mut over => return running.shutdown().await,
         }
     }
 }
@@ -210,7 +190,7 @@ impl Uploader for HttpUploader {
         tokio::select! {
             biased;
             () = request.stopped() => {
-                return Pass { interrupted: true, ..Pass::default() }.report();
+                return Pass::interrupted().report();
             }
             ready = self.confirm_ready() => ready?,
         }
@@ -250,89 +230,5 @@ impl Uploader for HttpUploader {
 impl fmt::Debug for HttpUploader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpUploader").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// Contents on their way.
-type Opening = JoinHandle<Vec<Result<Chunks, ContentError>>>;
-
-/// An item that was sent, or could not be.
-struct Delivery {
-    item: ItemRecord,
-    sent: Sent,
-    started_at: jiff::Timestamp,
-    ended_at: jiff::Timestamp,
-}
-
-/// One time through the pending items.
-#[derive(Default)]
-struct Pass {
-    items: BTreeMap<ItemId, ItemOutcome>,
-    judged: bool,
-    unreachable: Option<Failure>,
-    refusal: Option<Failure>,
-    interrupted: bool,
-    /// Whether there is no use in sending more.
-    is_over: bool,
-}
-
-impl Pass {
-    fn not_sent(&mut self, item: ItemId) {
-        self.items.insert(item, ItemOutcome::NotSent);
-    }
-
-    async fn take(
-        &mut self,
-        delivered: Option<Result<Delivery, tokio::task::JoinError>>,
-        recorder: &Recorder,
-    ) {
-        let Delivery { item, sent, started_at, ended_at } = match delivered {
-            Some(Ok(delivery)) => delivery,
-            None => return,
-            Some(Err(error)) => {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "sending an item broke off"
-                );
-                self.is_over = true;
-                return;
-            }
-        };
-        let (failure, outcome) = match sent {
-            Sent::Acknowledged => (None, ItemOutcome::Uploaded),
-            Sent::Rejected(failure) => (Some(failure.clone()), ItemOutcome::Rejected(failure)),
-            Sent::Refused(failure) => {
-                self.refusal.get_or_insert(failure);
-                self.is_over = true;
-                return self.not_sent(item.id);
-            }
-            Sent::Unreachable(failure) => {
-                self.unreachable.get_or_insert(failure);
-                self.is_over = true;
-                return self.not_sent(item.id);
-            }
-        };
-        self.judged = true;
-        self.items.insert(item.id, outcome);
-        self.is_over |= !recorder.take(Judged { item, failure, started_at, ended_at }).await;
-    }
-
-    fn report(self) -> Result<UploadReport, UploadError> {
-        match (self.judged, self.unreachable) {
-            (false, Some(failure)) if self.refusal.is_none() => {
-                return Err(UploadError::Unreachable(failure));
-            }
-            _ => {}
-        }
-        let all = self.items.values().all(|outcome| *outcome == ItemOutcome::Uploaded);
-        let outcome = match self.refusal {
-            Some(_) if !self.judged => UploadOutcome::Failure,
-            _ if all && !self.interrupted && !self.is_over => UploadOutcome::Success,
-            _ => UploadOutcome::Partial,
-        };
-        let items = self.items.into_iter();
-        let items = items.map(|(item, outcome)| ItemReport { item, outcome }).collect();
-        let report = UploadReport::new(outcome, items);
-        Ok(UploadReport { refusal: self.refusal, interrupted: self.interrupted, ..report })
     }
 }

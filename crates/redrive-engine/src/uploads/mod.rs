@@ -29,6 +29,7 @@ mod folder_content;
 mod body;
 
 mod http_uploader;
+mod lanes;
 mod recorder;
 mod sending;
 

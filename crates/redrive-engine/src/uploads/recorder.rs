@@ -48,12 +48,12 @@ impl Recorder {
         Self { sender, writing }
     }
 
-    /// Takes one. Says whether there will be any use in more.
-    pub(super) async fn take(&self, judged: Judged) -> bool {
-        self.sender.send(judged).await.is_ok()
+    /// Where what was judged goes.
+    pub(super) fn sender(&self) -> mpsc::Sender<Judged> {
+        self.sender.clone()
     }
 
-    /// Waits until everything is written.
+    /// Waits until everything is written. Nobody may send any more.
     pub(super) async fn finish(self) -> Result<()> {
         drop(self.sender);
         self.writing.await.unwrap_or_else(|error| {
