@@ -207,7 +207,8 @@ pub(super) fn open_shop(folder: Folder, store: &str) -> Shop {
     let log = folder.path().join("received");
     let server = Server::new(move |item| {
         let mut log = OpenOptions::new().append(true).create(true).open(&log).unwrap();
-        writeln!(log, "{} {}", item.name, item.key).unwrap();
+        // One write, so that lines of items that come at once stay whole.
+        log.write_all(format!("{} {}\n", item.name, item.key).as_bytes()).unwrap();
         receive(item)
     });
     folder.write("extract.sh", EXTRACTOR);
