@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use redrive_core::{InvalidUnit, LogicalDate};
+use redrive_core::InvalidUnit;
 use redrive_engine::{
     Content, DailyCalendar, DaySchedule, ExecHandler, ExecSpec, Extractor, FolderContent,
     GiveupFile, Handler, HttpExtractor, HttpHandler, HttpUpload, InvalidHttp, InvalidProgram,
@@ -37,6 +37,15 @@ pub enum Unservable {
         /// Why.
         #[source]
         source: InvalidHttp,
+    },
+    /// The first day of a source is none that a partition can have.
+    #[error("the schedule of source {name:?} cannot be used")]
+    Schedule {
+        /// The source.
+        name: String,
+        /// Why.
+        #[source]
+        source: InvalidUnit,
     },
     /// The schema of a source's rows is none.
     #[error("source {name:?} has no schema to judge its rows by")]
@@ -84,13 +93,12 @@ pub fn declared_source(
         .with_rules(ValidationRules { judge, ..rules });
     source.schema_version.clone_from(&declared.schema_version);
     source.backfill_share = declared.backfill_share;
-    source.schedule = declared.schedule.map(|schedule| DaySchedule {
-        customers: declared.customers.clone(),
-        queries: declared.queries.clone(),
-        at: schedule.at,
-        lag_days: schedule.lag_days,
-        start: LogicalDate::try_from(schedule.start).unwrap_or(LogicalDate::MIN),
-    });
+    if let Some(schedule) = &declared.schedule {
+        let calendar = declared_calendar(schedule)
+            .map_err(|source| Unservable::Schedule { name: name.clone(), source })?;
+        let (customers, queries) = (declared.customers.clone(), declared.queries.clone());
+        source.schedule = Some(DaySchedule { customers, queries, calendar });
+    }
     source.time_limit = time_limit;
     source.pace = pace(declared.limits);
     Ok(source)

@@ -1,5 +1,7 @@
 //! Which days of a source should be there by now.
 
+use std::time::Duration;
+
 use jiff::{Timestamp, ToSpan, civil::Time, tz::TimeZone};
 use redrive_core::{DateRange, LogicalDate};
 
@@ -36,4 +38,17 @@ impl DailyCalendar {
         let until = asked.checked_sub(i64::from(self.lag_days).days()).ok()?;
         DateRange::new(self.start, until.try_into().ok()?).ok()
     }
+
+    /// How long it is until the next day's time comes.
+    pub(crate) fn until_next(&self, now: Timestamp) -> Duration {
+        let here = now.to_zoned(TimeZone::UTC).datetime();
+        let days = i64::from(here.time() >= self.at);
+        let next = here.date().checked_add(days.days()).ok();
+        let next = next.and_then(|day| day.to_datetime(self.at).to_zoned(TimeZone::UTC).ok());
+        let wait = next.map(|next| next.timestamp().duration_since(now));
+        wait.and_then(|wait| wait.try_into().ok()).unwrap_or(Duration::MAX)
+    }
 }
+
+#[cfg(test)]
+mod tests;

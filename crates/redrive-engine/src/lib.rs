@@ -60,7 +60,6 @@ mod worker;
 
 mod run_work;
 
-mod day_schedule;
 mod source;
 
 mod lane_shares;
@@ -91,7 +90,6 @@ pub use control::{
 };
 pub use course::{Course, Rules};
 pub use daemon::{DEFAULT_INTERVAL, Daemon, Tick};
-pub use day_schedule::DaySchedule;
 pub use engine::{DEFAULT_TIME_LIMIT, Engine};
 pub use exec::{ExecHandler, ExecSpec};
 pub use extractor::{Extractor, RowWriter, extractor_fn};
@@ -111,6 +109,7 @@ pub use retry::{
     AnyError, ByItself, Classify, Ended, Explained, GaveUp, Retry, RetryEvent, When, retry,
 };
 pub use run_work::Queue;
+pub use scheduler::DaySchedule;
 pub use source::{DEFAULT_BACKFILL_SHARE, Source};
 pub use stop::{Stop, Stopper};
 pub use stream::{StreamHandler, StreamSpec};

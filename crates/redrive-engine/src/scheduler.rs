@@ -14,7 +14,7 @@ use redrive_store::{
     PartitionWish, Result, Store,
 };
 
-use crate::{clock::Clock, day_schedule::DaySchedule, stop::Stop};
+use crate::{calendar::DailyCalendar, clock::Clock, stop::Stop};
 
 /// Who the journal says it was.
 const ACTOR: &str = "schedule";
@@ -27,6 +27,17 @@ const FRESH_DAYS: i64 = 7;
 
 /// How long the clock is not looked at: it may be set.
 const MAX_REST: Duration = Duration::from_secs(60);
+
+/// A partition for every day, customer and query, made when the day's data should be there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DaySchedule {
+    /// Whose data is extracted.
+    pub customers: Vec<String>,
+    /// Which queries are extracted.
+    pub queries: Vec<String>,
+    /// Which days, and when.
+    pub calendar: DailyCalendar,
+}
 
 /// The schedule of one source.
 pub(crate) struct Scheduler {
@@ -60,7 +71,7 @@ impl Scheduler {
                     "cannot keep the schedule"
                 );
             }
-            let rest = self.schedule.until_next(self.clock.now()).min(MAX_REST);
+            let rest = self.schedule.calendar.until_next(self.clock.now()).min(MAX_REST);
             // A clock just before the time must not be asked again and again.
             tokio::time::sleep(rest.max(Duration::from_millis(10))).await;
         }
@@ -69,8 +80,9 @@ impl Scheduler {
     /// Makes pending what is due by now and has no entry; says how many there were.
     pub(crate) async fn tick(&self, seen: &mut Seen) -> Result<u64> {
         let now = self.clock.now();
-        let Some(last) = self.schedule.last_due(now) else { return Ok(0) };
-        let first = seen.0.map_or(Some(self.schedule.start), LogicalDate::next);
+        let Some(due) = self.schedule.calendar.due(now) else { return Ok(0) };
+        let last = due.until();
+        let first = seen.0.map_or(Some(due.since()), LogicalDate::next);
         let Some(first) = first.filter(|first| *first <= last) else { return Ok(0) };
         let fresh = days_before(last, FRESH_DAYS - 1).max(first);
         let mut made = self.make(fresh, last, Lane::Fresh, now).await?;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use redrive::{
-    Clock, DateRange, DaySchedule, Engine, Outcome, PartitionStatus, RawSink, Source, Stopper,
-    Until, extractor_fn,
+    Clock, DailyCalendar, DateRange, DaySchedule, Engine, Outcome, PartitionStatus, RawSink,
+    Source, Stopper, Until, extractor_fn,
     jiff::{Timestamp, civil::time},
     store::{Lane, PartitionSeries},
 };
@@ -25,9 +25,11 @@ fn daily(sink: RawSink) -> Source {
     Source::new("ads", extractor, sink).with_schedule(DaySchedule {
         customers: vec!["1".to_owned(), "2".to_owned()],
         queries: vec!["q".to_owned()],
-        at: time(4, 0, 0, 0),
-        lag_days: 1,
-        start: "2024-01-01".parse().unwrap(),
+        calendar: DailyCalendar {
+            start: "2024-01-01".parse().unwrap(),
+            at: time(4, 0, 0, 0),
+            lag_days: 1,
+        },
     })
 }
 

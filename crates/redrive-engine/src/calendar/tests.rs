@@ -1,20 +1,15 @@
 use super::*;
 
-fn schedule(at: &str, lag_days: u32) -> DaySchedule {
-    DaySchedule {
-        customers: vec!["1".to_owned()],
-        queries: vec!["q".to_owned()],
-        at: at.parse().unwrap(),
-        lag_days,
-        start: "2024-02-28".parse().unwrap(),
-    }
+fn calendar(at: &str, lag_days: u32) -> DailyCalendar {
+    DailyCalendar { start: "2024-02-28".parse().unwrap(), at: at.parse().unwrap(), lag_days }
 }
 
 #[track_caller]
 fn check(at: &str, lag_days: u32, now: &str, due: Option<&str>, wait: Duration) {
-    let (schedule, now) = (schedule(at, lag_days), now.parse().unwrap());
-    assert_eq!(schedule.last_due(now).map(|day| day.to_string()).as_deref(), due);
-    assert_eq!(schedule.until_next(now), wait);
+    let (calendar, now) = (calendar(at, lag_days), now.parse().unwrap());
+    let last = calendar.due(now).map(|days| days.until().to_string());
+    assert_eq!(last.as_deref(), due);
+    assert_eq!(calendar.until_next(now), wait);
 }
 
 #[test]
@@ -29,8 +24,8 @@ fn a_day_is_due_when_its_lag_has_passed_and_its_time_has_come() {
 
 #[test]
 fn the_beginning_and_the_end_of_time_are_no_trouble() {
-    let schedule = schedule("12:00", 3_650);
-    assert_eq!(schedule.last_due(Timestamp::MIN), None);
-    assert!(schedule.last_due(Timestamp::MAX).is_some());
-    let _ = schedule.until_next(Timestamp::MAX);
+    let calendar = calendar("12:00", 3_650);
+    assert_eq!(calendar.due(Timestamp::MIN), None);
+    assert!(calendar.due(Timestamp::MAX).is_some());
+    let _ = calendar.until_next(Timestamp::MAX);
 }
