@@ -5,6 +5,10 @@ use std::time::Duration;
 use jiff::{Timestamp, ToSpan, civil::Time, tz::TimeZone};
 use redrive_core::{DateRange, LogicalDate};
 
+/// How many days are what somebody waits for. Older ones, missed or failed, share with backfill, so that
+/// history does not hold up the present.
+pub(crate) const FRESH_DAYS: i64 = 7;
+
 /// A day's data is asked for at a time of day, so many days later, in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DailyCalendar {

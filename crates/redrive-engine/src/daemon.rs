@@ -18,6 +18,7 @@ use redrive_store::{
 use tokio::time::MissedTickBehavior;
 
 use crate::{
+    calendar::FRESH_DAYS,
     clock::{Clock, SystemClock},
     control::{Control, Fate, PartitionCommand, RunMode},
     stop::Stop,
@@ -31,10 +32,6 @@ const PAGE: u32 = 1_000;
 
 /// How many batches are on their way at once. A store commits what comes together together.
 const BATCHES: usize = 32;
-
-/// A day that is not older is what somebody waits for. Retries of older ones share with backfill, so that a
-/// failed history does not hold up the present.
-const FRESH_DAYS: i64 = 7;
 
 /// The retry daemon.
 pub struct Daemon {

@@ -14,16 +14,17 @@ use redrive_store::{
     PartitionWish, Result, Store,
 };
 
-use crate::{calendar::DailyCalendar, clock::Clock, stop::Stop};
+use crate::{
+    calendar::{DailyCalendar, FRESH_DAYS},
+    clock::Clock,
+    stop::Stop,
+};
 
 /// Who the journal says it was.
 const ACTOR: &str = "schedule";
 
 /// Days that are looked at, and made, at a time.
 const DAYS_AT_A_TIME: i64 = 500;
-
-/// How far back a day that was missed is still fresh.
-const FRESH_DAYS: i64 = 7;
 
 /// How long the clock is not looked at: it may be set.
 const MAX_REST: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use redrive_core::{Cause, Class, Code, MAX_MESSAGE_BYTES};
 use redrive_engine::{Clock, Handler, HttpHandler, MAX_BODY_BYTES, Outcome, Stopper};
 use serde_json::json;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::{
     program::{LONG, SHORT, answered, failure, in_short, run, soon},
@@ -142,9 +142,10 @@ async fn a_connection_that_breaks_is_retryable_under_its_own_code() {
 // CLS-2
 #[tokio::test]
 async fn a_server_that_is_not_there_is_retryable_under_its_own_code() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    // It has its port, so that nobody else gets it, and does not listen.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
     let web = Web::new(|_| answer(200, "", "")).await;
     let cases = [
         (format!("http://{address}/"), "connection_refused"),

@@ -17,6 +17,7 @@ mod partition_checker;
 
 mod retry;
 
+mod alone;
 mod program;
 
 mod exec;

@@ -8,6 +8,7 @@ use redrive_engine::Outcome;
 use serde_json::json;
 
 use crate::{
+    alone::alone,
     exec_output::{FLAT_BYTES, peak_bytes},
     program::{LONG, SHORT, answered, failure, gone, in_short, reaped, soon},
     streaming::Streaming,
@@ -239,24 +240,26 @@ async fn a_child_that_holds_the_pipes_does_not_hang_the_calls_and_is_gone_after_
 }
 
 // HANDLERS-3
-#[tokio::test]
-async fn a_flood_on_stderr_costs_no_memory_and_its_end_is_kept() {
-    let script = r#"
-        next
-        yes error | head -c 100000000 >&2
-        echo last >&2
-        say '"ok":1'
-        next
-        exit 3
-    "#;
-    let program = Streaming::sh(script);
-    let before = peak_bytes();
-    assert_eq!(program.ask(1).await, answered(json!(1)));
-    let failure = failure(program.ask(2).await);
-    let growth = peak_bytes() - before;
-    assert!(growth < FLAT_BYTES, "it grew by {growth} bytes");
-    let message = failure.message().as_str();
-    assert!(message.ends_with("last") && message.len() < 5_000, "{message}");
+#[test]
+fn a_flood_on_stderr_costs_no_memory_and_its_end_is_kept() {
+    alone("stream_faults::a_flood_on_stderr_costs_no_memory_and_its_end_is_kept", async || {
+        let script = r#"
+            next
+            yes error | head -c 100000000 >&2
+            echo last >&2
+            say '"ok":1'
+            next
+            exit 3
+        "#;
+        let program = Streaming::sh(script);
+        let before = peak_bytes();
+        assert_eq!(program.ask(1).await, answered(json!(1)));
+        let failure = failure(program.ask(2).await);
+        let growth = peak_bytes() - before;
+        assert!(growth < FLAT_BYTES, "it grew by {growth} bytes");
+        let message = failure.message().as_str();
+        assert!(message.ends_with("last") && message.len() < 5_000, "{message}");
+    });
 }
 
 // CLS-4

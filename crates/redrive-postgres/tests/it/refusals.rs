@@ -12,7 +12,7 @@ use redrive_store::{
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpListener,
+    net::{TcpListener, TcpSocket},
 };
 
 use crate::{
@@ -101,9 +101,10 @@ async fn a_user_without_permission_is_told() {
 // OPS-1
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unavailable() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    drop(listener);
+    // It has its port, so that nobody else gets it, and does not listen.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = socket.local_addr().unwrap().port();
     let url = format!("postgres://user:hunter2@127.0.0.1:{port}/db");
     let (error, text) = refusal(&url, quick()).await;
     assert!(error.is_transient(), "{text}");
