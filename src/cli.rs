@@ -131,7 +131,7 @@ pub(crate) enum Command {
     Queue(queue::Arguments),
     /// Add items to upload, send them, look at them or bring them back
     Uploads(uploads::Arguments),
-    /// Do the work of the queues
+    /// Do the work of the queues and sources
     Worker(worker::Arguments),
     /// See partitions, and ask for another look at them
     State(state::Arguments),

@@ -6,16 +6,17 @@
 
 use std::fmt;
 
+use async_trait::async_trait;
 use redrive_core::{RunId, RunState};
 use redrive_store::{
-    AttemptRecord, JournalFilter, Result, RunFilter, RunRecord, Store, UnitKind, UnitRow,
+    AttemptRecord, ItemRecord, JournalFilter, PartitionRecord, Result, RunFilter, RunRecord, Store,
+    UnitKind,
 };
 
 use crate::{
-    item_checks::check_items,
-    ledger_reader::{LedgerReader, PAGE, all_attempts},
-    partition_checks::check_partitions,
+    ledger_reader::PAGE,
     run_invariants::judge_run,
+    unit_checks::{Checked, check_units},
 };
 
 /// Findings kept; the rest are counted.
@@ -132,83 +133,47 @@ pub async fn check(store: &dyn Store) -> Result<Report> {
         problem,
     });
     report.add(integrity.collect());
-    check_partitions(store, &mut report).await?;
-    check_runs(store, &mut report).await?;
-    check_items(store, &mut report).await?;
+    check_units::<PartitionRecord>(store, &mut report).await?;
+    check_units::<RunRecord>(store, &mut report).await?;
+    check_units::<ItemRecord>(store, &mut report).await?;
     Ok(report)
 }
 
-async fn check_runs(store: &dyn Store, report: &mut Report) -> Result<()> {
-    let mut ledger = LedgerReader::new(store, UnitKind::Run);
-    let (everything, mut after) = (RunFilter::default(), RunId(0));
-    loop {
-        let page = store.runs_page(&everything, after, PAGE).await?;
-        let Some(last) = page.last() else { break };
-        after = last.id;
-        for run in &page {
-            let (orphans, attempts) = ledger.attempts_up_to(run.id.0).await?;
-            report.runs += 1;
-            report.attempts += (attempts.len() + orphans.len()) as u64;
-            report.add(orphans.iter().map(orphan).collect());
-            let findings = judge(store, run, &attempts).await?;
-            if findings.is_empty() {
-                continue;
+#[async_trait]
+impl Checked for RunRecord {
+    const KIND: UnitKind = UnitKind::Run;
+
+    fn id(&self) -> i64 {
+        self.id.0
+    }
+
+    fn count(report: &mut Report) -> &mut u64 {
+        &mut report.runs
+    }
+
+    async fn page(store: &dyn Store, after: i64) -> Result<Vec<Self>> {
+        store.runs_page(&RunFilter::default(), RunId(after), PAGE).await
+    }
+
+    async fn find(store: &dyn Store, id: i64) -> Result<Option<Self>> {
+        Ok(store.runs_by_id(&[RunId(id)]).await?.pop())
+    }
+
+    async fn judge(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
+        let mut findings = judge_run(self, attempts);
+        if RunState::of(self.status, self.next_retry_at.is_some()) == RunState::GivenUp {
+            let filter = JournalFilter {
+                unit: Some(format!("run:{}", self.id)),
+                action: Some("run.giveup".to_owned()),
+            };
+            if store.journal_page(&filter, 0, 1).await?.is_empty() {
+                findings.push(Finding {
+                    invariant: Invariant::GiveUpRecorded,
+                    unit: format!("run:{}", self.id),
+                    problem: "it was given up, and the journal does not say why".to_owned(),
+                });
             }
-            // Past the limit they are only counted: looking twice at a million would take for ever.
-            let full = report.findings.len() >= MAX_FINDINGS;
-            report.add(if full { findings } else { judge_again(store, run.id).await? });
         }
+        Ok(findings)
     }
-    // What is left belongs to runs submitted since; only a run that does not exist is an orphan.
-    for attempt in ledger.rest(MAX_FINDINGS).await? {
-        report.attempts += 1;
-        if store.runs_by_id(&[RunId(attempt.unit.id)]).await?.is_empty() {
-            report.add(vec![orphan(&attempt)]);
-        }
-    }
-    Ok(())
-}
-
-fn orphan(attempt: &AttemptRecord) -> Finding {
-    Finding {
-        invariant: Invariant::LedgerNumbers,
-        unit: attempt.unit.to_string(),
-        problem: format!("attempt {} belongs to no run", attempt.attempt),
-    }
-}
-
-async fn judge(
-    store: &dyn Store,
-    run: &RunRecord,
-    attempts: &[AttemptRecord],
-) -> Result<Vec<Finding>> {
-    let mut findings = judge_run(run, attempts);
-    if RunState::of(run.status, run.next_retry_at.is_some()) == RunState::GivenUp {
-        let filter = JournalFilter {
-            unit: Some(format!("run:{}", run.id)),
-            action: Some("run.giveup".to_owned()),
-        };
-        if store.journal_page(&filter, 0, 1).await?.is_empty() {
-            findings.push(Finding {
-                invariant: Invariant::GiveUpRecorded,
-                unit: format!("run:{}", run.id),
-                problem: "it was given up, and the journal does not say why".to_owned(),
-            });
-        }
-    }
-    Ok(findings)
-}
-
-/// Reads a run and its attempts until the run stands still between two looks.
-async fn judge_again(store: &dyn Store, id: RunId) -> Result<Vec<Finding>> {
-    for _ in 0..REREADS {
-        let Some(before) = store.runs_by_id(&[id]).await?.pop() else { return Ok(Vec::new()) };
-        let attempts = all_attempts(store, UnitRow::new(UnitKind::Run, id.0)).await?;
-        let findings = judge(store, &before, &attempts).await?;
-        let after = store.runs_by_id(&[id]).await?.pop();
-        if findings.is_empty() || after.as_ref() == Some(&before) {
-            return Ok(findings);
-        }
-    }
-    Ok(Vec::new())
 }

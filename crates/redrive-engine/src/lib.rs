@@ -79,6 +79,7 @@ mod partition_checks;
 mod partition_invariants;
 mod raw_checks;
 mod run_invariants;
+mod unit_checks;
 
 pub use calendar::DailyCalendar;
 pub use chance::{NoChance, random_worker_id};

@@ -7,8 +7,8 @@ use redrive_store::{PartitionRecord, Result, Store};
 use crate::{
     checker::{Finding, Invariant, Report},
     ledger_reader::PAGE,
-    partition_checks::check_partitions,
     raw::RawSink,
+    unit_checks::check_units,
 };
 
 /// How many raw partitions are read at once.
@@ -18,7 +18,7 @@ const READS: usize = 4;
 /// Reads only. Memory does not grow with how much there is.
 pub async fn verify_partitions(store: &dyn Store, raw: &RawSink) -> Result<Report> {
     let mut report = Report::default();
-    check_partitions(store, &mut report).await?;
+    check_units::<PartitionRecord>(store, &mut report).await?;
     let mut after = PartitionId(0);
     loop {
         let page = store.partitions_by_id(after, PAGE).await?;
