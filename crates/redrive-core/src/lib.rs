@@ -14,6 +14,7 @@ mod number;
 mod partition_run_id;
 mod unit;
 
+mod fingerprint;
 mod message;
 
 mod as_failure;
@@ -34,7 +35,12 @@ mod schedule;
 
 pub mod item_state;
 pub mod partition_state;
+pub mod pipeline_state;
 pub mod run_state;
+pub mod sample_state;
+
+mod pipeline_progress;
+mod pipeline_rules;
 
 mod prospect;
 mod terminal_mark;
@@ -44,19 +50,24 @@ pub use classify::{class_of_exit, class_of_http, class_of_name, named};
 pub use decide::{Decision, GiveUpReason, History, decide};
 pub use duration::{HumanDuration, InvalidDuration, MAX_DURATION};
 pub use failure::{Cause, Class, Code, Failure, InvalidCode};
+pub use fingerprint::Fingerprint;
 pub use item_state::{ItemEvent, ItemStatus};
 pub use jitter::{Jitter, JitterKey, JitterSeed};
 pub use logical_date::{DateRange, LogicalDate};
-pub use message::{Fingerprint, MAX_MESSAGE_BYTES, Message};
-pub use number::{AttemptNumber, Epoch, ItemId, PartitionId, RunId};
+pub use message::{MAX_MESSAGE_BYTES, Message};
+pub use number::{AttemptNumber, Epoch, ItemId, PartitionId, PipelineRunId, RunId, SampleId};
 pub use partition_run_id::PartitionRunId;
 pub use partition_state::{PartitionEvent, PartitionState, PartitionStatus};
+pub use pipeline_progress::{BudgetCount, PipelineProgress, PipelineStep, SampleEnd, Tally};
+pub use pipeline_rules::{BudgetExceeded, FailureBudget, PipelineRules};
+pub use pipeline_state::{PipelineEvent, PipelineStatus};
 pub use policy::{Backoff, FieldProblem, InvalidPolicy, MAX_MULTIPLIER, Policy, PolicySpec};
 pub use preset::Preset;
 pub use prospect::{FailedPartition, Prospect, TerminalReason};
 pub use retriable::Retriable;
 pub use retry_after::parse_retry_after;
 pub use run_state::{RunEvent, RunState, RunStatus};
+pub use sample_state::{SampleEvent, SampleState, SampleStatus};
 pub use schedule::{Scheduled, schedule};
 pub use terminal_mark::{
     TERMINAL_MARK, clear_terminal, defuse_terminal_mark, is_marked_terminal, mark_terminal,
@@ -67,7 +78,7 @@ pub use unit::{InvalidUnit, MAX_KEY_BYTES, PartitionKey, Unit};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{event} is not allowed for a {kind} that is {state}")]
 pub struct IllegalTransition {
-    /// The kind of unit: `partition`, `run` or `item`.
+    /// What it is: `partition`, `run`, `item`, `sample` or `pipeline run`.
     pub kind: &'static str,
     /// The state it is in.
     pub state: &'static str,

@@ -6,8 +6,6 @@
 
 use std::fmt;
 
-use xxhash_rust::xxh3::xxh3_64;
-
 /// The longest message that is kept, in bytes. Longer ones keep their head and their tail.
 pub const MAX_MESSAGE_BYTES: usize = 8 * 1024;
 
@@ -86,41 +84,4 @@ fn escape(chars: impl Iterator<Item = char>, budget: usize) -> (Vec<String>, usi
         pieces.push(piece);
     }
     (pieces, taken)
-}
-
-/// Groups failures that differ only in numbers, ids and addresses.
-///
-/// ```
-/// use redrive_core::Fingerprint;
-///
-/// let a = Fingerprint::of("503", "host 10.0.0.7 timed out after 31 s");
-/// assert_eq!(a, Fingerprint::of("503", "host 10.0.0.8 timed out after 7 s"));
-/// assert_ne!(a, Fingerprint::of("504", "host 10.0.0.7 timed out after 31 s"));
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Fingerprint(u64);
-
-impl Fingerprint {
-    /// The fingerprint of a failure, from its code and message.
-    pub fn of(code: &str, message: &str) -> Self {
-        let mut shape = String::with_capacity(code.len() + message.len() + 1);
-        shape.push_str(code);
-        shape.push('\n');
-        for word in message.split_inclusive(|c: char| !c.is_alphanumeric()) {
-            let bare = word.trim_end_matches(|c: char| !c.is_alphanumeric());
-            if bare.chars().any(|c| c.is_ascii_digit()) {
-                shape.push('#');
-                shape.push_str(word.get(bare.len()..).unwrap_or_default());
-            } else {
-                shape.push_str(word);
-            }
-        }
-        Self(xxh3_64(shape.as_bytes()))
-    }
-}
-
-impl fmt::Display for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
 }

@@ -36,6 +36,14 @@ id! {
     /// Names an item to upload.
     ItemId
 }
+id! {
+    /// Names a sample of a pipeline.
+    SampleId
+}
+id! {
+    /// Names one run of a pipeline over its source.
+    PipelineRunId
+}
 
 /// The number of an execution of a unit in the ledger: 1, 2, 3 … without gaps, counted or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,7 +8,7 @@ use std::{fmt, str::FromStr};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use crate::{ItemId, LogicalDate, RunId};
+use crate::{ItemId, LogicalDate, RunId, SampleId};
 
 /// The longest any part of a key may be, in bytes of UTF-8.
 pub const MAX_KEY_BYTES: usize = 512;
@@ -37,7 +37,7 @@ pub enum Unit {
     /// A sample at a stage of a pipeline.
     Sample {
         /// The sample.
-        id: i64,
+        id: SampleId,
         /// The stage it is at.
         stage: String,
     },
@@ -184,7 +184,7 @@ impl FromStr for Unit {
                     .split_once('/')
                     .ok_or_else(|| InvalidUnit::new("sample", rest, "write sample:ID/STAGE"))?;
                 let stage = key_part("stage", &decode("stage", stage)?)?;
-                Ok(Self::Sample { id: parse_id("sample", id)?, stage })
+                Ok(Self::Sample { id: SampleId(parse_id("sample", id)?), stage })
             }
             _ => Err(InvalidUnit::new(
                 "unit",

@@ -37,5 +37,9 @@ mod schedule;
 mod prospect;
 mod terminal_mark;
 
+mod fingerprint;
+
 mod partition_states;
+mod pipeline_runs;
+mod sample_states;
 mod state_machines;

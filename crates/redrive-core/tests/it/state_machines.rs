@@ -3,8 +3,8 @@
 use std::{fmt::Write, fs, path::PathBuf};
 
 use redrive_core::{
-    IllegalTransition, ItemEvent, ItemStatus, PartitionEvent, PartitionState, RunEvent, RunState,
-    RunStatus,
+    IllegalTransition, ItemEvent, ItemStatus, PartitionEvent, PartitionState, PipelineEvent,
+    PipelineStatus, RunEvent, RunState, RunStatus, SampleEvent, SampleState,
 };
 
 const INTRO: &str = "\
@@ -56,6 +56,20 @@ fn document() -> String {
         ItemEvent::name,
         ItemStatus::apply,
     );
+    let samples = table(
+        &SampleState::ALL,
+        &SampleEvent::ALL,
+        SampleState::name,
+        SampleEvent::name,
+        SampleState::apply,
+    );
+    let pipelines = table(
+        &PipelineStatus::ALL,
+        &PipelineEvent::ALL,
+        PipelineStatus::name,
+        PipelineEvent::name,
+        PipelineStatus::apply,
+    );
     let partitions = table(
         &PartitionState::ALL,
         &PartitionEvent::ALL,
@@ -70,7 +84,10 @@ fn document() -> String {
          while its message\nhas an operator's `[terminal]`. Passes and fails are the validator's, \
          everything else the control plane's.\n\n{partitions}\n## Runs\n\n\
          The stored status `error` is two states: with a `next_retry_at` the run waits for a retry, \
-         without one\nit was given up.\n\n{runs}\n## Items\n\n{items}"
+         without one\nit was given up.\n\n{runs}\n## Items\n\n{items}\n\
+         ## Samples\n\n\
+         The stored status `pending` is three states: ready for its stage, held by a worker, waiting \
+         for a retry.\n\n{samples}\n## Pipeline runs\n\n{pipelines}"
     )
 }
 

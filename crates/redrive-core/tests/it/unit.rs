@@ -2,7 +2,9 @@
 
 use jiff::civil::{Date, date};
 use proptest::prelude::*;
-use redrive_core::{InvalidUnit, ItemId, LogicalDate, MAX_KEY_BYTES, PartitionKey, RunId, Unit};
+use redrive_core::{
+    InvalidUnit, ItemId, LogicalDate, MAX_KEY_BYTES, PartitionKey, RunId, SampleId, Unit,
+};
 
 use crate::arbitrary::texts;
 
@@ -32,7 +34,7 @@ fn every_kind_of_unit_is_written_with_its_parts_percent_encoded() {
     check(Unit::Run(RunId(i64::MAX)), "run:9223372036854775807");
     check(Unit::Item(ItemId(7)), "item:7");
     let stage = "clean/up".to_owned();
-    check(Unit::Sample { id: 7, stage }, "sample:7/clean%2Fup");
+    check(Unit::Sample { id: SampleId(7), stage }, "sample:7/clean%2Fup");
 }
 
 #[track_caller]
@@ -156,7 +158,7 @@ proptest! {
 
     #[test]
     fn every_sample_is_read_back_as_it_was_written(id in 1_i64.., stage in key_parts()) {
-        let unit = Unit::Sample { id, stage };
+        let unit = Unit::Sample { id: SampleId(id), stage };
         prop_assert_eq!(unit.to_string().parse(), Ok(unit));
     }
 

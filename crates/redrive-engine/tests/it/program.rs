@@ -2,7 +2,7 @@
 
 use std::{future::Future, path::PathBuf, time::Duration};
 
-use redrive_core::{AttemptNumber, Class, Code, Failure, RunId, Unit};
+use redrive_core::{AttemptNumber, Class, Code, Failure, RunId, SampleId, Unit};
 use redrive_engine::{Call, ExecHandler, ExecSpec, Handler, Outcome, Stopper};
 use rustix::process::Pid;
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ pub(crate) fn run_with(details: Value) -> Call {
 
 /// A call for a sample.
 pub(crate) fn sample() -> Call {
-    let unit = Unit::Sample { id: 9, stage: "llm_call".to_owned() };
+    let unit = Unit::Sample { id: SampleId(9), stage: "llm_call".to_owned() };
     call(unit, json!({"pipeline": "score", "stage": "llm_call", "sample": 9, "data": "text"}))
 }
 

@@ -1,0 +1,131 @@
+//! What groups failures that are alike.
+
+use std::fmt;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Groups failures that differ only in numbers, ids, quotations, paths and hexadecimal digits.
+///
+/// ```
+/// use redrive_core::Fingerprint;
+///
+/// let a = Fingerprint::of("503", "host 10.0.0.7 timed out after 31 s");
+/// assert_eq!(a, Fingerprint::of("503", "host 10.0.0.118 timed out after 7.5 s"));
+/// assert_ne!(a, Fingerprint::of("504", "host 10.0.0.7 timed out after 31 s"));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint(u64);
+
+impl Fingerprint {
+    /// The fingerprint of a failure, from its code and message.
+    pub fn of(code: &str, message: &str) -> Self {
+        let mut shape = String::with_capacity(code.len() + message.len() + 1);
+        shape.push_str(code);
+        shape.push('\n');
+        push_shape(&mut shape, message);
+        Self(xxh3_64(shape.as_bytes()))
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Stands for whatever may differ.
+const ANY: char = '#';
+
+/// Hexadecimal words without a digit are ids from this length on; shorter ones are English.
+const MIN_HEX: usize = 8;
+
+/// Writes what is left of a message once everything that may differ is taken out.
+fn push_shape(shape: &mut String, message: &str) {
+    let (mut rest, mut begins) = (message, true);
+    while let Some(c) = rest.chars().next() {
+        let piece = match c {
+            '"' | '\'' | '`' => quotation(rest, c),
+            _ if begins => uuid(rest).or_else(|| path(rest)),
+            _ => None,
+        };
+        begins = ends_a_path(c);
+        if let Some(piece) = piece {
+            push_any(shape);
+            rest = rest.get(piece..).unwrap_or_default();
+            continue;
+        }
+        let word = rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len());
+        if word == 0 {
+            shape.push(c);
+            rest = rest.get(c.len_utf8()..).unwrap_or_default();
+            continue;
+        }
+        let (word, after) = rest.split_at(word);
+        if is_number(word) {
+            push_any(shape);
+        } else {
+            shape.push_str(word);
+        }
+        // What a word holds inside, such as the apostrophe of "can't", begins no quotation.
+        let apostrophe = after.strip_prefix('\'').filter(|s| s.starts_with(char::is_alphanumeric));
+        rest = match apostrophe {
+            Some(after) => {
+                shape.push('\'');
+                after
+            }
+            None => after,
+        };
+    }
+}
+
+/// 10.0.0.7, 1,234, 12:30:01, -3 and a UUID are one number each.
+fn push_any(shape: &mut String) {
+    if shape.ends_with(['-', '+']) {
+        let before = shape.get(..shape.len() - 1).and_then(|before| before.chars().last());
+        if before.is_none_or(|c| c.is_whitespace() || "(=[{:,".contains(c)) {
+            shape.pop();
+        }
+    }
+    let joined = shape.strip_suffix(['.', ',', ':', '-', '_', '+', '/']).map(str::len);
+    let joined = joined.filter(|end| shape.get(..*end).is_some_and(|s| s.ends_with(ANY)));
+    if let Some(end) = joined {
+        shape.truncate(end);
+    }
+    if !shape.ends_with(ANY) {
+        shape.push(ANY);
+    }
+}
+
+/// How long the quotation is that a text begins with, if it ends on its line.
+fn quotation(text: &str, quote: char) -> Option<usize> {
+    let inside = text.strip_prefix(quote)?;
+    let end = inside.find([quote, '\n'])?;
+    inside.get(end..)?.starts_with(quote).then_some(end + 2 * quote.len_utf8())
+}
+
+/// How long the UUID is that a text begins with; its groups may have no digit.
+fn uuid(text: &str) -> Option<usize> {
+    let groups: [&str; 5] = text.get(..36)?.split('-').collect::<Vec<_>>().try_into().ok()?;
+    let hex = |group: &str| group.bytes().all(|b| b.is_ascii_hexdigit());
+    (groups.map(str::len) == [8, 4, 4, 4, 12] && groups.into_iter().all(hex)).then_some(36)
+}
+
+/// How long the path or address is that a text begins with.
+fn path(text: &str) -> Option<usize> {
+    let word = text.get(..text.find(ends_a_path).unwrap_or(text.len()))?;
+    let word = word.trim_end_matches(['.', ':', '!', '?']);
+    let drive = word.get(1..3) == Some(":\\");
+    let local = ["/", "./", "../", "~/", "\\\\"].iter().any(|start| word.starts_with(start));
+    let slashes = word.matches(['/', '\\']).count();
+    (word.len() > 1 && (drive || local || word.contains("://") || slashes > 1))
+        .then_some(word.len())
+}
+
+fn ends_a_path(c: char) -> bool {
+    c.is_whitespace() || "\"'`,;=()[]{}<>|".contains(c)
+}
+
+fn is_number(word: &str) -> bool {
+    let hex = word.len() >= MIN_HEX && word.bytes().all(|b| b.is_ascii_hexdigit());
+    hex || word.chars().any(|c| c.is_numeric())
+}
