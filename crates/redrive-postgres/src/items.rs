@@ -13,7 +13,7 @@ use tokio_postgres::{Row, types::ToSql};
 
 use crate::{
     PostgresStore,
-    batch::{each, split_at_repeats, written},
+    batch::{Column, each, references, split_at_repeats, written},
     columns::{Columns, Micros, read_rows},
     journal::JournalColumns,
     queries,
@@ -231,7 +231,7 @@ struct MoveColumns<'a> {
     at: Vec<Micros>,
     reason: Vec<Option<&'a str>>,
     reset: Vec<bool>,
-    attempts: [Box<dyn ToSql + Sync + Send>; 9],
+    attempts: [Column<'static>; 9],
     journal: JournalColumns<'a>,
 }
 
@@ -253,19 +253,19 @@ impl<'a> MoveColumns<'a> {
     fn values(&self) -> Vec<&(dyn ToSql + Sync)> {
         let mut values: Vec<&(dyn ToSql + Sync)> =
             vec![&self.id, &self.old_status, &self.new_status, &self.at, &self.reason, &self.reset];
-        values.extend(self.attempts.iter().map(|column| &**column as &(dyn ToSql + Sync)));
+        values.extend(references(&self.attempts));
         values.extend(self.journal.values());
         values
     }
 }
 
 /// The rows of the ledger, without their numbers: those are given out by the items.
-fn attempt_columns(moves: &[ItemMove]) -> [Box<dyn ToSql + Sync + Send>; 9] {
+fn attempt_columns(moves: &[ItemMove]) -> [Column<'static>; 9] {
     let rows = each(moves, |step| step.ledger_row(AttemptNumber(0)));
     fn column<T>(
         rows: &[Option<AttemptRecord>],
         value: impl Fn(&AttemptRecord) -> Option<T>,
-    ) -> Box<dyn ToSql + Sync + Send>
+    ) -> Column<'static>
     where
         Vec<Option<T>>: ToSql + Sync + Send + 'static,
     {

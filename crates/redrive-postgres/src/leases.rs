@@ -34,6 +34,8 @@ impl Leases for PostgresStore {
             Leased::Partition => queries::RENEW_PARTITION_LEASES,
             Leased::Run => queries::RENEW_RUN_LEASES,
             Leased::Group => queries::RENEW_GROUP_LEASES,
+            Leased::Sample => queries::RENEW_SAMPLE_LEASES,
+            Leased::Feed => queries::RENEW_FEED_LEASES,
         };
         if leases.is_empty() {
             return Ok(Vec::new());
@@ -70,6 +72,8 @@ impl Leases for PostgresStore {
             Leased::Partition => queries::EXPIRED_PARTITION_LEASES,
             Leased::Run => queries::EXPIRED_RUN_LEASES,
             Leased::Group => queries::EXPIRED_GROUP_LEASES,
+            Leased::Sample => queries::EXPIRED_SAMPLE_LEASES,
+            Leased::Feed => queries::EXPIRED_FEED_LEASES,
         };
         let mut session = self.session(DOING).await?;
         let rows = session.query(sql, &[&Micros(now), &after, &i64::from(limit)]).await?;
@@ -88,6 +92,8 @@ impl Leases for PostgresStore {
             Leased::Partition => queries::NEXT_PARTITION_LEASE_END,
             Leased::Run => queries::NEXT_RUN_LEASE_END,
             Leased::Group => queries::NEXT_GROUP_LEASE_END,
+            Leased::Sample => queries::NEXT_SAMPLE_LEASE_END,
+            Leased::Feed => queries::NEXT_FEED_LEASE_END,
         };
         let mut session = self.session(DOING).await?;
         let rows = session.query(sql, &[&Micros(now)]).await?;
@@ -110,6 +116,8 @@ impl Leases for PostgresStore {
             Leased::Partition => hand_back_partitions(self, &batch, at).await?,
             Leased::Run => hand_back_runs(self, &batch, at).await?,
             Leased::Group => hand_back_groups(self, &batch, at).await?,
+            Leased::Sample => hand_back_samples(self, &batch, at).await?,
+            Leased::Feed => hand_back_feeds(self, &batch, at).await?,
         };
         redrive_store::failpoint!("postgres.hand_back.committed");
         self.tell_if(written.contains(&Written::Applied)).await;
@@ -161,6 +169,30 @@ async fn hand_back_groups(
         Ok(back.group_entry(&group, at))
     })
     .await
+}
+
+/// It names samples by their stages, which their leases do not.
+async fn hand_back_samples(
+    store: &PostgresStore,
+    batch: &Firsts<'_, HandBack>,
+    at: Timestamp,
+) -> Result<Vec<Written>> {
+    const DOING: &str = "handing samples back";
+    hand_back_told(store, batch, DOING, queries::HAND_BACK_SAMPLES, |row, back| {
+        let stage: Option<&str> = row.get()?;
+        Ok(back.sample_entry(stage.unwrap_or_default(), at))
+    })
+    .await
+}
+
+async fn hand_back_feeds(
+    store: &PostgresStore,
+    batch: &Firsts<'_, HandBack>,
+    at: Timestamp,
+) -> Result<Vec<Written>> {
+    const DOING: &str = "handing sources back";
+    let sql = queries::FINISH_FEEDS;
+    hand_back_told(store, batch, DOING, sql, |_, back| Ok(back.feed_entry(at))).await
 }
 
 /// Hands back by a statement that answers with what the journal is to say.

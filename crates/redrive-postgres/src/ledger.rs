@@ -11,7 +11,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::{
     PostgresStore,
-    batch::each,
+    batch::{Column, each, references},
     columns::{Columns, Micros, duration_micros, read_rows},
     queries,
 };
@@ -65,7 +65,7 @@ impl Ledger for PostgresStore {
 }
 
 /// Attempts as arrays, in the order in which the statement takes them.
-pub(crate) struct AttemptColumns<'a>([Box<dyn ToSql + Sync + Send + 'a>; 17]);
+pub(crate) struct AttemptColumns<'a>([Column<'a>; 17]);
 
 impl<'a> AttemptColumns<'a> {
     pub(crate) fn of(attempts: &[&'a AttemptRecord]) -> Self {
@@ -91,7 +91,7 @@ impl<'a> AttemptColumns<'a> {
     }
 
     pub(crate) fn values(&self) -> Vec<&(dyn ToSql + Sync)> {
-        self.0.iter().map(|column| &**column as &(dyn ToSql + Sync)).collect()
+        references(&self.0)
     }
 }
 

@@ -40,8 +40,11 @@ mod operators;
 mod partition_columns;
 mod partition_writes;
 mod partitions;
+mod pipelines;
 mod queues;
 mod runs;
+mod sample_writes;
+mod samples;
 mod submit;
 mod submit_in;
 

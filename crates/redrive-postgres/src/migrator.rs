@@ -42,6 +42,12 @@ pub const MIGRATIONS: &[Migration] = &[
         up: include_str!("../migrations/0004_upload_groups.up.sql"),
         down: include_str!("../migrations/0004_upload_groups.down.sql"),
     },
+    Migration {
+        version: 5,
+        name: "pipelines",
+        up: include_str!("../migrations/0005_pipelines.up.sql"),
+        down: include_str!("../migrations/0005_pipelines.down.sql"),
+    },
 ];
 
 /// How long one migration may take, and how long it waits for another process's.

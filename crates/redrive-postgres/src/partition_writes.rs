@@ -16,7 +16,7 @@ use tokio_postgres::{Row, types::ToSql};
 
 use crate::{
     PostgresStore,
-    batch::each,
+    batch::{Column, each, references},
     columns::{Micros, read_rows},
     journal::JournalColumns,
     ledger::AttemptColumns,
@@ -152,12 +152,6 @@ async fn apply(session: &mut Session, writes: &[PartitionWrite]) -> Result<()> {
     let commands: Vec<Command<'_>> =
         steps.map(|(_, sql, values)| Command { sql, values }).collect();
     session.commit_all(&commands).await.map(drop)
-}
-
-type Column<'a> = Box<dyn ToSql + Sync + Send + 'a>;
-
-fn references<'a>(columns: &'a [Column<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {
-    columns.iter().map(|column| &**column as &(dyn ToSql + Sync)).collect()
 }
 
 fn state_columns<'a>(records: &[&'a PartitionRecord]) -> [Column<'a>; 8] {

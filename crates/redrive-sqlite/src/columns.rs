@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use redrive_core::RunId;
 use redrive_store::{Error, Result};
 use rusqlite::Row;
 
@@ -23,8 +22,8 @@ pub(crate) fn json_list(names: &[String]) -> String {
 }
 
 /// Ids likewise.
-pub(crate) fn json_ids(ids: &[RunId]) -> String {
-    serde_json::Value::from_iter(ids.iter().map(|id| id.0)).to_string()
+pub(crate) fn json_ids(ids: impl IntoIterator<Item = i64>) -> String {
+    serde_json::Value::from_iter(ids).to_string()
 }
 
 /// Reads columns of a row in order, so that a reader cannot get an index wrong.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::Epoch;
+use redrive_core::{Epoch, SampleId};
 use redrive_store::{
     ClaimedPartition, ExpiredLease, HandBack, ItemGroup, LeaseRef, Leased, Leases, Result,
     WorkerId, Written,
@@ -15,7 +15,7 @@ use crate::{
     error::Doing,
     journal::insert_journal,
     partition_columns::at_work,
-    queries,
+    queries, samples,
 };
 
 #[async_trait]
@@ -30,6 +30,8 @@ impl Leases for SqliteStore {
             Leased::Partition => queries::RENEW_PARTITION_LEASES,
             Leased::Run => queries::RENEW_RUN_LEASES,
             Leased::Group => queries::RENEW_GROUP_LEASES,
+            Leased::Sample => queries::RENEW_SAMPLE_LEASES,
+            Leased::Feed => queries::RENEW_FEED_LEASES,
         };
         let leases = leases.to_vec();
         self.write(move |connection| {
@@ -55,6 +57,8 @@ impl Leases for SqliteStore {
             Leased::Partition => queries::EXPIRED_PARTITION_LEASES,
             Leased::Run => queries::EXPIRED_RUN_LEASES,
             Leased::Group => queries::EXPIRED_GROUP_LEASES,
+            Leased::Sample => queries::EXPIRED_SAMPLE_LEASES,
+            Leased::Feed => queries::EXPIRED_FEED_LEASES,
         };
         self.read(move |connection| {
             let params = params![micros(now), after, limit];
@@ -74,6 +78,8 @@ impl Leases for SqliteStore {
             Leased::Partition => queries::NEXT_PARTITION_LEASE_END,
             Leased::Run => queries::NEXT_RUN_LEASE_END,
             Leased::Group => queries::NEXT_GROUP_LEASE_END,
+            Leased::Sample => queries::NEXT_SAMPLE_LEASE_END,
+            Leased::Feed => queries::NEXT_FEED_LEASE_END,
         };
         self.read(move |connection| {
             let params = params![micros(now)];
@@ -121,6 +127,12 @@ fn hand_back_one(
         }
         Leased::Run => (queries::HAND_BACK_RUNS, back.run_entry(at)),
         Leased::Group => return hand_back_group(connection, back, at),
+        Leased::Sample => {
+            let sample = samples::by_id(connection, &[SampleId(back.lease.id)])?.pop();
+            let stage = sample.map(|sample| sample.stage_name).unwrap_or_default();
+            (queries::HAND_BACK_SAMPLES, back.sample_entry(&stage, at))
+        }
+        Leased::Feed => (queries::FINISH_FEEDS, back.feed_entry(at)),
     };
     let written = guarded(connection, sql, params![back.lease.id, back.lease.epoch.0])?;
     if written == Written::Applied {

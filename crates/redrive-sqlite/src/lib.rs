@@ -20,6 +20,7 @@ mod migrator;
 mod readers;
 mod writer;
 
+mod samples;
 mod store;
 
 mod items;
@@ -30,6 +31,7 @@ mod operators;
 mod partition_columns;
 mod partition_writes;
 mod partitions;
+mod pipelines;
 mod queues;
 mod runs;
 

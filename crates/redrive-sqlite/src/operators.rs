@@ -34,11 +34,17 @@ pub(crate) fn change_runs(
 
 fn states(connection: &Connection, ids: &[RunId]) -> Result<HashMap<RunId, RunState>> {
     const DOING: &str = "reading the states of runs";
-    let rows = read_rows(connection, DOING, queries::STATES_OF_RUNS, [json_ids(ids)], |row| {
-        let id = RunId(row.get()?);
-        let status = row.named("status", RunStatus::from_name)?;
-        Ok((id, RunState::of(status, row.get()?)))
-    })?;
+    let rows = read_rows(
+        connection,
+        DOING,
+        queries::STATES_OF_RUNS,
+        [json_ids(ids.iter().map(|id| id.0))],
+        |row| {
+            let id = RunId(row.get()?);
+            let status = row.named("status", RunStatus::from_name)?;
+            Ok((id, RunState::of(status, row.get()?)))
+        },
+    )?;
     Ok(rows.into_iter().collect())
 }
 

@@ -59,7 +59,7 @@ impl Runs for SqliteStore {
     }
 
     async fn runs_by_id(&self, ids: &[RunId]) -> Result<Vec<RunRecord>> {
-        let ids = json_ids(ids);
+        let ids = json_ids(ids.iter().map(|id| id.0));
         self.read(move |connection| {
             read_rows(connection, "reading runs", queries::RUNS_BY_ID, [ids], read_run)
         })

@@ -10,10 +10,10 @@ use std::fmt;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{Epoch, PartitionKey, PartitionRunId, RunId, Unit};
+use redrive_core::{Epoch, PartitionKey, PartitionRunId, PipelineRunId, RunId, SampleId, Unit};
 use serde_json::{Value, json};
 
-use crate::{ItemGroup, JournalEntry, Result};
+use crate::{ItemGroup, JournalEntry, Result, pipeline_entry, sample_unit};
 
 /// Names a worker process; random at each start, so that a reused host name is never mistaken for
 /// the process that had it before.
@@ -52,12 +52,17 @@ pub enum Leased {
     Run,
     /// Groups of items that are being uploaded.
     Group,
+    /// Samples at a stage of a pipeline.
+    Sample,
+    /// Sources of pipeline runs that are being read.
+    Feed,
 }
 
 /// A held unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseRef {
-    /// The id of the row that has the lease: a run, the work of a partition, or a group.
+    /// The id of the row that has the lease: a run, a sample, the work of a partition, a group
+    /// or a pipeline run.
     pub id: i64,
     /// The epoch under which it is held.
     pub epoch: Epoch,
@@ -86,6 +91,13 @@ pub struct HandBack {
 }
 
 impl HandBack {
+    /// One for each of some leases.
+    pub fn each(leases: &[LeaseRef], owner: &WorkerId, why: &str) -> Vec<Self> {
+        let back =
+            |lease: &LeaseRef| Self { lease: *lease, owner: owner.clone(), why: why.to_owned() };
+        leases.iter().map(back).collect()
+    }
+
     /// What the journal says of a run.
     pub fn run_entry(&self, at: Timestamp) -> JournalEntry {
         let details = json!({ "why": self.why, "epoch": self.lease.epoch.0 });
@@ -116,6 +128,20 @@ impl HandBack {
         let filter = json!({ "upload": group.upload, "group": group.group });
         let entry = self.entry("upload.handback", None, &details, at);
         JournalEntry { filter: Some(filter.to_string()), ..entry }
+    }
+
+    /// What it says of a sample at a stage.
+    pub fn sample_entry(&self, stage: &str, at: Timestamp) -> JournalEntry {
+        let details = json!({ "why": self.why, "epoch": self.lease.epoch.0 });
+        let unit = sample_unit(SampleId(self.lease.id), stage);
+        self.entry("sample.handback", Some(unit), &details, at)
+    }
+
+    /// What it says of the source of a pipeline run, which is no unit.
+    pub fn feed_entry(&self, at: Timestamp) -> JournalEntry {
+        let details = json!({ "why": self.why, "epoch": self.lease.epoch.0 });
+        let run = PipelineRunId(self.lease.id);
+        pipeline_entry(run, "pipeline.handback", &details, at, &self.owner.0)
     }
 
     fn entry(

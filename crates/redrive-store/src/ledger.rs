@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, Cause, Fingerprint};
+use redrive_core::{AttemptNumber, Cause, Decision, Fingerprint};
 
 use crate::Result;
 
@@ -172,6 +172,19 @@ impl AttemptRecord {
         self.code = Some(code);
         self.cause = Some(failure.cause());
         self
+    }
+
+    /// The columns that say what was decided about a failure.
+    pub fn with_decision(self, decision: &Decision) -> Self {
+        match decision {
+            Decision::RetryAt { delay, counted, .. } => Self {
+                outcome: AttemptOutcome::Retrying,
+                counted: *counted,
+                delay: Some(*delay),
+                ..self
+            },
+            Decision::GiveUp { .. } => Self { outcome: AttemptOutcome::Failed, ..self },
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What Redrive stores, and what a store can do.
 //!
-//! A store is a set of traits, one per aggregate: [`Partitions`], [`Runs`], [`Items`], [`Ledger`],
-//! [`Journal`], [`Leases`]. They are object safe, so the engine holds an `Arc<dyn Store>` and nothing above it
+//! A store is a set of traits, one per aggregate: [`Partitions`], [`Runs`], [`Items`],
+//! [`Pipelines`], [`Samples`], [`Ledger`], [`Journal`], [`Leases`]. They are object safe, so the engine holds an `Arc<dyn Store>` and nothing above it
 //! knows which database there is. They are batch first: a slice goes in, a vector of the same order
 //! comes out, and one is the special case.
 //!
@@ -43,6 +43,13 @@ mod partition_finish;
 
 mod partition_wishes;
 
+mod pipelines;
+mod samples;
+
+mod sample_finish;
+
+mod pipeline_wishes;
+
 mod wakes;
 
 mod store;
@@ -62,6 +69,7 @@ pub use leases::{ExpiredLease, HandBack, LeaseRef, Leased, Leases, WorkerId, Wri
 pub use ledger::{AttemptOutcome, AttemptRecord, Ledger, LedgerPlace, UnitKind, UnitRow};
 pub use limits::{
     MAX_BATCH, MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAGE, MAX_PAYLOAD_BYTES,
+    MAX_SAMPLE_BYTES,
 };
 pub use operators::{Operator, RunChange, RunWish};
 pub use partition_filter::{KeyPlace, PartitionFilter};
@@ -71,11 +79,27 @@ pub use partitions::{
     ClaimedPartition, Lane, PartitionClaim, PartitionCount, PartitionFinish, PartitionRecord,
     PartitionSeries, PartitionVerdict, PartitionWork, Partitions, WorkKind, WorkRequest,
 };
+pub use pipeline_wishes::{
+    PipelineChange, PipelineWish, SampleChange, reopened, reprocess_entry, start_entry,
+};
+pub use pipelines::{
+    ExpiringLease, FeedClaim, FeedFinish, NewPipelineRun, PipelineRunFilter, PipelineRunRecord,
+    Pipelines, Served, SourcePosition, StageCount, StageStats, progress_of, rules_from_json,
+    rules_to_json,
+};
 pub use queues::{Outlook, PausedQueue, QueueCount, QueueStats, QueueWish};
 pub use run_finish::RunColumns;
 pub use runs::{
     Categories, ClaimRequest, ClaimedRun, InvalidRun, NewRun, RunEnding, RunFilter, RunFinish,
-    RunRecord, Runs, SubmittedRun, Verdict,
+    RunRecord, Runs, SubmittedRun, Verdict, canonical_json,
+};
+pub use sample_finish::{
+    PipelineWrite, RunEnds, SOURCE_STAGE, SampleColumns, SampleEnds, pipeline_entry, sample_unit,
+    source_death_entry, stage_or_source,
+};
+pub use samples::{
+    ClaimedSample, DeadCause, NewSample, SampleClaim, SampleEnding, SampleFilter, SampleFinish,
+    SampleRecord, Samples,
 };
 pub use schema::{
     AppliedMigration, Direction, Migration, Migrator, SchemaStatus, Step, latest_version,

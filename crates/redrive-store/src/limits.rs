@@ -15,3 +15,7 @@ pub const MAX_IDEMPOTENCY_KEY_BYTES: usize = 512;
 /// The largest payload of a run, in bytes of JSON. Larger things belong in a file that the payload
 /// names.
 pub const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
+
+/// The largest sample, in bytes of JSON. A line of a source that is longer is a dead letter, and so is
+/// a sample that a stage makes longer.
+pub const MAX_SAMPLE_BYTES: usize = 16 * 1024 * 1024;

@@ -6,9 +6,7 @@
 use jiff::Timestamp;
 use redrive_core::{Cause, Decision, RunEvent, RunState, RunStatus, Unit};
 
-use crate::{
-    AttemptOutcome, AttemptRecord, JournalEntry, RunEnding, RunFinish, UnitKind, UnitRow, Verdict,
-};
+use crate::{AttemptRecord, JournalEntry, RunEnding, RunFinish, UnitKind, UnitRow, Verdict};
 
 /// The columns of a run after an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,18 +95,7 @@ impl RunFinish {
         match &self.ending {
             RunEnding::Judged { .. } => row,
             RunEnding::Failed { failure, decision } => {
-                let row = row.with_failure(failure);
-                match decision {
-                    Decision::RetryAt { delay, counted, .. } => AttemptRecord {
-                        outcome: AttemptOutcome::Retrying,
-                        counted: *counted,
-                        delay: Some(*delay),
-                        ..row
-                    },
-                    Decision::GiveUp { .. } => {
-                        AttemptRecord { outcome: AttemptOutcome::Failed, ..row }
-                    }
-                }
+                row.with_failure(failure).with_decision(decision)
             }
         }
     }

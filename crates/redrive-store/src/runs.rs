@@ -34,7 +34,7 @@ pub struct InvalidRun {
 impl NewRun {
     /// A run for a queue. The payload is kept as canonical JSON, so that equal content is equal text.
     pub fn new(queue: &str, payload: &Value, submitted_at: Timestamp) -> Result<Self, InvalidRun> {
-        let payload = canonical(payload);
+        let payload = canonical_json(payload);
         if payload.len() > MAX_PAYLOAD_BYTES {
             let problem =
                 format!("it has {} bytes of JSON, {MAX_PAYLOAD_BYTES} are allowed", payload.len());
@@ -115,19 +115,21 @@ impl NewRun {
 }
 
 /// JSON with its keys in order, whatever order they came in and however the JSON library keeps them.
-fn canonical(value: &Value) -> String {
+pub fn canonical_json(value: &Value) -> String {
     match value {
         Value::Object(object) => {
             let mut fields: Vec<_> = object.iter().collect();
             fields.sort_unstable_by_key(|(key, _)| key.as_str());
             let fields: Vec<String> = fields
                 .into_iter()
-                .map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), canonical(value)))
+                .map(|(key, value)| {
+                    format!("{}:{}", Value::from(key.as_str()), canonical_json(value))
+                })
                 .collect();
             format!("{{{}}}", fields.join(","))
         }
         Value::Array(list) => {
-            let list: Vec<String> = list.iter().map(canonical).collect();
+            let list: Vec<String> = list.iter().map(canonical_json).collect();
             format!("[{}]", list.join(","))
         }
         plain => plain.to_string(),

@@ -4,11 +4,13 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::{Items, Journal, Leases, Ledger, Partitions, Result, Runs};
+use crate::{Items, Journal, Leases, Ledger, Partitions, Pipelines, Result, Runs, Samples};
 
 /// Everything the engine needs of a database.
 #[async_trait]
-pub trait Store: Partitions + Runs + Items + Ledger + Journal + Leases {
+pub trait Store:
+    Partitions + Runs + Items + Pipelines + Samples + Ledger + Journal + Leases
+{
     /// The clock of leases: it does not jump when someone sets the wall clock, and every process
     /// that shares the store reads the same time from it.
     fn now(&self) -> Timestamp;

@@ -7,20 +7,26 @@ use redrive_postgres::QUERIES;
 use crate::server::Database;
 
 /// Statements that only one of the databases needs.
-const SQLITE_ALONE: [&str; 7] = [
+const SQLITE_ALONE: [&str; 11] = [
+    "claim_due_samples",
     "claim_runs_in",
+    "end_feed_leases_of_other_boots",
     "end_group_leases_of_other_boots",
     "end_leases_of_other_boots",
     "end_partition_leases_of_other_boots",
+    "end_sample_leases_of_other_boots",
+    "live_pipeline_runs",
     "lone_category",
     "read_lease_clock",
     "set_lease_clock",
 ];
-const POSTGRES_ALONE: [&str; 8] = [
+const POSTGRES_ALONE: [&str; 10] = [
     "insert_keyless_runs",
     "integrity_problems",
     "lock_partition_work",
     "lock_partitions",
+    "lock_pipeline_runs",
+    "lock_samples",
     "next_due",
     "notify_at_commit",
     "notify_wake",
@@ -86,6 +92,8 @@ fn statements_name_the_schema_and_ask_no_clock() {
             "upload_groups",
             "partition_state",
             "partition_work",
+            "pipeline_runs",
+            "samples",
             "attempts",
             "journal",
         ];

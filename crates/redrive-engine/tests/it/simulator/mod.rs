@@ -16,6 +16,7 @@ mod log;
 
 mod bells;
 mod faulty_partitions;
+mod faulty_pipelines;
 mod faulty_store;
 mod gate;
 mod weather;

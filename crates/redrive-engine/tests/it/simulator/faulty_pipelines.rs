@@ -1,0 +1,120 @@
+//! Pipelines and their samples through the gate and the weather.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::{PipelineRunId, SampleId};
+use redrive_store::{
+    ClaimedSample, DeadCause, FeedClaim, FeedFinish, LeaseRef, NewPipelineRun, NewSample, Operator,
+    Outlook, PipelineChange, PipelineRunFilter, PipelineRunRecord, PipelineWish, Pipelines, Result,
+    SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleRecord, Samples, Served,
+    SourcePosition, StageCount, StageStats, Written,
+};
+
+use super::faulty_store::FaultyStore;
+
+#[async_trait]
+impl Pipelines for FaultyStore {
+    async fn start_pipeline_run(
+        &self,
+        run: &NewPipelineRun,
+        by: &Operator,
+    ) -> Result<PipelineRunId> {
+        self.call("start_pipeline_run", self.inner.start_pipeline_run(run, by)).await
+    }
+
+    async fn pipeline_runs_by_id(&self, ids: &[PipelineRunId]) -> Result<Vec<PipelineRunRecord>> {
+        self.call("pipeline_runs_by_id", self.inner.pipeline_runs_by_id(ids)).await
+    }
+
+    async fn pipeline_runs_page(
+        &self,
+        filter: &PipelineRunFilter,
+        before: PipelineRunId,
+        limit: u32,
+    ) -> Result<Vec<PipelineRunRecord>> {
+        self.call("pipeline_runs_page", self.inner.pipeline_runs_page(filter, before, limit)).await
+    }
+
+    async fn change_pipeline_run(
+        &self,
+        id: PipelineRunId,
+        wish: &PipelineWish,
+        by: &Operator,
+    ) -> Result<PipelineChange> {
+        self.call("change_pipeline_run", self.inner.change_pipeline_run(id, wish, by)).await
+    }
+
+    async fn claim_feeds(&self, claim: &FeedClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>> {
+        self.call("claim_feeds", self.inner.claim_feeds(claim)).await
+    }
+
+    async fn finish_feeds(&self, finishes: &[FeedFinish]) -> Result<Vec<Written>> {
+        self.call("finish_feeds", self.inner.finish_feeds(finishes)).await
+    }
+
+    async fn stage_counts(&self, id: PipelineRunId) -> Result<Vec<StageCount>> {
+        self.call("stage_counts", self.inner.stage_counts(id)).await
+    }
+
+    async fn stage_stats(&self, id: PipelineRunId) -> Result<Vec<StageStats>> {
+        self.call("stage_stats", self.inner.stage_stats(id)).await
+    }
+
+    async fn pipeline_outlook(&self, served: &Served) -> Result<Outlook> {
+        self.call("pipeline_outlook", self.inner.pipeline_outlook(served)).await
+    }
+
+    async fn next_sample_due(&self, served: &Served, stage: u32) -> Result<Option<Timestamp>> {
+        self.call("next_sample_due", self.inner.next_sample_due(served, stage)).await
+    }
+}
+
+#[async_trait]
+impl Samples for FaultyStore {
+    async fn append_samples(
+        &self,
+        feed: LeaseRef,
+        samples: &[NewSample],
+        position: &SourcePosition,
+        at: Timestamp,
+    ) -> Result<Option<PipelineRunRecord>> {
+        self.call("append_samples", self.inner.append_samples(feed, samples, position, at)).await
+    }
+
+    async fn claim_samples(&self, claim: &SampleClaim) -> Result<Vec<ClaimedSample>> {
+        self.call("claim_samples", self.inner.claim_samples(claim)).await
+    }
+
+    async fn finish_samples(&self, finishes: &[SampleFinish]) -> Result<Vec<Written>> {
+        self.call("finish_samples", self.inner.finish_samples(finishes)).await
+    }
+
+    async fn samples_by_id(&self, ids: &[SampleId]) -> Result<Vec<SampleRecord>> {
+        self.call("samples_by_id", self.inner.samples_by_id(ids)).await
+    }
+
+    async fn samples_page(
+        &self,
+        filter: &SampleFilter,
+        after: SampleId,
+        limit: u32,
+    ) -> Result<Vec<SampleRecord>> {
+        self.call("samples_page", self.inner.samples_page(filter, after, limit)).await
+    }
+
+    async fn count_samples(&self, filter: &SampleFilter) -> Result<u64> {
+        self.call("count_samples", self.inner.count_samples(filter)).await
+    }
+
+    async fn dead_causes(&self, filter: &SampleFilter, limit: u32) -> Result<Vec<DeadCause>> {
+        self.call("dead_causes", self.inner.dead_causes(filter, limit)).await
+    }
+
+    async fn reprocess_samples(
+        &self,
+        ids: &[SampleId],
+        by: &Operator,
+    ) -> Result<Vec<SampleChange>> {
+        self.call("reprocess_samples", self.inner.reprocess_samples(ids, by)).await
+    }
+}

@@ -1,0 +1,7 @@
+-- PostgreSQL alone: SQLite has one writer. In the order of their ids, so that two who lock the same ones
+-- do not wait for each other.
+SELECT
+    id, pipeline, stages, rules, read_ahead, source, source_lines, source_bytes, source_check, status,
+    total, succeeded, skipped, dlq, source_done, budget_processed, budget_failed, started_at, started_by,
+    ended_at, stop_reason, lease_owner, lease_until, lease_epoch
+FROM redrive.pipeline_runs WHERE id = ANY ($1) ORDER BY id FOR UPDATE

@@ -1,0 +1,10 @@
+-- PostgreSQL alone: SQLite has one writer. In the order of their ids, so that two who lock the same ones
+-- do not wait for each other.
+SELECT
+    samples.id, samples.run_id, run.pipeline, samples.line, samples.data, samples.status, samples.stage,
+    run.stages[samples.stage + 1], samples.attempts, samples.attempts_at_reset, samples.retry_count,
+    samples.deferrals, samples.next_retry_at, samples.first_attempt_at, samples.last_attempt_at,
+    samples.error_class, samples.error_code, samples.error_message, samples.fingerprint,
+    samples.skip_reason, samples.lease_owner, samples.lease_epoch, samples.lease_until
+FROM redrive.samples JOIN redrive.pipeline_runs AS run ON run.id = samples.run_id
+WHERE samples.id = ANY ($1) ORDER BY samples.id FOR UPDATE OF samples

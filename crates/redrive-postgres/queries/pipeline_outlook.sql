@@ -1,0 +1,33 @@
+-- Of the runs of a pipeline ($1) with the same stages ($2), or of one of them ($3), that go on: whether
+-- something is ready or a source is to be read, whether something is held, and when the next sample is
+-- due.
+WITH live AS MATERIALIZED (
+    SELECT id, source_done, lease_owner FROM redrive.pipeline_runs
+    WHERE pipeline = $1 AND stages = $2 AND status = 'running' AND ($3::bigint IS NULL OR id = $3)
+)
+SELECT
+    EXISTS (SELECT FROM live WHERE NOT source_done AND lease_owner IS NULL)
+        OR EXISTS (
+            SELECT FROM live CROSS JOIN LATERAL (
+                SELECT FROM redrive.samples
+                WHERE run_id = live.id AND status = 'pending' AND next_retry_at IS NULL
+                    AND lease_owner IS NULL
+                LIMIT 1
+            ) AS ready
+        ),
+    EXISTS (SELECT FROM live WHERE lease_owner IS NOT NULL)
+        OR EXISTS (
+            SELECT FROM live CROSS JOIN LATERAL (
+                SELECT FROM redrive.samples
+                WHERE run_id = live.id AND status = 'pending' AND next_retry_at IS NULL
+                    AND lease_owner IS NOT NULL
+                LIMIT 1
+            ) AS held
+        ),
+    (
+        SELECT min(waiting.next_retry_at)
+        FROM live CROSS JOIN LATERAL (
+            SELECT next_retry_at FROM redrive.samples
+            WHERE run_id = live.id AND next_retry_at IS NOT NULL
+        ) AS waiting
+    )

@@ -1,0 +1,5 @@
+SELECT
+    id, pipeline, stages, rules, read_ahead, source, source_lines, source_bytes, source_check, status,
+    total, succeeded, skipped, dlq, source_done, budget_processed, budget_failed, started_at, started_by,
+    ended_at, stop_reason, lease_owner, lease_until, lease_epoch
+FROM redrive.pipeline_runs WHERE id = ANY ($1) ORDER BY id

@@ -1,0 +1,1 @@
+UPDATE redrive.pipeline_runs SET rules = $2 WHERE id = $1

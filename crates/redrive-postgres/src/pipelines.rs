@@ -1,0 +1,309 @@
+//! Runs of pipelines.
+//!
+//! Whoever changes the row of a run locks it, in the order of the ids, and after any samples: batches of
+//! ended samples come last to it, so that others wait for no more than its being written.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::{Epoch, PipelineRunId, PipelineStatus};
+use redrive_store::{
+    AttemptOutcome, Error, ExpiringLease, FeedClaim, FeedFinish, JournalEntry, LeaseRef,
+    NewPipelineRun, Operator, Outlook, PipelineChange, PipelineRunFilter, PipelineRunRecord,
+    PipelineWish, PipelineWrite, Pipelines, Result, Served, SourcePosition, StageCount, StageStats,
+    WorkerId, Written, progress_of, rules_from_json, rules_to_json, start_entry,
+};
+use tokio_postgres::types::ToSql;
+
+use crate::{
+    PostgresStore,
+    batch::{Firsts, each},
+    columns::{Columns, Micros, read_rows},
+    journal::JournalColumns,
+    queries,
+    session::{Command, Session},
+};
+
+#[async_trait]
+impl Pipelines for PostgresStore {
+    async fn start_pipeline_run(
+        &self,
+        run: &NewPipelineRun,
+        by: &Operator,
+    ) -> Result<PipelineRunId> {
+        let id = start(self, run, &by.cleaned()).await?;
+        redrive_store::failpoint!("postgres.pipeline_start.committed");
+        self.tell_if(true).await;
+        Ok(id)
+    }
+
+    async fn pipeline_runs_by_id(&self, ids: &[PipelineRunId]) -> Result<Vec<PipelineRunRecord>> {
+        by_id(&mut self.session(READING).await?, ids).await
+    }
+
+    async fn pipeline_runs_page(
+        &self,
+        filter: &PipelineRunFilter,
+        before: PipelineRunId,
+        limit: u32,
+    ) -> Result<Vec<PipelineRunRecord>> {
+        let PipelineRunFilter { pipeline, status } = filter;
+        let status = status.map(PipelineStatus::name);
+        let values: [&(dyn ToSql + Sync); 4] = [&before.0, &i64::from(limit), pipeline, &status];
+        let mut session = self.session(READING).await?;
+        let rows = session.query(queries::PIPELINE_RUNS_PAGE, &values).await?;
+        read_rows(&rows, READING, read_run)
+    }
+
+    async fn change_pipeline_run(
+        &self,
+        id: PipelineRunId,
+        wish: &PipelineWish,
+        by: &Operator,
+    ) -> Result<PipelineChange> {
+        let change = change(self, id, wish, &by.cleaned()).await?;
+        redrive_store::failpoint!("postgres.pipeline_change.committed");
+        self.tell_if(matches!(change, PipelineChange::Done(_))).await;
+        Ok(change)
+    }
+
+    async fn claim_feeds(&self, claim: &FeedClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>> {
+        const DOING: &str = "claiming sources";
+        let Served { pipeline, stages, run } = &claim.served;
+        let (only, limit) = (run.map(|run| run.0), i64::from(claim.limit));
+        let (owner, until) = (&claim.owner.0, Micros(claim.lease_until));
+        let values: [&(dyn ToSql + Sync); 6] = [pipeline, stages, &only, &limit, owner, &until];
+        let rows = self.session(DOING).await?.query(queries::CLAIM_FEEDS, &values).await?;
+        redrive_store::failpoint!("postgres.claim_feed.committed");
+        let mut runs = read_rows(&rows, DOING, read_run)?;
+        // RETURNING promises no order.
+        runs.sort_unstable_by_key(|run| run.id);
+        let lease = |run: &PipelineRunRecord| LeaseRef { id: run.id.0, epoch: run.feed_epoch };
+        Ok(runs.into_iter().map(|run| (lease(&run), run)).collect())
+    }
+
+    async fn finish_feeds(&self, finishes: &[FeedFinish]) -> Result<Vec<Written>> {
+        if finishes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let written = finish(self, finishes).await?;
+        redrive_store::failpoint!("postgres.finish_feed.committed");
+        self.tell_if(written.contains(&Written::Applied)).await;
+        Ok(written)
+    }
+
+    async fn stage_counts(&self, id: PipelineRunId) -> Result<Vec<StageCount>> {
+        const DOING: &str = "counting samples";
+        let mut session = self.session(DOING).await?;
+        let Some(run) = by_id(&mut session, &[id]).await?.pop() else { return Ok(Vec::new()) };
+        let mut stages = vec![StageCount::default(); run.stages.len()];
+        let rows = session.query(queries::STAGE_COUNTS, &[&id.0]).await?;
+        let counts = read_rows(&rows, DOING, |row| {
+            Ok((row.count::<usize>("stage")?, row.get::<String>()?, row.count("count")?))
+        })?;
+        for (stage, state, count) in counts {
+            if let Some(stage) = stages.get_mut(stage) {
+                stage.add(&state, count);
+            }
+        }
+        Ok(stages)
+    }
+
+    async fn stage_stats(&self, id: PipelineRunId) -> Result<Vec<StageStats>> {
+        const DOING: &str = "reading the ledger";
+        let mut session = self.session(DOING).await?;
+        let Some(run) = by_id(&mut session, &[id]).await?.pop() else { return Ok(Vec::new()) };
+        let rows = session.query(queries::STAGE_EXECUTIONS, &[&id.0]).await?;
+        let executions = read_rows(&rows, DOING, |row| {
+            Ok((row.get()?, row.count("executions")?, row.count("count")?))
+        })?;
+        let rows = session.query(queries::STAGE_OUTCOMES, &[&id.0]).await?;
+        let outcomes = read_rows(&rows, DOING, |row| {
+            let stage = row.get()?;
+            let outcome = row.named("outcome", AttemptOutcome::from_name)?;
+            Ok((stage, outcome, row.get()?, row.count("count")?))
+        })?;
+        Ok(StageStats::gather(&run.stages, executions, outcomes))
+    }
+
+    async fn pipeline_outlook(&self, served: &Served) -> Result<Outlook> {
+        let Served { pipeline, stages, run } = served;
+        let values: [&(dyn ToSql + Sync); 3] = [pipeline, stages, &run.map(|run| run.0)];
+        let rows = self.session(READING).await?.query(queries::PIPELINE_OUTLOOK, &values).await?;
+        let outlooks = read_rows(&rows, READING, |row| {
+            Ok(Outlook { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
+        })?;
+        Ok(outlooks.into_iter().next().unwrap_or_default())
+    }
+
+    async fn next_sample_due(&self, served: &Served, stage: u32) -> Result<Option<Timestamp>> {
+        let Served { pipeline, stages, run } = served;
+        let (only, stage) = (run.map(|run| run.0), i64::from(stage));
+        let values: [&(dyn ToSql + Sync); 4] = [pipeline, stages, &only, &stage];
+        let rows = self.session(READING).await?.query(queries::NEXT_SAMPLE_DUE, &values).await?;
+        let due = read_rows(&rows, READING, |row| row.optional_timestamp())?;
+        Ok(due.into_iter().flatten().next())
+    }
+}
+
+const READING: &str = "reading pipeline runs";
+
+async fn start(
+    store: &PostgresStore,
+    run: &NewPipelineRun,
+    by: &Operator,
+) -> Result<PipelineRunId> {
+    const DOING: &str = "starting a pipeline run";
+    let NewPipelineRun { pipeline, stages, rules, read_ahead, source } = run;
+    let mut session = store.session(DOING).await?;
+    let values: [&(dyn ToSql + Sync); 7] = [
+        pipeline,
+        stages,
+        &rules_to_json(rules),
+        &i64::from(*read_ahead),
+        source,
+        &Micros(by.at),
+        &by.actor,
+    ];
+    let rows = session.begin(queries::INSERT_PIPELINE_RUNS, &values).await?;
+    redrive_store::failpoint!("postgres.pipeline_start.row");
+    let ids = read_rows(&rows, DOING, |row| row.get().map(PipelineRunId))?;
+    let Some(id) = ids.into_iter().next() else {
+        return Err(Error::misuse(DOING, "the server gave it no id"));
+    };
+    let told = start_entry(id, pipeline, by);
+    let journal = JournalColumns::of([Some(&told)]);
+    let tell = Command { sql: queries::INSERT_JOURNAL, values: &journal.values() };
+    session.commit_all(&[tell]).await?;
+    Ok(id)
+}
+
+async fn change(
+    store: &PostgresStore,
+    id: PipelineRunId,
+    wish: &PipelineWish,
+    by: &Operator,
+) -> Result<PipelineChange> {
+    const DOING: &str = "changing a pipeline run";
+    let mut session = store.session(DOING).await?;
+    let rows = session.begin(queries::LOCK_PIPELINE_RUNS, &[&vec![id.0]]).await?;
+    let run = read_rows(&rows, DOING, read_run)?.pop();
+    redrive_store::failpoint!("postgres.pipeline_change.locked");
+    let before = run.as_ref().map(|run| run.progress.status);
+    let write = run.as_ref().and_then(|run| wish.write(run, by));
+    let rules = run.as_ref().map(|run| rules_to_json(wish.rules(run)));
+    let rules: [&(dyn ToSql + Sync); 2] = [&id.0, &rules];
+    let set_rules = Command { sql: queries::SET_PIPELINE_RULES, values: &rules };
+    match &write {
+        Some(write) => drop(write_runs(&mut session, &[(id, write)], &[set_rules]).await?),
+        None => session.commit().await?,
+    }
+    Ok(match before {
+        None => PipelineChange::Unknown,
+        Some(before) if write.is_none() => PipelineChange::Refused(before),
+        Some(before) => PipelineChange::Done(before),
+    })
+}
+
+async fn finish(store: &PostgresStore, finishes: &[FeedFinish]) -> Result<Vec<Written>> {
+    const DOING: &str = "ending the reading of sources";
+    // After the first of two with one lease, the lease is gone.
+    let batch = Firsts::of(finishes, |finish| finish.lease);
+    let ids = each(&batch.rows, |finish| finish.lease.id);
+    let epochs = each(&batch.rows, |finish| finish.lease.epoch.0);
+    let mut session = store.session(DOING).await?;
+    let rows = session.begin(queries::FINISH_FEEDS, &[&ids, &epochs]).await?;
+    redrive_store::failpoint!("postgres.finish_feed.row");
+    let writes = read_rows(&rows, DOING, |row| {
+        let place: usize = row.count("place")?;
+        let run = read_run(row)?;
+        let finish = place.checked_sub(1).and_then(|place| batch.rows.get(place));
+        Ok(finish.and_then(|FeedFinish { failure, at, worker, .. }| {
+            let (before, failure) = (run.progress, failure.as_ref()?);
+            let actor = &worker.0;
+            let write = PipelineWrite::after_source_failure(run.id, before, failure, *at, actor);
+            Some((run.id, write))
+        }))
+    })?;
+    let writes: Vec<_> = writes.into_iter().flatten().collect();
+    write_runs(&mut session, &each(&writes, |(id, write)| (*id, write)), &[]).await?;
+    batch.written(&rows, DOING)
+}
+
+async fn by_id(session: &mut Session, ids: &[PipelineRunId]) -> Result<Vec<PipelineRunRecord>> {
+    let rows = session.query(queries::PIPELINE_RUNS_BY_ID, &[&each(ids, |id| id.0)]).await?;
+    read_rows(&rows, READING, read_run)
+}
+
+/// Writes how runs stand that are locked, with what the journal says of them and some statements more,
+/// and commits. Returns the runs.
+pub(crate) async fn write_runs(
+    session: &mut Session,
+    writes: &[(PipelineRunId, &PipelineWrite)],
+    more: &[Command<'_>],
+) -> Result<Vec<PipelineRunRecord>> {
+    if writes.is_empty() {
+        return session.commit_all(more).await.map(|_| Vec::new());
+    }
+    let progress = each(writes, |(_, write)| write.progress);
+    let values: [&(dyn ToSql + Sync); 11] = [
+        &each(writes, |(id, _)| id.0),
+        &each(&progress, |progress| progress.status.name()),
+        &each(&progress, |progress| number(progress.tally.total)),
+        &each(&progress, |progress| number(progress.tally.succeeded)),
+        &each(&progress, |progress| number(progress.tally.skipped)),
+        &each(&progress, |progress| number(progress.tally.dlq)),
+        &each(&progress, |progress| progress.tally.source_done),
+        &each(&progress, |progress| number(progress.budget.processed)),
+        &each(&progress, |progress| number(progress.budget.failed)),
+        &each(writes, |(_, write)| write.ended_at.map(Micros)),
+        &each(writes, |(_, write)| write.stop_reason.as_deref()),
+    ];
+    let told: Vec<&JournalEntry> = writes.iter().flat_map(|(_, write)| &write.journal).collect();
+    let journal = JournalColumns::of(told.iter().copied().map(Some));
+    let journal = journal.values();
+    let mut commands = more.to_vec();
+    if !told.is_empty() {
+        commands.push(Command { sql: queries::INSERT_JOURNAL, values: &journal });
+    }
+    commands.push(Command { sql: queries::WRITE_PIPELINE_RUNS, values: &values });
+    let written = session.commit_all(&commands).await?.pop().unwrap_or_default();
+    read_rows(&written, "writing pipeline runs", read_run)
+}
+
+/// A count as it is stored.
+pub(crate) fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn read_run(row: &mut Columns<'_>) -> Result<PipelineRunRecord> {
+    let id = PipelineRunId(row.get()?);
+    let (pipeline, stages) = (row.get()?, row.get()?);
+    let rules = row.named("rules", |text| Some(rules_from_json(text)))?;
+    let (read_ahead, source) = (row.count("read_ahead")?, row.get()?);
+    let (lines, bytes) = (row.count("source_lines")?, row.count("source_bytes")?);
+    let check = row.get()?;
+    let status = row.named("status", PipelineStatus::from_name)?;
+    let tally =
+        [row.count("total")?, row.count("succeeded")?, row.count("skipped")?, row.count("dlq")?];
+    let done = row.get()?;
+    let budget = [row.count("budget_processed")?, row.count("budget_failed")?];
+    Ok(PipelineRunRecord {
+        id,
+        pipeline,
+        stages,
+        rules,
+        read_ahead,
+        source,
+        position: SourcePosition { lines, bytes, check, done },
+        progress: progress_of(status, tally, done, budget),
+        started_at: row.timestamp()?,
+        started_by: row.get()?,
+        ended_at: row.optional_timestamp()?,
+        stop_reason: row.get()?,
+        feed: ExpiringLease::of(
+            row.get::<Option<String>>()?.map(WorkerId),
+            row.optional_timestamp()?,
+        ),
+        feed_epoch: Epoch(row.get()?),
+    })
+}

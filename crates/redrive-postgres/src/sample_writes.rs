@@ -1,0 +1,244 @@
+//! What is written of samples: lines of a source, ended attempts, dead letters that come back.
+//!
+//! Samples are locked in the order of their ids, and the runs they belong to after them. Only who adds
+//! samples locks the run first: nobody else sees those yet.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+use redrive_core::{Failure, Fingerprint, PipelineRunId, SampleEnd, SampleId, SampleStatus};
+use redrive_store::{
+    JournalEntry, LeaseRef, NewSample, Operator, PipelineRunRecord, PipelineWrite, Result,
+    SampleChange, SampleColumns, SampleEnds, SampleFinish, SampleRecord, SourcePosition, Written,
+    reopened, reprocess_entry, source_death_entry,
+};
+use tokio_postgres::{Row, types::ToSql};
+
+use crate::{
+    PostgresStore,
+    batch::{Column, Firsts, each, references},
+    columns::{Micros, read_rows},
+    journal::JournalColumns,
+    ledger::AttemptColumns,
+    pipelines::{number, read_run, write_runs},
+    queries,
+    samples::read_sample,
+    session::{Command, Session},
+};
+
+/// Adds what was read of a source; nothing if someone else reads it by now.
+pub(crate) async fn append(
+    store: &PostgresStore,
+    feed: LeaseRef,
+    samples: &[NewSample],
+    position: &SourcePosition,
+    at: Timestamp,
+) -> Result<Option<PipelineRunRecord>> {
+    const DOING: &str = "adding samples";
+    let mut session = store.session(DOING).await?;
+    let rows = session.begin(queries::LOCK_PIPELINE_RUNS, &[&vec![feed.id]]).await?;
+    let run = read_rows(&rows, DOING, read_run)?.pop();
+    let Some(run) = run.filter(|run| run.is_fed_by(feed)) else {
+        session.commit().await?;
+        return Ok(None);
+    };
+    redrive_store::failpoint!("postgres.append.locked");
+    let samples = run.unread(samples, position);
+    let deaths = insert(&mut session, run.id, samples, at, DOING).await?;
+    redrive_store::failpoint!("postgres.append.rows");
+    let actor = run.feed.as_ref().map_or("", |feed| feed.owner.0.as_str());
+    let ends = each(&deaths, |(_, failure)| SampleEnd::Dead(failure.class().name()));
+    let added = u64::try_from(samples.len()).unwrap_or(u64::MAX);
+    let mut write = PipelineWrite::after_reading(&run, added, position.done, &ends, at, actor);
+    let died = deaths.iter().map(|(id, failure)| source_death_entry(*id, failure, at, actor));
+    write.journal.splice(0..0, died);
+    let (lines, bytes) = (number(position.lines), number(position.bytes));
+    let values: [&(dyn ToSql + Sync); 4] = [&run.id.0, &lines, &bytes, &position.check];
+    let moved = Command { sql: queries::MOVE_SOURCE, values: &values };
+    Ok(write_runs(&mut session, &[(run.id, &write)], &[moved]).await?.pop())
+}
+
+/// Inserts samples, and says which died at once, in their order.
+async fn insert<'a>(
+    session: &mut Session,
+    run: PipelineRunId,
+    samples: &'a [NewSample],
+    at: Timestamp,
+    doing: &'static str,
+) -> Result<Vec<(SampleId, &'a Failure)>> {
+    if samples.is_empty() {
+        return Ok(Vec::new());
+    }
+    let failure = |sample: &'a NewSample| sample.data.as_ref().err();
+    let status = |sample: &NewSample| match &sample.data {
+        Ok(_) => SampleStatus::Pending.name(),
+        Err(_) => SampleStatus::Dlq.name(),
+    };
+    let code = |sample| failure(sample).map(|failure| failure.code().to_string());
+    let message = |sample| failure(sample).map(|failure| failure.message().as_str());
+    let fingerprint = |sample| {
+        let (code, message) = (code(sample)?, message(sample)?);
+        Some(Fingerprint::of(&code, message).to_string())
+    };
+    let values: [&(dyn ToSql + Sync); 9] = [
+        &run.0,
+        &each(samples, |sample| number(sample.line)),
+        &each(samples, |sample| sample.data.as_deref().ok()),
+        &each(samples, status),
+        &each(samples, |sample| failure(sample).map(|failure| failure.class().name())),
+        &each(samples, code),
+        &each(samples, message),
+        &each(samples, fingerprint),
+        &Micros(at),
+    ];
+    let rows = session.query(queries::INSERT_SAMPLES, &values).await?;
+    let dead =
+        read_rows(&rows, doing, |row| Ok((row.count::<u64>("line")?, SampleId(row.get()?))))?;
+    let dead: HashMap<u64, SampleId> = dead.into_iter().collect();
+    let death = |sample: &'a NewSample| Some((*dead.get(&sample.line)?, failure(sample)?));
+    Ok(samples.iter().filter_map(death).collect())
+}
+
+/// Ends attempts, and then counts the samples that ended in their runs. Also says whether a run is over.
+pub(crate) async fn finish(
+    store: &PostgresStore,
+    finishes: &[SampleFinish],
+) -> Result<(Vec<Written>, bool)> {
+    const DOING: &str = "finishing samples";
+    // After the first of two with one lease, the lease is gone.
+    let batch = Firsts::of(finishes, |finish| (finish.id, finish.epoch));
+    let ledger = each(&batch.rows, |finish| finish.ledger_row());
+    let ledger_columns = AttemptColumns::of(&each(&ledger, |row| row));
+    let columns = each(&batch.rows, |finish| finish.columns());
+    let columns = sample_columns(&batch.rows, &columns);
+    let (places, entries) = journal_rows(&batch.rows);
+    let journal = JournalColumns::of(entries.iter().map(Some));
+    let mut values = references(&columns);
+    values.extend(ledger_columns.values());
+    values.push(&places);
+    values.extend(journal.values());
+    let write = Command { sql: queries::FINISH_SAMPLES, values: &values };
+
+    let mut session = store.session(DOING).await?;
+    let ending = runs_of_ends(&batch.rows);
+    if ending.is_empty() {
+        let rows = session.query(write.sql, write.values).await?;
+        return Ok((batch.written(&rows, DOING)?, false));
+    }
+    let lock = Command { sql: queries::LOCK_PIPELINE_RUNS, values: &[&ending] };
+    let answers = session.begin_all(&[write, lock]).await?;
+    redrive_store::failpoint!("postgres.finish_samples.rows");
+    let answer = |place: usize| answers.get(place).map(Vec::as_slice).unwrap_or_default();
+    let written = batch.written(answer(0), DOING)?;
+    let mut ends = SampleEnds::default();
+    let applied = finishes.iter().zip(&written).filter(|(_, done)| **done == Written::Applied);
+    applied.for_each(|(finish, _)| ends.add(finish));
+    let runs = read_runs(answer(1), DOING)?;
+    let writes: Vec<(PipelineRunId, PipelineWrite)> = ends
+        .into_runs()
+        .filter_map(|(id, (ended, at, actor))| {
+            let PipelineRunRecord { progress, rules, .. } = runs.get(&id)?;
+            Some((id, PipelineWrite::after_ends(id, *progress, rules, &ended, at, &actor)))
+        })
+        .collect();
+    write_runs(&mut session, &each(&writes, |(id, write)| (*id, write)), &[]).await?;
+    Ok((written, writes.iter().any(|(_, write)| write.ended_at.is_some())))
+}
+
+/// Brings back the dead letters among samples, and reopens their runs.
+pub(crate) async fn reprocess(
+    store: &PostgresStore,
+    ids: &[SampleId],
+    by: &Operator,
+) -> Result<Vec<SampleChange>> {
+    const DOING: &str = "reprocessing dead letters";
+    let mut session = store.session(DOING).await?;
+    let rows = session.begin(queries::LOCK_SAMPLES, &[&each(ids, |id| id.0)]).await?;
+    redrive_store::failpoint!("postgres.reprocess_samples.locked");
+    let found = read_rows(&rows, DOING, read_sample)?.into_iter();
+    let mut found: HashMap<SampleId, SampleRecord> =
+        found.map(|sample| (sample.id, sample)).collect();
+    let (mut back, mut told) = (Vec::new(), Vec::new());
+    let mut reopens: BTreeMap<PipelineRunId, u64> = BTreeMap::new();
+    let changes = each(ids, |id| {
+        let Some(sample) = found.get_mut(id) else { return SampleChange::Unknown };
+        let change = SampleChange::of_reprocess(sample);
+        if change == SampleChange::Done {
+            back.push(id.0);
+            told.push(reprocess_entry(sample, by));
+            *reopens.entry(sample.run).or_default() += 1;
+            // A second wish of the batch finds it back.
+            sample.status = SampleStatus::Pending;
+        }
+        change
+    });
+    if back.is_empty() {
+        session.commit().await?;
+        return Ok(changes);
+    }
+    let runs: Vec<i64> = reopens.keys().map(|run| run.0).collect();
+    let journal = JournalColumns::of(told.iter().map(Some));
+    let commands = [
+        Command { sql: queries::REPROCESS_SAMPLES, values: &[&back] },
+        Command { sql: queries::INSERT_JOURNAL, values: &journal.values() },
+        Command { sql: queries::LOCK_PIPELINE_RUNS, values: &[&runs] },
+    ];
+    let answers = session.continue_all(&commands).await?;
+    redrive_store::failpoint!("postgres.reprocess_samples.rows");
+    let locked = answers.last().map(Vec::as_slice).unwrap_or_default();
+    let reopen = |(id, run): (PipelineRunId, PipelineRunRecord)| {
+        let dead_letters = reopens.get(&id).copied().unwrap_or_default();
+        (id, PipelineWrite::of_progress(reopened(run.progress, dead_letters)))
+    };
+    let writes: Vec<_> = read_runs(locked, DOING)?.into_iter().map(reopen).collect();
+    write_runs(&mut session, &each(&writes, |(id, write)| (*id, write)), &[]).await?;
+    Ok(changes)
+}
+
+fn read_runs(
+    rows: &[Row],
+    doing: &'static str,
+) -> Result<BTreeMap<PipelineRunId, PipelineRunRecord>> {
+    Ok(read_rows(rows, doing, read_run)?.into_iter().map(|run| (run.id, run)).collect())
+}
+
+/// The runs of the samples that a batch ends, in the order in which they are locked.
+fn runs_of_ends(finishes: &[&SampleFinish]) -> Vec<i64> {
+    let ends = finishes.iter().filter(|finish| finish.end().is_some());
+    let mut runs: Vec<i64> = ends.map(|finish| finish.run.0).collect();
+    runs.sort_unstable();
+    runs.dedup();
+    runs
+}
+
+/// The rows of the journal, each with the place of its finish.
+fn journal_rows(finishes: &[&SampleFinish]) -> (Vec<i64>, Vec<JournalEntry>) {
+    let rows = (1..).zip(finishes).flat_map(|(place, finish)| {
+        finish.journal_rows().into_iter().map(move |entry| (place, entry))
+    });
+    rows.unzip()
+}
+
+fn sample_columns<'a>(
+    finishes: &[&'a SampleFinish],
+    columns: &'a [SampleColumns<'a>],
+) -> [Column<'a>; 16] {
+    [
+        Box::new(each(finishes, |finish| finish.id.0)),
+        Box::new(each(finishes, |finish| finish.epoch.0)),
+        Box::new(each(columns, |sample| sample.status.name())),
+        Box::new(each(columns, |sample| i64::from(sample.stage))),
+        Box::new(each(columns, |sample| sample.data)),
+        Box::new(each(columns, |sample| i64::from(sample.attempts))),
+        Box::new(each(columns, |sample| i64::from(sample.retry_count))),
+        Box::new(each(columns, |sample| i64::from(sample.deferrals))),
+        Box::new(each(columns, |sample| sample.next_retry_at.map(Micros))),
+        Box::new(each(columns, |sample| sample.first_attempt_at.map(Micros))),
+        Box::new(each(columns, |sample| sample.last_attempt_at.map(Micros))),
+        Box::new(each(columns, |sample| sample.error_class)),
+        Box::new(each(columns, |sample| sample.error_code.as_deref())),
+        Box::new(each(columns, |sample| sample.error_message)),
+        Box::new(each(columns, |sample| sample.fingerprint.as_deref())),
+        Box::new(each(columns, |sample| sample.skip_reason)),
+    ]
+}

@@ -1,0 +1,194 @@
+//! Samples of pipelines.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::{AttemptNumber, Epoch, History, PipelineRunId, SampleId, SampleStatus};
+use redrive_store::{
+    ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord, Result,
+    SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleRecord, Samples, Served,
+    SourcePosition, WorkerId, Written, stage_or_source,
+};
+use tokio_postgres::{Row, types::ToSql};
+
+use crate::{
+    PostgresStore,
+    batch::each,
+    columns::{Columns, Micros, read_rows},
+    queries,
+    sample_writes::{append, finish, reprocess},
+};
+
+#[async_trait]
+impl Samples for PostgresStore {
+    async fn append_samples(
+        &self,
+        feed: LeaseRef,
+        samples: &[NewSample],
+        position: &SourcePosition,
+        at: Timestamp,
+    ) -> Result<Option<PipelineRunRecord>> {
+        let run = append(self, feed, samples, position, at).await?;
+        redrive_store::failpoint!("postgres.append.committed");
+        self.tell_if(run.is_some()).await;
+        Ok(run)
+    }
+
+    async fn claim_samples(&self, claim: &SampleClaim) -> Result<Vec<ClaimedSample>> {
+        const DOING: &str = "claiming samples";
+        let Served { pipeline, stages, run } = &claim.served;
+        let only = run.map(|run| run.0);
+        let (stage, limit) = (i64::from(claim.stage), i64::from(claim.limit));
+        let (owner, until) = (&claim.owner.0, Micros(claim.lease_until));
+        let due = Micros(claim.now);
+        let values: [&(dyn ToSql + Sync); 8] =
+            [pipeline, stages, &only, &stage, &limit, owner, &until, &due];
+        let rows = self.session(DOING).await?.query(queries::CLAIM_SAMPLES, &values).await?;
+        redrive_store::failpoint!("postgres.claim_samples.committed");
+        let mut claimed = read_rows(&rows, DOING, |row| {
+            let due: bool = row.get()?;
+            Ok((due, read_claimed(row)?))
+        })?;
+        // RETURNING promises no order.
+        claimed.sort_unstable_by_key(|(due, sample)| (sample.run, !due, sample.id));
+        Ok(claimed.into_iter().map(|(_, sample)| sample).collect())
+    }
+
+    async fn finish_samples(&self, finishes: &[SampleFinish]) -> Result<Vec<Written>> {
+        if finishes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (written, over) = finish(self, finishes).await?;
+        redrive_store::failpoint!("postgres.finish_samples.committed");
+        let mut each = written.iter().zip(finishes);
+        let leaves_work =
+            each.any(|(written, finish)| *written == Written::Applied && finish.leaves_work());
+        self.wake_if(leaves_work);
+        self.tell_if(over).await;
+        Ok(written)
+    }
+
+    async fn samples_by_id(&self, ids: &[SampleId]) -> Result<Vec<SampleRecord>> {
+        let ids = each(ids, |id| id.0);
+        let mut session = self.session(READING).await?;
+        let rows = session.query(queries::SAMPLES_BY_ID, &[&ids]).await?;
+        read_rows(&rows, READING, read_sample)
+    }
+
+    async fn samples_page(
+        &self,
+        filter: &SampleFilter,
+        after: SampleId,
+        limit: u32,
+    ) -> Result<Vec<SampleRecord>> {
+        let sql = match filter.status {
+            Some(SampleStatus::Dlq) => queries::DEAD_SAMPLES_PAGE,
+            _ => queries::SAMPLES_PAGE,
+        };
+        let rows = read(self, sql, filter, &[&after.0, &i64::from(limit)]).await?;
+        read_rows(&rows, READING, read_sample)
+    }
+
+    async fn count_samples(&self, filter: &SampleFilter) -> Result<u64> {
+        let rows = read(self, queries::COUNT_SAMPLES, filter, &[]).await?;
+        let counts = read_rows(&rows, READING, |row| row.count("count"))?;
+        Ok(counts.into_iter().next().unwrap_or_default())
+    }
+
+    async fn dead_causes(&self, filter: &SampleFilter, limit: u32) -> Result<Vec<DeadCause>> {
+        let rows = read(self, queries::DEAD_CAUSES, filter, &[&i64::from(limit)]).await?;
+        read_rows(&rows, READING, read_cause)
+    }
+
+    async fn reprocess_samples(
+        &self,
+        ids: &[SampleId],
+        by: &Operator,
+    ) -> Result<Vec<SampleChange>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let changes = reprocess(self, ids, &by.cleaned()).await?;
+        redrive_store::failpoint!("postgres.reprocess_samples.committed");
+        self.tell_if(changes.contains(&SampleChange::Done)).await;
+        Ok(changes)
+    }
+}
+
+const READING: &str = "reading samples";
+
+/// Reads by a filter, which every such statement takes first.
+async fn read(
+    store: &PostgresStore,
+    sql: &str,
+    filter: &SampleFilter,
+    more: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Row>> {
+    let SampleFilter { pipeline, run, status, stage, error, code, cause } = filter;
+    let (run, status) = (run.map(|run| run.0), status.map(SampleStatus::name));
+    let mut values: Vec<&(dyn ToSql + Sync)> =
+        vec![&run, pipeline, &status, stage, error, code, cause];
+    values.extend(more);
+    store.session(READING).await?.query(sql, &values).await
+}
+
+fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedSample> {
+    Ok(ClaimedSample {
+        id: SampleId(row.get()?),
+        run: PipelineRunId(row.get()?),
+        data: row.get()?,
+        attempt: AttemptNumber(row.count::<u32>("attempts")?.saturating_add(1)),
+        epoch: Epoch(row.get()?),
+        history: History {
+            counted: row.count("retry_count")?,
+            deferrals: row.count("deferrals")?,
+            first_attempt_at: row.optional_timestamp()?,
+        },
+    })
+}
+
+fn read_cause(row: &mut Columns<'_>) -> Result<DeadCause> {
+    Ok(DeadCause {
+        fingerprint: row.get()?,
+        pipeline: row.get()?,
+        stage_name: row.get()?,
+        code: row.get()?,
+        example: row.get()?,
+        first: SampleId(row.get()?),
+        count: row.count("count")?,
+        last_attempt_at: row.optional_timestamp()?,
+    })
+}
+
+pub(crate) fn read_sample(row: &mut Columns<'_>) -> Result<SampleRecord> {
+    let (id, run) = (SampleId(row.get()?), PipelineRunId(row.get()?));
+    let (pipeline, line) = (row.get()?, row.count("line")?);
+    let data: Option<String> = row.get()?;
+    let status = row.named("status", SampleStatus::from_name)?;
+    let stage = row.count("stage")?;
+    let stage_name = stage_or_source(row.get()?, data.as_deref());
+    Ok(SampleRecord {
+        id,
+        run,
+        pipeline,
+        line,
+        data,
+        status,
+        stage,
+        stage_name,
+        attempts: row.count("attempts")?,
+        attempts_at_reset: row.count("attempts_at_reset")?,
+        retry_count: row.count("retry_count")?,
+        deferrals: row.count("deferrals")?,
+        next_retry_at: row.optional_timestamp()?,
+        first_attempt_at: row.optional_timestamp()?,
+        last_attempt_at: row.optional_timestamp()?,
+        error_class: row.get()?,
+        error_code: row.get()?,
+        error_message: row.get()?,
+        fingerprint: row.get()?,
+        skip_reason: row.get()?,
+        lease_owner: row.get::<Option<String>>()?.map(WorkerId),
+        lease_epoch: Epoch(row.get()?),
+        lease_until: row.optional_timestamp()?,
+    })
+}

@@ -1,0 +1,3 @@
+DROP VIEW stages_applied;
+DROP TABLE samples;
+DROP TABLE pipeline_runs;

@@ -1,0 +1,9 @@
+-- Of one run, at one stage.
+UPDATE samples SET lease_owner = ?4, lease_epoch = lease_epoch + 1, lease_until = ?5
+WHERE id IN (
+    SELECT id FROM samples
+    WHERE run_id = ?1 AND stage = ?2 AND status = 'pending' AND lease_owner IS NULL
+        AND next_retry_at IS NULL
+    ORDER BY id LIMIT ?3
+)
+RETURNING id, run_id, data, attempts, lease_epoch, retry_count, deferrals, first_attempt_at

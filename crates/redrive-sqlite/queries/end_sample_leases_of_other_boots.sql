@@ -1,0 +1,1 @@
+UPDATE samples SET lease_until = 0 WHERE lease_owner IS NOT NULL

@@ -1,0 +1,1 @@
+UPDATE pipeline_runs SET rules = ?2 WHERE id = ?1

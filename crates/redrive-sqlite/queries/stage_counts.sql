@@ -1,0 +1,16 @@
+-- Where the samples of a run are: what is ready, held, waiting, skipped and dead, each by its own index.
+SELECT stage, 'ready', count(*) FROM samples INDEXED BY samples_ready
+WHERE run_id = ?1 AND status = 'pending' AND lease_owner IS NULL AND next_retry_at IS NULL
+GROUP BY stage
+UNION ALL
+SELECT stage, 'running', count(*) FROM samples INDEXED BY samples_held
+WHERE run_id = ?1 AND lease_owner IS NOT NULL GROUP BY stage
+UNION ALL
+SELECT stage, 'retrying', count(*) FROM samples INDEXED BY samples_due
+WHERE run_id = ?1 AND next_retry_at IS NOT NULL GROUP BY stage
+UNION ALL
+SELECT stage, 'skipped', count(*) FROM samples INDEXED BY samples_skipped
+WHERE run_id = ?1 AND status = 'skipped' GROUP BY stage
+UNION ALL
+SELECT stage, 'dlq', count(*) FROM samples INDEXED BY samples_dlq
+WHERE run_id = ?1 AND status = 'dlq' GROUP BY stage

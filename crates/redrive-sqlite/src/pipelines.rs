@@ -1,0 +1,302 @@
+//! Runs of pipelines.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::{Epoch, PipelineRunId, PipelineStatus};
+use redrive_store::{
+    AttemptOutcome, ExpiringLease, FeedClaim, FeedFinish, LeaseRef, NewPipelineRun, Operator,
+    Outlook, PipelineChange, PipelineRunFilter, PipelineRunRecord, PipelineWish, PipelineWrite,
+    Pipelines, Result, Served, SourcePosition, StageCount, StageStats, WorkerId, Written,
+    progress_of, rules_from_json, rules_to_json, start_entry,
+};
+use rusqlite::{Connection, params};
+
+use crate::{
+    SqliteStore,
+    columns::{Columns, json_ids, json_list, micros, read_rows},
+    error::Doing,
+    journal::insert_journal,
+    queries,
+};
+
+#[async_trait]
+impl Pipelines for SqliteStore {
+    async fn start_pipeline_run(
+        &self,
+        run: &NewPipelineRun,
+        by: &Operator,
+    ) -> Result<PipelineRunId> {
+        let (run, by) = (run.clone(), by.cleaned());
+        let id = self.write(move |connection| start(connection, &run, &by)).await?;
+        redrive_store::failpoint!("sqlite.pipeline_start.committed");
+        self.wakes.wake_if(true);
+        Ok(id)
+    }
+
+    async fn pipeline_runs_by_id(&self, ids: &[PipelineRunId]) -> Result<Vec<PipelineRunRecord>> {
+        let ids = json_ids(ids.iter().map(|id| id.0));
+        self.read(move |connection| by_id(connection, ids)).await
+    }
+
+    async fn pipeline_runs_page(
+        &self,
+        filter: &PipelineRunFilter,
+        before: PipelineRunId,
+        limit: u32,
+    ) -> Result<Vec<PipelineRunRecord>> {
+        let PipelineRunFilter { pipeline, status } = filter.clone();
+        self.read(move |connection| {
+            let status = status.map(PipelineStatus::name);
+            let params = params![before.0, limit, pipeline, status];
+            read_rows(connection, READING, queries::PIPELINE_RUNS_PAGE, params, read_run)
+        })
+        .await
+    }
+
+    async fn change_pipeline_run(
+        &self,
+        id: PipelineRunId,
+        wish: &PipelineWish,
+        by: &Operator,
+    ) -> Result<PipelineChange> {
+        let (wish, by) = (wish.clone(), by.cleaned());
+        let change = self.write(move |connection| change(connection, id, &wish, &by)).await?;
+        redrive_store::failpoint!("sqlite.pipeline_change.committed");
+        self.wakes.wake_if(matches!(change, PipelineChange::Done(_)));
+        Ok(change)
+    }
+
+    async fn claim_feeds(&self, claim: &FeedClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>> {
+        let claim = claim.clone();
+        let runs = self
+            .write(move |connection| {
+                let live = live_runs(connection, &claim.served)?;
+                let (owner, until) = (&claim.owner.0, micros(claim.lease_until));
+                let params = params![json_ids(live), claim.limit, owner, until];
+                read_rows(connection, "claiming sources", queries::CLAIM_FEEDS, params, read_run)
+            })
+            .await?;
+        redrive_store::failpoint!("sqlite.claim_feed.committed");
+        let lease = |run: &PipelineRunRecord| LeaseRef { id: run.id.0, epoch: run.feed_epoch };
+        Ok(runs.into_iter().map(|run| (lease(&run), run)).collect())
+    }
+
+    async fn finish_feeds(&self, finishes: &[FeedFinish]) -> Result<Vec<Written>> {
+        let finishes = finishes.to_vec();
+        let written: Vec<Written> = self
+            .write(move |connection| {
+                finishes.iter().map(|finish| finish_feed(connection, finish)).collect()
+            })
+            .await?;
+        redrive_store::failpoint!("sqlite.finish_feed.committed");
+        self.wakes.wake_if(written.contains(&Written::Applied));
+        Ok(written)
+    }
+
+    async fn stage_counts(&self, id: PipelineRunId) -> Result<Vec<StageCount>> {
+        self.read(move |connection| stage_counts(connection, id)).await
+    }
+
+    async fn stage_stats(&self, id: PipelineRunId) -> Result<Vec<StageStats>> {
+        self.read(move |connection| stage_stats(connection, id)).await
+    }
+
+    async fn pipeline_outlook(&self, served: &Served) -> Result<Outlook> {
+        let served = served.clone();
+        self.read(move |connection| {
+            let live = json_ids(live_runs(connection, &served)?);
+            let rows = read_rows(connection, READING, queries::PIPELINE_OUTLOOK, [live], |row| {
+                Ok(Outlook {
+                    ready: row.get()?,
+                    held: row.get()?,
+                    next_due: row.optional_timestamp()?,
+                })
+            })?;
+            Ok(rows.into_iter().next().unwrap_or_default())
+        })
+        .await
+    }
+
+    async fn next_sample_due(&self, served: &Served, stage: u32) -> Result<Option<Timestamp>> {
+        let served = served.clone();
+        self.read(move |connection| {
+            let live = json_ids(live_runs(connection, &served)?);
+            let params = params![live, stage];
+            let due = read_rows(connection, READING, queries::NEXT_SAMPLE_DUE, params, |row| {
+                row.optional_timestamp()
+            })?;
+            Ok(due.into_iter().flatten().next())
+        })
+        .await
+    }
+}
+
+const READING: &str = "reading pipeline runs";
+const WRITING: &str = "writing pipeline runs";
+
+fn start(connection: &Connection, run: &NewPipelineRun, by: &Operator) -> Result<PipelineRunId> {
+    let params = params![
+        run.pipeline,
+        json_list(&run.stages),
+        rules_to_json(&run.rules),
+        run.read_ahead,
+        run.source,
+        micros(by.at),
+        by.actor,
+    ];
+    let id: i64 = connection
+        .prepare_cached(queries::INSERT_PIPELINE_RUNS)
+        .doing(WRITING)?
+        .query_row(params, |row| row.get(0))
+        .doing(WRITING)?;
+    redrive_store::failpoint!("sqlite.pipeline_start.row");
+    insert_journal(connection, &start_entry(PipelineRunId(id), &run.pipeline, by))?;
+    Ok(PipelineRunId(id))
+}
+
+fn change(
+    connection: &Connection,
+    id: PipelineRunId,
+    wish: &PipelineWish,
+    by: &Operator,
+) -> Result<PipelineChange> {
+    let Some(run) = one(connection, id)? else { return Ok(PipelineChange::Unknown) };
+    let before = run.progress.status;
+    let Some(write) = wish.write(&run, by) else { return Ok(PipelineChange::Refused(before)) };
+    let rules = rules_to_json(wish.rules(&run));
+    connection
+        .prepare_cached(queries::SET_PIPELINE_RULES)
+        .doing(WRITING)?
+        .execute(params![id.0, rules])
+        .doing(WRITING)?;
+    write_run(connection, id, &write)?;
+    Ok(PipelineChange::Done(before))
+}
+
+fn finish_feed(connection: &Connection, finish: &FeedFinish) -> Result<Written> {
+    let FeedFinish { lease, failure, at, worker } = finish;
+    let changed = connection
+        .prepare_cached(queries::FINISH_FEEDS)
+        .doing(WRITING)?
+        .execute(params![lease.id, lease.epoch.0])
+        .doing(WRITING)?;
+    if changed == 0 {
+        return Ok(Written::Stale);
+    }
+    redrive_store::failpoint!("sqlite.finish_feed.row");
+    let id = PipelineRunId(lease.id);
+    if let (Some(failure), Some(run)) = (failure, one(connection, id)?) {
+        let before = run.progress;
+        let write = PipelineWrite::after_source_failure(id, before, failure, *at, &worker.0);
+        write_run(connection, id, &write)?;
+    }
+    Ok(Written::Applied)
+}
+
+/// The runs that a worker serves.
+pub(crate) fn live_runs(connection: &Connection, served: &Served) -> Result<Vec<i64>> {
+    let only = served.run.map(|run| run.0);
+    let params = params![served.pipeline, json_list(&served.stages), only];
+    read_rows(connection, READING, queries::LIVE_PIPELINE_RUNS, params, |row| row.get())
+}
+
+/// One run.
+pub(crate) fn one(connection: &Connection, id: PipelineRunId) -> Result<Option<PipelineRunRecord>> {
+    Ok(by_id(connection, json_ids([id.0]))?.pop())
+}
+
+fn by_id(connection: &Connection, ids: String) -> Result<Vec<PipelineRunRecord>> {
+    read_rows(connection, READING, queries::PIPELINE_RUNS_BY_ID, [ids], read_run)
+}
+
+/// Writes how a run stands, with what the journal says of it.
+pub(crate) fn write_run(
+    connection: &Connection,
+    id: PipelineRunId,
+    write: &PipelineWrite,
+) -> Result<()> {
+    let progress = &write.progress;
+    connection
+        .prepare_cached(queries::WRITE_PIPELINE_RUNS)
+        .doing(WRITING)?
+        .execute(params![
+            id.0,
+            progress.status.name(),
+            progress.tally.total,
+            progress.tally.succeeded,
+            progress.tally.skipped,
+            progress.tally.dlq,
+            progress.tally.source_done,
+            progress.budget.processed,
+            progress.budget.failed,
+            write.ended_at.map(micros),
+            write.stop_reason,
+        ])
+        .doing(WRITING)?;
+    redrive_store::failpoint!("sqlite.pipeline.row");
+    for entry in &write.journal {
+        insert_journal(connection, entry)?;
+        redrive_store::failpoint!("sqlite.pipeline.journal");
+    }
+    Ok(())
+}
+
+fn stage_counts(connection: &Connection, id: PipelineRunId) -> Result<Vec<StageCount>> {
+    let Some(run) = one(connection, id)? else { return Ok(Vec::new()) };
+    let mut stages = vec![StageCount::default(); run.stages.len()];
+    let rows = read_rows(connection, READING, queries::STAGE_COUNTS, [id.0], |row| {
+        Ok((row.get::<usize>()?, row.get::<String>()?, row.get::<u64>()?))
+    })?;
+    for (stage, state, count) in rows {
+        if let Some(stage) = stages.get_mut(stage) {
+            stage.add(&state, count);
+        }
+    }
+    Ok(stages)
+}
+
+fn stage_stats(connection: &Connection, id: PipelineRunId) -> Result<Vec<StageStats>> {
+    let Some(run) = one(connection, id)? else { return Ok(Vec::new()) };
+    let executions = read_rows(connection, READING, queries::STAGE_EXECUTIONS, [id.0], |row| {
+        Ok((row.get()?, row.get()?, row.get()?))
+    })?;
+    let outcomes = read_rows(connection, READING, queries::STAGE_OUTCOMES, [id.0], |row| {
+        let stage = row.get()?;
+        let outcome = row.named("outcome", AttemptOutcome::from_name)?;
+        Ok((stage, outcome, row.get()?, row.get()?))
+    })?;
+    Ok(StageStats::gather(&run.stages, executions, outcomes))
+}
+
+fn read_run(row: &mut Columns<'_>) -> Result<PipelineRunRecord> {
+    let id = PipelineRunId(row.get()?);
+    let pipeline = row.get()?;
+    let stages = row.named("stages", |text| serde_json::from_str(text).ok())?;
+    let rules = row.named("rules", |text| Some(rules_from_json(text)))?;
+    let (read_ahead, source) = (row.get()?, row.get()?);
+    let position =
+        SourcePosition { lines: row.get()?, bytes: row.get()?, check: row.get()?, done: false };
+    let status = row.named("status", PipelineStatus::from_name)?;
+    let tally = [row.get()?, row.get()?, row.get()?, row.get()?];
+    let done = row.get()?;
+    let progress = progress_of(status, tally, done, [row.get()?, row.get()?]);
+    Ok(PipelineRunRecord {
+        id,
+        pipeline,
+        stages,
+        rules,
+        read_ahead,
+        source,
+        position: SourcePosition { done, ..position },
+        progress,
+        started_at: row.timestamp()?,
+        started_by: row.get()?,
+        ended_at: row.optional_timestamp()?,
+        stop_reason: row.get()?,
+        feed: ExpiringLease::of(
+            row.get::<Option<String>>()?.map(WorkerId),
+            row.optional_timestamp()?,
+        ),
+        feed_epoch: Epoch(row.get()?),
+    })
+}

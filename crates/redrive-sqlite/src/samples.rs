@@ -1,0 +1,367 @@
+//! Samples of pipelines.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::{
+    AttemptNumber, Epoch, Fingerprint, History, PipelineRunId, SampleEnd, SampleId, SampleStatus,
+};
+use redrive_store::{
+    ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord, PipelineWrite,
+    Result, SampleChange, SampleClaim, SampleEnds, SampleFilter, SampleFinish, SampleRecord,
+    Samples, SourcePosition, WorkerId, Written, reopened, reprocess_entry, source_death_entry,
+    stage_or_source,
+};
+use rusqlite::{Connection, params};
+
+use crate::{
+    SqliteStore,
+    columns::{Columns, json_ids, micros, read_rows},
+    error::Doing,
+    journal::insert_journal,
+    ledger::insert_attempt,
+    pipelines::{live_runs, one, write_run},
+    queries,
+};
+
+#[async_trait]
+impl Samples for SqliteStore {
+    async fn append_samples(
+        &self,
+        feed: LeaseRef,
+        samples: &[NewSample],
+        position: &SourcePosition,
+        at: Timestamp,
+    ) -> Result<Option<PipelineRunRecord>> {
+        let (samples, position) = (samples.to_vec(), position.clone());
+        let run =
+            self.write(move |connection| append(connection, feed, &samples, &position, at)).await?;
+        redrive_store::failpoint!("sqlite.append.committed");
+        self.wakes.wake_if(run.is_some());
+        Ok(run)
+    }
+
+    async fn claim_samples(&self, claim: &SampleClaim) -> Result<Vec<ClaimedSample>> {
+        let request = claim.clone();
+        let claimed = self.write(move |connection| claim_in_turn(connection, &request)).await?;
+        redrive_store::failpoint!("sqlite.claim_samples.committed");
+        Ok(claimed)
+    }
+
+    async fn finish_samples(&self, finishes: &[SampleFinish]) -> Result<Vec<Written>> {
+        let finishes = finishes.to_vec();
+        let (written, news) = self.write(move |connection| finish(connection, &finishes)).await?;
+        redrive_store::failpoint!("sqlite.finish_samples.committed");
+        self.wakes.wake_if(news);
+        Ok(written)
+    }
+
+    async fn samples_by_id(&self, ids: &[SampleId]) -> Result<Vec<SampleRecord>> {
+        let ids = ids.to_vec();
+        self.read(move |connection| by_id(connection, &ids)).await
+    }
+
+    async fn samples_page(
+        &self,
+        filter: &SampleFilter,
+        after: SampleId,
+        limit: u32,
+    ) -> Result<Vec<SampleRecord>> {
+        let SampleFilter { pipeline, run, status, stage, error, code, cause } = filter.clone();
+        let sql = match status {
+            Some(SampleStatus::Dlq) => queries::DEAD_SAMPLES_PAGE,
+            _ => queries::SAMPLES_PAGE,
+        };
+        self.read(move |connection| {
+            let (run, status) = (run.map(|run| run.0), status.map(SampleStatus::name));
+            let params = params![run, pipeline, status, stage, error, code, cause, after.0, limit];
+            read_rows(connection, READING, sql, params, read_sample)
+        })
+        .await
+    }
+
+    async fn count_samples(&self, filter: &SampleFilter) -> Result<u64> {
+        let SampleFilter { pipeline, run, status, stage, error, code, cause } = filter.clone();
+        self.read(move |connection| {
+            let (run, status) = (run.map(|run| run.0), status.map(SampleStatus::name));
+            let params = params![run, pipeline, status, stage, error, code, cause];
+            let counts =
+                read_rows(connection, READING, queries::COUNT_SAMPLES, params, |row| row.get())?;
+            Ok(counts.into_iter().next().unwrap_or_default())
+        })
+        .await
+    }
+
+    async fn dead_causes(&self, filter: &SampleFilter, limit: u32) -> Result<Vec<DeadCause>> {
+        let SampleFilter { pipeline, run, status, stage, error, code, cause } = filter.clone();
+        self.read(move |connection| {
+            let (run, status) = (run.map(|run| run.0), status.map(SampleStatus::name));
+            let params = params![run, pipeline, status, stage, error, code, cause, limit];
+            read_rows(connection, READING, queries::DEAD_CAUSES, params, read_cause)
+        })
+        .await
+    }
+
+    async fn reprocess_samples(
+        &self,
+        ids: &[SampleId],
+        by: &Operator,
+    ) -> Result<Vec<SampleChange>> {
+        let (ids, by) = (ids.to_vec(), by.cleaned());
+        let changes = self.write(move |connection| reprocess(connection, &ids, &by)).await?;
+        redrive_store::failpoint!("sqlite.reprocess_samples.committed");
+        self.wakes.wake_if(changes.contains(&SampleChange::Done));
+        Ok(changes)
+    }
+}
+
+const READING: &str = "reading samples";
+const ADDING: &str = "adding samples";
+const FINISHING: &str = "finishing samples";
+
+fn append(
+    connection: &Connection,
+    feed: LeaseRef,
+    samples: &[NewSample],
+    position: &SourcePosition,
+    at: Timestamp,
+) -> Result<Option<PipelineRunRecord>> {
+    let id = PipelineRunId(feed.id);
+    let Some(run) = one(connection, id)?.filter(|run| run.is_fed_by(feed)) else { return Ok(None) };
+    let samples = run.unread(samples, position);
+    let SourcePosition { lines, bytes, check, .. } = position;
+    connection
+        .prepare_cached(queries::MOVE_SOURCE)
+        .doing(ADDING)?
+        .execute(params![id.0, lines, bytes, check.as_deref()])
+        .doing(ADDING)?;
+    redrive_store::failpoint!("sqlite.append.position");
+    let actor = run.feed.as_ref().map_or("", |feed| feed.owner.0.as_str());
+    let mut deaths = Vec::new();
+    for sample in samples {
+        let sample_id = insert_sample(connection, id, sample, at)?;
+        if let Err(failure) = &sample.data {
+            insert_journal(connection, &source_death_entry(sample_id, failure, at, actor))?;
+            deaths.push(SampleEnd::Dead(failure.class().name()));
+        }
+        redrive_store::failpoint!("sqlite.append.row");
+    }
+    let added = u64::try_from(samples.len()).unwrap_or(u64::MAX);
+    let write = PipelineWrite::after_reading(&run, added, position.done, &deaths, at, actor);
+    write_run(connection, id, &write)?;
+    one(connection, id)
+}
+
+fn insert_sample(
+    connection: &Connection,
+    run: PipelineRunId,
+    sample: &NewSample,
+    at: Timestamp,
+) -> Result<SampleId> {
+    let failure = sample.data.as_ref().err();
+    let status = if failure.is_some() { SampleStatus::Dlq } else { SampleStatus::Pending };
+    let code = failure.map(|failure| failure.code().to_string());
+    let message = failure.map(|failure| failure.message().as_str());
+    let fingerprint = code
+        .as_deref()
+        .zip(message)
+        .map(|(code, message)| Fingerprint::of(code, message).to_string());
+    let params = params![
+        run.0,
+        sample.line,
+        sample.data.as_ref().ok(),
+        status.name(),
+        failure.map(|failure| failure.class().name()),
+        code,
+        message,
+        fingerprint,
+        failure.map(|_| micros(at)),
+    ];
+    connection
+        .prepare_cached(queries::INSERT_SAMPLES)
+        .doing(ADDING)?
+        .query_row(params, |row| row.get(0))
+        .doing(ADDING)
+        .map(SampleId)
+}
+
+/// Run after run, the oldest first; in each what is due before what is new.
+fn claim_in_turn(connection: &Connection, claim: &SampleClaim) -> Result<Vec<ClaimedSample>> {
+    const DOING: &str = "claiming samples";
+    let (owner, until) = (claim.owner.0.as_str(), micros(claim.lease_until));
+    let mut claimed = Vec::new();
+    for run in live_runs(connection, &claim.served)? {
+        let left = |claimed: &[ClaimedSample]| {
+            claim.limit.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX))
+        };
+        let due = micros(claim.now);
+        let params = params![run, claim.stage, left(&claimed), owner, until, due];
+        let sql = queries::CLAIM_DUE_SAMPLES;
+        let mut due = read_rows(connection, DOING, sql, params, read_claimed)?;
+        due.sort_unstable_by_key(|sample| sample.id);
+        claimed.append(&mut due);
+        redrive_store::failpoint!("sqlite.claim_samples.row");
+        let params = params![run, claim.stage, left(&claimed), owner, until];
+        let mut new = read_rows(connection, DOING, queries::CLAIM_SAMPLES, params, read_claimed)?;
+        new.sort_unstable_by_key(|sample| sample.id);
+        claimed.append(&mut new);
+        if left(&claimed) == 0 {
+            break;
+        }
+    }
+    Ok(claimed)
+}
+
+/// Also says whether there is news for those who wait for work.
+fn finish(connection: &Connection, finishes: &[SampleFinish]) -> Result<(Vec<Written>, bool)> {
+    let mut written = Vec::with_capacity(finishes.len());
+    let (mut ends, mut news) = (SampleEnds::default(), false);
+    for finish in finishes {
+        let outcome = finish_one(connection, finish)?;
+        if outcome == Written::Applied {
+            news |= finish.leaves_work();
+            ends.add(finish);
+        }
+        written.push(outcome);
+    }
+    for (id, (ended, at, actor)) in ends.into_runs() {
+        let Some(run) = one(connection, id)? else { continue };
+        let write = PipelineWrite::after_ends(id, run.progress, &run.rules, &ended, at, &actor);
+        news |= write.ended_at.is_some();
+        write_run(connection, id, &write)?;
+    }
+    Ok((written, news))
+}
+
+fn finish_one(connection: &Connection, finish: &SampleFinish) -> Result<Written> {
+    let columns = finish.columns();
+    let changed = connection
+        .prepare_cached(queries::FINISH_SAMPLES)
+        .doing(FINISHING)?
+        .execute(params![
+            finish.id.0,
+            finish.epoch.0,
+            columns.status.name(),
+            columns.stage,
+            columns.data,
+            columns.attempts,
+            columns.retry_count,
+            columns.deferrals,
+            columns.next_retry_at.map(micros),
+            columns.first_attempt_at.map(micros),
+            columns.last_attempt_at.map(micros),
+            columns.error_class,
+            columns.error_code,
+            columns.error_message,
+            columns.fingerprint,
+            columns.skip_reason,
+        ])
+        .doing(FINISHING)?;
+    if changed == 0 {
+        return Ok(Written::Stale);
+    }
+    redrive_store::failpoint!("sqlite.finish_samples.row");
+    insert_attempt(connection, &finish.ledger_row())?;
+    redrive_store::failpoint!("sqlite.finish_samples.ledger");
+    for entry in finish.journal_rows() {
+        insert_journal(connection, &entry)?;
+        redrive_store::failpoint!("sqlite.finish_samples.journal");
+    }
+    Ok(Written::Applied)
+}
+
+fn reprocess(
+    connection: &Connection,
+    ids: &[SampleId],
+    by: &Operator,
+) -> Result<Vec<SampleChange>> {
+    const DOING: &str = "reprocessing dead letters";
+    let mut changes = Vec::with_capacity(ids.len());
+    for id in ids {
+        let Some(sample) = by_id(connection, &[*id])?.pop() else {
+            changes.push(SampleChange::Unknown);
+            continue;
+        };
+        let change = SampleChange::of_reprocess(&sample);
+        changes.push(change);
+        if change != SampleChange::Done {
+            continue;
+        }
+        let sql = queries::REPROCESS_SAMPLES;
+        connection.prepare_cached(sql).doing(DOING)?.execute([id.0]).doing(DOING)?;
+        redrive_store::failpoint!("sqlite.reprocess_samples.row");
+        insert_journal(connection, &reprocess_entry(&sample, by))?;
+        if let Some(run) = one(connection, sample.run)? {
+            let write = PipelineWrite::of_progress(reopened(run.progress, 1));
+            write_run(connection, sample.run, &write)?;
+        }
+    }
+    Ok(changes)
+}
+
+/// The stage of a sample, for its journal.
+pub(crate) fn by_id(connection: &Connection, ids: &[SampleId]) -> Result<Vec<SampleRecord>> {
+    let ids = json_ids(ids.iter().map(|id| id.0));
+    read_rows(connection, READING, queries::SAMPLES_BY_ID, [ids], read_sample)
+}
+
+fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedSample> {
+    Ok(ClaimedSample {
+        id: SampleId(row.get()?),
+        run: PipelineRunId(row.get()?),
+        data: row.get()?,
+        attempt: AttemptNumber(row.get::<u32>()?.saturating_add(1)),
+        epoch: Epoch(row.get()?),
+        history: History {
+            counted: row.get()?,
+            deferrals: row.get()?,
+            first_attempt_at: row.optional_timestamp()?,
+        },
+    })
+}
+
+fn read_cause(row: &mut Columns<'_>) -> Result<DeadCause> {
+    Ok(DeadCause {
+        fingerprint: row.get()?,
+        pipeline: row.get()?,
+        stage_name: row.get()?,
+        code: row.get()?,
+        example: row.get()?,
+        first: SampleId(row.get()?),
+        count: row.get()?,
+        last_attempt_at: row.optional_timestamp()?,
+    })
+}
+
+fn read_sample(row: &mut Columns<'_>) -> Result<SampleRecord> {
+    let (id, run) = (SampleId(row.get()?), PipelineRunId(row.get()?));
+    let (pipeline, line) = (row.get()?, row.get()?);
+    let data: Option<String> = row.get()?;
+    let status = row.named("status", SampleStatus::from_name)?;
+    let stage = row.get()?;
+    let stage_name = stage_or_source(row.get()?, data.as_deref());
+    Ok(SampleRecord {
+        id,
+        run,
+        pipeline,
+        line,
+        data,
+        status,
+        stage,
+        stage_name,
+        attempts: row.get()?,
+        attempts_at_reset: row.get()?,
+        retry_count: row.get()?,
+        deferrals: row.get()?,
+        next_retry_at: row.optional_timestamp()?,
+        first_attempt_at: row.optional_timestamp()?,
+        last_attempt_at: row.optional_timestamp()?,
+        error_class: row.get()?,
+        error_code: row.get()?,
+        error_message: row.get()?,
+        fingerprint: row.get()?,
+        skip_reason: row.get()?,
+        lease_owner: row.get::<Option<String>>()?.map(WorkerId),
+        lease_epoch: Epoch(row.get()?),
+        lease_until: row.optional_timestamp()?,
+    })
+}
