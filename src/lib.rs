@@ -159,28 +159,33 @@ pub use serde_json;
 pub use raw_sinks::{UnusableSchema, declared_rules, raw_sink};
 pub use redrive_core::*;
 pub use redrive_engine::{
-    BodyTemplate, Call, ChangeTally, Clock, ConsumeError, Consumer, Content, ContentError, Control,
-    Daemon, DailyCalendar, Damage, DaySchedule, Ended, Engine, ExecHandler, ExecSpec, Explained,
-    Extracted, Extraction, Extractor, Fate, FolderContent, Gap, GaveUp, GiveupFile, GroupBusy,
-    GroupLease, Handler, HeaderSource, HttpExtractor, HttpHandler, HttpSpec, HttpUpload,
-    HttpUploader, InvalidHttp, InvalidPointer, InvalidProgram, InvalidSchema, InvalidTemplate,
-    ItemOutcome, ItemReport, JsonPointer, Judge, Judged, Judgement, KeptContent, KeyGrid,
+    BodyTemplate, Call, ChangeTally, Clock, CommandSource, ConsumeError, Consumer, Content,
+    ContentError, Control, Daemon, DailyCalendar, Damage, DaySchedule, Ended, Engine, ExecHandler,
+    ExecSpec, Explained, Extracted, Extraction, Extractor, Fate, FeedEnd, FolderContent, Gap,
+    GaveUp, GiveupFile, GroupBusy, GroupLease, Handler, HeaderSource, HttpExtractor, HttpHandler,
+    HttpSpec, HttpUpload, HttpUploader, IntoSample, InvalidHttp, InvalidPointer, InvalidProgram,
+    InvalidSchema, InvalidTemplate, ItemOutcome, ItemReport, IteratorSource, JsonPointer,
+    JsonlSource, Judge, Judged, Judgement, KeptContent, KeyGrid, LineFeed, NotResumed,
     ObjectService, Outcome, Pace, Paging, PartitionCommand, PartitionOutcome, PartitionRules,
-    PartitionSelection, Queue, RawError, RawLocation, RawMetadata, RawReader, RawSink, RawWriter,
-    ReadablePartition, Refusal, Retry, RetryEvent, RetrySettings, RetryingUploader, RowSchema,
-    RowWriter, RunMode, Source, SteadyClock, Stop, Stopper, StreamHandler, StreamSpec, Sweep,
+    PartitionSelection, Pipeline, PipelineControl, Queue, RawError, RawLocation, RawMetadata,
+    RawReader, RawSink, RawWriter, ReadablePartition, Refusal, Reprocessed, Retry, RetryEvent,
+    RetrySettings, RetryingUploader, RowSchema, RowWriter, RunMode, SampleSource, Source,
+    SourceCall, Stage, StageAnswer, SteadyClock, Stop, Stopper, StreamHandler, StreamSpec, Sweep,
     SystemClock, Tick, Until, UploadError, UploadEvent, UploadObserver, UploadOutcome, UploadPlan,
-    UploadReport, UploadRequest, Uploader, ValidationRules, Validator, build_uploader,
-    extractor_fn, gaps, handler_fn, random_worker_id, retry, verdict_code, verify_partitions,
+    UploadReport, UploadRequest, Uploader, ValidationRules, Validator, build_uploader, config_hash,
+    extractor_fn, gaps, handler_fn, random_worker_id, retry, stage_fn, verdict_code,
+    verify_partitions,
 };
 pub use redrive_store::{
-    Categories, InvalidRun, ItemGroup, ItemRecord, Lane, NewItem, NewRun, Operator,
-    PartitionFilter, PartitionOrder, PartitionRecord, PartitionWish, RunChange, RunFilter,
-    RunRecord, Store, SubmittedRun, Verdict,
+    Categories, DeadCause, InvalidRun, ItemGroup, ItemRecord, Lane, NewItem, NewPipelineRun,
+    NewRun, Operator, PartitionFilter, PartitionOrder, PartitionRecord, PartitionWish,
+    PipelineChange, PipelineRunFilter, PipelineRunRecord, PipelineWish, RunChange, RunFilter,
+    RunRecord, SampleChange, SampleFilter, SampleRecord, SourcePosition, StageCount, StageStats,
+    Store, SubmittedRun, Verdict,
 };
 pub use store_url::{InvalidStoreUrl, PostgresUrl, StoreUrl};
 pub use stores::{OpenError, migrator, open, open_migrated_store, open_store};
 pub use wiring::{
     Unservable, declared_calendar, declared_content, declared_giveup_file,
-    declared_partition_rules, declared_queue, declared_source, declared_upload,
+    declared_partition_rules, declared_pipeline, declared_queue, declared_source, declared_upload,
 };

@@ -2,14 +2,18 @@
 
 use std::{path::Path, sync::Arc};
 
+use http::HeaderName;
 use redrive_core::InvalidUnit;
 use redrive_engine::{
-    Content, DailyCalendar, DaySchedule, ExecHandler, ExecSpec, Extractor, FolderContent,
-    GiveupFile, Handler, HttpExtractor, HttpHandler, HttpUpload, InvalidHttp, InvalidProgram,
-    Judge, Pace, PartitionRules, Queue, RawSink, RetrySettings, Source, StreamHandler, StreamSpec,
-    UploadObserver, UploadPlan, Uploader, ValidationRules, build_uploader,
+    BodyTemplate, CommandSource, Content, DailyCalendar, DaySchedule, ExecHandler, ExecSpec,
+    Extractor, FolderContent, GiveupFile, Handler, HeaderSource, HttpExtractor, HttpHandler,
+    HttpSpec, HttpUpload, IntoSample, InvalidHttp, InvalidProgram, JsonPointer, JsonlSource, Judge,
+    Pace, PartitionRules, Pipeline, Queue, RawSink, RetrySettings, SampleSource, Source, Stage,
+    StreamHandler, StreamSpec, UploadObserver, UploadPlan, Uploader, ValidationRules,
+    build_uploader,
 };
 use redrive_store::{Categories, Store, WorkerId};
+use serde_json::{Map, Value, json};
 
 use crate::{
     config,
@@ -136,6 +140,79 @@ pub fn declared_upload(
         let whose = format!("upload {name:?}");
         Unservable::Request { whose, source }
     })
+}
+
+/// The pipeline that a declaration describes. Relative programs and files count from `folder`, the
+/// folder of the configuration.
+pub fn declared_pipeline(
+    declared: &config::Pipeline,
+    folder: &Path,
+) -> Result<Pipeline, Unservable> {
+    let name = &declared.name;
+    let source: Arc<dyn SampleSource> = match &declared.source {
+        config::SampleSource::Jsonl(path) => Arc::new(JsonlSource::new(folder.join(path))),
+        config::SampleSource::Exec(program) => {
+            let maker = Maker { folder, whose: format!("the source of pipeline {name:?}") };
+            Arc::new(CommandSource::new(maker.exec(program)?, program.argv.join(" ")))
+        }
+    };
+    let pipeline = Pipeline::new(name.as_str(), source)
+        .with_rules(declared.rules.clone())
+        .with_read_ahead(declared.read_ahead);
+    declared.stages.iter().try_fold(pipeline, |pipeline, declared| {
+        let whose = format!("stage {:?} of pipeline {name:?}", declared.name);
+        let mut handler = Maker { folder, whose }.handler(&declared.handler)?;
+        if let config::Handler::Http(http) = &declared.handler
+            && let Some(place) = http.into.clone()
+        {
+            handler = Arc::new(IntoSample { handler, place });
+        }
+        let mut stage = Stage::new(declared.name.as_str(), handler)
+            .with_policy(declared.policy.policy.clone())
+            .with_config(&stage_definition(&declared.handler));
+        stage.time_limit = declared.limits.timeout;
+        stage.pace = pace(declared.limits);
+        Ok(pipeline.with_stage(stage))
+    })
+}
+
+/// What the results of a stage depend on: which program or request, with which arguments. Not: how
+/// many at once, how long it may take, when it is tried again, and no value of a secret.
+fn stage_definition(handler: &config::Handler) -> Value {
+    let program = |kind: &str, program: &config::Program| {
+        let mut env = program.env.clone();
+        env.sort_unstable();
+        json!({ kind: program.argv, "env": env })
+    };
+    match handler {
+        config::Handler::Exec(exec) => program("exec", exec),
+        config::Handler::Stream(stream) => program("stream", &stream.program),
+        config::Handler::Http(http) => {
+            let HttpSpec { method, url, query, headers, body, reply, .. } = &http.request;
+            let named =
+                |(name, value): &(String, BodyTemplate)| (name.clone(), value.as_json().clone());
+            let header = |(name, source): &(HeaderName, HeaderSource)| {
+                let source = match source {
+                    HeaderSource::Literal(value) => {
+                        json!(String::from_utf8_lossy(value.as_bytes()))
+                    }
+                    HeaderSource::Env { variable, prefix } => {
+                        json!({ "env": variable, "prefix": prefix })
+                    }
+                };
+                (name.to_string(), source)
+            };
+            json!({
+                "http": method.as_str(),
+                "url": url.to_string(),
+                "query": Map::from_iter(query.iter().map(named)),
+                "headers": Map::from_iter(headers.iter().map(header)),
+                "body": body.as_ref().map(BodyTemplate::as_json),
+                "reply": reply.as_ref().map(JsonPointer::as_str),
+                "into": http.into.as_ref().map(JsonPointer::as_str),
+            })
+        }
+    }
 }
 
 /// The file of give-ups that an upload declares.

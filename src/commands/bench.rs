@@ -7,6 +7,7 @@ mod contender;
 mod decide;
 mod partition_loop;
 mod partitions;
+mod pipeline;
 mod place;
 mod plain_files;
 mod postgres_loop;
@@ -82,6 +83,13 @@ Examples:
   redrive bench partitions --scale 0.1
   redrive bench partitions --store postgres://redrive@localhost/bench")]
     Partitions(partitions::Arguments),
+    /// Samples through the stages of a pipeline, beside a bare loop and a bare client
+    #[command(after_help = "\
+Examples:
+  redrive bench pipeline
+  redrive bench pipeline --scale 10             a million samples
+  redrive bench pipeline --store postgres://redrive@localhost/bench")]
+    Pipeline(pipeline::Arguments),
     /// Uploads: what retrying adds, counting attempts, and items sent beside a bare client
     #[command(after_help = "\
 Examples:
@@ -173,6 +181,9 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         Action::Runs(arguments) => context.output.list(runs::run(&arguments, context).await?)?,
         Action::Partitions(arguments) => {
             context.output.list(partitions::run(&arguments, context).await?)?;
+        }
+        Action::Pipeline(arguments) => {
+            context.output.list(pipeline::run(&arguments, context).await?)?;
         }
         Action::Uploads(arguments) => {
             context.output.list(uploads::run(&arguments, context).await?)?;

@@ -58,7 +58,7 @@ pub use handler::{Handler, Program, Stream};
 pub use http::Http;
 pub use jitter::{InvalidJitter, JitterText};
 pub use limits::Limits;
-pub use pipeline::{FailureBudget, Pipeline, SampleSource, Stage};
+pub use pipeline::{Pipeline, SampleSource, Stage};
 pub use policy::{Policies, PolicyChoice};
 pub use problem::{Problem, Report};
 pub use queue::Queue;

@@ -1,6 +1,7 @@
 //! `[[pipeline]]`: samples, their source and their stages.
 
-use redrive_core::{Class, Preset};
+use redrive_core::{Class, FailureBudget, PipelineRules, Preset};
+use redrive_engine::DEFAULT_READ_AHEAD;
 
 use super::{
     Handler, Limits, Policies, PolicyChoice,
@@ -14,10 +15,6 @@ use super::{
 /// The most unfinished samples that are kept at a time.
 const MAX_READ_AHEAD: u32 = 1_000_000;
 
-const DEFAULT_READ_AHEAD: u32 = 10_000;
-const DEFAULT_COMPLETED_AT: f64 = 0.95;
-const DEFAULT_PARTIAL_AT: f64 = 0.50;
-
 /// Samples that go through stages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pipeline {
@@ -25,12 +22,8 @@ pub struct Pipeline {
     pub name: String,
     /// Where samples come from.
     pub source: SampleSource,
-    /// The share of successes from which a run is `completed`.
-    pub completed_at: f64,
-    /// The share of successes from which a run is `partial_success`.
-    pub partial_at: f64,
-    /// How much may fail before a run is stopped.
-    pub failure_budget: FailureBudget,
+    /// When a run is a success, and how much may fail before it is stopped.
+    pub rules: PipelineRules,
     /// How many unfinished samples are kept at a time.
     pub read_ahead: u32,
     /// What happens to a sample, in order. Never empty.
@@ -44,26 +37,6 @@ pub enum SampleSource {
     Jsonl(String),
     /// A program that prints JSON lines.
     Exec(Program),
-}
-
-/// How much may fail before a run is stopped.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FailureBudget {
-    /// The share of failures above which a run is stopped.
-    pub rate: f64,
-    /// After how many ended samples it is checked.
-    pub every: u64,
-    /// How many samples must have ended before it is checked at all.
-    pub min_samples: u64,
-    /// The classes that do not count, by the names under which they are stored.
-    pub exclude: Vec<&'static str>,
-}
-
-impl Default for FailureBudget {
-    /// One in ten, looked at after every thousand.
-    fn default() -> Self {
-        Self { rate: 0.10, every: 1_000, min_samples: 0, exclude: Vec::new() }
-    }
 }
 
 /// One step of a pipeline.
@@ -87,8 +60,9 @@ impl Pipeline {
     ) -> Option<Self> {
         let name = s.require("name", unique_name("pipelines", names));
         let source = s.require("source", SampleSource::read);
+        let unless_given = PipelineRules::default();
         let completed_at = s.get("completed-at", number_in(0.0..=1.0));
-        let completed_at = completed_at.unwrap_or(DEFAULT_COMPLETED_AT);
+        let completed_at = completed_at.unwrap_or(unless_given.completed_at);
         let partial_at = s.get("partial-at", |value| {
             let share = number_in(0.0..=1.0)(value.clone())?;
             if share > completed_at {
@@ -97,16 +71,18 @@ impl Pipeline {
             }
             Some(share)
         });
-        let budget = s.get("failure-budget", |value| value.table(FailureBudget::read));
+        let budget = s.get("failure-budget", |value| value.table(read_budget));
         let read_ahead = s.get("read-ahead", whole(1..=MAX_READ_AHEAD));
         let mut stage_names = Names::default();
         let stages = s.require_each("stage", |s| Stage::read(s, policies, &mut stage_names));
         Some(Self {
             name: name?,
             source: source?,
-            completed_at,
-            partial_at: partial_at.unwrap_or(DEFAULT_PARTIAL_AT.min(completed_at)),
-            failure_budget: budget.unwrap_or_default(),
+            rules: PipelineRules {
+                completed_at,
+                partial_at: partial_at.unwrap_or(unless_given.partial_at.min(completed_at)),
+                budget: budget.unwrap_or_default(),
+            },
             read_ahead: read_ahead.unwrap_or(DEFAULT_READ_AHEAD),
             stages,
         })
@@ -133,20 +109,17 @@ impl SampleSource {
     }
 }
 
-impl FailureBudget {
-    fn read(s: &mut Section<'_>) -> Option<Self> {
-        let classes = [Class::Final, Class::Retryable, Class::RateLimited { retry_after: None }]
-            .map(|class| (class.name(), class.name()));
-        let unless_given = Self::default();
-        Some(Self {
-            rate: s.get("rate", number_in(0.0..=1.0)).unwrap_or(unless_given.rate),
-            every: s.get("every", whole(1..=u64::MAX)).unwrap_or(unless_given.every),
-            min_samples: s
-                .get("min-samples", whole(0..=u64::MAX))
-                .unwrap_or(unless_given.min_samples),
-            exclude: s.get("exclude", set(word(&classes))).unwrap_or_default(),
-        })
-    }
+fn read_budget(s: &mut Section<'_>) -> Option<FailureBudget> {
+    let classes = [Class::Final, Class::Retryable, Class::RateLimited { retry_after: None }]
+        .map(|class| (class.name(), class.name()));
+    let unless_given = FailureBudget::default();
+    let exclude: Option<Vec<&str>> = s.get("exclude", set(word(&classes)));
+    Some(FailureBudget {
+        rate: s.get("rate", number_in(0.0..=1.0)).unwrap_or(unless_given.rate),
+        every: s.get("every", whole(1..=u64::MAX)).unwrap_or(unless_given.every),
+        min_samples: s.get("min-samples", whole(0..=u64::MAX)).unwrap_or(unless_given.min_samples),
+        exclude: exclude.unwrap_or_default().into_iter().map(str::to_owned).collect(),
+    })
 }
 
 impl Stage {

@@ -1,4 +1,4 @@
-//! The engine: a store, the queues and sources it serves, and a loop for each.
+//! The engine: a store, the queues, sources and pipelines it serves, and a loop for each.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,6 +11,7 @@ use crate::{
     clock::{Clock, SystemClock},
     handler::Handler,
     partition_work::PartitionWork,
+    pipelines::{FeedWork, Pipeline, StageWork},
     run_work::{Queue, RunWork},
     scheduler::{Scheduler, Seen},
     source::Source,
@@ -19,7 +20,7 @@ use crate::{
     worker::{Until, run_worker},
 };
 
-/// How long an attempt may take unless its queue or source says otherwise.
+/// How long an attempt may take unless its queue, source or stage says otherwise.
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// Does the work of a store.
@@ -29,6 +30,7 @@ pub struct Engine {
     jitter_seed: JitterSeed,
     queues: BTreeMap<String, Queue>,
     sources: BTreeMap<String, Source>,
+    pipelines: BTreeMap<String, Pipeline>,
 }
 
 impl Queue {
@@ -60,8 +62,14 @@ impl Engine {
     /// An engine on a store, with nothing to do yet.
     pub fn new(store: Arc<dyn Store>) -> Self {
         let clock = Arc::new(SystemClock);
-        let (queues, sources) = (BTreeMap::new(), BTreeMap::new());
-        Self { store, clock, jitter_seed: JitterSeed::default(), queues, sources }
+        Self {
+            store,
+            clock,
+            jitter_seed: JitterSeed::default(),
+            queues: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            pipelines: BTreeMap::new(),
+        }
     }
 
     /// With another clock, for tests.
@@ -83,6 +91,12 @@ impl Engine {
     /// Serves one more source. A source of the same name is replaced.
     pub fn with_source(mut self, source: Source) -> Self {
         self.sources.insert(source.name.clone(), source);
+        self
+    }
+
+    /// Serves the runs of one more pipeline. A pipeline of the same name is replaced.
+    pub fn with_pipeline(mut self, pipeline: Pipeline) -> Self {
+        self.pipelines.insert(pipeline.name.clone(), pipeline);
         self
     }
 
@@ -117,7 +131,7 @@ impl Engine {
         })
     }
 
-    /// Serves queues and sources until told to stop, or until nothing is due any more. Schedules make
+    /// Serves queues, sources and pipelines until told to stop, or until nothing is due any more. Schedules make
     /// nothing due that is not asked for while draining.
     pub async fn run(&self, stop: Stop, until: Until) -> std::result::Result<(), NoChance> {
         let worker = random_worker_id()?;
@@ -143,6 +157,20 @@ impl Engine {
             let work = PartitionWork::new(source.clone(), store, clock, worker.clone());
             loops.spawn(run_worker(Arc::new(work), self.store.wakes(), stop.clone(), until));
         }
+        for pipeline in self.pipelines.values() {
+            let feed = FeedWork {
+                pipeline: pipeline.clone(),
+                store: self.store.clone(),
+                clock: self.clock.clone(),
+                worker: worker.clone(),
+            };
+            loops.spawn(run_worker(Arc::new(feed), self.store.wakes(), stop.clone(), until));
+            let (store, clock) = (&self.store, &self.clock);
+            for stage in StageWork::each(pipeline, store, clock, &worker, self.jitter_seed) {
+                let wakes = self.store.wakes();
+                loops.spawn(run_worker(Arc::new(stage), wakes, stop.clone(), until));
+            }
+        }
         if until == Until::Stopped {
             for scheduler in self.schedulers() {
                 loops.spawn(scheduler.run(stop.clone()));
@@ -156,7 +184,7 @@ impl Engine {
         self.release_handlers().await;
     }
 
-    /// Only when every loop has ended: queues and sources may share a handler.
+    /// Only when every loop has ended: what is served may share a handler.
     async fn release_handlers(&self) {
         let mut releases = JoinSet::new();
         for queue in self.queues.values() {
@@ -166,6 +194,10 @@ impl Engine {
         for source in self.sources.values() {
             let source = source.clone();
             releases.spawn(async move { source.release().await });
+        }
+        for pipeline in self.pipelines.values() {
+            let pipeline = pipeline.clone();
+            releases.spawn(async move { pipeline.release().await });
         }
         while releases.join_next().await.is_some() {}
     }

@@ -3,7 +3,7 @@
 //! The engine holds an `Arc<dyn Store>` and never knows which database that is. Time and chance enter
 //! here, each in one file, and are handed down from here as arguments.
 //!
-//! The [`Engine`] serves queues and sources: one worker loop for each, fed by [`Work`], so that every kind of work
+//! The [`Engine`] serves queues, sources and pipelines: one worker loop for each, fed by [`Work`], so that every kind of work
 //! is claimed, handled, decided about and finished by the same code.
 //!
 //! [`retry`] decides about any async operation of a program by the same policies, without a store.
@@ -68,6 +68,8 @@ mod run_ids;
 mod partition_work;
 mod scheduler;
 
+mod pipelines;
+
 mod engine;
 
 mod uploads;
@@ -99,6 +101,11 @@ pub use handler::{Call, Handler, Outcome, handler_fn};
 pub use http::{
     BodyTemplate, DEFAULT_CONNECT_TIMEOUT, HeaderSource, HttpExtractor, HttpHandler, HttpSpec,
     InvalidHttp, InvalidPointer, InvalidTemplate, JsonPointer, MAX_BODY_BYTES, MAX_PAGES, Paging,
+};
+pub use pipelines::{
+    BAD_LINE, CommandSource, DEFAULT_READ_AHEAD, FeedEnd, IntoSample, IteratorSource, JsonlSource,
+    LineFeed, NotResumed, Pipeline, PipelineControl, Reprocessed, SOURCE_CHANGED, SampleSource,
+    SourceCall, Stage, StageAnswer, TOO_LARGE, config_hash, stage_fn,
 };
 pub use program::{DEFAULT_GRACE, InvalidProgram};
 pub use raw::{

@@ -106,9 +106,7 @@ impl Work for RunWork {
     }
 
     fn pace(&self) -> Pace {
-        let pace = self.queue.pace;
-        let capacity = self.queue.handler.capacity().unwrap_or(pace.concurrency);
-        Pace { concurrency: pace.concurrency.min(capacity), ..pace }
+        self.queue.pace.within(self.queue.handler.capacity())
     }
 
     fn now(&self) -> Timestamp {
@@ -191,12 +189,7 @@ impl Work for RunWork {
     }
 
     async fn hand_back(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
-        let back = |lease: &LeaseRef| HandBack {
-            lease: *lease,
-            owner: self.worker.clone(),
-            why: why.to_owned(),
-        };
-        let hand_backs: Vec<HandBack> = leases.iter().map(back).collect();
+        let hand_backs = HandBack::each(leases, &self.worker, why);
         self.store.hand_back(Leased::Run, &hand_backs, self.clock.now()).await
     }
 

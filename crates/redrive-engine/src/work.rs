@@ -1,7 +1,7 @@
 //! What the worker loop needs to know of a kind of work.
 //!
-//! The loop claims, handles, decides and finishes; it never knows what. Runs and partitions plug in here,
-//! and so will samples.
+//! The loop claims, handles, decides and finishes; it never knows what. Runs, partitions, samples and the
+//! sources of pipelines plug in here.
 
 use std::time::Duration;
 
@@ -34,6 +34,14 @@ impl Default for Pace {
             poll: Duration::from_secs(1),
             grace: Duration::from_secs(10),
         }
+    }
+}
+
+impl Pace {
+    /// The same, with no more at once than a handler can work on.
+    pub(crate) fn within(self, capacity: Option<usize>) -> Self {
+        let concurrency = self.concurrency.min(capacity.unwrap_or(self.concurrency));
+        Self { concurrency, ..self }
     }
 }
 

@@ -244,7 +244,7 @@ async fn submit(store: &Arc<dyn Store>, count: usize) -> Result<(), Failure> {
 
 /// Rows loaded per second (PostgreSQL: by COPY) on one connection after the other, and claims and
 /// finishes per second of bare loops, one per connection.
-async fn bare_drain(place: &Place, count: usize) -> Result<(f64, f64), Failure> {
+pub(super) async fn bare_drain(place: &Place, count: usize) -> Result<(f64, f64), Failure> {
     let side = place.bare().await?;
     let share = count.div_ceil(side.len().max(1));
     let mut ready = Vec::new();

@@ -206,7 +206,7 @@ pub(crate) struct PipelineRow<'a> {
 impl<'a> PipelineRow<'a> {
     /// From its declaration.
     pub(crate) fn new(pipeline: &'a Pipeline) -> Self {
-        let budget = &pipeline.failure_budget;
+        let budget = &pipeline.rules.budget;
         let stages = pipeline.stages.iter();
         Self {
             name: &pipeline.name,
@@ -214,8 +214,8 @@ impl<'a> PipelineRow<'a> {
                 SampleSource::Jsonl(path) => json!({ "jsonl": path }),
                 SampleSource::Exec(exec) => program(exec),
             },
-            completed_at: pipeline.completed_at,
-            partial_at: pipeline.partial_at,
+            completed_at: pipeline.rules.completed_at,
+            partial_at: pipeline.rules.partial_at,
             failure_budget: json!({
                 "rate": budget.rate,
                 "every": budget.every,
@@ -245,7 +245,7 @@ impl Row for PipelineRow<'_> {
             self.stages.len().to_string(),
             self.completed_at.to_string(),
             self.partial_at.to_string(),
-            self.pipeline.failure_budget.rate.to_string(),
+            self.pipeline.rules.budget.rate.to_string(),
             self.read_ahead.to_string(),
         ]
     }

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use redrive_core::{Cause, Failure};
 
 use super::{
-    ExecHandler,
+    ExecHandler, Input,
     conclusion::exit_unknown,
     last_line::LastLine,
     supervision::{Ending, Heard, Listener, Supervised},
@@ -31,9 +31,22 @@ impl Extractor for ExecHandler {
         call: &Call,
         rows: &RowWriter,
         time_limit: Duration,
-        mut stop: Stop,
+        stop: Stop,
     ) -> Outcome {
-        match self.run(call, time_limit, &mut stop, &mut Rows(rows)).await {
+        self.print(&call.into(), time_limit, stop, &mut Rows(rows)).await
+    }
+}
+
+impl ExecHandler {
+    /// Runs the program for all that it prints.
+    pub(crate) async fn print(
+        &self,
+        input: &Input,
+        time_limit: Duration,
+        mut stop: Stop,
+        listener: &mut impl Listener,
+    ) -> Outcome {
+        match self.run(input, time_limit, &mut stop, listener).await {
             Ok(program) => conclude(program, time_limit),
             Err(outcome) => outcome,
         }

@@ -18,10 +18,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use self::spec::ExecSpec;
+pub(crate) use self::supervision::Listener;
 use self::{
     conclusion::conclude,
     last_line::LastLine,
-    supervision::{Limits, Listener, Supervised, supervise},
+    supervision::{Limits, Supervised, supervise},
 };
 use crate::{
     Call, Handler, InvalidProgram, Outcome, Stop,
@@ -51,11 +52,25 @@ impl ExecHandler {
     }
 }
 
+/// What a program is told.
+pub(crate) struct Input {
+    /// Variables beside those that every program gets.
+    pub(crate) variables: Vec<(String, String)>,
+    /// What it reads.
+    pub(crate) line: String,
+}
+
+impl From<&Call> for Input {
+    fn from(call: &Call) -> Self {
+        Self { variables: environment::of_call(call), line: call.to_line() }
+    }
+}
+
 impl ExecHandler {
     /// Runs the program for a call.
     async fn run(
         &self,
-        call: &Call,
+        input: &Input,
         time_limit: Duration,
         stop: &mut Stop,
         listener: &mut impl Listener,
@@ -64,12 +79,11 @@ impl ExecHandler {
             return Err(Outcome::Stopped);
         }
         let mut command = self.program.command();
-        command.envs(environment::of_call(call));
+        command.envs(input.variables.iter().map(|(name, value)| (name, value)));
         let (group, pipes) = Group::start(command)
             .map_err(|error| Outcome::Failed(self.program.cannot_start(&error)))?;
-        let line = call.to_line();
         let limits = Limits { time_limit, grace: self.grace };
-        Ok(supervise(group, pipes, line.as_bytes(), limits, stop, listener).await)
+        Ok(supervise(group, pipes, input.line.as_bytes(), limits, stop, listener).await)
     }
 }
 
@@ -77,7 +91,7 @@ impl ExecHandler {
 impl Handler for ExecHandler {
     async fn handle(&self, call: &Call, time_limit: Duration, mut stop: Stop) -> Outcome {
         let mut stdout = LastLine::default();
-        match self.run(call, time_limit, &mut stop, &mut stdout).await {
+        match self.run(&call.into(), time_limit, &mut stop, &mut stdout).await {
             Ok(program) => conclude(call.kind(), program, &stdout, time_limit),
             Err(outcome) => outcome,
         }

@@ -28,7 +28,7 @@ pub(super) struct Limits {
 }
 
 /// What becomes of the output of a program.
-pub(super) trait Listener: Send {
+pub(crate) trait Listener: Send {
     /// Whether all of it matters. Then it is taken for as long as the program may take, and it is known
     /// whether it came to its end; otherwise what comes long after the program's exit is not heard.
     const WANTS_ALL: bool;

@@ -30,10 +30,35 @@ impl JsonPointer {
         document.pointer(&self.0)
     }
 
+    /// Puts a value where it points to. Objects that are missing on the way are made; lists are not
+    /// made longer. The error says what is in the way.
+    pub fn put(&self, document: &mut Value, value: Value) -> Result<(), String> {
+        let mut place = document;
+        for step in self.0.split('/').skip(1) {
+            let step = step.replace("~1", "/").replace("~0", "~");
+            place = match place {
+                Value::Null => {
+                    *place = Value::Object(serde_json::Map::new());
+                    child(place, step)
+                }
+                Value::Object(_) => child(place, step),
+                Value::Array(list) => step.parse().ok().and_then(|n: usize| list.get_mut(n)),
+                _ => None,
+            }
+            .ok_or_else(|| format!("there is no place for {self} in the sample"))?;
+        }
+        *place = value;
+        Ok(())
+    }
+
     /// As it was written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+fn child(object: &mut Value, key: String) -> Option<&mut Value> {
+    Some(object.as_object_mut()?.entry(key).or_insert(Value::Null))
 }
 
 impl FromStr for JsonPointer {

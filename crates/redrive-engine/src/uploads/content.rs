@@ -132,7 +132,7 @@ pub fn sha256_of(bytes: &[u8]) -> String {
     hex(Sha256::digest(bytes).as_slice())
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
         // Writing to a text cannot fail.

@@ -40,6 +40,7 @@ mod giveup_file;
 mod build;
 
 pub use build::{UploadPlan, build_uploader};
+pub(crate) use content::hex;
 pub use content::{Chunks, Content, ContentError, KeptContent, sha256_of};
 pub use event::{UploadEvent, UploadObserver};
 pub use folder_content::FolderContent;

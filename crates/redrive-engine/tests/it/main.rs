@@ -50,6 +50,8 @@ mod tiny_work;
 mod worker_loop;
 mod worker_outages;
 
+mod pipelines;
+
 mod raw;
 mod validator;
 

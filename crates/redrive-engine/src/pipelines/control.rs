@@ -1,0 +1,169 @@
+//! What operators do to pipeline runs and dead letters. Commands call this and nothing else does.
+
+use std::sync::Arc;
+
+use redrive_core::{Failure, PipelineRunId, PipelineStatus, SampleId, SampleStatus};
+use redrive_store::{
+    Operator, PipelineChange, PipelineRunRecord, PipelineWish, Result, SampleChange, SampleFilter,
+    SampleRecord, Store,
+};
+
+use super::Pipeline;
+
+/// Dead letters that are brought back at a time, each of them by itself.
+const PAGE: u32 = 500;
+
+/// Does to pipeline runs and dead letters what operators wish.
+#[derive(Clone)]
+pub struct PipelineControl {
+    store: Arc<dyn Store>,
+}
+
+/// Why a run cannot be resumed. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotResumed {
+    /// There is no such run.
+    #[error("there is no pipeline run {0}")]
+    Unknown(PipelineRunId),
+    /// It is over.
+    #[error("pipeline run {id} is {status}: it is over, and nothing is left of it to do")]
+    Over {
+        /// The run.
+        id: PipelineRunId,
+        /// Its status.
+        status: PipelineStatus,
+    },
+    /// It is a run of something else.
+    #[error("pipeline run {id} is one of {found:?}, not of {asked:?}")]
+    OtherPipeline {
+        /// The run.
+        id: PipelineRunId,
+        /// Its pipeline.
+        found: String,
+        /// The one that was named.
+        asked: String,
+    },
+    /// The stages have changed since it began.
+    #[error(
+        "the stages of the pipeline are {now}, and run {id} began with {before}: a sample would not \
+         know where to go on"
+    )]
+    OtherStages {
+        /// The run.
+        id: PipelineRunId,
+        /// Its stages.
+        before: String,
+        /// Those of the pipeline.
+        now: String,
+    },
+    /// The source cannot be read on.
+    #[error("the source of pipeline run {id} cannot be read on: {}", why.message())]
+    Source {
+        /// The run.
+        id: PipelineRunId,
+        /// Why.
+        why: Failure,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] redrive_store::Error),
+}
+
+/// What became of the dead letters that were named.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reprocessed {
+    /// How many are back, or would be.
+    pub done: u64,
+    /// How many cannot be brought back.
+    pub refused: u64,
+}
+
+impl PipelineControl {
+    /// On a store.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+
+    /// Begins a run of a pipeline.
+    pub async fn start(&self, pipeline: &Pipeline, by: &Operator) -> Result<PipelineRunId> {
+        self.store.start_pipeline_run(&pipeline.new_run(), by).await
+    }
+
+    /// Has a run go on from where it stopped, or where its worker was lost, judged by the rules the
+    /// pipeline has now. The source must be what it was.
+    pub async fn resume(
+        &self,
+        id: PipelineRunId,
+        pipeline: &Pipeline,
+        by: &Operator,
+    ) -> std::result::Result<PipelineRunRecord, NotResumed> {
+        let run = self.run(id).await?.ok_or(NotResumed::Unknown(id))?;
+        if run.pipeline != pipeline.name {
+            let (found, asked) = (run.pipeline, pipeline.name.clone());
+            return Err(NotResumed::OtherPipeline { id, found, asked });
+        }
+        if run.stages != pipeline.stage_names() {
+            let (before, now) = (run.stages.join(", "), pipeline.stage_names().join(", "));
+            return Err(NotResumed::OtherStages { id, before, now });
+        }
+        if !run.position.done
+            && let Err(why) = pipeline.source.check(&run.position).await
+        {
+            return Err(NotResumed::Source { id, why });
+        }
+        let wish = PipelineWish::Resume(pipeline.rules.clone());
+        match self.store.change_pipeline_run(id, &wish, by).await? {
+            PipelineChange::Done(_) => self.run(id).await?.ok_or(NotResumed::Unknown(id)),
+            PipelineChange::Refused(status) => Err(NotResumed::Over { id, status }),
+            PipelineChange::Unknown => Err(NotResumed::Unknown(id)),
+        }
+    }
+
+    /// Stops a run: nothing more is claimed or read, what is running may end.
+    pub async fn cancel(&self, id: PipelineRunId, by: &Operator) -> Result<PipelineChange> {
+        self.store.change_pipeline_run(id, &PipelineWish::Cancel, by).await
+    }
+
+    /// One run.
+    pub async fn run(&self, id: PipelineRunId) -> Result<Option<PipelineRunRecord>> {
+        Ok(self.store.pipeline_runs_by_id(&[id]).await?.pop())
+    }
+
+    /// Brings dead letters back to the stage they died at, with a new count of attempts: those that
+    /// match, up to a limit, in the order of their ids. Without an operator nothing is changed, and
+    /// everything is said that would be. Each is told as it is done.
+    pub async fn reprocess(
+        &self,
+        filter: &SampleFilter,
+        limit: u64,
+        by: Option<&Operator>,
+        mut told: impl FnMut(&SampleRecord, SampleChange),
+    ) -> Result<Reprocessed> {
+        let filter = SampleFilter { status: Some(SampleStatus::Dlq), ..filter.clone() };
+        let (mut after, mut left) = (SampleId(0), limit);
+        let mut tally = Reprocessed::default();
+        while left > 0 {
+            let page = u32::try_from(left).unwrap_or(PAGE).min(PAGE);
+            let dead = self.store.samples_page(&filter, after, page).await?;
+            let Some(last) = dead.last() else { break };
+            after = last.id;
+            left = left.saturating_sub(dead.len() as u64);
+            let changes = match by {
+                Some(by) => {
+                    let ids: Vec<SampleId> = dead.iter().map(|sample| sample.id).collect();
+                    self.store.reprocess_samples(&ids, by).await?
+                }
+                None => dead.iter().map(SampleChange::of_reprocess).collect(),
+            };
+            for (sample, change) in dead.iter().zip(changes) {
+                match change {
+                    SampleChange::Done => tally.done += 1,
+                    _ => tally.refused += 1,
+                }
+                told(sample, change);
+            }
+        }
+        Ok(tally)
+    }
+}

@@ -1,0 +1,176 @@
+//! Sources of pipeline runs, as work for the loop.
+//!
+//! Reading a source is no attempt at a unit: nothing of it is in the ledger. What it shares with units is
+//! the lease, so that one worker reads a source at a time and another goes on when that one is lost.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::{Failure, PipelineRunId};
+use redrive_store::{
+    ExpiredLease, FeedClaim, FeedFinish, HandBack, LeaseRef, Leased, Outlook, PipelineRunRecord,
+    Result, Store, WorkerId, Written,
+};
+
+use super::{FeedEnd, LineFeed, Pipeline, SourceCall};
+use crate::{
+    clock::Clock,
+    stop::Stop,
+    work::{Ending, Pace, Work},
+};
+
+/// How many sources of one pipeline a worker reads at once.
+const CONCURRENCY: usize = 4;
+
+/// How long the holder of a source may be silent.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// Reads the sources of a pipeline's runs.
+pub(crate) struct FeedWork {
+    pub(crate) pipeline: Pipeline,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) worker: WorkerId,
+}
+
+impl From<Failure> for FeedEnd {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl FeedWork {
+    fn finish_of(
+        &self,
+        lease: LeaseRef,
+        failure: Option<Failure>,
+        worker: &WorkerId,
+    ) -> FeedFinish {
+        FeedFinish { lease, failure, at: self.clock.now(), worker: worker.clone() }
+    }
+}
+
+#[async_trait]
+impl Work for FeedWork {
+    type Unit = (LeaseRef, PipelineRunRecord);
+    type Outcome = FeedEnd;
+    type End = FeedFinish;
+
+    fn name(&self) -> &str {
+        &self.pipeline.name
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { concurrency: CONCURRENCY, lease: LEASE, ..Pace::default() }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn lease_now(&self) -> Timestamp {
+        self.store.now()
+    }
+
+    async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<Self::Unit>> {
+        let (served, owner) = (self.pipeline.served(), self.worker.clone());
+        self.store.claim_feeds(&FeedClaim { served, limit, owner, lease_until: until }).await
+    }
+
+    fn lease(&self, (lease, _): &Self::Unit) -> LeaseRef {
+        *lease
+    }
+
+    async fn handle(&self, (lease, run): &Self::Unit, stop: Stop) -> FeedEnd {
+        let (pipeline, position) = (run.pipeline.clone(), run.position.clone());
+        let (id, lines) = (run.id.0, position.lines);
+        tracing::info!(pipeline, run = id, lines, source = run.source, "reading the source");
+        let call = SourceCall { pipeline, run: run.id, position };
+        let (store, clock) = (self.store.clone(), self.clock.clone());
+        let mut feed = LineFeed::new(store, clock, *lease, run.clone(), stop.clone());
+        self.pipeline.source.read(&call, &mut feed, stop).await
+    }
+
+    fn end(
+        &self,
+        (lease, _): &Self::Unit,
+        outcome: FeedEnd,
+        _: Timestamp,
+        _: Timestamp,
+    ) -> Ending<FeedFinish> {
+        match outcome {
+            FeedEnd::Done | FeedEnd::Unwanted => {
+                Ending::Finish(self.finish_of(*lease, None, &self.worker))
+            }
+            FeedEnd::Failed(why) => Ending::Finish(self.finish_of(*lease, Some(why), &self.worker)),
+            FeedEnd::Stopped => Ending::HandBack,
+        }
+    }
+
+    fn end_lease(&self, end: &FeedFinish) -> LeaseRef {
+        end.lease
+    }
+
+    async fn finish(&self, ends: &[FeedFinish]) -> Result<Vec<Written>> {
+        self.store.finish_feeds(ends).await
+    }
+
+    fn written(&self, end: &FeedFinish, written: Written) {
+        let (pipeline, run) = (&self.pipeline.name, end.lease.id);
+        match (&end.failure, written) {
+            (_, Written::Stale) => {
+                tracing::warn!(pipeline, run, "someone else reads the source by now");
+            }
+            (Some(failure), Written::Applied) => {
+                let (code, error) = (failure.code().to_string(), failure.message().as_str());
+                tracing::error!(pipeline, run, code, error, "the source cannot be read; stopped");
+            }
+            (None, Written::Applied) if end.worker == self.worker => {
+                tracing::info!(pipeline, run, "the source was read to its end");
+            }
+            (None, Written::Applied) => {
+                let owner = &end.worker.0;
+                tracing::warn!(pipeline, run, owner, "the reader of the source was lost");
+            }
+        }
+    }
+
+    async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
+        self.store.renew_leases(Leased::Feed, leases, until).await
+    }
+
+    async fn hand_back(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
+        let hand_backs = HandBack::each(leases, &self.worker, why);
+        self.store.hand_back(Leased::Feed, &hand_backs, self.clock.now()).await
+    }
+
+    async fn expired(&self, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
+        self.store.expired_leases(Leased::Feed, self.store.now(), after, limit).await
+    }
+
+    async fn next_lease_end(&self) -> Result<Option<Timestamp>> {
+        self.store.next_lease_end(Leased::Feed, self.store.now()).await
+    }
+
+    async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<FeedFinish>> {
+        let ids: Vec<_> = expired.iter().map(|expired| PipelineRunId(expired.lease.id)).collect();
+        let runs = self.store.pipeline_runs_by_id(&ids).await?;
+        let ours = |expired: &&ExpiredLease| {
+            let of_pipeline = |run: &PipelineRunRecord| {
+                run.id.0 == expired.lease.id && run.pipeline == self.pipeline.name
+            };
+            runs.iter().any(of_pipeline)
+        };
+        let lost = expired.iter().filter(ours);
+        Ok(lost.map(|expired| self.finish_of(expired.lease, None, &expired.owner)).collect())
+    }
+
+    async fn outlook(&self) -> Result<Outlook> {
+        self.store.pipeline_outlook(&self.pipeline.served()).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>> {
+        Ok(None)
+    }
+}

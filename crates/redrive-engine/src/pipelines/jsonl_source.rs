@@ -1,0 +1,111 @@
+//! A file of JSON lines.
+
+use std::{io, path::PathBuf};
+
+use async_trait::async_trait;
+use redrive_core::Failure;
+use redrive_store::SourcePosition;
+use sha2::{Digest, Sha256};
+use tokio::{fs::File, io::AsyncReadExt};
+
+use super::{FeedEnd, LineFeed, SOURCE_CHANGED, SampleSource, SourceCall, stage::for_good};
+use crate::{Stop, uploads::hex};
+
+/// How much is read at a time.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// The code of a file that cannot be read.
+const SOURCE_UNREADABLE: &str = "source_unreadable";
+
+/// A file of JSON lines. It is read on at its byte offset, if what comes before is as it was.
+#[derive(Debug, Clone)]
+pub struct JsonlSource {
+    path: PathBuf,
+}
+
+impl JsonlSource {
+    /// The file at a path.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    async fn open(&self) -> Result<File, Failure> {
+        File::open(&self.path).await.map_err(|error| self.unreadable(&error))
+    }
+
+    fn unreadable(&self, error: &io::Error) -> Failure {
+        let message = format!("{}: {error}", self.path.display());
+        for_good(SOURCE_UNREADABLE, &message)
+    }
+
+    /// Passes over what was read before, once it is known to be the same.
+    async fn pass_over(
+        &self,
+        file: &mut File,
+        position: &SourcePosition,
+        feed: &mut LineFeed,
+    ) -> Result<(), Failure> {
+        let mut before = file.take(position.bytes);
+        let mut buffer = vec![0; CHUNK_BYTES];
+        loop {
+            let length = before.read(&mut buffer).await.map_err(|e| self.unreadable(&e))?;
+            let Some(chunk @ [_, ..]) = buffer.get(..length) else { break };
+            feed.pass_over(chunk);
+        }
+        self.unchanged(position, &feed.check())
+    }
+
+    fn unchanged(&self, position: &SourcePosition, found: &str) -> Result<(), Failure> {
+        if position.bytes == 0 || position.check.as_deref() == Some(found) {
+            return Ok(());
+        }
+        let (path, lines) = (self.path.display(), position.lines);
+        let message = format!(
+            "{path} has changed: its first {lines} lines are not those that were read before; put them \
+             back, or begin a new run"
+        );
+        Err(for_good(SOURCE_CHANGED, &message))
+    }
+
+    async fn read_on(&self, call: &SourceCall, feed: &mut LineFeed) -> Result<FeedEnd, Failure> {
+        let mut file = self.open().await?;
+        self.pass_over(&mut file, &call.position, feed).await?;
+        let mut buffer = vec![0; CHUNK_BYTES];
+        loop {
+            let length = file.read(&mut buffer).await.map_err(|error| self.unreadable(&error))?;
+            let Some(chunk @ [_, ..]) = buffer.get(..length) else {
+                return Ok(feed.finish().await);
+            };
+            if !feed.push(chunk).await {
+                return Ok(feed.end());
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl SampleSource for JsonlSource {
+    fn describe(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    async fn read(&self, call: &SourceCall, feed: &mut LineFeed, mut stop: Stop) -> FeedEnd {
+        tokio::select! {
+            biased;
+            () = stop.told() => FeedEnd::Stopped,
+            end = self.read_on(call, feed) => end.unwrap_or_else(FeedEnd::Failed),
+        }
+    }
+
+    async fn check(&self, position: &SourcePosition) -> Result<(), Failure> {
+        let file = self.open().await?;
+        let mut before = file.take(position.bytes);
+        let (mut hash, mut buffer) = (Sha256::new(), vec![0; CHUNK_BYTES]);
+        loop {
+            let length = before.read(&mut buffer).await.map_err(|e| self.unreadable(&e))?;
+            let Some(chunk @ [_, ..]) = buffer.get(..length) else { break };
+            hash.update(chunk);
+        }
+        self.unchanged(position, &hex(hash.finalize().as_slice()))
+    }
+}

@@ -1,0 +1,30 @@
+//! Sample pipelines: a source, stages with a policy each, dead letters and a failure budget (PIP).
+//!
+//! [`Pipeline`] is what is declared. A run of it is worked on by the one worker loop: [`StageWork`] for
+//! each stage, so that every stage has its own slots and what waits holds none, and [`FeedWork`] for its
+//! [source](SampleSource), which a [`LineFeed`] cuts into samples and stores together with how far it has
+//! been read. [`PipelineControl`] is what operators do.
+
+mod control;
+mod feed;
+mod feed_work;
+mod pipeline;
+mod source;
+mod stage;
+mod stage_work;
+
+mod command_source;
+mod iterator_source;
+mod jsonl_source;
+
+pub use self::{
+    command_source::CommandSource,
+    control::{NotResumed, PipelineControl, Reprocessed},
+    feed::{BAD_LINE, LineFeed, TOO_LARGE},
+    iterator_source::IteratorSource,
+    jsonl_source::JsonlSource,
+    pipeline::{DEFAULT_READ_AHEAD, Pipeline},
+    source::{FeedEnd, SOURCE_CHANGED, SampleSource, SourceCall},
+    stage::{IntoSample, Stage, StageAnswer, config_hash, stage_fn},
+};
+pub(crate) use self::{feed_work::FeedWork, stage_work::StageWork};

@@ -1,0 +1,294 @@
+//! Samples at one stage of a pipeline, as work for the loop.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::{
+    AttemptNumber, Cause, Decision, Failure, History, HumanDuration, JitterKey, JitterSeed,
+    Message, SampleId, Unit, decide, named,
+};
+use redrive_store::{
+    ClaimedSample, ExpiredLease, HandBack, LeaseRef, Leased, MAX_SAMPLE_BYTES, Outlook, Result,
+    SampleClaim, SampleEnding, SampleFinish, SampleRecord, Served, Store, WorkerId, Written,
+};
+use serde_json::{Map, Value};
+
+use super::{Pipeline, Stage, TOO_LARGE, stage::for_good};
+use crate::{
+    clock::Clock,
+    handler::{Call, Outcome},
+    stop::Stop,
+    work::{Ending, Pace, Work},
+};
+
+/// Does the samples at a stage.
+pub(crate) struct StageWork {
+    name: String,
+    served: Served,
+    stage: Stage,
+    place: u32,
+    last: bool,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    worker: WorkerId,
+    jitter_seed: JitterSeed,
+}
+
+impl StageWork {
+    /// The works of all stages of a pipeline.
+    pub(crate) fn each<'a>(
+        pipeline: &'a Pipeline,
+        store: &'a Arc<dyn Store>,
+        clock: &'a Arc<dyn Clock>,
+        worker: &'a WorkerId,
+        jitter_seed: JitterSeed,
+    ) -> impl Iterator<Item = Self> + 'a {
+        (0..).zip(&pipeline.stages).map(move |(place, stage)| Self {
+            name: format!("{}/{}", pipeline.name, stage.name),
+            served: pipeline.served(),
+            stage: stage.clone(),
+            place,
+            last: pipeline.stages.len() == place as usize + 1,
+            store: store.clone(),
+            clock: clock.clone(),
+            worker: worker.clone(),
+            jitter_seed,
+        })
+    }
+
+    fn call(&self, sample: &ClaimedSample) -> Call {
+        let data = serde_json::from_str(&sample.data).unwrap_or(Value::Null);
+        let details = Map::from_iter([
+            ("pipeline".to_owned(), self.served.pipeline.clone().into()),
+            ("stage".to_owned(), self.stage.name.clone().into()),
+            ("sample".to_owned(), sample.id.0.into()),
+            ("data".to_owned(), data),
+        ]);
+        let run_id = Some(sample.run.to_string());
+        Call { unit: self.unit(sample.id), attempt: sample.attempt, run_id, details }
+    }
+
+    fn unit(&self, id: SampleId) -> Unit {
+        Unit::Sample { id, stage: self.stage.name.clone() }
+    }
+
+    fn ending(
+        &self,
+        id: SampleId,
+        history: History,
+        outcome: Outcome,
+        started_at: Timestamp,
+        now: Timestamp,
+    ) -> Option<SampleEnding> {
+        let failure = match outcome {
+            Outcome::Stopped => return None,
+            Outcome::Skipped(why) => {
+                return Some(SampleEnding::Skipped(Message::clean(&why).as_str().to_owned()));
+            }
+            Outcome::Answered { value: Some(value), .. } => match bounded(&value) {
+                Ok(data) => return Some(SampleEnding::Answered(data)),
+                Err(failure) => failure,
+            },
+            Outcome::Answered { value: None, .. } => {
+                let message = "a stage answers with the new sample, and there is none";
+                Failure::named(named::BAD_REPLY, Cause::Handler, message)
+            }
+            Outcome::Failed(failure) => failure,
+        };
+        let first_attempt_at = history.first_attempt_at.or(Some(started_at));
+        let history = History { first_attempt_at, ..history };
+        let jitter = JitterKey::new(self.jitter_seed, &self.unit(id));
+        let decision = decide(&self.stage.policy, &history, &failure, now, jitter);
+        Some(SampleEnding::Failed { failure, decision })
+    }
+
+    fn finish_of_lost(
+        &self,
+        sample: &SampleRecord,
+        expired: &ExpiredLease,
+    ) -> Option<SampleFinish> {
+        let now = self.clock.now();
+        let message = format!("no word from worker {} since its lease ended", expired.owner);
+        let lost = Outcome::Failed(Failure::lost_worker(&message));
+        let history = sample.history();
+        Some(SampleFinish {
+            id: sample.id,
+            run: sample.run,
+            epoch: expired.lease.epoch,
+            stage: self.place,
+            stage_name: self.stage.name.clone(),
+            last_stage: self.last,
+            stage_config_hash: self.stage.config_hash.clone(),
+            attempt: AttemptNumber(sample.attempts.saturating_add(1)),
+            history,
+            started_at: now,
+            ended_at: now,
+            worker: expired.owner.clone(),
+            ending: self.ending(sample.id, history, lost, now, now)?,
+        })
+    }
+}
+
+/// The new sample as JSON, if it is not too large to keep.
+fn bounded(value: &Value) -> std::result::Result<String, Failure> {
+    let data = value.to_string();
+    if data.len() <= MAX_SAMPLE_BYTES {
+        return Ok(data);
+    }
+    let bytes = data.len();
+    let message = format!("the new sample has {bytes} bytes, {MAX_SAMPLE_BYTES} are allowed");
+    Err(for_good(TOO_LARGE, &message))
+}
+
+#[async_trait]
+impl Work for StageWork {
+    type Unit = ClaimedSample;
+    type Outcome = Outcome;
+    type End = SampleFinish;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn pace(&self) -> Pace {
+        self.stage.pace.within(self.stage.handler.capacity())
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn lease_now(&self) -> Timestamp {
+        self.store.now()
+    }
+
+    async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<ClaimedSample>> {
+        let claim = SampleClaim {
+            served: self.served.clone(),
+            stage: self.place,
+            limit,
+            owner: self.worker.clone(),
+            lease_until: until,
+            now: self.clock.now(),
+        };
+        self.store.claim_samples(&claim).await
+    }
+
+    fn lease(&self, sample: &ClaimedSample) -> LeaseRef {
+        LeaseRef { id: sample.id.0, epoch: sample.epoch }
+    }
+
+    async fn handle(&self, sample: &ClaimedSample, stop: Stop) -> Outcome {
+        self.stage.handler.handle(&self.call(sample), self.stage.time_limit, stop).await
+    }
+
+    fn end(
+        &self,
+        sample: &ClaimedSample,
+        outcome: Outcome,
+        started_at: Timestamp,
+        ended_at: Timestamp,
+    ) -> Ending<SampleFinish> {
+        let (id, history) = (sample.id, sample.history);
+        let Some(ending) = self.ending(id, history, outcome, started_at, ended_at) else {
+            return Ending::HandBack;
+        };
+        Ending::Finish(SampleFinish {
+            id,
+            run: sample.run,
+            epoch: sample.epoch,
+            stage: self.place,
+            stage_name: self.stage.name.clone(),
+            last_stage: self.last,
+            stage_config_hash: self.stage.config_hash.clone(),
+            attempt: sample.attempt,
+            history,
+            started_at,
+            ended_at,
+            worker: self.worker.clone(),
+            ending,
+        })
+    }
+
+    fn end_lease(&self, end: &SampleFinish) -> LeaseRef {
+        LeaseRef { id: end.id.0, epoch: end.epoch }
+    }
+
+    async fn finish(&self, ends: &[SampleFinish]) -> Result<Vec<Written>> {
+        self.store.finish_samples(ends).await
+    }
+
+    fn written(&self, end: &SampleFinish, written: Written) {
+        log_end(&self.name, end, written);
+    }
+
+    async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
+        self.store.renew_leases(Leased::Sample, leases, until).await
+    }
+
+    async fn hand_back(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
+        let hand_backs = HandBack::each(leases, &self.worker, why);
+        self.store.hand_back(Leased::Sample, &hand_backs, self.clock.now()).await
+    }
+
+    async fn expired(&self, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
+        self.store.expired_leases(Leased::Sample, self.store.now(), after, limit).await
+    }
+
+    async fn next_lease_end(&self) -> Result<Option<Timestamp>> {
+        self.store.next_lease_end(Leased::Sample, self.store.now()).await
+    }
+
+    async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<SampleFinish>> {
+        let ids: Vec<SampleId> = expired.iter().map(|expired| SampleId(expired.lease.id)).collect();
+        let samples = self.store.samples_by_id(&ids).await?;
+        let ours = samples.iter().filter(|sample| {
+            sample.pipeline == self.served.pipeline && sample.stage_name == self.stage.name
+        });
+        let end = |sample: &SampleRecord| {
+            let of_sample = |expired: &&ExpiredLease| expired.lease.id == sample.id.0;
+            let expired = expired.iter().find(of_sample)?;
+            let held = expired.lease.epoch == sample.lease_epoch && sample.lease_owner.is_some();
+            held.then(|| self.finish_of_lost(sample, expired))?
+        };
+        Ok(ours.filter_map(end).collect())
+    }
+
+    async fn outlook(&self) -> Result<Outlook> {
+        self.store.pipeline_outlook(&self.served).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>> {
+        self.store.next_sample_due(&self.served, self.place).await
+    }
+}
+
+/// How an attempt ended, once that is written.
+fn log_end(work: &str, end: &SampleFinish, written: Written) {
+    let (sample, attempt) = (end.id.0, end.attempt.0);
+    if written == Written::Stale {
+        tracing::warn!(work, sample, attempt, epoch = end.epoch.0, "a late result was refused");
+        return;
+    }
+    match &end.ending {
+        SampleEnding::Answered(_) if attempt > 1 => {
+            tracing::info!(work, sample, attempt, "succeeded after retries");
+        }
+        SampleEnding::Answered(_) => tracing::debug!(work, sample, attempt, "succeeded"),
+        SampleEnding::Skipped(why) => tracing::debug!(work, sample, attempt, why, "skipped"),
+        SampleEnding::Failed { failure, decision } => {
+            let (class, code) = (failure.class().name(), failure.code().to_string());
+            let error = failure.message().as_str();
+            match decision {
+                Decision::RetryAt { delay, .. } => {
+                    let delay = HumanDuration::from(*delay);
+                    tracing::info!(work, sample, attempt, class, code, error, "retry in {delay}");
+                }
+                Decision::GiveUp { reason } => {
+                    tracing::warn!(work, sample, attempt, class, code, error, "dead: {reason}");
+                }
+            }
+        }
+    }
+}
