@@ -32,7 +32,7 @@ enum Rest<'a> {
     /// What matches after a key.
     Matching { filter: PartitionFilter, after: Option<PartitionKey> },
     /// Keys.
-    Keys(Box<dyn Iterator<Item = PartitionKey> + Send + 'a>),
+    Keys(Box<dyn Iterator<Item = PartitionKey> + Send + Sync + 'a>),
     /// Nothing.
     Nothing,
 }

@@ -28,6 +28,10 @@ pub use schema::{InvalidSchema, RowSchema};
 
 use rows::Rows;
 
+/// Rows of which so many bytes, at most, are looked at where they are read: handing them to another
+/// thread would take longer.
+const SHORT_BYTES: usize = 8 * 1024;
+
 /// What a source asks of its partitions, beyond what holds for all.
 #[derive(Clone, Default)]
 pub struct Rules {
@@ -140,6 +144,10 @@ impl Validator {
         };
         let mut rows = Rows::new(self.rules.schema.clone());
         while let Some(chunk) = reader.next().await.map_err(|error| unreadable(&error))? {
+            if rows.unfinished() + chunk.len() <= SHORT_BYTES {
+                rows.take(&chunk);
+                continue;
+            }
             rows = off_the_runtime(move || {
                 rows.take(&chunk);
                 rows

@@ -27,6 +27,11 @@ impl Rows {
         Self { schema, ..Self::default() }
     }
 
+    /// How many bytes there are of a line whose end has not come yet.
+    pub(super) fn unfinished(&self) -> usize {
+        self.begun.len()
+    }
+
     /// Takes the next bytes, in pieces of any size.
     pub(super) fn take(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {

@@ -1,19 +1,37 @@
 //! Partitions through the gate and the weather.
 
 use async_trait::async_trait;
-use redrive_core::{DateRange, LogicalDate, PartitionId, PartitionKey, PartitionStatus};
+use redrive_core::{Cause, DateRange, LogicalDate, PartitionId, PartitionKey, PartitionStatus};
 use redrive_store::{
     ClaimedPartition, LeaseRef, NamedPartition, Outlook, PartitionChange, PartitionClaim,
     PartitionCount, PartitionFilter, PartitionFinish, PartitionOrder, PartitionRecord,
-    PartitionSeries, PartitionWish, Partitions, Result, Written,
+    PartitionSeries, PartitionVerdict, PartitionWish, Partitions, Result, Written,
 };
 
-use super::faulty_store::FaultyStore;
+use super::{
+    faulty_store::FaultyStore,
+    log::{Verdict, What},
+};
 
 #[async_trait]
 impl Partitions for FaultyStore {
     async fn claim_partitions(&self, claim: &PartitionClaim) -> Result<Vec<ClaimedPartition>> {
-        self.call("claim_partitions", self.inner.claim_partitions(claim)).await
+        self.call("claim_partitions", async {
+            let claimed = match &self.mutant {
+                Some(mutant) => mutant.claim_partitions(&*self.inner, claim).await?,
+                None => self.inner.claim_partitions(claim).await?,
+            };
+            for one in &claimed {
+                self.note(What::Took {
+                    key: one.key.clone(),
+                    lease: one.lease,
+                    run_id: one.run_id.clone(),
+                    attempt: one.attempt.0,
+                });
+            }
+            Ok(claimed)
+        })
+        .await
     }
 
     async fn claimed_partitions(&self, leases: &[LeaseRef]) -> Result<Vec<ClaimedPartition>> {
@@ -21,7 +39,18 @@ impl Partitions for FaultyStore {
     }
 
     async fn finish_partitions(&self, finishes: &[PartitionFinish]) -> Result<Vec<Written>> {
-        self.call("finish_partitions", self.inner.finish_partitions(finishes)).await
+        self.call("finish_partitions", async {
+            let written = match &self.mutant {
+                Some(mutant) => mutant.finish_partitions(&*self.inner, finishes).await?,
+                None => self.inner.finish_partitions(finishes).await?,
+            };
+            for (finish, written) in finishes.iter().zip(&written) {
+                let (key, verdict) = (finish.key.clone(), verdict_of(finish));
+                self.note(What::Judged { key, verdict, written: *written });
+            }
+            Ok(written)
+        })
+        .await
     }
 
     async fn change_partitions(
@@ -30,7 +59,18 @@ impl Partitions for FaultyStore {
         named: &[NamedPartition],
         order: &PartitionOrder,
     ) -> Result<Vec<PartitionChange>> {
-        self.call("change_partitions", self.inner.change_partitions(wish, named, order)).await
+        self.call("change_partitions", async {
+            let changes = match &self.mutant {
+                Some(mutant) => mutant.change_partitions(&*self.inner, wish, named, order).await?,
+                None => self.inner.change_partitions(wish, named, order).await?,
+            };
+            for (named, change) in named.iter().zip(&changes) {
+                let (key, at) = (named.key.clone(), order.by.at);
+                self.note(What::Wished { wish: *wish, key, at, change: *change });
+            }
+            Ok(changes)
+        })
+        .await
     }
 
     async fn partitions_by_key(
@@ -71,5 +111,20 @@ impl Partitions for FaultyStore {
 
     async fn partition_outlook(&self, source: &str) -> Result<Outlook> {
         self.call("partition_outlook", self.inner.partition_outlook(source)).await
+    }
+}
+
+fn verdict_of(finish: &PartitionFinish) -> Verdict {
+    let (good, lost) = match &finish.verdict {
+        PartitionVerdict::Accepted { .. } => (true, false),
+        PartitionVerdict::Rejected { failure } => (false, failure.cause() == Cause::LostWorker),
+    };
+    Verdict {
+        lease: finish.lease,
+        run_id: finish.run_id.clone(),
+        good,
+        lost,
+        started_at: finish.started_at,
+        ended_at: finish.ended_at,
     }
 }

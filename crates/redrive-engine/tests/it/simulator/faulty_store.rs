@@ -75,7 +75,7 @@ impl FaultyStore {
         if fault == Fault::AnswerLost { Err(unavailable(call)) } else { answer }
     }
 
-    fn note(&self, what: What) {
+    pub(super) fn note(&self, what: What) {
         self.log.add(&self.who, what);
     }
 

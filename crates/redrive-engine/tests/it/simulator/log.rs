@@ -7,8 +7,11 @@ use std::{
 };
 
 use jiff::Timestamp;
+use redrive_core::{PartitionKey, PartitionRunId};
 use redrive_engine::Clock;
-use redrive_store::{RunChange, RunWish, SubmittedRun, Written};
+use redrive_store::{
+    LeaseRef, PartitionChange, PartitionWish, RunChange, RunWish, SubmittedRun, Written,
+};
 
 use super::{clock::SimClock, weather::Fault};
 
@@ -25,6 +28,17 @@ pub(crate) enum How {
     Dropped,
 }
 
+/// A verdict on its way to the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) lease: LeaseRef,
+    pub(crate) run_id: PartitionRunId,
+    pub(crate) good: bool,
+    pub(crate) lost: bool,
+    pub(crate) started_at: Timestamp,
+    pub(crate) ended_at: Timestamp,
+}
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
@@ -36,6 +50,16 @@ pub(crate) enum What {
     Looked { queue: String, now: Timestamp },
     /// The store gave a run to a worker.
     Claimed { run: i64, epoch: i64, attempt: u32, until: Timestamp },
+    /// The store gave a partition to a worker.
+    Took { key: PartitionKey, lease: LeaseRef, run_id: PartitionRunId, attempt: u32 },
+    /// The store was asked to write a verdict; by the holder, or because the holder was lost.
+    Judged { key: PartitionKey, verdict: Verdict, written: Written },
+    /// The store was asked by the control plane.
+    Wished { wish: PartitionWish, key: PartitionKey, at: Timestamp, change: PartitionChange },
+    /// An extractor began.
+    Extracting { key: PartitionKey, run_id: PartitionRunId },
+    /// A consumer read a run to its end.
+    Consumed { key: PartitionKey, run_id: PartitionRunId },
     /// The store was asked to keep a lease.
     Renewed { run: i64, epoch: i64, until: Timestamp, written: Written },
     /// The store was asked to end an attempt; by the holder, or because the holder was lost.
@@ -114,6 +138,12 @@ impl Log {
         let ending =
             |event: &&Event| matches!(event.what, What::Finished { .. } | What::HandedBack { .. });
         events.iter().filter(ending).count()
+    }
+
+    /// How many verdicts on partitions were asked for so far.
+    pub(crate) fn verdicts(&self) -> usize {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.iter().filter(|event| matches!(event.what, What::Judged { .. })).count()
     }
 
     pub(crate) fn events(&self) -> Vec<Event> {

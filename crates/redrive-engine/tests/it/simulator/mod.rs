@@ -8,6 +8,9 @@
 //!
 //! Seeds that failed once are kept in `seeds.txt`. `scripts/simulate` looks for more. The judges are
 //! judged as well: mutants of the store break one rule each and must be found out.
+//!
+//! There are worlds of runs, of partitions (with extractors, validators, daemons, operators and
+//! consumers) and of uploads. They share clocks, weather and the way to the store.
 
 mod chance;
 mod clock;
@@ -36,4 +39,5 @@ mod verdict;
 mod mutants;
 mod seeds;
 
+mod partitions;
 mod uploads;

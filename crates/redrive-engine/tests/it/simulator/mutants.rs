@@ -11,12 +11,12 @@ use redrive_sqlite::Location;
 use redrive_store::{
     HandBack, Leased, NewRun, Result, RunEnding, RunFinish, Store, SubmittedRun, Written,
 };
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Params};
 
 use super::{verdict, world::live};
 
 /// Seeds within which a broken rule must be found out.
-const SEEDS: u64 = 200;
+pub(super) const SEEDS: u64 = 200;
 
 /// A rule that a store may break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +37,24 @@ pub(crate) enum Rule {
     HandBackJournalled,
     /// A submission that is acknowledged is stored.
     SubmissionKept,
+    /// A partition that is good stays so when its reprocess fails.
+    SuccessKept,
+    /// A verdict of one who does not hold the partition any more changes nothing.
+    NewestWins,
+    /// A failed partition is retried once, whoever asks.
+    RetriedOnce,
+    /// A partition that has changed since it was looked at is left alone.
+    LookGuards,
+    /// Every verdict is counted.
+    VerdictCounted,
+    /// Every verdict has its row in the ledger.
+    VerdictInLedger,
+    /// Whatever the control plane does has its row in the journal.
+    WishJournalled,
+    /// A partition has one holder.
+    OneHolder,
+    /// What is paused is not given out.
+    PauseHolds,
 }
 
 impl Rule {
@@ -48,7 +66,7 @@ impl Rule {
 
 /// What breaks a rule, now and then.
 pub(crate) struct Mutant {
-    rule: Rule,
+    pub(super) rule: Rule,
     file: Option<PathBuf>,
     calls: AtomicU64,
 }
@@ -72,13 +90,13 @@ impl Mutant {
     }
 
     /// Every third time.
-    fn strikes(&self) -> bool {
+    pub(super) fn strikes(&self) -> bool {
         self.calls.fetch_add(1, Ordering::SeqCst) % 3 == 2
     }
 
-    fn execute(&self, sql: &str, id: i64, number: i64) {
+    pub(super) fn execute(&self, sql: &str, values: impl Params) {
         let file = self.file.as_deref().unwrap();
-        connection(file).execute(sql, params![id, number]).unwrap();
+        connection(file).execute(sql, values).unwrap();
     }
 
     pub(crate) async fn submit_runs(
@@ -113,7 +131,7 @@ impl Mutant {
         if self.rule == Rule::LedgerRow && self.strikes() {
             for finish in &changed {
                 let sql = "DELETE FROM attempts WHERE unit_id = ?1 AND attempt = ?2";
-                self.execute(sql, finish.id.0, finish.attempt.0.into());
+                self.execute(sql, (finish.id.0, finish.attempt.0));
             }
         }
         Ok(written)
@@ -136,7 +154,7 @@ impl Mutant {
                 next_retry_at = NULL, lease_owner = 'mutant', lease_until = 0, lease_epoch = ?2
                 WHERE id = ?1";
             let Epoch(epoch) = run.lease_epoch;
-            self.execute(sql, finish.id.0, epoch);
+            self.execute(sql, (finish.id.0, epoch));
             finish.epoch = run.lease_epoch;
             finish.attempt = AttemptNumber(run.attempts + 1);
         }
@@ -158,7 +176,7 @@ impl Mutant {
             for back in hand_backs {
                 let sql = "DELETE FROM journal WHERE action = 'run.handback'
                     AND unit = 'run:' || ?1 AND details ->> 'epoch' = ?2";
-                self.execute(sql, back.lease.id, back.lease.epoch.0);
+                self.execute(sql, (back.lease.id, back.lease.epoch.0));
             }
         }
         Ok(written)

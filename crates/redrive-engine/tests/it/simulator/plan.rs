@@ -67,7 +67,7 @@ impl Plan {
 
 impl Troubles {
     /// One world in ten has none, which must not be noticed by anyone.
-    fn new(chance: &mut Chance) -> Self {
+    pub(crate) fn new(chance: &mut Chance) -> Self {
         let any = !chance.one_in(10);
         Self {
             weather: any && chance.permille(700),

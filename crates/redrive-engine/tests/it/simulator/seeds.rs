@@ -18,14 +18,18 @@ const MAX_REPORTED: usize = 5;
 /// Problems that are shown of each.
 const MAX_PROBLEMS: usize = 8;
 
-fn number(variable: &str) -> Option<u64> {
+pub(super) fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} = {text:?} is not a number")))
 }
 
-/// What is wrong with the world of a seed, and how to see it again.
-fn report(seed: u64) -> Option<String> {
-    let problems = judge(&live(seed, None));
+/// What is wrong with the world of a seed.
+fn problems(seed: u64) -> Vec<String> {
+    judge(&live(seed, None))
+}
+
+/// What was found wrong with the world of a seed, and how to see it again.
+fn report(tests: &str, seed: u64, problems: &[String]) -> Option<String> {
     if problems.is_empty() {
         return None;
     }
@@ -34,33 +38,45 @@ fn report(seed: u64) -> Option<String> {
     let shown = shown.join("\n  ");
     Some(format!(
         "failing seed: {seed}\n  {shown}\n  ({more} more)\nreplay it: REDRIVE_SIM_SEED={seed} \
-         cargo test -p redrive-engine --test it simulator::seeds::one_seed -- --nocapture\n"
+         cargo test -p redrive-engine --test it simulator::{tests}::one_seed -- --nocapture\n"
     ))
 }
 
 #[track_caller]
-fn assert_all_hold(seeds: impl Iterator<Item = u64>) {
-    let reports: Vec<String> = seeds.filter_map(report).take(MAX_REPORTED).collect();
+pub(super) fn assert_all_hold(
+    tests: &str,
+    seeds: impl Iterator<Item = u64>,
+    problems: impl Fn(u64) -> Vec<String>,
+) {
+    let reports = seeds.filter_map(|seed| report(tests, seed, &problems(seed)));
+    let reports: Vec<String> = reports.take(MAX_REPORTED).collect();
     assert!(reports.is_empty(), "\n{}", reports.join("\n"));
 }
 
-fn kept() -> Vec<u64> {
+/// The seeds of a file that keeps them.
+pub(super) fn kept(file: &str) -> Vec<u64> {
     let seed = |line: &str| line.split('#').next().unwrap_or_default().trim().parse().ok();
-    include_str!("seeds.txt").lines().filter_map(seed).collect()
+    file.lines().filter_map(seed).collect()
+}
+
+/// Fresh seeds, as many as there is time for.
+pub(super) fn fresh() -> impl Iterator<Item = u64> {
+    let mut chance = Chance::new(number("REDRIVE_SIM_START").unwrap_or(START));
+    let count = number("REDRIVE_SIM_SEEDS").unwrap_or(SEEDS);
+    (0..count).map(move |_| chance.next())
 }
 
 // RUN-7, OPS-6
 #[test]
 fn worlds_that_broke_a_rule_once_keep_them_all_now() {
-    assert_all_hold(kept().into_iter());
+    let kept = kept(include_str!("seeds.txt"));
+    assert_all_hold("seeds", kept.into_iter(), problems);
 }
 
 // RUN-7, OPS-6
 #[test]
 fn fresh_worlds_keep_every_rule_through_faults_and_finish_everything_in_the_calm() {
-    let mut chance = Chance::new(number("REDRIVE_SIM_START").unwrap_or(START));
-    let count = number("REDRIVE_SIM_SEEDS").unwrap_or(SEEDS);
-    assert_all_hold((0..count).map(|_| chance.next()));
+    assert_all_hold("seeds", fresh(), problems);
 }
 
 // OPS-5
@@ -85,5 +101,5 @@ fn one_seed() {
             println!("{event:?}");
         }
     }
-    assert_all_hold([seed].into_iter());
+    assert_all_hold("seeds", [seed].into_iter(), problems);
 }

@@ -1,0 +1,13 @@
+//! Worlds of partitions: workers that extract and judge, several daemons, operators and consumers, all
+//! after the same few keys, over a store that fails. When faults end, everything must come to its end.
+
+mod cast;
+mod desk;
+mod plan;
+mod world;
+
+mod ending;
+mod story;
+
+mod mutants;
+mod seeds;
