@@ -22,6 +22,8 @@ mod history;
 mod inspect;
 mod verify;
 
+pub(crate) use inspect::first_page;
+
 use clap::{Args, Subcommand};
 
 pub(crate) use next::PartitionNext;

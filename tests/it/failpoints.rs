@@ -5,6 +5,10 @@
 #[cfg(feature = "failpoints")]
 mod aftermath;
 #[cfg(feature = "failpoints")]
+mod partition_workload;
+#[cfg(feature = "failpoints")]
+mod steps;
+#[cfg(feature = "failpoints")]
 mod sweep;
 #[cfg(feature = "failpoints")]
 mod workload;

@@ -136,7 +136,9 @@ impl Daemon {
             let is_last = page.len() < PAGE as usize;
             let (due, given_up) = self.judge(page, now, &mut tick);
             self.tell_give_ups(&given_up, now).await?;
+            redrive_store::failpoint!("engine.daemon.told");
             self.retry(due, now, &mut tick).await?;
+            redrive_store::failpoint!("engine.daemon.retried");
             if is_last {
                 return Ok(tick);
             }

@@ -32,6 +32,7 @@ mod notifier;
 
 mod store;
 
+mod backfill;
 mod items;
 mod journal;
 mod leases;

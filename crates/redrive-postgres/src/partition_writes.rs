@@ -125,6 +125,7 @@ fn read_made(rows: &[Row], order: &PartitionOrder, doing: &'static str) -> Resul
 
 /// Writes what became of locked partitions, and commits.
 async fn apply(session: &mut Session, writes: &[PartitionWrite]) -> Result<()> {
+    redrive_store::failpoint!("postgres.partition.decided");
     let state: Vec<&PartitionRecord> =
         writes.iter().filter(|write| write.state_changed).map(|write| &write.after).collect();
     let gone = |work| matches!(work, WorkWrite::Remove | WorkWrite::Replace);

@@ -15,6 +15,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::{
     PostgresStore,
+    backfill::backfill,
     batch::each,
     columns::{Day, Micros, read_rows},
     partition_columns::{KeyColumns, read_partition},
@@ -29,7 +30,9 @@ impl Partitions for PostgresStore {
         if claim.run_ids.is_empty() {
             return Ok(Vec::new());
         }
-        take(&mut self.session(CLAIMING).await?, claim).await
+        let claimed = take(&mut self.session(CLAIMING).await?, claim).await?;
+        redrive_store::failpoint!("postgres.claim_partitions.committed");
+        Ok(claimed)
     }
 
     async fn claimed_partitions(&self, leases: &[LeaseRef]) -> Result<Vec<ClaimedPartition>> {
@@ -40,7 +43,9 @@ impl Partitions for PostgresStore {
     }
 
     async fn finish_partitions(&self, finishes: &[PartitionFinish]) -> Result<Vec<Written>> {
-        finish(self, finishes).await
+        let written = finish(self, finishes).await?;
+        redrive_store::failpoint!("postgres.finish_partitions.committed");
+        Ok(written)
     }
 
     async fn change_partitions(
@@ -49,7 +54,13 @@ impl Partitions for PostgresStore {
         named: &[NamedPartition],
         order: &PartitionOrder,
     ) -> Result<Vec<PartitionChange>> {
-        let changes = change(self, *wish, named, &order.cleaned()).await?;
+        let order = order.cleaned();
+        let changes = if matches!(wish, PartitionWish::Backfill { force_pending: false, .. }) {
+            backfill(self, *wish, named, &order).await?
+        } else {
+            change(self, *wish, named, &order).await?
+        };
+        redrive_store::failpoint!("postgres.change_partitions.committed");
         let done = |change: &PartitionChange| matches!(change, PartitionChange::Done(_));
         self.tell_if(changes.iter().any(done)).await;
         Ok(changes)
@@ -164,6 +175,7 @@ async fn take(session: &mut Session, claim: &PartitionClaim) -> Result<Vec<Claim
     let backfill = i64::from(claim.backfill).min(limit);
     let values: [&(dyn ToSql + Sync); 3] = [&claim.source, &limit, &backfill];
     let rows = session.begin(queries::CLAIMABLE_PARTITIONS, &values).await?;
+    redrive_store::failpoint!("postgres.claim_partitions.locked");
     let ids: Vec<i64> = read_rows(&rows, CLAIMING, |row| row.get())?;
     let runs: Vec<&str> =
         claim.run_ids.iter().map(PartitionRunId::as_str).take(ids.len()).collect();

@@ -34,6 +34,7 @@ queries! {
     NEXT_RUN_LEASE_END => "next_run_lease_end",
     HAND_BACK_RUNS => "hand_back_runs",
     INSERT_PARTITIONS => "insert_partitions",
+    BACKFILL_PARTITIONS => "backfill_partitions",
     LOCK_PARTITIONS => "lock_partitions",
     LOCK_PARTITION_WORK => "lock_partition_work",
     CLAIMABLE_PARTITIONS => "claimable_partitions",

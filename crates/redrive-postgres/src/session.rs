@@ -58,7 +58,16 @@ impl Session {
 
     /// Runs statements in one transaction, in one round trip. Answers come in their order.
     pub(crate) async fn transaction(&mut self, commands: &[Command<'_>]) -> Result<Vec<Vec<Row>>> {
-        let mut messages = vec![Message::Script("BEGIN")];
+        self.transaction_begun_by("BEGIN", commands).await
+    }
+
+    /// The same, begun by a script that may change settings for it.
+    pub(crate) async fn transaction_begun_by(
+        &mut self,
+        begin: &str,
+        commands: &[Command<'_>],
+    ) -> Result<Vec<Vec<Row>>> {
+        let mut messages = vec![Message::Script(begin)];
         messages.extend(commands.iter().copied().map(Message::Statement));
         messages.push(Message::Script("COMMIT"));
         let mut answers = self.exchange(&messages).await?;

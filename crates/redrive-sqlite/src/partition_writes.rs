@@ -40,6 +40,7 @@ pub(crate) fn change(
         if wish.makes_entries()
             && let Some(new) = make(connection, key, order)?
         {
+            redrive_store::failpoint!("sqlite.partition.made");
             made.insert(key.clone(), new);
         } else if let Some(record) = by_key(connection, key)? {
             found.insert(key.clone(), record);
@@ -75,19 +76,24 @@ fn apply(connection: &Connection, write: &PartitionWrite, doing: &'static str) -
     let PartitionWrite { after, state_changed, work, attempt, journal } = write;
     if *state_changed {
         write_state(connection, after, doing)?;
+        redrive_store::failpoint!("sqlite.partition.state");
     }
     if matches!(work, WorkWrite::Remove | WorkWrite::Replace) {
         let mut remove = connection.prepare_cached(queries::REMOVE_PARTITION_WORK).doing(doing)?;
         remove.execute([after.id.0]).doing(doing)?;
+        redrive_store::failpoint!("sqlite.partition.work_gone");
     }
     if matches!(work, WorkWrite::Put | WorkWrite::Replace) {
         put_work(connection, after, doing)?;
+        redrive_store::failpoint!("sqlite.partition.work");
     }
     if let Some(attempt) = attempt {
         insert_attempt(connection, attempt)?;
+        redrive_store::failpoint!("sqlite.partition.ledger");
     }
     for entry in journal {
         insert_journal(connection, entry)?;
+        redrive_store::failpoint!("sqlite.partition.journal");
     }
     Ok(())
 }

@@ -25,7 +25,9 @@ impl Partitions for SqliteStore {
             return Ok(Vec::new());
         }
         let claim = claim.clone();
-        self.write(move |connection| take(connection, &claim)).await
+        let claimed = self.write(move |connection| take(connection, &claim)).await?;
+        redrive_store::failpoint!("sqlite.claim_partitions.committed");
+        Ok(claimed)
     }
 
     async fn claimed_partitions(&self, leases: &[LeaseRef]) -> Result<Vec<ClaimedPartition>> {
@@ -40,10 +42,13 @@ impl Partitions for SqliteStore {
 
     async fn finish_partitions(&self, finishes: &[PartitionFinish]) -> Result<Vec<Written>> {
         let finishes = finishes.to_vec();
-        self.write(move |connection| {
-            finishes.iter().map(|verdict| finish(connection, verdict)).collect()
-        })
-        .await
+        let written = self
+            .write(move |connection| {
+                finishes.iter().map(|verdict| finish(connection, verdict)).collect()
+            })
+            .await?;
+        redrive_store::failpoint!("sqlite.finish_partitions.committed");
+        Ok(written)
     }
 
     async fn change_partitions(
@@ -55,6 +60,7 @@ impl Partitions for SqliteStore {
         let (wish, named, order) = (*wish, named.to_vec(), order.cleaned());
         let changes =
             self.write(move |connection| change(connection, wish, &named, &order)).await?;
+        redrive_store::failpoint!("sqlite.change_partitions.committed");
         let done = |change: &PartitionChange| matches!(change, PartitionChange::Done(_));
         self.wakes.wake_if(changes.iter().any(done));
         Ok(changes)
@@ -180,6 +186,7 @@ fn take(connection: &Connection, claim: &PartitionClaim) -> Result<Vec<ClaimedPa
     for (id, run_id) in ids.iter().zip(&claim.run_ids) {
         let until = micros(claim.lease_until);
         update.execute(params![id, claim.owner.0, until, run_id.as_str()]).doing(DOING)?;
+        redrive_store::failpoint!("sqlite.claim_partitions.row");
     }
     let claimed = at_work(connection, DOING, &ids)?.into_iter().filter_map(ClaimedPartition::of);
     Ok(ClaimedPartition::in_order(claimed))

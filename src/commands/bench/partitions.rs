@@ -1,32 +1,34 @@
 //! Partitions: asked for, looked at, retried and extracted, beside bare loops.
 
 use std::{
-    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use clap::Args;
-use jiff::civil::date;
+use jiff::{ToSpan, civil::date};
 use redrive::{
-    Failure as UnitFailure, LogicalDate, Operator, PartitionKey, PartitionStatus, RawSink,
-    RowWriter, Source, Stopper, Until, extractor_fn,
+    Control, Daemon, Failure as UnitFailure, KeyGrid, LogicalDate, Operator, PartitionCommand,
+    PartitionRules, PartitionSelection, RawSink, RowWriter, RunMode, Source, Stopper, Until,
+    extractor_fn,
 };
+use redrive_core::DateRange;
 use redrive_engine::{Engine, Outcome};
 use redrive_store::{
-    Lane, NamedPartition, PartitionClaim, PartitionFilter, PartitionFinish, PartitionOrder,
-    PartitionVerdict, PartitionWish, Store, WorkerId,
+    Lane, PartitionClaim, PartitionFinish, PartitionOrder, PartitionVerdict, PartitionWish,
+    WorkerId,
 };
+use tracing::{instrument::WithSubscriber, subscriber::NoSubscriber};
 
 use super::{
     contender::{at, failed},
-    partition_loop::{Days, PartitionLoop},
+    partition_loop::PartitionLoop,
     place::Place,
     plain_files::write_plainly,
-    runs::{Measure, peak_memory},
+    runs::{Measure, forget_peak_memory, peak_memory},
     scale,
 };
-use crate::{context::Context, exit::Failure};
+use crate::{commands::state::first_page, context::Context, exit::Failure};
 
 /// The arguments of `bench partitions`.
 #[derive(Debug, Args)]
@@ -44,8 +46,11 @@ pub(crate) struct Arguments {
     connections: u16,
 }
 
-/// Partitions asked for, judged or retried at a time.
+/// Partitions that the bare loop asks for, and that are judged, at a time.
 const BATCH: usize = 1_000;
+
+/// Rows of a page of `state inspect`.
+const PAGE: u32 = 100;
 
 /// Redrive and the bare loop take turns this often, so that a slow minute hits both.
 const ROUNDS: usize = 5;
@@ -60,42 +65,40 @@ pub(crate) async fn run(arguments: &Arguments, context: &Context) -> Result<Vec<
 }
 
 async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, Failure> {
-    let store = place.store().await?;
-    let many = |at_one: f64| ((at_one * arguments.scale).ceil() as usize).max(ROUNDS);
-    let (backfilled, bare) = backfill(&store, place, many(100_000.0)).await?;
-    let mut measures = vec![Measure::beside("partitions backfilled", backfilled, bare)];
-
-    fill(&store, many(900_000.0), many(10_000.0)).await?;
-    measures.push(Measure::alone("first page of all", first_page(&store).await?, "ms"));
-    measures.push(Measure::alone("all failed ones retried", tick(&store).await?, "s"));
-
     let folder = tempfile::Builder::new().prefix("redrive-bench-").tempdir_in(".");
     let folder = folder.map_err(failed)?;
+    let raw = RawSink::folder(folder.path().join("raw"));
+    let control = Control::new(place.store().await?, PartitionRules::default(), raw.clone());
+    let many = |at_one: f64| ((at_one * arguments.scale).ceil() as usize).max(ROUNDS);
+    let (backfilled, bare) = backfill(&control, place, many(100_000.0)).await?;
+    let mut measures = vec![Measure::beside("partitions backfilled", backfilled, bare)];
+
+    fill(&control, many(900_000.0), many(10_000.0)).await?;
+    let page = first_page_time(&control).await?;
+    measures.push(Measure::alone("first page of state inspect", page, "ms"));
+    forget_peak_memory();
+    measures.push(Measure::alone("tick of the daemon", tick(&control).await?, "s"));
+    measures.extend(peak_memory().map(|peak| Measure::alone("memory of the tick", peak, "MB")));
+
     let (count, at_once) = (many(10_000.0), usize::from(arguments.concurrency));
     let plain = write_plainly(&folder.path().join("plain"), count, at_once, &rows()).await?;
-    let extracted = extract(&store, &folder.path().join("raw"), count, at_once).await?;
+    let extracted = extract(&control, raw, count, at_once).await?;
     measures.push(Measure::beside("partitions extracted and judged", extracted, plain));
-    if let Some(megabytes) = peak_memory() {
-        measures.push(Measure::alone("peak memory", megabytes, "MB"));
-    }
+    measures.extend(peak_memory().map(|peak| Measure::alone("peak memory", peak, "MB")));
     Ok(measures)
 }
 
-/// Partitions asked for per second, by Redrive and by a bare loop.
-async fn backfill(
-    store: &Arc<dyn Store>,
-    place: &Place,
-    count: usize,
-) -> Result<(f64, f64), Failure> {
+/// Partitions asked for per second, by the control plane and by a bare loop.
+async fn backfill(control: &Control, place: &Place, count: usize) -> Result<(f64, f64), Failure> {
     let bare = PartitionLoop::open(place.url()).await?;
     let (mut our_times, mut bare_times) = (Vec::new(), Vec::new());
     let share = count.div_ceil(ROUNDS);
     for round in 0..ROUNDS {
-        let days: Vec<_> = (round * share..(round + 1) * share).map(day).collect();
+        let grid = grid("bench", round * share, share)?;
+        let days: Vec<_> =
+            grid.keys().map(|key| (key.customer_id().to_owned(), key.logical_date())).collect();
         let start = Instant::now();
-        for batch in days.chunks(BATCH) {
-            ask(store, "bench", batch).await?;
-        }
+        ask(control, grid).await?;
         our_times.push(start.elapsed());
         let start = Instant::now();
         for batch in days.chunks(BATCH) {
@@ -111,13 +114,17 @@ async fn backfill(
     Ok((rate(&mut our_times), rate(&mut bare_times)))
 }
 
-/// The n-th of many days of many customers.
-fn day(n: usize) -> (String, LogicalDate) {
-    const YEAR: usize = 365;
+/// About so many keys of a source, from the n-th on: a hundred days of each customer.
+fn grid(source: &str, from: usize, count: usize) -> Result<KeyGrid, Failure> {
+    const DAYS: usize = 100;
+    let days = count.clamp(1, DAYS);
     let first = date(2020, 1, 1);
-    let day = jiff::Span::new().try_days((n % YEAR) as i64).ok();
-    let day = day.and_then(|days| first.checked_add(days).ok()).unwrap_or(first);
-    (format!("customer-{:06}", n / YEAR), day.try_into().unwrap_or(LogicalDate::MIN))
+    let last = first.checked_add((days as i64 - 1).days()).map_err(failed)?;
+    let (first, last) = (LogicalDate::try_from(first), LogicalDate::try_from(last));
+    let range = DateRange::new(first.map_err(failed)?, last.map_err(failed)?).map_err(failed)?;
+    let customers = from.div_ceil(days)..(from + count).div_ceil(days);
+    let customers: Vec<String> = customers.map(|n| format!("customer-{n:06}")).collect();
+    KeyGrid::new(source, &customers, &["daily".to_owned()], range).map_err(failed)
 }
 
 fn order() -> PartitionOrder {
@@ -125,23 +132,22 @@ fn order() -> PartitionOrder {
     PartitionOrder { by, command: "bench".to_owned(), filter: None, flags: Vec::new() }
 }
 
-async fn ask(store: &Arc<dyn Store>, source: &str, days: &Days) -> Result<(), Failure> {
-    let key = |(customer, day): &(String, LogicalDate)| {
-        PartitionKey::new(source, customer, "daily", *day).map(NamedPartition::from)
-    };
-    let named: Vec<_> = days.iter().map(key).collect::<Result<_, _>>().map_err(failed)?;
+/// What `state backfill` does.
+async fn ask(control: &Control, grid: KeyGrid) -> Result<(), Failure> {
     let wish = PartitionWish::Backfill { force_pending: false, lane: Lane::Backfill };
-    store.change_partitions(&wish, &named, &order()).await.map(drop).map_err(failed)
+    let command = PartitionCommand::new(wish, order());
+    let selection = PartitionSelection::Grid(grid);
+    let mut sweep = control.sweep(&command, &selection, RunMode::Real);
+    while sweep.next().await.map_err(failed)?.is_some() {}
+    Ok(())
 }
 
 /// Makes partitions, and some that failed among them.
-async fn fill(store: &Arc<dyn Store>, count: usize, bad: usize) -> Result<(), Failure> {
+async fn fill(control: &Control, count: usize, bad: usize) -> Result<(), Failure> {
     for (source, count) in [("crowd", count.saturating_sub(bad)), ("failing", bad)] {
-        for from in (0..count).step_by(BATCH) {
-            let days: Vec<_> = (from..(from + BATCH).min(count)).map(day).collect();
-            ask(store, source, &days).await?;
-        }
+        ask(control, grid(source, 0, count)?).await?;
     }
+    let store = control.store();
     let worker = WorkerId("bench".to_owned());
     for batch in 0.. {
         let ids = (0..BATCH).map(|n| format!("{batch:08}-{n:04}").parse());
@@ -171,33 +177,23 @@ async fn fill(store: &Arc<dyn Store>, count: usize, bad: usize) -> Result<(), Fa
     Ok(())
 }
 
-/// Milliseconds until there is a page, the best of a few: the first waits for the disk.
-async fn first_page(store: &Arc<dyn Store>) -> Result<f64, Failure> {
+/// Milliseconds until there is a page of `state inspect`, the best of a few: the first waits for the disk.
+async fn first_page_time(control: &Control) -> Result<f64, Failure> {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
         let start = Instant::now();
-        let all = PartitionFilter::default();
-        store.partitions_page(&all, None, 100).await.map_err(failed)?;
+        first_page(control, PAGE).await.map_err(failed)?;
         best = best.min(start.elapsed().as_secs_f64() * 1_000.0);
     }
     Ok(best)
 }
 
-/// Seconds to find everything that failed, page by page, and to retry it.
-async fn tick(store: &Arc<dyn Store>) -> Result<f64, Failure> {
+/// Seconds that the daemon takes to find everything that failed and to retry it. Its log is not printed.
+async fn tick(control: &Control) -> Result<f64, Failure> {
+    let daemon = Daemon::new(control.clone(), "bench");
     let start = Instant::now();
-    let failing =
-        PartitionFilter { status: Some(PartitionStatus::Failed), ..PartitionFilter::default() };
-    let mut after = None;
-    loop {
-        let page = store.partitions_page(&failing, after.as_ref(), BATCH as u32).await;
-        let page = page.map_err(failed)?;
-        let Some(last) = page.last() else { return Ok(start.elapsed().as_secs_f64()) };
-        after = Some(last.key.clone());
-        let named: Vec<_> = page.iter().map(NamedPartition::from).collect();
-        let wish = PartitionWish::Retry { clear_terminal: false, lane: Lane::Fresh };
-        store.change_partitions(&wish, &named, &order()).await.map_err(failed)?;
-    }
+    daemon.tick().with_subscriber(NoSubscriber::default()).await.map_err(failed)?;
+    Ok(start.elapsed().as_secs_f64())
 }
 
 /// The rows of a small partition, as lines.
@@ -209,15 +205,14 @@ fn rows() -> Vec<u8> {
 
 /// Partitions extracted in this process, judged and authorised per second.
 async fn extract(
-    store: &Arc<dyn Store>,
-    folder: &Path,
+    control: &Control,
+    raw: RawSink,
     count: usize,
     at_once: usize,
 ) -> Result<f64, Failure> {
-    for from in (0..count).step_by(BATCH) {
-        let days: Vec<_> = (from..(from + BATCH).min(count)).map(day).collect();
-        ask(store, "small", &days).await?;
-    }
+    let grid = grid("small", 0, count)?;
+    let count = grid.len();
+    ask(control, grid).await?;
     let lines: Arc<[u8]> = rows().into();
     let extractor = extractor_fn(move |_, rows: RowWriter| {
         let lines = lines.clone();
@@ -230,8 +225,8 @@ async fn extract(
             Outcome::Answered { value: None, verdict: None }
         }
     });
-    let source = Source::new("small", extractor, RawSink::folder(folder)).with_concurrency(at_once);
-    let engine = Engine::new(store.clone()).with_source(source);
+    let source = Source::new("small", extractor, raw).with_concurrency(at_once);
+    let engine = Engine::new(control.store().clone()).with_source(source);
     let (_stopper, stop) = Stopper::new();
     let start = Instant::now();
     engine.run(stop, Until::Drained).await.map_err(failed)?;

@@ -1,15 +1,15 @@
 //! One death at each failpoint, on both stores.
 //!
-//! One workload passes every failpoint there is. It is run once to see that, and then once for each of
+//! Two workloads pass every failpoint there is. They are run once to see that, and then once for each of
 //! them, up to the death of the process that passes it. After that the same is asked for again, as a
 //! user would, and everything must be as if nothing had happened, but for the one attempt that was lost.
 
 use std::{collections::BTreeSet, env, sync::Mutex, thread};
 
 use super::{
-    aftermath::check,
-    failpoints_in_sources,
-    workload::{RUNS, STEPS, Step, ask_again, open_shop, run_step},
+    failpoints_in_sources, partition_workload,
+    steps::{Workload, run_step},
+    workload,
 };
 use crate::{
     databases::{drop_postgres, fresh_postgres},
@@ -24,9 +24,12 @@ const AT_ONCE: usize = 6;
 /// first passage.
 const PASSAGES_IN_FULL: u32 = 3;
 
+const WORKLOADS: [Workload; 2] = [workload::WORKLOAD, partition_workload::WORKLOAD];
+
 /// One death: where, at which passage, and in which step at the earliest.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 struct Case<'a> {
+    workload: &'a Workload,
     point: &'a str,
     passage: u32,
     from: usize,
@@ -39,13 +42,13 @@ enum Kind {
 }
 
 impl Kind {
-    fn fresh_shop(self) -> Shop {
+    fn fresh_shop(self, workload: &Workload) -> Shop {
         let folder = Folder::new();
         let store = match self {
             Self::Sqlite => format!("sqlite:{}", folder.path().join("store.db").display()),
             Self::Postgres => fresh_postgres(),
         };
-        open_shop(folder, &store)
+        (workload.open)(folder, &store)
     }
 
     fn clear(self, shop: &Shop) {
@@ -64,13 +67,13 @@ impl Kind {
     }
 }
 
-// OPS-6, RUN-7, PAR-4
+// OPS-6, RUN-7, PAR-4, PAR-6, DMN-2
 #[test]
 fn a_kill_at_any_step_of_a_write_costs_nothing_but_one_more_execution_on_sqlite() {
     sweep(Kind::Sqlite);
 }
 
-// OPS-6, RUN-7, PAR-4
+// OPS-6, RUN-7, PAR-4, PAR-6, DMN-2
 #[test]
 fn a_kill_at_any_step_of_a_write_costs_nothing_but_one_more_execution_on_postgres() {
     sweep(Kind::Postgres);
@@ -79,18 +82,30 @@ fn a_kill_at_any_step_of_a_write_costs_nothing_but_one_more_execution_on_postgre
 fn sweep(kind: Kind) {
     let all: BTreeSet<&str> =
         failpoints_in_sources().into_iter().filter(|point| kind.may_pass(point)).collect();
-    let passed = trace(kind);
-    let reached: BTreeSet<&str> = passed.iter().flatten().map(String::as_str).collect();
-    assert_eq!(reached, all, "the workload reaches every failpoint, and no other");
+    let traces: Vec<Vec<BTreeSet<String>>> =
+        WORKLOADS.iter().map(|workload| trace(kind, workload)).collect();
+    let reached = traces.iter().flatten().flatten().map(String::as_str).collect::<BTreeSet<_>>();
+    assert_eq!(reached, all, "the workloads reach every failpoint, and no other");
 
-    let each_once = all.iter().map(|point| Case { point, passage: 1, from: 0 });
-    let mut cases: Vec<Case<'_>> = each_once.collect();
-    if env::var_os("REDRIVE_TEST_FULL").is_some() {
-        for point in &all {
-            cases.extend((2..=PASSAGES_IN_FULL).map(|passage| Case { point, passage, from: 0 }));
-            let steps = (1..).zip(passed.iter().skip(1));
-            let passing = steps.filter(|(_, passed)| passed.contains(*point));
-            cases.extend(passing.map(|(from, _)| Case { point, passage: 1, from }));
+    let full = env::var_os("REDRIVE_TEST_FULL").is_some();
+    let (mut cases, mut met): (Vec<Case<'_>>, BTreeSet<&str>) = Default::default();
+    for (workload, passed) in WORKLOADS.iter().zip(&traces) {
+        let in_steps = |point: &str| {
+            let steps = (0..).zip(passed).filter(move |(_, passed)| passed.contains(point));
+            steps.map(|(step, _)| step).collect::<Vec<usize>>()
+        };
+        for (point, steps) in all.iter().map(|point| (*point, in_steps(point))) {
+            let case = |passage, from| Case { workload, point, passage, from };
+            if !steps.is_empty() && (met.insert(point) || full) {
+                cases.push(case(1, 0));
+            }
+            // One statement writes whatever the control plane wishes, and each wish is to die of it.
+            if full || point.ends_with(".change_partitions.committed") {
+                cases.extend(steps.iter().skip(1).map(|from| case(1, *from)));
+            }
+            if full && !steps.is_empty() {
+                cases.extend((2..=PASSAGES_IN_FULL).map(|passage| case(passage, 0)));
+            }
         }
     }
     let cases = Mutex::new(cases.into_iter());
@@ -107,43 +122,39 @@ fn sweep(kind: Kind) {
 }
 
 /// Which failpoints each step passes when nobody is killed at one.
-fn trace(kind: Kind) -> Vec<BTreeSet<String>> {
-    let shop = kind.fresh_shop();
-    let passed = STEPS.iter().map(|step| {
+fn trace(kind: Kind, workload: &Workload) -> Vec<BTreeSet<String>> {
+    let shop = kind.fresh_shop(workload);
+    let passed = workload.steps.iter().map(|step| {
         let ended = run_step(&shop, step, None);
         assert!(ended.is_as_meant(step), "{step:?} {ended:#?}");
         ended.passed
     });
     let passed = passed.collect();
-    check(&shop, 1, "nobody died");
+    (workload.check)(&shop, 1, "nobody died");
+    kind.clear(&shop);
     passed
 }
 
-/// Runs the workload until a process dies at a failpoint, then asks for everything again.
+/// Runs a workload until a process dies at a failpoint, then asks for everything again.
 fn die_and_ask_again(kind: Kind, case: Case<'_>) {
-    let context = format!("{case:?}");
-    let shop = kind.fresh_shop();
-    let kill_at = format!("{}:{}", case.point, case.passage);
-    let died_in = STEPS.iter().enumerate().position(|(number, step)| {
-        let armed = (number >= case.from).then_some(kill_at.as_str());
+    let Case { workload, point, passage, from } = case;
+    let context = format!("{point}, passage {passage}, from step {from}");
+    let shop = kind.fresh_shop(workload);
+    let kill_at = format!("{point}:{passage}");
+    let died_in = workload.steps.iter().enumerate().position(|(number, step)| {
+        let armed = (number >= from).then_some(kill_at.as_str());
         let ended = run_step(&shop, step, armed);
-        let died = armed.is_some() && ended.killed && ended.passed.contains(case.point);
+        let died = armed.is_some() && ended.killed && ended.passed.contains(point);
         assert!(died || ended.is_as_meant(step), "{context}: {step:?} {ended:#?}");
         died
     });
     // What is passed again, and when, is a matter of time; the first passage is certain.
-    let certain = case.passage == 1 && case.from == 0;
+    let certain = passage == 1 && from == 0;
     assert!(died_in.is_some() || !certain, "{context}: nobody died");
 
-    let survived = &STEPS[..died_in.unwrap_or(STEPS.len())];
-    let accepted = ask_again(&shop, &context);
-    if survived.iter().any(Step::submits) {
-        assert_eq!(accepted, 0, "{context}: what was acknowledged is there");
-    } else {
-        // Batches are there as a whole or not at all.
-        assert!([0, 1, RUNS.len()].contains(&accepted), "{context}: {accepted} were not there");
-    }
+    let survived = &workload.steps[..died_in.unwrap_or(workload.steps.len())];
+    (workload.ask_again)(&shop, survived, &context);
     let crashes = survived.iter().filter(|step| step.is_killed_anyway()).count();
-    check(&shop, crashes + usize::from(died_in.is_some()), &context);
+    (workload.check)(&shop, crashes + usize::from(died_in.is_some()), &context);
     kind.clear(&shop);
 }

@@ -1,16 +1,14 @@
-//! A workload that passes every failpoint: what users, workers and their ends do to a store.
+//! Runs and uploads, and what users, workers and their ends do to them.
 
-use std::{
-    collections::BTreeSet,
-    fs::OpenOptions,
-    io::{BufRead, BufReader, Write},
-    os::unix::process::ExitStatusExt,
-    process::{Command, Stdio},
-};
+use std::{fs::OpenOptions, io::Write};
 
 use redrive::{Clock, SystemClock, jiff::tz::TimeZone};
 use serde_json::{Value, json};
 
+use super::{
+    aftermath::check,
+    steps::{DRAIN, REFUSED, Step, Workload, run_step},
+};
 use crate::{
     folder::Folder,
     shop::Shop,
@@ -89,33 +87,10 @@ fn receive(item: &Received) -> Reply {
 /// Lines that repeat the first run, so that the last one is in another batch than the rest.
 const REPEATS: usize = 1_000;
 
-/// One process of the workload.
-#[derive(Debug)]
-pub(super) struct Step {
-    arguments: &'static [&'static str],
-    /// The signal it gets once it has passed a failpoint.
-    signal: Option<(&'static str, &'static str)>,
-    /// How it ends, unless it dies.
-    code: Option<i32>,
-}
+pub(super) const WORKLOAD: Workload = Workload { steps: &STEPS, open: open_shop, ask_again, check };
 
-impl Step {
-    const fn plain(arguments: &'static [&'static str]) -> Self {
-        Self { arguments, signal: None, code: Some(0) }
-    }
-
-    pub(super) fn submits(&self) -> bool {
-        self.arguments == SUBMIT.arguments
-    }
-
-    /// Whether it is killed whatever it passes.
-    pub(super) fn is_killed_anyway(&self) -> bool {
-        self.code.is_none()
-    }
-}
-
-/// In their order. The queue that is worked on first holds no slow run, so its worker comes to an end.
-pub(super) const STEPS: [Step; 16] = [
+/// The queue that is worked on first holds no slow run, so its worker comes to an end.
+const STEPS: [Step; 16] = [
     Step::plain(&["db", "migrate"]),
     Step::plain(&["queue", "pause", "work"]),
     SUBMIT,
@@ -160,32 +135,9 @@ const RESET: Step =
     Step::plain(&["uploads", "reset", "--upload", "tiles", "--group", "g", "--yes"]);
 
 const SUBMIT: Step = Step::plain(&["runs", "submit", "--from", "runs.jsonl", "-o", "json"]);
-const DRAIN: Step = Step::plain(&["worker", "--drain"]);
-
-/// The exit code of what is refused.
-const REFUSED: i32 = 4;
-
-/// What became of a step.
-#[derive(Debug)]
-pub(super) struct Ended {
-    /// The failpoints it passed.
-    pub(super) passed: BTreeSet<String>,
-    pub(super) killed: bool,
-    code: Option<i32>,
-    stdout: String,
-    /// What it said, apart from the failpoints.
-    log: Vec<String>,
-}
-
-impl Ended {
-    /// Whether a step ended as it does when nothing happens.
-    pub(super) fn is_as_meant(&self, step: &Step) -> bool {
-        self.code == step.code && self.log.is_empty()
-    }
-}
 
 /// A shop whose store is still to be made.
-pub(super) fn open_shop(folder: Folder, store: &str) -> Shop {
+fn open_shop(folder: Folder, store: &str) -> Shop {
     let line = |(key, category, _): (&str, &str, &str)| {
         let queue = if category == "slow" { "slow" } else { "work" };
         let mut line = json!({ "queue": queue, "category": category, "idempotency_key": key });
@@ -218,64 +170,28 @@ pub(super) fn open_shop(folder: Folder, store: &str) -> Shop {
     Shop::unopened(folder, store, &config, HANDLER)
 }
 
-/// Runs a step, and has it killed where it passes a failpoint. Slow handlers may end in the last one.
-/// What a killed upload held is waited for.
-pub(super) fn run_step(shop: &Shop, step: &Step, kill_at: Option<&str>) -> Ended {
-    loop {
-        let ended = run_once(shop, step, kill_at);
-        if step.arguments != UPLOAD.arguments || ended.code != Some(REFUSED) {
-            return ended;
-        }
-    }
-}
-
-fn run_once(shop: &Shop, step: &Step, kill_at: Option<&str>) -> Ended {
-    if step.arguments == DRAIN.arguments {
-        shop.folder.write("calm", "");
-    }
-    let mut command = shop.command(&[step.arguments, &["-q", "-q"]].concat());
-    command.env("REDRIVE_FAILPOINTS_SEEN", "/dev/stderr");
-    command.envs(kill_at.map(|point| ("REDRIVE_KILL_AT", point)));
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let (mut passed, mut log) = (BTreeSet::new(), Vec::new());
-    let mut signal = step.signal;
-    for line in BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap) {
-        let Some(name) = line.strip_prefix("failpoint ") else {
-            // Giving up is what it was told to do.
-            if !line.contains("gave up on an item") {
-                log.push(line);
-            }
-            continue;
-        };
-        if let Some((_, signal)) = signal.take_if(|(awaited, _)| name == *awaited) {
-            // One that has died meanwhile, and was not waited for, still has its number.
-            let number = child.id().to_string();
-            assert!(Command::new("kill").args([signal, &number]).status().unwrap().success());
-        }
-        passed.insert(name.to_owned());
-    }
-    let output = child.wait_with_output().unwrap();
-    let (code, stdout) = (output.status.code(), String::from_utf8(output.stdout).unwrap());
-    let killed = output.status.signal() == Some(9);
-    Ended { passed, killed, code, stdout, log }
-}
-
 /// Asks for everything again, without anybody being stopped or killed. What is cancelled already cannot
-/// be again; the rest is done or stays as it is. Says how many runs had not been submitted before.
+/// be again; the rest is done or stays as it is. What was acknowledged is there.
 #[track_caller]
-pub(super) fn ask_again(shop: &Shop, context: &str) -> usize {
+fn ask_again(shop: &Shop, survived: &[Step], context: &str) {
     shop.folder.write("calm", "");
-    let mut accepted = 0;
+    let submits = |step: &Step| step.arguments == SUBMIT.arguments;
     for step in STEPS.iter().filter(|step| step.signal.is_none()) {
         let ended = run_step(shop, step, None);
         let cancels = step.arguments.starts_with(&["runs", "cancel"]);
         let fine = ended.is_as_meant(step) || cancels && ended.code == Some(REFUSED);
         assert!(fine, "{context}: again: {step:?} {ended:#?}");
-        if step.submits() {
-            let tally: Value = serde_json::from_str(&ended.stdout).unwrap();
-            assert_eq!(tally["refused"], 0, "{context}: {tally}");
-            accepted = tally["accepted"].as_u64().unwrap() as usize;
+        if !submits(step) {
+            continue;
+        }
+        let tally: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(tally["refused"], 0, "{context}: {tally}");
+        let accepted = tally["accepted"].as_u64().unwrap() as usize;
+        if survived.iter().any(submits) {
+            assert_eq!(accepted, 0, "{context}: what was acknowledged is there");
+        } else {
+            // Batches are there as a whole or not at all.
+            assert!([0, 1, RUNS.len()].contains(&accepted), "{context}: {accepted} were not there");
         }
     }
-    accepted
 }

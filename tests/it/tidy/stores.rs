@@ -11,6 +11,7 @@ const POSTGRES: &str = "crates/redrive-postgres";
 const ONE_SIDED_QUERIES: &[(&str, &str, &str)] = &[
     (POSTGRES, "read_server_clock.sql", "SQLite has no server to ask for the time"),
     (POSTGRES, "integrity_problems.sql", "SQLite has PRAGMA integrity_check"),
+    (POSTGRES, "backfill_partitions.sql", "SQLite takes one at a time"),
     (POSTGRES, "lock_partitions.sql", "SQLite has one writer"),
     (POSTGRES, "lock_partition_work.sql", "SQLite has one writer"),
     (POSTGRES, "notify_wake.sql", "SQLite has no other process to tell"),

@@ -20,9 +20,10 @@ const SQLITE_ALONE: [&str; 11] = [
     "read_lease_clock",
     "set_lease_clock",
 ];
-const POSTGRES_ALONE: [&str; 10] = [
+const POSTGRES_ALONE: [&str; 11] = [
     "insert_keyless_runs",
     "integrity_problems",
+    "backfill_partitions",
     "lock_partition_work",
     "lock_partitions",
     "lock_pipeline_runs",
