@@ -86,6 +86,10 @@ impl Archive {
         Self { folder, url, runtime, store, raw, runs: AtomicU32::new(1) }
     }
 
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         self.folder.command(&[arguments, &["--store", &self.url]].concat())
     }

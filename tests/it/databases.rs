@@ -46,7 +46,6 @@ pub(crate) fn execute(url: &str, sql: &str) {
 }
 
 /// The texts that a query of one column finds in a store, as `--store` names it.
-#[cfg(feature = "failpoints")]
 pub(crate) fn texts(store: &str, sql: &str) -> Vec<String> {
     if let Some(path) = store.strip_prefix("sqlite:") {
         let connection = rusqlite::Connection::open(path).unwrap();

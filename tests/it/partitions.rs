@@ -10,3 +10,6 @@ mod scheduled;
 mod shares;
 mod stopped;
 mod verdicts;
+
+mod seed_000;
+mod seed_001;

@@ -2,7 +2,8 @@
 //!
 //! Credentials, regions and endpoints are in the variables that the services' own tools read; `AWS_…`,
 //! `GOOGLE_…`, `AZURE_…`. A server that speaks S3 is named by `AWS_ENDPOINT_URL`, and by
-//! `AWS_ALLOW_HTTP=true` if it has no TLS.
+//! `AWS_ALLOW_HTTP=true` if it has no TLS; one that speaks as Google's or Azure's do by `GOOGLE_BASE_URL`
+//! or `AZURE_STORAGE_ENDPOINT`, and `GOOGLE_ALLOW_HTTP` or `AZURE_ALLOW_HTTP`.
 
 use std::{sync::Arc, time::Duration};
 

@@ -310,7 +310,9 @@ async fn a_run_says_where_it_is() {
         let at = "ads/customer_id=1234/query_name=daily/logical_date=2026-01-31/run_id=r-1";
         let root = match name {
             "folder" => folder.to_str().unwrap().to_owned(),
-            _ => "s3://bucket/some/prefix".to_owned(),
+            "s3" => "s3://bucket/some/prefix".to_owned(),
+            "gcs" => "gs://bucket/some/prefix".to_owned(),
+            _ => "az://bucket/some/prefix".to_owned(),
         };
         assert_eq!(sink.to_string(), root);
         assert_eq!(location.payload, format!("{root}/{at}/payload.jsonl"));

@@ -1,5 +1,7 @@
-//! Raw partitions, in a local folder and on a real S3 server on loopback.
+//! Raw partitions, in a local folder, on a real S3 server on loopback, and on small servers that speak as
+//! Google Cloud Storage and Azure Blob Storage do.
 
+mod cloud_server;
 mod s3_server;
 
 mod cases;
@@ -9,10 +11,11 @@ mod long;
 mod objects;
 
 use redrive_core::{PartitionKey, PartitionRunId};
-use redrive_engine::{Extracted, RawError, RawMetadata, RawSink};
+use redrive_engine::{Extracted, ObjectService, RawError, RawMetadata, RawSink};
 use serde_json::json;
 use tempfile::TempDir;
 
+pub(crate) use cloud_server::CloudServer;
 pub(crate) use s3_server::S3Server;
 
 /// A sink and what it lives on.
@@ -22,11 +25,17 @@ pub(crate) struct Sink {
     /// The folder of a local one, the server's folder otherwise.
     pub(crate) folder: std::path::PathBuf,
     _folder: Option<TempDir>,
-    _server: Option<S3Server>,
+    _server: Option<Server>,
+}
+
+/// What a sink lives on, until it is dropped.
+enum Server {
+    S3(#[expect(dead_code, reason = "it serves until it is dropped")] S3Server),
+    Cloud(#[expect(dead_code, reason = "it serves until it is dropped")] CloudServer),
 }
 
 /// One of each kind.
-pub(crate) async fn every_sink() -> [Sink; 2] {
+pub(crate) async fn every_sink() -> Vec<Sink> {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("raw");
     let sink = RawSink::folder(&root);
@@ -35,8 +44,16 @@ pub(crate) async fn every_sink() -> [Sink; 2] {
 
     let server = S3Server::start().await;
     let (sink, folder) = (server.sink("some/prefix"), server.folder());
-    let s3 = Sink { sink, name: "s3", folder, _folder: None, _server: Some(server) };
-    [local, s3]
+    let server = Some(Server::S3(server));
+    let s3 = Sink { sink, name: "s3", folder, _folder: None, _server: server };
+    let mut sinks = vec![local, s3];
+    for (service, name) in [(ObjectService::Gcs, "gcs"), (ObjectService::Azure, "azure")] {
+        let server = CloudServer::start(service).await;
+        let (sink, folder) = (server.sink("some/prefix"), server.folder());
+        let server = Some(Server::Cloud(server));
+        sinks.push(Sink { sink, name, folder, _folder: None, _server: server });
+    }
+    sinks
 }
 
 pub(crate) fn key(text: &str) -> PartitionKey {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use redrive_engine::{ObjectService, RawError, RawSink};
 
-use super::{S3Server, a_key, extracted, files_below, read, run, seal};
+use super::{CloudServer, S3Server, a_key, extracted, files_below, read, run, seal};
 
 /// A bit more than three parts.
 fn long_payload() -> Vec<u8> {
@@ -36,6 +36,28 @@ async fn a_long_payload_goes_in_parts() {
     writer.seal(extracted()).await.unwrap();
     assert_eq!(server.tricks.parts.load(Ordering::SeqCst), 4);
     assert!(read(&sink, &a_key(), &run("r-1")).await.unwrap() == payload);
+}
+
+// PAR-3
+#[tokio::test]
+async fn a_long_payload_goes_in_parts_to_google_and_azure_too() {
+    for (service, parts) in
+        [(ObjectService::Gcs, "partNumber="), (ObjectService::Azure, "blockid=")]
+    {
+        let server = CloudServer::start(service).await;
+        let sink = server.sink("raw");
+        let payload = long_payload();
+        seal(&sink, &a_key(), &run("r-1"), &payload).await.unwrap();
+        assert_eq!(server.asked(parts), 4);
+        assert!(read(&sink, &a_key(), &run("r-1")).await.unwrap() == payload);
+        // Who comes later is refused before it can replace anything.
+        let late = seal(&sink, &a_key(), &run("r-1"), &payload).await;
+        assert!(matches!(late, Err(RawError::Used { .. })), "{late:?}");
+        let mut writer = sink.begin(&a_key(), &run("r-2")).await.unwrap();
+        writer.write(&payload).await.unwrap();
+        writer.abort().await.unwrap();
+        assert_eq!(sink.runs(&a_key()).await.unwrap(), [run("r-1")]);
+    }
 }
 
 // PAR-3
