@@ -8,14 +8,12 @@ use std::{
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, Cause, ItemId, RunId};
+use redrive_core::{AttemptNumber, Cause, RunId};
 use redrive_store::{
-    AddedItem, AttemptRecord, Categories, ClaimRequest, ClaimedGroup, ClaimedRun, ExpiredLease,
-    GroupClaim, HandBack, ItemCounts, ItemFilter, ItemGroup, ItemMove, ItemRecord, Items, Journal,
+    AttemptRecord, Categories, ClaimRequest, ClaimedRun, ExpiredLease, HandBack, Journal,
     JournalEntry, JournalFilter, JournalRecord, LeaseRef, Leased, Leases, Ledger, LedgerPlace,
-    NewItem, NewRun, Operator, Outlook, PausedQueue, QueueStats, Result, RunChange, RunEnding,
-    RunFilter, RunFinish, RunRecord, RunWish, Runs, Store, SubmittedRun, UnitKind, UnitRow,
-    Written,
+    NewRun, Operator, Outlook, PausedQueue, QueueStats, Result, RunChange, RunEnding, RunFilter,
+    RunFinish, RunRecord, RunWish, Runs, Store, SubmittedRun, UnitKind, UnitRow, Written,
 };
 use tokio::sync::watch;
 
@@ -296,51 +294,6 @@ impl Journal for FaultyStore {
         limit: u32,
     ) -> Result<Vec<JournalRecord>> {
         self.call("journal_page", self.inner.journal_page(filter, after, limit)).await
-    }
-}
-
-#[async_trait]
-impl Items for FaultyStore {
-    async fn add_items(&self, items: &[NewItem], now: Timestamp) -> Result<Vec<AddedItem>> {
-        self.call("add_items", self.inner.add_items(items, now)).await
-    }
-
-    async fn items_by_id(&self, ids: &[ItemId]) -> Result<Vec<ItemRecord>> {
-        self.call("items_by_id", self.inner.items_by_id(ids)).await
-    }
-
-    async fn items_page(
-        &self,
-        filter: &ItemFilter,
-        after: ItemId,
-        limit: u32,
-    ) -> Result<Vec<ItemRecord>> {
-        self.call("items_page", self.inner.items_page(filter, after, limit)).await
-    }
-
-    async fn item_counts(&self, group: &ItemGroup) -> Result<ItemCounts> {
-        self.call("item_counts", self.inner.item_counts(group)).await
-    }
-
-    async fn claim_group(&self, claim: &GroupClaim) -> Result<ClaimedGroup> {
-        self.call("claim_group", self.inner.claim_group(claim)).await
-    }
-
-    async fn pending_items(
-        &self,
-        group: &ItemGroup,
-        after: ItemId,
-        limit: u32,
-    ) -> Result<Vec<ItemRecord>> {
-        self.call("pending_items", self.inner.pending_items(group, after, limit)).await
-    }
-
-    async fn increment_upload_attempts(&self, id: ItemId) -> Result<Option<u32>> {
-        self.call("increment_upload_attempts", self.inner.increment_upload_attempts(id)).await
-    }
-
-    async fn move_items(&self, moves: &[ItemMove]) -> Result<Vec<Written>> {
-        self.call("move_items", self.inner.move_items(moves)).await
     }
 }
 

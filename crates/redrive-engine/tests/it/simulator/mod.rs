@@ -18,6 +18,7 @@ mod clock;
 mod log;
 
 mod bells;
+mod faulty_items;
 mod faulty_partitions;
 mod faulty_pipelines;
 mod faulty_store;
@@ -39,5 +40,6 @@ mod verdict;
 mod mutants;
 mod seeds;
 
+mod item_mutants;
 mod partitions;
 mod uploads;

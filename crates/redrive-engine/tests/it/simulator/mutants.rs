@@ -55,6 +55,20 @@ pub(crate) enum Rule {
     OneHolder,
     /// What is paused is not given out.
     PauseHolds,
+    /// An item that was acknowledged is not pending.
+    AcknowledgedIsDone,
+    /// Nothing but a rejection of an item is counted.
+    RejectionsAloneCount,
+    /// A rejection counts once.
+    RejectionCountedOnce,
+    /// Whoever counts is told the new count.
+    CountAnswered,
+    /// Giving an item up has its row in the journal.
+    GiveUpJournalled,
+    /// Sending an item has its row in the ledger.
+    SendingInLedger,
+    /// A group is held by one at a time.
+    GroupHeldOnce,
 }
 
 impl Rule {
@@ -89,6 +103,11 @@ impl Mutant {
         }
     }
 
+    /// Whether it is this rule's turn to be broken.
+    pub(super) fn breaks(&self, rule: Rule) -> bool {
+        self.rule == rule && self.strikes()
+    }
+
     /// Every third time.
     pub(super) fn strikes(&self) -> bool {
         self.calls.fetch_add(1, Ordering::SeqCst) % 3 == 2
@@ -105,7 +124,7 @@ impl Mutant {
         runs: &[NewRun],
         now: Timestamp,
     ) -> Result<Vec<SubmittedRun>> {
-        if self.rule == Rule::SubmissionKept && self.strikes() {
+        if self.breaks(Rule::SubmissionKept) {
             let made_up = |n: usize| SubmittedRun::Accepted(RunId(1_000_000 + n as i64));
             return Ok((0..runs.len()).map(made_up).collect());
         }
@@ -128,7 +147,7 @@ impl Mutant {
             }
         }
         let written = store.finish_runs(&changed).await?;
-        if self.rule == Rule::LedgerRow && self.strikes() {
+        if self.breaks(Rule::LedgerRow) {
             for finish in &changed {
                 let sql = "DELETE FROM attempts WHERE unit_id = ?1 AND attempt = ?2";
                 self.execute(sql, (finish.id.0, finish.attempt.0));

@@ -29,6 +29,7 @@ use super::{
     faulty_store::FaultyStore,
     gate::Gate,
     log::Log,
+    mutants::{Mutant, Rule},
     weather::{Conditions, Weather},
     world::open,
 };
@@ -51,6 +52,8 @@ struct Seen {
     rejected: u32,
     /// Sent although the store said already that it was acknowledged.
     needless: u32,
+    /// Sent although the one who sent it had counted it to the end.
+    overspent: u32,
     last_sender: String,
 }
 
@@ -64,11 +67,14 @@ struct Receiver {
 
 impl Receiver {
     async fn receive(&self, item: ItemId, sender: &str) -> Result<(), Failure> {
-        let status = self.truth.items_by_id(&[item]).await.unwrap()[0].status;
+        let known = self.truth.items_by_id(&[item]).await.unwrap().remove(0);
         let good = !self.hopeless.contains(&item) && self.chance.lock().unwrap().one_in(2);
         let mut seen = self.seen.lock().unwrap();
         let seen = seen.entry(item).or_default();
-        seen.needless += u32::from(status != ItemStatus::Pending && seen.last_sender == sender);
+        if seen.last_sender == sender {
+            seen.needless += u32::from(known.status != ItemStatus::Pending);
+            seen.overspent += u32::from(known.upload_attempts >= MAX_ITEM_ATTEMPTS);
+        }
         seen.last_sender = sender.to_owned();
         if good {
             seen.acknowledged += 1;
@@ -148,6 +154,7 @@ struct World {
     log: Arc<Log>,
     bells: Arc<Bells>,
     receiver: Arc<Receiver>,
+    mutant: Option<Arc<Mutant>>,
     /// Who holds the group at the moment, as the processes themselves see it.
     holders: Arc<Mutex<Vec<String>>>,
     overlaps: Arc<Mutex<u32>>,
@@ -161,7 +168,7 @@ struct Process {
 }
 
 impl World {
-    async fn new(seed: u64) -> Self {
+    async fn new(seed: u64, broken: Option<Rule>) -> Self {
         let mut chance = Chance::new(seed);
         let clock = Arc::new(SimClock::new());
         let store: Arc<dyn Store> = Arc::new(open(Location::Memory, &clock));
@@ -193,6 +200,7 @@ impl World {
             receiver: Arc::new(receiver),
             holders: Arc::default(),
             overlaps: Arc::default(),
+            mutant: broken.map(|rule| Arc::new(Mutant::new(rule, &Location::Memory))),
             chance,
             store,
             clock,
@@ -209,7 +217,7 @@ impl World {
             weather: weather.clone(),
             chance: self.chance.fork().into(),
             log: self.log.clone(),
-            mutant: None,
+            mutant: self.mutant.clone(),
             bells: self.bells.clone(),
             deaf: true,
         });
@@ -264,11 +272,11 @@ impl Drop for Holding {
 }
 
 /// Lives a world through and says what is wrong with it.
-fn live(seed: u64) -> Vec<String> {
+pub(super) fn live(seed: u64, broken: Option<Rule>) -> Vec<String> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.unwrap().block_on(async {
-        let mut world = World::new(seed).await;
+        let mut world = World::new(seed, broken).await;
         trouble(&mut world).await;
         calm(&mut world).await;
         judge(&world).await
@@ -352,6 +360,7 @@ async fn judge(world: &World) -> Vec<String> {
             (item.status != ItemStatus::UploadGiveup || spent, "nothing is given up too early"),
             (item.upload_attempts <= seen.rejected, "nothing is counted that was not rejected"),
             (seen.needless == 0, "nobody sends what it knows to be acknowledged"),
+            (seen.overspent == 0, "nobody sends what it has counted to the end"),
         ];
         let broken = holds.into_iter().filter(|(holds, _)| !holds);
         problems.extend(
@@ -367,7 +376,7 @@ fn uploads_keep_their_rules_through_faults_and_finish_everything_in_the_calm() {
     let mut chance = Chance::new(20_261_115);
     for _ in 0..60 {
         let seed = chance.next();
-        let problems = live(seed);
+        let problems = live(seed, None);
         assert!(problems.is_empty(), "seed {seed}:\n{}", problems.join("\n"));
     }
 }
