@@ -45,6 +45,8 @@ mod store_url;
 #[cfg(feature = "tower")]
 mod tower;
 mod upload_criteria;
+mod upload_retrying;
+mod upload_script;
 mod upload_server;
 mod upload_shop;
 mod uploads;

@@ -93,9 +93,9 @@ impl UploadShop {
 
     /// Starts an upload that goes on.
     pub(crate) fn start(&self) -> Upload {
-        let arguments = ["uploads", "run", "--upload", "tiles", "--group", "g"];
+        let arguments = ["uploads", "run", "--upload", "tiles", "--group", "g", "-o", "json"];
         let mut command = self.shop.command(&arguments);
-        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let log = BufReader::new(child.stderr.take().unwrap());
         Upload { child, log }
     }
@@ -134,12 +134,13 @@ impl Upload {
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
-    /// Waits for its end: the exit code, and the rest of what it says.
-    pub(crate) fn end(mut self) -> (Option<i32>, String) {
-        let code = self.child.wait().unwrap().code();
-        let mut rest = String::new();
+    /// Waits for its end: the exit code, the summary if there is one, and the rest of what it says.
+    pub(crate) fn end(mut self) -> (Option<i32>, Value, String) {
+        let (mut summary, mut rest) = (String::new(), String::new());
         self.log.read_to_string(&mut rest).unwrap();
-        (code, rest)
+        self.child.stdout.take().unwrap().read_to_string(&mut summary).unwrap();
+        let code = self.child.wait().unwrap().code();
+        (code, serde_json::from_str(&summary).unwrap_or_default(), rest)
     }
 }
 
