@@ -7,7 +7,7 @@ use redrive_store::{
     AddedItem, ClaimedGroup, Error, GroupClaim, ItemCounts, ItemFilter, ItemGroup, ItemMove,
     ItemRecord, Items, LeaseRef, NewItem, Result, WorkerId, Written,
 };
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use crate::{
     SqliteStore,
@@ -95,7 +95,10 @@ impl Items for SqliteStore {
     async fn move_items(&self, moves: &[ItemMove]) -> Result<Vec<Written>> {
         let moves = moves.to_vec();
         let written = self
-            .write(move |connection| moves.iter().map(|step| move_one(connection, step)).collect())
+            .write(move |connection| {
+                let mut mover = Mover::new(connection)?;
+                moves.iter().map(|step| mover.apply(step)).collect()
+            })
             .await?;
         redrive_store::failpoint!("sqlite.move_items.committed");
         Ok(written)
@@ -139,35 +142,52 @@ fn add(connection: &Connection, item: &NewItem, now: Timestamp) -> Result<AddedI
     })
 }
 
-fn move_one(connection: &Connection, step: &ItemMove) -> Result<Written> {
-    const DOING: &str = "moving items";
-    let (from, to) = step.from_to()?;
-    let params = params![
-        step.id.0,
-        from.name(),
-        to.name(),
-        micros(step.at),
-        step.rejection_reason.as_ref().map(Message::as_str),
-        step.event == ItemEvent::Reset,
-        step.attempt.is_some(),
-    ];
-    let last_attempt: Option<u32> = connection
-        .prepare_cached(queries::MOVE_ITEMS)
-        .doing(DOING)?
-        .query_row(params, |row| row.get(0))
-        .optional()
-        .doing(DOING)?;
-    let Some(last_attempt) = last_attempt else { return Ok(Written::Stale) };
-    redrive_store::failpoint!("sqlite.move_items.row");
-    if let Some(attempt) = step.ledger_row(AttemptNumber(last_attempt)) {
-        insert_attempt(connection, &attempt)?;
-        redrive_store::failpoint!("sqlite.move_items.ledger");
+/// Moves items, one after the other.
+struct Mover<'a> {
+    connection: &'a Connection,
+    moving: CachedStatement<'a>,
+    numbering: CachedStatement<'a>,
+}
+
+impl<'a> Mover<'a> {
+    const DOING: &'static str = "moving items";
+
+    fn new(connection: &'a Connection) -> Result<Self> {
+        let prepare = |sql| connection.prepare_cached(sql).doing(Self::DOING);
+        let (moving, numbering) =
+            (prepare(queries::MOVE_ITEMS)?, prepare(queries::LAST_ITEM_ATTEMPT)?);
+        Ok(Self { connection, moving, numbering })
     }
-    if let Some(entry) = &step.journal {
-        insert_journal(connection, entry)?;
-        redrive_store::failpoint!("sqlite.move_items.journal");
+
+    fn apply(&mut self, step: &ItemMove) -> Result<Written> {
+        let (from, to) = step.from_to()?;
+        let params = params![
+            step.id.0,
+            from.name(),
+            to.name(),
+            micros(step.at),
+            step.rejection_reason.as_ref().map(Message::as_str),
+            step.event == ItemEvent::Reset,
+            step.attempt.is_some(),
+        ];
+        if self.moving.execute(params).doing(Self::DOING)? == 0 {
+            return Ok(Written::Stale);
+        }
+        redrive_store::failpoint!("sqlite.move_items.row");
+        if step.attempt.is_some() {
+            let number = self.numbering.query_row([step.id.0], |row| row.get(0));
+            let number = AttemptNumber(number.doing(Self::DOING)?);
+            if let Some(attempt) = step.ledger_row(number) {
+                insert_attempt(self.connection, &attempt)?;
+                redrive_store::failpoint!("sqlite.move_items.ledger");
+            }
+        }
+        if let Some(entry) = &step.journal {
+            insert_journal(self.connection, entry)?;
+            redrive_store::failpoint!("sqlite.move_items.journal");
+        }
+        Ok(Written::Applied)
     }
-    Ok(Written::Applied)
 }
 
 fn claim_one(connection: &Connection, claim: &GroupClaim) -> Result<ClaimedGroup> {

@@ -57,6 +57,7 @@ queries! {
     PENDING_ITEMS => "pending_items",
     INCREMENT_UPLOAD_ATTEMPTS => "increment_upload_attempts",
     MOVE_ITEMS => "move_items",
+    LAST_ITEM_ATTEMPT => "last_item_attempt",
     ITEMS_PAGE => "items_page",
     ITEM_COUNTS => "item_counts",
     CLAIM_GROUP => "claim_group",

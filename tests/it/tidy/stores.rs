@@ -18,6 +18,7 @@ const ONE_SIDED_QUERIES: &[(&str, &str, &str)] = &[
     (POSTGRES, "notify_at_commit.sql", "SQLite has no other process to tell"),
     (POSTGRES, "next_due.sql", "SQLite's outlook is cheap as a whole"),
     (POSTGRES, "insert_keyless_runs.sql", "SQLite takes one run at a time, with or without a key"),
+    (SQLITE, "last_item_attempt.sql", "PostgreSQL's move_items does it itself"),
     (SQLITE, "lone_category.sql", "PostgreSQL's claim counts its categories itself"),
     (SQLITE, "claim_runs_in.sql", "PostgreSQL's claim counts its categories itself"),
     (SQLITE, "read_lease_clock.sql", "the boot clock's anchor is kept in the file"),
