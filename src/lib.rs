@@ -173,8 +173,8 @@ pub use redrive_engine::{
     SourceCall, Stage, StageAnswer, SteadyClock, Stop, Stopper, StreamHandler, StreamSpec, Sweep,
     SystemClock, Tick, Until, UploadError, UploadEvent, UploadObserver, UploadOutcome, UploadPlan,
     UploadReport, UploadRequest, Uploader, ValidationRules, Validator, build_uploader, config_hash,
-    extractor_fn, gaps, handler_fn, random_worker_id, retry, stage_fn, verdict_code,
-    verify_partitions,
+    extractor_fn, gaps, handler_fn, random_worker_id, reference_content, retry, stage_fn,
+    verdict_code, verify_partitions,
 };
 pub use redrive_store::{
     Categories, DeadCause, InvalidRun, ItemGroup, ItemRecord, Lane, NewItem, NewPipelineRun,
@@ -186,6 +186,6 @@ pub use redrive_store::{
 pub use store_url::{InvalidStoreUrl, PostgresUrl, StoreUrl};
 pub use stores::{OpenError, migrator, open, open_migrated_store, open_store};
 pub use wiring::{
-    Unservable, declared_calendar, declared_content, declared_giveup_file,
-    declared_partition_rules, declared_pipeline, declared_queue, declared_source, declared_upload,
+    Unservable, declared_calendar, declared_giveup_file, declared_partition_rules,
+    declared_pipeline, declared_queue, declared_source, declared_upload,
 };

@@ -6,11 +6,10 @@ use http::HeaderName;
 use redrive_core::InvalidUnit;
 use redrive_engine::{
     BodyTemplate, CommandSource, Content, DailyCalendar, DaySchedule, ExecHandler, ExecSpec,
-    Extractor, FolderContent, GiveupFile, Handler, HeaderSource, HttpExtractor, HttpHandler,
-    HttpSpec, HttpUpload, IntoSample, InvalidHttp, InvalidProgram, JsonPointer, JsonlSource, Judge,
-    Pace, PartitionRules, Pipeline, Queue, RawSink, RetrySettings, SampleSource, Source, Stage,
-    StreamHandler, StreamSpec, UploadObserver, UploadPlan, Uploader, ValidationRules,
-    build_uploader,
+    Extractor, GiveupFile, Handler, HeaderSource, HttpExtractor, HttpHandler, HttpSpec, HttpUpload,
+    IntoSample, InvalidHttp, InvalidProgram, JsonPointer, JsonlSource, Judge, Pace, PartitionRules,
+    Pipeline, Queue, RawSink, RetrySettings, SampleSource, Source, Stage, StreamHandler,
+    StreamSpec, UploadObserver, UploadPlan, Uploader, ValidationRules, build_uploader,
 };
 use redrive_store::{Categories, Store, WorkerId};
 use serde_json::{Map, Value, json};
@@ -219,14 +218,6 @@ fn stage_definition(handler: &config::Handler) -> Value {
 pub fn declared_giveup_file(declared: &config::Upload, folder: &Path) -> Option<GiveupFile> {
     let path = declared.giveup_file.as_ref()?;
     Some(GiveupFile::new(folder.join(path), declared.name.as_str()))
-}
-
-/// Where the content of items is kept: under the root of raw partitions, if that is a folder.
-pub fn declared_content(config: &config::Config) -> Option<FolderContent> {
-    match config.raw.clone().in_folder(&config.folder) {
-        config::RawUrl::Folder(root) => Some(FolderContent::new(root)),
-        config::RawUrl::Bucket { .. } => None,
-    }
 }
 
 /// What decides about failed partitions, as the sources are declared.

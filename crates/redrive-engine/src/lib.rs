@@ -125,7 +125,7 @@ pub use uploads::{
     Chunks, Content, ContentError, FolderContent, GiveupFile, GiveupFileError, GroupBusy,
     GroupLease, HttpUpload, HttpUploader, ItemOutcome, ItemReport, KeptContent, RetrySettings,
     RetryingUploader, UploadError, UploadEvent, UploadObserver, UploadOutcome, UploadPlan,
-    UploadReport, UploadRequest, Uploader, build_uploader, sha256_of,
+    UploadReport, UploadRequest, Uploader, build_uploader, reference_content, sha256_of,
 };
 pub use validator::{
     Extraction, InvalidSchema, Judge, Judged, Judgement, MAX_ROW_BYTES, RowSchema,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use clap::Args;
-use redrive::{Content, ContentError, FolderContent, ItemGroup, NewItem, declared_content};
+use redrive::{Content, ContentError, ItemGroup, NewItem, reference_content};
 use redrive_engine::{Clock, SystemClock};
 use redrive_store::{AddedItem, Store};
 use serde::Serialize;
@@ -114,7 +114,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let mut adding = Adding {
         group: ItemGroup { upload: arguments.upload, group: arguments.group },
         in_place: arguments.in_place,
-        content: declared_content(&config),
+        content: context.raw(Some(&config))?.content(),
         store,
         chosen: &chosen,
         waiting: Vec::new(),
@@ -151,7 +151,7 @@ enum Problem {
 struct Adding<'a> {
     group: ItemGroup,
     in_place: bool,
-    content: Option<FolderContent>,
+    content: Arc<dyn Content>,
     store: Arc<dyn Store>,
     chosen: &'a ChosenStore,
     waiting: Vec<NewItem>,
@@ -201,14 +201,9 @@ impl Adding<'_> {
 
     async fn item(&self, listed: &Listed) -> Result<NewItem, Problem> {
         let name = listed.name().map_err(Problem::OfTheFile)?;
-        let kept = match &self.content {
-            _ if self.in_place || listed.in_place => FolderContent::reference(&listed.path).await,
-            Some(content) => content.keep(&listed.path).await,
-            None => {
-                let message = "items can be kept in a local folder alone, and [raw] names another";
-                let failure = Failure::new(Exit::Error, message);
-                return Err(Problem::OfAll(failure.help("leave them in place with --in-place")));
-            }
+        let kept = match self.in_place || listed.in_place {
+            true => reference_content(&listed.path).await,
+            false => self.content.keep(&listed.path).await,
         };
         let kept = kept.map_err(|error| match error {
             ContentError::Write { .. } => Problem::OfAll(Failure::new(Exit::Error, error)),

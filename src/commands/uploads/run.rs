@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use redrive::{
-    Content, FolderContent, GroupLease, HumanDuration, ItemGroup, UploadError, UploadReport,
-    UploadRequest, Uploader,
+    GroupLease, HumanDuration, ItemGroup, UploadError, UploadReport, UploadRequest, Uploader,
     config::{Config, Upload},
-    declared_content, declared_giveup_file, declared_upload, random_worker_id,
+    declared_giveup_file, declared_upload, random_worker_id,
 };
 use redrive_engine::{Clock, Stopper, SystemClock};
 use redrive_store::{Store, WorkerId, Written};
@@ -62,7 +61,11 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let worker = random_worker_id()
         .map_err(|error| Failure::new(Exit::Error, "cannot make a name").because(error))?;
     let progress = Progress::new(counts.pending, context);
-    let uploader = uploader(declared, &config, &store, &worker, &progress)?;
+    let content = context.raw(Some(&config))?.content();
+    let folder = &config.folder;
+    let observer = Some(progress.observer());
+    let uploader = declared_upload(declared, folder, store.clone(), content, &worker, observer)
+        .map_err(|error| Failure::new(Exit::Error, "cannot start").because(error))?;
     let mut signals = Signals::new()?;
     let lease = take(&store, &group, worker, declared, &chosen).await?;
     tell_missed_giveups(declared, &config, &*store).await;
@@ -101,21 +104,6 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
             .help("what was acknowledged is kept; a longer `lease` in the [[upload]] helps"));
     }
     Ok(signal.unwrap_or_else(|| summary.exit(report.outcome)))
-}
-
-fn uploader(
-    declared: &Upload,
-    config: &Config,
-    store: &Arc<dyn Store>,
-    worker: &WorkerId,
-    progress: &Arc<Progress>,
-) -> Result<Arc<dyn Uploader>, Failure> {
-    // Files that were left where they are need no folder; the others say that they cannot be found.
-    let content = declared_content(config).unwrap_or_else(|| FolderContent::new(&config.folder));
-    let content: Arc<dyn Content> = Arc::new(content);
-    let observer = Some(progress.observer());
-    declared_upload(declared, &config.folder, store.clone(), content, worker, observer)
-        .map_err(|error| Failure::new(Exit::Error, "cannot start").because(error))
 }
 
 async fn take(

@@ -16,7 +16,7 @@ const MAX_KNOWN: usize = 65_536;
 
 /// The folders below a root, the root included.
 #[derive(Debug)]
-pub(super) struct DurableFolders {
+pub(crate) struct DurableFolders {
     root: PathBuf,
     known: Mutex<HashSet<PathBuf>>,
 }
@@ -24,19 +24,19 @@ pub(super) struct DurableFolders {
 /// Folders whose parents must be synced before anything in them counts, the lowest first.
 #[must_use]
 #[derive(Debug, Default)]
-pub(super) struct Unsynced(Vec<PathBuf>);
+pub(crate) struct Unsynced(Vec<PathBuf>);
 
 impl DurableFolders {
-    pub(super) fn new(root: PathBuf) -> Self {
+    pub(crate) fn new(root: PathBuf) -> Self {
         Self { root, known: Mutex::default() }
     }
 
-    pub(super) fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
     /// Makes a folder with all above it.
-    pub(super) fn make(&self, folder: &Path) -> io::Result<Unsynced> {
+    pub(crate) fn make(&self, folder: &Path) -> io::Result<Unsynced> {
         let mut unsynced = Unsynced::default();
         self.make_into(folder, &mut unsynced)?;
         Ok(unsynced)
@@ -73,7 +73,7 @@ impl DurableFolders {
     }
 
     /// Syncs what [`make`](Self::make) left to be synced.
-    pub(super) fn sync(&self, unsynced: Unsynced) -> io::Result<()> {
+    pub(crate) fn sync(&self, unsynced: Unsynced) -> io::Result<()> {
         for folder in &unsynced.0 {
             match folder.parent().map(sync_folder) {
                 // A root may lie in a folder that we may enter and not read.
@@ -102,7 +102,7 @@ impl DurableFolders {
 }
 
 /// Makes the entries of a folder durable.
-pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     let here = Path::new(".");
     let folder = if folder.as_os_str().is_empty() { here } else { folder };
     fs::File::open(folder)?.sync_all()

@@ -32,7 +32,7 @@ const CHUNK_BYTES: usize = 256 * 1024;
 
 /// A local root.
 #[derive(Debug, Clone)]
-pub(super) struct Folder(Arc<DurableFolders>);
+pub(crate) struct Folder(Arc<DurableFolders>);
 
 /// A run that is being written.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Folder {
         Self(Arc::new(DurableFolders::new(root)))
     }
 
-    pub(super) fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         self.0.root()
     }
 

@@ -39,9 +39,11 @@ pub use metadata::{Extracted, RawMetadata};
 pub use reader::RawReader;
 pub use writer::RawWriter;
 
-use folder::Folder;
+pub(crate) use durable::{DurableFolders, sync_folder};
+pub(crate) use folder::Folder;
+pub(crate) use objects::{ObjectReader, Objects, PART_BYTES, Parts};
+
 use layout::{METADATA, PAYLOAD, Place};
-use objects::Objects;
 use reader::Origin;
 use writer::Target;
 
@@ -68,8 +70,9 @@ use writer::Target;
 #[derive(Debug, Clone)]
 pub struct RawSink(Root);
 
+/// Where all of it is.
 #[derive(Debug, Clone)]
-enum Root {
+pub(crate) enum Root {
     Folder(Folder),
     Objects(Objects),
 }
@@ -97,6 +100,11 @@ impl RawSink {
         url: impl Into<String>,
     ) -> Result<Self, RawError> {
         Objects::new(store, prefix, url.into()).map(|objects| Self(Root::Objects(objects)))
+    }
+
+    /// Where all of it is, for what else is kept there.
+    pub(crate) fn root(&self) -> &Root {
+        &self.0
     }
 
     /// Begins a run. One that was begun before is refused, here or at its seal.

@@ -1,4 +1,5 @@
-//! Raw partitions in an object store: S3 and its kin, Google Cloud Storage, Azure.
+//! Raw partitions in an object store: S3 and its kin, Google Cloud Storage, Azure. What else is kept there
+//! goes the same ways.
 //!
 //! A payload that fits into one part is put in one request that fails if there is one. A longer one
 //! first puts an empty payload in the same way, which makes the run its own, and then replaces it by a
@@ -23,15 +24,15 @@ use super::{
 /// The longest prefix, in bytes, that leaves room for the longest key.
 pub(super) const MAX_PREFIX_BYTES: usize = 128;
 
-/// The size of a part. An upload has at most 10,000 of them, so a payload is below 80 GB.
-const PART_BYTES: usize = 8 * 1024 * 1024;
+/// The size of a part, and the most that is put in one request. An upload has at most 10,000 of them, so a payload is below 80 GB.
+pub(crate) const PART_BYTES: usize = 8 * 1024 * 1024;
 
 /// How many parts are under way at once.
 const PARTS_IN_FLIGHT: usize = 2;
 
 /// A place in an object store.
 #[derive(Debug, Clone)]
-pub(super) struct Objects {
+pub(crate) struct Objects {
     store: Arc<dyn ObjectStore>,
     prefix: String,
     url: String,
@@ -43,11 +44,11 @@ pub(super) struct ObjectWriter {
     objects: Objects,
     folder: String,
     gathered: Vec<u8>,
-    upload: Option<WriteMultipart>,
+    upload: Option<Parts>,
 }
 
-/// The payload of a sealed run, as it comes.
-pub(super) struct ObjectReader {
+/// What an object holds, as it comes.
+pub(crate) struct ObjectReader {
     url: String,
     payload: BoxStream<'static, object_store::Result<Bytes>>,
 }
@@ -69,7 +70,7 @@ impl Objects {
         Ok(Self { store, prefix: prefix.to_owned(), url })
     }
 
-    pub(super) fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
@@ -84,7 +85,7 @@ impl Objects {
 
     /// The bytes of a run's metadata, if it is sealed.
     pub(super) async fn metadata(&self, place: &Place) -> Result<Option<Vec<u8>>, RawError> {
-        let (path, url) = self.object(&place.object(), METADATA)?;
+        let (path, url) = self.path(&format!("{}/{METADATA}", place.object()))?;
         let Some(found) = found(self.store.get(&path).await).map_err(failed("read", &url))? else {
             return Ok(None);
         };
@@ -100,9 +101,44 @@ impl Objects {
 
     /// The payload of a run, if it is there.
     pub(super) async fn payload(&self, place: &Place) -> Result<Option<ObjectReader>, RawError> {
-        let (path, url) = self.object(&place.object(), PAYLOAD)?;
+        self.read(&format!("{}/{PAYLOAD}", place.object())).await
+    }
+
+    /// The object of a name below the root, if it is there.
+    pub(crate) async fn read(&self, below: &str) -> Result<Option<ObjectReader>, RawError> {
+        let (path, url) = self.path(below)?;
         let found = found(self.store.get(&path).await).map_err(failed("read", &url))?;
         Ok(found.map(|found| ObjectReader { url, payload: found.into_stream() }))
+    }
+
+    /// Whether there is an object of a name below the root.
+    pub(crate) async fn has(&self, below: &str) -> Result<bool, RawError> {
+        let (path, url) = self.path(below)?;
+        let found = found(self.store.head(&path).await).map_err(failed("find", &url))?;
+        Ok(found.is_some())
+    }
+
+    /// Puts an object that is not there yet. It has at most one part.
+    pub(crate) async fn put_new(
+        &self,
+        below: &str,
+        bytes: impl Into<PutPayload>,
+    ) -> Result<(), RawError> {
+        let (path, url) = self.path(below)?;
+        match self.store.put_opts(&path, bytes.into(), PutMode::Create.into()).await {
+            Ok(_) => Ok(()),
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
+                Err(RawError::Used { place: url })
+            }
+            Err(error) => Err(failed("write", &url)(error)),
+        }
+    }
+
+    /// Begins to put an object in parts. It is there when they are all.
+    pub(crate) async fn put_parts(&self, below: &str) -> Result<Parts, RawError> {
+        let (path, url) = self.path(below)?;
+        let upload = self.store.put_multipart(&path).await.map_err(failed("begin", &url))?;
+        Ok(Parts { upload: WriteMultipart::new_with_chunk_size(upload, PART_BYTES), url })
     }
 
     /// The sealed runs of a key, in no order.
@@ -128,7 +164,7 @@ impl Objects {
     }
 
     /// Where a name below the root is, and how it is called.
-    fn path(&self, below: &str) -> Result<(Path, String), RawError> {
+    pub(crate) fn path(&self, below: &str) -> Result<(Path, String), RawError> {
         let path = format!("{}/{below}", self.prefix);
         let url = format!("{}/{below}", self.url);
         match Path::parse(path.trim_start_matches('/')) {
@@ -136,21 +172,31 @@ impl Objects {
             Err(error) => Err(RawError::Unusable { url, problem: error.to_string() }),
         }
     }
+}
 
-    fn object(&self, folder: &str, name: &str) -> Result<(Path, String), RawError> {
-        self.path(&format!("{folder}/{name}"))
+/// An object that is put in parts.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    upload: WriteMultipart,
+    url: String,
+}
+
+impl Parts {
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), RawError> {
+        for piece in bytes.chunks(PART_BYTES) {
+            let room = self.upload.wait_for_capacity(PARTS_IN_FLIGHT).await;
+            room.map_err(failed("write", &self.url))?;
+            self.upload.write(piece);
+        }
+        Ok(())
     }
 
-    /// Puts what is not there yet.
-    async fn create(&self, folder: &str, name: &str, bytes: Vec<u8>) -> Result<(), RawError> {
-        let (path, url) = self.object(folder, name)?;
-        match self.store.put_opts(&path, PutPayload::from(bytes), PutMode::Create.into()).await {
-            Ok(_) => Ok(()),
-            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
-                Err(RawError::Used { place: url })
-            }
-            Err(error) => Err(failed("write", &url)(error)),
-        }
+    pub(crate) async fn finish(self) -> Result<(), RawError> {
+        self.upload.finish().await.map(|_| ()).map_err(failed("write", &self.url))
+    }
+
+    pub(crate) async fn abort(self) -> Result<(), RawError> {
+        self.upload.abort().await.map_err(failed("abort", &self.url))
     }
 }
 
@@ -172,40 +218,34 @@ impl ObjectWriter {
     }
 
     async fn begin_upload(&mut self) -> Result<(), RawError> {
-        let (path, url) = self.objects.object(&self.folder, PAYLOAD)?;
-        self.objects.create(&self.folder, PAYLOAD, Vec::new()).await?;
-        let store = &self.objects.store;
-        let upload = store.put_multipart(&path).await.map_err(failed("begin", &url))?;
-        self.upload = Some(WriteMultipart::new_with_chunk_size(upload, PART_BYTES));
+        let payload = self.object(PAYLOAD);
+        self.objects.put_new(&payload, Vec::new()).await?;
+        self.upload = Some(self.objects.put_parts(&payload).await?);
         let gathered = std::mem::take(&mut self.gathered);
         self.upload_some(&gathered).await
     }
 
     async fn upload_some(&mut self, bytes: &[u8]) -> Result<(), RawError> {
-        let Some(upload) = &mut self.upload else { return Ok(()) };
-        for piece in bytes.chunks(PART_BYTES) {
-            if let Err(error) = upload.wait_for_capacity(PARTS_IN_FLIGHT).await {
-                let (_, url) = self.objects.object(&self.folder, PAYLOAD)?;
-                return Err(failed("write", &url)(error));
-            }
-            upload.write(piece);
+        match &mut self.upload {
+            Some(upload) => upload.write(bytes).await,
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    fn object(&self, name: &str) -> String {
+        format!("{}/{name}", self.folder)
     }
 
     pub(super) async fn seal(mut self, metadata: Vec<u8>) -> Result<(), RawError> {
         let gathered = std::mem::take(&mut self.gathered);
         match self.upload.take() {
-            None => self.objects.create(&self.folder, PAYLOAD, gathered).await?,
-            Some(upload) => {
-                let (_, url) = self.objects.object(&self.folder, PAYLOAD)?;
-                upload.finish().await.map_err(failed("write", &url))?;
-            }
+            None => self.objects.put_new(&self.object(PAYLOAD), gathered).await?,
+            Some(upload) => upload.finish().await?,
         }
-        match self.objects.create(&self.folder, METADATA, metadata.clone()).await {
+        match self.objects.put_new(&self.object(METADATA), metadata.clone()).await {
             // The payload is ours, so this is our own seal, written by a request whose answer was lost.
             Err(RawError::Used { place }) => {
-                let (path, url) = self.objects.object(&self.folder, METADATA)?;
+                let (path, url) = self.objects.path(&self.object(METADATA))?;
                 let read = self.objects.store.get(&path).await.map_err(failed("read", &url))?;
                 let there = read.bytes().await.map_err(failed("read", &url))?;
                 if there == metadata { Ok(()) } else { Err(RawError::Used { place }) }
@@ -216,8 +256,8 @@ impl ObjectWriter {
 
     pub(super) async fn abort(mut self) -> Result<(), RawError> {
         let Some(upload) = self.upload.take() else { return Ok(()) };
-        let (path, url) = self.objects.object(&self.folder, PAYLOAD)?;
-        upload.abort().await.map_err(failed("abort", &url))?;
+        upload.abort().await?;
+        let (path, url) = self.objects.path(&self.object(PAYLOAD))?;
         self.objects.store.delete(&path).await.map_err(failed("remove", &url))
     }
 }
@@ -239,7 +279,7 @@ impl Drop for ObjectWriter {
 }
 
 impl ObjectReader {
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, RawError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, RawError> {
         self.payload.try_next().await.map_err(failed("read", &self.url))
     }
 }

@@ -12,7 +12,6 @@ use std::{
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use redrive_store::ItemRecord;
 use sha2::{Digest, Sha256};
 
 use crate::uploads::{Chunks, ContentError, content::hex};
@@ -32,15 +31,19 @@ pub(super) struct CheckedBody {
 
 impl CheckedBody {
     /// Begins to read, up to the point where either the whole is checked or there is more than a chunk.
-    pub(super) async fn begin(chunks: Chunks, item: &ItemRecord) -> Result<Self, ContentError> {
+    pub(super) async fn begin(
+        chunks: Chunks,
+        size: u64,
+        sha256: &str,
+    ) -> Result<Self, ContentError> {
         let mut body = Self {
             chunks: Some(chunks),
             held: None,
             seen: 0,
             hash: Sha256::new(),
-            size: item.size_bytes,
-            sha256: item.sha256.clone(),
-            left: item.size_bytes,
+            size,
+            sha256: sha256.to_owned(),
+            left: size,
             problem: Arc::default(),
         };
         // The last look finds the end of the content.
@@ -71,7 +74,7 @@ impl CheckedBody {
                 self.hash.update(&chunk);
                 Poll::Ready(Ok(self.held.replace(chunk)))
             }
-            Some(Err(error)) => Poll::Ready(Err(ContentError::Broken(error.to_string()))),
+            Some(Err(problem)) => Poll::Ready(Err(problem)),
             None if self.seen != self.size => Poll::Ready(Err(self.wrong_size())),
             None => {
                 self.chunks = None;

@@ -3,18 +3,26 @@
 //! An item says where its bytes are: `sha256:HEX` is content that was kept when the item was added, by
 //! its hash; `file:/PATH` is a file that is left where it is. Either way size and hash are checked when
 //! it is sent.
+//!
+//! Kept content lies beside the raw partitions, in a folder or an object store: `items/sha256/ab/cdef…`.
 
 use std::{
-    fmt::Write,
-    io,
-    path::{Path, PathBuf},
+    fmt,
+    path::Path,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream::BoxStream};
 use sha2::{Digest, Sha256};
-use tokio::sync::mpsc;
+
+use crate::{
+    RawSink,
+    raw::Root,
+    uploads::{FolderContent, object_content::ObjectContent},
+};
 
 /// How much is read at a time.
 pub(super) const CHUNK_BYTES: usize = 128 * 1024;
@@ -23,10 +31,9 @@ pub(super) const CHUNK_BYTES: usize = 128 * 1024;
 pub(super) const CHUNKS_AHEAD: usize = 2;
 
 /// Content, as it is read. Dropping it ends the reading.
-#[derive(Debug)]
 pub struct Chunks {
     first: Option<Bytes>,
-    rest: Option<mpsc::Receiver<io::Result<Bytes>>>,
+    rest: Option<BoxStream<'static, Result<Bytes, ContentError>>>,
 }
 
 impl Chunks {
@@ -35,20 +42,33 @@ impl Chunks {
         Self { first: Some(content), rest: None }
     }
 
-    /// Content that begins like this and goes on.
-    pub fn beginning(first: Bytes, rest: mpsc::Receiver<io::Result<Bytes>>) -> Self {
-        Self { first: Some(first), rest: Some(rest) }
+    /// Content that is read when it is asked for.
+    pub fn streamed(
+        content: impl Stream<Item = Result<Bytes, ContentError>> + Send + 'static,
+    ) -> Self {
+        Self { first: None, rest: Some(content.boxed()) }
+    }
+
+    /// The same, after a beginning that is there.
+    pub fn after(self, first: Bytes) -> Self {
+        Self { first: Some(first), ..self }
     }
 
     pub(super) fn poll_next(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Bytes>>> {
+    ) -> Poll<Option<Result<Bytes, ContentError>>> {
         match (self.first.take(), &mut self.rest) {
             (Some(first), _) => Poll::Ready(Some(Ok(first))),
-            (None, Some(rest)) => rest.poll_recv(context),
+            (None, Some(rest)) => rest.poll_next_unpin(context),
             (None, None) => Poll::Ready(None),
         }
+    }
+}
+
+impl fmt::Debug for Chunks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chunks").finish_non_exhaustive()
     }
 }
 
@@ -67,22 +87,25 @@ pub struct KeptContent {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContentError {
-    /// A file cannot be read.
-    #[error("cannot read {path}: {problem}", path = .path.display())]
+    /// It cannot be read: it is not there, or not for us.
+    #[error("cannot read {place}: {problem}")]
     Read {
-        /// The file.
-        path: PathBuf,
+        /// The file or object.
+        place: String,
         /// Why.
         problem: String,
     },
     /// It cannot be written.
-    #[error("cannot keep content in {path}: {problem}", path = .path.display())]
+    #[error("cannot keep content in {place}: {problem}")]
     Write {
-        /// The file or folder.
-        path: PathBuf,
+        /// The file, folder or object.
+        place: String,
         /// Why.
         problem: String,
     },
+    /// Where it is kept cannot be reached. That says nothing of the content.
+    #[error("the content cannot be reached: {0}")]
+    Unreachable(String),
     /// Reading it broke off.
     #[error("the content cannot be read: {0}")]
     Broken(String),
@@ -107,16 +130,6 @@ pub enum ContentError {
     },
 }
 
-impl ContentError {
-    pub(super) fn read(path: &Path, error: &io::Error) -> Self {
-        Self::Read { path: path.to_owned(), problem: error.to_string() }
-    }
-
-    pub(super) fn write(path: &Path, error: &io::Error) -> Self {
-        Self::Write { path: path.to_owned(), problem: error.to_string() }
-    }
-}
-
 /// Where content is kept by its hash.
 #[async_trait]
 pub trait Content: Send + Sync {
@@ -127,16 +140,32 @@ pub trait Content: Send + Sync {
     async fn open(&self, urls: Vec<String>) -> Vec<Result<Chunks, ContentError>>;
 }
 
+impl RawSink {
+    /// Where the content of items is kept: beside the raw partitions.
+    pub fn content(&self) -> Arc<dyn Content> {
+        match self.root() {
+            Root::Folder(folder) => Arc::new(FolderContent::new(folder.root())),
+            Root::Objects(objects) => Arc::new(ObjectContent::new(objects.clone())),
+        }
+    }
+}
+
+/// Where content with a hash is kept, below the root.
+pub(super) fn kept_at(url: &str) -> Result<String, ContentError> {
+    let hash = url.strip_prefix("sha256:").filter(|hash| {
+        hash.len() == 64 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    });
+    let hash = hash.and_then(|hash| hash.split_at_checked(2));
+    let (folder, name) = hash.ok_or_else(|| ContentError::Place(url.to_owned()))?;
+    Ok(format!("items/sha256/{folder}/{name}"))
+}
+
 /// SHA-256 of bytes, in lower-case hexadecimal.
 pub fn sha256_of(bytes: &[u8]) -> String {
     hex(Sha256::digest(bytes).as_slice())
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a text cannot fail.
-        _ = write!(text, "{byte:02x}");
-    }
-    text
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }

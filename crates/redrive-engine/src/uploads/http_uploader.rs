@@ -6,28 +6,19 @@ use async_trait::async_trait;
 use redrive_core::{AttemptNumber, Cause, Failure, ItemId, Unit, named};
 use redrive_store::{ItemGroup, ItemRecord, Store};
 use serde_json::{Map, Value};
-use tokio::{
-    sync::mpsc,
-    task::{JoinHandle, JoinSet},
-};
+use tokio::task::JoinSet;
 
 use crate::{
     Call, Clock, Handler, HttpSpec, InvalidHttp, Outcome, Stopper, SystemClock,
     uploads::{
-        Chunks, Content, ContentError, UploadError, UploadObserver, UploadReport, UploadRequest,
-        Uploader,
+        Content, UploadError, UploadObserver, UploadReport, UploadRequest, Uploader,
         event::nobody,
-        lanes::{Lanes, Opened, Pass},
+        lanes::{Lanes, Pass},
         recorder::Recorder,
         sending::Sender,
+        supply::Supply,
     },
 };
-
-/// Items that are read from the store at a time.
-const PAGE: u32 = 1_000;
-
-/// Contents that are opened together, while those before are sent.
-const OPENED_TOGETHER: usize = 32;
 
 /// How long what is under way may go on after a stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -101,62 +92,19 @@ impl HttpUploader {
     async fn send_all(&self, request: &UploadRequest) -> Result<Pass, UploadError> {
         let recorder =
             Recorder::start(self.store.clone(), self.worker.clone(), self.observer.clone());
-        let (feed, queue) = mpsc::channel(OPENED_TOGETHER);
+        let supply = Supply::start(self.store.clone(), self.content.clone(), request.group.clone());
         let parts = (self.sender.clone(), self.clock.clone(), recorder.sender());
-        let lanes = Arc::new(Lanes::new(parts, queue, request.clone()));
+        let lanes = Arc::new(Lanes::new(parts, supply, request.clone()));
         let mut running = JoinSet::new();
         for _ in 0..self.concurrency {
             running.spawn(lanes.clone().run());
         }
-        let fed = self.feed(request, &lanes, feed).await;
         await_lanes(request, &lanes, &mut running).await;
         let pass = lanes.end();
         drop(lanes);
         // Also after an error: what was acknowledged is acknowledged.
         recorder.finish().await?;
-        fed.map(|()| pass)
-    }
-
-    /// Hands every pending item to the lanes, its content begun.
-    async fn feed(
-        &self,
-        request: &UploadRequest,
-        lanes: &Lanes,
-        feed: mpsc::Sender<Opened>,
-    ) -> Result<(), UploadError> {
-        let mut after = ItemId(0);
-        loop {
-            let page = self.store.pending_items(&request.group, after, PAGE).await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = last.id;
-            let mut parts = page.chunks(OPENED_TOGETHER);
-            let mut opening = parts.next().map(|part| (part, self.open(part)));
-            while let Some((part, contents)) = opening.take() {
-                opening = parts.next().map(|part| (part, self.open(part)));
-                let contents = tokio::select! {
-                    contents = contents => contents.unwrap_or_default(),
-                    () = request.stopped() => Vec::new(),
-                };
-                // Told to stop, or nothing can be opened at all.
-                if contents.len() != part.len() {
-                    part.iter().for_each(|item| lanes.pass().not_sent(item.id));
-                    return Ok(());
-                }
-                for (item, content) in part.iter().zip(contents) {
-                    if lanes.is_over() || feed.send((item.clone(), content)).await.is_err() {
-                        lanes.pass().not_sent(item.id);
-                        return Ok(());
-                    }
-                }
-            }
-        }
-    }
-
-    /// Begins to read what the next items hold.
-    fn open(&self, items: &[ItemRecord]) -> JoinHandle<Vec<Result<Chunks, ContentError>>> {
-        let content = self.content.clone();
-        let urls = items.iter().map(|item| item.content_url.clone()).collect();
-        tokio::spawn(async move { content.open(urls).await })
+        Ok(pass)
     }
 }
 

@@ -1,33 +1,26 @@
 //! Sending several items at once: lanes that each take the next one.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redrive_core::{Failure, ItemId};
-use redrive_store::ItemRecord;
 use tokio::sync::mpsc;
 
 use crate::{
     Clock,
     uploads::{
-        Chunks, ContentError, ItemOutcome, ItemReport, UploadError, UploadOutcome, UploadReport,
-        UploadRequest,
+        ItemOutcome, ItemReport, UploadError, UploadOutcome, UploadReport, UploadRequest,
         recorder::Judged,
         sending::{Sender, Sent},
+        supply::Supply,
     },
 };
-
-/// An item, and the beginning of its content.
-pub(super) type Opened = (ItemRecord, Result<Chunks, ContentError>);
 
 /// What the lanes share.
 pub(super) struct Lanes {
     sender: Arc<Sender>,
     clock: Arc<dyn Clock>,
     recorder: mpsc::Sender<Judged>,
-    queue: tokio::sync::Mutex<mpsc::Receiver<Opened>>,
+    supply: Supply,
     request: UploadRequest,
     pass: Mutex<Pass>,
 }
@@ -35,21 +28,25 @@ pub(super) struct Lanes {
 impl Lanes {
     pub(super) fn new(
         (sender, clock, recorder): (Arc<Sender>, Arc<dyn Clock>, mpsc::Sender<Judged>),
-        queue: mpsc::Receiver<Opened>,
+        supply: Supply,
         request: UploadRequest,
     ) -> Self {
-        Self { sender, clock, recorder, queue: queue.into(), request, pass: Mutex::default() }
+        Self { sender, clock, recorder, supply, request, pass: Mutex::default() }
     }
 
     /// Sends one item after the other, until there are no more.
     pub(super) async fn run(self: Arc<Self>) {
-        loop {
-            let next = self.queue.lock().await.recv().await;
-            let Some((item, content)) = next else { return };
-            if self.is_over() {
-                self.pass().not_sent(item.id);
-                continue;
-            }
+        while !self.is_over() {
+            let next = tokio::select! {
+                biased;
+                next = self.supply.next() => next,
+                () = self.request.stopped() => return,
+            };
+            let (item, content) = match next {
+                Ok(Some(opened)) => opened,
+                Ok(None) => return,
+                Err(error) => return self.pass().broken(error),
+            };
             let started_at = self.clock.now();
             let sent = self.sender.send(&item, content).await;
             let ended_at = self.clock.now();
@@ -80,10 +77,13 @@ impl Lanes {
 /// One time through the pending items.
 #[derive(Default)]
 pub(super) struct Pass {
-    items: BTreeMap<ItemId, ItemOutcome>,
+    items: Vec<ItemReport>,
     judged: bool,
-    unreachable: Option<Failure>,
+    /// Why there was no way to the server, or to the content.
+    no_way: Option<UploadError>,
     refusal: Option<Failure>,
+    /// What there was no going on after.
+    broken: Option<UploadError>,
     interrupted: bool,
     /// Whether there is no use in sending more.
     pub(super) is_over: bool,
@@ -95,8 +95,9 @@ impl Pass {
         Self { interrupted: true, ..Self::default() }
     }
 
-    pub(super) fn not_sent(&mut self, item: ItemId) {
-        self.items.insert(item, ItemOutcome::NotSent);
+    fn broken(&mut self, error: UploadError) {
+        self.broken.get_or_insert(error);
+        self.is_over = true;
     }
 
     /// Takes what became of an item. If it was judged, says why it was rejected, if it was.
@@ -106,38 +107,45 @@ impl Pass {
             Sent::Rejected(failure) => (Some(failure.clone()), ItemOutcome::Rejected(failure)),
             Sent::Refused(failure) => {
                 self.refusal.get_or_insert(failure);
-                self.is_over = true;
-                self.not_sent(item);
-                return None;
+                return self.end_with(item);
             }
             Sent::Unreachable(failure) => {
-                self.unreachable.get_or_insert(failure);
-                self.is_over = true;
-                self.not_sent(item);
-                return None;
+                self.no_way.get_or_insert(UploadError::Unreachable(failure));
+                return self.end_with(item);
+            }
+            Sent::Unreadable(failure) => {
+                self.no_way.get_or_insert(UploadError::Unreadable(failure));
+                return self.end_with(item);
             }
         };
         self.judged = true;
-        self.items.insert(item, outcome);
+        self.items.push(ItemReport { item, outcome });
         Some(failure)
     }
 
-    pub(super) fn report(self) -> Result<UploadReport, UploadError> {
-        match (self.judged, self.unreachable) {
-            (false, Some(failure)) if self.refusal.is_none() => {
-                return Err(UploadError::Unreachable(failure));
-            }
+    /// The others would fare like this item, which was not judged.
+    fn end_with<T>(&mut self, item: ItemId) -> Option<T> {
+        self.is_over = true;
+        self.items.push(ItemReport { item, outcome: ItemOutcome::NotSent });
+        None
+    }
+
+    pub(super) fn report(mut self) -> Result<UploadReport, UploadError> {
+        if let Some(error) = self.broken {
+            return Err(error);
+        }
+        match self.no_way {
+            Some(error) if !self.judged && self.refusal.is_none() => return Err(error),
             _ => {}
         }
-        let all = self.items.values().all(|outcome| *outcome == ItemOutcome::Uploaded);
+        self.items.sort_unstable_by_key(|report| report.item);
+        let all = self.items.iter().all(|report| report.outcome == ItemOutcome::Uploaded);
         let outcome = match self.refusal {
             Some(_) if !self.judged => UploadOutcome::Failure,
             _ if all && !self.interrupted && !self.is_over => UploadOutcome::Success,
             _ => UploadOutcome::Partial,
         };
-        let items = self.items.into_iter();
-        let items = items.map(|(item, outcome)| ItemReport { item, outcome }).collect();
-        let report = UploadReport::new(outcome, items);
+        let report = UploadReport::new(outcome, self.items);
         Ok(UploadReport { refusal: self.refusal, interrupted: self.interrupted, ..report })
     }
 }

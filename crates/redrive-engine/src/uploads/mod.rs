@@ -25,6 +25,8 @@ mod event;
 
 mod content;
 mod folder_content;
+mod local_files;
+mod object_content;
 
 mod body;
 
@@ -32,6 +34,7 @@ mod http_uploader;
 mod lanes;
 mod recorder;
 mod sending;
+mod supply;
 
 mod group_lease;
 
@@ -47,6 +50,7 @@ pub use folder_content::FolderContent;
 pub use giveup_file::{GiveupFile, GiveupFileError};
 pub use group_lease::{GroupBusy, GroupLease};
 pub use http_uploader::{HttpUpload, HttpUploader};
+pub use local_files::reference_content;
 pub use report::{ItemOutcome, ItemReport, UploadOutcome, UploadReport};
 pub use retrying::RetryingUploader;
 pub use settings::RetrySettings;

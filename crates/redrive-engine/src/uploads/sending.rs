@@ -1,12 +1,12 @@
 //! Sending one item.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header::CONTENT_TYPE,
 };
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use redrive_core::{Cause, Code, Failure};
+use redrive_core::{Code, Failure};
 use redrive_store::ItemRecord;
 use tokio::time::timeout;
 
@@ -18,11 +18,6 @@ use crate::{
     },
     uploads::{Chunks, ContentError, body::CheckedBody},
 };
-
-/// Who an item is, for the server: names are percent-encoded.
-const GROUP: HeaderName = HeaderName::from_static("redrive-group");
-const NAME: HeaderName = HeaderName::from_static("redrive-item");
-const SHA256: HeaderName = HeaderName::from_static("redrive-sha256");
 
 /// What a header cannot carry, or not at its ends, and `%`.
 const UNFIT: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
@@ -45,13 +40,28 @@ pub(super) enum Sent {
     Refused(Failure),
     /// There was no way to the server; the item was not sent.
     Unreachable(Failure),
+    /// There was no way to its content; the item was not sent, or not as a whole.
+    Unreadable(Failure),
 }
+
+/// What a header says of an item.
+type ValueOf = fn(&ItemRecord) -> Cow<'_, str>;
+
+/// Headers that say who an item is; names are percent-encoded.
+const OWN: [(HeaderName, ValueOf); 4] = [
+    (IDEMPOTENCY_KEY, |item| idempotency_key(item).into()),
+    (HeaderName::from_static("redrive-group"), |item| encoded(&item.group.group)),
+    (HeaderName::from_static("redrive-item"), |item| encoded(&item.name)),
+    (HeaderName::from_static("redrive-sha256"), |item| item.sha256.as_str().into()),
+];
 
 /// Sends items to one place.
 pub(super) struct Sender {
     url: Uri,
     place: String,
     headers: HeaderMap,
+    /// Headers that say who an item is, unless the specification says something else there.
+    own: Vec<(HeaderName, ValueOf)>,
     secrets: Secrets,
     client: Client<CheckedBody>,
     clock: Arc<dyn Clock>,
@@ -70,8 +80,11 @@ impl Sender {
         let mut headers = usual_headers();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         headers.extend(given);
+        let own: Vec<_> = OWN.into_iter().filter(|(name, _)| !headers.contains_key(name)).collect();
+        // Room for what comes with each item.
+        headers.extend(own.iter().map(|(name, _)| (name.clone(), HeaderValue::from_static(""))));
         let (url, place, client) = (spec.url.clone(), spec.place(), client(spec)?);
-        Ok(Self { url, place, headers, secrets, client, clock, time_limit })
+        Ok(Self { url, place, headers, own, secrets, client, clock, time_limit })
     }
 
     pub(super) async fn send(
@@ -87,20 +100,20 @@ impl Sender {
 
     async fn try_to_send(&self, item: &ItemRecord, content: Result<Chunks, ContentError>) -> Sent {
         let body = match content {
-            Ok(chunks) => CheckedBody::begin(chunks, item).await,
+            Ok(chunks) => CheckedBody::begin(chunks, item.size_bytes, &item.sha256).await,
             Err(problem) => Err(problem),
         };
         let body = match body {
             Ok(body) => body,
-            Err(problem) => return Sent::Rejected(unsendable(&problem)),
+            Err(problem) => return unsendable(&problem),
         };
         let problem = body.problem();
         let response = match self.client.request(self.request(item, body)).await {
             Ok(response) => response,
-            Err(_) if problem.get().is_some() => {
-                return Sent::Rejected(problem.get().map(unsendable).unwrap_or_else(lost));
-            }
             Err(error) => {
+                if let Some(problem) = problem.get() {
+                    return unsendable(problem);
+                }
                 let failure = unanswered(&error, &self.place);
                 return match error.is_connect() {
                     true => Sent::Unreachable(failure),
@@ -131,19 +144,18 @@ impl Sender {
         *request.uri_mut() = self.url.clone();
         let headers = request.headers_mut();
         headers.clone_from(&self.headers);
-        let own = [
-            (IDEMPOTENCY_KEY, idempotency_key(item)),
-            (GROUP, utf8_percent_encode(&item.group.group, UNFIT).to_string()),
-            (NAME, utf8_percent_encode(&item.name, UNFIT).to_string()),
-            (SHA256, item.sha256.clone()),
-        ];
-        for (name, value) in own {
-            if let Ok(value) = HeaderValue::from_str(&value) {
-                headers.entry(name).or_insert(value);
+        for (name, value) in &self.own {
+            // Everything that a header cannot carry is encoded.
+            if let Ok(value) = HeaderValue::from_str(&value(item)) {
+                headers.insert(name, value);
             }
         }
         request
     }
+}
+
+fn encoded(name: &str) -> Cow<'_, str> {
+    utf8_percent_encode(name, UNFIT).into()
 }
 
 /// The same in every attempt at an item. The hash tells items of two stores apart.
@@ -151,10 +163,10 @@ fn idempotency_key(item: &ItemRecord) -> String {
     format!("item:{}-{}", item.id, item.sha256.get(..16).unwrap_or(&item.sha256))
 }
 
-fn unsendable(problem: &ContentError) -> Failure {
-    Failure::reported(None, Code::name(CONTENT), &problem.to_string())
-}
-
-fn lost() -> Failure {
-    Failure::named(redrive_core::named::CONNECTION_RESET, Cause::Handler, "the request was lost")
+fn unsendable(problem: &ContentError) -> Sent {
+    let failure = Failure::reported(None, Code::name(CONTENT), &problem.to_string());
+    match problem {
+        ContentError::Unreachable(_) => Sent::Unreadable(failure),
+        _ => Sent::Rejected(failure),
+    }
 }

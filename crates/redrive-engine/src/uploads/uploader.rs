@@ -50,6 +50,9 @@ pub enum UploadError {
     /// The endpoint could not be reached.
     #[error("the endpoint cannot be reached: {}", .0.message())]
     Unreachable(Failure),
+    /// Where the content of items is kept could not be reached.
+    #[error("the items cannot be read: {}", .0.message())]
+    Unreadable(Failure),
     /// The store could not be used.
     #[error("the store cannot be used")]
     Store(#[from] redrive_store::Error),

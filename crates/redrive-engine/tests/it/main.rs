@@ -52,6 +52,7 @@ mod worker_outages;
 
 mod pipelines;
 
+mod content;
 mod raw;
 mod validator;
 

@@ -1,0 +1,155 @@
+//! Local files: what is added, and what was left where it is.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    task::Poll,
+};
+
+use bytes::Bytes;
+use futures_util::stream;
+use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
+
+use crate::uploads::{
+    Chunks, ContentError, KeptContent,
+    content::{CHUNK_BYTES, CHUNKS_AHEAD, hex},
+};
+
+/// What a file holds, left where it is. Its whole path is kept: items outlive working folders.
+pub async fn reference_content(file: &Path) -> Result<KeptContent, ContentError> {
+    let path = file.to_owned();
+    blocking(move || {
+        let path = fs::canonicalize(&path).map_err(|error| unread(&path, &error))?;
+        let name = path.to_str().ok_or_else(|| ContentError::Read {
+            place: path.display().to_string(),
+            problem: "its name is not UTF-8".to_owned(),
+        })?;
+        let url = format!("file:{name}");
+        let (size_bytes, sha256) = copy(&path, &mut io::sink(), &path)?;
+        Ok(KeptContent { url, size_bytes, sha256 })
+    })
+    .await
+}
+
+/// The file that an item was left in, if it was.
+pub(super) fn left_in(url: &str) -> Option<PathBuf> {
+    url.strip_prefix("file:").map(PathBuf::from)
+}
+
+/// Begins to read files, in one visit to a thread that may wait for the disk, however many there are.
+pub(super) async fn open_all(
+    files: Vec<Result<PathBuf, ContentError>>,
+) -> Vec<Result<Chunks, ContentError>> {
+    let count = files.len();
+    let opened = tokio::task::spawn_blocking(move || {
+        let mut buffer = vec![0; CHUNK_BYTES];
+        let begin = |file: Result<PathBuf, _>| Begun::new(&file?, &mut buffer);
+        files.into_iter().map(begin).collect::<Vec<_>>()
+    });
+    let opened = opened.await.unwrap_or_else(|error| {
+        (0..count).map(|_| Err(ContentError::Broken(error.to_string()))).collect()
+    });
+    opened.into_iter().map(|begun| begun.map(Begun::go_on)).collect()
+}
+
+/// A file, and its first chunk.
+struct Begun {
+    file: File,
+    first: Bytes,
+}
+
+impl Begun {
+    fn new(path: &Path, buffer: &mut [u8]) -> Result<Self, ContentError> {
+        let unread = |error| unread(path, &error);
+        let mut file = File::open(path).map_err(unread)?;
+        let first = read_chunk(&mut file, buffer).map_err(unread)?;
+        Ok(Self { file, first })
+    }
+
+    /// Reads the rest, if there is one, when it is wanted.
+    fn go_on(self) -> Chunks {
+        if self.first.len() < CHUNK_BYTES {
+            return Chunks::whole(self.first);
+        }
+        let (mut file, mut rest) = (Some(self.file), None);
+        let rest = stream::poll_fn(move |context| {
+            if let Some(file) = file.take() {
+                let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+                tokio::task::spawn_blocking(move || read_rest(file, &sender));
+                rest = Some(receiver);
+            }
+            rest.as_mut().map_or(Poll::Ready(None), |rest| rest.poll_recv(context))
+        });
+        Chunks::streamed(rest).after(self.first)
+    }
+}
+
+/// A chunk; less than one at the end of the file.
+fn read_chunk(file: &mut File, buffer: &mut [u8]) -> io::Result<Bytes> {
+    let mut length = 0;
+    while let Some(room) = buffer.get_mut(length..).filter(|room| !room.is_empty()) {
+        match file.read(room) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Bytes::copy_from_slice(buffer.get(..length).unwrap_or_default()))
+}
+
+/// Until the end, an error, or until nobody wants more.
+fn read_rest(mut file: File, to: &mpsc::Sender<Result<Bytes, ContentError>>) {
+    let mut buffer = vec![0; CHUNK_BYTES];
+    loop {
+        let chunk = read_chunk(&mut file, &mut buffer);
+        let over = chunk.as_ref().map_or(true, |chunk| chunk.len() < CHUNK_BYTES);
+        let chunk = chunk.map_err(|error| ContentError::Broken(error.to_string()));
+        if to.blocking_send(chunk).is_err() || over {
+            return;
+        }
+    }
+}
+
+/// Copies a file and says how long it is, and its hash. `place` is where to, for messages.
+pub(super) fn copy(
+    from: &Path,
+    to: &mut impl Write,
+    place: &Path,
+) -> Result<(u64, String), ContentError> {
+    let unread = |error| unread(from, &error);
+    let mut file = File::open(from).map_err(unread)?;
+    if file.metadata().map_err(unread)?.is_dir() {
+        return Err(unread(io::ErrorKind::IsADirectory.into()));
+    }
+    let (mut hash, mut size, mut chunk) = (Sha256::new(), 0, vec![0; CHUNK_BYTES]);
+    loop {
+        let read = match file.read(&mut chunk) {
+            Ok(0) => return Ok((size, hex(hash.finalize().as_slice()))),
+            Ok(read) => chunk.get(..read).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(unread(error)),
+        };
+        hash.update(read);
+        size += read.len() as u64;
+        to.write_all(read).map_err(|error| unwritten(place, &error))?;
+    }
+}
+
+pub(super) fn unread(path: &Path, error: &io::Error) -> ContentError {
+    ContentError::Read { place: path.display().to_string(), problem: error.to_string() }
+}
+
+pub(super) fn unwritten(path: &Path, error: &io::Error) -> ContentError {
+    ContentError::Write { place: path.display().to_string(), problem: error.to_string() }
+}
+
+/// Runs what waits for the disk.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ContentError> + Send + 'static,
+) -> Result<T, ContentError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(ContentError::Broken(error.to_string())))
+}

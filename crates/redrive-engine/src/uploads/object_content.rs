@@ -1,0 +1,146 @@
+//! Content in an object store.
+//!
+//! What fits into one part is put in one request that fails if there is such an object; then it is there,
+//! which is as good. Something longer goes in parts, of which nothing is seen before they are all there.
+//! Objects are named by their hash, so that whoever writes one writes the same.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::BodyExt;
+
+use crate::{
+    RawError,
+    raw::{ObjectReader, Objects, PART_BYTES, Parts},
+    uploads::{
+        Chunks, Content, ContentError, KeptContent,
+        body::CheckedBody,
+        content::{kept_at, sha256_of},
+        local_files::{blocking, copy, left_in, open_all, unread},
+    },
+};
+
+/// Keeps content in the object store of the raw sink, and reads files where they were left.
+#[derive(Debug, Clone)]
+pub(super) struct ObjectContent {
+    objects: Objects,
+}
+
+impl ObjectContent {
+    pub(super) fn new(objects: Objects) -> Self {
+        Self { objects }
+    }
+
+    async fn keep_short(&self, bytes: Vec<u8>) -> Result<KeptContent, ContentError> {
+        let kept = kept(bytes.len() as u64, sha256_of(&bytes));
+        match self.objects.put_new(&kept_at(&kept.url)?, bytes).await {
+            Ok(()) | Err(RawError::Used { .. }) => Ok(kept),
+            Err(error) => Err(self.unwritten(&error)),
+        }
+    }
+
+    async fn keep_long(&self, file: &Path) -> Result<KeptContent, ContentError> {
+        let path = file.to_owned();
+        let (size, sha256) = blocking(move || copy(&path, &mut io::sink(), &path)).await?;
+        let kept = kept(size, sha256);
+        let place = kept_at(&kept.url)?;
+        if self.objects.has(&place).await.map_err(|error| self.unwritten(&error))? {
+            return Ok(kept);
+        }
+        let chunks = open_all(vec![Ok(file.to_owned())]).await.pop();
+        let chunks = chunks.unwrap_or_else(|| Ok(Chunks::whole(Bytes::new())))?;
+        let body = CheckedBody::begin(chunks, kept.size_bytes, &kept.sha256).await?;
+        let mut parts =
+            self.objects.put_parts(&place).await.map_err(|error| self.unwritten(&error))?;
+        match self.put(body, &mut parts).await {
+            Ok(()) => parts.finish().await.map_err(|error| self.unwritten(&error))?,
+            Err(problem) => {
+                if let Err(error) = parts.abort().await {
+                    tracing::warn!(error = error.in_words(), "an upload could not be aborted");
+                }
+                return Err(problem);
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Puts a file as it is read again, and notices if it is another meanwhile.
+    async fn put(&self, mut body: CheckedBody, parts: &mut Parts) -> Result<(), ContentError> {
+        while let Some(frame) = body.frame().await {
+            let Ok(chunk) = frame?.into_data() else { continue };
+            parts.write(&chunk).await.map_err(|error| self.unwritten(&error))?;
+        }
+        Ok(())
+    }
+
+    fn unwritten(&self, error: &RawError) -> ContentError {
+        let place = self.objects.url().to_owned();
+        ContentError::Write { place, problem: error.in_words() }
+    }
+
+    /// Reads an object when it is asked for: a server would not wait for as long as an item may have to.
+    fn read(&self, url: &str) -> Result<Chunks, ContentError> {
+        let place = kept_at(url)?;
+        let begin = (self.objects.clone(), place, None::<ObjectReader>);
+        Ok(Chunks::streamed(stream::try_unfold(begin, |(objects, place, reader)| async move {
+            let mut reader = match reader {
+                Some(reader) => reader,
+                None => match objects.read(&place).await.map_err(unreachable)? {
+                    Some(reader) => reader,
+                    None => {
+                        let place = format!("{}/{place}", objects.url());
+                        let problem = "there is no such object".to_owned();
+                        return Err(ContentError::Read { place, problem });
+                    }
+                },
+            };
+            let chunk = reader.next().await.map_err(unreachable)?;
+            Ok(chunk.map(|chunk| (chunk, (objects, place, Some(reader)))))
+        })))
+    }
+}
+
+#[async_trait]
+impl Content for ObjectContent {
+    async fn keep(&self, file: &Path) -> Result<KeptContent, ContentError> {
+        let path = file.to_owned();
+        match blocking(move || read_part(&path)).await? {
+            Some(bytes) => self.keep_short(bytes).await,
+            None => self.keep_long(file).await,
+        }
+    }
+
+    async fn open(&self, urls: Vec<String>) -> Vec<Result<Chunks, ContentError>> {
+        let mut opened = Vec::with_capacity(urls.len());
+        for url in urls {
+            match left_in(&url) {
+                Some(file) => opened.append(&mut open_all(vec![Ok(file)]).await),
+                None => opened.push(self.read(&url)),
+            }
+        }
+        opened
+    }
+}
+
+fn kept(size_bytes: u64, sha256: String) -> KeptContent {
+    KeptContent { url: format!("sha256:{sha256}"), size_bytes, sha256 }
+}
+
+fn unreachable(error: RawError) -> ContentError {
+    ContentError::Unreachable(error.in_words())
+}
+
+/// What a file holds, unless it is more than one part.
+fn read_part(path: &Path) -> Result<Option<Vec<u8>>, ContentError> {
+    let unread = |error| unread(path, &error);
+    let mut bytes = Vec::new();
+    let limit = PART_BYTES as u64 + 1;
+    File::open(path).map_err(unread)?.take(limit).read_to_end(&mut bytes).map_err(unread)?;
+    Ok((bytes.len() <= PART_BYTES).then_some(bytes))
+}
