@@ -5,6 +5,7 @@
 
 mod contender;
 mod decide;
+mod marks;
 mod partition_loop;
 mod partitions;
 mod pipeline;

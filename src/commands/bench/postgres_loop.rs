@@ -13,7 +13,7 @@ use crate::exit::Failure;
 const QUEUE: &str = "bare";
 
 /// As the store does, so that both have the same plans.
-const PIN_PLANS: &str =
+pub(super) const PIN_PLANS: &str =
     "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
 
 const INSERT: &str = "

@@ -57,20 +57,33 @@ impl Server {
         at_once: usize,
         body: Bytes,
     ) -> Result<f64, Failure> {
+        let start = Instant::now();
+        self.send(count, at_once, body, |_| {}).await?;
+        Ok(count as f64 / start.elapsed().as_secs_f64())
+    }
+
+    /// Sends requests, so many at once, and tells which was answered.
+    pub(super) async fn send(
+        &self,
+        count: usize,
+        at_once: usize,
+        body: Bytes,
+        answered: impl Fn(usize) + Clone + Send + 'static,
+    ) -> Result<(), Failure> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         let client = Client::builder(TokioExecutor::new()).build(connector);
-        let start = Instant::now();
         let mut tasks = JoinSet::new();
         for lane in 0..at_once {
-            let share = count / at_once + usize::from(lane < count % at_once);
-            let (client, url, body) = (client.clone(), self.url.clone(), body.clone());
+            let (client, url) = (client.clone(), self.url.clone());
+            let (body, answered) = (body.clone(), answered.clone());
             tasks.spawn(async move {
-                for _ in 0..share {
+                for number in (lane..count).step_by(at_once) {
                     let body = Full::new(body.clone());
                     let request = Request::post(url.clone()).body(body).map_err(failed)?;
                     let response = client.request(request).await.map_err(failed)?;
                     response.into_body().collect().await.map_err(failed)?;
+                    answered(number);
                 }
                 Ok::<(), Failure>(())
             });
@@ -78,7 +91,7 @@ impl Server {
         while let Some(ended) = tasks.join_next().await {
             ended.map_err(failed)??;
         }
-        Ok(count as f64 / start.elapsed().as_secs_f64())
+        Ok(())
     }
 }
 

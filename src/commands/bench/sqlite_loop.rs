@@ -29,7 +29,7 @@ impl SqliteLoop {
     }
 
     /// Runs statements in one transaction.
-    fn transaction<T>(
+    pub(super) fn transaction<T>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
@@ -41,7 +41,7 @@ impl SqliteLoop {
 }
 
 /// One of the store's statements.
-fn query(name: &str) -> Result<&'static str, Failure> {
+pub(super) fn query(name: &str) -> Result<&'static str, Failure> {
     let found = redrive_sqlite::QUERIES.iter().find(|(file, _)| *file == name);
     found
         .map(|(_, sql)| *sql)

@@ -10,15 +10,18 @@ use bytes::Bytes;
 use clap::Args;
 use http::Method;
 use redrive::{
-    Content, FolderContent, HttpSpec, HttpUpload, HttpUploader, ItemGroup, ItemId, ItemRecord,
-    NewItem, RetrySettings, RetryingUploader, Store, UploadError, UploadOutcome, UploadReport,
-    UploadRequest, Uploader,
+    Content, Failure as UnitFailure, FolderContent, HttpSpec, HttpUpload, HttpUploader, ItemGroup,
+    ItemId, ItemOutcome, ItemRecord, ItemReport, NewItem, Policy, PolicySpec, Preset,
+    RetrySettings, RetryingUploader, Stopper, Store, UploadError, UploadEvent, UploadObserver,
+    UploadOutcome, UploadReport, UploadRequest, Uploader,
 };
 use redrive_engine::{Clock, SystemClock};
 use redrive_store::AddedItem;
 use tokio::task::JoinSet;
 
-use super::{contender::failed, place::Place, requests::Server, runs::Measure, scale};
+use super::{
+    contender::failed, marks::Marker, place::Place, requests::Server, runs::Measure, scale,
+};
 use crate::{
     context::Context,
     exit::{Exit, Failure},
@@ -49,7 +52,10 @@ const ITEM_BYTES: usize = 1024;
 /// Calls of an uploader that does nothing.
 const CALLS: u32 = 20_000;
 
-/// Turns between the two that are compared: both meet the same weather.
+/// How often an upload is told to stop.
+const STOPS: usize = 100;
+
+/// Turns between the three that are compared: all meet the same weather.
 const ROUNDS: usize = 3;
 
 /// Measures, and removes what it made.
@@ -66,28 +72,107 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
     let [p50, p99] = counting(&store, count).await?;
     measures.push(Measure::alone("an attempt counted, 8 callers, p50", p50, "ms"));
     measures.push(Measure::alone("an attempt counted, 8 callers, p99", p99, "ms"));
-    let (mut sent, mut bare) = (Vec::new(), Vec::new());
+    measures.push(Measure::alone(
+        "told to stop in a sleep, longest",
+        stopping(&store).await?,
+        "ms",
+    ));
+    let at_once = arguments.concurrency.into();
+    let (mut bare, mut marked, mut sent) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let server = Server::new(Duration::ZERO).await?;
-        let at_once = arguments.concurrency.into();
-        bare.push(server.bare_with(count, at_once, Bytes::from(vec![b'x'; ITEM_BYTES])).await?);
+        bare.push(server.bare_with(count, at_once, body()).await?);
+        marked.push(bare_with_marks(&store, place, &server, count, at_once, round).await?);
         sent.push(upload(&store, &server, count, at_once, round).await?);
     }
-    let median = |mut rates: Vec<f64>| {
+    let [bare, marked, sent] = [bare, marked, sent].map(|mut rates| {
         rates.sort_unstable_by(f64::total_cmp);
         rates.get(rates.len() / 2).copied().unwrap_or_default()
-    };
-    measures.push(Measure::beside("items of 1 KB uploaded", median(sent), median(bare)));
+    });
+    measures.push(Measure::beside("items of 1 KB uploaded", sent, bare));
+    measures.push(Measure::beside("the same, beside a bare client and bare marks", sent, marked));
     Ok(measures)
 }
 
-/// An uploader that has nothing to do.
-struct Idle;
+fn body() -> Bytes {
+    Bytes::from(vec![b'x'; ITEM_BYTES])
+}
+
+/// Items per second of a bare client whose answers are written by a bare loop, as durably: what this
+/// machine has to give.
+async fn bare_with_marks(
+    store: &Arc<dyn Store>,
+    place: &Place,
+    server: &Server,
+    count: usize,
+    at_once: usize,
+    round: usize,
+) -> Result<f64, Failure> {
+    let group = ItemGroup { group: format!("bare-{round}"), ..group(round) };
+    let items: Vec<NewItem> = (0..count).map(|n| item(&group, n, String::new())).collect();
+    let ids = Arc::new(add(store, &items).await?);
+    let marker = Marker::start(place).await?;
+    let answered = marker.answered();
+    let start = Instant::now();
+    let tell = move |number: usize| {
+        // A marker that is gone says why at its end.
+        _ = ids.get(number).map(|id| answered.send(*id));
+    };
+    server.send(count, at_once, body(), tell).await?;
+    marker.finish().await?;
+    Ok(count as f64 / start.elapsed().as_secs_f64())
+}
+
+/// How long an upload takes to end that is told to stop in a sleep of a minute, in milliseconds.
+async fn stopping(store: &Arc<dyn Store>) -> Result<f64, Failure> {
+    let _quiet = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::default());
+    let minute = Duration::from_secs(60);
+    let spec =
+        PolicySpec { max_attempts: None, base: minute, cap: minute, ..Preset::Upload.spec() };
+    let settings = RetrySettings::new(Policy::new(spec).map_err(failed)?, 3);
+    let stopped = ItemGroup { group: "stopped".to_owned(), ..group(0) };
+    let items = add(store, &[item(&stopped, 0, String::new())]).await?;
+    let mut longest = Duration::ZERO;
+    for _ in 0..STOPS {
+        let (sleeping, mut asleep) = tokio::sync::watch::channel(false);
+        let observer: UploadObserver = Arc::new(move |event| {
+            if matches!(event, UploadEvent::Retrying { .. }) {
+                sleeping.send_replace(true);
+            }
+        });
+        let rejecting = Fixed(UploadReport::new(
+            UploadOutcome::Partial,
+            items.iter().map(|id| rejected(*id)).collect(),
+        ));
+        let uploader = RetryingUploader::new(rejecting, store.clone(), settings.clone(), "bench")
+            .with_observer(observer);
+        let (stopper, stop) = Stopper::new();
+        let request = UploadRequest::new(stopped.clone()).with_stop(stop);
+        let telling = async {
+            // One that ended before it slept has an error to tell.
+            _ = asleep.wait_for(|asleep| *asleep).await;
+            stopper.stop();
+            Instant::now()
+        };
+        let (ended, told) = tokio::join!(uploader.upload_pending(&request), telling);
+        ended.map_err(failed)?;
+        longest = longest.max(told.elapsed());
+    }
+    Ok(longest.as_secs_f64() * 1e3)
+}
+
+fn rejected(item: ItemId) -> ItemReport {
+    let failure = UnitFailure::http(503, None, "no");
+    ItemReport { item, outcome: ItemOutcome::Rejected(failure) }
+}
+
+/// An uploader that does nothing and always says the same.
+struct Fixed(UploadReport);
 
 #[async_trait]
-impl Uploader for Idle {
+impl Uploader for Fixed {
     async fn upload_pending(&self, _: &UploadRequest) -> Result<UploadReport, UploadError> {
-        Ok(UploadReport::new(UploadOutcome::Success, Vec::new()))
+        Ok(self.0.clone())
     }
 
     async fn enumerate_pending(
@@ -108,10 +193,11 @@ impl Uploader for Idle {
 async fn added(store: &Arc<dyn Store>) -> Result<f64, Failure> {
     // The start of each call is logged; how long a terminal takes for that is not the question.
     let _quiet = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::default());
-    let retrying = RetryingUploader::new(Idle, store.clone(), RetrySettings::default(), "bench");
+    let idle = || Fixed(UploadReport::new(UploadOutcome::Success, Vec::new()));
+    let retrying = RetryingUploader::new(idle(), store.clone(), RetrySettings::default(), "bench");
     let mut beyond = Vec::new();
     for _ in 0..ROUNDS {
-        beyond.push(per_call(&retrying).await? - per_call(&Idle).await?);
+        beyond.push(per_call(&retrying).await? - per_call(&idle()).await?);
     }
     beyond.sort_unstable_by(f64::total_cmp);
     Ok(beyond.get(ROUNDS / 2).copied().unwrap_or_default())
@@ -199,6 +285,10 @@ async fn upload(
     for number in 0..count {
         let path = folder.path().join(number.to_string());
         std::fs::write(&path, content(number)).map_err(failed)?;
+        if number + 1 == count {
+            // The journal of the file system has the others before it; the first commit need not wait.
+            std::fs::File::open(&path).and_then(|file| file.sync_all()).map_err(failed)?;
+        }
         items.push(item(&group, number, format!("file:{}", path.display())));
     }
     add(store, &items).await?;
