@@ -15,6 +15,8 @@ use tracing_subscriber::{
     filter::Targets, layer::SubscriberExt, registry, util::SubscriberInitExt,
 };
 
+pub(crate) use text::one_line;
+
 use crate::cli::{Globals, LogFormat};
 
 /// Starts logging. Redrive's own lines are shown from info on; every `-v` shows more, every `-q`

@@ -60,6 +60,6 @@ fn written(value: &Value) -> String {
 }
 
 /// An event is one line, whatever it quotes.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     Message::clean(text).as_str().replace('\n', "\\n").replace('\t', "\\t")
 }

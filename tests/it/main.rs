@@ -45,6 +45,7 @@ mod store_url;
 #[cfg(feature = "tower")]
 mod tower;
 mod upload_criteria;
+mod upload_log;
 mod upload_retrying;
 mod upload_script;
 mod upload_server;

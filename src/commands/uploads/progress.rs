@@ -6,10 +6,10 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use redrive::{HumanDuration, Message, UploadEvent, UploadObserver};
+use redrive::{HumanDuration, UploadEvent, UploadObserver};
 
 use super::record::excerpt;
-use crate::{context::Context, output::Output};
+use crate::{context::Context, logging::one_line, output::Output};
 
 /// Shows progress.
 pub(super) struct Progress {
@@ -47,21 +47,20 @@ impl Progress {
     fn show(&self, event: UploadEvent<'_>) {
         match event {
             UploadEvent::Uploaded(item) => {
+                let name = one_line(&item.name);
                 self.bar.inc(1);
-                self.bar.set_message(Message::clean(&item.name).to_string());
                 if !self.watched {
-                    self.output.note(&format!("uploaded {}", item.name));
+                    self.output.note(&format!("uploaded {name}"));
                 }
+                self.bar.set_message(name);
             }
             UploadEvent::Rejected(item, failure) => {
-                self.say(&format!(
-                    "rejected {}: {}",
-                    item.name,
-                    excerpt(failure.message().as_str())
-                ));
+                let (name, reason) = (one_line(&item.name), excerpt(failure.message().as_str()));
+                self.say(&format!("rejected {name}: {reason}"));
             }
             UploadEvent::GaveUp { item, attempts, .. } => {
-                self.say(&format!("gave up {} after {attempts} attempts", item.name));
+                let name = one_line(&item.name);
+                self.say(&format!("gave up {name} after {attempts} attempts"));
             }
             UploadEvent::Retrying { retry, sleep, pending } => {
                 let sleep = HumanDuration::from(sleep);

@@ -1,0 +1,61 @@
+//! What an upload says of itself while it goes on.
+
+use crate::{
+    upload_server::{Received, Reply},
+    upload_shop::{SOON, UploadShop},
+};
+
+fn by_name(item: &Received) -> Reply {
+    match item.name.as_str() {
+        "bad" => Reply::Status(422, "", "broken tile".to_owned()),
+        _ => Reply::status(201),
+    }
+}
+
+// UPL-2, UPL-8
+#[test]
+fn the_log_has_the_settings_every_retry_and_every_give_up_once() {
+    let config = format!("{SOON}max-item-attempts = 3\nmax-in-call-retries = 9\n");
+    for shop in UploadShop::both(&config, by_name) {
+        shop.add("bad", "x");
+        shop.add("good", "y");
+        let ended = shop.shop.run(&["uploads", "run", "--upload", "tiles", "--group", "g"]);
+        assert_eq!(ended.code, Some(3), "{ended:#?}");
+        let lines = |words: &str| -> Vec<&str> {
+            ended.stderr.lines().filter(|line| line.contains(words)).collect()
+        };
+        let check = |line: &str, parts: &[&str]| {
+            let missing: Vec<_> = parts.iter().filter(|part| !line.contains(**part)).collect();
+            assert!(missing.is_empty(), "{missing:?} in {line}");
+        };
+        let start = lines("uploading with retries");
+        assert_eq!(start.len(), 1, "{}", ended.stderr);
+        check(start[0], &["INFO", "max_in_call_retries=9", "max_item_attempts=3"]);
+        check(start[0], &["backoff_base=10ms", "backoff_multiplier=2", "backoff_cap=50ms"]);
+        let retries = lines("sending again what is pending");
+        assert_eq!(retries.len(), 2, "{}", ended.stderr);
+        check(retries[0], &["INFO", "attempt=1", "sleep=10ms", "pending=1"]);
+        check(retries[1], &["INFO", "attempt=2", "sleep=20ms", "pending=1"]);
+        let given_up = lines("gave up on an item");
+        assert_eq!(given_up.len(), 1, "{}", ended.stderr);
+        check(given_up[0], &["ERROR", "attempts=3", "name=bad", "broken tile"]);
+        // For people, too: the summary has how many.
+        check(&ended.stdout, &["given up"]);
+    }
+}
+
+// UPL-8, OPS-4
+#[test]
+fn a_name_makes_no_line_of_its_own_and_says_nothing_to_a_terminal() {
+    let shop = UploadShop::on_sqlite(SOON, by_name);
+    let name = "evil\u{1b}[31m\nERROR forged";
+    shop.shop.folder.write("tile", "x");
+    let line = serde_json::json!({ "path": "tile", "name": name }).to_string();
+    let add = ["uploads", "add", "--upload", "tiles", "--group", "g", "--from", "-"];
+    let added = shop.shop.run_reading(line, &add);
+    assert_eq!(added.code, Some(0), "{added:#?}");
+    let ended = shop.shop.run(&["uploads", "run", "--upload", "tiles", "--group", "g"]);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(ended.stderr.contains("uploaded evil\\u{1b}[31m\\nERROR forged\n"), "{ended:#?}");
+    assert!(!ended.stderr.contains('\u{1b}'), "{ended:#?}");
+}
