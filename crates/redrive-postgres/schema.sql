@@ -234,7 +234,9 @@ CREATE INDEX samples_open ON redrive.samples (run_id, stage, id)
     WHERE status = 'pending' AND next_retry_at IS NULL;
 CREATE INDEX samples_due ON redrive.samples (run_id, stage, next_retry_at)
     WHERE next_retry_at IS NOT NULL;
-CREATE INDEX samples_dlq ON redrive.samples (run_id, stage, id) WHERE status = 'dlq';
+-- Dead letters, by what they are looked for: one by one, and counted for a run.
+CREATE INDEX samples_dead ON redrive.samples (id) WHERE status = 'dlq';
+CREATE INDEX samples_dlq ON redrive.samples (run_id, stage) WHERE status = 'dlq';
 CREATE INDEX samples_skipped ON redrive.samples (run_id, stage) WHERE status = 'skipped';
 
 -- The ledger: one row per execution, written when it ends.

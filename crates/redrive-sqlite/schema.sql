@@ -233,7 +233,9 @@ CREATE INDEX samples_ready ON samples (run_id, stage, id)
 CREATE INDEX samples_due ON samples (run_id, stage, next_retry_at) WHERE next_retry_at IS NOT NULL;
 -- What is held, so that looking for ended leases does not read what was ever read of a source.
 CREATE INDEX samples_held ON samples (id) WHERE lease_owner IS NOT NULL;
-CREATE INDEX samples_dlq ON samples (run_id, stage, id) WHERE status = 'dlq';
+-- Dead letters, by what they are looked for: one by one, and counted for a run.
+CREATE INDEX samples_dead ON samples (id) WHERE status = 'dlq';
+CREATE INDEX samples_dlq ON samples (run_id, stage) WHERE status = 'dlq';
 CREATE INDEX samples_skipped ON samples (run_id, stage) WHERE status = 'skipped';
 
 -- The ledger: one row per execution, written when it ends.

@@ -1,11 +1,12 @@
 -- Sources that nobody reads, of runs of a pipeline ($1) with the same stages ($2), or of one of them ($3),
 -- that go on; the oldest first. A run that is locked at the moment is waited for: its counts are being
--- written, which is soon done. The last LIMIT limits nothing: see finish_runs.
+-- written, which is soon done. BETWEEN: see claim_samples. The last LIMIT limits nothing: see
+-- finish_runs.
 WITH free AS MATERIALIZED (
     SELECT id FROM redrive.pipeline_runs
-    WHERE pipeline = $1 AND stages = $2 AND status = 'running' AND ($3::bigint IS NULL OR id = $3)
-        AND NOT source_done AND lease_owner IS NULL
-    ORDER BY id LIMIT $4::bigint
+    WHERE pipeline BETWEEN $1 AND $1 AND stages = $2 AND status = 'running'
+        AND ($3::bigint IS NULL OR id = $3) AND NOT source_done AND lease_owner IS NULL
+    ORDER BY pipeline, id LIMIT $4::bigint
     FOR UPDATE
 )
 UPDATE redrive.pipeline_runs AS run SET

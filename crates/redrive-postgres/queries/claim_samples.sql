@@ -2,12 +2,14 @@
 -- first; at one stage ($4). In each run what is due ($8), the longest waiting first, and then what is
 -- ready, by id; what other claims hold at the moment is passed over (SQLite has one writer and locks
 -- nothing, and takes a run at a time). Nothing is sorted, so that the LIMIT ends the search and no more
--- is locked than is taken. What is locked is found again by its place in the table, and the last LIMIT
+-- is locked than is taken. Runs and what is ready are stretches of their indexes, and in their order:
+-- with an equality the planner might as well go along all of them by id. What is locked is found again by its place in the table, and the last LIMIT
 -- limits nothing: see finish_runs.
 WITH live AS MATERIALIZED (
     SELECT id FROM redrive.pipeline_runs
-    WHERE pipeline = $1 AND stages = $2 AND status = 'running' AND ($3::bigint IS NULL OR id = $3)
-    ORDER BY id
+    WHERE pipeline BETWEEN $1 AND $1 AND stages = $2 AND status = 'running'
+        AND ($3::bigint IS NULL OR id = $3)
+    ORDER BY pipeline, id
 ),
 locked AS MATERIALIZED (
     SELECT taken.tid, taken.due
@@ -22,9 +24,9 @@ locked AS MATERIALIZED (
         UNION ALL
         SELECT tid, false FROM (
             SELECT ctid AS tid FROM redrive.samples
-            WHERE run_id = live.id AND stage = $4 AND status = 'pending' AND next_retry_at IS NULL
-                AND lease_owner IS NULL
-            ORDER BY id LIMIT $5::bigint
+            WHERE (run_id, stage) >= (live.id, $4) AND (run_id, stage) <= (live.id, $4)
+                AND status = 'pending' AND next_retry_at IS NULL AND lease_owner IS NULL
+            ORDER BY run_id, stage, id LIMIT $5::bigint
             FOR UPDATE SKIP LOCKED
         ) AS ready
     ) AS taken

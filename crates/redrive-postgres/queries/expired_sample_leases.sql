@@ -1,5 +1,9 @@
--- What is held is among what is open: see the schema.
-SELECT id, lease_epoch, lease_owner, lease_until FROM redrive.samples
-WHERE status = 'pending' AND next_retry_at IS NULL
-    AND lease_owner IS NOT NULL AND lease_until <= $1 AND id > $2
-ORDER BY id LIMIT $3::bigint
+-- What is held is among what is open: see the schema. Found first, and put in order then: otherwise the
+-- planner might as well go along all samples by id.
+WITH ended AS MATERIALIZED (
+    SELECT id, lease_epoch, lease_owner, lease_until FROM redrive.samples
+    WHERE status = 'pending' AND next_retry_at IS NULL
+        AND lease_owner IS NOT NULL AND lease_until <= $1
+)
+SELECT id, lease_epoch, lease_owner, lease_until FROM ended
+WHERE id > $2 ORDER BY id LIMIT $3::bigint

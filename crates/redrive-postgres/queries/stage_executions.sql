@@ -1,10 +1,10 @@
--- How many samples of a run had how many executions at which stage.
-SELECT stage, executions, count(*)
-FROM (
-    SELECT attempts.stage, max(attempts.attempt) AS executions
-    FROM redrive.samples JOIN redrive.attempts
-        ON attempts.kind = 'sample' AND attempts.unit_id = samples.id
-    WHERE samples.run_id = $1
-    GROUP BY samples.id, attempts.stage
+-- How many samples of a run had how many executions at which stage. LATERAL: see idempotent_runs.
+SELECT executed.stage, executions, count(*)
+FROM redrive.samples
+CROSS JOIN LATERAL (
+    SELECT stage, max(attempt) AS executions FROM redrive.attempts
+    WHERE kind = 'sample' AND unit_id = samples.id
+    GROUP BY stage
 ) AS executed
-GROUP BY stage, executions ORDER BY stage, executions
+WHERE samples.run_id = $1
+GROUP BY executed.stage, executions ORDER BY executed.stage, executions

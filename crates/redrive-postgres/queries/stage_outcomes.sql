@@ -1,7 +1,11 @@
--- How the attempts of a run ended at which stage, and with which code.
-SELECT attempts.stage, attempts.outcome, attempts.code, count(*)
-FROM redrive.samples JOIN redrive.attempts
-    ON attempts.kind = 'sample' AND attempts.unit_id = samples.id
+-- How the attempts of a run ended at which stage, and with which code. LATERAL: see idempotent_runs.
+SELECT ended.stage, ended.outcome, ended.code, sum(ended.attempts)::bigint
+FROM redrive.samples
+CROSS JOIN LATERAL (
+    SELECT stage, outcome, code, count(*) AS attempts FROM redrive.attempts
+    WHERE kind = 'sample' AND unit_id = samples.id
+    GROUP BY stage, outcome, code
+) AS ended
 WHERE samples.run_id = $1
-GROUP BY attempts.stage, attempts.outcome, attempts.code
-ORDER BY attempts.stage, attempts.outcome, attempts.code
+GROUP BY ended.stage, ended.outcome, ended.code
+ORDER BY ended.stage, ended.outcome, ended.code

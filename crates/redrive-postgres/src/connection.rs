@@ -27,6 +27,7 @@ pub const SESSION: &str = "
     SET enable_bitmapscan = off;
     SET enable_hashjoin = off;
     SET enable_mergejoin = off;
+    SET enable_incremental_sort = off;
     SET jit = off;
     SET client_min_messages = warning";
 

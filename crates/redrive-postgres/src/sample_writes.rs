@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
-use redrive_core::{Failure, Fingerprint, PipelineRunId, SampleEnd, SampleId, SampleStatus};
+use redrive_core::{
+    Failure, Fingerprint, Message, PipelineRunId, SampleEnd, SampleId, SampleStatus,
+};
 use redrive_store::{
     JournalEntry, LeaseRef, NewSample, Operator, PipelineRunRecord, PipelineWrite, Result,
     SampleChange, SampleColumns, SampleEnds, SampleFinish, SampleRecord, SourcePosition, Written,
@@ -239,6 +241,6 @@ fn sample_columns<'a>(
         Box::new(each(columns, |sample| sample.error_code.as_deref())),
         Box::new(each(columns, |sample| sample.error_message)),
         Box::new(each(columns, |sample| sample.fingerprint.as_deref())),
-        Box::new(each(columns, |sample| sample.skip_reason)),
+        Box::new(each(columns, |sample| sample.skip_reason.as_ref().map(Message::as_str))),
     ]
 }

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{
-    AttemptNumber, Epoch, Fingerprint, History, PipelineRunId, SampleEnd, SampleId, SampleStatus,
+    AttemptNumber, Epoch, Fingerprint, History, Message, PipelineRunId, SampleEnd, SampleId,
+    SampleStatus,
 };
 use redrive_store::{
     ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord, PipelineWrite,
@@ -253,7 +254,7 @@ fn finish_one(connection: &Connection, finish: &SampleFinish) -> Result<Written>
             columns.error_code,
             columns.error_message,
             columns.fingerprint,
-            columns.skip_reason,
+            columns.skip_reason.as_ref().map(Message::as_str),
         ])
         .doing(FINISHING)?;
     if changed == 0 {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use redrive_core::{
-    Cause, Decision, Failure, Fingerprint, PipelineProgress, PipelineRules, PipelineRunId,
+    Cause, Decision, Failure, Fingerprint, Message, PipelineProgress, PipelineRules, PipelineRunId,
     PipelineStatus, PipelineStep, SampleEnd, SampleEvent, SampleId, SampleState, SampleStatus,
     Unit,
 };
@@ -48,7 +48,7 @@ pub struct SampleColumns<'a> {
     /// What groups it with failures like it.
     pub fingerprint: Option<String>,
     /// Why it was passed over.
-    pub skip_reason: Option<&'a str>,
+    pub skip_reason: Option<Message>,
 }
 
 impl SampleFinish {
@@ -107,7 +107,9 @@ impl SampleFinish {
         };
         match &self.ending {
             SampleEnding::Answered(data) => SampleColumns { data: Some(data), ..columns },
-            SampleEnding::Skipped(why) => SampleColumns { skip_reason: Some(why), ..columns },
+            SampleEnding::Skipped(why) => {
+                SampleColumns { skip_reason: Some(Message::clean(why)), ..columns }
+            }
             SampleEnding::Failed { failure, decision } => {
                 let history = self.history.after(failure, decision);
                 let (retry_count, next_retry_at) = match decision {
@@ -143,7 +145,7 @@ impl SampleFinish {
             SampleEnding::Answered(_) => row,
             SampleEnding::Skipped(why) => AttemptRecord {
                 outcome: AttemptOutcome::Skipped,
-                message: Some(why.clone()),
+                message: Some(Message::clean(why).to_string()),
                 ..row
             },
             SampleEnding::Failed { failure, decision } => {

@@ -45,7 +45,21 @@ async fn filled(count: u32) -> Client {
             CASE WHEN id % 16 = 1 THEN 'r' END, CASE WHEN id % 16 = 1 THEN 'w' END,
             CASE WHEN id % 16 = 1 THEN now() END
         FROM redrive.partition_state WHERE status = 'pending';
-        ANALYZE redrive.runs, redrive.items, redrive.upload_groups, redrive.partition_state, redrive.partition_work"
+        INSERT INTO redrive.pipeline_runs (pipeline, stages, rules, read_ahead, source, started_at,
+            started_by, status, ended_at, lease_owner, lease_until)
+        SELECT 'p', '{{a,b}}', '{{}}', 1, 's', now(), 'a', CASE WHEN live THEN 'running' ELSE 'failed' END,
+            CASE WHEN NOT live THEN now() END, CASE WHEN live THEN 'w' END, CASE WHEN live THEN now() END
+        FROM (SELECT n % 9 = 1 FROM generate_series(1, {count} / 100 + 2) AS n) AS given (live);
+        INSERT INTO redrive.samples (run_id, line, data, status, error_message, next_retry_at, lease_owner,
+            lease_until)
+        SELECT n % ({count} / 100 + 2) + 1, n, '1', status, 'e', CASE WHEN n % 7 = 3 THEN now() END,
+            CASE WHEN n % 7 = 4 THEN 'w' END, CASE WHEN n % 7 = 4 THEN now() END
+        FROM (
+            SELECT n, (ARRAY['dlq', 'skipped', 'succeeded', 'pending', 'pending', 'pending', 'succeeded'])[n % 7 + 1]
+            FROM generate_series(1, {count}) AS n
+        ) AS given (n, status);
+        ANALYZE redrive.runs, redrive.items, redrive.upload_groups, redrive.partition_state,
+            redrive.partition_work, redrive.pipeline_runs, redrive.samples"
     );
     raw.batch_execute(&fill).await.unwrap();
     raw.batch_execute(SESSION).await.unwrap();
@@ -137,6 +151,80 @@ async fn partitions_are_found_by_their_keys_whatever_the_size_of_the_table() {
                 ("partitions_page", &[key, work, first, "<= ROW("]),
                 ("failed_partitions_page", &["using partition_state_failed", work, "<= ROW("]),
                 ("partition_dates", &[key]),
+            ],
+        )
+        .await;
+    }
+}
+
+// PIP-1, PIP-9
+#[tokio::test]
+async fn samples_are_found_by_their_keys_whatever_the_size_of_the_table() {
+    let live = "using pipeline_runs_live";
+    let run = "using pipeline_runs_pkey";
+    for count in [300, 3_000, 100_000] {
+        check(
+            count,
+            &[
+                (
+                    "claim_samples",
+                    &[live, "using samples_due", "using samples_open", "(ctid = few.tid)"],
+                ),
+                (
+                    "finish_samples",
+                    &["Index Scan using samples_pkey", "Index Cond: (id = given.id)"],
+                ),
+                ("renew_sample_leases", &["Index Cond: (id = held.id)"]),
+                ("hand_back_samples", &["Index Cond: (id = given.id)", run]),
+                ("reprocess_samples", &["Index Cond: (id = named.id)"]),
+                ("lock_samples", &["using samples_pkey", run, "LockRows"]),
+                ("expired_sample_leases", &["using samples_open"]),
+                ("next_sample_lease_end", &["using samples_open"]),
+                ("next_sample_due", &[live, "using samples_due"]),
+                ("pipeline_outlook", &[live, "using samples_open", "using samples_due"]),
+                (
+                    "stage_counts",
+                    &[
+                        "using samples_open",
+                        "using samples_due",
+                        "using samples_skipped",
+                        "using samples_d",
+                    ],
+                ),
+                ("samples_by_id", &["using samples_pkey"]),
+                ("samples_page", &["using samples_pkey"]),
+                ("dead_samples_page", &["using samples_dead"]),
+                ("dead_causes", &["using samples_d"]),
+                (
+                    "stage_executions",
+                    &["using samples_line", "attempts_unit_id_kind_stage_attempt_key"],
+                ),
+                (
+                    "stage_outcomes",
+                    &["using samples_line", "attempts_unit_id_kind_stage_attempt_key"],
+                ),
+            ],
+        )
+        .await;
+    }
+}
+
+// PIP-2
+#[tokio::test]
+async fn pipeline_runs_are_found_by_their_keys_whatever_the_size_of_the_table() {
+    for count in [300, 100_000] {
+        check(
+            count,
+            &[
+                ("claim_feeds", &["using pipeline_runs_live", "LockRows"]),
+                ("finish_feeds", &["using pipeline_runs_"]),
+                ("renew_feed_leases", &["using pipeline_runs_"]),
+                ("write_pipeline_runs", &["Index Cond: (id = given.id)"]),
+                ("lock_pipeline_runs", &["using pipeline_runs_pkey", "LockRows"]),
+                ("move_source", &["Index Cond: (id = $1)"]),
+                ("expired_feed_leases", &["using pipeline_runs_held"]),
+                ("next_feed_lease_end", &["using pipeline_runs_held"]),
+                ("pipeline_runs_page", &["using pipeline_runs_pkey"]),
             ],
         )
         .await;
@@ -319,6 +407,7 @@ async fn a_store_pins_the_plans_of_its_own_connections() {
         ("enable_bitmapscan", "off"),
         ("enable_hashjoin", "off"),
         ("enable_mergejoin", "off"),
+        ("enable_incremental_sort", "off"),
         ("jit", "off"),
         ("plan_cache_mode", "force_generic_plan"),
         ("default_transaction_isolation", "read committed"),

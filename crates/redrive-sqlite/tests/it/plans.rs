@@ -49,6 +49,20 @@ fn databases() -> [(Scratch, &'static str); 2] {
                  CASE WHEN id % 16 = 1 THEN 'r' END, CASE WHEN id % 16 = 1 THEN 'w' END,
                  CASE WHEN id % 16 = 1 THEN id END
              FROM partition_state WHERE status = 'pending';
+             WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 2000)
+             INSERT INTO pipeline_runs (pipeline, stages, rules, read_ahead, source, started_at,
+                 started_by, status, ended_at, lease_owner, lease_until)
+             SELECT 'p', '[\"a\"]', '{}', 1, 's', n, 'a', CASE WHEN n % 9 = 1 THEN 'running' ELSE 'failed' END,
+                 CASE WHEN n % 9 <> 1 THEN n END, CASE WHEN n % 9 = 1 THEN 'w' END,
+                 CASE WHEN n % 9 = 1 THEN n END
+             FROM n;
+             WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 2000)
+             INSERT INTO samples (run_id, line, data, status, error_message, next_retry_at, lease_owner,
+                 lease_until)
+             SELECT n % 50 + 1, n, '1', CASE n % 7 WHEN 0 THEN 'dlq' WHEN 1 THEN 'skipped'
+                 WHEN 2 THEN 'succeeded' ELSE 'pending' END, 'e', CASE WHEN n % 7 = 3 THEN n END,
+                 CASE WHEN n % 7 = 4 THEN 'w' END, CASE WHEN n % 7 = 4 THEN n END
+             FROM n;
              ANALYZE;",
         )
         .unwrap();
@@ -79,12 +93,14 @@ fn check(name: &str, expected: &[&str]) {
                     "work",
                     "partition_state",
                     "partition_work",
+                    "samples",
                 ]
                 .iter()
                 .any(|table| step.split_whitespace().nth(1) == Some(table))
                 && !step.contains("USING INDEX runs_held")
                 && !step.contains("USING INDEX partition_work_held")
-                && !step.contains("USING INDEX upload_groups_held");
+                && !step.contains("USING INDEX upload_groups_held")
+                && !step.contains("USING INDEX samples_held");
             assert!(!whole_table, "{name} on a {which} database: {steps:#?}");
         }
     }
@@ -199,10 +215,61 @@ fn partitions_are_listed_along_an_index() {
     check("remove_partition_work", &["(partition_id=?)"]);
 }
 
+// PIP-1, PIP-9
+#[test]
+fn samples_are_found_by_the_index_of_what_they_are() {
+    let by_id = "SEARCH samples USING INTEGER PRIMARY KEY (rowid=?)";
+    check("claim_samples", &["samples_ready (run_id=? AND stage=?)", by_id]);
+    check("claim_due_samples", &["samples_due (run_id=? AND stage=? AND next_retry_at<?)", by_id]);
+    check("next_sample_due", &["samples_due (run_id=? AND stage=?"]);
+    check(
+        "pipeline_outlook",
+        &["samples_ready (run_id=?", "samples_held", "samples_due (run_id=?"],
+    );
+    for name in ["finish_samples", "renew_sample_leases", "hand_back_samples", "reprocess_samples"]
+    {
+        check(name, &[by_id]);
+    }
+    check("expired_sample_leases", &["samples_held (id>?)"]);
+    check("next_sample_lease_end", &["samples_held"]);
+    check("end_sample_leases_of_other_boots", &["samples_held"]);
+    let places = [
+        "samples_ready (run_id=?",
+        "samples_held",
+        "samples_due (run_id=?",
+        "samples_skipped (run_id=?",
+    ];
+    check("stage_counts", &[&places[..], &["samples_dlq (run_id=?"]].concat());
+    check("samples_by_id", &["SEARCH samples USING INTEGER PRIMARY KEY"]);
+    check("samples_page", &["SEARCH samples USING INTEGER PRIMARY KEY (rowid>?)"]);
+    check("dead_samples_page", &["samples_dead (id>?)"]);
+    check("dead_causes", &["samples_dlq (run_id=?"]);
+    for name in ["stage_executions", "stage_outcomes"] {
+        check(name, &["(run_id=?)", "(kind=? AND unit_id=?)"]);
+    }
+}
+
+// PIP-2
+#[test]
+fn pipeline_runs_are_found_by_their_keys() {
+    check("live_pipeline_runs", &["pipeline_runs_live (pipeline=?)"]);
+    let by_id = "SEARCH pipeline_runs USING INTEGER PRIMARY KEY (rowid=?)";
+    for name in ["move_source", "finish_feeds", "renew_feed_leases", "write_pipeline_runs"] {
+        check(name, &[by_id]);
+    }
+    check("claim_feeds", &[by_id]);
+    check("expired_feed_leases", &["pipeline_runs_held (id>?)"]);
+    check("next_feed_lease_end", &["pipeline_runs_held"]);
+    check("end_feed_leases_of_other_boots", &["pipeline_runs_held"]);
+    check("pipeline_runs_page", &["INTEGER PRIMARY KEY (rowid<?)"]);
+}
+
 #[test]
 fn nothing_is_sorted_that_an_index_has_in_order() {
+    // No index has dead letters in the order of how many died of the same.
+    let in_order = QUERIES.iter().filter(|(name, _)| *name != "dead_causes");
     for (scratch, which) in databases() {
-        for (name, _) in QUERIES {
+        for (name, _) in in_order.clone() {
             let steps = plan(&scratch.raw(), name);
             let sorted = steps.iter().any(|step| step.contains("FOR ORDER BY"));
             assert!(!sorted, "{name} on a {which} database: {steps:#?}");

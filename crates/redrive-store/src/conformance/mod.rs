@@ -19,6 +19,7 @@ use async_trait::async_trait;
 use crate::Store;
 
 pub mod claims;
+pub mod dead_letters;
 pub mod finishes;
 pub mod items;
 pub mod journal;
@@ -29,12 +30,17 @@ pub mod partition_claims;
 pub mod partition_reads;
 pub mod partition_verdicts;
 pub mod partition_wishes;
+pub mod pipeline_runs;
+pub mod pipeline_sources;
 pub mod queues;
 pub mod runs;
+pub mod sample_claims;
+pub mod sample_finishes;
 pub mod upload_groups;
 pub mod whole_store;
 
 mod partition_samples;
+mod pipeline_samples;
 mod samples;
 
 /// A store on a fresh database, and a way past it.
@@ -185,6 +191,58 @@ macro_rules! conformance_tests {
                 the_days_of_a_series_are_those_that_have_an_entry
                 partitions_are_counted_by_source_and_status
                 the_database_refuses_partitions_that_make_no_sense
+            }
+            pipeline_runs {
+                a_pipeline_run_reads_back_as_it_was_given
+                pipeline_runs_come_newest_first_and_filters_match_exactly
+                a_run_is_what_its_samples_come_to
+                a_run_is_stopped_at_the_very_sample_that_exceeds_its_budget
+                excluded_failures_and_too_few_samples_stop_nothing
+                a_cancelled_run_gives_nothing_and_lets_what_is_held_end
+                a_run_that_is_over_is_not_stopped_or_resumed
+                a_stopped_run_with_nothing_left_is_over_when_it_is_resumed
+                stages_tell_where_samples_are_and_how_they_fared
+            }
+            pipeline_sources {
+                a_source_is_read_by_one_who_holds_it
+                claims_of_sources_at_once_are_granted_to_one
+                samples_and_the_position_are_stored_together
+                a_line_that_is_no_sample_is_a_dead_letter_at_once
+                dead_lines_of_a_source_count_against_the_budget
+                a_source_that_cannot_be_read_stops_its_run
+            }
+            sample_claims {
+                samples_are_claimed_in_their_order_and_no_more_than_the_limit
+                due_retries_come_before_what_is_new_and_none_before_its_time
+                the_longest_waiting_retries_are_taken_first
+                a_claim_leaves_other_stages_pipelines_and_stopped_runs_alone
+                runs_are_served_one_after_the_other_or_one_alone
+                claims_at_once_never_share_a_sample
+                leases_of_samples_are_renewed_and_lost
+                a_sample_handed_back_is_claimable_at_once_and_uncounted
+                the_lease_on_a_source_is_renewed_lost_and_handed_back
+                the_outlook_of_a_pipeline_is_what_its_runs_have_to_do
+                whatever_sample_may_be_claimed_wakes_who_listens
+            }
+            sample_finishes {
+                a_sample_goes_through_its_stages_one_after_the_other
+                a_failure_waits_by_what_was_decided
+                a_sample_that_is_passed_over_ends_there
+                a_dead_letter_keeps_stage_error_attempts_and_time
+                a_stale_finish_of_a_sample_disturbs_nothing
+                a_sample_that_was_handed_on_is_lost_to_who_had_it
+                a_lost_workers_sample_is_told_in_the_journal
+                samples_ended_at_once_are_all_counted_and_the_budget_is_looked_at_once
+                foreign_text_of_a_sample_is_kept_whatever_it_holds
+            }
+            dead_letters {
+                a_dead_letter_comes_back_to_its_stage_with_a_new_count
+                only_dead_letters_come_back_each_once_and_answers_come_in_order
+                a_stopped_run_stays_so_when_its_dead_letters_come_back
+                operators_at_once_bring_each_dead_letter_back_once
+                samples_are_found_by_everything_that_is_given
+                dead_letters_are_grouped_by_what_they_died_of
+                the_database_refuses_samples_and_runs_that_make_no_sense
             }
             items {
                 an_item_reads_back_as_it_was_given
