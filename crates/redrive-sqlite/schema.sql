@@ -1,6 +1,9 @@
 -- The whole schema, as the migrations leave it, to be read in one place. A test keeps it equal to
 -- what they make; it is never executed otherwise.
 --
+-- Where rows are written often, a check has no list of more than two values: SQLite would make a table of it for
+-- every row.
+--
 -- Times are microseconds since 1970 in UTC. Lease ends are on the lease clock, not the wall clock.
 
 -- Which migrations the database has.
@@ -19,9 +22,10 @@ CREATE TABLE runs (
     submitted_at     INTEGER NOT NULL,
     not_before       INTEGER,
     idempotency_key  TEXT,
-    status           TEXT NOT NULL DEFAULT 'discovered' CHECK (status IN
-                     ('discovered', 'processing', 'passed', 'needs_review', 'failed', 'error',
-                      'cancelled')),
+    status           TEXT NOT NULL DEFAULT 'discovered' CHECK (
+                     status = 'discovered' OR status = 'processing' OR status = 'passed' OR
+                     status = 'needs_review' OR status = 'failed' OR status = 'error' OR
+                     status = 'cancelled'),
     attempts         INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     -- How many there were when the count last began anew: a retry asked for by hand does that.
     attempts_at_reset INTEGER NOT NULL DEFAULT 0 CHECK (attempts_at_reset >= 0),
@@ -29,7 +33,9 @@ CREATE TABLE runs (
     deferrals        INTEGER NOT NULL DEFAULT 0 CHECK (deferrals >= 0),
     next_retry_at    INTEGER,
     first_attempt_at INTEGER,
-    error_class      TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
+    error_class      TEXT CHECK (
+                     error_class = 'final' OR error_class = 'retryable' OR
+                     error_class = 'rate_limited'),
     error_message    TEXT,
     result           TEXT,
     -- A claim takes what is ready. What waits for a retry or its start has a due_at instead.
@@ -71,8 +77,9 @@ CREATE TABLE items (
     content_url      TEXT NOT NULL,
     size_bytes       INTEGER NOT NULL CHECK (size_bytes >= 0),
     sha256           TEXT NOT NULL,
-    status           TEXT NOT NULL DEFAULT 'pending' CHECK (status IN
-                     ('pending', 'uploaded', 'trusted', 'rejected', 'upload_giveup')),
+    status           TEXT NOT NULL DEFAULT 'pending' CHECK (
+                      status = 'pending' OR status = 'uploaded' OR status = 'trusted' OR
+                      status = 'rejected' OR status = 'upload_giveup'),
     rejection_reason TEXT,
     updated_at       INTEGER NOT NULL,
     -- Rejections so far, which only ever grow, and what their count was when an operator last reset
@@ -162,8 +169,9 @@ CREATE INDEX partition_work_held ON partition_work (id) WHERE lease_owner IS NOT
 CREATE TABLE pipeline_runs (
     id               INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: leases and the journal name runs
     pipeline         TEXT NOT NULL CHECK (pipeline <> ''),
-    status           TEXT NOT NULL DEFAULT 'running' CHECK (status IN
-                     ('running', 'completed', 'partial_success', 'failed', 'aborted', 'cancelled')),
+    status           TEXT NOT NULL DEFAULT 'running' CHECK (
+                     status = 'running' OR status = 'completed' OR status = 'partial_success' OR
+                     status = 'failed' OR status = 'aborted' OR status = 'cancelled'),
     stages           TEXT NOT NULL,                      -- their names in order, a JSON array
     rules            TEXT NOT NULL,                      -- thresholds and failure budget, as JSON
     read_ahead       INTEGER NOT NULL CHECK (read_ahead >= 1),
@@ -200,8 +208,9 @@ CREATE TABLE samples (
     run_id           INTEGER NOT NULL REFERENCES pipeline_runs (id),
     line             INTEGER NOT NULL CHECK (line >= 1),
     data             TEXT,                               -- none: the line was no sample
-    status           TEXT NOT NULL DEFAULT 'pending' CHECK (status IN
-                     ('pending', 'succeeded', 'skipped', 'dlq')),
+    status           TEXT NOT NULL DEFAULT 'pending' CHECK (
+                     status = 'pending' OR status = 'succeeded' OR status = 'skipped' OR
+                     status = 'dlq'),
     stage            INTEGER NOT NULL DEFAULT 0 CHECK (stage >= 0),
     -- At this stage.
     attempts         INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
@@ -211,7 +220,9 @@ CREATE TABLE samples (
     next_retry_at    INTEGER,
     first_attempt_at INTEGER,
     last_attempt_at  INTEGER,
-    error_class      TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
+    error_class      TEXT CHECK (
+                     error_class = 'final' OR error_class = 'retryable' OR
+                     error_class = 'rate_limited'),
     error_code       TEXT,
     error_message    TEXT,
     fingerprint      TEXT,
@@ -241,7 +252,8 @@ CREATE INDEX samples_skipped ON samples (run_id, stage) WHERE status = 'skipped'
 -- The ledger: one row per execution, written when it ends.
 CREATE TABLE attempts (
     id                INTEGER PRIMARY KEY CHECK (id > 0),
-    kind              TEXT NOT NULL CHECK (kind IN ('partition', 'run', 'item', 'sample')),
+    kind              TEXT NOT NULL CHECK (
+                      kind = 'partition' OR kind = 'run' OR kind = 'item' OR kind = 'sample'),
     unit_id           INTEGER NOT NULL,
     stage             TEXT NOT NULL DEFAULT '',
     stage_config_hash TEXT,
@@ -250,14 +262,16 @@ CREATE TABLE attempts (
     run_id            TEXT,
     started_at        INTEGER NOT NULL,
     ended_at          INTEGER NOT NULL,
-    outcome           TEXT NOT NULL CHECK (outcome IN
-                      ('success', 'retrying', 'failed', 'skipped')),
-    class             TEXT CHECK (class IN ('final', 'retryable', 'rate_limited')),
+    outcome           TEXT NOT NULL CHECK (
+                      outcome = 'success' OR outcome = 'retrying' OR outcome = 'failed' OR
+                      outcome = 'skipped'),
+    class             TEXT CHECK (class = 'final' OR class = 'retryable' OR class = 'rate_limited'),
     code              TEXT,
     message           TEXT,
     fingerprint       TEXT,
-    cause             TEXT CHECK (cause IN
-                      ('handler', 'validator', 'timeout', 'lost_worker', 'shutdown', 'spawn')),
+    cause             TEXT CHECK (
+                      cause = 'handler' OR cause = 'validator' OR cause = 'timeout' OR
+                      cause = 'lost_worker' OR cause = 'shutdown' OR cause = 'spawn'),
     delay_us          INTEGER CHECK (delay_us >= 0),
     worker            TEXT NOT NULL,
     UNIQUE (kind, unit_id, stage, attempt)

@@ -11,8 +11,13 @@ use crate::{
 };
 
 /// Every migration there is, in order.
-const MIGRATIONS: [&str; 4] =
-    ["runs_items_attempts_journal", "upload_attempts", "partitions", "upload_groups"];
+const MIGRATIONS: [&str; 5] = [
+    "runs_items_attempts_journal",
+    "upload_attempts",
+    "partitions",
+    "upload_groups",
+    "plain_checks",
+];
 const LATEST: usize = MIGRATIONS.len();
 
 fn db(folder: &Folder, store: &str, arguments: &[&str]) -> Ended {

@@ -44,9 +44,15 @@ pub const MIGRATIONS: &[Migration] = &[
     },
     Migration {
         version: 5,
+        name: "plain_checks",
+        up: include_str!("../migrations/0005_plain_checks.up.sql"),
+        down: include_str!("../migrations/0005_plain_checks.down.sql"),
+    },
+    Migration {
+        version: 6,
         name: "pipelines",
-        up: include_str!("../migrations/0005_pipelines.up.sql"),
-        down: include_str!("../migrations/0005_pipelines.down.sql"),
+        up: include_str!("../migrations/0006_pipelines.up.sql"),
+        down: include_str!("../migrations/0006_pipelines.down.sql"),
     },
 ];
 

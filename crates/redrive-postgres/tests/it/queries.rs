@@ -7,8 +7,9 @@ use redrive_postgres::QUERIES;
 use crate::server::Database;
 
 /// Statements that only one of the databases needs.
-const SQLITE_ALONE: [&str; 11] = [
+const SQLITE_ALONE: [&str; 12] = [
     "claim_due_samples",
+    "last_item_attempt",
     "claim_runs_in",
     "end_feed_leases_of_other_boots",
     "end_group_leases_of_other_boots",

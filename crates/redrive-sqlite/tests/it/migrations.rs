@@ -174,6 +174,25 @@ async fn items_go_on_with_their_numbers_after_a_rollback() {
 
 // OPS-2
 #[tokio::test]
+async fn rewritten_checks_give_out_no_id_twice_and_still_refuse() {
+    let scratch = Scratch::migrated();
+    let insert = "INSERT INTO items
+        (upload, group_name, name, content_url, size_bytes, sha256, updated_at)
+        VALUES ('u', 'g', ?1, 'file:a', 1, '', 0) RETURNING id";
+    let add =
+        |name: &str| -> i64 { scratch.raw().query_row(insert, [name], |row| row.get(0)).unwrap() };
+    assert_eq!(["a", "b", "c"].map(add), [1, 2, 3]);
+    scratch.raw().execute("DELETE FROM items WHERE id = 3", []).unwrap();
+    for version in [4, LATEST] {
+        scratch.migrator().migrate_to(version, at(0)).await.unwrap();
+        let wrong = "UPDATE items SET status = 'lost' WHERE id = 1";
+        assert!(scratch.raw().execute(wrong, []).is_err());
+    }
+    assert_eq!(add("d"), 4);
+}
+
+// OPS-2
+#[tokio::test]
 async fn rows_survive_the_way_down_and_up() {
     let scratch = Scratch::new();
     let store = scratch.open();

@@ -276,3 +276,18 @@ fn nothing_is_sorted_that_an_index_has_in_order() {
         }
     }
 }
+
+#[test]
+fn writing_what_happens_most_makes_no_table_of_what_is_allowed() {
+    let scratch = Scratch::migrated();
+    let connection = scratch.raw();
+    for name in ["insert_attempts", "move_items", "finish_runs", "finish_samples"] {
+        let (_, sql) = QUERIES.iter().find(|(known, _)| *known == name).unwrap();
+        let mut explained = connection.prepare(&format!("EXPLAIN {sql}")).unwrap();
+        let unset = params_from_iter(vec![Null; explained.parameter_count()]);
+        let steps = explained.query_map(unset, |row| row.get::<_, String>(1)).unwrap();
+        let steps: Vec<String> = steps.map(Result::unwrap).collect();
+        assert!(steps.iter().any(|step| step == "OpenWrite"), "{name}: {steps:?}");
+        assert!(!steps.iter().any(|step| step == "OpenEphemeral"), "{name}: {steps:?}");
+    }
+}

@@ -2,8 +2,9 @@
 CREATE TABLE pipeline_runs (
     id               INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: leases and the journal name runs
     pipeline         TEXT NOT NULL CHECK (pipeline <> ''),
-    status           TEXT NOT NULL DEFAULT 'running' CHECK (status IN
-                     ('running', 'completed', 'partial_success', 'failed', 'aborted', 'cancelled')),
+    status           TEXT NOT NULL DEFAULT 'running' CHECK (
+                     status = 'running' OR status = 'completed' OR status = 'partial_success' OR
+                     status = 'failed' OR status = 'aborted' OR status = 'cancelled'),
     stages           TEXT NOT NULL,                      -- their names in order, a JSON array
     rules            TEXT NOT NULL,                      -- thresholds and failure budget, as JSON
     read_ahead       INTEGER NOT NULL CHECK (read_ahead >= 1),
@@ -40,8 +41,9 @@ CREATE TABLE samples (
     run_id           INTEGER NOT NULL REFERENCES pipeline_runs (id),
     line             INTEGER NOT NULL CHECK (line >= 1),
     data             TEXT,                               -- none: the line was no sample
-    status           TEXT NOT NULL DEFAULT 'pending' CHECK (status IN
-                     ('pending', 'succeeded', 'skipped', 'dlq')),
+    status           TEXT NOT NULL DEFAULT 'pending' CHECK (
+                     status = 'pending' OR status = 'succeeded' OR status = 'skipped' OR
+                     status = 'dlq'),
     stage            INTEGER NOT NULL DEFAULT 0 CHECK (stage >= 0),
     -- At this stage.
     attempts         INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
@@ -51,7 +53,9 @@ CREATE TABLE samples (
     next_retry_at    INTEGER,
     first_attempt_at INTEGER,
     last_attempt_at  INTEGER,
-    error_class      TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
+    error_class      TEXT CHECK (
+                     error_class = 'final' OR error_class = 'retryable' OR
+                     error_class = 'rate_limited'),
     error_code       TEXT,
     error_message    TEXT,
     fingerprint      TEXT,

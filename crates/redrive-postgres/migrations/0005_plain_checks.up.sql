@@ -1,0 +1,1 @@
+-- SQLite needs its checks in other words; PostgreSQL has nothing to change.
