@@ -18,7 +18,8 @@ use crate::{tls, url::Target};
 /// reading whole tables (a finish by sequential scan costs a hundred times as much). The penalties
 /// that pin them look like costs worth compiling for; they are not. Listings go by keys as well, so
 /// the same settings suit them; a bitmap would collect and sort everything between two keys for the
-/// sake of one page.
+/// sake of one page. An index that has only the beginning of an order does not stand in for the one that
+/// has all of it.
 pub const SESSION: &str = "
     SET search_path = pg_catalog, pg_temp;
     SET default_transaction_isolation = 'read committed';

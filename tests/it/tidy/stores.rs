@@ -14,6 +14,8 @@ const ONE_SIDED_QUERIES: &[(&str, &str, &str)] = &[
     (POSTGRES, "backfill_partitions.sql", "SQLite takes one at a time"),
     (POSTGRES, "lock_partitions.sql", "SQLite has one writer"),
     (POSTGRES, "lock_partition_work.sql", "SQLite has one writer"),
+    (POSTGRES, "lock_pipeline_runs.sql", "SQLite has one writer"),
+    (POSTGRES, "lock_samples.sql", "SQLite has one writer"),
     (POSTGRES, "notify_wake.sql", "SQLite has no other process to tell"),
     (POSTGRES, "notify_at_commit.sql", "SQLite has no other process to tell"),
     (POSTGRES, "next_due.sql", "SQLite's outlook is cheap as a whole"),
@@ -21,11 +23,15 @@ const ONE_SIDED_QUERIES: &[(&str, &str, &str)] = &[
     (SQLITE, "last_item_attempt.sql", "PostgreSQL's move_items does it itself"),
     (SQLITE, "lone_category.sql", "PostgreSQL's claim counts its categories itself"),
     (SQLITE, "claim_runs_in.sql", "PostgreSQL's claim counts its categories itself"),
+    (SQLITE, "live_pipeline_runs.sql", "PostgreSQL's claims look for the runs themselves"),
+    (SQLITE, "claim_due_samples.sql", "PostgreSQL's claim takes what is due and what is ready"),
     (SQLITE, "read_lease_clock.sql", "the boot clock's anchor is kept in the file"),
     (SQLITE, "set_lease_clock.sql", "the boot clock's anchor is kept in the file"),
     (SQLITE, "end_group_leases_of_other_boots.sql", "a server's clock goes on across boots"),
     (SQLITE, "end_leases_of_other_boots.sql", "a server's clock goes on across boots"),
     (SQLITE, "end_partition_leases_of_other_boots.sql", "a server's clock goes on across boots"),
+    (SQLITE, "end_sample_leases_of_other_boots.sql", "a server's clock goes on across boots"),
+    (SQLITE, "end_feed_leases_of_other_boots.sql", "a server's clock goes on across boots"),
 ];
 
 pub(super) fn unequal_migrations(files: &[SourceFile]) -> Vec<String> {

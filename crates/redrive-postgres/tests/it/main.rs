@@ -16,6 +16,7 @@ mod server;
 mod conformance;
 
 mod migrations;
+mod sample_plans;
 mod schema;
 
 mod plans;

@@ -20,6 +20,12 @@ const ROWS: &str = "
         VALUES ('run', 1, 1, true, 'epoch', 'epoch', 'success', 'w');
     INSERT INTO redrive.journal (at, actor, action) VALUES ('epoch', 'me', 'a.b')";
 
+const PIPELINE_ROWS: &str = "
+    INSERT INTO redrive.pipeline_runs
+        (pipeline, stages, rules, read_ahead, source, started_at, started_by)
+        VALUES ('p', '{a}', '{}', 1, 's', 'epoch', 'me');
+    INSERT INTO redrive.samples (run_id, line, data) VALUES (1, 1, '{}')";
+
 async fn has_table(database: &Database, name: &str) -> bool {
     let sql = format!("SELECT to_regclass('{name}') IS NOT NULL");
     database.raw().await.query_one(&sql, &[]).await.unwrap().get(0)
@@ -42,6 +48,7 @@ async fn migrations_go_up_and_down_and_up_again_with_rows_in_every_table() {
         }
         assert_eq!(status.applied.len(), MIGRATIONS.len());
         database.raw().await.batch_execute(ROWS).await.unwrap();
+        database.raw().await.batch_execute(PIPELINE_ROWS).await.unwrap();
 
         let down = migrator.migrate_to(0, at).await.unwrap();
         assert_eq!(down.len(), MIGRATIONS.len());
@@ -177,6 +184,21 @@ async fn partitions_made_after_a_rollback_do_not_take_over_old_attempts() {
         VALUES ('s', 'c', 'q', '2026-03-01', 'epoch') RETURNING id";
     let id: i64 = database.raw().await.query_one(insert, &[]).await.unwrap().get(0);
     assert_eq!(id, 42);
+}
+
+// OPS-2, PIP-4
+#[tokio::test]
+async fn samples_made_after_a_rollback_do_not_take_over_old_attempts() {
+    let database = Database::migrated().await;
+    let insert = "INSERT INTO redrive.attempts
+        (kind, unit_id, stage, attempt, counted, started_at, ended_at, outcome, worker)
+        VALUES ('sample', 41, 'a', 1, true, 'epoch', 'epoch', 'failed', 'w')";
+    database.raw().await.batch_execute(insert).await.unwrap();
+    database.migrate_to(4).await;
+    database.migrate_to(latest_version(MIGRATIONS)).await;
+    database.raw().await.batch_execute(PIPELINE_ROWS).await.unwrap();
+    let row = database.raw().await.query_one("SELECT id FROM redrive.samples", &[]).await;
+    assert_eq!(row.unwrap().get::<_, i64>(0), 42);
 }
 
 /// A role that may do nothing but connect.

@@ -66,7 +66,7 @@ async fn filled(count: u32) -> Client {
     raw
 }
 
-async fn prepare(raw: &Client, name: &str) {
+pub(crate) async fn prepare(raw: &Client, name: &str) {
     let (_, sql) = QUERIES.iter().find(|(known, _)| *known == name).unwrap();
     raw.batch_execute(&format!("PREPARE {name} AS {sql}")).await.unwrap();
 }
@@ -82,7 +82,7 @@ async fn plan(raw: &Client, name: &str) -> String {
     lines.iter().map(|line| line.get::<_, String>(0) + "\n").collect()
 }
 
-async fn check(count: u32, expected: &[(&str, &[&str])]) {
+pub(crate) async fn check(count: u32, expected: &[(&str, &[&str])]) {
     let raw = filled(count).await;
     for (name, parts) in expected {
         let plan = plan(&raw, name).await;
@@ -157,80 +157,6 @@ async fn partitions_are_found_by_their_keys_whatever_the_size_of_the_table() {
     }
 }
 
-// PIP-1, PIP-9
-#[tokio::test]
-async fn samples_are_found_by_their_keys_whatever_the_size_of_the_table() {
-    let live = "using pipeline_runs_live";
-    let run = "using pipeline_runs_pkey";
-    for count in [300, 3_000, 100_000] {
-        check(
-            count,
-            &[
-                (
-                    "claim_samples",
-                    &[live, "using samples_due", "using samples_open", "(ctid = few.tid)"],
-                ),
-                (
-                    "finish_samples",
-                    &["Index Scan using samples_pkey", "Index Cond: (id = given.id)"],
-                ),
-                ("renew_sample_leases", &["Index Cond: (id = held.id)"]),
-                ("hand_back_samples", &["Index Cond: (id = given.id)", run]),
-                ("reprocess_samples", &["Index Cond: (id = named.id)"]),
-                ("lock_samples", &["using samples_pkey", run, "LockRows"]),
-                ("expired_sample_leases", &["using samples_open"]),
-                ("next_sample_lease_end", &["using samples_open"]),
-                ("next_sample_due", &[live, "using samples_due"]),
-                ("pipeline_outlook", &[live, "using samples_open", "using samples_due"]),
-                (
-                    "stage_counts",
-                    &[
-                        "using samples_open",
-                        "using samples_due",
-                        "using samples_skipped",
-                        "using samples_d",
-                    ],
-                ),
-                ("samples_by_id", &["using samples_pkey"]),
-                ("samples_page", &["using samples_pkey"]),
-                ("dead_samples_page", &["using samples_dead"]),
-                ("dead_causes", &["using samples_d"]),
-                (
-                    "stage_executions",
-                    &["using samples_line", "attempts_unit_id_kind_stage_attempt_key"],
-                ),
-                (
-                    "stage_outcomes",
-                    &["using samples_line", "attempts_unit_id_kind_stage_attempt_key"],
-                ),
-            ],
-        )
-        .await;
-    }
-}
-
-// PIP-2
-#[tokio::test]
-async fn pipeline_runs_are_found_by_their_keys_whatever_the_size_of_the_table() {
-    for count in [300, 100_000] {
-        check(
-            count,
-            &[
-                ("claim_feeds", &["using pipeline_runs_live", "LockRows"]),
-                ("finish_feeds", &["using pipeline_runs_"]),
-                ("renew_feed_leases", &["using pipeline_runs_"]),
-                ("write_pipeline_runs", &["Index Cond: (id = given.id)"]),
-                ("lock_pipeline_runs", &["using pipeline_runs_pkey", "LockRows"]),
-                ("move_source", &["Index Cond: (id = $1)"]),
-                ("expired_feed_leases", &["using pipeline_runs_held"]),
-                ("next_feed_lease_end", &["using pipeline_runs_held"]),
-                ("pipeline_runs_page", &["using pipeline_runs_pkey"]),
-            ],
-        )
-        .await;
-    }
-}
-
 // UPL-7
 #[tokio::test]
 async fn groups_are_found_by_their_keys_whatever_the_size_of_the_table() {
@@ -283,7 +209,7 @@ async fn a_finish_looks_its_journal_entries_up_in_a_hash_table() {
 }
 
 /// Pages of tables and indexes that a statement touches, with everything below its top node.
-async fn pages_touched(raw: &Client, name: &str, values: &str) -> u64 {
+pub(crate) async fn pages_touched(raw: &Client, name: &str, values: &str) -> u64 {
     raw.batch_execute("BEGIN").await.unwrap();
     let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE {name} ({values})");
     let messages = raw.simple_query(&explain).await.unwrap();

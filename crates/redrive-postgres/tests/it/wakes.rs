@@ -3,11 +3,13 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use redrive_core::{Decision, Failure};
+use redrive_core::{Decision, Failure, GiveUpReason, PipelineRules};
 use redrive_postgres::{PostgresOptions, PostgresStore};
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, HandBack, LeaseRef, Leased, Leases, NewRun, Operator,
-    RunEnding, RunFinish, Runs, Store, WorkerId,
+    Categories, ClaimRequest, ClaimedRun, FeedClaim, FeedFinish, HandBack, LeaseRef, Leased,
+    Leases, NewPipelineRun, NewRun, NewSample, Operator, PipelineWish, Pipelines, RunEnding,
+    RunFinish, Runs, SampleClaim, SampleEnding, SampleFinish, Samples, Served, SourcePosition,
+    Store, WorkerId,
 };
 use serde_json::json;
 use tokio::{
@@ -102,6 +104,74 @@ async fn whatever_one_store_has_to_claim_wakes_who_listens_at_another() {
     store.pause_queue("q", &by).await.unwrap();
     store.resume_queue("q", &by).await.unwrap();
     woken(&mut wakes, "a queue that was resumed").await;
+}
+
+// PIP-1
+/// With a pool of one connection: none is held while others are told.
+#[tokio::test]
+async fn samples_to_claim_and_runs_that_are_over_wake_who_listens_at_another() {
+    let database = Database::migrated().await;
+    let (_other, mut wakes) = listening(&database).await;
+    let options = PostgresOptions { max_connections: 1, ..PostgresOptions::default() };
+    let store = PostgresStore::connect(&database.url, options).await.unwrap();
+    let by = Operator { actor: "ada".to_owned(), at: NOW, reason: None };
+    let (pipeline, stages) = ("p".to_owned(), vec!["a".to_owned()]);
+    let owner = WorkerId("w".to_owned());
+
+    let new = NewPipelineRun {
+        pipeline: pipeline.clone(),
+        stages: stages.clone(),
+        rules: PipelineRules::default(),
+        read_ahead: 10,
+        source: "lines".to_owned(),
+    };
+    let run = store.start_pipeline_run(&new, &by).await.unwrap();
+    woken(&mut wakes, "a run that begins").await;
+    let served = Served { pipeline, stages, run: None };
+    let claim =
+        FeedClaim { served: served.clone(), limit: 1, owner: owner.clone(), lease_until: NOW };
+    let feed = store.claim_feeds(&claim).await.unwrap()[0].0;
+    let sample = NewSample { line: 1, data: Ok("{}".to_owned()) };
+    let position = SourcePosition { lines: 1, done: true, ..SourcePosition::default() };
+    store.append_samples(feed, &[sample], &position, NOW).await.unwrap();
+    woken(&mut wakes, "a sample that was read").await;
+    let finish = FeedFinish { lease: feed, failure: None, at: NOW, worker: owner.clone() };
+    store.finish_feeds(&[finish]).await.unwrap();
+    woken(&mut wakes, "a source that nobody reads any more").await;
+    let claim = SampleClaim {
+        served,
+        stage: 0,
+        limit: 1,
+        owner: owner.clone(),
+        lease_until: NOW,
+        now: NOW,
+    };
+    let held = store.claim_samples(&claim).await.unwrap().pop().unwrap();
+    let ending = SampleEnding::Failed {
+        failure: Failure::exit(65, "broken"),
+        decision: Decision::GiveUp { reason: GiveUpReason::Final },
+    };
+    let finish = SampleFinish {
+        id: held.id,
+        run,
+        epoch: held.epoch,
+        stage: 0,
+        stage_name: "a".to_owned(),
+        last_stage: true,
+        stage_config_hash: "hash".to_owned(),
+        attempt: held.attempt,
+        history: held.history,
+        started_at: NOW,
+        ended_at: NOW,
+        worker: owner,
+        ending,
+    };
+    store.finish_samples(&[finish]).await.unwrap();
+    woken(&mut wakes, "a run that is over").await;
+    store.reprocess_samples(&[held.id], &by).await.unwrap();
+    woken(&mut wakes, "a dead letter that was brought back").await;
+    store.change_pipeline_run(run, &PipelineWish::Cancel, &by).await.unwrap();
+    woken(&mut wakes, "a run that was stopped").await;
 }
 
 /// Notifications come in the order of their commits: what was silent before a submission stays so.

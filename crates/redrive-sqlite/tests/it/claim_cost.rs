@@ -200,3 +200,49 @@ fn looking_for_ended_leases_costs_the_same_beside_runs_that_are_done() {
     insert(&connection, bystanders(), "'fast', n, 'passed', 0, NULL");
     assert_eq!(cost(), alone);
 }
+
+// PIP-1, PIP-9
+#[test]
+fn a_claim_of_samples_costs_the_same_whatever_is_beside_them() {
+    let scratch = Scratch::migrated();
+    let connection = scratch.raw();
+    connection
+        .execute_batch(
+            "INSERT INTO pipeline_runs
+                 (pipeline, stages, rules, read_ahead, source, started_at, started_by)
+             VALUES ('p', '[\"a\",\"b\"]', '{}', 10000, 's', 0, 'me')",
+        )
+        .unwrap();
+    let add = |count: u32, first_line: u32, columns: &str| {
+        let sql = format!(
+            "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {count})
+             INSERT INTO samples
+                 (run_id, line, data, stage, status, next_retry_at, error_message)
+             SELECT 1, {first_line} + n, '{{}}', {columns} FROM n"
+        );
+        connection.execute_batch(&sql).unwrap();
+    };
+    let claim = || {
+        connection.execute_batch("BEGIN").unwrap();
+        let mut due = connection.prepare(query("claim_due_samples")).unwrap();
+        let due_rows = due.query(params![1, 1, 5, "w", 0, 0]).unwrap().next().unwrap().is_some();
+        assert!(!due_rows, "nothing is due");
+        let mut new = connection.prepare(query("claim_samples")).unwrap();
+        let mut rows = new.query(params![1, 1, 5, "w", 0]).unwrap();
+        let claimed = std::iter::from_fn(|| rows.next().unwrap().map(drop)).count();
+        assert_eq!(claimed, 5);
+        drop(rows);
+        let steps: i32 = [&due, &new].map(|s| s.get_status(StatementStatus::VmStep)).iter().sum();
+        drop((due, new));
+        connection.execute_batch("ROLLBACK").unwrap();
+        steps
+    };
+    add(10, 9_000_000, "1, 'pending', NULL, NULL");
+    let alone = claim();
+    add(bystanders(), 0, "1, 'succeeded', NULL, NULL");
+    add(5_000, 1_000_000, "0, 'pending', NULL, NULL");
+    add(5_000, 2_000_000, "1, 'pending', 9000000000000000, 'busy'");
+    add(5_000, 3_000_000, "1, 'dlq', NULL, 'broken'");
+    let beside = claim();
+    assert!(beside <= alone + alone / 4, "{alone} steps alone, {beside} beside the others");
+}

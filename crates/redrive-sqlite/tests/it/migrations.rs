@@ -118,6 +118,25 @@ async fn partitions_made_after_a_rollback_do_not_take_over_old_attempts() {
     assert_eq!(id, 42);
 }
 
+// OPS-2, PIP-4
+#[tokio::test]
+async fn samples_made_after_a_rollback_do_not_take_over_old_attempts() {
+    let scratch = Scratch::migrated();
+    let insert = "INSERT INTO attempts
+        (kind, unit_id, stage, attempt, counted, started_at, ended_at, outcome, worker)
+        VALUES ('sample', 41, 'a', 1, 1, 0, 0, 'failed', 'w')";
+    scratch.raw().execute_batch(insert).unwrap();
+    scratch.migrator().migrate_to(4, at(0)).await.unwrap();
+    scratch.migrator().migrate_to(LATEST, at(0)).await.unwrap();
+    let run = "INSERT INTO pipeline_runs
+        (pipeline, stages, rules, read_ahead, source, started_at, started_by)
+        VALUES ('p', '[\"a\"]', '{}', 1, 's', 0, 'me')";
+    scratch.raw().execute_batch(run).unwrap();
+    let insert = "INSERT INTO samples (run_id, line, data) VALUES (1, 1, '{}') RETURNING id";
+    let id: i64 = scratch.raw().query_row(insert, [], |row| row.get(0)).unwrap();
+    assert_eq!(id, 42);
+}
+
 // UPL-4, UPL-9
 #[tokio::test]
 async fn ac_8_the_upload_attempts_come_in_a_migration_of_their_own_and_start_at_zero() {
