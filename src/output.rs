@@ -37,17 +37,30 @@ pub(crate) struct Output {
 pub(crate) struct Column {
     name: &'static str,
     alignment: CellAlignment,
+    /// Whether its text stays on one line, whatever is in it.
+    one_line: bool,
 }
 
 impl Column {
     /// A column of text.
     pub(crate) const fn text(name: &'static str) -> Self {
-        Self { name, alignment: CellAlignment::Left }
+        Self { name, alignment: CellAlignment::Left, one_line: false }
+    }
+
+    /// A column of parts of keys, in which a line break is a character like any other.
+    pub(crate) const fn key(name: &'static str) -> Self {
+        Self { one_line: true, ..Self::text(name) }
     }
 
     /// A column of numbers.
     pub(crate) const fn number(name: &'static str) -> Self {
-        Self { name, alignment: CellAlignment::Right }
+        Self { name, alignment: CellAlignment::Right, one_line: false }
+    }
+
+    /// A cell as it can be shown.
+    fn shown(&self, cell: &str) -> String {
+        let clean = Message::clean(cell).to_string();
+        if self.one_line { clean.replace('\n', "\\n").replace('\t', "\\t") } else { clean }
     }
 }
 
@@ -246,7 +259,8 @@ fn table_of<T: Row>(rows: impl Iterator<Item = T>) -> String {
     table.load_style(STYLE);
     table.set_header(T::COLUMNS.iter().map(|column| column.name.to_uppercase()));
     for row in rows {
-        table.add_row(row.cells().iter().map(|cell| Message::clean(cell)));
+        let cells = row.cells();
+        table.add_row(T::COLUMNS.iter().zip(&cells).map(|(column, cell)| column.shown(cell)));
     }
     for (index, column) in T::COLUMNS.iter().enumerate() {
         if let Some(shown) = table.column_mut(index) {
@@ -260,7 +274,7 @@ fn fields_of<T: Row>(record: &T) -> String {
     let mut table = Table::new();
     table.load_style(STYLE);
     for (column, cell) in T::COLUMNS.iter().zip(record.cells()) {
-        table.add_row([column.name.to_owned(), Message::clean(&cell).to_string()]);
+        table.add_row([column.name.to_owned(), column.shown(&cell)]);
     }
     trimmed(table)
 }

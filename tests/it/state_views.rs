@@ -239,3 +239,21 @@ fn the_journal_is_read_by_partition_action_and_filter() {
         assert_eq!(actions(&["--after", &second]), [""; 0]);
     }
 }
+
+// PAR-1, OPS-4
+#[test]
+fn a_partition_is_one_line_of_a_list_whatever_is_in_its_key() {
+    for archive in Archive::both() {
+        let customer = "two\nlines\tand \u{1b}[31mred";
+        let backfill = ["state", "backfill", "--source", "ads", "--customer-id", customer];
+        let day = ["--since", "2026-03-01", "--until", "2026-03-01"];
+        for list in [&[&backfill[..], &day].concat()[..], &["state", "inspect"]] {
+            let shown = archive.run(list).ok();
+            let of_it: Vec<&str> = shown.lines().filter(|line| line.contains("two")).collect();
+            let escaped = r"two\nlines\tand \u{1b}[31mred  daily";
+            assert!(matches!(of_it[..], [line] if line.contains(escaped)), "{shown}");
+        }
+        let listed = archive.run(&["state", "inspect", "-o", "json"]).json();
+        assert_eq!(listed[0]["customer_id"], customer, "data is as it is");
+    }
+}

@@ -1,9 +1,7 @@
 //! Between partitions and their columns.
 
-use redrive_core::{Epoch, PartitionId, PartitionKey, PartitionRunId, PartitionStatus};
-use redrive_store::{
-    Error, Lane, Operator, PartitionRecord, PartitionWork, Result, WorkKind, WorkRequest, WorkerId,
-};
+use redrive_core::{PartitionId, PartitionKey, PartitionRunId, PartitionStatus};
+use redrive_store::{Error, Lane, PartitionRecord, PartitionWork, Result, WorkColumns, WorkKind};
 use tokio_postgres::types::ToSql;
 
 use crate::{
@@ -65,31 +63,19 @@ pub(crate) fn read_run_id(
 }
 
 fn read_work(row: &mut Columns<'_>) -> Result<Option<PartitionWork>> {
-    let id: Option<i64> = row.get()?;
-    let kind = row.optional_named("kind", WorkKind::from_name)?;
-    let lane = row.optional_named("lane", Lane::from_name)?;
-    let requested_at = row.optional_timestamp()?;
-    let requested_by: Option<String> = row.get()?;
-    let run_id = read_run_id(row, "run_id")?;
-    let lease_owner: Option<String> = row.get()?;
-    let lease_epoch: Option<i64> = row.get()?;
-    let lease_until = row.optional_timestamp()?;
-    let paused_at = row.optional_timestamp()?;
-    let paused_by: Option<String> = row.get()?;
-    let reason: Option<String> = row.get()?;
-    let request = kind.zip(lane).zip(requested_at.zip(requested_by));
-    Ok(id.map(|id| PartitionWork {
-        id,
-        request: request.map(|((kind, lane), (requested_at, requested_by))| WorkRequest {
-            kind,
-            lane,
-            requested_at,
-            requested_by,
-        }),
-        run_id,
-        lease_owner: lease_owner.map(WorkerId),
-        lease_epoch: Epoch(lease_epoch.unwrap_or_default()),
-        lease_until,
-        paused: paused_at.zip(paused_by).map(|(at, actor)| Operator { actor, at, reason }),
-    }))
+    let columns = WorkColumns {
+        id: row.get()?,
+        kind: row.optional_named("kind", WorkKind::from_name)?,
+        lane: row.optional_named("lane", Lane::from_name)?,
+        requested_at: row.optional_timestamp()?,
+        requested_by: row.get()?,
+        run_id: read_run_id(row, "run_id")?,
+        lease_owner: row.get()?,
+        lease_epoch: row.get()?,
+        lease_until: row.optional_timestamp()?,
+        paused_at: row.optional_timestamp()?,
+        paused_by: row.get()?,
+        pause_reason: row.get()?,
+    };
+    Ok(columns.into_work())
 }

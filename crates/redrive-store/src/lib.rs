@@ -37,6 +37,8 @@ mod items;
 
 mod partitions;
 
+mod work_columns;
+
 mod partition_filter;
 
 mod partition_finish;
@@ -107,3 +109,4 @@ pub use schema::{
 };
 pub use store::Store;
 pub use wakes::Wakes;
+pub use work_columns::WorkColumns;

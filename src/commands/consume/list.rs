@@ -68,9 +68,9 @@ impl ReadableRow {
 
 impl Row for ReadableRow {
     const COLUMNS: &'static [Column] = &[
-        Column::text("source"),
-        Column::text("customer_id"),
-        Column::text("query_name"),
+        Column::key("source"),
+        Column::key("customer_id"),
+        Column::key("query_name"),
         Column::text("logical_date"),
         Column::text("current_run_id"),
         Column::text("schema_version"),

@@ -86,9 +86,9 @@ fn state_name(state: PartitionState) -> &'static str {
 
 impl Row for Changed {
     const COLUMNS: &'static [Column] = &[
-        Column::text("source"),
-        Column::text("customer_id"),
-        Column::text("query_name"),
+        Column::key("source"),
+        Column::key("customer_id"),
+        Column::key("query_name"),
         Column::text("logical_date"),
         Column::text("outcome"),
         Column::text(""),

@@ -81,9 +81,9 @@ impl GapRow {
 
 impl Row for GapRow {
     const COLUMNS: &'static [Column] = &[
-        Column::text("source"),
-        Column::text("customer_id"),
-        Column::text("query_name"),
+        Column::key("source"),
+        Column::key("customer_id"),
+        Column::key("query_name"),
         Column::text("since"),
         Column::text("until"),
         Column::number("days"),

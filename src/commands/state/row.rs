@@ -81,9 +81,9 @@ impl PartitionRow {
 
 impl Row for PartitionRow {
     const COLUMNS: &'static [Column] = &[
-        Column::text("source"),
-        Column::text("customer_id"),
-        Column::text("query_name"),
+        Column::key("source"),
+        Column::key("customer_id"),
+        Column::key("query_name"),
         Column::text("logical_date"),
         Column::text("status"),
         Column::text("current_run_id"),
@@ -127,9 +127,9 @@ pub(super) struct PartitionSummary(pub(super) PartitionRow);
 
 impl Row for PartitionSummary {
     const COLUMNS: &'static [Column] = &[
-        Column::text("source"),
-        Column::text("customer_id"),
-        Column::text("query_name"),
+        Column::key("source"),
+        Column::key("customer_id"),
+        Column::key("query_name"),
         Column::text("logical_date"),
         Column::text("status"),
         Column::number("attempts"),
