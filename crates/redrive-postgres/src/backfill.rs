@@ -22,9 +22,9 @@ use crate::{
     session::Command,
 };
 
-/// The rows are many and the join is by text: the settings that keep other statements on their indexes
-/// would compare every row with every other.
-const BY_HASH: &str = "BEGIN; SET LOCAL enable_hashjoin = on; SET LOCAL enable_nestloop = off";
+/// Begins the transaction of a backfill. Its rows are many and the join is by text: the settings that keep
+/// other statements on their indexes would compare every row with every other.
+pub const BY_HASH: &str = "BEGIN; SET LOCAL enable_hashjoin = on; SET LOCAL enable_nestloop = off";
 
 /// Makes entries where there are none, and says what became of each key that is named.
 pub(crate) async fn backfill(

@@ -49,6 +49,7 @@ mod samples;
 mod submit;
 mod submit_in;
 
+pub use backfill::BY_HASH;
 pub use connection::SESSION;
 pub use migrator::{MIGRATIONS, PostgresMigrator};
 pub use queries::ALL as QUERIES;

@@ -4,7 +4,7 @@
 //! size, also right after statistics were gathered.
 
 use redrive_core::Epoch;
-use redrive_postgres::{PostgresOptions, PostgresStore, QUERIES, SESSION};
+use redrive_postgres::{BY_HASH, PostgresOptions, PostgresStore, QUERIES, SESSION};
 use redrive_store::{LeaseRef, Leased, Leases, NewRun, Runs, Written};
 use serde_json::{Value, json};
 use tokio_postgres::Client;
@@ -154,6 +154,18 @@ async fn partitions_are_found_by_their_keys_whatever_the_size_of_the_table() {
             ],
         )
         .await;
+    }
+}
+
+// PAR-9
+#[tokio::test]
+async fn a_backfill_compares_no_row_with_every_other() {
+    for count in [30, 3_000] {
+        let raw = filled(count).await;
+        raw.batch_execute(BY_HASH).await.unwrap();
+        let plan = plan(&raw, "backfill_partitions").await;
+        assert!(plan.contains("Hash Join") && !plan.contains("Nested Loop"), "{plan}");
+        assert!(!plan.contains("Seq Scan"), "{plan}");
     }
 }
 
