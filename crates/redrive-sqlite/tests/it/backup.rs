@@ -116,7 +116,9 @@ async fn a_backup_that_fails_leaves_nothing() {
         .raw()
         .execute_batch(
             "PRAGMA writable_schema = ON;
-             UPDATE sqlite_master SET rootpage = 3 WHERE name = 'runs_ready'",
+             UPDATE sqlite_master SET rootpage = (
+                 SELECT rootpage FROM sqlite_master WHERE name = 'journal'
+             ) WHERE name = 'runs_ready'",
         )
         .unwrap();
     let error = store.backup(&copy.path()).await.unwrap_err();
