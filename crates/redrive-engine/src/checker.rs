@@ -9,14 +9,15 @@ use std::fmt;
 use async_trait::async_trait;
 use redrive_core::{RunId, RunState};
 use redrive_store::{
-    AttemptRecord, ItemRecord, JournalFilter, PartitionRecord, Result, RunFilter, RunRecord, Store,
-    UnitKind,
+    AttemptRecord, ItemRecord, PartitionRecord, Result, RunFilter, RunRecord, Store, UnitKind,
 };
 
 use crate::{
     ledger_reader::PAGE,
+    pipeline_checks::check_pipeline_runs,
     run_invariants::judge_run,
-    unit_checks::{Checked, check_units},
+    sample_checks::SampleOfRun,
+    unit_checks::{Checked, check_units, give_up_recorded},
 };
 
 /// Findings kept; the rest are counted.
@@ -48,6 +49,8 @@ pub enum Invariant {
     RetryTime,
     /// Whatever is unfinished has a future wake-up or a holder.
     WakeUp,
+    /// The counts of a parent are the sum of its children.
+    Counts,
     /// The database finds its own structure sound.
     Integrity,
 }
@@ -66,6 +69,7 @@ impl Invariant {
             Self::Story => "story",
             Self::RetryTime => "retry-time",
             Self::WakeUp => "wake-up",
+            Self::Counts => "counts",
             Self::Integrity => "integrity",
         }
     }
@@ -97,6 +101,10 @@ pub struct Report {
     pub runs: u64,
     /// Items that were looked at.
     pub items: u64,
+    /// Runs of pipelines that were looked at.
+    pub pipeline_runs: u64,
+    /// Samples that were looked at.
+    pub samples: u64,
     /// Attempts that were looked at.
     pub attempts: u64,
     /// Raw partitions that were read.
@@ -136,6 +144,8 @@ pub async fn check(store: &dyn Store) -> Result<Report> {
     check_units::<PartitionRecord>(store, &mut report).await?;
     check_units::<RunRecord>(store, &mut report).await?;
     check_units::<ItemRecord>(store, &mut report).await?;
+    check_units::<SampleOfRun>(store, &mut report).await?;
+    check_pipeline_runs(store, &mut report).await?;
     Ok(report)
 }
 
@@ -162,17 +172,8 @@ impl Checked for RunRecord {
     async fn judge(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
         let mut findings = judge_run(self, attempts);
         if RunState::of(self.status, self.next_retry_at.is_some()) == RunState::GivenUp {
-            let filter = JournalFilter {
-                unit: Some(format!("run:{}", self.id)),
-                action: Some("run.giveup".to_owned()),
-            };
-            if store.journal_page(&filter, 0, 1).await?.is_empty() {
-                findings.push(Finding {
-                    invariant: Invariant::GiveUpRecorded,
-                    unit: format!("run:{}", self.id),
-                    problem: "it was given up, and the journal does not say why".to_owned(),
-                });
-            }
+            let unit = format!("run:{}", self.id);
+            findings.extend(give_up_recorded(store, unit, "run.giveup").await?);
         }
         Ok(findings)
     }

@@ -2,15 +2,13 @@
 
 use async_trait::async_trait;
 use redrive_core::{ItemId, ItemStatus, Unit};
-use redrive_store::{
-    AttemptRecord, ItemFilter, ItemRecord, JournalFilter, Result, Store, UnitKind,
-};
+use redrive_store::{AttemptRecord, ItemFilter, ItemRecord, Result, Store, UnitKind};
 
 use crate::{
-    checker::{Finding, Invariant, Report},
+    checker::{Finding, Report},
     item_invariants::judge_item,
     ledger_reader::PAGE,
-    unit_checks::Checked,
+    unit_checks::{Checked, give_up_recorded},
 };
 
 #[async_trait]
@@ -37,15 +35,7 @@ impl Checked for ItemRecord {
         let mut findings = judge_item(self, attempts);
         if self.status == ItemStatus::UploadGiveup {
             let unit = Unit::Item(self.id).to_string();
-            let action = Some("upload.giveup".to_owned());
-            let filter = JournalFilter { unit: Some(unit.clone()), action };
-            if store.journal_page(&filter, 0, 1).await?.is_empty() {
-                findings.push(Finding {
-                    invariant: Invariant::GiveUpRecorded,
-                    unit,
-                    problem: "it was given up, and the journal does not say why".to_owned(),
-                });
-            }
+            findings.extend(give_up_recorded(store, unit, "upload.giveup").await?);
         }
         Ok(findings)
     }

@@ -1,7 +1,7 @@
 //! Walking the ledger of a kind beside its units.
 
 use redrive_core::AttemptNumber;
-use redrive_store::{AttemptRecord, LedgerPlace, Result, Store, UnitKind, UnitRow};
+use redrive_store::{AttemptRecord, LedgerPlace, Result, Store, UnitKind};
 
 /// Rows read at a time.
 pub(crate) const PAGE: u32 = 1_000;
@@ -17,8 +17,11 @@ pub(crate) struct LedgerReader<'a> {
 
 impl<'a> LedgerReader<'a> {
     pub(crate) fn new(store: &'a dyn Store, kind: UnitKind) -> Self {
-        let ahead = Vec::new().into_iter();
-        Self { store, kind, place: LedgerPlace::start(), ahead, done: false }
+        Self::from(store, kind, LedgerPlace::start())
+    }
+
+    fn from(store: &'a dyn Store, kind: UnitKind, place: LedgerPlace) -> Self {
+        Self { store, kind, place, ahead: Vec::new().into_iter(), done: false }
     }
 
     /// The attempts of units before this one, which have no unit, and the attempts of this one.
@@ -56,13 +59,13 @@ impl<'a> LedgerReader<'a> {
     }
 }
 
-/// Every attempt of one unit.
-pub(crate) async fn all_attempts(store: &dyn Store, unit: UnitRow) -> Result<Vec<AttemptRecord>> {
-    let (mut after, mut attempts) = (AttemptNumber(0), Vec::new());
-    loop {
-        let page = store.attempts_of(&unit, after, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(attempts) };
-        after = last.attempt;
-        attempts.extend(page);
-    }
+/// Every attempt of one unit, at every stage it has.
+pub(crate) async fn all_attempts(
+    store: &dyn Store,
+    kind: UnitKind,
+    id: i64,
+) -> Result<Vec<AttemptRecord>> {
+    let place = LedgerPlace { id, stage: String::new(), attempt: AttemptNumber(0) };
+    let (_, attempts) = LedgerReader::from(store, kind, place).attempts_up_to(id).await?;
+    Ok(attempts)
 }

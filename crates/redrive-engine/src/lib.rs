@@ -79,8 +79,12 @@ mod item_invariants;
 mod ledger_reader;
 mod partition_checks;
 mod partition_invariants;
+mod pipeline_checks;
+mod pipeline_invariants;
 mod raw_checks;
 mod run_invariants;
+mod sample_checks;
+mod sample_invariants;
 mod unit_checks;
 
 pub use calendar::DailyCalendar;

@@ -1,7 +1,7 @@
 //! Checking every unit of a kind beside its ledger: one walk for all kinds.
 
 use async_trait::async_trait;
-use redrive_store::{AttemptRecord, Result, Store, UnitKind, UnitRow};
+use redrive_store::{AttemptRecord, JournalFilter, Result, Store, UnitKind};
 
 use crate::{
     checker::{Finding, Invariant, MAX_FINDINGS, REREADS, Report},
@@ -70,11 +70,25 @@ fn orphan(attempt: &AttemptRecord) -> Finding {
     }
 }
 
+/// That a unit was given up, if no such row of the journal says so.
+pub(crate) async fn give_up_recorded(
+    store: &dyn Store,
+    unit: String,
+    action: &str,
+) -> Result<Option<Finding>> {
+    let filter = JournalFilter { unit: Some(unit.clone()), action: Some(action.to_owned()) };
+    Ok(store.journal_page(&filter, 0, 1).await?.is_empty().then(|| Finding {
+        invariant: Invariant::GiveUpRecorded,
+        unit,
+        problem: "it was given up, and the journal does not say why".to_owned(),
+    }))
+}
+
 /// Reads a unit and its attempts until the unit stands still between two looks.
 async fn judge_again<C: Checked>(store: &dyn Store, id: i64) -> Result<Vec<Finding>> {
     for _ in 0..REREADS {
         let Some(before) = C::find(store, id).await? else { return Ok(Vec::new()) };
-        let attempts = all_attempts(store, UnitRow::new(C::KIND, id)).await?;
+        let attempts = all_attempts(store, C::KIND, id).await?;
         let findings = before.judge(store, &attempts).await?;
         let after = C::find(store, id).await?;
         if findings.is_empty() || after.as_ref() == Some(&before) {

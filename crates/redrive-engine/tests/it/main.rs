@@ -14,6 +14,7 @@ mod checker;
 mod daemon_year;
 mod item_checker;
 mod partition_checker;
+mod sample_checker;
 
 mod retry;
 
