@@ -11,7 +11,7 @@ use crate::{
     clock::{Clock, SystemClock},
     handler::Handler,
     partition_work::PartitionWork,
-    pipelines::{FeedWork, Pipeline, StageWork},
+    pipelines::{Pipeline, PipelineLoops},
     run_work::{Queue, RunWork},
     scheduler::{Scheduler, Seen},
     source::Source,
@@ -158,18 +158,14 @@ impl Engine {
             loops.spawn(run_worker(Arc::new(work), self.store.wakes(), stop.clone(), until));
         }
         for pipeline in self.pipelines.values() {
-            let feed = FeedWork {
+            let all = PipelineLoops {
                 pipeline: pipeline.clone(),
                 store: self.store.clone(),
                 clock: self.clock.clone(),
                 worker: worker.clone(),
+                jitter_seed: self.jitter_seed,
             };
-            loops.spawn(run_worker(Arc::new(feed), self.store.wakes(), stop.clone(), until));
-            let (store, clock) = (&self.store, &self.clock);
-            for stage in StageWork::each(pipeline, store, clock, &worker, self.jitter_seed) {
-                let wakes = self.store.wakes();
-                loops.spawn(run_worker(Arc::new(stage), wakes, stop.clone(), until));
-            }
+            loops.spawn(all.run(stop.clone(), until));
         }
         if until == Until::Stopped {
             for scheduler in self.schedulers() {

@@ -55,6 +55,8 @@ pub struct LineFeed {
     /// The beginning of the line whose end has not come yet, as far as a sample can be long.
     line: Vec<u8>,
     batch: Vec<NewSample>,
+    /// What had been read at the end of each of them.
+    ends: Vec<Prefix>,
     batch_bytes: usize,
     /// Why nobody wants the rest.
     over: Option<FeedEnd>,
@@ -72,6 +74,15 @@ impl Prefix {
     fn push(&mut self, bytes: &[u8]) {
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
+    }
+
+    fn check(&self) -> String {
+        hex(self.hash.clone().finalize().as_slice())
+    }
+
+    fn position(&self, done: bool) -> SourcePosition {
+        let (lines, bytes) = (self.lines, self.bytes);
+        SourcePosition { lines, bytes, check: Some(self.check()), done }
     }
 }
 
@@ -93,6 +104,7 @@ impl LineFeed {
             ahead: Prefix::default(),
             line: Vec::new(),
             batch: Vec::new(),
+            ends: Vec::new(),
             batch_bytes: 0,
             over: None,
         }
@@ -112,7 +124,7 @@ impl LineFeed {
 
     /// What was read looks like this.
     pub fn check(&self) -> String {
-        hex(self.read.hash.clone().finalize().as_slice())
+        self.read.check()
     }
 
     /// Takes bytes as they come. Says whether more is wanted.
@@ -176,30 +188,51 @@ impl LineFeed {
         if let Some(sample) = sample_of(self.read.lines, &self.line, bytes) {
             self.batch_bytes += self.line.len();
             self.batch.push(sample);
+            self.ends.push(self.read.clone());
         }
         self.line.clear();
         self.line.shrink_to(MAX_BATCH_BYTES);
     }
 
-    /// Adds the batch to the run, together with the position after it.
+    /// Adds the batch to the run, together with the position after it: all at once, or as much as there
+    /// is room for.
     async fn store(&mut self, done: bool) {
-        let batch = std::mem::take(&mut self.batch);
+        let (batch, ends) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.ends));
         self.batch_bytes = 0;
-        let Prefix { lines, bytes, .. } = self.read;
-        let position = SourcePosition { lines, bytes, check: Some(self.check()), done };
-        self.over = match self.append(&batch, &position).await {
-            Ok(Some(run)) => {
-                self.run = run;
-                None
+        let mut first = 0;
+        loop {
+            let left = batch.get(first..).unwrap_or_default();
+            let room = self.room_for(left.len()).await;
+            let now = room.and_then(|room| left.get(..room));
+            let last = first + now.map_or(0, <[_]>::len);
+            let position = match ends.get(last.saturating_sub(1)) {
+                Some(end) if last < batch.len() => end.position(false),
+                _ => self.read.position(done),
+            };
+            let answer = match now {
+                Some(samples) => self.append(samples, &position).await,
+                None => Ok(None),
+            };
+            self.heard(answer);
+            redrive_store::failpoint!("engine.feed.stored");
+            if self.over.is_some() || last >= batch.len() {
+                return;
             }
-            Ok(None) if self.stop.is_told() => Some(FeedEnd::Stopped),
-            Ok(None) => Some(FeedEnd::Unwanted),
+            first = last;
+        }
+    }
+
+    fn heard(&mut self, answer: redrive_store::Result<Option<PipelineRunRecord>>) {
+        match answer {
+            Ok(Some(run)) => self.run = run,
+            Ok(None) if self.stop.is_told() => self.over = Some(FeedEnd::Stopped),
+            Ok(None) => self.over = Some(FeedEnd::Unwanted),
             Err(error) => {
                 let message = format!("what was read cannot be stored: {error}");
-                Some(FeedEnd::Failed(Failure::named(UNSTORABLE, Cause::Handler, &message)))
+                let failure = Failure::named(UNSTORABLE, Cause::Handler, &message);
+                self.over = Some(FeedEnd::Failed(failure));
             }
-        };
-        redrive_store::failpoint!("engine.feed.stored");
+        }
     }
 
     /// A store that does not answer is asked again, until the reader is told to stop. What it had
@@ -209,9 +242,6 @@ impl LineFeed {
         batch: &[NewSample],
         position: &SourcePosition,
     ) -> redrive_store::Result<Option<PipelineRunRecord>> {
-        if !self.has_room_for(batch.len()).await {
-            return Ok(None);
-        }
         let mut patience = Patience::new(&self.run.pipeline, "samples", batch.len());
         loop {
             let now = self.clock.now();
@@ -226,17 +256,22 @@ impl LineFeed {
         }
     }
 
-    /// Waits until the run has room for samples. Not, if nobody wants them any more.
-    async fn has_room_for(&mut self, samples: usize) -> bool {
-        let mut wait = FIRST_WAIT;
+    /// Waits until the run has room for samples, and says for how many. Fewer than there are, if it does
+    /// not come to more: what waits for a retry keeps its place for as long as that takes, and the others
+    /// must not wait for it. None, if nobody wants them any more.
+    async fn room_for(&mut self, samples: usize) -> Option<usize> {
+        let (mut wait, mut before) = (FIRST_WAIT, 0);
         loop {
-            let unfinished = self.run.progress.tally.pending().saturating_add(samples as u64);
-            if samples == 0 || unfinished <= u64::from(self.run.read_ahead) {
-                return true;
+            let unfinished = self.run.progress.tally.pending();
+            let room = u64::from(self.run.read_ahead).saturating_sub(unfinished);
+            let room = usize::try_from(room).unwrap_or(usize::MAX).min(samples);
+            if room == samples || (room > 0 && room == before) {
+                return Some(room);
             }
+            before = room;
             tokio::select! {
                 biased;
-                () = self.stop.told() => return false,
+                () = self.stop.told() => return None,
                 () = tokio::time::sleep(wait) => {}
             }
             wait = (wait * 2).min(MAX_WAIT);
@@ -246,7 +281,7 @@ impl LineFeed {
                 self.run = run;
             }
             if self.run.progress.status != PipelineStatus::Running {
-                return false;
+                return None;
             }
         }
     }

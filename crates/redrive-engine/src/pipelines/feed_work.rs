@@ -13,7 +13,7 @@ use redrive_store::{
     Result, Store, WorkerId, Written,
 };
 
-use super::{FeedEnd, LineFeed, Pipeline, SourceCall};
+use super::{FeedEnd, LineFeed, Pipeline, SourceCall, stage_work::outlook_of_one};
 use crate::{
     clock::Clock,
     stop::Stop,
@@ -167,7 +167,8 @@ impl Work for FeedWork {
     }
 
     async fn outlook(&self) -> Result<Outlook> {
-        self.store.pipeline_outlook(&self.pipeline.served()).await
+        let all = self.store.pipeline_outlook(&self.pipeline.served()).await?;
+        Ok(outlook_of_one(all, None))
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>> {

@@ -8,6 +8,7 @@
 mod control;
 mod feed;
 mod feed_work;
+mod loops;
 mod pipeline;
 mod source;
 mod stage;
@@ -17,6 +18,7 @@ mod command_source;
 mod iterator_source;
 mod jsonl_source;
 
+pub(crate) use self::loops::PipelineLoops;
 pub use self::{
     command_source::CommandSource,
     control::{NotResumed, PipelineControl, Reprocessed},
@@ -27,4 +29,4 @@ pub use self::{
     source::{FeedEnd, SOURCE_CHANGED, SampleSource, SourceCall},
     stage::{IntoSample, Stage, StageAnswer, config_hash, stage_fn},
 };
-pub(crate) use self::{feed_work::FeedWork, stage_work::StageWork};
+use self::{feed_work::FeedWork, stage_work::StageWork};

@@ -256,12 +256,20 @@ impl Work for StageWork {
     }
 
     async fn outlook(&self) -> Result<Outlook> {
-        self.store.pipeline_outlook(&self.served).await
+        let all = self.store.pipeline_outlook(&self.served).await?;
+        Ok(outlook_of_one(all, self.next_due().await?))
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>> {
         self.store.next_sample_due(&self.served, self.place).await
     }
+}
+
+/// The outlook of one of the loops of a pipeline. What others have to do may still lead to something
+/// here; but it is no time to look again, or what is due where all slots are taken would have the others
+/// look all the time.
+pub(super) fn outlook_of_one(all: Outlook, next_due: Option<Timestamp>) -> Outlook {
+    Outlook { held: all.held || all.next_due.is_some(), next_due, ..all }
 }
 
 /// How an attempt ended, once that is written.

@@ -1,0 +1,92 @@
+//! The loops of a pipeline: one that reads sources, and one for each stage.
+
+use std::{sync::Arc, time::Duration};
+
+use redrive_core::JitterSeed;
+use redrive_store::{Served, Store, WorkerId};
+use tokio::task::JoinSet;
+
+use super::{FeedWork, Pipeline, StageWork};
+use crate::{
+    clock::Clock,
+    stop::{Stop, Stopper},
+    worker::{Until, run_worker},
+};
+
+/// How often to look whether anything is left, if nothing says so before, and how often at most.
+const LOOK: Duration = Duration::from_secs(1);
+const LOOK_AWAY: Duration = Duration::from_millis(50);
+
+/// Who serves a pipeline, and with what.
+pub(crate) struct PipelineLoops {
+    pub(crate) pipeline: Pipeline,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) worker: WorkerId,
+    pub(crate) jitter_seed: JitterSeed,
+}
+
+impl PipelineLoops {
+    /// Runs all loops until told to stop, or until nothing is left for any of them. They end together: a
+    /// stage that had nothing to do for a moment may have again, as long as another goes on.
+    pub(crate) async fn run(self, mut stop: Stop, until: Until) {
+        let (stopper, own_stop) = Stopper::new();
+        let mut loops = self.spawn(&own_stop);
+        let mut drained = Box::pin(drained(self.store.clone(), self.pipeline.served()));
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.told() => break,
+                () = &mut drained, if until == Until::Drained => break,
+                Some(ended) = loops.join_next() => say_if_broken(ended),
+            }
+        }
+        stopper.stop();
+        while let Some(ended) = loops.join_next().await {
+            say_if_broken(ended);
+        }
+    }
+
+    fn spawn(&self, stop: &Stop) -> JoinSet<()> {
+        let Self { pipeline, store, clock, worker, jitter_seed } = self;
+        let feed = FeedWork {
+            pipeline: pipeline.clone(),
+            store: store.clone(),
+            clock: clock.clone(),
+            worker: worker.clone(),
+        };
+        let mut loops = JoinSet::new();
+        let until = Until::Stopped;
+        loops.spawn(run_worker(Arc::new(feed), store.wakes(), stop.clone(), until));
+        for stage in StageWork::each(pipeline, store, clock, worker, *jitter_seed) {
+            loops.spawn(run_worker(Arc::new(stage), store.wakes(), stop.clone(), until));
+        }
+        loops
+    }
+}
+
+/// Until there is nothing left to do, now or later, here or elsewhere.
+async fn drained(store: Arc<dyn Store>, served: Served) {
+    let mut wakes = store.wakes();
+    loop {
+        if let Ok(outlook) = store.pipeline_outlook(&served).await
+            && !outlook.ready
+            && !outlook.held
+            && outlook.next_due.is_none()
+        {
+            return;
+        }
+        tokio::time::sleep(LOOK_AWAY).await;
+        tokio::select! {
+            biased;
+            Ok(()) = wakes.changed() => {}
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}
+
+fn say_if_broken(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(error = &error as &dyn std::error::Error, "a worker loop ended");
+    }
+}
