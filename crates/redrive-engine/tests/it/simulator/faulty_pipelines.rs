@@ -10,7 +10,7 @@ use redrive_store::{
     SourcePosition, StageCount, StageStats, Written,
 };
 
-use super::faulty_store::FaultyStore;
+use super::{faulty_store::FaultyStore, log::What, pipelines::SampleNews};
 
 #[async_trait]
 impl Pipelines for FaultyStore {
@@ -78,15 +78,41 @@ impl Samples for FaultyStore {
         position: &SourcePosition,
         at: Timestamp,
     ) -> Result<Option<PipelineRunRecord>> {
-        self.call("append_samples", self.inner.append_samples(feed, samples, position, at)).await
+        self.call("append_samples", async {
+            let run = self.inner.append_samples(feed, samples, position, at).await?;
+            self.note(What::Sample(SampleNews::appended(feed, samples, run.as_ref())));
+            Ok(run)
+        })
+        .await
     }
 
     async fn claim_samples(&self, claim: &SampleClaim) -> Result<Vec<ClaimedSample>> {
-        self.call("claim_samples", self.inner.claim_samples(claim)).await
+        self.call("claim_samples", async {
+            let claimed = match &self.mutant {
+                Some(mutant) => mutant.claim_samples(&*self.inner, claim).await?,
+                None => self.inner.claim_samples(claim).await?,
+            };
+            for sample in &claimed {
+                let run = self.inner.pipeline_runs_by_id(&[sample.run]).await?.remove(0);
+                self.note(What::Sample(SampleNews::claimed(claim.stage, sample, &run)));
+            }
+            Ok(claimed)
+        })
+        .await
     }
 
     async fn finish_samples(&self, finishes: &[SampleFinish]) -> Result<Vec<Written>> {
-        self.call("finish_samples", self.inner.finish_samples(finishes)).await
+        self.call("finish_samples", async {
+            let written = match &self.mutant {
+                Some(mutant) => mutant.finish_samples(&*self.inner, finishes).await?,
+                None => self.inner.finish_samples(finishes).await?,
+            };
+            for (finish, written) in finishes.iter().zip(&written) {
+                self.note(What::Sample(SampleNews::finished(finish, *written)));
+            }
+            Ok(written)
+        })
+        .await
     }
 
     async fn samples_by_id(&self, ids: &[SampleId]) -> Result<Vec<SampleRecord>> {

@@ -13,7 +13,7 @@ use redrive_store::{
     LeaseRef, PartitionChange, PartitionWish, RunChange, RunWish, SubmittedRun, Written,
 };
 
-use super::{clock::SimClock, weather::Fault};
+use super::{clock::SimClock, pipelines::SampleNews, weather::Fault};
 
 /// How an execution of a handler ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +74,8 @@ pub(crate) enum What {
     Began { execution: usize, queue: String, run: i64, attempt: u32, running: usize },
     /// A handler's attempt is over.
     Ended { execution: usize, how: How },
+    /// Something happened to the samples of a pipeline.
+    Sample(SampleNews),
     /// A call of the store met a fault.
     Fault { call: &'static str, fault: Fault },
     /// A worker began.

@@ -42,4 +42,5 @@ mod seeds;
 
 mod item_mutants;
 mod partitions;
+mod pipelines;
 mod uploads;

@@ -69,12 +69,28 @@ pub(crate) enum Rule {
     SendingInLedger,
     /// A group is held by one at a time.
     GroupHeldOnce,
+    /// What fails for good is a dead letter.
+    DeadLetterKept,
+    /// A sample that ended is counted once by its run.
+    EndCountedOnce,
+    /// A sample goes on to its next stage with a row in the ledger.
+    AdvanceInLedger,
+    /// Nothing is claimed of a run that was stopped.
+    StoppedRunLeftAlone,
 }
 
 impl Rule {
     /// Whether breaking it takes statements that the store would never make.
     pub(crate) fn needs_file(self) -> bool {
-        matches!(self, Self::StaleLease | Self::LedgerRow | Self::HandBackJournalled)
+        matches!(
+            self,
+            Self::StaleLease
+                | Self::LedgerRow
+                | Self::HandBackJournalled
+                | Self::EndCountedOnce
+                | Self::AdvanceInLedger
+                | Self::StoppedRunLeftAlone
+        )
     }
 }
 

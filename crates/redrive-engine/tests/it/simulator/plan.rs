@@ -120,7 +120,7 @@ impl QueuePlan {
     }
 }
 
-fn policy(chance: &mut Chance) -> Policy {
+pub(super) fn policy(chance: &mut Chance) -> Policy {
     let slowest = *chance.pick(&[200, 2_000, 10_000]);
     let base = chance.millis(10, slowest);
     let jitter = match chance.between(0, 3) {

@@ -83,7 +83,7 @@ fn verdict(chance: &mut Chance) -> Verdict {
     *chance.pick(&[Verdict::Passed, Verdict::Passed, Verdict::NeedsReview, Verdict::Failed])
 }
 
-fn failure(chance: &mut Chance) -> Failure {
+pub(super) fn failure(chance: &mut Chance) -> Failure {
     let limited = |retry_after| Class::RateLimited { retry_after };
     let hint = Some(chance.millis(0, 60_000));
     match chance.between(0, 9) {
