@@ -95,8 +95,8 @@ async fn insert<'a>(
     ];
     let rows = session.query(queries::INSERT_SAMPLES, &values).await?;
     let dead =
-        read_rows(&rows, doing, |row| Ok((row.count::<u64>("line")?, SampleId(row.get()?))))?;
-    let dead: HashMap<u64, SampleId> = dead.into_iter().collect();
+        read_rows(&rows, doing, |row| Ok((SampleId(row.get()?), row.count::<u64>("line")?)))?;
+    let dead: HashMap<u64, SampleId> = dead.into_iter().map(|(id, line)| (line, id)).collect();
     let death = |sample: &'a NewSample| Some((*dead.get(&sample.line)?, failure(sample)?));
     Ok(samples.iter().filter_map(death).collect())
 }
