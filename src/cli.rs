@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    bench, check, completions, consume, daemon, db, doctor, init, policy, queue, runs, serve,
-    state, uploads, why, worker,
+    bench, check, completions, consume, daemon, db, dlq, doctor, init, pipeline, policy, queue,
+    runs, serve, state, uploads, why, worker,
 };
 
 /// Redrive: retries for work that fails.
@@ -40,6 +40,8 @@ Examples:
   redrive runs submit --queue verify             put a run into a queue
   redrive worker --drain                         do what the queues hold, then end
   redrive uploads run --upload tiles --group g   send what is pending, again within bounds
+  redrive pipeline run score                     run samples through stages
+  redrive dlq list --group                       what the dead ones died of
   redrive why run:1                              what happened to it, and what comes next
   redrive state inspect --source ads             see the partitions of a source
   redrive daemon                                 retry failed partitions when they are due
@@ -131,7 +133,11 @@ pub(crate) enum Command {
     Queue(queue::Arguments),
     /// Add items to upload, send them, look at them or bring them back
     Uploads(uploads::Arguments),
-    /// Do the work of the queues and sources
+    /// Run samples through the stages of a pipeline, and see what became of them
+    Pipeline(pipeline::Arguments),
+    /// See samples that died, and bring them back
+    Dlq(dlq::Arguments),
+    /// Do the work of the queues, sources and pipelines
     Worker(worker::Arguments),
     /// See partitions, and ask for another look at them
     State(state::Arguments),

@@ -169,12 +169,12 @@ pub use redrive_engine::{
     ObjectService, Outcome, Pace, Paging, PartitionCommand, PartitionOutcome, PartitionRules,
     PartitionSelection, Pipeline, PipelineControl, Queue, RawError, RawLocation, RawMetadata,
     RawReader, RawSink, RawWriter, ReadablePartition, Refusal, Reprocessed, Retry, RetryEvent,
-    RetrySettings, RetryingUploader, RowSchema, RowWriter, RunMode, SampleSource, Source,
-    SourceCall, Stage, StageAnswer, SteadyClock, Stop, Stopper, StreamHandler, StreamSpec, Sweep,
-    SystemClock, Tick, Until, UploadError, UploadEvent, UploadObserver, UploadOutcome, UploadPlan,
-    UploadReport, UploadRequest, Uploader, ValidationRules, Validator, build_uploader, config_hash,
-    extractor_fn, gaps, handler_fn, random_worker_id, reference_content, retry, stage_fn,
-    verdict_code, verify_partitions,
+    RetrySettings, RetryingUploader, RowSchema, RowWriter, RunMode, SamplePages, SampleSource,
+    Source, SourceCall, Stage, StageAnswer, SteadyClock, Stop, Stopper, StreamHandler, StreamSpec,
+    Sweep, SystemClock, Tick, Until, UploadError, UploadEvent, UploadObserver, UploadOutcome,
+    UploadPlan, UploadReport, UploadRequest, Uploader, ValidationRules, Validator, build_uploader,
+    config_hash, extractor_fn, gaps, handler_fn, random_worker_id, reference_content, retry,
+    stage_fn, verdict_code, verify_partitions,
 };
 pub use redrive_store::{
     Categories, DeadCause, InvalidRun, ItemGroup, ItemRecord, Lane, NewItem, NewPipelineRun,

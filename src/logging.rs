@@ -17,7 +17,10 @@ use tracing_subscriber::{
 
 pub(crate) use text::one_line;
 
-use crate::cli::{Globals, LogFormat};
+use crate::{
+    cli::{Globals, LogFormat},
+    screen,
+};
 
 /// Starts logging. Redrive's own lines are shown from info on; every `-v` shows more, every `-q`
 /// less. What other libraries have to say is shown from warnings on.
@@ -30,7 +33,7 @@ pub(crate) fn start(globals: &Globals) {
         2.. => Level::TRACE,
     };
     let levels = Targets::new().with_default(own.min(Level::WARN)).with_target("redrive", own);
-    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    let lines = tracing_subscriber::fmt::layer().with_writer(|| screen::Above);
     let registry = registry().with(levels);
     // Only a second call could fail, and there is none.
     _ = match globals.log_format {

@@ -10,6 +10,8 @@ mod instant;
 mod logging;
 mod operator;
 mod output;
+mod pipeline_desk;
+mod screen;
 mod signals;
 
 use std::{panic, process::ExitCode};
@@ -33,8 +35,14 @@ fn run() -> Exit {
         Err(error) => return output::parser_message(&error),
     };
     let mut globals = cli.globals.clone();
-    if matches!(cli.command, Command::Bench(_)) {
+    let tells_itself = match &cli.command {
         // A line for every retry would be measured too.
+        Command::Bench(_) => true,
+        // Its progress tells of retries, and a line for each would hide it.
+        Command::Pipeline(arguments) => arguments.shows_progress(),
+        _ => false,
+    };
+    if tells_itself {
         globals.quiet = globals.quiet.saturating_add(1);
     }
     logging::start(&globals);

@@ -22,6 +22,7 @@ pub(crate) use listing::Listing;
 use crate::{
     cli::{Color, Format, Globals},
     exit::{Exit, Failure},
+    screen,
 };
 
 /// How and where to print.
@@ -88,6 +89,11 @@ impl Output {
     /// As the flags say.
     pub(crate) fn new(globals: &Globals) -> Self {
         Self { format: globals.output, color: globals.color, quiet: globals.quiet > 0 }
+    }
+
+    /// The format that was asked for.
+    pub(crate) fn format(self) -> Format {
+        self.format
     }
 
     /// Whether people read it, rather than programs.
@@ -172,7 +178,7 @@ impl Output {
         if !self.quiet {
             let note = Message::clean(note);
             // Nobody left to tell is no reason to fail.
-            _ = writeln!(io::stderr().lock(), "{note}");
+            _ = writeln!(screen::Above, "{note}");
         }
     }
 
@@ -224,6 +230,34 @@ impl Color {
             Self::Auto => stream.is_terminal() && !wanted("NO_COLOR") && !dumb,
         }
     }
+}
+
+/// How much of a message a row of a list shows, in characters.
+const EXCERPT_CHARS: usize = 60;
+
+/// The beginning of a message, on one line.
+pub(crate) fn excerpt(message: &str) -> String {
+    excerpt_of(message, EXCERPT_CHARS)
+}
+
+/// So much of a message, on one line.
+pub(crate) fn excerpt_of(message: &str, most_chars: usize) -> String {
+    let mut excerpt: String = message.chars().take(most_chars).collect();
+    if excerpt.len() < message.len() {
+        excerpt.push('…');
+    }
+    excerpt.replace('\n', " ")
+}
+
+/// The longest bar, in characters.
+const BAR_CHARS: usize = 40;
+
+/// A bar for a share of the longest, in eighths of a character; there is always at least one eighth.
+pub(crate) fn bar(share: f64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share * (BAR_CHARS * 8) as f64).round().max(1.0) as usize;
+    let last = EIGHTHS.get(eighths % 8).copied().unwrap_or_default();
+    format!("{}{last}", "█".repeat(eighths / 8))
 }
 
 /// A duration as a JSON number of seconds, whole where it is whole.

@@ -6,8 +6,10 @@ pub(crate) mod completions;
 pub(crate) mod consume;
 pub(crate) mod daemon;
 pub(crate) mod db;
+pub(crate) mod dlq;
 pub(crate) mod doctor;
 pub(crate) mod init;
+pub(crate) mod pipeline;
 pub(crate) mod policy;
 pub(crate) mod queue;
 pub(crate) mod runs;
@@ -32,6 +34,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::Runs(arguments) => runs::run(arguments, context).await,
         Command::Queue(arguments) => queue::run(arguments, context).await,
         Command::Uploads(arguments) => uploads::run(arguments, context).await,
+        Command::Pipeline(arguments) => pipeline::run(arguments, context).await,
+        Command::Dlq(arguments) => dlq::run(arguments, context).await,
         Command::Worker(arguments) => worker::run(arguments, context).await,
         Command::State(arguments) => state::run(arguments, context).await,
         Command::Daemon(arguments) => daemon::run(arguments, context).await,

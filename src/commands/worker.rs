@@ -1,13 +1,13 @@
-//! `redrive worker`: does the work of the queues and sources that the configuration declares (OPS-6,
-//! OPS-7).
+//! `redrive worker`: does the work of the queues, sources and pipelines that the configuration declares
+//! (OPS-6, OPS-7).
 
 use clap::Args;
 use redrive::{
     Engine, HumanDuration, Stopper, Until,
     config::{self, Config},
-    declared_queue, declared_source, raw_sink,
+    declared_pipeline, declared_queue, declared_source, raw_sink,
 };
-use redrive_engine::{Pace, Queue, Source, random_worker_id};
+use redrive_engine::{Pace, Pipeline, Queue, Source, random_worker_id};
 
 use crate::{
     context::{Context, Missing},
@@ -15,7 +15,7 @@ use crate::{
     signals::Signals,
 };
 
-/// The most units of one queue or source at once.
+/// The most units of one queue, source or stage at once.
 const MAX_CONCURRENCY: i64 = 10_000;
 
 /// The arguments of `worker`.
@@ -27,23 +27,29 @@ its lease ends. Any number of workers share a store; one PostgreSQL database ser
 `redrive db migrate` has prepared it.
 
 A source's new days become pending when their time has come, by its schedule in UTC. --drain ignores schedules.
+Runs of pipelines are those that `redrive pipeline run --detach` started, and all others that go on.
 
 Examples:
   redrive worker
   redrive worker --drain                    end when nothing is due, now or later
   redrive worker --queues verify,notify --concurrency 32
-  redrive worker --sources ads              this source, and no queue
+  redrive worker --sources ads              this source, and no queue or pipeline
+  redrive worker --pipelines score          the runs of this pipeline alone
   redrive worker --log-format json 2>> worker.log")]
 pub(crate) struct Arguments {
-    /// These queues, separated by commas [default: all that are declared, unless --sources is given]
+    /// These queues, separated by commas [default: all, unless sources or pipelines are named]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     queues: Option<Vec<String>>,
 
-    /// These sources, separated by commas [default: all that are declared, unless --queues is given]
+    /// These sources, separated by commas [default: all, unless queues or pipelines are named]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     sources: Option<Vec<String>>,
 
-    /// Units at once in each queue and source [default: as the file says]
+    /// These pipelines, separated by commas [default: all, unless queues or sources are named]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pipelines: Option<Vec<String>>,
+
+    /// Units at once in each queue, source and stage [default: as the file says]
     #[arg(long, value_name = "N", allow_hyphen_values = true,
           value_parser = clap::value_parser!(u32).range(1..=MAX_CONCURRENCY))]
     concurrency: Option<u32>,
@@ -62,10 +68,11 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let Some(config) = context.config()? else {
         let message = format!("there is no {} here or in a folder above", config::FILE_NAME);
         return Err(Failure::new(Exit::Error, message).help(
-            "it declares queues and sources; `redrive init` writes one, `--config FILE` names one",
+            "it declares queues, sources and pipelines; `redrive init` writes one, `--config FILE` \
+             names one",
         ));
     };
-    let (queues, sources) = served(&arguments, &config)?;
+    let Served { queues, sources, pipelines } = served(&arguments, &config)?;
     let chosen = context.store(Some(&config))?;
     let store = chosen.open(Some(&config), Missing::Make).await?;
     let mut signals = Signals::new()?;
@@ -74,11 +81,13 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let names = |names: Vec<&str>| names.join(", ");
     let served_queues = names(queues.iter().map(|queue| queue.name.as_str()).collect());
     let served_sources = names(sources.iter().map(|source| source.name.as_str()).collect());
+    let served_pipelines = names(pipelines.iter().map(|it| it.name.as_str()).collect());
     let url = chosen.url.to_string();
     tracing::info!(
         worker = worker.0,
         queues = served_queues,
         sources = served_sources,
+        pipelines = served_pipelines,
         store = url,
         "working"
     );
@@ -86,6 +95,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let engine = Engine::new(store).with_jitter_seed(config.jitter_seed);
     let engine = queues.into_iter().fold(engine, Engine::with_queue);
     let engine = sources.into_iter().fold(engine, Engine::with_source);
+    let engine = pipelines.into_iter().fold(engine, Engine::with_pipeline);
     let until = if arguments.drain { Until::Drained } else { Until::Stopped };
     let (stopper, stop) = Stopper::new();
     let mut work = Box::pin(engine.run_as(worker, stop, until));
@@ -102,69 +112,101 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     }
 }
 
-/// The declared queues and sources that are asked for, ready to be worked on.
-fn served(arguments: &Arguments, config: &Config) -> Result<(Vec<Queue>, Vec<Source>), Failure> {
-    if config.queues.is_empty() && config.sources.is_empty() {
-        return Err(Failure::new(
-            Exit::Error,
-            "the configuration declares no queues and no sources",
-        )
-        .help("add a [[queue]] or a [[source]]; `redrive init` shows them"));
+/// What is worked on.
+struct Served {
+    queues: Vec<Queue>,
+    sources: Vec<Source>,
+    pipelines: Vec<Pipeline>,
+}
+
+/// All that is declared and asked for, ready to be worked on.
+fn served(arguments: &Arguments, config: &Config) -> Result<Served, Failure> {
+    if config.queues.is_empty() && config.sources.is_empty() && config.pipelines.is_empty() {
+        let message = "the configuration declares no queues, no sources and no pipelines";
+        return Err(Failure::new(Exit::Error, message)
+            .help("add a [[queue]], a [[source]] or a [[pipeline]]; `redrive init` shows them"));
     }
+    let Arguments { queues, sources, pipelines, .. } = arguments;
+    // Who names some wants nothing else.
+    let all = queues.is_none() && sources.is_none() && pipelines.is_none();
+    let asked = Asked { all };
     let cannot = |error| Failure::new(Exit::Error, "cannot start").because(error);
     let change = |pace: &mut Pace| {
         pace.concurrency = arguments.concurrency.map_or(pace.concurrency, |many| many as usize);
         pace.grace = arguments.grace.into();
     };
-    let mut queues = Vec::new();
-    for declared in asked_queues(config, arguments)? {
+    let queues = asked.of(
+        "queue",
+        queues.as_deref(),
+        &config.queues,
+        |it| &it.name,
+        |unknown| config.queue_suggestion(unknown),
+    )?;
+    let queues = queues.into_iter().map(|declared| {
         let mut queue = declared_queue(declared, &config.folder).map_err(cannot)?;
         change(&mut queue.pace);
-        queues.push(queue);
-    }
-    let declared = asked_sources(config, arguments)?;
-    if declared.is_empty() {
-        return Ok((queues, Vec::new()));
-    }
-    let sink = raw_sink(&config.raw.clone().in_folder(&config.folder))
-        .map_err(|error| Failure::new(Exit::Error, "cannot keep raw partitions").because(error))?;
+        Ok(queue)
+    });
+    let pipelines = asked.of(
+        "pipeline",
+        pipelines.as_deref(),
+        &config.pipelines,
+        |it| &it.name,
+        |unknown| config.pipeline_suggestion(unknown),
+    )?;
+    let pipelines = pipelines.into_iter().map(|declared| {
+        let mut pipeline = declared_pipeline(declared, &config.folder).map_err(cannot)?;
+        pipeline.stages.iter_mut().for_each(|stage| change(&mut stage.pace));
+        Ok(pipeline)
+    });
+    let declared = asked.of(
+        "source",
+        sources.as_deref(),
+        &config.sources,
+        |it| &it.name,
+        |unknown| config.source_suggestion(unknown),
+    )?;
     let mut sources = Vec::new();
-    for declared in declared {
-        let mut source = declared_source(declared, &config.folder, sink.clone()).map_err(cannot)?;
-        change(&mut source.pace);
-        sources.push(source);
+    if !declared.is_empty() {
+        let sink = raw_sink(&config.raw.clone().in_folder(&config.folder)).map_err(|error| {
+            Failure::new(Exit::Error, "cannot keep raw partitions").because(error)
+        })?;
+        for declared in declared {
+            let source = declared_source(declared, &config.folder, sink.clone());
+            let mut source = source.map_err(cannot)?;
+            change(&mut source.pace);
+            sources.push(source);
+        }
     }
-    Ok((queues, sources))
+    let queues = queues.collect::<Result<_, Failure>>()?;
+    let pipelines = pipelines.collect::<Result<_, Failure>>()?;
+    Ok(Served { queues, sources, pipelines })
 }
 
-/// In the order of the file. Who names sources alone wants no queue.
-fn asked_queues<'a>(
-    config: &'a Config,
-    arguments: &Arguments,
-) -> Result<Vec<&'a config::Queue>, Failure> {
-    let Some(asked) = &arguments.queues else {
-        let all = arguments.sources.is_none();
-        return Ok(config.queues.iter().filter(|_| all).collect());
-    };
-    if let Some(unknown) = asked.iter().find(|name| config.queue(name).is_none()) {
-        return Err(Failure::usage(format!("--queues: there is no queue {unknown:?}"))
-            .help(config.queue_suggestion(unknown)));
-    }
-    Ok(config.queues.iter().filter(|queue| asked.contains(&queue.name)).collect())
+/// Chooses among what is declared.
+struct Asked {
+    /// Nothing was named, so all of it is meant.
+    all: bool,
 }
 
-/// In the order of the file. Who names queues alone wants no source.
-fn asked_sources<'a>(
-    config: &'a Config,
-    arguments: &Arguments,
-) -> Result<Vec<&'a config::Source>, Failure> {
-    let Some(asked) = &arguments.sources else {
-        let all = arguments.queues.is_none();
-        return Ok(config.sources.iter().filter(|_| all).collect());
-    };
-    if let Some(unknown) = asked.iter().find(|name| config.source(name).is_none()) {
-        return Err(Failure::usage(format!("--sources: there is no source {unknown:?}"))
-            .help(config.source_suggestion(unknown)));
+impl Asked {
+    /// Those of a kind that are named, in the order of the file.
+    fn of<'a, T>(
+        &self,
+        kind: &str,
+        names: Option<&[String]>,
+        declared: &'a [T],
+        name: impl Fn(&T) -> &String,
+        suggestion: impl Fn(&str) -> String,
+    ) -> Result<Vec<&'a T>, Failure> {
+        let Some(names) = names else {
+            return Ok(declared.iter().filter(|_| self.all).collect());
+        };
+        let is_declared = |asked: &&String| declared.iter().any(|it| name(it) == *asked);
+        if let Some(unknown) = names.iter().find(|asked| !is_declared(asked)) {
+            let message = format!("--{kind}s: there is no {kind} {unknown:?}");
+            return Err(Failure::usage(message).help(suggestion(unknown)));
+        }
+        Ok(declared.iter().filter(|it| names.contains(name(it))).collect())
     }
-    Ok(config.sources.iter().filter(|source| asked.contains(&source.name)).collect())
 }

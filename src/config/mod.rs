@@ -172,6 +172,16 @@ impl Config {
         suggestion(name, self.sources.iter().map(|source| source.name.as_str()))
     }
 
+    /// The pipeline of that name.
+    pub fn pipeline(&self, name: &str) -> Option<&Pipeline> {
+        self.pipelines.iter().find(|pipeline| pipeline.name == name)
+    }
+
+    /// Advice for a name that no pipeline has.
+    pub fn pipeline_suggestion(&self, name: &str) -> String {
+        suggestion(name, self.pipelines.iter().map(|pipeline| pipeline.name.as_str()))
+    }
+
     fn read(s: &mut Section<'_>, folder: &Path) -> Option<Self> {
         let jitter_seed = s.get("jitter-seed", whole(0..=u64::MAX));
         let store = s.get("store", |value| value.table(Store::read));

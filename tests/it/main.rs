@@ -30,6 +30,7 @@ mod http_worker;
 mod init;
 mod logs;
 mod partitions;
+mod pipelines;
 mod policy;
 mod queue;
 mod queue_example;

@@ -156,13 +156,19 @@ fn a_unit_that_has_no_story_is_one_clear_message() {
     assert!(complaint.contains("there is no run:7 in sqlite:"), "{complaint}");
     let complaint = folder.run(&["why", "item:7"]).failed(1);
     assert!(complaint.contains("there is no item:7 in sqlite:"), "{complaint}");
+    for unit in ["sample:7", "sample:7/score"] {
+        let complaint = folder.run(&["why", unit]).failed(1);
+        assert!(complaint.contains("there is no sample:7 in sqlite:"), "{complaint}");
+    }
     let complaint = folder.run(&["why", "partition:ads/1/daily/2026-01-31"]).failed(1);
     assert!(complaint.contains("partition:ads/1/daily/2026-01-31 has no entry"), "{complaint}");
-    let complaint = folder.run(&["why", "sample:7/score"]).failed(1);
-    assert!(complaint.contains("sample:7/score: samples are not kept yet"), "{complaint}");
-    for unit in ["7", "run:", "run:seven", "run:0", "run:-1", "", "job:7"] {
+    for unit in ["7", "run:", "run:seven", "run:0", "run:-1", "", "job:7", "sample:7/"] {
         let complaint = folder.run(&["why", unit]).failed(2);
         assert!(complaint.contains("is not allowed"), "{complaint}");
+    }
+    for unit in ["sample:", "sample:0", "sample:+1"] {
+        let complaint = folder.run(&["why", unit]).failed(2);
+        assert!(complaint.contains("an id is a whole number from 1"), "{complaint}");
     }
     let json = folder.run(&["runs", "list", "-o", "json"]).json();
     assert_eq!(json, json!([]));

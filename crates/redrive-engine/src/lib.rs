@@ -108,8 +108,8 @@ pub use http::{
 };
 pub use pipelines::{
     BAD_LINE, CommandSource, DEFAULT_READ_AHEAD, FeedEnd, IntoSample, IteratorSource, JsonlSource,
-    LineFeed, NotResumed, Pipeline, PipelineControl, Reprocessed, SOURCE_CHANGED, SampleSource,
-    SourceCall, Stage, StageAnswer, TOO_LARGE, config_hash, stage_fn,
+    LineFeed, NotResumed, Pipeline, PipelineControl, Reprocessed, SOURCE_CHANGED, SamplePages,
+    SampleSource, SourceCall, Stage, StageAnswer, TOO_LARGE, config_hash, stage_fn,
 };
 pub use program::{DEFAULT_GRACE, InvalidProgram};
 pub use raw::{

@@ -15,7 +15,7 @@ use super::{find, human};
 use crate::{
     context::Context,
     exit::Failure,
-    output::{Column, Row, seconds},
+    output::{Column, Row, bar, seconds},
 };
 
 /// More rows than this are a mistake.
@@ -26,9 +26,6 @@ const ENDLESS_ROWS: u32 = 10;
 
 /// The most rows that are printed unless asked for.
 const UNASKED_ROWS: u32 = 100;
-
-/// The longest bar of a plot, in characters.
-const PLOT_WIDTH: usize = 40;
 
 /// The arguments of `policy schedule`.
 #[derive(Debug, Args)]
@@ -206,7 +203,7 @@ impl Wait {
                     attempt if attempt == end => "gives up",
                     _ => "not reached",
                 },
-                bar: bar(wait.delay, longest),
+                bar: bar(wait.delay.as_secs_f64() / longest.as_secs_f64().max(f64::MIN_POSITIVE)),
             }
         })
     }
@@ -249,15 +246,6 @@ impl Row for Plotted {
         cells.insert(3, self.0.bar.clone());
         cells
     }
-}
-
-/// A bar of eighths of a character; every wait has at least one eighth.
-fn bar(delay: Duration, longest: Duration) -> String {
-    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let share = delay.as_secs_f64() / longest.as_secs_f64().max(f64::MIN_POSITIVE);
-    let eighths = (share * (PLOT_WIDTH * 8) as f64).round().max(1.0) as usize;
-    let last = EIGHTHS.get(eighths % 8).copied().unwrap_or_default();
-    format!("{}{last}", "█".repeat(eighths / 8))
 }
 
 /// Jitter leaves nanoseconds that nobody reads.

@@ -4,10 +4,7 @@ use redrive_store::RunRecord;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::output::{Column, Row};
-
-/// How much of an error a row of a list shows, in characters.
-const EXCERPT_CHARS: usize = 60;
+use crate::output::{Column, Row, excerpt};
 
 /// All that is known of a run, under the names of its columns.
 #[derive(Debug, Serialize)]
@@ -129,14 +126,4 @@ impl Row for RunSummary {
             excerpt(run.error_message.as_deref().unwrap_or_default()),
         ]
     }
-}
-
-/// The beginning of a message, on one line.
-fn excerpt(message: &str) -> String {
-    let line = message.lines().next().unwrap_or_default();
-    let mut excerpt: String = line.chars().take(EXCERPT_CHARS).collect();
-    if excerpt.len() < message.len() {
-        excerpt.push('…');
-    }
-    excerpt
 }

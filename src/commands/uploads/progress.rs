@@ -5,11 +5,15 @@ use std::{
     sync::Arc,
 };
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use redrive::{HumanDuration, UploadEvent, UploadObserver};
 
-use super::record::excerpt;
-use crate::{context::Context, logging::one_line, output::Output};
+use crate::{
+    context::Context,
+    logging::one_line,
+    output::{Output, excerpt},
+    screen,
+};
 
 /// Shows progress.
 pub(super) struct Progress {
@@ -25,11 +29,13 @@ impl Progress {
         let watched = io::stderr().is_terminal() && output.is_talkative();
         let target =
             if watched { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(pending), target);
+        let bars = MultiProgress::with_draw_target(target);
+        let bar = bars.add(ProgressBar::new(pending));
         // A wrong template would be a slip in the program; the default bar does as well.
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} uploaded  {msg}") {
             bar.set_style(style);
         }
+        screen::show(&bars);
         Arc::new(Self { bar, watched, output })
     }
 
@@ -42,6 +48,7 @@ impl Progress {
     /// Takes the bar away.
     pub(super) fn end(&self) {
         self.bar.finish_and_clear();
+        screen::clear();
     }
 
     fn show(&self, event: UploadEvent<'_>) {
@@ -56,22 +63,18 @@ impl Progress {
             }
             UploadEvent::Rejected(item, failure) => {
                 let (name, reason) = (one_line(&item.name), excerpt(failure.message().as_str()));
-                self.say(&format!("rejected {name}: {reason}"));
+                self.output.note(&format!("rejected {name}: {reason}"));
             }
             UploadEvent::GaveUp { item, attempts, .. } => {
                 let name = one_line(&item.name);
-                self.say(&format!("gave up {name} after {attempts} attempts"));
+                self.output.note(&format!("gave up {name} after {attempts} attempts"));
             }
             UploadEvent::Retrying { retry, sleep, pending } => {
                 let sleep = HumanDuration::from(sleep);
                 let line = format!("retry {retry} in {sleep}: {pending} pending");
                 self.bar.set_message(line.clone());
-                self.say(&line);
+                self.output.note(&line);
             }
         }
-    }
-
-    fn say(&self, line: &str) {
-        self.bar.suspend(|| self.output.note(line));
     }
 }

@@ -3,10 +3,7 @@
 use redrive_store::ItemRecord;
 use serde::Serialize;
 
-use crate::output::{Column, Row};
-
-/// How much of a reason a row of a list shows, in characters.
-const EXCERPT_CHARS: usize = 60;
+use crate::output::{Column, Row, excerpt};
 
 /// All that is known of an item, under the names of its columns.
 #[derive(Debug, Serialize)]
@@ -110,14 +107,4 @@ impl Row for ItemSummary {
             excerpt(item.rejection_reason.as_deref().unwrap_or_default()),
         ]
     }
-}
-
-/// The beginning of a message, on one line.
-pub(super) fn excerpt(message: &str) -> String {
-    let line = message.lines().next().unwrap_or_default();
-    let mut excerpt: String = line.chars().take(EXCERPT_CHARS).collect();
-    if excerpt.len() < message.len() {
-        excerpt.push('…');
-    }
-    excerpt
 }

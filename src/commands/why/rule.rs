@@ -10,13 +10,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use redrive::{
     Backoff, Class, Code, Decision, Failure, GiveUpReason, History, Jitter, JitterKey, JitterSeed,
-    Policy, RunId, Unit, decide,
+    Policy, Unit, decide,
 };
 use redrive_store::{AttemptOutcome, AttemptRecord};
 
 use crate::commands::policy::{human, rounded};
 
-/// What decides about a run, if the configuration has its queue.
+/// What decides about a unit, if the configuration has its queue or stage.
 pub(super) struct Rules {
     policy: Option<Policy>,
     jitter: JitterKey,
@@ -32,8 +32,8 @@ pub(super) struct Count {
 }
 
 impl Rules {
-    pub(super) fn new(policy: Option<Policy>, seed: JitterSeed, id: RunId) -> Self {
-        Self { policy, jitter: JitterKey::new(seed, &Unit::Run(id)) }
+    pub(super) fn new(policy: Option<Policy>, seed: JitterSeed, unit: &Unit) -> Self {
+        Self { policy, jitter: JitterKey::new(seed, unit) }
     }
 
     /// The rule behind what followed an attempt. `gave_up` is the reason that the journal has.

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use redrive::{AttemptNumber, RunId, Unit, config::Config};
 use redrive_engine::{Clock, SystemClock};
 use redrive_store::{
-    AttemptRecord, JournalFilter, JournalRecord, MAX_PAGE, Result, RunRecord, Store, UnitKind,
-    UnitRow,
+    AttemptRecord, JournalFilter, JournalRecord, MAX_PAGE, Result, Store, UnitKind, UnitRow,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -81,7 +80,9 @@ impl Story {
         let policy = config.and_then(|config| config.queue(&run.queue));
         let policy = policy.map(|queue| queue.policy.policy.clone());
         let seed = config.map(|config| config.jitter_seed).unwrap_or_default();
-        let attempts = told(&run, &attempts, &journal, &Rules::new(policy, seed, id));
+        let rules = Rules::new(policy, seed, &Unit::Run(id));
+        let actions = Actions { gives_up: "run.giveup", resets: "run.retry" };
+        let attempts = told(&attempts, run.attempts_at_reset, &journal, actions, &rules);
         let next = Next::of(
             &run,
             &Surroundings {
@@ -118,19 +119,27 @@ impl Row for Story {
     }
 }
 
-/// Each attempt with its rule. The count begins anew where an operator sent the run back.
-fn told(
-    run: &RunRecord,
+/// What the journal calls the turns of a unit's story.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Actions {
+    pub(super) gives_up: &'static str,
+    pub(super) resets: &'static str,
+}
+
+/// Each attempt with its rule. The count begins anew where an operator sent the unit back.
+pub(super) fn told(
     attempts: &[AttemptRecord],
+    attempts_at_reset: u32,
     journal: &[JournalRecord],
+    actions: Actions,
     rules: &Rules,
 ) -> Vec<AttemptRow> {
-    let gave_up = give_ups(journal, "run.giveup");
-    let mut resets = journal.iter().filter(|row| row.entry.action == "run.retry").peekable();
+    let gave_up = give_ups(journal, actions.gives_up);
+    let mut resets = journal.iter().filter(|row| row.entry.action == actions.resets).peekable();
     let mut count = Count { failures: 0, deferrals: 0 };
     let mut rows = Vec::new();
     for attempt in attempts {
-        let mut was_reset = attempt.attempt.0 == run.attempts_at_reset.saturating_add(1);
+        let mut was_reset = attempt.attempt.0 == attempts_at_reset.saturating_add(1);
         while resets.next_if(|reset| reset.entry.at <= attempt.started_at).is_some() {
             was_reset = true;
         }
@@ -160,6 +169,11 @@ pub(super) fn give_ups(journal: &[JournalRecord], action: &str) -> HashMap<u32, 
 }
 
 impl AttemptRow {
+    /// The rule behind what followed.
+    pub(super) fn rule(&self) -> &str {
+        &self.rule
+    }
+
     pub(super) fn new(attempt: &AttemptRecord, rule: String) -> Self {
         let took = attempt.ended_at.duration_since(attempt.started_at);
         let took = took.try_into().unwrap_or_default();

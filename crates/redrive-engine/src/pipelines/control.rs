@@ -8,10 +8,10 @@ use redrive_store::{
     SampleRecord, Store,
 };
 
-use super::Pipeline;
+use super::{Pipeline, SamplePages};
 
-/// Dead letters that are brought back at a time, each of them by itself.
-const PAGE: u32 = 500;
+/// Dead letters that are named are brought back so many at a time, each of them by itself.
+const NAMED_AT_ONCE: usize = 16;
 
 /// Does to pipeline runs and dead letters what operators wish.
 #[derive(Clone)]
@@ -138,32 +138,68 @@ impl PipelineControl {
         filter: &SampleFilter,
         limit: u64,
         by: Option<&Operator>,
-        mut told: impl FnMut(&SampleRecord, SampleChange),
+        mut told: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
     ) -> Result<Reprocessed> {
         let filter = SampleFilter { status: Some(SampleStatus::Dlq), ..filter.clone() };
-        let (mut after, mut left) = (SampleId(0), limit);
+        let mut pages = SamplePages::new(self.store.clone(), filter).at_most(limit);
         let mut tally = Reprocessed::default();
-        while left > 0 {
-            let page = u32::try_from(left).unwrap_or(PAGE).min(PAGE);
-            let dead = self.store.samples_page(&filter, after, page).await?;
-            let Some(last) = dead.last() else { break };
-            after = last.id;
-            left = left.saturating_sub(dead.len() as u64);
-            let changes = match by {
-                Some(by) => {
-                    let ids: Vec<SampleId> = dead.iter().map(|sample| sample.id).collect();
-                    self.store.reprocess_samples(&ids, by).await?
-                }
-                None => dead.iter().map(SampleChange::of_reprocess).collect(),
-            };
+        loop {
+            let dead = pages.next().await?;
+            if dead.is_empty() {
+                return Ok(tally);
+            }
+            let ids: Vec<SampleId> = dead.iter().map(|sample| sample.id).collect();
+            let changes = self.bring_back(&ids, &dead, by).await?;
             for (sample, change) in dead.iter().zip(changes) {
-                match change {
-                    SampleChange::Done => tally.done += 1,
-                    _ => tally.refused += 1,
-                }
-                told(sample, change);
+                tally.add(change);
+                told(sample.id, Some(sample), change);
+            }
+        }
+    }
+
+    /// The same for samples that are named.
+    pub async fn reprocess_these(
+        &self,
+        ids: &[SampleId],
+        by: Option<&Operator>,
+        mut told: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
+    ) -> Result<Reprocessed> {
+        let mut tally = Reprocessed::default();
+        for ids in ids.chunks(NAMED_AT_ONCE) {
+            let samples = self.store.samples_by_id(ids).await?;
+            let changes = self.bring_back(ids, &samples, by).await?;
+            for (id, change) in ids.iter().zip(changes) {
+                tally.add(change);
+                told(*id, samples.iter().find(|sample| sample.id == *id), change);
             }
         }
         Ok(tally)
+    }
+
+    async fn bring_back(
+        &self,
+        ids: &[SampleId],
+        samples: &[SampleRecord],
+        by: Option<&Operator>,
+    ) -> Result<Vec<SampleChange>> {
+        let Some(by) = by else {
+            let foreseen = |id: &SampleId| {
+                let sample = samples.iter().find(|sample| sample.id == *id);
+                sample.map_or(SampleChange::Unknown, SampleChange::of_reprocess)
+            };
+            return Ok(ids.iter().map(foreseen).collect());
+        };
+        self.store.reprocess_samples(ids, by).await
+    }
+}
+
+impl Reprocessed {
+    fn add(&mut self, change: SampleChange) {
+        match change {
+            SampleChange::Done => self.done += 1,
+            SampleChange::Refused(_) | SampleChange::NoData | SampleChange::Unknown => {
+                self.refused += 1;
+            }
+        }
     }
 }

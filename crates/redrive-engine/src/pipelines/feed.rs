@@ -33,6 +33,9 @@ const SHOWN_CHARS: usize = 80;
 /// The most samples that are added at a time.
 const MAX_BATCH: usize = 1_000;
 
+/// How many batches make up the read-ahead, at least.
+const BATCHES_AHEAD: u32 = 4;
+
 /// The most bytes of samples that are added at a time, unless one alone is larger.
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
@@ -170,9 +173,11 @@ impl LineFeed {
         self.over.clone().unwrap_or(FeedEnd::Done)
     }
 
-    /// A run never has more unfinished samples than its read-ahead.
+    /// A run never has more unfinished samples than its read-ahead. A batch is a part of that, so that
+    /// reading goes on before the last of them is through.
     fn max_batch(&self) -> usize {
-        usize::try_from(self.run.read_ahead).unwrap_or(MAX_BATCH).min(MAX_BATCH)
+        let part = usize::try_from(self.run.read_ahead / BATCHES_AHEAD).unwrap_or(MAX_BATCH);
+        part.clamp(1, MAX_BATCH)
     }
 
     fn take(&mut self, part: &[u8]) {
@@ -297,7 +302,8 @@ fn sample_of(number: u64, line: &[u8], bytes: u64) -> Option<NewSample> {
             Err((TOO_LARGE, message))
         }
         Err(_) => Err((BAD_LINE, "it is not UTF-8".to_owned())),
-        Ok(text) => match serde_json::from_str::<IgnoredAny>(text) {
+        // Without its end, which would only be in the way of saying what is wrong.
+        Ok(text) => match serde_json::from_str::<IgnoredAny>(text.trim()) {
             Ok(_) => Ok(text.trim().to_owned()),
             Err(error) => {
                 let beginning: String = text.trim().chars().take(SHOWN_CHARS).collect();

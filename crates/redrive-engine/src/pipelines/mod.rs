@@ -9,6 +9,7 @@ mod control;
 mod feed;
 mod feed_work;
 mod loops;
+mod pages;
 mod pipeline;
 mod source;
 mod stage;
@@ -25,6 +26,7 @@ pub use self::{
     feed::{BAD_LINE, LineFeed, TOO_LARGE},
     iterator_source::IteratorSource,
     jsonl_source::JsonlSource,
+    pages::SamplePages,
     pipeline::{DEFAULT_READ_AHEAD, Pipeline},
     source::{FeedEnd, SOURCE_CHANGED, SampleSource, SourceCall},
     stage::{IntoSample, Stage, StageAnswer, config_hash, stage_fn},

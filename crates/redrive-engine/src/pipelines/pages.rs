@@ -1,0 +1,60 @@
+//! Samples a page at a time, however large they are.
+
+use std::sync::Arc;
+
+use redrive_core::SampleId;
+use redrive_store::{Result, SampleFilter, SampleRecord, Store};
+
+/// How many samples are in the first page, and in any.
+const FIRST_PAGE: u32 = 16;
+const MAX_PAGE: u32 = 200;
+
+/// How much a page should hold. A page of small samples may be followed by one of large ones, so this
+/// is what the size of pages is steered by, and no limit.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// The samples that match, by id. Pages are small where samples are large.
+pub struct SamplePages {
+    store: Arc<dyn Store>,
+    filter: SampleFilter,
+    after: SampleId,
+    left: u64,
+    size: u32,
+    is_over: bool,
+}
+
+impl SamplePages {
+    /// All that match.
+    pub fn new(store: Arc<dyn Store>, filter: SampleFilter) -> Self {
+        let (after, left) = (SampleId(0), u64::MAX);
+        Self { store, filter, after, left, size: FIRST_PAGE, is_over: false }
+    }
+
+    /// Those with greater ids alone.
+    pub fn after(self, after: SampleId) -> Self {
+        Self { after, ..self }
+    }
+
+    /// At most so many.
+    pub fn at_most(self, left: u64) -> Self {
+        Self { left, ..self }
+    }
+
+    /// The next page; empty when there are no more.
+    pub async fn next(&mut self) -> Result<Vec<SampleRecord>> {
+        let size = u32::try_from(self.left).unwrap_or(self.size).min(self.size);
+        if self.is_over || size == 0 {
+            return Ok(Vec::new());
+        }
+        let page = self.store.samples_page(&self.filter, self.after, size).await?;
+        self.is_over = page.len() < size as usize;
+        self.left = self.left.saturating_sub(page.len() as u64);
+        self.after = page.last().map_or(self.after, |last| last.id);
+        let bytes: usize = page.iter().filter_map(|sample| Some(sample.data.as_ref()?.len())).sum();
+        self.size = match bytes {
+            0..PAGE_BYTES => (self.size * 2).min(MAX_PAGE),
+            _ => (self.size / 4).max(1),
+        };
+        Ok(page)
+    }
+}

@@ -1,0 +1,83 @@
+//! `redrive dlq list`.
+
+use clap::Args;
+use redrive::{SampleId, SamplePages};
+use redrive_store::MAX_PAGE;
+
+use super::{
+    causes::CauseRow,
+    record::{SampleRow, SampleSummary},
+    which::Which,
+};
+use crate::{
+    context::{Context, Missing},
+    exit::{Exit, Failure},
+    output::Listing,
+    pipeline_desk::PipelineDesk,
+};
+
+/// The arguments of `dlq list`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Dead letters come by id. When a page is full, the next one begins after its last id. --group shows what they died of
+instead, the most frequent first: errors that differ only in numbers, ids, quotations and paths are one cause.
+
+Examples:
+  redrive dlq list --group
+  redrive dlq list --run 3 --stage llm_call
+  redrive dlq list --error 'rate limit' -o json
+  redrive dlq list --limit 10000 --after 10000 -o jsonl")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    which: Which,
+
+    /// The causes, and how many died of each
+    #[arg(long, conflicts_with = "after")]
+    group: bool,
+
+    /// At most so many, up to 10000
+    #[arg(long, value_name = "N", default_value_t = 100, allow_hyphen_values = true,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PAGE)))]
+    limit: u32,
+
+    /// Those with greater ids alone
+    #[arg(long, value_name = "ID", default_value_t = 0, allow_hyphen_values = true,
+          value_parser = clap::value_parser!(i64).range(0..))]
+    after: i64,
+}
+
+/// Runs `dlq list`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let desk = PipelineDesk::open(context, Missing::Refuse).await?;
+    let filter = arguments.which.filter();
+    if arguments.group {
+        let causes = desk.store.dead_causes(&filter, arguments.limit).await;
+        let causes = causes.map_err(|error| desk.failure(error))?;
+        let is_full = causes.len() >= arguments.limit as usize;
+        context.output.list(causes.into_iter().map(CauseRow::from))?;
+        if is_full {
+            context.output.remark("there may be more: --limit shows them")?;
+        }
+        return Ok(Exit::Ok);
+    }
+    let mut pages = SamplePages::new(desk.store.clone(), filter)
+        .after(SampleId(arguments.after))
+        .at_most(arguments.limit.into());
+    let (mut listing, mut count, mut last) = (Listing::new(context.output), 0, None);
+    loop {
+        let page = pages.next().await.map_err(|error| desk.failure(error))?;
+        let Some(id) = page.last().map(|sample| sample.id) else { break };
+        last = Some(id);
+        count += page.len();
+        let rows = page.into_iter().map(SampleRow::from).map(SampleRow::without_data);
+        listing.add(rows.map(SampleSummary))?;
+    }
+    let hidden = listing.end()?;
+    if hidden > 0 {
+        context.output.remark(&format!("{hidden} are not shown, -o jsonl has all"))?;
+    }
+    if let Some(last) = last.filter(|_| count >= arguments.limit as usize) {
+        context.output.remark(&format!("there may be more: --after {last}"))?;
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,198 @@
+//! `redrive dlq reprocess`: the way back for dead letters, behind rails.
+//!
+//! A dry run goes through the same selection and the same rules and writes nothing.
+
+use clap::Args;
+use redrive::{Operator, Reprocessed, SampleChange, SampleFilter, SampleId, SampleRecord};
+use serde::Serialize;
+
+use super::{parse_id, which::Which};
+use crate::{
+    confirm::confirm,
+    context::{Context, Missing},
+    exit::{Exit, Failure},
+    operator::operator,
+    output::{Column, Listing, Row},
+    pipeline_desk::PipelineDesk,
+};
+
+/// More dead letters than this are asked about.
+const UNASKED: u64 = 20;
+
+/// The arguments of `dlq reprocess`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A dead letter goes back to the stage it died at, pending, with a new count of attempts; the numbers of its
+attempts go on. Its run goes on as well: workers take it, or `redrive pipeline resume ID`. It can die again. A line of the
+source that was no sample has nothing to go on with. Asks before more than 20.
+Exit codes: 0 all done; 3 some; 1 none; 4 refused, nothing changed.
+
+Examples:
+  redrive dlq reprocess --pipeline score --stage llm_call --dry-run
+  redrive dlq reprocess --cause 5f0c2a91d3e4b768 --yes --reason 'the key was renewed'
+  redrive dlq reprocess 17 18")]
+pub(crate) struct Arguments {
+    /// These samples, instead of filters
+    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id, conflicts_with_all =
+          ["pipeline", "run", "stage", "error", "code", "cause", "limit", "all"])]
+    ids: Vec<SampleId>,
+
+    #[command(flatten)]
+    which: Which,
+
+    /// All of them: without a filter nothing is done unless you say so
+    #[arg(long)]
+    all: bool,
+
+    /// At most so many, by id [default: all that match]
+    #[arg(long, value_name = "N", allow_hyphen_values = true,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+
+    /// Why, for the journal
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// What became of a dead letter.
+#[derive(Debug, Serialize)]
+struct Changed {
+    id: i64,
+    run_id: Option<i64>,
+    pipeline: Option<String>,
+    stage: Option<String>,
+    outcome: &'static str,
+    /// Why it was not done.
+    why: Option<String>,
+}
+
+impl Changed {
+    fn new(id: SampleId, sample: Option<&SampleRecord>, change: SampleChange, dry: bool) -> Self {
+        let error = sample.and_then(|sample| sample.error_message.as_deref()).unwrap_or_default();
+        let (outcome, why) = match change {
+            SampleChange::Done if dry => ("would_be_done", None),
+            SampleChange::Done => ("done", None),
+            SampleChange::Refused(state) => ("refused", Some(format!("it is {}", state.name()))),
+            SampleChange::NoData => {
+                ("refused", Some(format!("there is nothing to go on with: {error}")))
+            }
+            SampleChange::Unknown => ("unknown", Some("there is no such sample".to_owned())),
+        };
+        Self {
+            id: id.0,
+            run_id: sample.map(|sample| sample.run.0),
+            pipeline: sample.map(|sample| sample.pipeline.clone()),
+            stage: sample.map(|sample| sample.stage_name.clone()),
+            outcome,
+            why,
+        }
+    }
+}
+
+impl Row for Changed {
+    const COLUMNS: &'static [Column] = &[
+        Column::number("id"),
+        Column::number("run"),
+        Column::text("pipeline"),
+        Column::text("stage"),
+        Column::text("outcome"),
+        Column::text(""),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let or_empty = |text: &Option<String>| text.clone().unwrap_or_default();
+        vec![
+            self.id.to_string(),
+            self.run_id.map(|id| id.to_string()).unwrap_or_default(),
+            or_empty(&self.pipeline),
+            or_empty(&self.stage),
+            self.outcome.replace('_', " "),
+            or_empty(&self.why),
+        ]
+    }
+}
+
+/// Runs `dlq reprocess`.
+pub(crate) async fn run(mut arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    if arguments.ids.is_empty() && arguments.which.is_empty() && !arguments.all {
+        let message = "no dead letters are named; nothing was changed";
+        return Err(Failure::new(Exit::Refused, message)
+            .help("name them by id or by filters such as --pipeline NAME, or say --all"));
+    }
+    arguments.ids.sort_unstable();
+    arguments.ids.dedup();
+    let desk = PipelineDesk::open(context, Missing::Refuse).await?;
+    let (filter, limit) = (arguments.which.filter(), arguments.limit.unwrap_or(u64::MAX));
+    let count = match arguments.ids.len() as u64 {
+        0 => desk.store.count_samples(&filter).await.map_err(|error| desk.failure(error))?,
+        named => named,
+    };
+    if count == 0 {
+        let message = "no dead letter matches; nothing was changed";
+        return Err(
+            Failure::new(Exit::Refused, message).help("`redrive dlq list` shows what there is")
+        );
+    }
+    let count = count.min(limit);
+    if count > UNASKED && !arguments.dry_run {
+        let question = format!("Bring back {count} dead letters in {}?", desk.chosen.url);
+        confirm(&question, arguments.yes)?;
+    }
+    let by = operator(arguments.reason.clone());
+    let by = (!arguments.dry_run).then_some(&by);
+    let mut listing = Listing::new(context.output);
+    let mut printed = Ok(());
+    let told = |id, sample: Option<&SampleRecord>, change| {
+        // What is done is done, also when nobody reads it any more.
+        if printed.is_ok() {
+            printed = listing.add([Changed::new(id, sample, change, by.is_none())]);
+        }
+    };
+    let done = bring_back(&desk, &arguments.ids, &filter, limit, by, told).await;
+    printed?;
+    let hidden = listing.end()?;
+    let tally = done.map_err(|error| {
+        desk.failure(error).help("what was not reached is as it was; say it again for that")
+    })?;
+    end(tally, hidden, arguments.dry_run, context)
+}
+
+async fn bring_back(
+    desk: &PipelineDesk,
+    ids: &[SampleId],
+    filter: &SampleFilter,
+    limit: u64,
+    by: Option<&Operator>,
+    told: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
+) -> redrive_store::Result<Reprocessed> {
+    match ids {
+        [] => desk.control.reprocess(filter, limit, by, told).await,
+        ids => desk.control.reprocess_these(ids, by, told).await,
+    }
+}
+
+fn end(tally: Reprocessed, hidden: u64, dry: bool, context: &Context) -> Result<Exit, Failure> {
+    let Reprocessed { done, refused } = tally;
+    let verb = if dry { "would be done" } else { "done" };
+    let mut summary = format!("{done} {verb}, {refused} refused");
+    if hidden > 0 {
+        summary.push_str(&format!("; {hidden} are not shown, -o jsonl has all"));
+    }
+    if done > 0 && !dry {
+        summary.push_str("; workers take them, or `redrive pipeline resume RUN`");
+    }
+    context.output.remark(&summary)?;
+    Ok(match (done, refused) {
+        (_, 0) => Exit::Ok,
+        (0, _) => Exit::Error,
+        (_, _) => Exit::Partial,
+    })
+}

@@ -1,0 +1,48 @@
+//! `redrive pipeline cancel`: stops a run.
+
+use clap::Args;
+use redrive::{PipelineChange, PipelineRunId};
+
+use super::{parse_id, record::print};
+use crate::{
+    context::{Context, Missing},
+    exit::{Exit, Failure},
+    operator::operator,
+    pipeline_desk::PipelineDesk,
+};
+
+/// The arguments of `pipeline cancel`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Nothing more is read or claimed; what is running may end, and is kept. What was not done stays pending, and
+`redrive pipeline resume ID` goes on from there. A run that is over, or cancelled already, is left alone (exit 1).
+
+Examples:
+  redrive pipeline cancel 3 --reason 'wrong prompts'")]
+pub(crate) struct Arguments {
+    /// The run
+    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id)]
+    id: PipelineRunId,
+
+    /// Why, for the journal
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Runs `pipeline cancel`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let desk = PipelineDesk::open(context, Missing::Refuse).await?;
+    let run = desk.run(arguments.id).await?;
+    let change = desk.control.cancel(run.id, &operator(arguments.reason)).await;
+    match change.map_err(|error| desk.failure(error))? {
+        PipelineChange::Done(_) => print(&desk.run(run.id).await?, &desk, context).await?,
+        PipelineChange::Refused(status) => {
+            let message = format!("pipeline run {} is {status}; nothing was changed", run.id);
+            return Err(Failure::new(Exit::Error, message));
+        }
+        PipelineChange::Unknown => {
+            return Err(Failure::new(Exit::Error, format!("there is no pipeline run {}", run.id)));
+        }
+    }
+    Ok(Exit::Ok)
+}

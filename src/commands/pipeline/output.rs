@@ -1,0 +1,82 @@
+//! `redrive pipeline output`: finished samples, straight from the store.
+
+use clap::Args;
+use redrive::{PipelineStatus, SampleFilter, SamplePages, SampleRecord, SampleStatus};
+
+use super::which::Which;
+use crate::{
+    cli::Format,
+    context::{Context, Missing},
+    exit::{Exit, Failure},
+    pipeline_desk::PipelineDesk,
+};
+
+/// The arguments of `pipeline output`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+One line for each sample that succeeded, by id, exactly once, as the last stage left it; in memory there is never
+more than a page of them. -o json makes them one array.
+
+Examples:
+  redrive pipeline output 3 > scored.jsonl
+  redrive pipeline output 3 --with-ids | jq -c 'select(.line == 17)'")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    which: Which,
+
+    /// Each as {\"id\", \"line\", \"data\"} instead: its id and its line in the source
+    #[arg(long)]
+    with_ids: bool,
+}
+
+/// Runs `pipeline output`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let desk = PipelineDesk::open(context, Missing::Refuse).await?;
+    let run = arguments.which.find(&desk).await?;
+    let filter = SampleFilter {
+        run: Some(run.id),
+        status: Some(SampleStatus::Succeeded),
+        ..SampleFilter::default()
+    };
+    let array = context.output.format() == Format::Json;
+    let mut pages = SamplePages::new(desk.store.clone(), filter);
+    let (mut printed, mut cut) = (0_u64, Vec::new());
+    loop {
+        let page = pages.next().await.map_err(|error| desk.failure(error))?;
+        if page.is_empty() {
+            break;
+        }
+        let mut text = String::new();
+        for sample in &page {
+            match (array, printed) {
+                (true, 0) => text.push_str("[\n"),
+                (true, _) => text.push_str(",\n"),
+                (false, _) => {}
+            }
+            add(&mut text, sample, arguments.with_ids);
+            if !array {
+                text.push('\n');
+            }
+            printed += 1;
+        }
+        context.output.data(text.as_bytes(), &mut cut)?;
+    }
+    if array {
+        let end: &[u8] = if printed == 0 { b"[]\n" } else { b"\n]\n" };
+        context.output.data(end, &mut cut)?;
+    }
+    if run.progress.status == PipelineStatus::Running {
+        context.output.note(&format!("run {} is not over: there may be more later", run.id));
+    }
+    Ok(Exit::Ok)
+}
+
+fn add(text: &mut String, sample: &SampleRecord, with_ids: bool) {
+    let data = sample.data.as_deref().unwrap_or("null");
+    if with_ids {
+        let (id, line) = (sample.id, sample.line);
+        text.push_str(&format!("{{\"id\":{id},\"line\":{line},\"data\":{data}}}"));
+    } else {
+        text.push_str(data);
+    }
+}

@@ -1,0 +1,160 @@
+//! What is shown while a run goes on: a line for each stage on a terminal, a plain line now and then
+//! elsewhere.
+//!
+//! It looks at the store once a second and never at the work itself, so that it slows nothing.
+
+use std::{
+    io::{self, IsTerminal},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use redrive::{Message, PipelineRunId, PipelineRunRecord};
+use redrive_store::{Result, Store};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, MissedTickBehavior, interval},
+};
+
+use super::{
+    counts::{StageCountRow, StageCounts},
+    rate::{Rate, expected_total},
+};
+use crate::{commands::policy::human, context::Context, output::Output, screen};
+
+/// How often it looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A plain line comes after so many looks.
+const PLAIN_EVERY: u64 = 5;
+
+/// Shows how a run gets on, until it is ended.
+pub(super) struct Progress {
+    watcher: JoinHandle<()>,
+    drawn: Arc<Drawn>,
+}
+
+/// What is drawn on a terminal.
+struct Drawn {
+    watched: bool,
+    output: Output,
+    lines: Vec<ProgressBar>,
+    whole: ProgressBar,
+}
+
+impl Progress {
+    /// Begins. `file` is the source, if it is one.
+    pub(super) fn start(
+        run: &PipelineRunRecord,
+        file: Option<PathBuf>,
+        store: Arc<dyn Store>,
+        context: &Context,
+    ) -> Self {
+        let output = context.output;
+        let watched = io::stderr().is_terminal() && output.is_talkative();
+        let target =
+            if watched { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bars = MultiProgress::with_draw_target(target);
+        let line = || {
+            let line = bars.add(ProgressBar::new_spinner());
+            // A wrong template would be a slip in the program; the default does as well.
+            if let Ok(style) = ProgressStyle::with_template("{msg}") {
+                line.set_style(style);
+            }
+            line
+        };
+        let lines = run.stages.iter().map(|_| line()).collect();
+        let drawn = Arc::new(Drawn { watched, output, lines, whole: line() });
+        screen::show(&bars);
+        let watch = watch(run.id, file, store, drawn.clone());
+        Self { watcher: tokio::spawn(watch), drawn }
+    }
+
+    /// Takes what is drawn away.
+    pub(super) fn end(self) {
+        self.watcher.abort();
+        self.drawn.clear();
+        screen::clear();
+    }
+}
+
+async fn watch(id: PipelineRunId, file: Option<PathBuf>, store: Arc<dyn Store>, drawn: Arc<Drawn>) {
+    let mut ticks = interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut rate = Rate::default();
+    for look in 0_u64.. {
+        ticks.tick().await;
+        let plain = look > 0 && look.is_multiple_of(PLAIN_EVERY);
+        if !drawn.watched && !plain {
+            continue;
+        }
+        // A store that does not answer is asked again.
+        if let Ok(Some((run, counts))) = look_at(id, &*store).await {
+            rate.note(Instant::now(), run.progress.tally.ended());
+            let bytes = file.as_ref().and_then(|path| Some(path.metadata().ok()?.len()));
+            drawn.draw(&run, &counts, &rate, bytes);
+        }
+    }
+}
+
+async fn look_at(
+    id: PipelineRunId,
+    store: &dyn Store,
+) -> Result<Option<(PipelineRunRecord, StageCounts)>> {
+    let Some(run) = store.pipeline_runs_by_id(&[id]).await?.pop() else { return Ok(None) };
+    let counts = StageCounts::read(&run, store).await?;
+    Ok(Some((run, counts)))
+}
+
+impl Drawn {
+    fn draw(&self, run: &PipelineRunRecord, counts: &StageCounts, rate: &Rate, bytes: Option<u64>) {
+        let whole = whole(run, rate, bytes);
+        if !self.watched {
+            let (flying, retrying) = (counts.in_flight(), counts.retrying());
+            let dead = run.progress.tally.dlq;
+            self.output
+                .note(&format!("{whole}; {flying} in flight, {retrying} retrying, {dead} dead"));
+            return;
+        }
+        let width = counts.rows.iter().map(|row| row.stage.chars().count()).max().unwrap_or(0);
+        for (line, row) in self.lines.iter().zip(&counts.rows) {
+            line.set_message(of_stage(row, width));
+        }
+        self.whole.set_message(whole);
+    }
+
+    fn clear(&self) {
+        self.lines.iter().chain([&self.whole]).for_each(ProgressBar::finish_and_clear);
+    }
+}
+
+fn of_stage(row: &StageCountRow, width: usize) -> String {
+    let StageCountRow { stage, done, in_flight, retrying, dlq, .. } = row;
+    let stage = Message::clean(stage).to_string();
+    format!(
+        "{stage:width$}  {done:>8} done  {in_flight:>5} in flight  {retrying:>5} retrying  {dlq:>5} dead"
+    )
+}
+
+/// `score run 3: 1204 of 10000, 412/s, 22s left`
+fn whole(run: &PipelineRunRecord, rate: &Rate, bytes: Option<u64>) -> String {
+    let (tally, id) = (run.progress.tally, run.id);
+    let expected = match bytes {
+        _ if tally.source_done => Some(tally.total),
+        Some(bytes) => expected_total(tally.total, run.position.bytes, bytes),
+        None => None,
+    };
+    let ended = tally.ended();
+    let of = match expected {
+        Some(total) if tally.source_done => format!("{ended} of {total}"),
+        Some(total) => format!("{ended} of about {total}"),
+        None => format!("{ended} of {} so far", tally.total),
+    };
+    let pace = rate.per_second().map(|rate| format!(", {rate:.0}/s")).unwrap_or_default();
+    let left = expected.and_then(|total| rate.time_for(total.saturating_sub(ended)));
+    let left = left.map(|left| format!(", {} left", human(left))).unwrap_or_default();
+    let name = Message::clean(&run.pipeline);
+    format!("{name} run {id}: {of}{pace}{left}")
+}

@@ -1,0 +1,76 @@
+//! How fast a run gets on, and how long it still takes.
+
+use std::{collections::VecDeque, time::Duration};
+
+use tokio::time::Instant;
+
+/// The rate is that of the last so many looks.
+const LOOKS: usize = 30;
+
+/// What was seen lately.
+#[derive(Default)]
+pub(super) struct Rate(VecDeque<(Instant, u64)>);
+
+impl Rate {
+    /// Notes how many samples have ended by now.
+    pub(super) fn note(&mut self, at: Instant, ended: u64) {
+        // Dead letters that came back have not ended any more.
+        if self.0.back().is_some_and(|(_, before)| *before > ended) {
+            self.0.clear();
+        }
+        self.0.push_back((at, ended));
+        while self.0.len() > LOOKS {
+            self.0.pop_front();
+        }
+    }
+
+    /// Samples per second; none until two looks are apart.
+    pub(super) fn per_second(&self) -> Option<f64> {
+        let ((began, first), (now, last)) = (self.0.front()?, self.0.back()?);
+        let seconds = now.duration_since(*began).as_secs_f64();
+        (seconds > 0.0).then(|| last.saturating_sub(*first) as f64 / seconds)
+    }
+
+    /// How long so many take, at this rate.
+    pub(super) fn time_for(&self, samples: u64) -> Option<Duration> {
+        let rate = self.per_second().filter(|rate| *rate > 0.0)?;
+        Duration::try_from_secs_f64((samples as f64 / rate).ceil()).ok()
+    }
+}
+
+/// How many samples there will be, guessed from how far a file was read.
+pub(super) fn expected_total(read: u64, bytes_read: u64, bytes_in_all: u64) -> Option<u64> {
+    let share = bytes_in_all as f64 / bytes_read.max(1) as f64;
+    (bytes_read > 0 && share >= 1.0).then_some((read as f64 * share).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_that_of_the_last_looks() {
+        let (mut rate, start) = (Rate::default(), Instant::now());
+        assert_eq!(rate.per_second(), None);
+        rate.note(start, 0);
+        assert_eq!(rate.per_second(), None);
+        for second in 1..=100_u64 {
+            let ended = second.min(50) * 10;
+            rate.note(start + Duration::from_secs(second), ended);
+            if second == 50 {
+                assert_eq!(rate.per_second(), Some(10.0));
+                assert_eq!(rate.time_for(45), Some(Duration::from_secs(5)));
+            }
+        }
+        assert_eq!((rate.per_second(), rate.time_for(45)), (Some(0.0), None));
+        rate.note(start + Duration::from_secs(101), 499);
+        assert_eq!(rate.per_second(), None);
+    }
+
+    #[test]
+    fn a_file_that_is_read_in_part_says_how_much_there_will_be() {
+        assert_eq!(expected_total(100, 1_000, 5_000), Some(500));
+        assert_eq!(expected_total(0, 0, 5_000), None);
+        assert_eq!(expected_total(100, 1_000, 900), None);
+    }
+}

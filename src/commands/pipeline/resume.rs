@@ -1,0 +1,92 @@
+//! `redrive pipeline resume`: goes on with a run.
+
+use clap::Args;
+use redrive::{HumanDuration, NotResumed, PipelineRunId};
+use redrive_engine::SOURCE_CHANGED;
+
+use super::{
+    parse_id,
+    record::{exit, print},
+    work::Declared,
+};
+use crate::{
+    context::{Context, Missing},
+    exit::{Exit, Failure},
+    operator::operator,
+    pipeline_desk::PipelineDesk,
+};
+
+/// The arguments of `pipeline resume`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+For a run that was aborted, cancelled or interrupted, or whose dead letters were brought back. Finished samples and
+finished stages are never done again. The source must be what it was, as far as it was read; thresholds and the
+failure budget are those that the configuration has now, and the budget counts afresh.
+Exit codes: as `pipeline run`; 4 if the source or the stages have changed, and nothing was done.
+
+Examples:
+  redrive pipeline resume 3
+  redrive pipeline resume 3 --detach        leave it to `redrive worker`")]
+pub(crate) struct Arguments {
+    /// The run
+    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id)]
+    id: PipelineRunId,
+
+    /// Let it go on and end at once: workers do the work
+    #[arg(long)]
+    detach: bool,
+
+    /// How long running work may go on after a signal
+    #[arg(long, value_name = "DURATION", default_value = "10s", allow_hyphen_values = true)]
+    grace: HumanDuration,
+
+    /// Why, for the journal
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Runs `pipeline resume`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let desk = PipelineDesk::open(context, Missing::Refuse).await?;
+    let name = desk.run(arguments.id).await?.pipeline;
+    let Some(config) = &desk.config else {
+        let message = format!("there is no configuration here, and run {} needs one", arguments.id);
+        return Err(Failure::new(Exit::Error, message).help("`--config FILE` names one"));
+    };
+    let Some(declared) = config.pipeline(&name) else {
+        let message = format!(
+            "run {} is one of pipeline {name:?}, which the configuration does not declare",
+            arguments.id
+        );
+        return Err(Failure::new(Exit::Error, message).help("declare it again to go on"));
+    };
+    let declared = Declared::new(declared, config)?;
+    let by = operator(arguments.reason);
+    let resumed = desk.control.resume(arguments.id, &declared.pipeline, &by).await;
+    let run = resumed.map_err(|refusal| failure(refusal, &desk))?;
+    if arguments.detach {
+        print(&run, &desk, context).await?;
+        return Ok(Exit::Ok);
+    }
+    if run.ended_at.is_some() {
+        // Nothing was left to do.
+        print(&run, &desk, context).await?;
+        return Ok(exit(run.progress.status));
+    }
+    declared.work_on(&run, arguments.grace.into(), &desk, context).await
+}
+
+fn failure(refusal: NotResumed, desk: &PipelineDesk) -> Failure {
+    let message = refusal.to_string();
+    match refusal {
+        NotResumed::Store(error) => desk.failure(error),
+        NotResumed::OtherStages { .. } => Failure::new(Exit::Refused, message)
+            .help("put the stages back to go on with this run, or start a new one"),
+        NotResumed::Source { why, .. } if why.code().to_string() == SOURCE_CHANGED => {
+            Failure::new(Exit::Refused, message)
+        }
+        NotResumed::Over { .. } => Failure::new(Exit::Error, message)
+            .help("`redrive dlq reprocess` brings its dead letters back, if it has any"),
+        _ => Failure::new(Exit::Error, message),
+    }
+}

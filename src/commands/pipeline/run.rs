@@ -1,0 +1,82 @@
+//! `redrive pipeline run`: starts a run of a pipeline and works on it.
+
+use clap::Args;
+use redrive::{HumanDuration, SourcePosition, config::FILE_NAME};
+
+use super::{record::print, work::Declared};
+use crate::{
+    context::{Context, Missing},
+    exit::{Exit, Failure},
+    operator::operator,
+    pipeline_desk::PipelineDesk,
+};
+
+/// The arguments of `pipeline run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Every sample of the source goes through the stages of the pipeline. This process works on this run alone;
+other workers that serve the pipeline may help. Ctrl-C or SIGTERM: takes no more work, lets running work end
+within the grace time, hands the rest back uncounted. `redrive pipeline resume ID` goes on, also after a kill.
+Exit codes: 0 completed; 3 partial_success; 1 failed, aborted or cancelled; 130, 143 stopped by a signal.
+
+Examples:
+  redrive pipeline run score
+  redrive pipeline run score -o json -q
+  redrive pipeline run score --detach       leave it to `redrive worker`")]
+pub(crate) struct Arguments {
+    /// The pipeline, as the configuration names it
+    #[arg(value_name = "NAME")]
+    pipeline: String,
+
+    /// Start it and end at once: workers do the work
+    #[arg(long)]
+    detach: bool,
+
+    /// How long running work may go on after a signal
+    #[arg(long, value_name = "DURATION", default_value = "10s", allow_hyphen_values = true)]
+    grace: HumanDuration,
+
+    /// Why, for the journal
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Runs `pipeline run`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let name = &arguments.pipeline;
+    let Some(config) = context.config()? else {
+        let message = format!("there is no {FILE_NAME} here or in a folder above");
+        return Err(Failure::new(Exit::Error, message).help(
+            "it declares the pipelines; `redrive init` writes one, `--config FILE` names one",
+        ));
+    };
+    let Some(declared) = config.pipeline(name) else {
+        let advice = match config.pipelines.as_slice() {
+            [] => "the file declares none; add a [[pipeline]] with a source and stages".to_owned(),
+            _ => config.pipeline_suggestion(name),
+        };
+        return Err(Failure::usage(format!("there is no pipeline {name:?}")).help(advice));
+    };
+    let declared = Declared::new(declared, &config)?;
+    if !arguments.detach {
+        // A worker elsewhere may have what is not here.
+        let found = declared.pipeline.source.check(&SourcePosition::default()).await;
+        found.map_err(|why| {
+            let message = format!("the source cannot be read: {}", why.message());
+            Failure::new(Exit::Error, message).help("no run was started")
+        })?;
+    }
+    let desk = PipelineDesk::open(context, Missing::Make).await?;
+    let by = operator(arguments.reason);
+    let id = desk.control.start(&declared.pipeline, &by).await;
+    let run = desk.run(id.map_err(|error| desk.failure(error))?).await?;
+    if arguments.detach {
+        print(&run, &desk, context).await?;
+        context.output.note(&format!(
+            "run {} is left to workers: `redrive worker --pipelines {name}` is one",
+            run.id
+        ));
+        return Ok(Exit::Ok);
+    }
+    declared.work_on(&run, arguments.grace.into(), &desk, context).await
+}

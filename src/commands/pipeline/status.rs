@@ -1,0 +1,32 @@
+//! `redrive pipeline status`.
+
+use clap::Args;
+
+use super::{record::print, which::Which};
+use crate::{
+    context::{Context, Missing},
+    exit::{Exit, Failure},
+    pipeline_desk::PipelineDesk,
+};
+
+/// The arguments of `pipeline status`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Every sample that was read is in one place: total = succeeded + skipped + dlq + pending.
+
+Examples:
+  redrive pipeline status                   of the newest run
+  redrive pipeline status --pipeline score
+  redrive pipeline status 3 -o json")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Runs `pipeline status`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let desk = PipelineDesk::open(context, Missing::Refuse).await?;
+    let run = arguments.which.find(&desk).await?;
+    print(&run, &desk, context).await?;
+    Ok(Exit::Ok)
+}

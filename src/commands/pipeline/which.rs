@@ -1,0 +1,30 @@
+//! The run that a command is about.
+
+use clap::Args;
+use redrive::{PipelineRunId, PipelineRunRecord};
+
+use super::parse_id;
+use crate::{exit::Failure, pipeline_desk::PipelineDesk};
+
+/// A run by its id, or the newest.
+#[derive(Debug, Args)]
+pub(super) struct Which {
+    /// The run [default: the newest]
+    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id,
+          conflicts_with = "pipeline")]
+    id: Option<PipelineRunId>,
+
+    /// The newest run of this pipeline
+    #[arg(long, value_name = "NAME")]
+    pipeline: Option<String>,
+}
+
+impl Which {
+    /// Finds it.
+    pub(super) async fn find(self, desk: &PipelineDesk) -> Result<PipelineRunRecord, Failure> {
+        match self.id {
+            Some(id) => desk.run(id).await,
+            None => desk.newest(self.pipeline).await,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Works on one run in this process, until it is over or a signal comes.
+
+use std::{path::PathBuf, time::Duration};
+
+use redrive::{
+    Engine, Pipeline, PipelineRunRecord, PipelineStatus, Stopper, Until,
+    config::{self, Config},
+    declared_pipeline, random_worker_id,
+};
+
+use super::{
+    progress::Progress,
+    record::{exit, print},
+};
+use crate::{
+    context::Context,
+    exit::{Exit, Failure},
+    pipeline_desk::PipelineDesk,
+    signals::Signals,
+};
+
+/// A pipeline as it is declared, ready to be worked on.
+pub(super) struct Declared<'a> {
+    pub(super) pipeline: Pipeline,
+    config: &'a Config,
+    /// The source, if it is a file.
+    file: Option<PathBuf>,
+}
+
+impl<'a> Declared<'a> {
+    /// From its declaration.
+    pub(super) fn new(declared: &config::Pipeline, config: &'a Config) -> Result<Self, Failure> {
+        let pipeline = declared_pipeline(declared, &config.folder)
+            .map_err(|error| Failure::new(Exit::Error, "cannot start").because(error))?;
+        let file = match &declared.source {
+            config::SampleSource::Jsonl(path) => Some(config.folder.join(path)),
+            config::SampleSource::Exec(_) => None,
+        };
+        Ok(Self { pipeline, config, file })
+    }
+
+    /// Works on a run, and prints how it stands then.
+    pub(super) async fn work_on(
+        self,
+        run: &PipelineRunRecord,
+        grace: Duration,
+        desk: &PipelineDesk,
+        context: &Context,
+    ) -> Result<Exit, Failure> {
+        let mut signals = Signals::new()?;
+        let worker = random_worker_id()
+            .map_err(|error| Failure::new(Exit::Error, "cannot make a name").because(error))?;
+        let mut pipeline = self.pipeline.of_run(run.id);
+        pipeline.stages.iter_mut().for_each(|stage| stage.pace.grace = grace);
+        let engine = Engine::new(desk.store.clone())
+            .with_jitter_seed(self.config.jitter_seed)
+            .with_pipeline(pipeline);
+        let progress = Progress::start(run, self.file, desk.store.clone(), context);
+        let (stopper, stop) = Stopper::new();
+        let mut work = Box::pin(engine.run_as(worker, stop, Until::Drained));
+        let signal = tokio::select! {
+            () = &mut work => None,
+            exit = signals.next() => Some(exit),
+        };
+        if let Some(exit) = signal {
+            tracing::info!("stopping: running work may end, the rest is handed back");
+            stopper.stop();
+            // Dropping the work ends every handler that is still running.
+            let again = tokio::select! {
+                () = &mut work => None,
+                again = signals.next() => Some(again),
+            };
+            if let Some(again) = again {
+                progress.end();
+                return Ok(stopped(again, run, context));
+            }
+            progress.end();
+            let run = desk.run(run.id).await?;
+            print(&run, desk, context).await?;
+            return Ok(match run.progress.status {
+                PipelineStatus::Running => stopped(exit, &run, context),
+                _ => exit,
+            });
+        }
+        progress.end();
+        let run = desk.run(run.id).await?;
+        print(&run, desk, context).await?;
+        if run.progress.status == PipelineStatus::Running {
+            stopped(Exit::Error, &run, context);
+        }
+        Ok(exit(run.progress.status))
+    }
+}
+
+/// Says how to go on.
+fn stopped(exit: Exit, run: &PipelineRunRecord, context: &Context) -> Exit {
+    let id = run.id;
+    context.output.note(&format!("run {id} is not over: `redrive pipeline resume {id}` goes on"));
+    exit
+}

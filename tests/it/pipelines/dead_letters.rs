@@ -1,0 +1,180 @@
+//! `redrive dlq`.
+
+use serde_json::{Value, json};
+
+use super::mill::{Mill, counts};
+
+fn ids(rows: &Value) -> Vec<i64> {
+    rows.as_array().unwrap().iter().map(|row| row["id"].as_i64().unwrap()).collect()
+}
+
+// PIP-3, PIP-7, OPS-4
+#[test]
+fn dead_letters_are_found_by_every_filter() {
+    for mill in Mill::both(&["bad", "fine", "down", "down", "not JSON", "bad"]) {
+        mill.grind(1);
+        let listed = mill.told(&["dlq", "list"], 0);
+        assert_eq!(ids(&listed), [1, 3, 4, 5, 6]);
+        let reason = &listed[1]["dlq_reason"];
+        assert_eq!(
+            (&reason["stage"], &reason["error"], &reason["attempts"]),
+            (&json!("grind"), &json!("wheel 3 stands still"), &json!(3))
+        );
+        reason["last_attempt_at"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+        assert_eq!((&listed[3]["stage"], &listed[3]["line"]), (&json!("source"), &json!(5)));
+        assert!(listed[0].get("data").is_none(), "a list has no room for samples");
+
+        let causes = mill.told(&["dlq", "list", "--group"], 0);
+        let told: Vec<_> = causes
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|cause| json!([cause["count"], cause["stage"], cause["code"], cause["first_id"]]))
+            .collect();
+        let expected = [
+            json!([2, "grind", "65", 1]),
+            json!([2, "grind", "75", 3]),
+            json!([1, "source", "bad_line", 5]),
+        ];
+        assert_eq!(told, expected);
+        let cause = causes[1]["fingerprint"].as_str().unwrap();
+        for (filter, found) in [
+            (&["--stage", "grind"][..], &[1, 3, 4, 6][..]),
+            (&["--stage", "source"], &[5]),
+            (&["--stage", "sift"], &[]),
+            (&["--code", "65"], &[1, 6]),
+            (&["--error", "stands still"], &[3, 4]),
+            (&["--error", "%"], &[]),
+            (&["--cause", cause], &[3, 4]),
+            (&["--pipeline", "flour", "--run", "1", "--code", "75", "--error", "wheel"], &[3, 4]),
+            (&["--run", "2"], &[]),
+            (&["--limit", "2", "--after", "1"], &[3, 4]),
+        ] {
+            assert_eq!(
+                ids(&mill.told(&[&["dlq", "list"], filter].concat(), 0)),
+                found,
+                "{filter:?}"
+            );
+        }
+        let table = mill.run(&["dlq", "list", "--group"]).ok();
+        assert!(table.starts_with("COUNT  CAUSE "), "{table}");
+    }
+}
+
+// PIP-7
+#[test]
+fn a_dead_letter_is_shown_and_exported_with_all_that_is_known_of_it() {
+    for mill in Mill::both(&["down", "not JSON", "fine"]) {
+        mill.grind(1);
+        let shown = mill.told(&["dlq", "show", "1", "3"], 0);
+        let outcomes = |shown: &Value| {
+            let rows = shown["ledger"].as_array().unwrap().iter();
+            rows.map(|row| {
+                format!("{} {} {}", row["stage"], row["attempt"], row["outcome"]).replace('"', "")
+            })
+            .collect::<Vec<_>>()
+        };
+        assert_eq!(outcomes(&shown[0]), ["grind 1 retrying", "grind 2 retrying", "grind 3 failed"]);
+        assert_eq!(shown[0]["data"], json!({ "do": "down" }));
+        assert_eq!(outcomes(&shown[1]), ["grind 1 success", "sift 1 success"]);
+        assert_eq!(mill.run(&["dlq", "show", "1", "9", "-q"]).code, Some(3));
+        let complaint = mill.run(&["dlq", "show", "9"]).failed(1);
+        assert!(complaint.contains("there is no sample 9"), "{complaint}");
+
+        let ended = mill.run(&["dlq", "export"]);
+        assert_eq!(
+            (ended.code, ended.stderr.as_str()),
+            (Some(0), "wrote 2 dead letters to standard output\n")
+        );
+        let lines: Vec<Value> =
+            ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines[0]["data"], json!({ "do": "down" }));
+        assert_eq!(
+            (&lines[1]["dlq_reason"]["stage"], lines[1].get("data")),
+            (&json!("source"), None)
+        );
+        mill.run(&["dlq", "export", "--to", "dead.jsonl", "-q"]).ok();
+        assert_eq!(mill.shop.folder.read("dead.jsonl"), ended.stdout);
+        let complaint = mill.run(&["dlq", "export", "--to", "dead.jsonl"]).failed(4);
+        assert!(complaint.contains("exists already"), "{complaint}");
+        mill.run(&["dlq", "export", "--to", "dead.jsonl", "--force", "--stage", "sift", "-q"]).ok();
+        assert_eq!(mill.shop.folder.read("dead.jsonl"), "");
+        mill.run(&["dlq", "export", "--to", "no/such/folder.jsonl"]).failed(1);
+    }
+}
+
+// PIP-7, OPS-4
+#[test]
+fn a_dry_run_says_what_the_real_one_does() {
+    for mill in Mill::both(&["down", "not JSON", "down"]) {
+        mill.grind(1);
+        let arguments = ["dlq", "reprocess", "--run", "1"];
+        let before = mill.told(&["dlq", "list"], 0);
+        let mut foreseen = mill.told(&[&arguments[..], &["--dry-run"]].concat(), 3);
+        assert_eq!(mill.told(&["dlq", "list"], 0), before, "nothing was changed");
+        let done = mill.told(&arguments, 3);
+        for row in foreseen.as_array_mut().unwrap() {
+            if row["outcome"] == "would_be_done" {
+                row["outcome"] = json!("done");
+            }
+        }
+        assert_eq!(foreseen, done);
+        let outcomes: Vec<_> = done.as_array().unwrap().iter().map(|row| &row["outcome"]).collect();
+        assert_eq!(outcomes, ["done", "refused", "done"]);
+        assert!(done[1]["why"].as_str().unwrap().contains("line 2 of the source is no sample"));
+        assert_eq!(counts(&mill.status()), [3, 0, 0, 1, 2]);
+        assert_eq!(mill.status()["status"], "running");
+        let complaint = mill.told(&["dlq", "reprocess", "--stage", "source"], 1);
+        assert_eq!(complaint[0]["outcome"], "refused");
+        mill.doctor();
+    }
+}
+
+// PIP-7, POL-2
+#[test]
+fn a_reprocessed_sample_has_a_new_count_and_can_die_again() {
+    for mill in Mill::both(&["down", "fine", "down"]) {
+        mill.grind(1);
+        let reason = ["--reason", "the wheel was oiled"];
+        mill.told(&[&["dlq", "reprocess", "1", "3"][..], &reason].concat(), 0);
+        let run = mill.told(&["pipeline", "resume", "1"], 1);
+        assert_eq!(counts(&run), [3, 1, 0, 2, 0]);
+        let numbers = "SELECT attempt || ' ' || outcome FROM attempts WHERE kind = 'sample' AND unit_id = 1 ORDER BY attempt";
+        let expected =
+            ["1 retrying", "2 retrying", "3 failed", "4 retrying", "5 retrying", "6 failed"];
+        assert_eq!(mill.texts(numbers), expected);
+        mill.mend();
+        mill.told(&["dlq", "reprocess", "--all", "--limit", "1"], 0);
+        mill.run(&["worker", "--drain", "-q", "-q"]).ok();
+        assert_eq!(counts(&mill.status()), [3, 2, 0, 1, 0]);
+        assert_eq!(mill.texts(numbers).last().unwrap(), "7 success");
+        let refused = mill.told(&["dlq", "reprocess", "1", "99"], 1);
+        let outcomes = [&refused[0]["why"], &refused[1]["why"]];
+        assert_eq!(outcomes, ["it is succeeded", "there is no such sample"]);
+        let journal = "SELECT unit || ' ' || details FROM journal WHERE action = 'sample.reprocess' ORDER BY id";
+        let journal = mill.texts(journal);
+        assert_eq!(journal.len(), 3);
+        assert!(journal[0].starts_with("sample:1/grind "), "{journal:?}");
+        assert!(journal[0].contains("the wheel was oiled"), "{journal:?}");
+        mill.doctor();
+    }
+}
+
+// PIP-7, OPS-4
+#[test]
+fn many_dead_letters_are_asked_about_and_an_empty_filter_is_refused() {
+    for mill in Mill::both(&["bad"; 21]) {
+        mill.grind(1);
+        let complaint = mill.run(&["dlq", "reprocess"]).failed(4);
+        assert!(complaint.contains("no dead letters are named"), "{complaint}");
+        let complaint = mill.run(&["dlq", "reprocess", "--code", "65"]).failed(4);
+        assert!(complaint.contains("Bring back 21 dead letters"), "{complaint}");
+        let complaint = mill.run(&["dlq", "reprocess", "--code", "66"]).failed(4);
+        assert!(complaint.contains("no dead letter matches"), "{complaint}");
+        assert_eq!(counts(&mill.status()), [21, 0, 0, 21, 0]);
+        mill.told(&["dlq", "reprocess", "--code", "65", "--limit", "20"], 0);
+        assert_eq!(counts(&mill.status()), [21, 0, 0, 1, 20]);
+        mill.told(&["dlq", "reprocess", "--all", "--yes"], 0);
+        assert_eq!(counts(&mill.status()), [21, 0, 0, 0, 21]);
+    }
+}

@@ -1,0 +1,118 @@
+//! How runs end, and what the program says of it.
+
+use serde_json::{Value, json};
+
+use super::mill::{Mill, counts};
+
+// PIP-1, PIP-3, PIP-5, PIP-8, OPS-4
+#[test]
+fn a_run_ends_with_the_status_and_the_code_that_its_samples_come_to() {
+    let nineteen = ["fine"; 19];
+    let cases: [(&[&str], &str, i32, [u64; 5]); 8] = [
+        (&["fine", "flaky"], "completed", 0, [2, 2, 0, 0, 0]),
+        (&[&nineteen[..], &["bad"]].concat(), "completed", 0, [20, 19, 0, 1, 0]),
+        (&[&nineteen[..17], &["bad"]].concat(), "partial_success", 3, [18, 17, 0, 1, 0]),
+        (&["fine", "bad"], "partial_success", 3, [2, 1, 0, 1, 0]),
+        (&["fine", "bad", "not JSON"], "failed", 1, [3, 1, 0, 2, 0]),
+        (&["fine", "skip", "skip"], "completed", 0, [3, 1, 2, 0, 0]),
+        (&["skip"], "completed", 0, [1, 0, 1, 0, 0]),
+        (&[], "completed", 0, [0, 0, 0, 0, 0]),
+    ];
+    for mill in Mill::both(&[]) {
+        for (samples, status, code, expected) in &cases {
+            mill.deliver(samples);
+            let run = mill.grind(*code);
+            assert_eq!((&run["status"], counts(&run)), (&json!(status), *expected), "{samples:?}");
+            assert_eq!(run["source_done"], true);
+            assert_eq!(mill.status(), run, "what it printed is how it stands");
+        }
+        let listed = mill.told(&["pipeline", "list"], 0);
+        let ids: Vec<_> = listed.as_array().unwrap().iter().map(|run| &run["id"]).collect();
+        assert_eq!(ids, [8, 7, 6, 5, 4, 3, 2, 1], "the newest come first");
+        mill.doctor();
+    }
+}
+
+// PIP-6, PIP-8
+#[test]
+fn a_run_over_its_budget_is_aborted_and_goes_on_when_it_is_resumed() {
+    let config = super::mill::CONFIG
+        .replace("every = 30", "every = 2")
+        .replace("lease = \"1s\"", "lease = \"1s\"\nconcurrency = 1");
+    for mill in Mill::both_of(&config, &["bad", "bad", "fine", "flaky", "fine", "fine"]) {
+        let run = mill.grind(1);
+        assert_eq!(run["status"], "aborted");
+        let because = run["stop_reason"].as_str().unwrap();
+        assert_eq!(because, "failure rate 100 % exceeds the budget of 50 %: 2 of 2 failed");
+        let [total, succeeded, skipped, dlq, pending] = counts(&run);
+        assert_eq!(total, succeeded + skipped + dlq + pending);
+        assert_eq!((dlq, run["budget_exceeded"].as_bool()), (2, Some(true)));
+        let run = mill.told(&["pipeline", "resume", "1"], 3);
+        assert_eq!((&run["status"], counts(&run)), (&json!("partial_success"), [6, 4, 0, 2, 0]));
+        mill.mend();
+        mill.told(&["dlq", "reprocess", "--run", "1"], 0);
+        let run = mill.told(&["pipeline", "resume", "1"], 0);
+        assert_eq!((&run["status"], counts(&run)), (&json!("completed"), [6, 6, 0, 0, 0]));
+        assert_eq!((&run["stop_reason"], &run["budget_exceeded"]), (&Value::Null, &json!(false)));
+        mill.doctor();
+    }
+}
+
+// PIP-8, OPS-4
+#[test]
+fn a_cancelled_run_does_nothing_more_until_it_is_resumed() {
+    for mill in Mill::both(&["fine", "fine"]) {
+        let id = mill.detached();
+        let cancelled = mill.told(&["pipeline", "cancel", &id, "--reason", "wrong corn"], 0);
+        assert_eq!(cancelled["status"], "cancelled");
+        let because = cancelled["stop_reason"].as_str().unwrap();
+        assert!(because.ends_with(": wrong corn"), "{because}");
+        mill.run(&["worker", "--drain", "-q", "-q"]).ok();
+        assert_eq!(counts(&mill.status())[1], 0);
+        let complaint = mill.run(&["pipeline", "cancel", &id]).failed(1);
+        assert!(complaint.contains("run 1 is cancelled; nothing was changed"), "{complaint}");
+        let resumed = mill.told(&["pipeline", "resume", &id], 0);
+        assert_eq!(
+            (&resumed["status"], &resumed["stop_reason"]),
+            (&json!("completed"), &json!(null))
+        );
+        let complaint = mill.run(&["pipeline", "cancel", &id]).failed(1);
+        assert!(complaint.contains("run 1 is completed"), "{complaint}");
+    }
+}
+
+// PIP-8, OPS-6
+#[test]
+fn a_signal_stops_the_work_and_says_how_to_go_on() {
+    for (mill, (signal, code)) in
+        Mill::both(&["fine", "gate"]).iter().zip([("-TERM", 143), ("-INT", 130)])
+    {
+        mill.shop.make_gate();
+        let arguments = ["pipeline", "run", "flour", "--grace", "50ms", "-v"];
+        let mut run = crate::shop::Worker::start(mill.shop.command(&arguments));
+        run.wait_for("the source was read to its end");
+        let reached = "SELECT 'x' FROM samples WHERE status = 'succeeded' OR lease_owner IS NOT NULL \
+                       AND line = 2";
+        while mill.texts(reached).len() < 2 {
+            std::thread::yield_now();
+        }
+        run.signal(signal);
+        let (ended, said) = run.end();
+        assert_eq!(ended, Some(code), "{said}");
+        assert!(said.contains("`redrive pipeline resume 1` goes on"), "{said}");
+        let run = mill.status();
+        assert_eq!((&run["status"], &run["pending"]), (&json!("running"), &json!(1)));
+        let handed_back = "SELECT 'x' FROM journal WHERE action = 'sample.handback'";
+        assert_eq!(
+            mill.texts(handed_back).len(),
+            1,
+            "{:?}",
+            mill.texts("SELECT action FROM journal")
+        );
+        mill.deliver(&["fine", "gate"]);
+        std::fs::remove_file(mill.shop.folder.path().join("gate")).unwrap();
+        mill.shop.folder.write("gate", "open\n");
+        assert_eq!(mill.told(&["pipeline", "resume", "1"], 0)["status"], "completed");
+        mill.doctor();
+    }
+}
