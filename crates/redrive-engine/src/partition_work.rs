@@ -226,8 +226,8 @@ impl Work for PartitionWork {
         self.store.expired_leases(Leased::Partition, self.store.now(), after, limit).await
     }
 
-    async fn next_lease_end(&self) -> Result<Option<Timestamp>> {
-        self.store.next_lease_end(Leased::Partition, self.store.now()).await
+    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {
+        self.store.next_lease_end(Leased::Partition, after).await
     }
 
     /// Judging reads data and may ask the user's handler, so several are judged at once.

@@ -13,6 +13,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use redrive_store::{ExpiredLease, LeaseRef, Result, Written};
 
 use crate::{
@@ -25,6 +26,9 @@ use crate::{
 
 /// Ended leases that are decided about at a time.
 const PAGE: u32 = 500;
+
+/// Before the end of every lease; some ends are put at 1970.
+const THE_BEGINNING: Timestamp = Timestamp::constant(-1, 0);
 
 /// Looks for ended leases until told to stop. Every end is guarded, so it may be stopped anywhere.
 pub(crate) async fn reap_all<W: Work>(work: Arc<W>, held: Arc<Held>, mut stop: Stop) {
@@ -74,15 +78,20 @@ struct Look<'a, W> {
 impl<W: Work> Look<'_, W> {
     /// Brings back what was lost, and says how long to rest: until the next lease ends, if nobody
     /// renews it. Not much shorter, so that leases that end one after the other are looked at together.
+    ///
+    /// Asks for the earliest end first. Mostly it is still to come, and that is all there is to know: a
+    /// store may have to read every unit it has for each question about leases.
     async fn over(&mut self) -> Result<Option<Duration>> {
         let (work, lease) = (self.work, self.work.pace().lease);
-        let Some(back) = self.reap().await? else { return Ok(None) };
-        if back > 0 {
-            self.held.stir();
+        let mut next = work.next_lease_end(THE_BEGINNING).await?;
+        if next.is_some_and(|end| end <= work.lease_now()) {
+            let Some(back) = self.reap().await? else { return Ok(None) };
+            if back > 0 {
+                self.held.stir();
+            }
+            next = work.next_lease_end(work.lease_now()).await?;
         }
-        let Some(end) = work.next_lease_end().await?.filter(|_| !self.away) else {
-            return Ok(None);
-        };
+        let Some(end) = next.filter(|_| !self.away) else { return Ok(None) };
         let left = Duration::try_from(end.duration_since(work.lease_now())).unwrap_or_default();
         Ok(Some(left.clamp(lease / 60, lease / 2)))
     }

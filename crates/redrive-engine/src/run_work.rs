@@ -197,8 +197,8 @@ impl Work for RunWork {
         self.store.expired_leases(Leased::Run, self.store.now(), after, limit).await
     }
 
-    async fn next_lease_end(&self) -> Result<Option<Timestamp>> {
-        self.store.next_lease_end(Leased::Run, self.store.now()).await
+    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {
+        self.store.next_lease_end(Leased::Run, after).await
     }
 
     async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<RunFinish>> {

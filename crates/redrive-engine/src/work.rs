@@ -112,8 +112,8 @@ pub trait Work: Send + Sync + 'static {
     /// Leases that ended, by id, after an id, a page at a time.
     async fn expired(&self, after: i64, limit: u32) -> Result<Vec<ExpiredLease>>;
 
-    /// When the next of all leases ends, unless it is renewed.
-    async fn next_lease_end(&self) -> Result<Option<Timestamp>>;
+    /// The earliest end of all leases that end after a time on the clock of leases.
+    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>>;
 
     /// Decides about units whose holder was lost. Units that are not this work's are left out.
     async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<Self::End>>;

@@ -149,8 +149,8 @@ impl Work for FeedWork {
         self.store.expired_leases(Leased::Feed, self.store.now(), after, limit).await
     }
 
-    async fn next_lease_end(&self) -> Result<Option<Timestamp>> {
-        self.store.next_lease_end(Leased::Feed, self.store.now()).await
+    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {
+        self.store.next_lease_end(Leased::Feed, after).await
     }
 
     async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<FeedFinish>> {

@@ -236,8 +236,8 @@ impl Work for StageWork {
         self.store.expired_leases(Leased::Sample, self.store.now(), after, limit).await
     }
 
-    async fn next_lease_end(&self) -> Result<Option<Timestamp>> {
-        self.store.next_lease_end(Leased::Sample, self.store.now()).await
+    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {
+        self.store.next_lease_end(Leased::Sample, after).await
     }
 
     async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<SampleFinish>> {

@@ -294,12 +294,11 @@ impl Work for TinyWork {
         Ok(leases.iter().map(back).collect())
     }
 
-    async fn next_lease_end(&self) -> Result<Option<Timestamp>> {
+    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {
         self.answers()?;
-        let now = self.now();
         let numbers = self.numbers();
         let ends = numbers.values().filter_map(|number| match number.status {
-            Status::Held { until } if until > now => Some(until),
+            Status::Held { until } if until > after => Some(until),
             _ => None,
         });
         Ok(ends.min())
