@@ -177,7 +177,10 @@ impl Work for RunWork {
     }
 
     async fn finish(&self, ends: &[RunFinish]) -> Result<Vec<Written>> {
-        if ends.is_empty() { Ok(Vec::new()) } else { self.store.finish_runs(ends).await }
+        if ends.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.store.finish_runs(ends, self.clock.now()).await
     }
 
     fn written(&self, end: &RunFinish, written: Written) {

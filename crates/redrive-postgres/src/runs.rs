@@ -61,12 +61,12 @@ impl Runs for PostgresStore {
         Ok(claimed)
     }
 
-    async fn finish_runs(&self, finishes: &[RunFinish]) -> Result<Vec<Written>> {
+    async fn finish_runs(&self, finishes: &[RunFinish], now: Timestamp) -> Result<Vec<Written>> {
         if finishes.is_empty() {
             return Ok(Vec::new());
         }
         let mut session = self.session("finishing runs").await?;
-        let written = finish(&mut session, finishes).await?;
+        let written = finish(&mut session, finishes, now).await?;
         redrive_store::failpoint!("postgres.finish.committed");
         let mut each = written.iter().zip(finishes);
         let waits =
@@ -209,11 +209,15 @@ async fn claim(
     Ok((promoted, claimed))
 }
 
-async fn finish(session: &mut Session, finishes: &[RunFinish]) -> Result<Vec<Written>> {
+async fn finish(
+    session: &mut Session,
+    finishes: &[RunFinish],
+    now: Timestamp,
+) -> Result<Vec<Written>> {
     const DOING: &str = "finishing runs";
     // After the first of two with one lease, the lease is gone.
     let batch = Firsts::of(finishes, |finish| (finish.id, finish.epoch));
-    let columns = each(&batch.rows, |finish| finish.columns());
+    let columns = each(&batch.rows, |finish| finish.columns(now));
     let ledger = each(&batch.rows, |finish| finish.ledger_row());
     let mut places: Vec<i64> = Vec::new();
     let mut entries = Vec::new();
@@ -225,7 +229,7 @@ async fn finish(session: &mut Session, finishes: &[RunFinish]) -> Result<Vec<Wri
     }
     let journal = JournalColumns::of(entries.iter().map(Some));
     let id = each(&batch.rows, |finish| finish.id.0);
-    let values: [&(dyn ToSql + Sync); 23] = [
+    let values: [&(dyn ToSql + Sync); 25] = [
         &id,
         &each(&batch.rows, |finish| finish.epoch.0),
         &each(&columns, |run| run.status.name()),
@@ -237,6 +241,8 @@ async fn finish(session: &mut Session, finishes: &[RunFinish]) -> Result<Vec<Wri
         &each(&columns, |run| run.error_class),
         &each(&columns, |run| run.error_message),
         &each(&columns, |run| run.result),
+        &each(&columns, |run| run.ready),
+        &each(&columns, |run| run.due_at.map(Micros)),
         &each(&ledger, |row| row.counted),
         &each(&ledger, |row| Micros(row.started_at)),
         &each(&ledger, |row| Micros(row.ended_at)),

@@ -40,13 +40,13 @@ impl Runs for SqliteStore {
         Ok(claimed)
     }
 
-    async fn finish_runs(&self, finishes: &[RunFinish]) -> Result<Vec<Written>> {
+    async fn finish_runs(&self, finishes: &[RunFinish], now: Timestamp) -> Result<Vec<Written>> {
         let finishes = finishes.to_vec();
         let (written, waits) = self
             .write(move |connection| {
                 let (mut written, mut waits) = (Vec::with_capacity(finishes.len()), false);
                 for finish in &finishes {
-                    let outcome = finish_run(connection, finish)?;
+                    let outcome = finish_run(connection, finish, now)?;
                     waits |= outcome == Written::Applied && finish.schedules_retry();
                     written.push(outcome);
                 }
@@ -225,9 +225,9 @@ fn lone_category(connection: &Connection, request: &ClaimRequest) -> Result<Opti
     }
 }
 
-fn finish_run(connection: &Connection, finish: &RunFinish) -> Result<Written> {
+fn finish_run(connection: &Connection, finish: &RunFinish, now: Timestamp) -> Result<Written> {
     const DOING: &str = "finishing runs";
-    let columns = finish.columns();
+    let columns = finish.columns(now);
     let changed = connection
         .prepare_cached(queries::FINISH_RUNS)
         .doing(DOING)?
@@ -243,6 +243,8 @@ fn finish_run(connection: &Connection, finish: &RunFinish) -> Result<Written> {
             columns.error_class,
             columns.error_message,
             columns.result,
+            columns.ready,
+            columns.due_at.map(micros),
         ])
         .doing(DOING)?;
     if changed == 0 {

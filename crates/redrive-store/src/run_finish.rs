@@ -19,6 +19,11 @@ pub struct RunColumns<'a> {
     pub deferrals: u32,
     /// When it is tried again.
     pub next_retry_at: Option<Timestamp>,
+    /// Whether a claim may take it from here on: a retry that is due already need not wait to be
+    /// made claimable by one.
+    pub ready: bool,
+    /// When it becomes claimable, if that is later.
+    pub due_at: Option<Timestamp>,
     /// When the first attempt since the last reset began.
     pub first_attempt_at: Timestamp,
     /// The class of the error.
@@ -46,8 +51,8 @@ impl RunFinish {
         self.event() == RunEvent::ScheduleRetry
     }
 
-    /// The columns of the run.
-    pub fn columns(&self) -> RunColumns<'_> {
+    /// The columns of the run, when they are written at `now`.
+    pub fn columns(&self, now: Timestamp) -> RunColumns<'_> {
         let status = RunState::Processing
             .apply(self.event())
             .map_or(RunStatus::Processing, RunState::status);
@@ -58,6 +63,8 @@ impl RunFinish {
                 retry_count: 0,
                 deferrals: 0,
                 next_retry_at: None,
+                ready: false,
+                due_at: None,
                 first_attempt_at,
                 error_class: None,
                 error_message: None,
@@ -74,6 +81,8 @@ impl RunFinish {
                     retry_count,
                     deferrals: after.deferrals,
                     next_retry_at,
+                    ready: next_retry_at.is_some_and(|at| at <= now),
+                    due_at: next_retry_at.filter(|at| *at > now),
                     first_attempt_at,
                     error_class: Some(failure.class().name()),
                     error_message: Some(failure.message().as_str()),

@@ -326,7 +326,8 @@ pub trait Runs: Send + Sync {
     async fn claim_runs(&self, request: &ClaimRequest) -> Result<Vec<ClaimedRun>>;
 
     /// Ends attempts: state, ledger row and journal row, each run by itself, guarded by its epoch.
-    async fn finish_runs(&self, finishes: &[RunFinish]) -> Result<Vec<Written>>;
+    /// Retries that are due by `now`, on the wall clock, are claimable at once.
+    async fn finish_runs(&self, finishes: &[RunFinish], now: Timestamp) -> Result<Vec<Written>>;
 
     /// Runs by id; unknown ids are left out.
     async fn runs_by_id(&self, ids: &[RunId]) -> Result<Vec<RunRecord>>;

@@ -64,6 +64,6 @@ impl Contender for RedriveStore {
             ending: RunEnding::Judged { verdict: Verdict::Passed, result: None },
         };
         let finishes: Vec<RunFinish> = self.held.drain(from..).map(finish).collect();
-        self.store.finish_runs(&finishes).await.map(|written| written.len()).map_err(failed)
+        self.store.finish_runs(&finishes, at(2)).await.map(|written| written.len()).map_err(failed)
     }
 }

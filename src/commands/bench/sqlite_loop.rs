@@ -97,7 +97,7 @@ impl Contender for SqliteLoop {
             let (started, ended) = (at(1).as_microsecond(), at(2).as_microsecond());
             let no: Option<i64> = None;
             for (id, epoch) in &runs {
-                let run = params![id, epoch, "passed", 1, 0, 0, no, started, no, no, no];
+                let run = params![id, epoch, "passed", 1, 0, 0, no, started, no, no, no, 0, no];
                 finish.execute(run).map_err(failed)?;
                 let attempt = params![
                     "run", id, "", no, 1, 1, no, started, ended, "success", no, no, no, no, no, no,

@@ -76,7 +76,10 @@ impl Lived {
             worker: WorkerId("w".to_owned()),
             ending,
         };
-        assert_eq!(self.store.finish_runs(&[finish]).await.unwrap(), [Written::Applied]);
+        assert_eq!(
+            self.store.finish_runs(&[finish], at(second)).await.unwrap(),
+            [Written::Applied]
+        );
     }
 
     async fn send_back(&self, id: i64) {

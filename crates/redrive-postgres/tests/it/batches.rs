@@ -76,7 +76,7 @@ async fn the_first_of_two_finishes_of_one_lease_counts() {
         finish(&runs[0], passed()),
         finish(&runs[1], given_up()),
     ];
-    let written = store.finish_runs(&batch).await.unwrap();
+    let written = store.finish_runs(&batch, NOW).await.unwrap();
     assert_eq!(written, [Written::Applied, Written::Applied, Written::Stale, Written::Stale]);
     let statuses: Vec<_> = store
         .runs_by_id(&[runs[0].id, runs[1].id])
@@ -116,7 +116,7 @@ async fn a_long_batch_of_every_ending_keeps_its_rows_together() {
     for stale in batch.iter_mut().step_by(3) {
         stale.epoch.0 += 1;
     }
-    let written = store.finish_runs(&batch).await.unwrap();
+    let written = store.finish_runs(&batch, NOW).await.unwrap();
     for (n, run) in runs.iter().enumerate() {
         let unit = UnitRow::new(UnitKind::Run, run.id.0);
         let attempts = store.attempts_of(&unit, AttemptNumber(0), 10).await.unwrap();

@@ -130,7 +130,7 @@ async fn ids_have_64_bits() {
         worker,
         ending: RunEnding::Judged { verdict: Verdict::Passed, result: None },
     };
-    assert_eq!(store.finish_runs(&[finish]).await.unwrap(), [Written::Applied]);
+    assert_eq!(store.finish_runs(&[finish], now).await.unwrap(), [Written::Applied]);
     let unit = UnitRow::new(UnitKind::Run, id.0);
     assert_eq!(store.attempts_of(&unit, AttemptNumber(0), 10).await.unwrap().len(), 1);
 }

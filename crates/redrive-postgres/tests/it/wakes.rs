@@ -93,7 +93,7 @@ async fn whatever_one_store_has_to_claim_wakes_who_listens_at_another() {
     woken(&mut wakes, "a submission under a key").await;
     let waiting = claim(&store).await;
     // A retry that was scheduled is nothing to claim yet; who polls finds it when it is due.
-    store.finish_runs(&[waits(&waiting)]).await.unwrap();
+    store.finish_runs(&[waits(&waiting)], NOW).await.unwrap();
     let held = claim(&store).await;
     let lease = LeaseRef { id: held.id.0, epoch: held.epoch };
     let back = HandBack { lease, owner: WorkerId("w".to_owned()), why: "shutdown".to_owned() };
@@ -191,7 +191,7 @@ async fn a_call_notifies_once_and_one_that_brings_nothing_to_claim_not_at_all() 
     store.resume_queue("other", &by).await.unwrap();
     store.retry_runs(&[run.id], &by).await.unwrap();
     store.cancel_runs(&[run.id], &by).await.unwrap();
-    store.finish_runs(&[waits(&run)]).await.unwrap();
+    store.finish_runs(&[waits(&run)], NOW).await.unwrap();
     submit(&store).await;
     timeout(PATIENCE, wakes.wait_for(|count| *count >= before + 2)).await.unwrap().unwrap();
     assert_eq!(*wakes.borrow(), before + 2, "two submissions brought something");

@@ -3,7 +3,7 @@
 use redrive_store::{Journal as _, JournalFilter, Runs as _};
 use rusqlite::Connection;
 
-use crate::scratch::{Scratch, claim, entry, passed, submit};
+use crate::scratch::{Scratch, at, claim, entry, passed, submit};
 
 /// As a foreign program connects, and as the store itself does.
 fn connections(scratch: &Scratch) -> [Connection; 2] {
@@ -17,7 +17,7 @@ async fn with_one_row_each() -> Scratch {
     let store = scratch.open();
     submit(&store, 1).await;
     let claimed = store.claim_runs(&claim(1)).await.unwrap();
-    let _ = store.finish_runs(&[passed(&claimed[0])]).await.unwrap();
+    let _ = store.finish_runs(&[passed(&claimed[0])], at(2)).await.unwrap();
     let keyed = redrive_store::JournalEntry { dedupe_key: Some("once".to_owned()), ..entry("a.b") };
     store.append_journal(&[keyed]).await.unwrap();
     drop(store);

@@ -8,7 +8,7 @@ use redrive_store::{Ledger as _, Runs as _, Store as _, UnitKind, UnitRow, Writt
 
 use crate::{
     child::{Playing, answer},
-    scratch::{Scratch, all_runs, claim, passed, submit},
+    scratch::{Scratch, all_runs, at, claim, passed, submit},
 };
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
@@ -34,7 +34,7 @@ pub(crate) fn work_until_killed(store: &SqliteStore) {
             }
             let claimed = store.claim_runs(&claim(3)).await.unwrap();
             let finishes: Vec<_> = claimed.iter().map(passed).collect();
-            let written = store.finish_runs(&finishes).await.unwrap();
+            let written = store.finish_runs(&finishes, at(2)).await.unwrap();
             for (run, written) in claimed.iter().zip(written) {
                 assert_eq!(written, Written::Applied);
                 answer(&format!("finished {}", run.id));

@@ -21,7 +21,7 @@ async fn a_run_lives_its_life_in_memory() {
         let ids = submit(&store, 3).await;
         let claimed = store.claim_runs(&claim(2)).await.unwrap();
         let finishes: Vec<_> = claimed.iter().map(passed).collect();
-        let _ = store.finish_runs(&finishes).await.unwrap();
+        let _ = store.finish_runs(&finishes, at(2)).await.unwrap();
         let runs = store.runs_by_id(&ids).await.unwrap();
         let statuses = Vec::from_iter(runs.iter().map(|run| run.status));
         let expected = [RunStatus::Passed, RunStatus::Passed, RunStatus::Discovered];

@@ -40,7 +40,7 @@ async fn what_brings_nothing_to_claim_wakes_nobody() {
         },
         ..passed(&held[0])
     };
-    store.finish_runs(&[passed(&held[0]), give_up, stale]).await.unwrap();
+    store.finish_runs(&[passed(&held[0]), give_up, stale], at(2)).await.unwrap();
     let lease = LeaseRef { id: held[0].id.0, epoch: held[0].epoch };
     let back = HandBack { lease, owner: WorkerId("w1".to_owned()), why: "shutdown".to_owned() };
     store.hand_back(Leased::Run, &[back], at(3)).await.unwrap();

@@ -100,7 +100,7 @@ async fn live(store: &SqliteStore) {
     store.submit_runs(&new, at(30)).await.unwrap();
     let claimed = store.claim_runs(&claim(8)).await.unwrap();
     let finishes: Vec<_> = claimed[..5].iter().map(passed).collect();
-    let _ = store.finish_runs(&finishes).await.unwrap();
+    let _ = store.finish_runs(&finishes, at(2)).await.unwrap();
     let back = HandBack {
         lease: LeaseRef { id: claimed[5].id.0, epoch: claimed[5].epoch },
         owner: WorkerId("w1".to_owned()),
@@ -108,7 +108,7 @@ async fn live(store: &SqliteStore) {
     };
     let _ = store.hand_back(Leased::Run, &[back], at(3)).await.unwrap();
     store.append_journal(&[entry("a.b")]).await.unwrap();
-    store.finish_runs(&finishes).await.map(drop).unwrap();
+    store.finish_runs(&finishes, at(2)).await.map(drop).unwrap();
 }
 
 // OPS-5

@@ -71,6 +71,23 @@ pub async fn a_scheduled_retry_counts_and_waits(f: &Fixture) {
     assert_eq!(f.journal_actions(id).await, [], "an ordinary attempt is in the ledger alone");
 }
 
+// RUN-2, RUN-3
+pub async fn a_retry_that_is_due_when_it_is_written_is_claimable_at_once(f: &Fixture) {
+    let ids = f.submit(&[run("q", "", at(0)), run("q", "", at(1))], at(1)).await;
+    let claimed = f.claim_one(at(2)).await;
+    let ending = retry(at(3), Duration::from_secs(1), true);
+    let written = f.store.finish_runs(&[finish(&claimed, at(3), ending)], at(4)).await;
+    assert_eq!(written.expect("finished"), [Written::Applied]);
+
+    let due = f.run(ids[0]).await;
+    assert_eq!((due.status, due.retry_count), (RunStatus::Error, 1));
+    assert_eq!((due.next_retry_at, due.ready, due.due_at), (Some(at(4)), true, None));
+    // Not by the claim's own look at what is due: its time is earlier.
+    let claimed = f.claim(&claim_of(2, at(3))).await;
+    let claimed: Vec<_> = claimed.iter().map(|run| (run.id, run.attempt.0)).collect();
+    assert_eq!(claimed, [(ids[0], 2), (ids[1], 1)]);
+}
+
 // RUN-3, POL-7
 pub async fn a_wait_for_a_hint_is_not_counted(f: &Fixture) {
     let id = f.submit(&[run("q", "", at(0))], at(0)).await[0];
@@ -114,7 +131,7 @@ pub async fn a_stale_lease_cannot_finish_a_run(f: &Fixture) {
     for epoch in [before(claimed.epoch), Epoch(claimed.epoch.0 + 1)] {
         claimed.epoch = epoch;
         let late = finish(&claimed, at(2), passed());
-        assert_eq!(f.store.finish_runs(&[late]).await.expect("answered"), [Written::Stale]);
+        assert_eq!(f.store.finish_runs(&[late], at(2)).await.expect("answered"), [Written::Stale]);
     }
     assert_eq!(f.run(id).await.status, RunStatus::Processing);
     assert_eq!(f.attempts(id).await, [], "a refused write leaves no ledger row");
@@ -126,7 +143,7 @@ pub async fn a_run_is_finished_once(f: &Fixture) {
     let claimed = f.claim_one(at(1)).await;
     f.end(&claimed, at(2), passed()).await;
     let rescue = finish(&claimed, at(3), give_up(GiveUpReason::AttemptsExhausted));
-    assert_eq!(f.store.finish_runs(&[rescue]).await.expect("answered"), [Written::Stale]);
+    assert_eq!(f.store.finish_runs(&[rescue], at(3)).await.expect("answered"), [Written::Stale]);
     assert_eq!(f.run(id).await.status, RunStatus::Passed, "success is not taken back");
     assert_eq!(f.attempts(id).await.len(), 1);
     assert_eq!(f.journal_actions(id).await, []);
@@ -139,7 +156,7 @@ pub async fn a_stale_finish_does_not_disturb_its_batch(f: &Fixture) {
     let claimed = f.claim(&claim_of(3, at(6))).await;
     let mut batch: Vec<_> = claimed.iter().map(|run| finish(run, at(7), passed())).collect();
     batch[1].epoch = before(batch[1].epoch);
-    let written = f.store.finish_runs(&batch).await.expect("answered");
+    let written = f.store.finish_runs(&batch, at(7)).await.expect("answered");
     assert_eq!(written, [Written::Applied, Written::Stale, Written::Applied]);
     for (run, attempts) in claimed.iter().zip([1, 0, 1]) {
         assert_eq!(f.attempts(run.id).await.len(), attempts);

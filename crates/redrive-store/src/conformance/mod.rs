@@ -93,6 +93,7 @@ macro_rules! conformance_tests {
             finishes {
                 a_verdict_is_stored_and_clears_the_retry_fields
                 a_scheduled_retry_counts_and_waits
+                a_retry_that_is_due_when_it_is_written_is_claimable_at_once
                 a_wait_for_a_hint_is_not_counted
                 giving_up_leaves_the_error_and_tells_the_journal_why
                 a_stale_lease_cannot_finish_a_run

@@ -198,7 +198,7 @@ pub async fn a_cancelled_running_run_refuses_its_worker(f: &Fixture) {
     let renewed = f.store.renew_leases(Leased::Run, &[lease], at(500)).await.expect("answered");
     assert_eq!(renewed, [Written::Stale], "so the worker learns of it");
     let late = finish(&claimed, at(3), passed());
-    assert_eq!(f.store.finish_runs(&[late]).await.expect("answered"), [Written::Stale]);
+    assert_eq!(f.store.finish_runs(&[late], at(3)).await.expect("answered"), [Written::Stale]);
     let back = HandBack { lease, owner: WorkerId("w1".to_owned()), why: "shutdown".to_owned() };
     let back = f.store.hand_back(Leased::Run, &[back], at(3)).await.expect("answered");
     assert_eq!(back, [Written::Stale]);
@@ -217,7 +217,7 @@ pub async fn a_cancelled_run_that_is_retried_still_refuses_its_old_worker(f: &Fi
     let new = f.claim_one(at(6)).await;
     assert_eq!((new.attempt, new.epoch), (AttemptNumber(1), Epoch(3)));
     let late = finish(&old, at(7), passed());
-    assert_eq!(f.store.finish_runs(&[late]).await.expect("answered"), [Written::Stale]);
+    assert_eq!(f.store.finish_runs(&[late], at(7)).await.expect("answered"), [Written::Stale]);
     f.end(&new, at(8), passed()).await;
     assert_eq!(f.ledger_rows(id).await, 1);
 }
@@ -232,7 +232,7 @@ pub async fn a_finish_and_a_cancel_at_once_are_not_both_done(f: &Fixture) {
     let finishing = tokio::spawn(async move {
         let mut written = Vec::new();
         for batch in finishes.chunks(7) {
-            written.extend(finisher.finish_runs(batch).await.expect("answered"));
+            written.extend(finisher.finish_runs(batch, at(62)).await.expect("answered"));
         }
         written
     });

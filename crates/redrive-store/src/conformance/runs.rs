@@ -162,7 +162,7 @@ pub async fn filters_match_exactly(f: &Fixture) {
 
 pub async fn empty_batches_do_nothing(f: &Fixture) {
     assert_eq!(f.store.submit_runs(&[], at(0)).await.expect("answered"), []);
-    assert_eq!(f.store.finish_runs(&[]).await.expect("answered"), []);
+    assert_eq!(f.store.finish_runs(&[], at(0)).await.expect("answered"), []);
     assert_eq!(f.store.runs_by_id(&[]).await.expect("answered"), []);
     assert_eq!(f.store.retry_runs(&[], &operator(at(0))).await.expect("answered"), []);
     assert_eq!(f.store.cancel_runs(&[], &operator(at(0))).await.expect("answered"), []);

@@ -105,7 +105,7 @@ impl Fixture {
 
     /// Ends an attempt, which must be applied.
     pub(super) async fn end(&self, run: &ClaimedRun, ended_at: Timestamp, ending: RunEnding) {
-        let written = self.store.finish_runs(&[finish(run, ended_at, ending)]).await;
+        let written = self.store.finish_runs(&[finish(run, ended_at, ending)], ended_at).await;
         assert_eq!(written.expect("finished"), [Written::Applied]);
     }
 

@@ -33,10 +33,10 @@ pub async fn a_failed_call_leaves_nothing_and_the_next_one_works(f: &Fixture) {
     let planted = AttemptRecord::success(unit, AttemptNumber(1), at(1), at(1), "planted");
     f.store.append_attempts(&[planted]).await.expect("written");
     let before = f.run(id).await;
-    f.store.finish_runs(&[finish(&claimed, at(2), passed())]).await.expect_err("refused");
+    f.store.finish_runs(&[finish(&claimed, at(2), passed())], at(2)).await.expect_err("refused");
     assert_eq!(f.run(id).await, before);
 
     let mut next = finish(&claimed, at(3), passed());
     next.attempt = AttemptNumber(2);
-    assert_eq!(f.store.finish_runs(&[next]).await.expect("finished"), [Written::Applied]);
+    assert_eq!(f.store.finish_runs(&[next], at(3)).await.expect("finished"), [Written::Applied]);
 }

@@ -116,11 +116,11 @@ impl Runs for FaultyStore {
         .await
     }
 
-    async fn finish_runs(&self, finishes: &[RunFinish]) -> Result<Vec<Written>> {
+    async fn finish_runs(&self, finishes: &[RunFinish], now: Timestamp) -> Result<Vec<Written>> {
         self.call("finish_runs", async {
             let written = match &self.mutant {
-                Some(mutant) => mutant.finish_runs(&*self.inner, finishes).await?,
-                None => self.inner.finish_runs(finishes).await?,
+                Some(mutant) => mutant.finish_runs(&*self.inner, finishes, now).await?,
+                None => self.inner.finish_runs(finishes, now).await?,
             };
             for (finish, written) in finishes.iter().zip(&written) {
                 self.note(What::Finished {

@@ -151,6 +151,7 @@ impl Mutant {
         &self,
         store: &dyn Store,
         finishes: &[RunFinish],
+        now: Timestamp,
     ) -> Result<Vec<Written>> {
         let mut changed = finishes.to_vec();
         for finish in &mut changed {
@@ -162,7 +163,7 @@ impl Mutant {
                 _ => {}
             }
         }
-        let written = store.finish_runs(&changed).await?;
+        let written = store.finish_runs(&changed, now).await?;
         if self.breaks(Rule::LedgerRow) {
             for finish in &changed {
                 let sql = "DELETE FROM attempts WHERE unit_id = ?1 AND attempt = ?2";
