@@ -168,8 +168,9 @@ async fn look_at_invariants(store: &dyn redrive_store::Store, checkups: &mut Che
     match checker::check(store).await {
         Ok(report) if report.is_clean() => {
             let checker::Report { partitions, runs, items, samples, attempts, .. } = report;
-            let units =
-                format!("{partitions} partitions, {runs} runs, {items} items and {samples} samples");
+            let units = format!(
+                "{partitions} partitions, {runs} runs, {items} items and {samples} samples"
+            );
             checkups.ok(CHECK, format!("hold for {units} with {attempts} attempts"));
         }
         Ok(report) => {

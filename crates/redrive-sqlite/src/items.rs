@@ -14,7 +14,7 @@ use crate::{
     columns::{Columns, micros, read_rows},
     error::Doing,
     journal::insert_journal,
-    ledger::insert_attempt,
+    ledger::LedgerRows,
     queries,
 };
 
@@ -32,7 +32,7 @@ impl Items for SqliteStore {
     async fn items_by_id(&self, ids: &[ItemId]) -> Result<Vec<ItemRecord>> {
         let ids = serde_json::Value::from_iter(ids.iter().map(|id| id.0)).to_string();
         self.read(move |connection| {
-            read_rows(connection, "reading items", queries::ITEMS_BY_ID, [ids], read_item)
+            read_rows(connection, "reading items", queries::ITEMS_BY_ID, [&ids], read_item)
         })
         .await
     }
@@ -147,6 +147,7 @@ struct Mover<'a> {
     connection: &'a Connection,
     moving: CachedStatement<'a>,
     numbering: CachedStatement<'a>,
+    ledger: LedgerRows<'a>,
 }
 
 impl<'a> Mover<'a> {
@@ -156,7 +157,7 @@ impl<'a> Mover<'a> {
         let prepare = |sql| connection.prepare_cached(sql).doing(Self::DOING);
         let (moving, numbering) =
             (prepare(queries::MOVE_ITEMS)?, prepare(queries::LAST_ITEM_ATTEMPT)?);
-        Ok(Self { connection, moving, numbering })
+        Ok(Self { connection, moving, numbering, ledger: LedgerRows::new(connection)? })
     }
 
     fn apply(&mut self, step: &ItemMove) -> Result<Written> {
@@ -178,7 +179,7 @@ impl<'a> Mover<'a> {
             let number = self.numbering.query_row([step.id.0], |row| row.get(0));
             let number = AttemptNumber(number.doing(Self::DOING)?);
             if let Some(attempt) = step.ledger_row(number) {
-                insert_attempt(self.connection, &attempt)?;
+                self.ledger.insert(&attempt)?;
                 redrive_store::failpoint!("sqlite.move_items.ledger");
             }
         }

@@ -29,7 +29,7 @@ impl Journal for SqliteStore {
     ) -> Result<Vec<JournalRecord>> {
         const DOING: &str = "reading the journal";
         let JournalFilter { unit, action } = filter.clone();
-        self.read(move |connection| match unit {
+        self.read(move |connection| match &unit {
             Some(unit) => {
                 let params = params![after, action, limit, unit];
                 read_rows(connection, DOING, queries::JOURNAL_OF_UNIT, params, read_entry)

@@ -8,7 +8,7 @@ use redrive_store::{
     AttemptOutcome, AttemptRecord, Error, Ledger, LedgerPlace, Result, UnitKind, UnitRow,
 };
 use rusqlite::{
-    Connection,
+    CachedStatement, Connection,
     ffi::{SQLITE_CONSTRAINT_TRIGGER, SQLITE_CONSTRAINT_UNIQUE},
     params,
 };
@@ -25,7 +25,8 @@ impl Ledger for SqliteStore {
     async fn append_attempts(&self, attempts: &[AttemptRecord]) -> Result<()> {
         let attempts = attempts.to_vec();
         self.write(move |connection| {
-            attempts.iter().try_for_each(|attempt| insert_attempt(connection, attempt))
+            let mut rows = LedgerRows::new(connection)?;
+            attempts.iter().try_for_each(|attempt| rows.insert(attempt))
         })
         .await
     }
@@ -59,13 +60,19 @@ impl Ledger for SqliteStore {
     }
 }
 
-/// Adds one row of the ledger.
-pub(crate) fn insert_attempt(connection: &Connection, attempt: &AttemptRecord) -> Result<()> {
-    const DOING: &str = "writing the ledger";
-    connection
-        .prepare_cached(queries::INSERT_ATTEMPTS)
-        .doing(DOING)?
-        .execute(params![
+const WRITING: &str = "writing the ledger";
+
+/// Adds rows to the ledger. Looked up once for a batch: the text of a statement is long to compare.
+pub(crate) struct LedgerRows<'a>(CachedStatement<'a>);
+
+impl<'a> LedgerRows<'a> {
+    pub(crate) fn new(connection: &'a Connection) -> Result<Self> {
+        connection.prepare_cached(queries::INSERT_ATTEMPTS).doing(WRITING).map(Self)
+    }
+
+    /// Adds one row.
+    pub(crate) fn insert(&mut self, attempt: &AttemptRecord) -> Result<()> {
+        let row = params![
             attempt.unit.kind.name(),
             attempt.unit.id,
             attempt.unit.stage,
@@ -83,15 +90,16 @@ pub(crate) fn insert_attempt(connection: &Connection, attempt: &AttemptRecord) -
             attempt.cause.map(Cause::name),
             attempt.delay.map(duration_micros),
             attempt.worker,
-        ])
-        .map(drop)
-        .map_err(|source| match source.sqlite_error().map(|error| error.extended_code) {
+        ];
+        let Err(source) = self.0.execute(row) else { return Ok(()) };
+        Err(match source.sqlite_error().map(|error| error.extended_code) {
             Some(SQLITE_CONSTRAINT_TRIGGER | SQLITE_CONSTRAINT_UNIQUE) => Error::misuse(
-                DOING,
+                WRITING,
                 format!("{}: attempt {} is there already", attempt.unit, attempt.attempt),
             ),
-            _ => database(DOING, source),
+            _ => database(WRITING, source),
         })
+    }
 }
 
 fn read_attempt(row: &mut Columns<'_>) -> Result<AttemptRecord> {

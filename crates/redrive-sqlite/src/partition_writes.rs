@@ -13,7 +13,7 @@ use crate::{
     columns::micros,
     error::Doing,
     journal::insert_journal,
-    ledger::insert_attempt,
+    ledger::LedgerRows,
     partition_columns::{by_key, written_date},
     queries,
 };
@@ -88,7 +88,7 @@ fn apply(connection: &Connection, write: &PartitionWrite, doing: &'static str) -
         redrive_store::failpoint!("sqlite.partition.work");
     }
     if let Some(attempt) = attempt {
-        insert_attempt(connection, attempt)?;
+        LedgerRows::new(connection)?.insert(attempt)?;
         redrive_store::failpoint!("sqlite.partition.ledger");
     }
     for entry in journal {

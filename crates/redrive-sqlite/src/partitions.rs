@@ -170,7 +170,7 @@ impl Partitions for SqliteStore {
             let read = |row: &mut crate::columns::Columns<'_>| {
                 Ok(Outlook { ready: row.get()?, held: row.get()?, next_due: None })
             };
-            let rows = read_rows(connection, DOING, queries::PARTITION_OUTLOOK, [source], read)?;
+            let rows = read_rows(connection, DOING, queries::PARTITION_OUTLOOK, [&source], read)?;
             Ok(rows.into_iter().next().unwrap_or_default())
         })
         .await

@@ -35,7 +35,7 @@ impl Pipelines for SqliteStore {
 
     async fn pipeline_runs_by_id(&self, ids: &[PipelineRunId]) -> Result<Vec<PipelineRunRecord>> {
         let ids = json_ids(ids.iter().map(|id| id.0));
-        self.read(move |connection| by_id(connection, ids)).await
+        self.read(move |connection| by_id(connection, &ids)).await
     }
 
     async fn pipeline_runs_page(
@@ -202,10 +202,10 @@ pub(crate) fn live_runs(connection: &Connection, served: &Served) -> Result<Vec<
 
 /// One run.
 pub(crate) fn one(connection: &Connection, id: PipelineRunId) -> Result<Option<PipelineRunRecord>> {
-    Ok(by_id(connection, json_ids([id.0]))?.pop())
+    Ok(by_id(connection, &json_ids([id.0]))?.pop())
 }
 
-fn by_id(connection: &Connection, ids: String) -> Result<Vec<PipelineRunRecord>> {
+fn by_id(connection: &Connection, ids: &str) -> Result<Vec<PipelineRunRecord>> {
     read_rows(connection, READING, queries::PIPELINE_RUNS_BY_ID, [ids], read_run)
 }
 

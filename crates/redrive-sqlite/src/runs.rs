@@ -8,14 +8,14 @@ use redrive_store::{
     QueueWish, Result, RunChange, RunFilter, RunFinish, RunRecord, RunWish, Runs, SubmittedRun,
     WorkerId, Written,
 };
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
     columns::{Columns, json_ids, json_list, micros, read_rows},
     error::Doing,
     journal::insert_journal,
-    ledger::insert_attempt,
+    ledger::LedgerRows,
     operators::change_runs,
     queries, queues,
 };
@@ -24,9 +24,8 @@ use crate::{
 impl Runs for SqliteStore {
     async fn submit_runs(&self, runs: &[NewRun], now: Timestamp) -> Result<Vec<SubmittedRun>> {
         let runs = runs.to_vec();
-        let submitted: Vec<SubmittedRun> = self
-            .write(move |connection| runs.iter().map(|run| submit(connection, run, now)).collect())
-            .await?;
+        let submitted: Vec<SubmittedRun> =
+            self.write(move |connection| submit(connection, &runs, now)).await?;
         redrive_store::failpoint!("sqlite.submit.committed");
         let accepted = |run: &SubmittedRun| matches!(run, SubmittedRun::Accepted(_));
         self.wakes.wake_if(submitted.iter().any(accepted));
@@ -42,17 +41,8 @@ impl Runs for SqliteStore {
 
     async fn finish_runs(&self, finishes: &[RunFinish], now: Timestamp) -> Result<Vec<Written>> {
         let finishes = finishes.to_vec();
-        let (written, waits) = self
-            .write(move |connection| {
-                let (mut written, mut waits) = (Vec::with_capacity(finishes.len()), false);
-                for finish in &finishes {
-                    let outcome = finish_run(connection, finish, now)?;
-                    waits |= outcome == Written::Applied && finish.schedules_retry();
-                    written.push(outcome);
-                }
-                Ok((written, waits))
-            })
-            .await?;
+        let (written, waits) =
+            self.write(move |connection| finish(connection, &finishes, now)).await?;
         redrive_store::failpoint!("sqlite.finish.committed");
         self.wakes.wake_if(waits);
         Ok(written)
@@ -61,7 +51,7 @@ impl Runs for SqliteStore {
     async fn runs_by_id(&self, ids: &[RunId]) -> Result<Vec<RunRecord>> {
         let ids = json_ids(ids.iter().map(|id| id.0));
         self.read(move |connection| {
-            read_rows(connection, "reading runs", queries::RUNS_BY_ID, [ids], read_run)
+            read_rows(connection, "reading runs", queries::RUNS_BY_ID, [&ids], read_run)
         })
         .await
     }
@@ -136,13 +126,14 @@ impl Runs for SqliteStore {
     }
 }
 
-fn submit(connection: &Connection, run: &NewRun, now: Timestamp) -> Result<SubmittedRun> {
+fn submit(connection: &Connection, runs: &[NewRun], now: Timestamp) -> Result<Vec<SubmittedRun>> {
     const DOING: &str = "submitting runs";
-    let due_at = run.due_at(now);
     let mut insert = connection.prepare_cached(queries::INSERT_RUNS).doing(DOING)?;
-    let id: Option<i64> = insert
-        .query_row(
-            params![
+    let mut submitted = Vec::with_capacity(runs.len());
+    for run in runs {
+        let due_at = run.due_at(now);
+        let inserted = insert
+            .execute(params![
                 run.queue(),
                 run.category(),
                 run.payload(),
@@ -151,15 +142,21 @@ fn submit(connection: &Connection, run: &NewRun, now: Timestamp) -> Result<Submi
                 run.idempotency_key(),
                 due_at.is_none(),
                 due_at.map(micros),
-            ],
-            |row| row.get(0),
-        )
-        .optional()
-        .doing(DOING)?;
-    if let Some(id) = id {
-        redrive_store::failpoint!("sqlite.submit.row");
-        return Ok(SubmittedRun::Accepted(RunId(id)));
+            ])
+            .doing(DOING)?;
+        submitted.push(if inserted == 0 {
+            refused(connection, run)?
+        } else {
+            redrive_store::failpoint!("sqlite.submit.row");
+            SubmittedRun::Accepted(RunId(connection.last_insert_rowid()))
+        });
     }
+    Ok(submitted)
+}
+
+/// What a run is whose key is taken.
+fn refused(connection: &Connection, run: &NewRun) -> Result<SubmittedRun> {
+    const DOING: &str = "submitting runs";
     let mut find = connection.prepare_cached(queries::IDEMPOTENT_RUNS).doing(DOING)?;
     let (id, category, payload): (i64, String, String) = find
         .query_row(params![run.queue(), run.idempotency_key()], |row| {
@@ -225,39 +222,49 @@ fn lone_category(connection: &Connection, request: &ClaimRequest) -> Result<Opti
     }
 }
 
-fn finish_run(connection: &Connection, finish: &RunFinish, now: Timestamp) -> Result<Written> {
+/// Says what became of each, and whether one of them waits for a retry.
+fn finish(
+    connection: &Connection,
+    finishes: &[RunFinish],
+    now: Timestamp,
+) -> Result<(Vec<Written>, bool)> {
     const DOING: &str = "finishing runs";
-    let columns = finish.columns(now);
-    let changed = connection
-        .prepare_cached(queries::FINISH_RUNS)
-        .doing(DOING)?
-        .execute(params![
-            finish.id.0,
-            finish.epoch.0,
-            columns.status.name(),
-            finish.attempt.0,
-            columns.retry_count,
-            columns.deferrals,
-            columns.next_retry_at.map(micros),
-            micros(columns.first_attempt_at),
-            columns.error_class,
-            columns.error_message,
-            columns.result,
-            columns.ready,
-            columns.due_at.map(micros),
-        ])
-        .doing(DOING)?;
-    if changed == 0 {
-        return Ok(Written::Stale);
+    let mut update = connection.prepare_cached(queries::FINISH_RUNS).doing(DOING)?;
+    let mut ledger = LedgerRows::new(connection)?;
+    let (mut all, mut waits) = (Vec::with_capacity(finishes.len()), false);
+    for finish in finishes {
+        let columns = finish.columns(now);
+        let changed = update
+            .execute(params![
+                finish.id.0,
+                finish.epoch.0,
+                columns.status.name(),
+                finish.attempt.0,
+                columns.retry_count,
+                columns.deferrals,
+                columns.next_retry_at.map(micros),
+                micros(columns.first_attempt_at),
+                columns.error_class,
+                columns.error_message,
+                columns.result,
+                columns.ready,
+                columns.due_at.map(micros),
+            ])
+            .doing(DOING)?;
+        let written = Written::from_changed(changed > 0);
+        all.push(written);
+        if written == Written::Applied {
+            redrive_store::failpoint!("sqlite.finish.row");
+            waits |= finish.schedules_retry();
+            ledger.insert(&finish.ledger_row())?;
+            redrive_store::failpoint!("sqlite.finish.ledger");
+            for entry in finish.journal_rows() {
+                insert_journal(connection, &entry)?;
+                redrive_store::failpoint!("sqlite.finish.journal");
+            }
+        }
     }
-    redrive_store::failpoint!("sqlite.finish.row");
-    insert_attempt(connection, &finish.ledger_row())?;
-    redrive_store::failpoint!("sqlite.finish.ledger");
-    for entry in finish.journal_rows() {
-        insert_journal(connection, &entry)?;
-        redrive_store::failpoint!("sqlite.finish.journal");
-    }
-    Ok(Written::Applied)
+    Ok((all, waits))
 }
 
 fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedRun> {

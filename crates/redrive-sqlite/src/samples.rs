@@ -12,14 +12,14 @@ use redrive_store::{
     Samples, SourcePosition, WorkerId, Written, reopened, reprocess_entry, source_death_entry,
     stage_or_source,
 };
-use rusqlite::{Connection, params};
+use rusqlite::{CachedStatement, Connection, params};
 
 use crate::{
     SqliteStore,
     columns::{Columns, json_ids, micros, read_rows},
     error::Doing,
     journal::insert_journal,
-    ledger::insert_attempt,
+    ledger::LedgerRows,
     pipelines::{live_runs, one, write_run},
     queries,
 };
@@ -214,10 +214,11 @@ fn claim_in_turn(connection: &Connection, claim: &SampleClaim) -> Result<Vec<Cla
 
 /// Also says whether there is news for those who wait for work.
 fn finish(connection: &Connection, finishes: &[SampleFinish]) -> Result<(Vec<Written>, bool)> {
+    let mut finisher = Finisher::new(connection)?;
     let mut written = Vec::with_capacity(finishes.len());
     let (mut ends, mut news) = (SampleEnds::default(), false);
     for finish in finishes {
-        let outcome = finish_one(connection, finish)?;
+        let outcome = finisher.finish(finish)?;
         if outcome == Written::Applied {
             news |= finish.leaves_work();
             ends.add(finish);
@@ -233,41 +234,54 @@ fn finish(connection: &Connection, finishes: &[SampleFinish]) -> Result<(Vec<Wri
     Ok((written, news))
 }
 
-fn finish_one(connection: &Connection, finish: &SampleFinish) -> Result<Written> {
-    let columns = finish.columns();
-    let changed = connection
-        .prepare_cached(queries::FINISH_SAMPLES)
-        .doing(FINISHING)?
-        .execute(params![
-            finish.id.0,
-            finish.epoch.0,
-            columns.status.name(),
-            columns.stage,
-            columns.data,
-            columns.attempts,
-            columns.retry_count,
-            columns.deferrals,
-            columns.next_retry_at.map(micros),
-            columns.first_attempt_at.map(micros),
-            columns.last_attempt_at.map(micros),
-            columns.error_class,
-            columns.error_code,
-            columns.error_message,
-            columns.fingerprint,
-            columns.skip_reason.as_ref().map(Message::as_str),
-        ])
-        .doing(FINISHING)?;
-    if changed == 0 {
-        return Ok(Written::Stale);
+/// Ends attempts, one after the other.
+struct Finisher<'a> {
+    connection: &'a Connection,
+    update: CachedStatement<'a>,
+    ledger: LedgerRows<'a>,
+}
+
+impl<'a> Finisher<'a> {
+    fn new(connection: &'a Connection) -> Result<Self> {
+        let update = connection.prepare_cached(queries::FINISH_SAMPLES).doing(FINISHING)?;
+        Ok(Self { connection, update, ledger: LedgerRows::new(connection)? })
     }
-    redrive_store::failpoint!("sqlite.finish_samples.row");
-    insert_attempt(connection, &finish.ledger_row())?;
-    redrive_store::failpoint!("sqlite.finish_samples.ledger");
-    for entry in finish.journal_rows() {
-        insert_journal(connection, &entry)?;
-        redrive_store::failpoint!("sqlite.finish_samples.journal");
+
+    fn finish(&mut self, finish: &SampleFinish) -> Result<Written> {
+        let columns = finish.columns();
+        let changed = self
+            .update
+            .execute(params![
+                finish.id.0,
+                finish.epoch.0,
+                columns.status.name(),
+                columns.stage,
+                columns.data,
+                columns.attempts,
+                columns.retry_count,
+                columns.deferrals,
+                columns.next_retry_at.map(micros),
+                columns.first_attempt_at.map(micros),
+                columns.last_attempt_at.map(micros),
+                columns.error_class,
+                columns.error_code,
+                columns.error_message,
+                columns.fingerprint,
+                columns.skip_reason.as_ref().map(Message::as_str),
+            ])
+            .doing(FINISHING)?;
+        if changed == 0 {
+            return Ok(Written::Stale);
+        }
+        redrive_store::failpoint!("sqlite.finish_samples.row");
+        self.ledger.insert(&finish.ledger_row())?;
+        redrive_store::failpoint!("sqlite.finish_samples.ledger");
+        for entry in finish.journal_rows() {
+            insert_journal(self.connection, &entry)?;
+            redrive_store::failpoint!("sqlite.finish_samples.journal");
+        }
+        Ok(Written::Applied)
     }
-    Ok(Written::Applied)
 }
 
 fn reprocess(

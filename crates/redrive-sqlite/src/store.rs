@@ -139,11 +139,11 @@ impl SqliteStore {
         Ok(Self { location, writer, readers, mode: options.writer, clock, wakes })
     }
 
-    /// Runs a change in a transaction.
+    /// Runs a change in a transaction, a second time if the first was rolled back for another's sake.
     pub(crate) async fn write<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+        F: FnMut(&Connection) -> Result<T> + Send + 'static,
     {
         self.writer.run(work).await.in_database(&self.location)
     }
@@ -152,7 +152,7 @@ impl SqliteStore {
     pub(crate) async fn read<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+        F: FnMut(&Connection) -> Result<T> + Send + 'static,
     {
         match (&self.readers, self.mode) {
             (None, _) => self.writer.run(work).await,

@@ -58,7 +58,7 @@ impl Contender for SqliteLoop {
             let nothing: Option<i64> = None;
             for _ in 0..batch {
                 let row = params![QUEUE, "", PAYLOAD, at, nothing, nothing, 1, nothing];
-                insert.query_row(row, |row| row.get::<_, i64>(0)).map_err(failed)?;
+                insert.execute(row).map_err(failed)?;
             }
             Ok(())
         })
