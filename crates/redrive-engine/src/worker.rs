@@ -36,6 +36,9 @@ const SHUTDOWN: &str = "shutdown";
 /// Why a unit is handed back: its lease was about to end, because the store answered late or not.
 const LATE: &str = "late";
 
+/// How much sooner a worker looks again where it found something.
+const SOONER: u32 = 10;
+
 /// When a worker ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
@@ -232,10 +235,11 @@ impl<W: Work> Loop<W> {
         self.claimed.extend(claim.units);
     }
 
-    /// Looks again after the poll interval, or when the next waiting unit is due.
+    /// Looks again after the poll interval, or when the next waiting unit is due. Sooner after a claim that
+    /// brought something: there may be more that came a moment too late for it.
     fn look_later(&mut self, outlook: Option<Outlook>) {
-        let now = self.work.now();
-        let poll = later(now, self.work.pace().poll);
+        let (now, poll) = (self.work.now(), self.work.pace().poll);
+        let poll = later(now, if outlook.is_some() { poll } else { poll / SOONER });
         let due = outlook.and_then(|outlook| outlook.next_due);
         self.look_at = Some(due.map_or(poll, |due| due.clamp(now, poll)));
         self.nothing_left = outlook

@@ -8,6 +8,11 @@
 -- That is done only for a lone category, whose share is everything, and when asked for ($5): a claim
 -- that got nothing because others hold its shares looks further. What is locked is found again by its
 -- place in the table, and the last LIMIT limits nothing: see finish_runs.
+--
+-- Runs are looked for from a place in their order on ($6, $7), before which a claim has found nothing a
+-- moment ago, or from what was promoted in this transaction, if that is older. A look from the beginning
+-- passes over the dead entries (SQLite has none); it is done once, to find the oldest run, and what is
+-- locked is looked for from there. Beside each run is the id of the oldest, which another may hold.
 WITH RECURSIVE present (category) AS (
     (
         SELECT category FROM redrive.runs
@@ -26,13 +31,30 @@ WITH RECURSIVE present (category) AS (
 allowed AS MATERIALIZED (
     SELECT category FROM present WHERE category IS NOT NULL
 ),
+start AS MATERIALIZED (
+    SELECT least($6::timestamptz, promoted) AS submitted_at,
+        CASE WHEN promoted <= $6 THEN -9223372036854775807 ELSE $7::bigint END AS id
+    FROM (
+        SELECT nullif(current_setting('redrive.oldest_promoted', true), '')::timestamptz
+    ) AS just (promoted)
+),
+oldest AS MATERIALIZED (
+    SELECT submitted_at, id FROM allowed, LATERAL (
+        SELECT submitted_at, id FROM redrive.runs
+        WHERE queue = $1 AND category = allowed.category AND ready
+            AND (submitted_at, id) >= ((SELECT submitted_at FROM start), (SELECT id FROM start))
+        ORDER BY submitted_at, id LIMIT 1
+    ) AS run
+    ORDER BY submitted_at, id LIMIT 1
+),
 share AS MATERIALIZED (
     SELECT category, count(*) AS runs FROM (
         SELECT category FROM allowed, LATERAL (
             SELECT submitted_at, id FROM redrive.runs
             WHERE queue = $1 AND category = allowed.category AND ready
+                AND (submitted_at, id) >= ((SELECT submitted_at FROM oldest), (SELECT id FROM oldest))
             ORDER BY submitted_at, id LIMIT $2::bigint
-        ) AS oldest
+        ) AS run
         ORDER BY submitted_at, id LIMIT $2::bigint
     ) AS taken
     GROUP BY category
@@ -41,13 +63,14 @@ locked AS MATERIALIZED (
     SELECT tid FROM allowed, LATERAL (
         SELECT ctid AS tid, submitted_at, id FROM redrive.runs
         WHERE queue = $1 AND category = allowed.category AND ready
+            AND (submitted_at, id) >= ((SELECT submitted_at FROM oldest), (SELECT id FROM oldest))
         ORDER BY submitted_at, id
         LIMIT CASE
             WHEN $5::boolean OR (SELECT count(*) FROM allowed) = 1 THEN $2::bigint
             ELSE coalesce((SELECT runs FROM share WHERE share.category = allowed.category), 0)
         END
         FOR UPDATE SKIP LOCKED
-    ) AS oldest
+    ) AS run
     ORDER BY submitted_at, id LIMIT $2::bigint
 )
 UPDATE redrive.runs AS run SET
@@ -55,4 +78,4 @@ UPDATE redrive.runs AS run SET
     lease_owner = $3, lease_epoch = run.lease_epoch + 1, lease_until = $4
 FROM (SELECT tid FROM locked LIMIT $2::bigint) AS few WHERE run.ctid = few.tid
 RETURNING run.id, run.category, run.payload, run.submitted_at, run.attempts, run.lease_epoch,
-    run.retry_count, run.deferrals, run.first_attempt_at
+    run.retry_count, run.deferrals, run.first_attempt_at, (SELECT id FROM oldest)

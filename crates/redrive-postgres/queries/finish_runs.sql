@@ -1,5 +1,6 @@
 -- Many runs, with their rows of ledger and journal, in one statement. A run that is no longer held
--- under this epoch changes nothing and gets no rows. The answer is which places in the batch applied.
+-- under this epoch changes nothing and gets no rows. The answer is which places in the batch applied,
+-- and when those were submitted that can be claimed again at once.
 -- SQLite takes one run at a time, and three statements.
 --
 -- Rows are found by id alone: epoch and status are checked on the row. The LIMIT limits nothing, but
@@ -24,7 +25,7 @@ WITH finished AS (
         class, code, message, fingerprint, cause, delay_us, worker, place
     ) LIMIT cardinality($1)) AS given
     WHERE run.id = given.id AND run.lease_epoch = given.epoch AND run.status = 'processing'
-    RETURNING given.*
+    RETURNING given.*, CASE WHEN given.ready THEN run.submitted_at END AS ready_since
 ),
 ledger AS (
     INSERT INTO redrive.attempts (
@@ -50,4 +51,4 @@ told AS (
     ORDER BY place
     ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING
 )
-SELECT place FROM finished
+SELECT place, id, ready_since FROM finished

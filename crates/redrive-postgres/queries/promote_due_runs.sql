@@ -2,7 +2,7 @@
 -- waiting ones that are not due are never looked at; what another claim is promoting is left to it.
 -- A bounded number at a time, so that no statement takes for ever (SQLite takes all at once). What is
 -- locked is found again by its place in the table, and the second LIMIT limits nothing: see
--- finish_runs.
+-- finish_runs. The claim that follows in the same transaction learns where the oldest of them is.
 WITH due AS MATERIALIZED (
     SELECT ctid AS tid FROM redrive.runs WHERE queue = $1 AND due_at <= $2
     ORDER BY due_at LIMIT $3::bigint FOR UPDATE SKIP LOCKED
@@ -10,6 +10,7 @@ WITH due AS MATERIALIZED (
 promoted AS (
     UPDATE redrive.runs AS run SET ready = true, due_at = NULL
     FROM (SELECT tid FROM due LIMIT $3::bigint) AS few WHERE run.ctid = few.tid
-    RETURNING 1
+    RETURNING run.submitted_at
 )
-SELECT count(*) FROM promoted
+SELECT count(*), set_config('redrive.oldest_promoted', coalesce(min(submitted_at)::text, ''), true)
+FROM promoted

@@ -120,6 +120,7 @@ impl Leases for PostgresStore {
             Leased::Feed => hand_back_feeds(self, &batch, at).await?,
         };
         redrive_store::failpoint!("postgres.hand_back.committed");
+        self.marks.came_anywhere();
         self.tell_if(written.contains(&Written::Applied)).await;
         Ok(written)
     }

@@ -30,6 +30,7 @@ mod server_clock;
 mod listener;
 mod notifier;
 
+mod marks;
 mod store;
 
 mod backfill;

@@ -15,6 +15,7 @@ use crate::{
     batch::{Firsts, each},
     columns::{Columns, Micros, duration_micros, read_rows},
     journal::JournalColumns,
+    marks::Place,
     operators::change_runs,
     queries, queues,
     session::{Command, Session},
@@ -35,8 +36,15 @@ impl Runs for PostgresStore {
         let submitted = submit(&mut session, runs, now).await?;
         drop(session);
         redrive_store::failpoint!("postgres.submit.committed");
-        let accepted = |run: &SubmittedRun| matches!(run, SubmittedRun::Accepted(_));
-        self.tell_if(submitted.iter().any(accepted)).await;
+        let accepted = |(run, submitted): (&NewRun, &SubmittedRun)| match submitted {
+            SubmittedRun::Accepted(id) => Some(Place::new(run.submitted_at(), *id)),
+            SubmittedRun::Duplicate(_) | SubmittedRun::Conflict(_) => None,
+        };
+        let oldest = runs.iter().zip(&submitted).filter_map(accepted).min();
+        if let Some(oldest) = oldest {
+            self.marks.came(oldest);
+        }
+        self.tell_if(oldest.is_some()).await;
         Ok(submitted)
     }
 
@@ -46,18 +54,25 @@ impl Runs for PostgresStore {
             return Ok(Vec::new());
         }
         let mut session = self.session(CLAIMING).await?;
-        let (mut promoted, mut claimed) = claim(&mut session, request, Look::AtShares).await?;
+        let mut look = self.marks.look(request);
+        let Claimed { mut promoted, runs: mut claimed, mut oldest } =
+            claim(&mut session, request, look.from, Look::AtShares).await?;
         redrive_store::failpoint!("postgres.claim.committed");
         while promoted >= MAX_PROMOTED {
             promoted = promote(&mut session, request).await?;
+            self.marks.came_anywhere();
             if promoted < MAX_PROMOTED && claimed.len() < request.limit as usize {
                 claimed.extend(claim_rest(&mut session, request, claimed.len()).await?);
             }
         }
         if claimed.is_empty() {
-            // Others may hold the oldest of every category while there is more behind them.
-            claimed = claim(&mut session, request, Look::Further).await?.1;
+            // There may be older runs, and others may hold the oldest of every category while there is
+            // more behind them.
+            look.begin_again();
+            let further = claim(&mut session, request, look.from, Look::Further).await?;
+            (claimed, oldest) = (further.runs, further.oldest);
         }
+        look.took(&claimed, oldest, request.limit);
         Ok(claimed)
     }
 
@@ -66,7 +81,10 @@ impl Runs for PostgresStore {
             return Ok(Vec::new());
         }
         let mut session = self.session("finishing runs").await?;
-        let written = finish(&mut session, finishes, now).await?;
+        let (written, oldest) = finish(&mut session, finishes, now).await?;
+        if let Some(oldest) = oldest {
+            self.marks.came(oldest);
+        }
         redrive_store::failpoint!("postgres.finish.committed");
         let mut each = written.iter().zip(finishes);
         let waits =
@@ -101,6 +119,7 @@ impl Runs for PostgresStore {
     async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
         let changes = change_runs(self, RunWish::Retry, ids, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.retry.committed");
+        self.marks.came_anywhere();
         self.tell_if(changes.iter().any(|change| matches!(change, RunChange::Done(_)))).await;
         Ok(changes)
     }
@@ -170,7 +189,7 @@ async fn claim_rest(
 ) -> Result<Vec<ClaimedRun>> {
     let taken = u32::try_from(taken).unwrap_or(u32::MAX);
     let rest = ClaimRequest { limit: request.limit.saturating_sub(taken), ..request.clone() };
-    Ok(claim(session, &rest, Look::AtShares).await?.1)
+    Ok(claim(session, &rest, Place::BEGINNING, Look::AtShares).await?.runs)
 }
 
 fn count(rows: &[Row]) -> Result<i64> {
@@ -178,16 +197,25 @@ fn count(rows: &[Row]) -> Result<i64> {
     Ok(counts.into_iter().sum())
 }
 
-/// Promotes and claims in one exchange. Says how many were promoted, and what was claimed.
+/// What a claim came to.
+struct Claimed {
+    promoted: i64,
+    runs: Vec<ClaimedRun>,
+    /// The oldest run that was ready, whether it was claimed or held by another claim.
+    oldest: Option<RunId>,
+}
+
+/// Promotes and claims in one exchange.
 async fn claim(
     session: &mut Session,
     request: &ClaimRequest,
+    from: Place,
     look: Look,
-) -> Result<(i64, Vec<ClaimedRun>)> {
+) -> Result<Claimed> {
     let (limit, further) = (i64::from(request.limit), look == Look::Further);
-    let until = Micros(request.lease_until);
+    let (until, from_time) = (Micros(request.lease_until), Micros(from.submitted_at));
     let mut values: Vec<&(dyn ToSql + Sync)> =
-        vec![&request.queue, &limit, &request.owner.0, &until, &further];
+        vec![&request.queue, &limit, &request.owner.0, &until, &further, &from_time, &from.id.0];
     let sql = match &request.categories {
         Categories::All => queries::CLAIM_RUNS_ANY,
         Categories::Only(categories) => {
@@ -203,17 +231,24 @@ async fn claim(
     let answers = session.transaction(&[promote, claim]).await?;
     let promoted = count(answers.first().map(Vec::as_slice).unwrap_or_default())?;
     let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
-    let mut claimed = read_rows(rows, CLAIMING, read_claimed)?;
+    let mut oldest = None;
+    let mut runs = Vec::with_capacity(rows.len());
+    for row in rows {
+        let row = &mut Columns::new(row, CLAIMING);
+        runs.push(read_claimed(row)?);
+        oldest = row.get::<Option<i64>>()?.map(RunId);
+    }
     // RETURNING promises no order.
-    claimed.sort_unstable_by_key(|run| (run.submitted_at, run.id));
-    Ok((promoted, claimed))
+    runs.sort_unstable_by_key(|run| (run.submitted_at, run.id));
+    Ok(Claimed { promoted, runs, oldest })
 }
 
+/// Says what became of each, and where the oldest of them is that can be claimed again.
 async fn finish(
     session: &mut Session,
     finishes: &[RunFinish],
     now: Timestamp,
-) -> Result<Vec<Written>> {
+) -> Result<(Vec<Written>, Option<Place>)> {
     const DOING: &str = "finishing runs";
     // After the first of two with one lease, the lease is gone.
     let batch = Firsts::of(finishes, |finish| (finish.id, finish.epoch));
@@ -258,7 +293,11 @@ async fn finish(
     ];
     let values: Vec<&(dyn ToSql + Sync)> = values.into_iter().chain(journal.values()).collect();
     let rows = session.query(queries::FINISH_RUNS, &values).await?;
-    batch.written(&rows, DOING)
+    let ready = read_rows(&rows, DOING, |row| {
+        let (_, id): (i64, i64) = (row.get()?, row.get()?);
+        Ok(row.optional_timestamp()?.map(|time| Place::new(time, RunId(id))))
+    })?;
+    Ok((batch.written(&rows, DOING)?, ready.into_iter().flatten().min()))
 }
 
 fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedRun> {

@@ -13,6 +13,7 @@ use tokio::{runtime::Handle, sync::watch};
 use crate::{
     columns::read_rows,
     listener::Listener,
+    marks::Marks,
     migrator::{MIGRATIONS, read_status},
     notifier::Notifier,
     pool::{Limits, Pool},
@@ -61,6 +62,7 @@ pub struct PostgresStore {
     clock: Clock,
     description: String,
     wakes: Wakes,
+    pub(crate) marks: Marks,
     notifier: Notifier,
     /// Started by the first who wants to hear, so that a store that is asked one thing takes no
     /// connection for it.
@@ -90,12 +92,12 @@ impl PostgresStore {
         let current = read_status(&mut session).await?.current();
         require_version(current, latest_version(MIGRATIONS))?;
         let version = server_version(&mut session).await?;
+        let monotonic = options.monotonic.unwrap_or_else(machine_clock);
         let clock = match options.lease_clock {
             Some(clock) => Clock::Injected(clock),
             None => {
-                let monotonic = options.monotonic.unwrap_or_else(machine_clock);
                 let first = sample(&mut session, &*monotonic).await?;
-                Clock::Server(Arc::new(ServerClock::new(monotonic, first)))
+                Clock::Server(Arc::new(ServerClock::new(monotonic.clone(), first)))
             }
         };
         drop(session);
@@ -105,6 +107,7 @@ impl PostgresStore {
             clock,
             description: format!("PostgreSQL {version} at {}", target.place()),
             wakes: Wakes::new(),
+            marks: Marks::new(monotonic),
             listener: OnceLock::new(),
             target,
             limits,

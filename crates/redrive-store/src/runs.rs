@@ -208,7 +208,7 @@ pub struct RunRecord {
 }
 
 /// Which categories a claim may take.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Categories {
     /// Every category, also ones nobody named.
     All,

@@ -1,8 +1,16 @@
 //! Claims among many categories, and beside other claims.
 
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::RunId;
-use redrive_postgres::PostgresStore;
+use redrive_postgres::{Monotonic, PostgresOptions, PostgresStore};
 use redrive_store::{Categories, ClaimRequest, NewRun, Runs, SubmittedRun, WorkerId};
 use serde_json::json;
 
@@ -99,4 +107,40 @@ async fn a_claim_whose_share_is_held_looks_further() {
     assert_eq!(claim(&store, named, 2).await, [ids[4]]);
     held.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(claim(&store, Categories::All, 2).await, [ids[0], ids[1]]);
+}
+
+/// What another process brings is older than what was claimed last. It may come a moment late, and is
+/// first as soon as that moment is over.
+// RUN-2
+#[tokio::test]
+async fn older_runs_of_others_come_after_a_moment_at_the_latest() {
+    let database = Database::migrated().await;
+    let clock = Arc::new(AtomicU64::new(0));
+    let ticks = clock.clone();
+    let monotonic: Monotonic =
+        Arc::new(move || Duration::from_millis(ticks.load(Ordering::SeqCst)));
+    let options = PostgresOptions { monotonic: Some(monotonic), ..PostgresOptions::default() };
+    let store = PostgresStore::connect(&database.url, options).await.unwrap();
+    let other = database.store().await;
+    let ids = submit(&store, &[("a", 10), ("a", 11), ("a", 12)]).await;
+    assert_eq!(claim(&store, Categories::All, 1).await, ids[..1]);
+
+    let older = submit(&other, &[("a", 1)]).await;
+    clock.store(100, Ordering::SeqCst);
+    assert_eq!(claim(&store, Categories::All, 1).await, older, "the moment is over");
+
+    assert_eq!(claim(&store, Categories::All, 2).await, ids[1..]);
+    let older = submit(&other, &[("a", 2)]).await;
+    assert_eq!(claim(&store, Categories::All, 1).await, older, "there is nothing younger");
+}
+
+/// What a process brings itself is known to its claims at once.
+// RUN-2
+#[tokio::test]
+async fn older_runs_of_the_same_process_come_at_once() {
+    let store = Database::migrated().await.store().await;
+    let ids = submit(&store, &[("a", 10), ("a", 11)]).await;
+    assert_eq!(claim(&store, Categories::All, 1).await, ids[..1]);
+    let older = submit(&store, &[("b", 1)]).await;
+    assert_eq!(claim(&store, Categories::All, 2).await, [older[0], ids[1]]);
 }
