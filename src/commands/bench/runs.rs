@@ -78,6 +78,13 @@ impl Measure {
         Self { measure, value, unit: "per second", bare, ratio: Some(ratio) }
     }
 
+    /// Milliseconds, beside those of the bare loop.
+    fn times(measure: &'static str, value: f64, bare: f64) -> Self {
+        let rounded = |number: f64| (number * 1_000.0).round() / 1_000.0;
+        let (ratio, bare) = (Some(rounded(value / bare)), Some(rounded(bare)));
+        Self { measure, value: rounded(value), unit: "ms", bare, ratio }
+    }
+
     pub(super) fn alone(measure: &'static str, value: f64, unit: &'static str) -> Self {
         let value = (value * 1_000.0).round() / 1_000.0;
         Self { measure, value, unit, bare: None, ratio: None }
@@ -94,12 +101,12 @@ impl Row for Measure {
     ];
 
     fn cells(&self) -> Vec<String> {
-        let value = if self.value < 1_000.0 { self.value.to_string() } else { grouped(self.value) };
+        let number = |n: f64| if n < 1_000.0 { n.to_string() } else { grouped(n) };
         vec![
             self.measure.to_owned(),
-            value,
+            number(self.value),
             self.unit.to_owned(),
-            self.bare.map_or_else(String::new, grouped),
+            self.bare.map_or_else(String::new, number),
             self.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
         ]
     }
@@ -113,6 +120,9 @@ const BARE_BATCH: usize = 1_000;
 
 /// Runs submitted one by one to an idle engine.
 const PICK_UPS: usize = 50;
+
+/// How long nothing happens before each of them: the loop has looked for the last time.
+const IDLE: Duration = Duration::from_millis(20);
 
 /// Measures, and removes what it made.
 pub(crate) async fn run(arguments: &Arguments, context: &Context) -> Result<Vec<Measure>, Failure> {
@@ -129,9 +139,10 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
             stream::measure(arguments, &store, (100_000.0 * arguments.scale).ceil() as usize)
                 .await?
         }
-        Handling::Http => measure_http(arguments, &store).await?,
+        Handling::Http => measure_http(arguments, place, &store).await?,
     };
-    measures.push(Measure::alone("idle pick-up, p50", pick_up(&store).await?, "ms"));
+    let (picked_up, bare) = (pick_up(&store).await?, bare_pick_up(place).await?);
+    measures.push(Measure::times("idle pick-up, p50", picked_up, bare));
     if let Some(megabytes) = peak_memory() {
         measures.push(Measure::alone("peak memory", megabytes, "MB"));
     }
@@ -181,8 +192,11 @@ async fn measure_exec(
     Ok(vec![Measure::beside("programs run", count as f64 / drained.as_secs_f64(), bare)])
 }
 
+/// A worker sends requests and keeps a ledger on the same cores. So beside the bare client there is what
+/// the bare client and the bare store would come to together, one after the other.
 async fn measure_http(
     arguments: &Arguments,
+    place: &Place,
     store: &Arc<dyn Store>,
 ) -> Result<Vec<Measure>, Failure> {
     let count = (50_000.0 * arguments.scale).ceil() as usize;
@@ -194,7 +208,13 @@ async fn measure_http(
         let bare = server.bare(count, at_once).await?;
         let handler: Arc<dyn Handler> = Arc::new(server.handler()?);
         let (_, drained) = drain(&arguments, store, handler, count).await?;
-        measures.push(Measure::beside(measure, count as f64 / drained.as_secs_f64(), bare));
+        let rate = count as f64 / drained.as_secs_f64();
+        measures.push(Measure::beside(measure, rate, bare));
+        if takes == 0 {
+            let (_, stored) = bare_drain(place, count).await?;
+            let both = 1.0 / (1.0 / bare + 1.0 / stored);
+            measures.push(Measure::beside("requests, bare store included", rate, both));
+        }
     }
     Ok(measures)
 }
@@ -320,8 +340,7 @@ async fn pick_up(store: &Arc<dyn Store>) -> Result<f64, Failure> {
     let serving = tokio::spawn(async move { engine.run(stop, Until::Stopped).await });
     let mut times = Vec::new();
     for _ in 0..PICK_UPS {
-        // Idle, and past the last look of the loop.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(IDLE).await;
         let submitted = Instant::now();
         submit(store, 1).await?;
         if let Some(begun) = starts.recv().await {
@@ -330,8 +349,28 @@ async fn pick_up(store: &Arc<dyn Store>) -> Result<f64, Failure> {
     }
     stopper.stop();
     serving.await.map_err(failed)?.map_err(failed)?;
+    Ok(median(times))
+}
+
+/// Milliseconds that two bare commits take, one after the other: a run inserted, and claimed.
+async fn bare_pick_up(place: &Place) -> Result<f64, Failure> {
+    let mut side = place.bare().await?;
+    let Some(contender) = side.first_mut() else { return Ok(f64::NAN) };
+    let mut times = Vec::new();
+    for _ in 0..PICK_UPS {
+        tokio::time::sleep(IDLE).await;
+        let start = Instant::now();
+        contender.insert(1).await?;
+        contender.claim(1).await?;
+        times.push(start.elapsed().as_secs_f64() * 1_000.0);
+        contender.finish(1).await?;
+    }
+    Ok(median(times))
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
-    Ok(times.get(times.len() / 2).copied().unwrap_or_default())
+    times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
 /// Has what the most is counted anew from here on, where the system can.
