@@ -363,7 +363,11 @@ impl World {
                 }
                 _ if !finishing => self.start_worker(Until::Drained),
                 (_, Left::Waiting(due)) => self.wait_until(due),
-                (_, Left::Nothing | Left::Work) => {}
+                // Whoever reads the source may wait for room as well.
+                (_, Left::Work(Some(due))) if self.clock.elapsed() > since + LONGEST_TROUBLE => {
+                    self.wait_until(due);
+                }
+                (_, Left::Nothing | Left::Work(_)) => {}
             }
             let ended =
                 |event: &Event| matches!(event.what, What::Sample(SampleNews::Ended { .. }));
@@ -394,7 +398,7 @@ impl World {
         let served = self.pipeline("nobody", &Arc::new(Gate::new())).served();
         let outlook = self.store.pipeline_outlook(&served).await.unwrap();
         match outlook.next_due {
-            _ if outlook.ready || outlook.held => Left::Work,
+            due if outlook.ready || outlook.held => Left::Work(due),
             Some(due) => Left::Waiting(due),
             None => Left::Nothing,
         }
@@ -440,5 +444,6 @@ impl World {
 enum Left {
     Nothing,
     Waiting(Timestamp),
-    Work,
+    /// Now, and perhaps something that waits.
+    Work(Option<Timestamp>),
 }
