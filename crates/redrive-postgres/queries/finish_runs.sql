@@ -51,4 +51,4 @@ told AS (
     ORDER BY place
     ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING
 )
-SELECT place, id, ready_since FROM finished
+SELECT place, ready_since FROM finished

@@ -294,8 +294,9 @@ async fn finish(
     let values: Vec<&(dyn ToSql + Sync)> = values.into_iter().chain(journal.values()).collect();
     let rows = session.query(queries::FINISH_RUNS, &values).await?;
     let ready = read_rows(&rows, DOING, |row| {
-        let (_, id): (i64, i64) = (row.get()?, row.get()?);
-        Ok(row.optional_timestamp()?.map(|time| Place::new(time, RunId(id))))
+        let place: usize = row.count("place")?;
+        let id = place.checked_sub(1).and_then(|place| id.get(place).copied());
+        Ok(row.optional_timestamp()?.zip(id).map(|(time, id)| Place::new(time, RunId(id))))
     })?;
     Ok((batch.written(&rows, DOING)?, ready.into_iter().flatten().min()))
 }
