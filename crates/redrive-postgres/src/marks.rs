@@ -20,8 +20,11 @@ use redrive_store::{Categories, ClaimRequest, ClaimedRun};
 
 use crate::server_clock::Monotonic;
 
-/// The longest time between two looks of a busy queue from its beginning.
-const LONGEST_TRUST: Duration = Duration::from_millis(100);
+/// The time between two looks of a busy queue from its beginning: as long as keeps them to a twentieth of
+/// the time, within bounds.
+const LOOK_SHARE: u32 = 20;
+const SHORTEST_TRUST: Duration = Duration::from_millis(100);
+const LONGEST_TRUST: Duration = Duration::from_secs(1);
 
 /// A place in the order of claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,8 +55,9 @@ pub(crate) struct Marks {
 struct Mark {
     /// Nothing is known to be ready before it.
     place: Option<Place>,
-    /// When a claim last looked from the beginning.
+    /// When a claim last looked from the beginning, and how long it took.
     begun_at: Duration,
+    took: Duration,
     /// Whether that left nothing, and nobody has looked since.
     exhausted: bool,
     /// Claims under way, and the oldest place to which runs came meanwhile. They may not have seen them.
@@ -80,7 +84,8 @@ impl Marks {
         let now = (self.clock)();
         let mut queues = self.queues();
         let mark = queues.entry(key.clone()).or_default();
-        let recent = now.saturating_sub(mark.begun_at) < LONGEST_TRUST;
+        let trust = (mark.took * LOOK_SHARE).clamp(SHORTEST_TRUST, LONGEST_TRUST);
+        let recent = now.saturating_sub(mark.begun_at) < trust;
         let trusted = std::mem::take(&mut mark.exhausted) || recent;
         let from = mark.place.filter(|_| trusted).unwrap_or(Place::BEGINNING);
         if from == Place::BEGINNING {
@@ -126,7 +131,11 @@ impl Looking<'_> {
     pub(crate) fn took(self, claimed: &[ClaimedRun], oldest: Option<RunId>, limit: u32) {
         let mut queues = self.marks.queues();
         let Some(mark) = queues.get_mut(&self.key) else { return };
-        mark.exhausted = self.from == Place::BEGINNING && claimed.len() < limit as usize;
+        let from_the_beginning = self.from == Place::BEGINNING;
+        if from_the_beginning {
+            mark.took = (self.marks.clock)().saturating_sub(mark.begun_at);
+        }
+        mark.exhausted = from_the_beginning && claimed.len() < limit as usize;
         let places = claimed.iter().map(|run| Place { submitted_at: run.submitted_at, id: run.id });
         let all_ours = claimed.iter().any(|run| Some(run.id) == oldest);
         if let Some(youngest) = places.max().filter(|_| all_ours) {
