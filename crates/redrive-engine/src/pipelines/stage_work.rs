@@ -243,8 +243,10 @@ impl Work for StageWork {
     async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<SampleFinish>> {
         let ids: Vec<SampleId> = expired.iter().map(|expired| SampleId(expired.lease.id)).collect();
         let samples = self.store.samples_by_id(&ids).await?;
+        // A run of other stages may have one of this name elsewhere.
         let ours = samples.iter().filter(|sample| {
-            sample.pipeline == self.served.pipeline && sample.stage_name == self.stage.name
+            let here = sample.stage == self.place && sample.stage_name == self.stage.name;
+            here && sample.pipeline == self.served.pipeline
         });
         let end = |sample: &SampleRecord| {
             let of_sample = |expired: &&ExpiredLease| expired.lease.id == sample.id.0;
