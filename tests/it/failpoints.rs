@@ -7,6 +7,8 @@ mod aftermath;
 #[cfg(feature = "failpoints")]
 mod partition_workload;
 #[cfg(feature = "failpoints")]
+mod pipeline_workload;
+#[cfg(feature = "failpoints")]
 mod steps;
 #[cfg(feature = "failpoints")]
 mod sweep;

@@ -6,6 +6,7 @@ mod dead_letters;
 mod ends;
 mod example;
 mod hashes;
+mod killed;
 mod refusals;
 mod resumed;
 mod shared;

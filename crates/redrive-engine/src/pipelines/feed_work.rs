@@ -23,7 +23,7 @@ use crate::{
 /// How many sources of one pipeline a worker reads at once.
 const CONCURRENCY: usize = 4;
 
-/// How long the holder of a source may be silent.
+/// How long the holder of a source may be silent, unless a stage has less patience.
 const LEASE: Duration = Duration::from_secs(30);
 
 /// Reads the sources of a pipeline's runs.
@@ -62,7 +62,9 @@ impl Work for FeedWork {
     }
 
     fn pace(&self) -> Pace {
-        Pace { concurrency: CONCURRENCY, lease: LEASE, ..Pace::default() }
+        let leases = self.pipeline.stages.iter().map(|stage| stage.pace.lease);
+        let lease = leases.min().unwrap_or(LEASE).min(LEASE);
+        Pace { concurrency: CONCURRENCY, lease, ..Pace::default() }
     }
 
     fn now(&self) -> Timestamp {
