@@ -4,7 +4,10 @@ use redrive::{SampleRecord, SampleStatus};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::output::{Column, Row, excerpt};
+use crate::output::{Column, Row, excerpt, excerpt_of};
+
+/// How much of a sample a table shows, in characters; programs get all of it.
+const SHOWN_CHARS: usize = 2_000;
 
 /// All that is known of a sample, under the names of its columns.
 #[derive(Debug, Serialize)]
@@ -109,7 +112,7 @@ impl Row for SampleRow {
             or_empty(&self.error_message),
             or_empty(&self.fingerprint),
             or_empty(&self.skip_reason),
-            self.data.as_ref().map(|data| data.get().to_owned()).unwrap_or_default(),
+            self.data.as_ref().map(|data| excerpt_of(data.get(), SHOWN_CHARS)).unwrap_or_default(),
         ]
     }
 }

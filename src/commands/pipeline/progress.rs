@@ -15,7 +15,7 @@ use redrive::{Message, PipelineRunId, PipelineRunRecord};
 use redrive_store::{Result, Store};
 use tokio::{
     task::JoinHandle,
-    time::{Instant, MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval},
 };
 
 use super::{
@@ -84,15 +84,16 @@ async fn watch(id: PipelineRunId, file: Option<PathBuf>, store: Arc<dyn Store>, 
     let mut ticks = interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut rate = Rate::default();
+    let start = ticks.tick().await;
     for look in 0_u64.. {
-        ticks.tick().await;
+        let now = ticks.tick().await;
         let plain = look > 0 && look.is_multiple_of(PLAIN_EVERY);
         if !drawn.watched && !plain {
             continue;
         }
         // A store that does not answer is asked again.
         if let Ok(Some((run, counts))) = look_at(id, &*store).await {
-            rate.note(Instant::now(), run.progress.tally.ended());
+            rate.note(now.duration_since(start), run.progress.tally.ended());
             let bytes = file.as_ref().and_then(|path| Some(path.metadata().ok()?.len()));
             drawn.draw(&run, &counts, &rate, bytes);
         }

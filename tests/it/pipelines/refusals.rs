@@ -49,6 +49,15 @@ fn what_cannot_be_run_is_refused_before_a_run_is_started() {
     let folder = Folder::with_config(CONFIG);
     let complaint = folder.run(&["pipeline", "run", "flour"]).failed(1);
     assert!(complaint.contains("in.jsonl: No such file"), "{complaint}");
+    for other in ["a folder", "a pipe"] {
+        let path = folder.path().join("in.jsonl");
+        let make = if other == "a pipe" { "mkfifo" } else { "mkdir" };
+        assert!(std::process::Command::new(make).arg(&path).status().unwrap().success());
+        let complaint = folder.run(&["pipeline", "run", "flour"]).failed(1);
+        assert!(complaint.contains("in.jsonl: it is no regular file"), "{other}: {complaint}");
+        let gone = if other == "a pipe" { "rm" } else { "rmdir" };
+        assert!(std::process::Command::new(gone).arg(&path).status().unwrap().success());
+    }
     assert!(!folder.path().join("redrive.db").exists(), "nothing was made");
     folder.write("in.jsonl", "");
     let unmigrated = fresh_postgres();

@@ -29,7 +29,13 @@ impl JsonlSource {
         Self { path: path.into() }
     }
 
+    /// Only what can be read on at an offset: a pipe would be waited for, and read once.
     async fn open(&self) -> Result<File, Failure> {
+        let found = tokio::fs::metadata(&self.path).await.map_err(|e| self.unreadable(&e))?;
+        if !found.is_file() {
+            let message = format!("{}: it is no regular file", self.path.display());
+            return Err(for_good(SOURCE_UNREADABLE, &message));
+        }
         File::open(&self.path).await.map_err(|error| self.unreadable(&error))
     }
 
