@@ -1,7 +1,7 @@
--- Of one run, at one stage.
+-- Of one run, at one stage. What is held is passed over: no more than this process and others hold there.
 UPDATE samples SET lease_owner = ?4, lease_epoch = lease_epoch + 1, lease_until = ?5
 WHERE id IN (
-    SELECT id FROM samples
+    SELECT id FROM samples INDEXED BY samples_open
     WHERE run_id = ?1 AND stage = ?2 AND status = 'pending' AND lease_owner IS NULL
         AND next_retry_at IS NULL
     ORDER BY id LIMIT ?3

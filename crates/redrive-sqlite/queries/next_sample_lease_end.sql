@@ -1,2 +1,3 @@
-SELECT min(lease_until) FROM samples INDEXED BY samples_held
-WHERE lease_owner IS NOT NULL AND lease_until > ?1
+-- What is held is among what is open: see the schema.
+SELECT min(lease_until) FROM samples INDEXED BY samples_open
+WHERE status = 'pending' AND next_retry_at IS NULL AND lease_owner IS NOT NULL AND lease_until > ?1

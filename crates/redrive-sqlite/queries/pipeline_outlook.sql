@@ -2,7 +2,7 @@
 -- read, whether something is held, and when the next sample is due.
 SELECT
     EXISTS (
-        SELECT 1 FROM samples INDEXED BY samples_ready
+        SELECT 1 FROM samples INDEXED BY samples_open
         WHERE run_id IN (SELECT value FROM json_each(?1)) AND status = 'pending'
             AND lease_owner IS NULL AND next_retry_at IS NULL
     ) OR EXISTS (
@@ -10,8 +10,9 @@ SELECT
         WHERE id IN (SELECT value FROM json_each(?1)) AND source_done = 0 AND lease_owner IS NULL
     ),
     EXISTS (
-        SELECT 1 FROM samples INDEXED BY samples_held
-        WHERE lease_owner IS NOT NULL AND run_id IN (SELECT value FROM json_each(?1))
+        SELECT 1 FROM samples INDEXED BY samples_open
+        WHERE run_id IN (SELECT value FROM json_each(?1)) AND status = 'pending'
+            AND lease_owner IS NOT NULL AND next_retry_at IS NULL
     ) OR EXISTS (
         SELECT 1 FROM pipeline_runs
         WHERE id IN (SELECT value FROM json_each(?1)) AND lease_owner IS NOT NULL

@@ -1,10 +1,8 @@
--- Where the samples of a run are: what is ready, held, waiting, skipped and dead, each by its own index.
-SELECT stage, 'ready', count(*) FROM samples INDEXED BY samples_ready
-WHERE run_id = ?1 AND status = 'pending' AND lease_owner IS NULL AND next_retry_at IS NULL
-GROUP BY stage
-UNION ALL
-SELECT stage, 'running', count(*) FROM samples INDEXED BY samples_held
-WHERE run_id = ?1 AND lease_owner IS NOT NULL GROUP BY stage
+-- Where the samples of a run are: what is open, waiting, skipped and dead, each by its own index.
+SELECT stage, iif(lease_owner IS NULL, 'ready', 'running') AS state, count(*)
+FROM samples INDEXED BY samples_open
+WHERE run_id = ?1 AND status = 'pending' AND next_retry_at IS NULL
+GROUP BY stage, state
 UNION ALL
 SELECT stage, 'retrying', count(*) FROM samples INDEXED BY samples_due
 WHERE run_id = ?1 AND next_retry_at IS NOT NULL GROUP BY stage

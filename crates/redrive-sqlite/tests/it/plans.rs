@@ -100,7 +100,7 @@ fn check(name: &str, expected: &[&str]) {
                 && !step.contains("USING INDEX runs_held")
                 && !step.contains("USING INDEX partition_work_held")
                 && !step.contains("USING INDEX upload_groups_held")
-                && !step.contains("USING INDEX samples_held");
+                && !step.contains("USING INDEX samples_open");
             assert!(!whole_table, "{name} on a {which} database: {steps:#?}");
         }
     }
@@ -219,26 +219,20 @@ fn partitions_are_listed_along_an_index() {
 #[test]
 fn samples_are_found_by_the_index_of_what_they_are() {
     let by_id = "SEARCH samples USING INTEGER PRIMARY KEY (rowid=?)";
-    check("claim_samples", &["samples_ready (run_id=? AND stage=?)", by_id]);
+    check("claim_samples", &["samples_open (run_id=? AND stage=?)", by_id]);
     check("claim_due_samples", &["samples_due (run_id=? AND stage=? AND next_retry_at<?)", by_id]);
     check("next_sample_due", &["samples_due (run_id=? AND stage=?"]);
-    check(
-        "pipeline_outlook",
-        &["samples_ready (run_id=?", "samples_held", "samples_due (run_id=?"],
-    );
+    check("pipeline_outlook", &["samples_open (run_id=?", "samples_due (run_id=?"]);
     for name in ["finish_samples", "renew_sample_leases", "hand_back_samples", "reprocess_samples"]
     {
         check(name, &[by_id]);
     }
-    check("expired_sample_leases", &["samples_held (id>?)"]);
-    check("next_sample_lease_end", &["samples_held"]);
-    check("end_sample_leases_of_other_boots", &["samples_held"]);
-    let places = [
-        "samples_ready (run_id=?",
-        "samples_held",
-        "samples_due (run_id=?",
-        "samples_skipped (run_id=?",
-    ];
+    for name in
+        ["expired_sample_leases", "next_sample_lease_end", "end_sample_leases_of_other_boots"]
+    {
+        check(name, &["samples_open"]);
+    }
+    let places = ["samples_open (run_id=?", "samples_due (run_id=?", "samples_skipped (run_id=?"];
     check("stage_counts", &[&places[..], &["samples_dlq (run_id=?"]].concat());
     check("samples_by_id", &["SEARCH samples USING INTEGER PRIMARY KEY"]);
     check("samples_page", &["SEARCH samples USING INTEGER PRIMARY KEY (rowid>?)"]);
@@ -266,8 +260,10 @@ fn pipeline_runs_are_found_by_their_keys() {
 
 #[test]
 fn nothing_is_sorted_that_an_index_has_in_order() {
-    // No index has dead letters in the order of how many died of the same.
-    let in_order = QUERIES.iter().filter(|(name, _)| *name != "dead_causes");
+    // No index has dead letters in the order of how many died of the same. Of what is open in all runs
+    // there is little enough to sort.
+    let in_any_order = ["dead_causes", "expired_sample_leases"];
+    let in_order = QUERIES.iter().filter(|(name, _)| !in_any_order.contains(name));
     for (scratch, which) in databases() {
         for (name, _) in in_order.clone() {
             let steps = plan(&scratch.raw(), name);
