@@ -33,9 +33,6 @@ const SHOWN_CHARS: usize = 80;
 /// The most samples that are added at a time.
 const MAX_BATCH: usize = 1_000;
 
-/// How many batches make up the read-ahead, at least.
-const BATCHES_AHEAD: u32 = 4;
-
 /// The most bytes of samples that are added at a time, unless one alone is larger.
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
@@ -173,11 +170,9 @@ impl LineFeed {
         self.over.clone().unwrap_or(FeedEnd::Done)
     }
 
-    /// A run never has more unfinished samples than its read-ahead. A batch is a part of that, so that
-    /// reading goes on before the last of them is through.
+    /// A run never has more unfinished samples than its read-ahead.
     fn max_batch(&self) -> usize {
-        let part = usize::try_from(self.run.read_ahead / BATCHES_AHEAD).unwrap_or(MAX_BATCH);
-        part.clamp(1, MAX_BATCH)
+        usize::try_from(self.run.read_ahead).unwrap_or(MAX_BATCH).min(MAX_BATCH)
     }
 
     fn take(&mut self, part: &[u8]) {
