@@ -26,6 +26,10 @@ const CONCURRENCY: usize = 4;
 /// How long the holder of a source may be silent, unless a stage has less patience.
 const LEASE: Duration = Duration::from_secs(30);
 
+/// How long a source is read on after the word to stop. It may be read on at any line, and while the
+/// stages stop there is no more room for what it has.
+const GRACE: Duration = Duration::from_millis(500);
+
 /// Reads the sources of a pipeline's runs.
 pub(crate) struct FeedWork {
     pub(crate) pipeline: Pipeline,
@@ -64,7 +68,7 @@ impl Work for FeedWork {
     fn pace(&self) -> Pace {
         let leases = self.pipeline.stages.iter().map(|stage| stage.pace.lease);
         let lease = leases.min().unwrap_or(LEASE).min(LEASE);
-        Pace { concurrency: CONCURRENCY, lease, ..Pace::default() }
+        Pace { concurrency: CONCURRENCY, lease, grace: GRACE, ..Pace::default() }
     }
 
     fn now(&self) -> Timestamp {
@@ -91,7 +95,12 @@ impl Work for FeedWork {
         let call = SourceCall { pipeline, run: run.id, position };
         let (store, clock) = (self.store.clone(), self.clock.clone());
         let mut feed = LineFeed::new(store, clock, *lease, run.clone(), stop.clone());
-        self.pipeline.source.read(&call, &mut feed, stop).await
+        let end = self.pipeline.source.read(&call, &mut feed, stop).await;
+        if end == FeedEnd::Done {
+            let pipeline = &run.pipeline;
+            tracing::info!(pipeline, run = id, "the source was read to its end");
+        }
+        end
     }
 
     fn end(
@@ -128,9 +137,7 @@ impl Work for FeedWork {
                 let (code, error) = (failure.code().to_string(), failure.message().as_str());
                 tracing::error!(pipeline, run, code, error, "the source cannot be read; stopped");
             }
-            (None, Written::Applied) if end.worker == self.worker => {
-                tracing::info!(pipeline, run, "the source was read to its end");
-            }
+            (None, Written::Applied) if end.worker == self.worker => {}
             (None, Written::Applied) => {
                 let owner = &end.worker.0;
                 tracing::warn!(pipeline, run, owner, "the reader of the source was lost");

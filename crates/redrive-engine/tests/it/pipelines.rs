@@ -1,104 +1,21 @@
 //! Pipelines, from their source to their end, in one process.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+mod plant;
+
+mod answers;
+mod sharing;
+mod sources;
+
+use std::sync::Arc;
 
 use redrive_core::{
-    Backoff, Class, Code, Failure, FailureBudget, Jitter, PipelineRules, PipelineRunId,
-    PipelineStatus, Policy, PolicySpec, Preset, SampleId, SampleStatus,
+    Class, Code, Failure, FailureBudget, PipelineRules, PipelineStatus, SampleStatus,
 };
-use redrive_engine::{
-    Call, Clock, Engine, Handler, IteratorSource, JsonlSource, Outcome, Pipeline, SampleSource,
-    Stage, StageAnswer, Stopper, SystemClock, Until, handler_fn, stage_fn,
-};
-use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
-use redrive_store::{
-    Operator, PipelineRunRecord, SampleFilter, SampleRecord, Store, UnitKind, UnitRow,
-};
+use redrive_engine::{Pipeline, Stage};
+use redrive_store::{UnitKind, UnitRow};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-/// A pipeline on a store of its own.
-struct Plant {
-    store: Arc<dyn Store>,
-    folder: TempDir,
-}
-
-impl Plant {
-    fn new() -> Self {
-        let now = SystemClock.now();
-        let store = SqliteStore::open(Location::Memory, SqliteOptions::default(), now).unwrap();
-        Self { store: Arc::new(store), folder: tempfile::tempdir().unwrap() }
-    }
-
-    fn file(&self, text: &str) -> Arc<dyn SampleSource> {
-        let path = self.folder.path().join("samples.jsonl");
-        std::fs::write(&path, text).unwrap();
-        Arc::new(JsonlSource::new(path))
-    }
-
-    fn operator() -> Operator {
-        Operator { actor: "test".to_owned(), at: SystemClock.now(), reason: None }
-    }
-
-    async fn start(&self, pipeline: &Pipeline) -> PipelineRunId {
-        self.store.start_pipeline_run(&pipeline.new_run(), &Self::operator()).await.unwrap()
-    }
-
-    /// Works until nothing is left.
-    async fn drain(&self, pipeline: &Pipeline) {
-        let engine = Engine::new(self.store.clone()).with_pipeline(pipeline.clone());
-        let (_stopper, stop) = Stopper::new();
-        engine.run(stop, Until::Drained).await.unwrap();
-    }
-
-    async fn run(&self, pipeline: &Pipeline) -> PipelineRunRecord {
-        let id = self.start(pipeline).await;
-        self.drain(pipeline).await;
-        self.record(id).await
-    }
-
-    async fn record(&self, id: PipelineRunId) -> PipelineRunRecord {
-        self.store.pipeline_runs_by_id(&[id]).await.unwrap().pop().unwrap()
-    }
-
-    async fn samples(&self, status: SampleStatus) -> Vec<SampleRecord> {
-        let filter = SampleFilter { status: Some(status), ..SampleFilter::default() };
-        self.store.samples_page(&filter, SampleId(0), 10_000).await.unwrap()
-    }
-
-    async fn data(&self, status: SampleStatus) -> Vec<Value> {
-        let samples = self.samples(status).await;
-        samples.iter().map(|s| serde_json::from_str(s.data.as_ref().unwrap()).unwrap()).collect()
-    }
-}
-
-/// Tries again at once, so often in all.
-fn at_once(attempts: u32) -> Policy {
-    Policy::new(PolicySpec {
-        max_attempts: Some(attempts),
-        backoff: Backoff::Fixed,
-        base: std::time::Duration::from_millis(1),
-        cap: std::time::Duration::from_millis(1),
-        jitter: Jitter::None,
-        ..Preset::Stage.policy().spec().clone()
-    })
-    .unwrap()
-}
-
-fn add(key: &'static str) -> Arc<dyn Handler> {
-    stage_fn(move |mut sample: Value| async move {
-        let count = sample[key].as_u64().unwrap_or(0) + 1;
-        sample[key] = count.into();
-        Ok::<_, Failure>(StageAnswer::Sample(sample))
-    })
-}
-
-fn numbers(count: u64) -> Arc<dyn SampleSource> {
-    Arc::new(IteratorSource::new("numbers", move || (0..count).map(|n| json!({ "n": n }))))
-}
+use self::plant::{Counter, Plant, add, at_once, failing, numbers};
 
 // PIP-1, PIP-3, PIP-5
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -115,43 +32,6 @@ async fn samples_go_through_every_stage_in_order_and_the_run_is_completed() {
     let expected: Vec<Value> =
         (0..2_500).map(|n| json!({ "n": n, "a": 1, "b": 1, "c": 1 })).collect();
     assert_eq!(plant.data(SampleStatus::Succeeded).await, expected);
-}
-
-/// Counts the calls it gets for each sample, and fails some of them.
-#[derive(Default)]
-struct Counter(Mutex<BTreeMap<u64, u32>>);
-
-impl Counter {
-    /// The how-manieth call this is for a sample.
-    fn call(&self, sample: &Value) -> u32 {
-        let mut calls = self.0.lock().unwrap();
-        let calls = calls.entry(sample["n"].as_u64().unwrap()).or_default();
-        *calls += 1;
-        *calls
-    }
-
-    fn calls(&self) -> BTreeMap<u64, u32> {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-/// Fails by the number of the sample and the number of the call.
-fn failing(
-    counter: &Arc<Counter>,
-    fails: impl Fn(u64, u32) -> Option<Failure> + Send + Sync + 'static,
-) -> Arc<dyn Handler> {
-    let counter = counter.clone();
-    handler_fn(move |call: Call| {
-        let data = call.details["data"].clone();
-        let n = data["n"].as_u64().unwrap();
-        let failure = fails(n, counter.call(&data));
-        async move {
-            match failure {
-                Some(failure) => Outcome::Failed(failure),
-                None => Outcome::Answered { value: Some(data), verdict: None },
-            }
-        }
-    })
 }
 
 // PIP-1, PIP-3, PIP-4
