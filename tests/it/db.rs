@@ -11,12 +11,13 @@ use crate::{
 };
 
 /// Every migration there is, in order.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     "runs_items_attempts_journal",
     "upload_attempts",
     "partitions",
     "upload_groups",
     "plain_checks",
+    "pipelines",
 ];
 const LATEST: usize = MIGRATIONS.len();
 
