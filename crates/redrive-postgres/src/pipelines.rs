@@ -30,6 +30,7 @@ impl Pipelines for PostgresStore {
         run: &NewPipelineRun,
         by: &Operator,
     ) -> Result<PipelineRunId> {
+        run.check()?;
         let id = start(self, run, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.pipeline_start.committed");
         self.tell_if(true).await;

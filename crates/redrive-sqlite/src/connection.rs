@@ -11,7 +11,7 @@ use crate::{Location, Synchronous, error::Doing};
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How many prepared statements a connection keeps; more than there are.
-const STATEMENT_CACHE: usize = 64;
+const STATEMENT_CACHE: usize = 160;
 
 /// Pages of the log after which it is folded into the file: 16 MiB.
 const WAL_AUTOCHECKPOINT_PAGES: i64 = 4_096;

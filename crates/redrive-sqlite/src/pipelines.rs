@@ -26,6 +26,7 @@ impl Pipelines for SqliteStore {
         run: &NewPipelineRun,
         by: &Operator,
     ) -> Result<PipelineRunId> {
+        run.check()?;
         let (run, by) = (run.clone(), by.cleaned());
         let id = self.write(move |connection| start(connection, &run, &by)).await?;
         redrive_store::failpoint!("sqlite.pipeline_start.committed");

@@ -5,7 +5,7 @@
 //! failure budget is looked at after exactly so many of them ([`PipelineProgress`]). Whoever reads the
 //! source holds the run by a lease, [`Leased::Feed`](crate::Leased::Feed); samples have their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -16,8 +16,8 @@ use redrive_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    AttemptOutcome, LeaseRef, NewSample, Operator, Outlook, PipelineChange, PipelineWish, Result,
-    WorkerId, Written,
+    AttemptOutcome, Error, LeaseRef, NewSample, Operator, Outlook, PipelineChange, PipelineWish,
+    Result, WorkerId, Written,
 };
 
 /// A run of a pipeline to begin.
@@ -33,6 +33,22 @@ pub struct NewPipelineRun {
     pub read_ahead: u32,
     /// What the source is, for people.
     pub source: String,
+}
+
+impl NewPipelineRun {
+    /// Refuses a run that no worker could finish.
+    pub fn check(&self) -> Result<()> {
+        const DOING: &str = "starting a pipeline run";
+        let mut known = HashSet::new();
+        let problem = match self.stages.iter().find(|name| !known.insert(*name)) {
+            Some(name) => format!("two stages are called {name:?}"),
+            None if self.stages.is_empty() => "the pipeline has no stages".to_owned(),
+            None if self.stages.iter().any(String::is_empty) => "a stage has no name".to_owned(),
+            None if self.pipeline.is_empty() => "the pipeline has no name".to_owned(),
+            None => return Ok(()),
+        };
+        Err(Error::misuse(DOING, problem))
+    }
 }
 
 /// How far a source has been read.
@@ -268,7 +284,7 @@ impl StageStats {
 /// The pipelines of a store.
 #[async_trait]
 pub trait Pipelines: Send + Sync {
-    /// Begins a run. Journalled as `pipeline.start`.
+    /// Begins a run that [`NewPipelineRun::check`] does not refuse. Journalled as `pipeline.start`.
     async fn start_pipeline_run(
         &self,
         run: &NewPipelineRun,

@@ -105,7 +105,8 @@ fn long() -> Vec<u8> {
 async fn content_is_kept_beside_the_raw_partitions_and_sent_as_it_was_added() {
     for sink in every_sink().await {
         let (post, content) = (Post::new().await, sink.sink.content());
-        let root = if sink.name == "s3" { sink.folder.join("some/prefix") } else { sink.folder };
+        let local = sink.name == "folder";
+        let root = if local { sink.folder } else { sink.folder.join("some/prefix") };
         let files = [
             ("short", b"short".to_vec()),
             ("empty", Vec::new()),
@@ -135,7 +136,8 @@ async fn content_is_kept_beside_the_raw_partitions_and_sent_as_it_was_added() {
 async fn kept_content_that_was_changed_or_taken_away_is_rejected() {
     for sink in every_sink().await {
         let (post, content) = (Post::new().await, sink.sink.content());
-        let root = if sink.name == "s3" { sink.folder.join("some/prefix") } else { sink.folder };
+        let local = sink.name == "folder";
+        let root = if local { sink.folder } else { sink.folder.join("some/prefix") };
         let changed = post.keep(&*content, "changed", b"as it was").await;
         let gone = post.keep(&*content, "gone", b"soon gone").await;
         let shorter = post.keep(&*content, "shorter", &long()).await;

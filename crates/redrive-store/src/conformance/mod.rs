@@ -194,6 +194,7 @@ macro_rules! conformance_tests {
                 the_database_refuses_partitions_that_make_no_sense
             }
             pipeline_runs {
+                a_run_that_no_worker_could_finish_is_refused
                 a_pipeline_run_reads_back_as_it_was_given
                 pipeline_runs_come_newest_first_and_filters_match_exactly
                 a_run_is_what_its_samples_come_to

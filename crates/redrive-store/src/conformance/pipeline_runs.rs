@@ -23,6 +23,20 @@ fn details(entry: &crate::JournalEntry) -> Value {
     serde_json::from_str(&entry.details).expect("details are JSON")
 }
 
+// PIP-1
+pub async fn a_run_that_no_worker_could_finish_is_refused(f: &Fixture) {
+    let refused: [&[&str]; 4] = [&[], &["a", "b", "a"], &["a", ""], &[""]];
+    for stages in refused {
+        let stages = stages.iter().map(|name| (*name).to_owned()).collect();
+        let new = NewPipelineRun { stages, ..new_run() };
+        let started = f.store.start_pipeline_run(&new, &operator(at(9))).await;
+        assert!(started.is_err(), "{:?}", new.stages);
+    }
+    let every = PipelineRunFilter::default();
+    let runs = f.store.pipeline_runs_page(&every, PipelineRunId(i64::MAX), 10).await;
+    assert_eq!(runs.expect("read"), []);
+}
+
 // PIP-2, PIP-8
 pub async fn a_pipeline_run_reads_back_as_it_was_given(f: &Fixture) {
     let rules = PipelineRules {
@@ -35,7 +49,7 @@ pub async fn a_pipeline_run_reads_back_as_it_was_given(f: &Fixture) {
             exclude: vec!["rate_limited".to_owned()],
         },
     };
-    let stages = vec!["a \"b\" % _ 日本".to_owned(), "[\"c\"]".to_owned(), String::new()];
+    let stages = vec!["a \"b\" % _ 日本".to_owned(), "[\"c\"]".to_owned(), " ".to_owned()];
     let new = NewPipelineRun {
         pipeline: "p%_'\"日本".to_owned(),
         stages,

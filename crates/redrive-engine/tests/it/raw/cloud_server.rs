@@ -16,7 +16,7 @@ use redrive_engine::{ObjectService, RawSink};
 use tempfile::TempDir;
 
 use super::files_below;
-use crate::web::{Answer, Seen, Web, answer};
+use crate::web::{Answer, Seen, Then, Web, answer, raw};
 
 const BUCKET: &str = "bucket";
 
@@ -125,6 +125,14 @@ impl Cloud {
             ("GET", _) => match fs::read(self.path(&asked.object)) {
                 Ok(bytes) => answer(200, FOUND, bytes),
                 Err(_) => answer(404, "", "<Error><Code>NotFound</Code></Error>"),
+            },
+            ("HEAD", _) => match fs::metadata(self.path(&asked.object)) {
+                Ok(found) => {
+                    let length = found.len();
+                    let head = format!("HTTP/1.1 200 X\r\ncontent-length: {length}\r\n{FOUND}\r\n");
+                    raw(head, Then::Next)
+                }
+                Err(_) => answer(404, "", ""),
             },
             ("PUT", Some("block")) => {
                 let block = asked.asks("blockid").unwrap().to_owned();
