@@ -1,6 +1,6 @@
 //! `redrive uploads run`: sends what is pending in a group.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use clap::Args;
 use redrive::{
@@ -115,7 +115,9 @@ async fn take(
 ) -> Result<GroupLease, Failure> {
     let taken = GroupLease::take(store.clone(), group, worker, declared.lease).await;
     taken.map_err(|error| chosen.failure(error))?.map_err(|busy| {
-        let (owner, rest) = (busy.owner, HumanDuration::from(busy.remaining));
+        // Nobody waits for a part of a second.
+        let rest = Duration::from_secs(busy.remaining.as_secs().saturating_add(1));
+        let (owner, rest) = (busy.owner, HumanDuration::from(rest));
         let name = &group.group;
         let message = format!("group {name:?} is being uploaded by {owner}; nothing was sent");
         Failure::new(Exit::Refused, message)
