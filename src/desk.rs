@@ -1,12 +1,16 @@
-//! What every command about partitions starts from: the configuration, the store, and what the control
-//! plane needs besides.
+//! What every command starts from that looks at a store or changes something there: the configuration, and
+//! the desk that the API and the dashboard share.
 
-use redrive::{PartitionRules, config::Config, declared_partition_rules};
-use redrive_engine::Control;
+use std::ops::Deref;
+
+use redrive::{
+    PartitionRules, PipelineRunId, PipelineRunRecord, config::Config, declared,
+    declared_partition_rules,
+};
 
 use crate::{
     context::{ChosenStore, Context, Missing},
-    exit::Failure,
+    exit::{Exit, Failure},
 };
 
 /// All of it.
@@ -15,8 +19,15 @@ pub(crate) struct Desk {
     pub(crate) config: Option<Config>,
     /// Which store it is.
     pub(crate) chosen: ChosenStore,
-    /// The control plane.
-    pub(crate) control: Control,
+    desk: redrive_desk::Desk,
+}
+
+impl Deref for Desk {
+    type Target = redrive_desk::Desk;
+
+    fn deref(&self) -> &redrive_desk::Desk {
+        &self.desk
+    }
 }
 
 impl Desk {
@@ -26,12 +37,41 @@ impl Desk {
         let chosen = context.store(config.as_ref())?;
         let raw = context.raw(config.as_ref())?;
         let store = chosen.open(config.as_ref(), missing).await?;
+        let known = config.as_ref().map(declared).transpose().map_err(|error| {
+            Failure::new(Exit::Error, "the configuration cannot be used").because(error)
+        })?;
         let rules = config.as_ref().map_or_else(PartitionRules::default, declared_partition_rules);
-        Ok(Self { config, chosen, control: Control::new(store, rules, raw) })
+        let desk = redrive_desk::Desk::new(store, known, rules, raw);
+        Ok(Self { config, chosen, desk })
     }
 
     /// What the store says when it cannot be used.
     pub(crate) fn failure(&self, error: redrive_store::Error) -> Failure {
         self.chosen.failure(error)
+    }
+
+    /// A run of a pipeline.
+    pub(crate) async fn pipeline_run(
+        &self,
+        id: PipelineRunId,
+    ) -> Result<PipelineRunRecord, Failure> {
+        let run = self.pipelines().run(id).await.map_err(|error| self.failure(error))?;
+        run.ok_or_else(|| {
+            let message = format!("there is no pipeline run {id} in {}", self.chosen.url);
+            Failure::new(Exit::Error, message).help("`redrive pipeline list` shows what there is")
+        })
+    }
+
+    /// The newest run, of a pipeline or of any.
+    pub(crate) async fn newest_run(
+        &self,
+        pipeline: Option<String>,
+    ) -> Result<PipelineRunRecord, Failure> {
+        let whose = pipeline.as_ref().map(|name| format!(" of {name:?}")).unwrap_or_default();
+        let newest = self.newest_pipeline_run(pipeline).await;
+        newest.map_err(|error| self.failure(error))?.ok_or_else(|| {
+            let message = format!("there is no pipeline run{whose} in {}", self.chosen.url);
+            Failure::new(Exit::Error, message).help("`redrive pipeline run NAME` starts one")
+        })
     }
 }

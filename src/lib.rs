@@ -137,6 +137,7 @@
 //! [`config`] reads the same `redrive.toml` that the command line reads.
 
 pub mod config;
+mod declared;
 mod nearest;
 mod raw_sinks;
 mod store_url;
@@ -156,6 +157,7 @@ pub use http;
 pub use jiff;
 pub use serde_json;
 
+pub use declared::declared;
 pub use raw_sinks::{UnusableSchema, declared_rules, raw_sink};
 pub use redrive_core::*;
 pub use redrive_engine::{

@@ -6,13 +6,12 @@ mod confirm;
 mod context;
 mod desk;
 mod exit;
-mod instant;
 mod logging;
 mod operator;
 mod output;
-mod pipeline_desk;
 mod screen;
 mod signals;
+mod site;
 
 use std::{panic, process::ExitCode};
 

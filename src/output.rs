@@ -10,7 +10,6 @@ use std::{
     error::Error,
     io::{self, BufWriter, IsTerminal, Write},
     panic::PanicHookInfo,
-    time::Duration,
 };
 
 use comfy_table::{CellAlignment, Table, TableStyle};
@@ -122,6 +121,16 @@ impl Output {
             Format::Table => out.write_all(fields_of(record).as_bytes()),
             Format::Json => writeln!(out, "{}", json(record, serde_json::to_string_pretty)?),
             Format::Jsonl => writeln!(out, "{}", json(record, serde_json::to_string)?),
+        })
+    }
+
+    /// Prints one object for programs, whatever a table of it would be.
+    pub(crate) fn object<T: Serialize>(self, object: &T) -> Result<(), Failure> {
+        self.print(|out| match self.format {
+            Format::Table | Format::Json => {
+                writeln!(out, "{}", json(object, serde_json::to_string_pretty)?)
+            }
+            Format::Jsonl => writeln!(out, "{}", json(object, serde_json::to_string)?),
         })
     }
 
@@ -258,17 +267,6 @@ pub(crate) fn bar(share: f64) -> String {
     let eighths = (share * (BAR_CHARS * 8) as f64).round().max(1.0) as usize;
     let last = EIGHTHS.get(eighths % 8).copied().unwrap_or_default();
     format!("{}{last}", "█".repeat(eighths / 8))
-}
-
-/// A duration as a JSON number of seconds, whole where it is whole.
-pub(crate) fn seconds(duration: Duration) -> serde_json::Value {
-    let (whole, nanos) = (duration.as_secs(), duration.subsec_nanos());
-    if nanos == 0 {
-        return whole.into();
-    }
-    // The nearest number to the decimal; a sum of two would print as 1.1536355600000001.
-    let decimal = format!("{whole}.{nanos:09}");
-    decimal.parse().unwrap_or(duration.as_secs_f64()).into()
 }
 
 fn write_failure(out: &mut impl Write, failure: &Failure, color: bool) -> io::Result<()> {

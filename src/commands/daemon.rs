@@ -56,7 +56,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         .map_err(|error| Failure::new(Exit::Error, "cannot make a name").because(error))?;
     let name = format!("daemon {}", name.0);
     let mode = if arguments.dry_run { RunMode::DryRun } else { RunMode::Real };
-    let daemon = Daemon::new(desk.control.clone(), name.as_str()).with_mode(mode);
+    let daemon = Daemon::new(desk.partitions().clone(), name.as_str()).with_mode(mode);
     if arguments.once {
         return tokio::select! {
             ticked = daemon.tick() => {

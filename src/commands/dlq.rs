@@ -15,8 +15,6 @@ mod reprocess;
 use clap::{Args, Subcommand};
 use redrive::SampleId;
 
-pub(crate) use record::SampleRow;
-
 use crate::{
     context::Context,
     exit::{Exit, Failure},

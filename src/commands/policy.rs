@@ -6,8 +6,7 @@ mod schedule;
 use clap::{Args, Subcommand};
 use redrive::{JitterSeed, Policy, config::Policies};
 
-pub(crate) use record::{PolicyRecord, PolicySummary, human};
-pub(crate) use schedule::rounded;
+pub(crate) use record::{PolicyRecord, PolicySummary};
 
 use crate::{
     context::Context,

@@ -1,14 +1,13 @@
 //! `redrive queue pause | resume | list` (RUN-6).
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use clap::{Args, Subcommand};
-use redrive::config::Config;
-use redrive_store::{PausedQueue, QueueWish, Store};
+use redrive_desk::shown::QueueShown;
+use redrive_store::QueueWish;
 use serde::Serialize;
 
 use crate::{
-    context::{ChosenStore, Context, Missing},
+    context::{Context, Missing},
+    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
     output::{Column, Row},
@@ -87,32 +86,7 @@ impl Row for Switched<'_> {
     }
 }
 
-/// A queue, and whether it is paused.
-#[derive(Debug, Serialize)]
-struct QueueRow {
-    queue: String,
-    declared: Option<bool>,
-    paused: bool,
-    paused_at: Option<String>,
-    paused_by: Option<String>,
-    reason: Option<String>,
-}
-
-impl QueueRow {
-    fn new(queue: String, config: Option<&Config>, paused: Option<PausedQueue>) -> Self {
-        let by = paused.map(|paused| paused.by);
-        Self {
-            declared: config.map(|config| config.queue(&queue).is_some()),
-            queue,
-            paused: by.is_some(),
-            paused_at: by.as_ref().map(|by| by.at.to_string()),
-            paused_by: by.as_ref().map(|by| by.actor.clone()),
-            reason: by.and_then(|by| by.reason),
-        }
-    }
-}
-
-impl Row for QueueRow {
+impl Row for QueueShown {
     const COLUMNS: &'static [Column] = &[
         Column::text("queue"),
         Column::text("declared"),
@@ -145,17 +119,16 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         Action::List => Ok(()),
     };
     checked.map_err(Failure::usage)?;
-    let config = context.config()?;
-    let chosen = context.store(config.as_ref())?;
     let missing = match arguments.action {
         Action::List => Missing::Refuse,
         Action::Pause { .. } | Action::Resume { .. } => Missing::Make,
     };
-    let store = chosen.open(config.as_ref(), missing).await?;
-    let failed = |error| chosen.failure(error);
+    let desk = Desk::open(context, missing).await?;
+    let store = desk.store();
+    let failed = |error| desk.failure(error);
     match arguments.action {
         Action::Pause { name, reason } => {
-            warn_of_strangers(&name, &*store, &chosen, config.as_ref(), context).await?;
+            warn_of_strangers(&name, &desk, context).await?;
             let by = operator(reason);
             let changed = store.pause_queue(&name, &by).await.map_err(failed)?;
             context.output.record(&Switched { queue: &name, paused: true, changed })?;
@@ -166,43 +139,20 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
             context.output.record(&Switched { queue: &name, paused: false, changed })?;
         }
         Action::List => {
-            let rows = rows(&*store, config.as_ref()).await.map_err(failed)?;
-            context.output.list(rows)?;
+            context.output.list(desk.queues().await.map_err(failed)?)?;
         }
     }
     Ok(Exit::Ok)
 }
 
 /// A pause of a mistyped name would be obeyed by nobody.
-async fn warn_of_strangers(
-    name: &str,
-    store: &dyn Store,
-    chosen: &ChosenStore,
-    config: Option<&Config>,
-    context: &Context,
-) -> Result<(), Failure> {
-    let declared = config.is_some_and(|config| config.queue(name).is_some());
-    if declared {
+async fn warn_of_strangers(name: &str, desk: &Desk, context: &Context) -> Result<(), Failure> {
+    if desk.declared().is_some_and(|declared| declared.queue(name).is_some()) {
         return Ok(());
     }
-    let stats = store.queue_stats().await.map_err(|error| chosen.failure(error))?;
+    let stats = desk.store().queue_stats().await.map_err(|error| desk.failure(error))?;
     if !stats.iter().any(|stats| stats.queue == name) {
         context.output.note(&format!("note: {name:?} is neither declared nor has it any runs"));
     }
     Ok(())
-}
-
-async fn rows(store: &dyn Store, config: Option<&Config>) -> redrive_store::Result<Vec<QueueRow>> {
-    let paused = store.paused_queues().await?.into_iter();
-    let mut paused: BTreeMap<String, PausedQueue> =
-        paused.map(|paused| (paused.queue.clone(), paused)).collect();
-    let declared = config.into_iter().flat_map(|config| &config.queues);
-    let mut names: BTreeSet<String> = declared.map(|queue| queue.name.clone()).collect();
-    names.extend(store.queue_stats().await?.into_iter().map(|stats| stats.queue));
-    names.extend(paused.keys().cloned());
-    let row = |name: String| {
-        let paused = paused.remove(&name);
-        QueueRow::new(name, config, paused)
-    };
-    Ok(names.into_iter().map(row).collect())
 }

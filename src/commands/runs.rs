@@ -2,7 +2,6 @@
 
 mod record;
 
-mod line;
 mod lines;
 mod submission;
 mod submit;
@@ -18,10 +17,7 @@ mod stats;
 use clap::{Args, Subcommand};
 use redrive::{RunId, RunStatus};
 
-pub(crate) use change::state_of;
-pub(crate) use changed::state_name;
 pub(crate) use lines::{Line, Lines, MAX_LINE_BYTES};
-pub(crate) use record::RunRow;
 
 use crate::{
     context::Context,

@@ -3,24 +3,26 @@
 use std::{net::SocketAddr, time::Duration};
 
 use clap::Args;
-use redrive::open_store;
-use redrive_engine::{Clock, SystemClock};
-use redrive_server::Server;
 
 use crate::{
-    context::Context,
+    context::{Context, Missing},
+    desk::Desk,
     exit::{Exit, Failure},
     signals::Signals,
+    site::{failed, listen},
 };
 
 /// The arguments of `serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Answers GET /health: 200 while the store answers, 503 while it does not.
+GET /healthz is 200 while the process answers, GET /readyz while the store does as well. The API is under /v1,
+described by /openapi.json. An address that other machines can reach needs a token: operator-token in
+[server] names the environment variable it is in.
 
 Examples:
   redrive serve
-  redrive serve --listen 127.0.0.1:0")]
+  redrive serve --listen 127.0.0.1:0
+  curl -s http://127.0.0.1:7878/v1/runs?status=error")]
 pub(crate) struct Arguments {
     /// Where to listen; port 0 takes any free one [default: as the file says, else 127.0.0.1:7878]
     #[arg(long, value_name = "ADDRESS")]
@@ -29,17 +31,9 @@ pub(crate) struct Arguments {
 
 /// Runs `serve` until a signal.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let config = context.config()?;
-    let chosen = context.store(config.as_ref())?;
-    let settings = config.as_ref().map(|config| config.store.clone()).unwrap_or_default();
-    let declared = config.as_ref().map(|config| config.server.listen);
-    let store = open_store(&chosen.url, &settings, SystemClock.now())
-        .await
-        .map_err(|error| chosen.failure(error))?;
-    let address =
-        arguments.listen.or(declared).unwrap_or_else(|| redrive::config::Server::default().listen);
+    let desk = Desk::open(context, Missing::Make).await?;
     let mut signals = Signals::new()?;
-    let server = Server::listen(address, store).await.map_err(failed)?;
+    let server = listen(&desk, arguments.listen).await?;
     context.output.note(&format!("listening on http://{}", server.address()));
     let (stop, stopped) = tokio::sync::oneshot::channel();
     let mut serving = tokio::spawn(server.serve(async {
@@ -71,8 +65,4 @@ fn ended(
         Ok(Err(error)) => Err(failed(error)),
         Err(error) => Err(failed(error)),
     }
-}
-
-fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
-    Failure::new(Exit::Error, "cannot serve").because(error)
 }

@@ -2,7 +2,6 @@
 
 mod which;
 
-mod next;
 mod row;
 
 mod change;
@@ -22,12 +21,8 @@ mod history;
 mod inspect;
 mod verify;
 
-pub(crate) use inspect::first_page;
-
 use clap::{Args, Subcommand};
 
-pub(crate) use next::PartitionNext;
-pub(crate) use row::PartitionRow;
 pub(crate) use which::{Which, parse_partition};
 
 use crate::{

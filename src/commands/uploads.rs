@@ -17,8 +17,6 @@ mod reset;
 use clap::{Args, Subcommand};
 use redrive::{ItemId, ItemStatus, config::Config};
 
-pub(crate) use record::ItemRow;
-
 use crate::{
     context::Context,
     exit::{Exit, Failure},

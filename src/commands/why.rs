@@ -1,33 +1,21 @@
 //! `redrive why UNIT`: the story of one unit (OPS-3).
-//!
-//! What it is, each attempt, the rule behind each decision in words, what operators and workers did
-//! to it, and what comes next. The ledger keeps what was decided; the policy of the configuration
-//! says why, as far as it is still the one that decided.
-
-mod item;
-mod next;
-mod partition;
-mod rule;
-mod sample;
-mod story;
 
 use clap::Args;
-use redrive::{InvalidUnit, ItemId, PartitionKey, RunId, SampleId, Unit};
-
-pub(crate) use next::apart;
-pub(crate) use rule::formula;
+use redrive::{InvalidUnit, Unit};
+use redrive_desk::{
+    Asked, ItemStory, Next, PartitionStory, RunStory, SampleStory, Story,
+    shown::{AttemptShown, JournalShown},
+    words::rounded,
+};
+use serde::Serialize;
 
 use crate::{
     commands::dlq::parse_id,
     context::{Context, Missing},
     desk::Desk,
     exit::{Exit, Failure},
-    pipeline_desk::PipelineDesk,
+    output::{Column, Output, Row},
 };
-use item::ItemStory;
-use partition::PartitionStory;
-use sample::SampleStory;
-use story::Story;
 
 /// The arguments of `why`.
 #[derive(Debug, Args)]
@@ -46,14 +34,6 @@ pub(crate) struct Arguments {
     unit: Asked,
 }
 
-/// What is asked about.
-#[derive(Debug, Clone)]
-enum Asked {
-    Unit(Unit),
-    /// A sample at whatever stage.
-    Sample(SampleId),
-}
-
 fn parse_asked(text: &str) -> Result<Asked, String> {
     match text.strip_prefix("sample:") {
         Some(id) if !id.contains('/') => parse_id(id).map(Asked::Sample),
@@ -63,67 +43,138 @@ fn parse_asked(text: &str) -> Result<Asked, String> {
 
 /// Tells the story.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    match arguments.unit {
-        Asked::Unit(Unit::Run(id)) => of_run(id, context).await,
-        Asked::Unit(Unit::Item(id)) => of_item(id, context).await,
-        Asked::Unit(Unit::Partition(key)) => of_partition(&key, context).await,
-        Asked::Unit(Unit::Sample { id, stage }) => of_sample(id, Some(&stage), context).await,
-        Asked::Sample(id) => of_sample(id, None, context).await,
+    let desk = Desk::open(context, Missing::Refuse).await?;
+    let story = desk.story(&arguments.unit).await.map_err(|error| desk.failure(error))?;
+    let Some(story) = story else { return Err(unknown(&arguments.unit, &desk)) };
+    let story = match (story, &arguments.unit) {
+        (Story::Sample(story), Asked::Unit(Unit::Sample { stage, .. })) => {
+            let known = story.stages.iter().map(|known| known.stage.clone()).collect();
+            Story::Sample(Box::new(story.only(stage).ok_or_else(|| no_stage(stage, known))?))
+        }
+        (story, _) => story,
+    };
+    print(&story, context.output)?;
+    Ok(Exit::Ok)
+}
+
+fn unknown(asked: &Asked, desk: &Desk) -> Failure {
+    let url = &desk.chosen.url;
+    let (message, help) = match asked {
+        Asked::Unit(unit @ Unit::Run(_)) => {
+            (format!("there is no {unit} in {url}"), "`redrive runs list` shows what there is")
+        }
+        Asked::Unit(unit @ Unit::Item(_)) => {
+            (format!("there is no {unit} in {url}"), "`redrive uploads list` shows what there is")
+        }
+        Asked::Unit(unit @ Unit::Partition(_)) => {
+            (format!("{unit} has no entry in {url}"), "`redrive state inspect` shows what there is")
+        }
+        Asked::Unit(Unit::Sample { id, .. }) | Asked::Sample(id) => {
+            (format!("there is no sample:{id} in {url}"), "`redrive dlq list` shows what died")
+        }
+    };
+    Failure::new(Exit::Error, message).help(help)
+}
+
+fn no_stage(stage: &str, known: Vec<String>) -> Failure {
+    let message = format!("its pipeline has no stage {stage:?}");
+    Failure::new(Exit::Error, message).help(format!("the stages are {}", known.join(", ")))
+}
+
+/// Prints it: an object, or one part below the other.
+fn print(story: &Story, output: Output) -> Result<(), Failure> {
+    match story {
+        Story::Run(story) => {
+            let RunStory { run, attempts, journal, next, .. } = &**story;
+            print_parts(&**story, run, attempts, journal, next, output)
+        }
+        Story::Item(story) => {
+            let ItemStory { item, attempts, journal, next, .. } = &**story;
+            print_parts(&**story, item, attempts, journal, next, output)
+        }
+        Story::Partition(story) => {
+            let PartitionStory { partition, attempts, journal, next, .. } = &**story;
+            print_parts(&**story, partition, attempts, journal, next, output)
+        }
+        Story::Sample(story) => print_sample(story, output),
     }
 }
 
-async fn of_sample(id: SampleId, stage: Option<&str>, context: &Context) -> Result<Exit, Failure> {
-    let desk = PipelineDesk::open(context, Missing::Refuse).await?;
-    let story = SampleStory::read(id, &desk)
-        .await
-        .map_err(|error| desk.failure(error))?
-        .ok_or_else(|| {
-            Failure::new(Exit::Error, format!("there is no sample:{id} in {}", desk.chosen.url))
-                .help("`redrive dlq list` shows what died")
-        })?;
-    story.only(stage)?.print(context)?;
-    Ok(Exit::Ok)
+fn print_parts<T: Serialize, R: Row>(
+    story: &T,
+    record: &R,
+    attempts: &[AttemptShown],
+    journal: &[JournalShown],
+    next: &Next,
+    output: Output,
+) -> Result<(), Failure> {
+    if !output.is_table() {
+        return output.object(story);
+    }
+    output.record(record)?;
+    output.remark_list("attempts", attempts)?;
+    print_end(journal, next, output)
 }
 
-async fn of_item(id: ItemId, context: &Context) -> Result<Exit, Failure> {
-    let config = context.config()?;
-    let chosen = context.store(config.as_ref())?;
-    let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
-    let story = ItemStory::read(id, &*store, config.as_ref())
-        .await
-        .map_err(|error| chosen.failure(error))?
-        .ok_or_else(|| {
-            Failure::new(Exit::Error, format!("there is no item:{id} in {}", chosen.url))
-                .help("`redrive uploads list` shows what there is")
-        })?;
-    story.print(context)?;
-    Ok(Exit::Ok)
+fn print_sample(story: &SampleStory, output: Output) -> Result<(), Failure> {
+    if !output.is_table() {
+        return output.object(story);
+    }
+    output.record(&story.sample)?;
+    for stage in &story.stages {
+        let title = format!("stage {}: {}", stage.stage, stage.outcome);
+        output.remark_list(&title, &stage.attempts)?;
+    }
+    let untried = story.stages.iter().filter(|stage| stage.attempts.is_empty());
+    let untried: Vec<String> =
+        untried.map(|stage| format!("stage {}: {}", stage.stage, stage.outcome)).collect();
+    if !untried.is_empty() {
+        output.remark(&untried.join("\n"))?;
+    }
+    print_end(&story.journal, &story.next, output)
 }
 
-async fn of_run(id: RunId, context: &Context) -> Result<Exit, Failure> {
-    let config = context.config()?;
-    let chosen = context.store(config.as_ref())?;
-    let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
-    let story = Story::read(id, &*store, config.as_ref())
-        .await
-        .map_err(|error| chosen.failure(error))?
-        .ok_or_else(|| {
-            Failure::new(Exit::Error, format!("there is no run:{id} in {}", chosen.url))
-                .help("`redrive runs list` shows what there is")
-        })?;
-    story.print(context)?;
-    Ok(Exit::Ok)
+fn print_end(journal: &[JournalShown], next: &Next, output: Output) -> Result<(), Failure> {
+    output.remark_list("journal", journal)?;
+    output.remark(&format!("next: {}", next.because))
 }
 
-async fn of_partition(key: &PartitionKey, context: &Context) -> Result<Exit, Failure> {
-    let desk = Desk::open(context, Missing::Refuse).await?;
-    let story = PartitionStory::read(key, &desk)
-        .await
-        .map_err(|error| desk.failure(error))?
-        .ok_or_else(|| {
-            let message = format!("partition:{key} has no entry in {}", desk.chosen.url);
-            Failure::new(Exit::Error, message).help("`redrive state inspect` shows what there is")
-        })?;
-    story.print(context)?;
-    Ok(Exit::Ok)
+impl Row for AttemptShown {
+    const COLUMNS: &'static [Column] = &[
+        Column::number("attempt"),
+        Column::text("started at"),
+        Column::number("took"),
+        Column::text("outcome"),
+        Column::text("class"),
+        Column::text("code"),
+        Column::text("rule"),
+        Column::text("message"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.attempt.to_string(),
+            self.started_at.clone(),
+            rounded(self.took),
+            self.outcome.to_owned(),
+            self.class.clone().unwrap_or_default(),
+            self.code.clone().unwrap_or_default(),
+            self.rule.clone().unwrap_or_default(),
+            self.message.clone().unwrap_or_default(),
+        ]
+    }
+}
+
+impl Row for JournalShown {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("at"),
+        Column::text("actor"),
+        Column::text("action"),
+        Column::text("details"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let details = self.details.to_string();
+        vec![self.at.clone(), self.actor.clone(), self.action.clone(), details]
+    }
 }

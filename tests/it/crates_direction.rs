@@ -26,8 +26,13 @@ const PLACES: &[Place] = &[
         tests_use: &["redrive-sqlite"],
     },
     Place {
-        name: "redrive-server",
+        name: "redrive-desk",
         uses: &["redrive-core", "redrive-store", "redrive-engine"],
+        tests_use: &["redrive-sqlite"],
+    },
+    Place {
+        name: "redrive-server",
+        uses: &["redrive-core", "redrive-store", "redrive-engine", "redrive-desk"],
         tests_use: &["redrive-sqlite"],
     },
     Place {
@@ -38,6 +43,7 @@ const PLACES: &[Place] = &[
             "redrive-sqlite",
             "redrive-postgres",
             "redrive-engine",
+            "redrive-desk",
             "redrive-server",
         ],
         tests_use: &[],

@@ -27,7 +27,7 @@ fn a_server_is_healthy_until_a_signal_ends_it() {
         let (mut child, address) = start(&folder, store);
         let mut connection = TcpStream::connect(address).unwrap();
         connection
-            .write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            .write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             .unwrap();
         let mut answer = String::new();
         connection.read_to_string(&mut answer).unwrap();
@@ -58,7 +58,7 @@ fn a_client_that_says_nothing_more_does_not_keep_a_server_that_is_told_twice() {
     let folder = Folder::new();
     let (mut child, address) = start(&folder, "sqlite:store.db");
     let mut connection = TcpStream::connect(&address).unwrap();
-    connection.write_all(b"GET /health HT").unwrap();
+    connection.write_all(b"GET /readyz HT").unwrap();
     let id = child.id().to_string();
     for _ in 0..2 {
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());

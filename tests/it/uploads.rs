@@ -82,11 +82,11 @@ fn an_operator_brings_back_what_was_given_up_and_its_story_says_so() {
         let unasked = shop.shop.run(&["uploads", "reset", &id]).failed(4);
         assert!(unasked.contains("--yes"), "{unasked}");
         let dry = shop.shop.run(&["uploads", "reset", &id, "--dry-run", "-o", "json"]).json();
-        assert_eq!(dry[0]["outcome"], "would be reset");
+        assert_eq!(dry[0]["outcome"], "would_be_done");
         assert_eq!(shop.item("bad")["status"], "upload_giveup");
         let group = ["uploads", "reset", "--upload", "tiles", "--group", "g", "--yes"];
         let reset = [&group[..], &["--reason", "repaired", "-o", "json"]].concat();
-        assert_eq!(shop.shop.run(&reset).json()[0]["outcome"], "reset");
+        assert_eq!(shop.shop.run(&reset).json()[0]["outcome"], "done");
         let item = shop.item("bad");
         let columns = ["status", "upload_attempts", "attempts_at_reset"].map(|name| &item[name]);
         assert_eq!(columns, [&json!("pending"), &json!(2), &json!(2)]);

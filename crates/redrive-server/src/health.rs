@@ -1,10 +1,11 @@
 //! Whether all is well. A stranger may ask: the answer names the trouble, the log has its cause.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use axum::{Json, extract::State, http::StatusCode};
-use redrive_store::Store;
+use axum::{Json, http::StatusCode};
 use serde::Serialize;
+
+use crate::app::Shared;
 
 /// How long the store may take to answer before it counts as gone.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -18,7 +19,14 @@ pub(crate) struct Health {
     problem: Option<&'static str>,
 }
 
-pub(crate) async fn health(State(store): State<Arc<dyn Store>>) -> (StatusCode, Json<Health>) {
+/// Whether the process answers.
+pub(crate) async fn healthz() -> (StatusCode, Json<Health>) {
+    answer(None)
+}
+
+/// Whether requests would be answered: the store can be read and written.
+pub(crate) async fn readyz(app: Shared) -> (StatusCode, Json<Health>) {
+    let store = app.desk.store();
     let problem = match tokio::time::timeout(PATIENCE, store.ping()).await {
         Ok(Ok(())) => None,
         Ok(Err(error)) => {
@@ -27,6 +35,10 @@ pub(crate) async fn health(State(store): State<Arc<dyn Store>>) -> (StatusCode, 
         }
         Err(_) => Some("the store does not answer in time"),
     };
+    answer(problem)
+}
+
+fn answer(problem: Option<&'static str>) -> (StatusCode, Json<Health>) {
     let (status, word) = match problem {
         None => (StatusCode::OK, "ok"),
         Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),

@@ -1,22 +1,38 @@
-//! Redrive over HTTP.
+//! Redrive over HTTP: the API under `/v1`, and whether all is well.
 //!
-//! The server sees no SQL and no database: it asks the store. So far it answers one
-//! question, the one a load balancer and an on-call engineer ask first: is it well?
+//! The server sees no SQL and no database: everything goes through the [`Desk`](redrive_desk::Desk) that the
+//! command line uses.
 //!
-//! - `GET /health`: 200 while the store answers, 503 with the reason while it does not.
+//! - `/v1/…`: the API, described by `/openapi.json`.
+//! - `/healthz`: the process answers. `/readyz`: and so does the store.
 
+mod access;
+mod api;
+mod app;
+mod extract;
+mod guard;
 mod health;
+mod problem;
 
 use std::{future::Future, net::SocketAddr, sync::Arc};
 
-use axum::{Router, routing::get};
-use redrive_store::Store;
+use axum::{Router, middleware, routing::get};
 use tokio::net::TcpListener;
+
+pub use access::{Access, Open, Role, Token};
+pub use api::openapi;
+pub use app::Site;
+
+use app::App;
+use guard::{Guard, guard};
 
 /// Why the server stopped or did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// Others could reach it, and nothing would keep them out.
+    #[error(transparent)]
+    Open(#[from] Open),
     /// The address cannot be listened on.
     #[error("listening on {address}")]
     Listen {
@@ -36,16 +52,18 @@ pub enum Error {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    store: Arc<dyn Store>,
+    site: Site,
 }
 
 impl Server {
-    /// Starts to listen. Port 0 takes any free one.
-    pub async fn listen(address: SocketAddr, store: Arc<dyn Store>) -> Result<Self, Error> {
+    /// Starts to listen. Port 0 takes any free one. An address that other machines can reach needs a
+    /// token.
+    pub async fn listen(address: SocketAddr, site: Site) -> Result<Self, Error> {
+        site.access.check(address)?;
         let failed = |source| Error::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address, store })
+        Ok(Self { listener, address, site })
     }
 
     /// Where it listens.
@@ -55,7 +73,16 @@ impl Server {
 
     /// Answers requests until told to stop; those under way are finished first.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Error> {
-        let router = Router::new().route("/health", get(health::health)).with_state(self.store);
+        let Site { desk, access, pipelines } = self.site;
+        let app = App::new(desk, pipelines);
+        let admission = Guard { access: Arc::new(access), listening: self.address };
+        let router: Router = api::router()
+            .route("/healthz", get(health::healthz))
+            .route("/readyz", get(health::readyz))
+            .fallback(problem::nothing_there)
+            .method_not_allowed_fallback(problem::not_like_that)
+            .with_state(app)
+            .layer(middleware::from_fn_with_state(admission, guard));
         axum::serve(self.listener, router).with_graceful_shutdown(stop).await.map_err(Error::Serve)
     }
 }

@@ -1,13 +1,14 @@
 //! What a configuration declares, kind by kind.
 
 use redrive::config::{Pipeline, Queue, SampleSource, Source, Stage, Upload};
+use redrive_desk::words::{human, seconds};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::parts::{LimitFields, Worker, clock_time, policy_name, program, schedule, validate};
 use crate::{
-    commands::policy::{PolicyRecord, human},
-    output::{Column, Row, seconds},
+    commands::policy::PolicyRecord,
+    output::{Column, Row},
 };
 
 /// A queue.

@@ -7,10 +7,9 @@ use redrive::{
     BodyTemplate, JsonPointer,
     config::{Every, Handler, Http, Limits, PolicyChoice, Program, Schedule, Validate},
 };
+use redrive_desk::words::seconds;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-
-use crate::output::seconds;
 
 /// A handler, as an object or in a few words.
 #[derive(Debug)]

@@ -96,7 +96,7 @@ impl Row for ReadableRow {
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
     let filter = arguments.which.filter()?;
     let desk = Desk::open(context, Missing::Refuse).await?;
-    let consumer = Consumer::new(desk.control.store().clone(), desk.control.raw().clone());
+    let consumer = Consumer::new(desk.store().clone(), desk.partitions().raw().clone());
     let page = consumer.page(&filter, arguments.after.as_ref(), arguments.limit).await;
     let page = page.map_err(|error| desk.failure(error))?;
     context.output.list(page.iter().map(|found| ReadableRow::new(found, &consumer)))?;

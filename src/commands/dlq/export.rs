@@ -8,13 +8,14 @@ use std::{
 
 use clap::Args;
 use redrive::SamplePages;
+use redrive_desk::shown::SampleShown;
 
-use super::{record::SampleRow, which::Which};
+use super::which::Which;
 use crate::{
     context::{Context, Missing},
+    desk::Desk,
     exit::{Exit, Failure},
     output::Output,
-    pipeline_desk::PipelineDesk,
 };
 
 /// What stands for standard output.
@@ -50,11 +51,11 @@ pub(crate) struct Arguments {
 
 /// Runs `dlq export`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = PipelineDesk::open(context, Missing::Refuse).await?;
+    let desk = Desk::open(context, Missing::Refuse).await?;
     let mut target = Target::open(&arguments.to, arguments.force, context.output)?;
     let limit = arguments.limit.unwrap_or(u64::MAX);
     let filter = arguments.which.filter();
-    let mut pages = SamplePages::new(desk.store.clone(), filter).at_most(limit);
+    let mut pages = SamplePages::new(desk.store().clone(), filter).at_most(limit);
     let mut count = 0_usize;
     loop {
         let page = pages.next().await.map_err(|error| desk.failure(error))?;
@@ -62,7 +63,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
             break;
         }
         count += page.len();
-        target.add(page.into_iter().map(SampleRow::from))?;
+        target.add(page.into_iter().map(SampleShown::from))?;
     }
     target.end()?;
     let to = match arguments.to.to_str() {
@@ -100,7 +101,7 @@ impl Target {
         Ok(Self::File { file: BufWriter::new(file), partial, path: path.to_owned() })
     }
 
-    fn add(&mut self, rows: impl Iterator<Item = SampleRow>) -> Result<(), Failure> {
+    fn add(&mut self, rows: impl Iterator<Item = SampleShown>) -> Result<(), Failure> {
         let mut lines = Vec::new();
         for row in rows {
             serde_json::to_writer(&mut lines, &row)

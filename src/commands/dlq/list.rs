@@ -2,18 +2,15 @@
 
 use clap::Args;
 use redrive::{SampleId, SamplePages};
+use redrive_desk::shown::{CauseShown, SampleShown};
 use redrive_store::MAX_PAGE;
 
-use super::{
-    causes::CauseRow,
-    record::{SampleRow, SampleSummary},
-    which::Which,
-};
+use super::{record::SampleSummary, which::Which};
 use crate::{
     context::{Context, Missing},
+    desk::Desk,
     exit::{Exit, Failure},
     output::Listing,
-    pipeline_desk::PipelineDesk,
 };
 
 /// The arguments of `dlq list`.
@@ -48,19 +45,19 @@ pub(crate) struct Arguments {
 
 /// Runs `dlq list`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = PipelineDesk::open(context, Missing::Refuse).await?;
+    let desk = Desk::open(context, Missing::Refuse).await?;
     let filter = arguments.which.filter();
     if arguments.group {
-        let causes = desk.store.dead_causes(&filter, arguments.limit).await;
+        let causes = desk.store().dead_causes(&filter, arguments.limit).await;
         let causes = causes.map_err(|error| desk.failure(error))?;
         let is_full = causes.len() >= arguments.limit as usize;
-        context.output.list(causes.into_iter().map(CauseRow::from))?;
+        context.output.list(causes.into_iter().map(CauseShown::from))?;
         if is_full {
             context.output.remark("there may be more: --limit shows them")?;
         }
         return Ok(Exit::Ok);
     }
-    let mut pages = SamplePages::new(desk.store.clone(), filter)
+    let mut pages = SamplePages::new(desk.store().clone(), filter)
         .after(SampleId(arguments.after))
         .at_most(arguments.limit.into());
     let (mut listing, mut count, mut last) = (Listing::new(context.output), 0, None);
@@ -69,7 +66,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         let Some(id) = page.last().map(|sample| sample.id) else { break };
         last = Some(id);
         count += page.len();
-        let rows = page.into_iter().map(SampleRow::from).map(SampleRow::without_data);
+        let rows = page.into_iter().map(SampleShown::from).map(SampleShown::without_data);
         listing.add(rows.map(SampleSummary))?;
     }
     let hidden = listing.end()?;

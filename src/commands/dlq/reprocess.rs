@@ -3,17 +3,17 @@
 //! A dry run goes through the same selection and the same rules and writes nothing.
 
 use clap::Args;
-use redrive::{Operator, Reprocessed, SampleChange, SampleFilter, SampleId, SampleRecord};
-use serde::Serialize;
+use redrive::{Operator, Reprocessed, RunMode, SampleChange, SampleFilter, SampleId, SampleRecord};
+use redrive_desk::shown::SampleChanged;
 
 use super::{parse_id, which::Which};
 use crate::{
     confirm::confirm,
     context::{Context, Missing},
+    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
     output::{Column, Listing, Row},
-    pipeline_desk::PipelineDesk,
 };
 
 /// More dead letters than this are asked about.
@@ -62,42 +62,7 @@ pub(crate) struct Arguments {
     reason: Option<String>,
 }
 
-/// What became of a dead letter.
-#[derive(Debug, Serialize)]
-struct Changed {
-    id: i64,
-    run_id: Option<i64>,
-    pipeline: Option<String>,
-    stage: Option<String>,
-    outcome: &'static str,
-    /// Why it was not done.
-    why: Option<String>,
-}
-
-impl Changed {
-    fn new(id: SampleId, sample: Option<&SampleRecord>, change: SampleChange, dry: bool) -> Self {
-        let error = sample.and_then(|sample| sample.error_message.as_deref()).unwrap_or_default();
-        let (outcome, why) = match change {
-            SampleChange::Done if dry => ("would_be_done", None),
-            SampleChange::Done => ("done", None),
-            SampleChange::Refused(state) => ("refused", Some(format!("it is {}", state.name()))),
-            SampleChange::NoData => {
-                ("refused", Some(format!("there is nothing to go on with: {error}")))
-            }
-            SampleChange::Unknown => ("unknown", Some("there is no such sample".to_owned())),
-        };
-        Self {
-            id: id.0,
-            run_id: sample.map(|sample| sample.run.0),
-            pipeline: sample.map(|sample| sample.pipeline.clone()),
-            stage: sample.map(|sample| sample.stage_name.clone()),
-            outcome,
-            why,
-        }
-    }
-}
-
-impl Row for Changed {
+impl Row for SampleChanged {
     const COLUMNS: &'static [Column] = &[
         Column::number("id"),
         Column::number("run"),
@@ -129,10 +94,10 @@ pub(crate) async fn run(mut arguments: Arguments, context: &Context) -> Result<E
     }
     arguments.ids.sort_unstable();
     arguments.ids.dedup();
-    let desk = PipelineDesk::open(context, Missing::Refuse).await?;
+    let desk = Desk::open(context, Missing::Refuse).await?;
     let (filter, limit) = (arguments.which.filter(), arguments.limit.unwrap_or(u64::MAX));
     let count = match arguments.ids.len() as u64 {
-        0 => desk.store.count_samples(&filter).await.map_err(|error| desk.failure(error))?,
+        0 => desk.store().count_samples(&filter).await.map_err(|error| desk.failure(error))?,
         named => named,
     };
     if count == 0 {
@@ -148,12 +113,13 @@ pub(crate) async fn run(mut arguments: Arguments, context: &Context) -> Result<E
     }
     let by = operator(arguments.reason.clone());
     let by = (!arguments.dry_run).then_some(&by);
+    let mode = if arguments.dry_run { RunMode::DryRun } else { RunMode::Real };
     let mut listing = Listing::new(context.output);
     let mut printed = Ok(());
     let told = |id, sample: Option<&SampleRecord>, change| {
         // What is done is done, also when nobody reads it any more.
         if printed.is_ok() {
-            printed = listing.add([Changed::new(id, sample, change, by.is_none())]);
+            printed = listing.add([SampleChanged::new(id, sample, change, mode)]);
         }
     };
     let done = bring_back(&desk, &arguments.ids, &filter, limit, by, told).await;
@@ -166,7 +132,7 @@ pub(crate) async fn run(mut arguments: Arguments, context: &Context) -> Result<E
 }
 
 async fn bring_back(
-    desk: &PipelineDesk,
+    desk: &Desk,
     ids: &[SampleId],
     filter: &SampleFilter,
     limit: u64,
@@ -174,8 +140,8 @@ async fn bring_back(
     told: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
 ) -> redrive_store::Result<Reprocessed> {
     match ids {
-        [] => desk.control.reprocess(filter, limit, by, told).await,
-        ids => desk.control.reprocess_these(ids, by, told).await,
+        [] => desk.pipelines().reprocess(filter, limit, by, told).await,
+        ids => desk.pipelines().reprocess_these(ids, by, told).await,
     }
 }
 

@@ -2,18 +2,14 @@
 
 use clap::Args;
 use redrive::SampleId;
-use serde::Serialize;
+use redrive_desk::shown::{SampleShown, SampleWithLedger};
 
-use super::{
-    attempts::{AttemptRow, attempts_of},
-    parse_id,
-    record::SampleRow,
-};
+use super::{attempts::StageAttempt, parse_id};
 use crate::{
     context::{Context, Missing},
+    desk::Desk,
     exit::{Exit, Failure},
     output::{Column, Row},
-    pipeline_desk::PipelineDesk,
 };
 
 /// The arguments of `dlq show`.
@@ -31,16 +27,8 @@ pub(crate) struct Arguments {
     ids: Vec<SampleId>,
 }
 
-/// A sample with its attempts.
-#[derive(Debug, Serialize)]
-struct Shown {
-    #[serde(flatten)]
-    sample: SampleRow,
-    ledger: Vec<AttemptRow>,
-}
-
-impl Row for Shown {
-    const COLUMNS: &'static [Column] = SampleRow::COLUMNS;
+impl Row for SampleWithLedger {
+    const COLUMNS: &'static [Column] = SampleShown::COLUMNS;
 
     fn cells(&self) -> Vec<String> {
         self.sample.cells()
@@ -49,10 +37,10 @@ impl Row for Shown {
 
 /// Runs `dlq show`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = PipelineDesk::open(context, Missing::Refuse).await?;
+    let desk = Desk::open(context, Missing::Refuse).await?;
     let (mut shown, mut unknown) = (Vec::new(), Vec::new());
     for id in &arguments.ids {
-        match show(*id, &desk).await.map_err(|error| desk.failure(error))? {
+        match desk.sample(*id).await.map_err(|error| desk.failure(error))? {
             Some(sample) => shown.push(sample),
             None => unknown.push(id.to_string()),
         }
@@ -67,7 +55,8 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         for (place, sample) in shown.iter().enumerate() {
             output.text(if place > 0 { "\n" } else { "" })?;
             output.record(sample)?;
-            output.remark_list("attempts", &sample.ledger)?;
+            let attempts: Vec<_> = sample.ledger.iter().map(StageAttempt).collect();
+            output.remark_list("attempts", &attempts)?;
         }
     } else {
         output.list(shown)?;
@@ -75,12 +64,4 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let Some(unknown) = unknown else { return Ok(Exit::Ok) };
     output.note(&unknown);
     Ok(Exit::Partial)
-}
-
-async fn show(id: SampleId, desk: &PipelineDesk) -> redrive_store::Result<Option<Shown>> {
-    let Some(sample) = desk.store.samples_by_id(&[id]).await?.pop() else { return Ok(None) };
-    let run = desk.control.run(sample.run).await?;
-    let stages = run.map(|run| run.stages).unwrap_or_default();
-    let ledger = attempts_of(&sample, &stages, &*desk.store).await?;
-    Ok(Some(Shown { sample: sample.into(), ledger }))
 }

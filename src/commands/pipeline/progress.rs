@@ -12,17 +12,15 @@ use std::{
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use redrive::{Message, PipelineRunId, PipelineRunRecord};
+use redrive_desk::{shown::StageCountShown, words::human};
 use redrive_store::{Result, Store};
 use tokio::{
     task::JoinHandle,
     time::{MissedTickBehavior, interval},
 };
 
-use super::{
-    counts::{StageCountRow, StageCounts},
-    rate::{Rate, expected_total},
-};
-use crate::{commands::policy::human, context::Context, output::Output, screen};
+use super::rate::{Rate, expected_total};
+use crate::{context::Context, output::Output, screen};
 
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -103,24 +101,31 @@ async fn watch(id: PipelineRunId, file: Option<PathBuf>, store: Arc<dyn Store>, 
 async fn look_at(
     id: PipelineRunId,
     store: &dyn Store,
-) -> Result<Option<(PipelineRunRecord, StageCounts)>> {
+) -> Result<Option<(PipelineRunRecord, Vec<StageCountShown>)>> {
     let Some(run) = store.pipeline_runs_by_id(&[id]).await?.pop() else { return Ok(None) };
-    let counts = StageCounts::read(&run, store).await?;
+    let counts = StageCountShown::read(&run, store).await?;
     Ok(Some((run, counts)))
 }
 
 impl Drawn {
-    fn draw(&self, run: &PipelineRunRecord, counts: &StageCounts, rate: &Rate, bytes: Option<u64>) {
+    fn draw(
+        &self,
+        run: &PipelineRunRecord,
+        counts: &[StageCountShown],
+        rate: &Rate,
+        bytes: Option<u64>,
+    ) {
         let whole = whole(run, rate, bytes);
         if !self.watched {
-            let (flying, retrying) = (counts.in_flight(), counts.retrying());
+            let sum = |of: fn(&StageCountShown) -> u64| counts.iter().map(of).sum::<u64>();
+            let (flying, retrying) = (sum(|row| row.in_flight), sum(|row| row.retrying));
             let dead = run.progress.tally.dlq;
             self.output
                 .note(&format!("{whole}; {flying} in flight, {retrying} retrying, {dead} dead"));
             return;
         }
-        let width = counts.rows.iter().map(|row| row.stage.chars().count()).max().unwrap_or(0);
-        for (line, row) in self.lines.iter().zip(&counts.rows) {
+        let width = counts.iter().map(|row| row.stage.chars().count()).max().unwrap_or(0);
+        for (line, row) in self.lines.iter().zip(counts) {
             line.set_message(of_stage(row, width));
         }
         self.whole.set_message(whole);
@@ -131,8 +136,8 @@ impl Drawn {
     }
 }
 
-fn of_stage(row: &StageCountRow, width: usize) -> String {
-    let StageCountRow { stage, done, in_flight, retrying, dlq, .. } = row;
+fn of_stage(row: &StageCountShown, width: usize) -> String {
+    let StageCountShown { stage, done, in_flight, retrying, dlq, .. } = row;
     let stage = Message::clean(stage).to_string();
     format!(
         "{stage:width$}  {done:>8} done  {in_flight:>5} in flight  {retrying:>5} retrying  {dlq:>5} dead"

@@ -1,88 +1,32 @@
 //! A run of a pipeline as it is printed.
 
 use redrive::{PipelineRunRecord, PipelineStatus};
+use redrive_desk::{
+    shown::{PipelineRunShown, StageCountShown},
+    words::percent,
+};
 use serde::Serialize;
 
 use crate::{
     context::Context,
+    desk::Desk,
     exit::{Exit, Failure},
     output::{Column, Row, excerpt},
-    pipeline_desk::PipelineDesk,
 };
 
-use super::counts::StageCounts;
-
-/// How a run stands: one flat record.
-#[derive(Debug, Serialize)]
-pub(super) struct RunRow {
-    id: i64,
-    pipeline: String,
-    status: &'static str,
-    total: u64,
-    succeeded: u64,
-    skipped: u64,
-    dlq: u64,
-    pending: u64,
-    source_done: bool,
-    success_rate: Option<f64>,
-    failure_budget: f64,
-    budget_processed: u64,
-    budget_failed: u64,
-    budget_exceeded: bool,
-    source: String,
-    lines_read: u64,
-    started_at: String,
-    started_by: String,
-    ended_at: Option<String>,
-    stop_reason: Option<String>,
+fn read_in_words(run: &PipelineRunShown) -> String {
+    let lines = run.lines_read;
+    let end = if run.source_done { "to its end" } else { "not to its end" };
+    format!("{} ({lines} lines read, {end})", run.source)
 }
 
-impl From<&PipelineRunRecord> for RunRow {
-    fn from(run: &PipelineRunRecord) -> Self {
-        let (tally, budget) = (run.progress.tally, run.progress.budget);
-        Self {
-            id: run.id.0,
-            pipeline: run.pipeline.clone(),
-            status: run.progress.status.name(),
-            total: tally.total,
-            succeeded: tally.succeeded,
-            skipped: tally.skipped,
-            dlq: tally.dlq,
-            pending: tally.pending(),
-            source_done: tally.source_done,
-            success_rate: tally.success_rate(),
-            failure_budget: run.rules.budget.rate,
-            budget_processed: budget.processed,
-            budget_failed: budget.failed,
-            budget_exceeded: run.budget_exceeded().is_some(),
-            source: run.source.clone(),
-            lines_read: run.position.lines,
-            started_at: run.started_at.to_string(),
-            started_by: run.started_by.clone(),
-            ended_at: run.ended_at.map(|at| at.to_string()),
-            stop_reason: run.stop_reason.clone(),
-        }
-    }
+fn budget_in_words(run: &PipelineRunShown) -> String {
+    let PipelineRunShown { budget_processed: processed, budget_failed: failed, .. } = run;
+    let verdict = if run.budget_exceeded { "exceeded" } else { "kept" };
+    format!("{verdict}: {failed} of {processed} failed, {} allowed", percent(run.failure_budget))
 }
 
-impl RunRow {
-    fn read_in_words(&self) -> String {
-        let lines = self.lines_read;
-        let end = if self.source_done { "to its end" } else { "not to its end" };
-        format!("{} ({lines} lines read, {end})", self.source)
-    }
-
-    fn budget_in_words(&self) -> String {
-        let Self { budget_processed: processed, budget_failed: failed, .. } = self;
-        let verdict = if self.budget_exceeded { "exceeded" } else { "kept" };
-        format!(
-            "{verdict}: {failed} of {processed} failed, {} allowed",
-            percent(self.failure_budget)
-        )
-    }
-}
-
-impl Row for RunRow {
+impl Row for PipelineRunShown {
     const COLUMNS: &'static [Column] = &[
         Column::text("id"),
         Column::text("pipeline"),
@@ -113,8 +57,8 @@ impl Row for RunRow {
             self.dlq.to_string(),
             self.pending.to_string(),
             self.success_rate.map(percent).unwrap_or_default(),
-            self.budget_in_words(),
-            self.read_in_words(),
+            budget_in_words(self),
+            read_in_words(self),
             self.started_at.clone(),
             self.started_by.clone(),
             or_empty(&self.ended_at),
@@ -126,7 +70,7 @@ impl Row for RunRow {
 /// The same record in a list, where a table has room for less.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct RunSummary(pub(super) RunRow);
+pub(super) struct RunSummary(pub(super) PipelineRunShown);
 
 impl Row for RunSummary {
     const COLUMNS: &'static [Column] = &[
@@ -160,25 +104,19 @@ impl Row for RunSummary {
     }
 }
 
-/// A share in percent, to two digits after the point at most.
-pub(super) fn percent(share: f64) -> String {
-    let text = format!("{:.2}", share * 100.0);
-    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
-}
-
 /// Prints how a run stands, and below it where its samples are and what to do.
 pub(super) async fn print(
     run: &PipelineRunRecord,
-    desk: &PipelineDesk,
+    desk: &Desk,
     context: &Context,
 ) -> Result<(), Failure> {
     let output = context.output;
-    output.record(&RunRow::from(run))?;
+    output.record(&PipelineRunShown::from(run))?;
     if !output.is_table() {
         return Ok(());
     }
-    let counts = StageCounts::read(run, &*desk.store).await.map_err(|error| desk.failure(error))?;
-    output.remark_list("stages", &counts.rows)?;
+    let counts = StageCountShown::read(run, &**desk.store()).await;
+    output.remark_list("stages", &counts.map_err(|error| desk.failure(error))?)?;
     let advice = advice(run);
     if advice.is_empty() { Ok(()) } else { output.remark(&advice.join("\n")) }
 }

@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     context::{Context, Missing},
+    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
-    pipeline_desk::PipelineDesk,
 };
 
 /// The arguments of `pipeline resume`.
@@ -47,8 +47,8 @@ pub(crate) struct Arguments {
 
 /// Runs `pipeline resume`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = PipelineDesk::open(context, Missing::Refuse).await?;
-    let name = desk.run(arguments.id).await?.pipeline;
+    let desk = Desk::open(context, Missing::Refuse).await?;
+    let name = desk.pipeline_run(arguments.id).await?.pipeline;
     let Some(config) = &desk.config else {
         let message = format!("there is no configuration here, and run {} needs one", arguments.id);
         return Err(Failure::new(Exit::Error, message).help("`--config FILE` names one"));
@@ -62,7 +62,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     };
     let declared = Declared::new(declared, config)?;
     let by = operator(arguments.reason);
-    let resumed = desk.control.resume(arguments.id, &declared.pipeline, &by).await;
+    let resumed = desk.pipelines().resume(arguments.id, &declared.pipeline, &by).await;
     let run = resumed.map_err(|refusal| failure(refusal, &desk))?;
     if arguments.detach {
         print(&run, &desk, context).await?;
@@ -76,7 +76,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     declared.work_on(&run, arguments.grace.into(), &desk, context).await
 }
 
-fn failure(refusal: NotResumed, desk: &PipelineDesk) -> Failure {
+fn failure(refusal: NotResumed, desk: &Desk) -> Failure {
     let message = refusal.to_string();
     match refusal {
         NotResumed::Store(error) => desk.failure(error),

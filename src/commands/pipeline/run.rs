@@ -6,9 +6,9 @@ use redrive::{HumanDuration, SourcePosition, config::FILE_NAME};
 use super::{record::print, work::Declared};
 use crate::{
     context::{Context, Missing},
+    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
-    pipeline_desk::PipelineDesk,
 };
 
 /// The arguments of `pipeline run`.
@@ -66,10 +66,10 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
             Failure::new(Exit::Error, message).help("no run was started")
         })?;
     }
-    let desk = PipelineDesk::open(context, Missing::Make).await?;
+    let desk = Desk::open(context, Missing::Make).await?;
     let by = operator(arguments.reason);
-    let id = desk.control.start(&declared.pipeline, &by).await;
-    let run = desk.run(id.map_err(|error| desk.failure(error))?).await?;
+    let id = desk.pipelines().start(&declared.pipeline, &by).await;
+    let run = desk.pipeline_run(id.map_err(|error| desk.failure(error))?).await?;
     if arguments.detach {
         print(&run, &desk, context).await?;
         context.output.note(&format!(

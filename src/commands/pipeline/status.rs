@@ -5,8 +5,8 @@ use clap::Args;
 use super::{record::print, which::Which};
 use crate::{
     context::{Context, Missing},
+    desk::Desk,
     exit::{Exit, Failure},
-    pipeline_desk::PipelineDesk,
 };
 
 /// The arguments of `pipeline status`.
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 
 /// Runs `pipeline status`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = PipelineDesk::open(context, Missing::Refuse).await?;
+    let desk = Desk::open(context, Missing::Refuse).await?;
     let run = arguments.which.find(&desk).await?;
     print(&run, &desk, context).await?;
     Ok(Exit::Ok)

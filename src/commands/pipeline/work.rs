@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     context::Context,
+    desk::Desk,
     exit::{Exit, Failure},
-    pipeline_desk::PipelineDesk,
     signals::Signals,
 };
 
@@ -44,7 +44,7 @@ impl<'a> Declared<'a> {
         self,
         run: &PipelineRunRecord,
         grace: Duration,
-        desk: &PipelineDesk,
+        desk: &Desk,
         context: &Context,
     ) -> Result<Exit, Failure> {
         let mut signals = Signals::new()?;
@@ -52,10 +52,10 @@ impl<'a> Declared<'a> {
             .map_err(|error| Failure::new(Exit::Error, "cannot make a name").because(error))?;
         let mut pipeline = self.pipeline.of_run(run.id);
         pipeline.stages.iter_mut().for_each(|stage| stage.pace.grace = grace);
-        let engine = Engine::new(desk.store.clone())
+        let engine = Engine::new(desk.store().clone())
             .with_jitter_seed(self.config.jitter_seed)
             .with_pipeline(pipeline);
-        let progress = Progress::start(run, self.file, desk.store.clone(), context);
+        let progress = Progress::start(run, self.file, desk.store().clone(), context);
         let (stopper, stop) = Stopper::new();
         let mut work = Box::pin(engine.run_as(worker, stop, Until::Drained));
         let signal = tokio::select! {
@@ -75,7 +75,7 @@ impl<'a> Declared<'a> {
                 return Ok(stopped(again, run, context));
             }
             progress.end();
-            let run = desk.run(run.id).await?;
+            let run = desk.pipeline_run(run.id).await?;
             print(&run, desk, context).await?;
             return Ok(match run.progress.status {
                 PipelineStatus::Running => stopped(exit, &run, context),
@@ -83,7 +83,7 @@ impl<'a> Declared<'a> {
             });
         }
         progress.end();
-        let run = desk.run(run.id).await?;
+        let run = desk.pipeline_run(run.id).await?;
         print(&run, desk, context).await?;
         if run.progress.status == PipelineStatus::Running {
             stopped(Exit::Error, &run, context);

@@ -1,15 +1,15 @@
 //! A policy as it is printed.
 
-use std::time::Duration;
-
 use redrive::{
-    Backoff, Code, HumanDuration, Policy, Retriable,
+    Backoff, Code, Policy, Retriable,
     config::{JitterText, PolicyChoice},
 };
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::output::{Column, Row, seconds};
+use redrive_desk::words::{human, seconds};
+
+use crate::output::{Column, Row};
 
 /// A policy with its name and every setting.
 #[derive(Debug, Serialize)]
@@ -147,11 +147,6 @@ impl Row for PolicySummary {
             self.0.retriable(),
         ]
     }
-}
-
-/// A duration in a cell.
-pub(crate) fn human(duration: Duration) -> String {
-    HumanDuration::from(duration).to_string()
 }
 
 fn retriable(retriable: &Retriable) -> Value {

@@ -8,14 +8,15 @@ use redrive::{
     config::{JitterText, Policies},
     schedule,
 };
+use redrive_desk::words::{rounded, seconds};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{find, human};
+use super::find;
 use crate::{
     context::Context,
     exit::Failure,
-    output::{Column, Row, bar, seconds},
+    output::{Column, Row, bar},
 };
 
 /// More rows than this are a mistake.
@@ -246,13 +247,4 @@ impl Row for Plotted {
         cells.insert(3, self.0.bar.clone());
         cells
     }
-}
-
-/// Jitter leaves nanoseconds that nobody reads.
-pub(crate) fn rounded(delay: Duration) -> String {
-    if delay < Duration::from_secs(60) && delay.subsec_nanos() != 0 {
-        return format!("{:.3}s", delay.as_secs_f64());
-    }
-    let half = Duration::from_millis(500);
-    human(Duration::from_secs(delay.saturating_add(half).as_secs()))
 }

@@ -4,31 +4,22 @@
 //! run is refused. More than a few are asked about first. A dry run goes through the same selection
 //! and the same rules and writes nothing.
 
-use std::{collections::HashMap, sync::Arc};
-
 use clap::Args;
-use redrive::{RunId, RunState, RunStatus, config::Config};
-use redrive_store::{Operator, RunChange, RunFilter, RunRecord, RunWish, Store};
+use redrive::{RunId, RunMode, RunStatus};
+use redrive_desk::RunSelection;
+use redrive_store::RunWish;
 
-use super::{
-    changed::{Mode, print},
-    parse_id, parse_status,
-};
+use super::{changed::print, parse_id, parse_status};
 use crate::{
     confirm::confirm,
-    context::{ChosenStore, Context, Missing},
+    context::{Context, Missing},
+    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
 };
 
 /// More runs than this are asked about.
 const UNASKED_RUNS: usize = 20;
-
-/// How many runs change in one transaction.
-const BATCH_RUNS: usize = 1_000;
-
-/// How many runs are read at once while they are selected; they come with their payloads.
-const SELECTION_PAGE: u32 = 200;
 
 /// The arguments of `runs retry`.
 #[derive(Debug, Args)]
@@ -117,15 +108,21 @@ async fn change(
     statuses: &[RunStatus],
     context: &Context,
 ) -> Result<Exit, Failure> {
-    if selection.ids.is_empty() && selection.queue.is_none() {
-        return Err(Failure::new(Exit::Refused, "no runs are named; nothing was changed")
-            .help("name them by id, or all of a queue with --queue NAME"));
-    }
-    let config: Option<Config> = context.config()?;
-    let chosen = context.store(config.as_ref())?;
-    let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
-    let control = Control { store, chosen: &chosen, wish };
-    let ids = control.select(&selection, statuses).await?;
+    let selected = match &selection.queue {
+        None if selection.ids.is_empty() => {
+            return Err(Failure::new(Exit::Refused, "no runs are named; nothing was changed")
+                .help("name them by id, or all of a queue with --queue NAME"));
+        }
+        None => RunSelection::Ids(selection.ids.clone()),
+        Some(queue) => RunSelection::Queue {
+            queue: queue.clone(),
+            category: selection.category.clone(),
+            statuses: statuses.to_vec(),
+        },
+    };
+    let desk = Desk::open(context, Missing::Refuse).await?;
+    let ids = desk.select_runs(&selected, usize::MAX).await;
+    let ids = ids.map_err(|error| desk.failure(error))?;
     if ids.is_empty() {
         let names: Vec<&str> = statuses.iter().map(|status| status.name()).collect();
         let message = format!("no run matches with status {}", names.join(" or "));
@@ -133,26 +130,24 @@ async fn change(
             .help("`redrive runs stats` shows what there is"));
     }
     if selection.dry_run {
-        let changes = control.foresee(&ids).await?;
-        return print(&changes, Mode::DryRun, context);
+        let changes = desk.foresee_runs(wish, &ids).await;
+        let changes = changes.map_err(|error| desk.failure(error))?;
+        return print(&changes, RunMode::DryRun, context);
     }
     if ids.len() > UNASKED_RUNS {
-        let question = format!("{} {} runs in {}?", verb(wish), ids.len(), chosen.url);
+        let question = format!("{} {} runs in {}?", verb(wish), ids.len(), desk.chosen.url);
         confirm(&question, selection.yes)?;
     }
     let by = operator(selection.reason);
-    let (changes, failed) = control.act(&ids, &by).await;
-    let exit = match (&failed, changes.is_empty()) {
-        (Some(_), true) => Exit::Error,
-        _ => print(&changes, Mode::Real, context)?,
+    let (changes, ended) = desk.change_runs(wish, &ids, &by).await;
+    let exit = match (&ended, changes.is_empty()) {
+        (Err(_), true) => Exit::Error,
+        _ => print(&changes, RunMode::Real, context)?,
     };
-    match failed {
-        None => Ok(exit),
-        Some(failure) => {
-            let rest = ids.len() - changes.len();
-            Err(failure.help(format!("{rest} runs were not reached; say it again for those")))
-        }
-    }
+    ended.map(|()| exit).map_err(|error| {
+        let rest = ids.len() - changes.len();
+        desk.failure(error).help(format!("{rest} runs were not reached; say it again for those"))
+    })
 }
 
 fn verb(wish: RunWish) -> &'static str {
@@ -160,86 +155,4 @@ fn verb(wish: RunWish) -> &'static str {
         RunWish::Retry => "Retry",
         RunWish::Cancel => "Cancel",
     }
-}
-
-/// A wish, and the store it is for.
-struct Control<'a> {
-    store: Arc<dyn Store>,
-    chosen: &'a ChosenStore,
-    wish: RunWish,
-}
-
-impl Control<'_> {
-    /// The runs that are meant, each once.
-    async fn select(
-        &self,
-        selection: &Selection,
-        statuses: &[RunStatus],
-    ) -> Result<Vec<RunId>, Failure> {
-        let mut ids = selection.ids.clone();
-        if selection.queue.is_some() {
-            for status in statuses {
-                let filter = RunFilter {
-                    queue: selection.queue.clone(),
-                    category: selection.category.clone(),
-                    status: Some(*status),
-                };
-                self.add_matching(&filter, &mut ids).await?;
-            }
-        }
-        ids.sort_unstable();
-        ids.dedup();
-        Ok(ids)
-    }
-
-    async fn add_matching(&self, filter: &RunFilter, ids: &mut Vec<RunId>) -> Result<(), Failure> {
-        let mut after = RunId(0);
-        loop {
-            let page = self.store.runs_page(filter, after, SELECTION_PAGE).await;
-            let page = page.map_err(|error| self.chosen.failure(error))?;
-            ids.extend(page.iter().map(|run| run.id));
-            match page.last() {
-                Some(last) if page.len() >= SELECTION_PAGE as usize => after = last.id,
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    /// What would become of the runs.
-    async fn foresee(&self, ids: &[RunId]) -> Result<Vec<(RunId, RunChange)>, Failure> {
-        let mut changes = Vec::new();
-        for batch in ids.chunks(SELECTION_PAGE as usize) {
-            let runs = self.store.runs_by_id(batch).await;
-            let runs = runs.map_err(|error| self.chosen.failure(error))?;
-            let states: HashMap<RunId, RunState> =
-                runs.iter().map(|run| (run.id, state_of(run))).collect();
-            changes.extend(self.wish.changes(batch, states));
-        }
-        Ok(changes)
-    }
-
-    /// Does it, as far as the store answers.
-    async fn act(
-        &self,
-        ids: &[RunId],
-        by: &Operator,
-    ) -> (Vec<(RunId, RunChange)>, Option<Failure>) {
-        let mut changes = Vec::new();
-        for batch in ids.chunks(BATCH_RUNS) {
-            let changed = match self.wish {
-                RunWish::Retry => self.store.retry_runs(batch, by).await,
-                RunWish::Cancel => self.store.cancel_runs(batch, by).await,
-            };
-            match changed {
-                Ok(changed) => changes.extend(batch.iter().copied().zip(changed)),
-                Err(error) => return (changes, Some(self.chosen.failure(error))),
-            }
-        }
-        (changes, None)
-    }
-}
-
-/// The state of a stored run.
-pub(crate) fn state_of(run: &RunRecord) -> RunState {
-    RunState::of(run.status, run.next_retry_at.is_some())
 }

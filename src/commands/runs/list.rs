@@ -2,12 +2,10 @@
 
 use clap::Args;
 use redrive::{RunId, RunStatus};
+use redrive_desk::shown::RunShown;
 use redrive_store::{MAX_PAGE, RunFilter};
 
-use super::{
-    parse_status,
-    record::{RunRow, RunSummary},
-};
+use super::{parse_status, record::RunSummary};
 use crate::{
     context::{Context, Missing},
     exit::{Exit, Failure},
@@ -62,7 +60,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         .map_err(|error| chosen.failure(error))?;
     let last = page.last().map(|run| run.id);
     let is_full = page.len() >= arguments.limit as usize;
-    context.output.list(page.into_iter().map(RunRow::from).map(RunSummary))?;
+    context.output.list(page.into_iter().map(RunShown::from).map(RunSummary))?;
     if let Some(last) = last.filter(|_| is_full) {
         context.output.remark(&format!("there may be more: --after {last}"))?;
     }

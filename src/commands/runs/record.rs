@@ -1,61 +1,12 @@
 //! A run as it is printed: all of it, or what fits in a row.
 
-use redrive_store::RunRecord;
+use redrive_desk::shown::RunShown;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::output::{Column, Row, excerpt};
 
-/// All that is known of a run, under the names of its columns.
-#[derive(Debug, Serialize)]
-pub(crate) struct RunRow {
-    id: i64,
-    queue: String,
-    category: String,
-    payload: Value,
-    submitted_at: String,
-    not_before: Option<String>,
-    status: &'static str,
-    retry_count: u32,
-    next_retry_at: Option<String>,
-    error_class: Option<String>,
-    error_message: Option<String>,
-    result: Option<Value>,
-    attempts: u32,
-    idempotency_key: Option<String>,
-    lease_owner: Option<String>,
-    lease_until: Option<String>,
-}
-
-impl From<RunRecord> for RunRow {
-    fn from(run: RunRecord) -> Self {
-        Self {
-            id: run.id.0,
-            queue: run.queue,
-            category: run.category,
-            payload: json(&run.payload),
-            submitted_at: run.submitted_at.to_string(),
-            not_before: run.not_before.map(|at| at.to_string()),
-            status: run.status.name(),
-            retry_count: run.retry_count,
-            next_retry_at: run.next_retry_at.map(|at| at.to_string()),
-            error_class: run.error_class,
-            error_message: run.error_message,
-            result: run.result.as_deref().map(json),
-            attempts: run.attempts,
-            idempotency_key: run.idempotency_key,
-            lease_owner: run.lease_owner.map(|owner| owner.0),
-            lease_until: run.lease_until.map(|until| until.to_string()),
-        }
-    }
-}
-
-/// Stores hold JSON as text. What cannot be read back is shown as the text it is.
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| text.into())
-}
-
-impl Row for RunRow {
+impl Row for RunShown {
     const COLUMNS: &'static [Column] = &[
         Column::text("id"),
         Column::text("queue"),
@@ -101,7 +52,7 @@ impl Row for RunRow {
 /// The same record in a list, where a table has room for less.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct RunSummary(pub(super) RunRow);
+pub(super) struct RunSummary(pub(super) RunShown);
 
 impl Row for RunSummary {
     const COLUMNS: &'static [Column] = &[

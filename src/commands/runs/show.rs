@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use clap::Args;
 use redrive::RunId;
+use redrive_desk::shown::RunShown;
 use redrive_store::MAX_BATCH;
 
-use super::{parse_id, record::RunRow};
+use super::parse_id;
 use crate::{
     context::{Context, Missing},
     exit::{Exit, Failure},
@@ -41,7 +42,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let mut unknown = Vec::new();
     for id in &arguments.ids {
         match found.get(id) {
-            Some(run) => rows.push(RunRow::from(run.clone())),
+            Some(run) => rows.push(RunShown::from(run.clone())),
             None => unknown.push(id.to_string()),
         }
     }

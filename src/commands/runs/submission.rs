@@ -1,11 +1,11 @@
 //! Runs on their way into the store, in batches, and what became of them.
 
 use jiff::Timestamp;
+use redrive_desk::read_run;
 use redrive_engine::{Clock, SystemClock};
 use redrive_store::{NewRun, Result, Store, SubmittedRun};
 use serde::Serialize;
 
-use super::line;
 use crate::output::{Column, Row};
 
 /// The most lines that wait for the store.
@@ -100,7 +100,7 @@ impl<'a> Submission<'a> {
             return;
         }
         self.note_begin();
-        let run = line::read(text, self.queue, self.began);
+        let run = read_run(text, self.queue, self.began);
         self.bytes += run.as_ref().map_or(0, |run| run.payload().len());
         self.batch.push((number, run));
     }

@@ -13,6 +13,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 use redrive::config::Config;
+use redrive_desk::parse_instant;
 use redrive_engine::{Clock, SystemClock};
 use redrive_store::{InvalidRun, NewRun, SubmittedRun};
 use serde::Serialize;
@@ -25,7 +26,6 @@ use super::{
 use crate::{
     context::{ChosenStore, Context, Missing},
     exit::{Exit, Failure},
-    instant::parse_instant,
     output::{Column, Row},
 };
 

@@ -1,10 +1,10 @@
 //! `redrive state audit`: what was done to partitions, by whom and why (PAR-9).
 
 use clap::Args;
-use redrive::{PartitionFilter, PartitionKey, Unit};
-use redrive_store::{JournalFilter, JournalRecord, MAX_PAGE};
+use redrive::Unit;
+use redrive_desk::shown::JournalShown;
+use redrive_store::{JournalFilter, MAX_PAGE};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::which::Which;
 use crate::{
@@ -13,9 +13,6 @@ use crate::{
     exit::{Exit, Failure},
     output::{Column, Row},
 };
-
-/// How many rows of the journal are read at once.
-const PAGE: u32 = 1_000;
 
 /// The arguments of `state audit`.
 #[derive(Debug, Args)]
@@ -47,32 +44,10 @@ pub(crate) struct Arguments {
     after: i64,
 }
 
-/// An entry of the journal.
+/// An entry of the journal, with the unit it is about.
 #[derive(Debug, Serialize)]
-struct AuditRow {
-    id: i64,
-    at: String,
-    actor: String,
-    action: String,
-    unit: Option<String>,
-    filter: Option<Value>,
-    details: Value,
-}
-
-impl From<JournalRecord> for AuditRow {
-    fn from(JournalRecord { id, entry }: JournalRecord) -> Self {
-        let json = |text: String| serde_json::from_str(&text).unwrap_or_else(|_| text.into());
-        Self {
-            id,
-            at: entry.at.to_string(),
-            actor: entry.actor,
-            action: entry.action,
-            unit: entry.unit,
-            filter: entry.filter.map(json),
-            details: json(entry.details),
-        }
-    }
-}
+#[serde(transparent)]
+struct AuditRow(JournalShown);
 
 impl Row for AuditRow {
     const COLUMNS: &'static [Column] = &[
@@ -85,21 +60,14 @@ impl Row for AuditRow {
     ];
 
     fn cells(&self) -> Vec<String> {
-        let text = |name| self.details.get(name).and_then(Value::as_str);
-        let flags = self.details.get("flags").and_then(Value::as_array);
-        let flags = flags.into_iter().flatten().filter_map(Value::as_str);
-        let command: Vec<&str> = text("command").into_iter().chain(flags).collect();
-        let reason = text("reason").map(|reason| format!("({reason})"));
-        let told: Vec<String> = [command.join(" ")].into_iter().chain(reason).collect();
-        let told = told.join(" ");
-        let details = if command.is_empty() { self.details.to_string() } else { told };
+        let entry = &self.0;
         vec![
-            self.id.to_string(),
-            self.at.clone(),
-            self.actor.clone(),
-            self.action.clone(),
-            self.unit.clone().unwrap_or_default(),
-            details,
+            entry.id.to_string(),
+            entry.at.clone(),
+            entry.actor.clone(),
+            entry.action.clone(),
+            entry.unit.clone().unwrap_or_default(),
+            entry.in_words(),
         ]
     }
 }
@@ -110,38 +78,13 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let desk = Desk::open(context, Missing::Refuse).await?;
     let unit = arguments.which.only_key().map(|key| Unit::Partition(key).to_string());
     let of_one = JournalFilter { unit, action: arguments.action };
-    let limit = arguments.limit as usize;
-    let (mut rows, mut after) = (Vec::new(), arguments.after);
-    while rows.len() < limit {
-        let page = desk.control.store().journal_page(&of_one, after, PAGE).await;
-        let page = page.map_err(|error| desk.failure(error))?;
-        let Some(last) = page.last() else { break };
-        after = last.id;
-        let is_last = page.len() < PAGE as usize;
-        let matching = page.into_iter().filter(|row| is_about(row, &filter));
-        rows.extend(matching.take(limit - rows.len()).map(AuditRow::from));
-        if is_last {
-            break;
-        }
-    }
+    let rows = desk.partition_journal(&of_one, &filter, arguments.after, arguments.limit).await;
+    let rows = rows.map_err(|error| desk.failure(error))?;
     let last = rows.last().map(|row| row.id);
-    let is_full = rows.len() >= limit;
-    context.output.list(rows)?;
+    let is_full = rows.len() >= arguments.limit as usize;
+    context.output.list(rows.into_iter().map(JournalShown::from).map(AuditRow))?;
     if let Some(last) = last.filter(|_| is_full) {
         context.output.remark(&format!("there may be more: --after {last}"))?;
     }
     Ok(Exit::Ok)
-}
-
-/// Whether an entry is about a partition that matches.
-fn is_about(row: &JournalRecord, filter: &PartitionFilter) -> bool {
-    let unit = row.entry.unit.as_deref().and_then(|unit| unit.strip_prefix("partition:"));
-    let Some(Ok(key)) = unit.map(str::parse::<PartitionKey>) else { return false };
-    let same = |given: &Option<String>, part: &str| given.as_deref().is_none_or(|it| it == part);
-    let day = key.logical_date();
-    same(&filter.source, key.source())
-        && same(&filter.customer_id, key.customer_id())
-        && same(&filter.query_name, key.query_name())
-        && filter.since.is_none_or(|since| since <= day)
-        && filter.until.is_none_or(|until| day <= until)
 }

@@ -129,7 +129,7 @@ impl Change {
             return self.sweep(&desk, &command, RunMode::DryRun, context).await;
         }
         if !self.rails.yes && !self.rails.force {
-            let count = desk.control.count(&command, &self.selection).await;
+            let count = desk.partitions().count(&command, &self.selection).await;
             let count = count.map_err(|error| desk.failure(error))?;
             if count > self.unasked {
                 let (command, url) = (self.command, &desk.chosen.url);
@@ -162,7 +162,7 @@ impl Change {
         context: &Context,
     ) -> Result<Exit, Failure> {
         let mut changes = Changes::new(mode, context.output);
-        let mut sweep = desk.control.sweep(command, &self.selection, mode);
+        let mut sweep = desk.partitions().sweep(command, &self.selection, mode);
         let stopped = loop {
             match sweep.next().await {
                 Ok(Some(page)) => changes.add(page)?,

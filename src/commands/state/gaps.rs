@@ -1,14 +1,8 @@
 //! `redrive state gaps`: the days that should be good by now and are not (PAR-9).
 
 use clap::Args;
-use redrive::{
-    DateRange, Gap, LogicalDate,
-    config::{Config, Source},
-    declared_calendar, gaps,
-    store::PartitionSeries,
-};
-use redrive_engine::{Clock, SystemClock};
-use serde::Serialize;
+use redrive::LogicalDate;
+use redrive_desk::{DeclaredSource, GapFilter, shown::GapShown};
 
 use super::which::parse_part;
 use crate::{
@@ -51,35 +45,7 @@ pub(crate) struct Arguments {
     until: Option<LogicalDate>,
 }
 
-/// Days one after another that are not good.
-#[derive(Debug, Serialize)]
-struct GapRow {
-    source: String,
-    customer_id: String,
-    query_name: String,
-    since: String,
-    until: String,
-    days: u64,
-    gap: &'static str,
-    status: Option<&'static str>,
-}
-
-impl GapRow {
-    fn new(series: &PartitionSeries, gap: Gap) -> Self {
-        Self {
-            source: series.source.clone(),
-            customer_id: series.customer_id.clone(),
-            query_name: series.query_name.clone(),
-            since: gap.days.since().to_string(),
-            until: gap.days.until().to_string(),
-            days: gap.days.days(),
-            gap: if gap.status.is_some() { "late" } else { "missing" },
-            status: gap.status.map(|status| status.name()),
-        }
-    }
-}
-
-impl Row for GapRow {
+impl Row for GapShown {
     const COLUMNS: &'static [Column] = &[
         Column::key("source"),
         Column::key("customer_id"),
@@ -111,22 +77,22 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         super::which::days(since, until)?;
     }
     let desk = Desk::open(context, Missing::Refuse).await?;
-    let Some(config) = &desk.config else {
-        return Err(Failure::new(Exit::Error, "which days are expected is in the configuration")
-            .help("`redrive init` writes one, `--config FILE` names one"));
+    let filter = GapFilter {
+        customer_id: arguments.customer_id,
+        query_name: arguments.query_name,
+        since: arguments.since,
+        until: arguments.until,
     };
     let mut listing = Listing::new(context.output);
     let (mut missing, mut late) = (0, 0);
-    for source in selected(config, arguments.source.as_deref())? {
-        let Some(expected) = expected(source, &arguments)? else { continue };
-        for series in series(source, &arguments) {
-            let found = gaps(&**desk.control.store(), &series, expected).await;
-            let found = found.map_err(|error| desk.failure(error))?;
-            for gap in &found {
+    for source in selected(&desk, arguments.source.as_deref())? {
+        let found = desk.gaps(source, &filter).await.map_err(|error| desk.failure(error))?;
+        for (series, gaps) in found {
+            for gap in &gaps {
                 let count = if gap.status.is_some() { &mut late } else { &mut missing };
                 *count += gap.days.days();
             }
-            listing.add(found.into_iter().map(|gap| GapRow::new(&series, gap)))?;
+            listing.add(gaps.iter().map(|gap| GapShown::new(&series, gap)))?;
         }
     }
     let hidden = listing.end()?;
@@ -135,51 +101,16 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     Ok(Exit::Ok)
 }
 
-fn selected<'a>(config: &'a Config, asked: Option<&str>) -> Result<Vec<&'a Source>, Failure> {
+fn selected<'a>(desk: &'a Desk, asked: Option<&str>) -> Result<Vec<&'a DeclaredSource>, Failure> {
+    let (Some(declared), Some(config)) = (desk.declared(), &desk.config) else {
+        return Err(Failure::new(Exit::Error, "which days are expected is in the configuration")
+            .help("`redrive init` writes one, `--config FILE` names one"));
+    };
     match asked {
-        None => Ok(config.sources.iter().collect()),
-        Some(name) => config.source(name).map(|source| vec![source]).ok_or_else(|| {
+        None => Ok(declared.sources.iter().collect()),
+        Some(name) => declared.source(name).map(|source| vec![source]).ok_or_else(|| {
             Failure::usage(format!("--source: there is no source {name:?}"))
                 .help(config.source_suggestion(name))
         }),
     }
-}
-
-/// The days that should be good by now, as far as they are asked for.
-fn expected(source: &Source, arguments: &Arguments) -> Result<Option<DateRange>, Failure> {
-    let due = match &source.schedule {
-        Some(schedule) => {
-            let calendar = declared_calendar(schedule).map_err(|error| {
-                let message = format!("the schedule of source {:?} cannot be used", source.name);
-                Failure::new(Exit::Error, message).because(error)
-            })?;
-            calendar.due(SystemClock.now())
-        }
-        None => arguments
-            .since
-            .zip(arguments.until)
-            .and_then(|(since, until)| DateRange::new(since, until).ok()),
-    };
-    let narrowed = due.and_then(|due| {
-        let since = arguments.since.map_or(due.since(), |since| since.max(due.since()));
-        let until = arguments.until.map_or(due.until(), |until| until.min(due.until()));
-        DateRange::new(since, until).ok()
-    });
-    Ok(narrowed)
-}
-
-fn series(source: &Source, arguments: &Arguments) -> Vec<PartitionSeries> {
-    let chosen = |asked: &Option<String>, declared: &[String]| -> Vec<String> {
-        asked.as_ref().map_or_else(|| declared.to_vec(), |asked| vec![asked.clone()])
-    };
-    let queries = chosen(&arguments.query_name, &source.queries);
-    let of = |customer: &String| -> Vec<PartitionSeries> {
-        let one = |query: &String| PartitionSeries {
-            source: source.name.clone(),
-            customer_id: customer.clone(),
-            query_name: query.clone(),
-        };
-        queries.iter().map(one).collect()
-    };
-    chosen(&arguments.customer_id, &source.customers).iter().flat_map(of).collect()
 }

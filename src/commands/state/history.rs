@@ -2,17 +2,16 @@
 
 use clap::Args;
 use redrive::{AttemptNumber, PartitionKey};
-use redrive_store::{AttemptRecord, MAX_PAGE, UnitKind, UnitRow};
+use redrive_desk::{shown::AttemptShown, words::rounded};
+use redrive_store::MAX_PAGE;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::which::Which;
 use crate::{
-    commands::policy::rounded,
     context::{Context, Missing},
     desk::Desk,
     exit::{Exit, Failure},
-    output::{Column, Row, seconds},
+    output::{Column, Row},
 };
 
 /// The arguments of `state history`.
@@ -38,46 +37,12 @@ pub(crate) struct Arguments {
     after: u32,
 }
 
-/// An attempt, as the ledger has it.
+/// An attempt at a partition.
 #[derive(Debug, Serialize)]
-pub(crate) struct AttemptRow {
-    attempt: u32,
-    run_id: Option<String>,
-    started_at: String,
-    ended_at: String,
-    took_s: Value,
-    outcome: &'static str,
-    class: Option<String>,
-    code: Option<String>,
-    message: Option<String>,
-    cause: Option<&'static str>,
-    worker: String,
-    #[serde(skip)]
-    took: String,
-}
+#[serde(transparent)]
+struct AttemptEntry(AttemptShown);
 
-impl From<&AttemptRecord> for AttemptRow {
-    fn from(attempt: &AttemptRecord) -> Self {
-        let took = attempt.ended_at.duration_since(attempt.started_at);
-        let took = took.try_into().unwrap_or_default();
-        Self {
-            attempt: attempt.attempt.0,
-            run_id: attempt.run_id.clone(),
-            started_at: attempt.started_at.to_string(),
-            ended_at: attempt.ended_at.to_string(),
-            took_s: seconds(took),
-            outcome: attempt.outcome.name(),
-            class: attempt.class.clone(),
-            code: attempt.code.clone(),
-            message: attempt.message.clone(),
-            cause: attempt.cause.map(|cause| cause.name()),
-            worker: attempt.worker.clone(),
-            took: rounded(took),
-        }
-    }
-}
-
-impl Row for AttemptRow {
+impl Row for AttemptEntry {
     const COLUMNS: &'static [Column] = &[
         Column::number("attempt"),
         Column::text("run_id"),
@@ -91,14 +56,14 @@ impl Row for AttemptRow {
 
     fn cells(&self) -> Vec<String> {
         vec![
-            self.attempt.to_string(),
-            self.run_id.clone().unwrap_or_default(),
-            self.started_at.clone(),
-            self.took.clone(),
-            self.outcome.to_owned(),
-            self.cause.unwrap_or_default().to_owned(),
-            self.code.clone().unwrap_or_default(),
-            self.message.clone().unwrap_or_default(),
+            self.0.attempt.to_string(),
+            self.0.run_id.clone().unwrap_or_default(),
+            self.0.started_at.clone(),
+            rounded(self.0.took),
+            self.0.outcome.to_owned(),
+            self.0.cause.unwrap_or_default().to_owned(),
+            self.0.code.clone().unwrap_or_default(),
+            self.0.message.clone().unwrap_or_default(),
         ]
     }
 }
@@ -113,16 +78,15 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         )
     })?;
     let desk = Desk::open(context, Missing::Refuse).await?;
-    let store = desk.control.store();
-    let found = store.partitions_by_key(std::slice::from_ref(&key)).await;
-    let Some(found) = found.map_err(|error| desk.failure(error))?.pop().flatten() else {
+    let failed = |error| desk.failure(error);
+    let Some(found) = desk.partition(&key).await.map_err(failed)? else {
         let message = format!("partition:{key} has no entry in {}", desk.chosen.url);
         return Err(Failure::new(Exit::Error, message));
     };
-    let unit = UnitRow::new(UnitKind::Partition, found.id.0);
-    let attempts = store.attempts_of(&unit, AttemptNumber(arguments.after), arguments.limit).await;
-    let attempts = attempts.map_err(|error| desk.failure(error))?;
-    context.output.list(attempts.iter().map(AttemptRow::from))?;
+    let after = AttemptNumber(arguments.after);
+    let attempts = desk.partition_attempts(&found, after, arguments.limit).await;
+    let attempts = attempts.map_err(failed)?;
+    context.output.list(attempts.iter().map(AttemptShown::from).map(AttemptEntry))?;
     if let Some(last) = attempts.last().filter(|_| attempts.len() >= arguments.limit as usize) {
         context.output.remark(&format!("there may be more: --after {}", last.attempt))?;
     }

@@ -1,13 +1,12 @@
 //! `redrive state inspect` (PAR-1, PAR-7, PAR-9).
 
 use clap::Args;
-use redrive::{PartitionFilter, PartitionKey, PartitionRecord, PartitionStatus, Prospect};
-use redrive_engine::{Clock, Control, SystemClock};
-use redrive_store::{MAX_PAGE, Result};
+use redrive::{PartitionFilter, PartitionKey, PartitionStatus};
+use redrive_desk::{PartitionQuery, shown::PartitionShown};
+use redrive_store::MAX_PAGE;
 
 use super::{
-    next::PartitionNext,
-    row::{PartitionRow, PartitionSummary},
+    row::PartitionSummary,
     which::{Which, parse_partition},
 };
 use crate::{
@@ -56,76 +55,27 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let desk = Desk::open(context, Missing::Refuse).await?;
     let only = arguments.which.only_key().filter(|_| !arguments.terminal);
     if let Some(key) = only.filter(|_| arguments.status.is_none()) {
-        let found = desk.control.store().partitions_by_key(std::slice::from_ref(&key)).await;
-        let found = found.map_err(|error| desk.failure(error))?.pop().flatten();
-        let control = &desk.control;
-        let row = found.map_or_else(|| PartitionRow::absent(&key), |found| row(control, found));
-        context.output.records(&[row])?;
+        let found = desk.partition(&key).await.map_err(|error| desk.failure(error))?;
+        let absent = || PartitionShown::absent(&key);
+        let shown = found.map_or_else(absent, |found| desk.show_partition(found));
+        context.output.records(&[shown])?;
         return Ok(Exit::Ok);
     }
-    let terminal = arguments.terminal.then_some(PartitionStatus::Failed);
-    let wanted = Wanted {
-        filter: PartitionFilter { status: arguments.status.or(terminal), ..filter },
+    let query = PartitionQuery {
+        filter: PartitionFilter { status: arguments.status, ..filter },
         terminal: arguments.terminal,
         after: arguments.after,
         limit: arguments.limit,
     };
-    let page = wanted.page(&desk.control).await.map_err(|error| desk.failure(error))?;
+    let page = desk.partitions_page(&query).await.map_err(|error| desk.failure(error))?;
     let last = page.last().map(|partition| partition.key.clone());
     let is_full = page.len() >= arguments.limit as usize;
-    context
-        .output
-        .list(page.into_iter().map(|found| row(&desk.control, found)).map(PartitionSummary))?;
+    let shown = page.into_iter().map(|found| desk.show_partition(found));
+    context.output.list(shown.map(PartitionSummary))?;
     if let Some(last) = last.filter(|_| is_full) {
         context.output.remark(&format!("there may be more: --after {last}"))?;
     }
     Ok(Exit::Ok)
-}
-
-/// The rows of the first page of everything, as they would be shown.
-pub(crate) async fn first_page(control: &Control, limit: u32) -> Result<usize> {
-    let filter = PartitionFilter::default();
-    let page = Wanted { filter, terminal: false, after: None, limit }.page(control).await?;
-    let rows: Vec<PartitionRow> = page.into_iter().map(|found| row(control, found)).collect();
-    Ok(rows.len())
-}
-
-/// What is to be shown.
-struct Wanted {
-    filter: PartitionFilter,
-    terminal: bool,
-    after: Option<PartitionKey>,
-    limit: u32,
-}
-
-impl Wanted {
-    /// The partitions of a page. Whether one is terminal is not for the store to say, so pages are read
-    /// until there are enough.
-    async fn page(&self, control: &Control) -> Result<Vec<PartitionRecord>> {
-        let store = control.store();
-        if !self.terminal {
-            return store.partitions_page(&self.filter, self.after.as_ref(), self.limit).await;
-        }
-        let (mut found, mut after) = (Vec::new(), self.after.clone());
-        let (limit, now) = (self.limit as usize, SystemClock.now());
-        let is_terminal = |partition: &PartitionRecord| {
-            let prospect = control.rules().prospect(partition, now);
-            matches!(prospect, Some(Prospect::Terminal { .. }))
-        };
-        while found.len() < limit {
-            let page = store.partitions_page(&self.filter, after.as_ref(), self.limit).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.key.clone());
-            found.extend(page.into_iter().filter(is_terminal).take(limit - found.len()));
-        }
-        Ok(found)
-    }
-}
-
-fn row(control: &Control, partition: PartitionRecord) -> PartitionRow {
-    let (rules, lease_now) = (control.rules(), control.store().now());
-    let next = PartitionNext::of(&partition, rules, SystemClock.now(), lease_now);
-    PartitionRow::new(partition, next)
 }
 
 /// A status, by its name.

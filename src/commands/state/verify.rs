@@ -50,7 +50,7 @@ impl Row for FindingRow {
 /// Runs `state verify`.
 pub(crate) async fn run(_: Arguments, context: &Context) -> Result<Exit, Failure> {
     let desk = Desk::open(context, Missing::Refuse).await?;
-    let report = verify_partitions(&**desk.control.store(), desk.control.raw()).await;
+    let report = verify_partitions(&**desk.store(), desk.partitions().raw()).await;
     let report = report.map_err(|error| desk.failure(error))?;
     let (is_clean, more) = (report.is_clean(), report.more);
     let looked = format!(

@@ -1,49 +1,11 @@
 //! An item as it is printed: all of it, or what fits in a row.
 
-use redrive_store::ItemRecord;
+use redrive_desk::shown::ItemShown;
 use serde::Serialize;
 
 use crate::output::{Column, Row, excerpt};
 
-/// All that is known of an item, under the names of its columns.
-#[derive(Debug, Serialize)]
-pub(crate) struct ItemRow {
-    id: i64,
-    upload: String,
-    group: String,
-    name: String,
-    content_url: String,
-    size_bytes: u64,
-    sha256: String,
-    status: &'static str,
-    upload_attempts: u32,
-    attempts_at_reset: u32,
-    last_attempt: u32,
-    rejection_reason: Option<String>,
-    updated_at: String,
-}
-
-impl From<ItemRecord> for ItemRow {
-    fn from(item: ItemRecord) -> Self {
-        Self {
-            id: item.id.0,
-            upload: item.group.upload,
-            group: item.group.group,
-            name: item.name,
-            content_url: item.content_url,
-            size_bytes: item.size_bytes,
-            sha256: item.sha256,
-            status: item.status.name(),
-            upload_attempts: item.upload_attempts,
-            attempts_at_reset: item.attempts_at_reset,
-            last_attempt: item.last_attempt.0,
-            rejection_reason: item.rejection_reason,
-            updated_at: item.updated_at.to_string(),
-        }
-    }
-}
-
-impl Row for ItemRow {
+impl Row for ItemShown {
     const COLUMNS: &'static [Column] = &[
         Column::text("id"),
         Column::text("upload"),
@@ -82,7 +44,7 @@ impl Row for ItemRow {
 /// The same record in a list, where a table has room for less.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct ItemSummary(pub(super) ItemRow);
+pub(super) struct ItemSummary(pub(super) ItemShown);
 
 impl Row for ItemSummary {
     const COLUMNS: &'static [Column] = &[

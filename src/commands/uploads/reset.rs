@@ -2,25 +2,19 @@
 //!
 //! Giving up is where people decide. So it is always asked about, and told in the journal.
 
-use std::sync::Arc;
-
 use clap::Args;
-use redrive::{ItemEvent, ItemId, ItemStatus, Unit};
-use redrive_store::{ItemFilter, ItemMove, ItemRecord, JournalEntry, Operator, Store, Written};
-use serde::Serialize;
-use serde_json::json;
+use redrive::{ItemGroup, ItemId};
+use redrive_desk::{ItemSelection, shown::ItemChanged};
 
 use super::parse_id;
 use crate::{
     confirm::confirm,
-    context::{ChosenStore, Context, Missing},
+    context::{Context, Missing},
+    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
     output::{Column, Row},
 };
-
-/// Items that are read or changed at once.
-const BATCH: u32 = 1_000;
 
 /// The arguments of `uploads reset`.
 #[derive(Debug, Args)]
@@ -60,16 +54,7 @@ pub(crate) struct Arguments {
     yes: bool,
 }
 
-/// What became of an item.
-#[derive(Debug, Serialize)]
-struct ResetRow {
-    id: i64,
-    name: Option<String>,
-    outcome: &'static str,
-    detail: String,
-}
-
-impl Row for ResetRow {
+impl Row for ItemChanged {
     const COLUMNS: &'static [Column] = &[
         Column::number("id"),
         Column::text("name"),
@@ -79,35 +64,37 @@ impl Row for ResetRow {
 
     fn cells(&self) -> Vec<String> {
         let name = self.name.clone().unwrap_or_default();
-        vec![self.id.to_string(), name, self.outcome.to_owned(), self.detail.clone()]
+        let outcome = self.outcome.replace('_', " ");
+        vec![self.id.to_string(), name, outcome, self.detail.clone()]
     }
 }
 
 /// Runs `uploads reset`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    if arguments.ids.is_empty() && arguments.group.is_none() {
-        return Err(Failure::new(Exit::Refused, "no items are named; nothing was changed")
-            .help("name them by id, or all of a group with --upload NAME --group NAME"));
-    }
-    let config = context.config()?;
-    let chosen = context.store(config.as_ref())?;
-    let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
-    let ids = select(&arguments, &store, &chosen).await?;
+    let selection = match (arguments.upload, arguments.group) {
+        (Some(upload), Some(group)) => ItemSelection::Group(ItemGroup { upload, group }),
+        _ if arguments.ids.is_empty() => {
+            return Err(Failure::new(Exit::Refused, "no items are named; nothing was changed")
+                .help("name them by id, or all of a group with --upload NAME --group NAME"));
+        }
+        _ => ItemSelection::Ids(arguments.ids),
+    };
+    let desk = Desk::open(context, Missing::Refuse).await?;
+    let failed = |error| desk.failure(error);
+    let ids = desk.select_items(&selection, usize::MAX).await.map_err(failed)?;
     if ids.is_empty() {
         let message = "no item of the group was given up; nothing was changed";
         return Err(Failure::new(Exit::Refused, message));
     }
     if !arguments.dry_run {
         let items = if ids.len() == 1 { "item" } else { "items" };
-        confirm(&format!("Reset {} {items} in {}?", ids.len(), chosen.url), arguments.yes)?;
+        let question = format!("Reset {} {items} in {}?", ids.len(), desk.chosen.url);
+        confirm(&question, arguments.yes)?;
     }
-    let by = operator(arguments.reason.clone());
-    let mut rows = Vec::new();
-    for ids in ids.chunks(BATCH as usize) {
-        let reset = reset(ids, &*store, &by, arguments.dry_run).await;
-        rows.extend(reset.map_err(|error| chosen.failure(error))?);
-    }
-    let done = rows.iter().filter(|row| row.outcome.ends_with("reset")).count();
+    let by = operator(arguments.reason);
+    let by = (!arguments.dry_run).then_some(&by);
+    let rows = desk.reset_items(&ids, by).await.map_err(failed)?;
+    let done = rows.iter().filter(|row| row.is_done()).count();
     let exit = match (done, rows.len() - done) {
         (_, 0) => Exit::Ok,
         (0, _) => Exit::Error,
@@ -115,94 +102,4 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     };
     context.output.list(rows)?;
     Ok(exit)
-}
-
-/// The items that are meant, each once.
-async fn select(
-    arguments: &Arguments,
-    store: &Arc<dyn Store>,
-    chosen: &ChosenStore,
-) -> Result<Vec<ItemId>, Failure> {
-    let mut ids = arguments.ids.clone();
-    if arguments.group.is_some() {
-        let filter = ItemFilter {
-            upload: arguments.upload.clone(),
-            group: arguments.group.clone(),
-            status: Some(ItemStatus::UploadGiveup),
-        };
-        let mut after = ItemId(0);
-        loop {
-            let page = store.items_page(&filter, after, BATCH).await;
-            let page = page.map_err(|error| chosen.failure(error))?;
-            let Some(last) = page.last() else { break };
-            after = last.id;
-            ids.extend(page.iter().map(|item| item.id));
-        }
-    }
-    ids.sort_unstable();
-    ids.dedup();
-    Ok(ids)
-}
-
-async fn reset(
-    ids: &[ItemId],
-    store: &dyn Store,
-    by: &Operator,
-    dry_run: bool,
-) -> redrive_store::Result<Vec<ResetRow>> {
-    let items = store.items_by_id(ids).await?;
-    let (given_up, others): (Vec<&ItemRecord>, Vec<&ItemRecord>) =
-        items.iter().partition(|item| item.status == ItemStatus::UploadGiveup);
-    let written = if dry_run {
-        vec![Written::Applied; given_up.len()]
-    } else {
-        let moves: Vec<ItemMove> = given_up.iter().map(|item| reset_move(item, by)).collect();
-        store.move_items(&moves).await?
-    };
-    let mut rows: Vec<ResetRow> = given_up
-        .iter()
-        .zip(written)
-        .map(|(item, written)| match written {
-            Written::Applied => {
-                let outcome = if dry_run { "would be reset" } else { "reset" };
-                let detail = format!("after {} attempts", item.upload_attempts);
-                ResetRow { id: item.id.0, name: Some(item.name.clone()), outcome, detail }
-            }
-            Written::Stale => left_alone(item, "it has changed meanwhile".to_owned()),
-        })
-        .collect();
-    rows.extend(others.iter().map(|item| left_alone(item, format!("it is {}", item.status))));
-    let unknown = ids.iter().filter(|id| items.iter().all(|item| item.id != **id));
-    rows.extend(unknown.map(|id| ResetRow {
-        id: id.0,
-        name: None,
-        outcome: "left alone",
-        detail: "there is no such item".to_owned(),
-    }));
-    rows.sort_unstable_by_key(|row| row.id);
-    Ok(rows)
-}
-
-fn left_alone(item: &ItemRecord, detail: String) -> ResetRow {
-    ResetRow { id: item.id.0, name: Some(item.name.clone()), outcome: "left alone", detail }
-}
-
-fn reset_move(item: &ItemRecord, by: &Operator) -> ItemMove {
-    let details = json!({ "attempts": item.upload_attempts, "reason": by.reason });
-    ItemMove {
-        id: item.id,
-        event: ItemEvent::Reset,
-        rejection_reason: None,
-        at: by.at,
-        attempt: None,
-        journal: Some(JournalEntry {
-            at: by.at,
-            actor: by.actor.clone(),
-            action: "upload.reset".to_owned(),
-            unit: Some(Unit::Item(item.id).to_string()),
-            filter: None,
-            details: details.to_string(),
-            dedupe_key: None,
-        }),
-    }
 }

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use clap::Args;
 use redrive::ItemId;
+use redrive_desk::shown::ItemShown;
 use redrive_store::MAX_BATCH;
 
-use super::{parse_id, record::ItemRow};
+use super::parse_id;
 use crate::{
     context::{Context, Missing},
     exit::{Exit, Failure},
@@ -40,7 +41,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let (mut rows, mut unknown) = (Vec::new(), Vec::new());
     for id in &arguments.ids {
         match found.get(id) {
-            Some(item) => rows.push(ItemRow::from(item.clone())),
+            Some(item) => rows.push(ItemShown::from(item.clone())),
             None => unknown.push(id.to_string()),
         }
     }

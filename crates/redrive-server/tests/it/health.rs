@@ -1,9 +1,11 @@
-//! `GET /health`.
+//! `GET /readyz`.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use redrive_server::{Error, Server};
+use redrive_desk::Desk;
+use redrive_engine::{PartitionRules, RawSink};
+use redrive_server::{Access, Error, Server, Site};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::Store;
 use tokio::{
@@ -26,7 +28,7 @@ async fn get(server: Server, path: &str) -> (String, String) {
         let _ = stopped.await;
     }));
     let mut connection = TcpStream::connect(address).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     connection.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     connection.read_to_string(&mut answer).await.unwrap();
@@ -36,14 +38,19 @@ async fn get(server: Server, path: &str) -> (String, String) {
     (head.lines().next().unwrap().to_owned(), body.to_owned())
 }
 
+fn site(store: Arc<dyn Store>) -> Site {
+    let desk = Desk::new(store, None, PartitionRules::default(), RawSink::folder("raw"));
+    Site { desk, access: Access::default(), pipelines: Vec::new() }
+}
+
 async fn listen(store: Arc<dyn Store>) -> Result<Server, Error> {
-    Server::listen("127.0.0.1:0".parse().unwrap(), store).await
+    Server::listen("127.0.0.1:0".parse().unwrap(), site(store)).await
 }
 
 #[tokio::test]
 async fn a_store_that_answers_is_healthy() {
     let server = listen(store(Location::Memory)).await.unwrap();
-    let (status, body) = get(server, "/health").await;
+    let (status, body) = get(server, "/readyz").await;
     assert_eq!(status, "HTTP/1.1 200 OK");
     let body: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert_eq!(body["status"], "ok");
@@ -56,7 +63,7 @@ async fn a_store_that_does_not_answer_is_not_healthy_and_tells_no_secrets() {
     let store = store(Location::File(path.clone()));
     store.ping().await.unwrap();
     std::fs::remove_file(&path).unwrap();
-    let (status, body) = get(listen(store).await.unwrap(), "/health").await;
+    let (status, body) = get(listen(store).await.unwrap(), "/readyz").await;
     assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
     assert!(body.contains("the store does not answer"), "{body}");
     assert!(!body.contains("store.db"), "{body}");
@@ -71,7 +78,7 @@ async fn an_unknown_page_is_not_found() {
 #[tokio::test]
 async fn an_address_in_use_is_refused_by_name() {
     let first = listen(store(Location::Memory)).await.unwrap();
-    let again = Server::listen(first.address(), store(Location::Memory)).await;
+    let again = Server::listen(first.address(), site(store(Location::Memory))).await;
     let error = again.err().unwrap();
     assert!(error.to_string().contains(&first.address().to_string()), "{error}");
 }

@@ -1,27 +1,11 @@
 //! What comes next for a run, and because of what.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
-use redrive::{RunState, config::Config};
+use redrive_core::RunState;
 use redrive_store::{JournalRecord, PausedQueue, RunRecord};
-use serde::Serialize;
 
-use crate::commands::{
-    policy::human,
-    runs::{state_name, state_of},
-};
-
-/// What comes next.
-#[derive(Debug, Serialize)]
-pub(super) struct Next {
-    /// The state the unit is in.
-    state: &'static str,
-    /// When something happens by itself, if it does.
-    at: Option<String>,
-    /// What, and because of what.
-    because: String,
-}
+use super::Next;
+use crate::{Declared, runs::state_of, shown::run_state_name, words::apart};
 
 /// What there is to know besides the run itself.
 pub(super) struct Surroundings<'a> {
@@ -29,7 +13,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) now: Timestamp,
     /// The clock of leases.
     pub(super) lease_now: Timestamp,
-    pub(super) config: Option<&'a Config>,
+    pub(super) declared: Option<&'a Declared>,
     pub(super) paused: Option<&'a PausedQueue>,
     pub(super) journal: &'a [JournalRecord],
     /// The rule behind the last attempt.
@@ -37,7 +21,7 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Next {
-    pub(super) fn of(run: &RunRecord, around: &Surroundings<'_>) -> Self {
+    pub(super) fn of_run(run: &RunRecord, around: &Surroundings<'_>) -> Self {
         let state = state_of(run);
         let (at, because) = match state {
             RunState::Discovered | RunState::WaitingForRetry => waiting(run, around),
@@ -50,17 +34,7 @@ impl Next {
             RunState::Failed => (None, "done: the handler's verdict is failed".to_owned()),
             RunState::Cancelled => (None, cancelled(run, around)),
         };
-        Self { state: state_name(state), at: at.map(|at| at.to_string()), because }
-    }
-
-    /// From what is known already.
-    pub(super) fn new(state: &'static str, at: Option<Timestamp>, because: String) -> Self {
-        Self { state, at: at.map(|at| at.to_string()), because }
-    }
-
-    /// The sentence for people.
-    pub(super) fn sentence(&self) -> &str {
-        &self.because
+        Self::new(run_state_name(state), at, because)
     }
 }
 
@@ -84,8 +58,8 @@ fn obstacle(run: &RunRecord, around: &Surroundings<'_>) -> Option<String> {
         let reason = by.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
         return Some(format!("{} paused the queue at {}{reason}", by.actor, by.at));
     }
-    let config = around.config?;
-    let Some(queue) = config.queue(&run.queue) else {
+    let declared = around.declared?;
+    let Some(queue) = declared.queue(&run.queue) else {
         return Some(format!("the configuration declares no queue {:?}: unroutable", run.queue));
     };
     let allowed = queue.categories.as_ref()?;
@@ -118,10 +92,4 @@ fn cancelled(run: &RunRecord, around: &Surroundings<'_>) -> String {
     let by = cancelled
         .map_or_else(String::new, |row| format!(" by {} at {}", row.entry.actor, row.entry.at));
     format!("nothing: cancelled{by}; `redrive runs retry {}` would send it back", run.id)
-}
-
-/// How long it is from one time to a later one, to the second, and never nothing.
-pub(crate) fn apart(from: Timestamp, to: Timestamp) -> String {
-    let length = Duration::try_from(to.duration_since(from)).unwrap_or_default();
-    human(Duration::from_secs(length.as_secs().max(1)))
 }

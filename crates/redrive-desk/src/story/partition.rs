@@ -1,41 +1,39 @@
-//! All there is to tell of a partition, read from the store.
+//! The story of a partition.
 
-use redrive::{
-    AttemptNumber, FailedPartition, PartitionKey, PartitionRecord, PartitionRules, Prospect, Unit,
-};
-use redrive_engine::{Clock, SystemClock};
+use redrive_core::{AttemptNumber, FailedPartition, PartitionKey, Prospect, Unit};
+use redrive_engine::PartitionRules;
 use redrive_store::{
-    AttemptOutcome, AttemptRecord, JournalFilter, MAX_PAGE, Result, UnitKind, UnitRow,
+    AttemptOutcome, AttemptRecord, JournalFilter, MAX_PAGE, PartitionRecord, Result, UnitKind,
+    UnitRow,
 };
 use serde::Serialize;
+use utoipa::ToSchema;
 
-use super::{
-    next::Next,
-    rule::formula,
-    story::{AttemptRow, JournalRow, give_ups},
-};
+use super::{Next, PartitionNext, rule::formula, run::give_ups};
 use crate::{
-    commands::state::{PartitionNext, PartitionRow},
-    context::Context,
-    desk::Desk,
-    exit::Failure,
-    output::{Column, Row},
+    Desk,
+    shown::{AttemptShown, JournalShown, PartitionShown},
 };
 
-/// A partition's story.
-#[derive(Debug, Serialize)]
-pub(super) struct PartitionStory {
-    unit: String,
-    partition: PartitionRow,
-    attempts: Vec<AttemptRow>,
-    journal: Vec<JournalRow>,
-    next: Next,
+/// The story of a partition.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct PartitionStory {
+    /// The unit, as `partition:SOURCE/CUSTOMER/QUERY/DATE`.
+    pub unit: String,
+    /// The partition.
+    pub partition: PartitionShown,
+    /// Each attempt, and the rule behind what followed.
+    pub attempts: Vec<AttemptShown>,
+    /// What somebody did to it.
+    pub journal: Vec<JournalShown>,
+    /// What comes next.
+    pub next: Next,
 }
 
 impl PartitionStory {
     /// Reads it; `None` if there is no entry.
     pub(super) async fn read(key: &PartitionKey, desk: &Desk) -> Result<Option<Self>> {
-        let (store, rules) = (desk.control.store(), desk.control.rules());
+        let (store, rules) = (desk.store(), desk.partitions().rules());
         let found = store.partitions_by_key(std::slice::from_ref(key)).await?.pop().flatten();
         let Some(partition) = found else { return Ok(None) };
         let unit = Unit::Partition(key.clone()).to_string();
@@ -43,7 +41,7 @@ impl PartitionStory {
         let attempts = store.attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
         let filter = JournalFilter { unit: Some(unit.clone()), action: None };
         let journal = store.journal_page(&filter, 0, MAX_PAGE).await?;
-        let next = PartitionNext::of(&partition, rules, SystemClock.now(), store.now());
+        let next = PartitionNext::of(&partition, rules, desk.now(), store.now());
 
         let gave_up = give_ups(&journal, "partition.giveup");
         let mut was_good = false;
@@ -52,36 +50,16 @@ impl PartitionStory {
             let ended = gave_up.get(&attempt.attempt.0).map(String::as_str);
             let rule = rule(&partition, attempt, rules, was_good, ended);
             was_good |= attempt.outcome == AttemptOutcome::Success;
-            told.push(AttemptRow::new(attempt, rule));
+            told.push(AttemptShown::from(attempt).with_rule(rule));
         }
         let state = partition.state().name();
         Ok(Some(Self {
             unit,
             next: Next::new(state, next.retry_at, next.because.clone()),
-            partition: PartitionRow::new(partition, next),
+            partition: PartitionShown::new(partition, next),
             attempts: told,
-            journal: journal.into_iter().map(JournalRow::from).collect(),
+            journal: journal.into_iter().map(JournalShown::from).collect(),
         }))
-    }
-
-    /// Prints it: an object, or one part below the other.
-    pub(super) fn print(&self, context: &Context) -> std::result::Result<(), Failure> {
-        let output = context.output;
-        if !output.is_table() {
-            return output.record(self);
-        }
-        output.record(&self.partition)?;
-        output.remark_list("attempts", &self.attempts)?;
-        output.remark_list("journal", &self.journal)?;
-        output.remark(&format!("next: {}", self.next.sentence()))
-    }
-}
-
-impl Row for PartitionStory {
-    const COLUMNS: &'static [Column] = PartitionRow::COLUMNS;
-
-    fn cells(&self) -> Vec<String> {
-        self.partition.cells()
     }
 }
 

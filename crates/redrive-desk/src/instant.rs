@@ -7,7 +7,7 @@ const MAX_BYTES: usize = 40;
 
 /// Reads an instant, to the microsecond, which is what stores keep. A time without an offset is
 /// refused: whose midnight would it be?
-pub(crate) fn parse_instant(text: &str) -> Result<Timestamp, String> {
+pub fn parse_instant(text: &str) -> Result<Timestamp, String> {
     const ALLOWED: &str = "write an instant such as 2026-01-31T08:00:00Z or \
                            2026-01-31T09:00:00+01:00, up to 9999-12-30T22:00:00Z";
     let shaped = text.len() <= MAX_BYTES

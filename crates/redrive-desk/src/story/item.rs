@@ -1,45 +1,39 @@
-//! All there is to tell of an item of an upload.
+//! The story of an item of an upload.
 
-use redrive::{AttemptNumber, ItemGroup, ItemId, ItemStatus, Unit, config::Config};
+use redrive_core::{AttemptNumber, ItemId, ItemStatus, Unit};
 use redrive_store::{
-    AttemptOutcome, AttemptRecord, ItemRecord, JournalFilter, JournalRecord, MAX_PAGE, Result,
-    Store, UnitKind, UnitRow,
+    AttemptOutcome, AttemptRecord, ItemGroup, ItemRecord, JournalFilter, JournalRecord, MAX_PAGE,
+    Result, UnitKind, UnitRow,
 };
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
-use super::story::{AttemptRow, JournalRow};
+use super::Next;
 use crate::{
-    commands::uploads::ItemRow,
-    context::Context,
-    exit::Failure,
-    output::{Column, Row},
+    Declared, Desk,
+    shown::{AttemptShown, ItemShown, JournalShown},
 };
 
-/// An item's story.
-#[derive(Debug, Serialize)]
-pub(super) struct ItemStory {
-    unit: String,
-    item: ItemRow,
-    attempts: Vec<AttemptRow>,
-    journal: Vec<JournalRow>,
-    next: Next,
-}
-
-/// What comes next.
-#[derive(Debug, Serialize)]
-struct Next {
-    state: &'static str,
-    because: String,
+/// The story of an item.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct ItemStory {
+    /// The unit, as `item:ID`.
+    pub unit: String,
+    /// The item.
+    pub item: ItemShown,
+    /// Each attempt, and what followed from it.
+    pub attempts: Vec<AttemptShown>,
+    /// What somebody did to it.
+    pub journal: Vec<JournalShown>,
+    /// What comes next.
+    pub next: Next,
 }
 
 impl ItemStory {
     /// Reads it; `None` if there is no such item.
-    pub(super) async fn read(
-        id: ItemId,
-        store: &dyn Store,
-        config: Option<&Config>,
-    ) -> Result<Option<Self>> {
+    pub(super) async fn read(id: ItemId, desk: &Desk) -> Result<Option<Self>> {
+        let store = desk.store();
         let unit = Unit::Item(id).to_string();
         let Some(item) = store.items_by_id(&[id]).await?.into_iter().next() else {
             return Ok(None);
@@ -49,34 +43,14 @@ impl ItemStory {
         let filter = JournalFilter { unit: Some(unit.clone()), action: None };
         let journal = store.journal_page(&filter, 0, MAX_PAGE).await?;
         let attempts = told(&attempts, &journal);
-        let next = Next { state: item.status.name(), because: because(&item, config) };
-        let journal = journal.into_iter().map(JournalRow::from).collect();
+        let next = Next::new(item.status.name(), None, because(&item, desk.declared()));
+        let journal = journal.into_iter().map(JournalShown::from).collect();
         Ok(Some(Self { unit, item: item.into(), attempts, journal, next }))
-    }
-
-    /// Prints it: an object, or one part below the other.
-    pub(super) fn print(&self, context: &Context) -> std::result::Result<(), Failure> {
-        let output = context.output;
-        if !output.is_table() {
-            return output.record(self);
-        }
-        output.record(&self.item)?;
-        output.remark_list("attempts", &self.attempts)?;
-        output.remark_list("journal", &self.journal)?;
-        output.remark(&format!("next: {}", self.next.because))
-    }
-}
-
-impl Row for ItemStory {
-    const COLUMNS: &'static [Column] = ItemRow::COLUMNS;
-
-    fn cells(&self) -> Vec<String> {
-        self.item.cells()
     }
 }
 
 /// Each attempt with what followed from it.
-fn told(attempts: &[AttemptRecord], journal: &[JournalRecord]) -> Vec<AttemptRow> {
+fn told(attempts: &[AttemptRecord], journal: &[JournalRecord]) -> Vec<AttemptShown> {
     let mut give_ups = journal.iter().filter(|row| row.entry.action == "upload.giveup").peekable();
     let mut rows = Vec::new();
     for (place, attempt) in attempts.iter().enumerate() {
@@ -87,7 +61,7 @@ fn told(attempts: &[AttemptRecord], journal: &[JournalRecord]) -> Vec<AttemptRow
             (_, None) => "rejected: it stays pending, and the next call sends it again".to_owned(),
             (_, Some(row)) => format!("rejected, and given up: {}", given_up(row)),
         };
-        rows.push(AttemptRow::new(attempt, rule));
+        rows.push(AttemptShown::from(attempt).with_rule(rule));
     }
     rows
 }
@@ -101,18 +75,17 @@ fn given_up(row: &JournalRecord) -> String {
     }
 }
 
-fn because(item: &ItemRecord, config: Option<&Config>) -> String {
+fn because(item: &ItemRecord, declared: Option<&Declared>) -> String {
     let ItemGroup { upload, group } = &item.group;
     match item.status {
         ItemStatus::Pending => {
-            let declared = config.and_then(|config| config.upload(upload));
+            let known = declared.and_then(|declared| declared.upload(upload));
             let spent = item.upload_attempts.saturating_sub(item.attempts_at_reset);
-            let most = declared.and_then(|upload| upload.policy.spec().max_attempts);
-            let left = match (most, config.is_some(), declared) {
-                (Some(most), _, Some(upload)) if !upload.disable_retry => {
+            let left = match (known, known.and_then(|upload| upload.max_attempts)) {
+                (Some(_), Some(most)) => {
                     format!("; it is given up at {most} rejections and has {spent} so far")
                 }
-                (_, true, None) => {
+                (None, _) if declared.is_some() => {
                     format!("; but the configuration declares no upload {upload:?}")
                 }
                 _ => String::new(),

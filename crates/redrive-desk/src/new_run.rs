@@ -29,7 +29,7 @@ struct Fields {
 }
 
 /// Reads a line. The reason for a refusal is for people.
-pub(super) fn read(
+pub fn read_run(
     line: &[u8],
     default_queue: Option<&str>,
     now: Timestamp,
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn read_at_epoch(line: &str) -> Result<NewRun, String> {
-        read(line.as_bytes(), Some("q"), Timestamp::UNIX_EPOCH)
+        read_run(line.as_bytes(), Some("q"), Timestamp::UNIX_EPOCH)
     }
 
     #[test]
@@ -134,7 +134,7 @@ mod tests {
             let refused = read_at_epoch(line).expect_err(line);
             assert!(refused.contains(reason), "{line}: {refused}");
         }
-        let refused = read(b"{}", None, Timestamp::UNIX_EPOCH).unwrap_err();
+        let refused = read_run(b"{}", None, Timestamp::UNIX_EPOCH).unwrap_err();
         assert_eq!(refused, "it names no queue, and there is no --queue");
     }
 

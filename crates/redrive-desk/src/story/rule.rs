@@ -8,13 +8,13 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use redrive::{
+use redrive_core::{
     Backoff, Class, Code, Decision, Failure, GiveUpReason, History, Jitter, JitterKey, JitterSeed,
     Policy, Unit, decide,
 };
 use redrive_store::{AttemptOutcome, AttemptRecord};
 
-use crate::commands::policy::{human, rounded};
+use crate::words::{human, rounded};
 
 /// What decides about a unit, if the configuration has its queue or stage.
 pub(super) struct Rules {

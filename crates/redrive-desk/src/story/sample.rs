@@ -1,135 +1,107 @@
-//! All there is to tell of a sample, over all stages.
+//! The story of a sample, over all stages.
 
 use jiff::Timestamp;
-use redrive::{
-    AttemptNumber, PipelineRunRecord, PipelineStatus, Policy, SampleId, SampleRecord, SampleState,
-    Unit,
-};
-use redrive_engine::{Clock, SystemClock};
+use redrive_core::{AttemptNumber, PipelineStatus, Policy, SampleId, SampleState, Unit};
 use redrive_store::{
-    AttemptOutcome, JournalFilter, JournalRecord, MAX_PAGE, Result, SOURCE_STAGE, UnitKind, UnitRow,
+    AttemptOutcome, JournalFilter, JournalRecord, MAX_PAGE, PipelineRunRecord, Result,
+    SOURCE_STAGE, SampleRecord, UnitKind, UnitRow,
 };
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{
-    next::{Next, apart},
+    Next,
     rule::Rules,
-    story::{Actions, AttemptRow, JournalRow, told},
+    run::{Actions, told},
 };
 use crate::{
-    commands::dlq::SampleRow,
-    context::Context,
-    exit::{Exit, Failure},
-    output::{Column, Row},
-    pipeline_desk::PipelineDesk,
+    Desk,
+    shown::{AttemptShown, JournalShown, SampleShown},
+    words::apart,
 };
 
 /// What the journal calls the turns of a sample's story.
 const ACTIONS: Actions = Actions { gives_up: "sample.dead", resets: "sample.reprocess" };
 
-/// A sample's story.
-#[derive(Debug, Serialize)]
-pub(super) struct SampleStory {
-    unit: String,
-    sample: SampleRow,
-    run_status: &'static str,
-    stages: Vec<StageStory>,
-    journal: Vec<JournalRow>,
-    next: Next,
+/// The story of a sample.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct SampleStory {
+    /// The unit, as `sample:ID/STAGE`.
+    pub unit: String,
+    /// The sample.
+    pub sample: SampleShown,
+    /// How the run it is in stands.
+    pub run_status: &'static str,
+    /// What happened at each stage.
+    pub stages: Vec<StageStory>,
+    /// What somebody did to it.
+    pub journal: Vec<JournalShown>,
+    /// What comes next.
+    pub next: Next,
 }
 
 /// What happened at one stage.
-#[derive(Debug, Serialize)]
-struct StageStory {
-    stage: String,
-    attempts: Vec<AttemptRow>,
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct StageStory {
+    /// The stage.
+    pub stage: String,
+    /// Each attempt, and the rule behind what followed.
+    pub attempts: Vec<AttemptShown>,
     /// In words, what the stage made of it so far.
-    outcome: &'static str,
+    pub outcome: &'static str,
     #[serde(skip)]
     journal: Vec<JournalRecord>,
 }
 
 impl SampleStory {
     /// Reads it; `None` if there is no such sample.
-    pub(super) async fn read(id: SampleId, desk: &PipelineDesk) -> Result<Option<Self>> {
-        let store = &*desk.store;
+    pub(super) async fn read(id: SampleId, desk: &Desk) -> Result<Option<Self>> {
+        let store = desk.store();
         let Some(sample) = store.samples_by_id(&[id]).await?.pop() else { return Ok(None) };
-        let Some(run) = desk.control.run(sample.run).await? else { return Ok(None) };
+        let Some(run) = desk.pipelines().run(sample.run).await? else { return Ok(None) };
         let mut stages = Vec::new();
         let source = Some(SOURCE_STAGE).filter(|_| sample.data.is_none());
         for stage in source.into_iter().chain(run.stages.iter().map(String::as_str)) {
             stages.push(read_stage(stage, &sample, desk).await?);
         }
         let surroundings =
-            Surroundings { run: &run, desk, now: SystemClock.now(), lease_now: store.now() };
-        let last_rule = stages.iter().rev().find_map(|stage| stage.attempts.last());
-        let next = next(&sample, last_rule.map(AttemptRow::rule), &surroundings);
-        let told = stages.iter().flat_map(|stage| stage.journal.iter().cloned());
-        let mut journal: Vec<JournalRecord> = told.collect();
-        journal.sort_by_key(|row| row.id);
-        Ok(Some(Self {
+            Surroundings { run: &run, desk, now: desk.now(), lease_now: store.now() };
+        let last = stages.iter().rev().find_map(|stage| stage.attempts.last());
+        let last_rule = last.and_then(|attempt| attempt.rule.as_deref());
+        let next = next(&sample, last_rule, &surroundings);
+        let mut story = Self {
             unit: Unit::Sample { id, stage: sample.stage_name.clone() }.to_string(),
             sample: sample.into(),
             run_status: run.progress.status.name(),
             stages,
-            journal: journal.into_iter().map(JournalRow::from).collect(),
+            journal: Vec::new(),
             next,
-        }))
+        };
+        story.gather_journal();
+        Ok(Some(story))
     }
 
-    /// One stage of it alone, if one was named.
-    pub(super) fn only(mut self, stage: Option<&str>) -> std::result::Result<Self, Failure> {
-        let Some(stage) = stage else { return Ok(self) };
-        let known: Vec<&str> = self.stages.iter().map(|known| known.stage.as_str()).collect();
-        if !known.contains(&stage) {
-            let message = format!("its pipeline has no stage {stage:?}");
-            return Err(Failure::new(Exit::Error, message)
-                .help(format!("the stages are {}", known.join(", "))));
-        }
+    /// One stage of it alone, if it has that stage.
+    pub fn only(mut self, stage: &str) -> Option<Self> {
         self.stages.retain(|known| known.stage == stage);
+        self.gather_journal();
+        (!self.stages.is_empty()).then_some(self)
+    }
+
+    fn gather_journal(&mut self) {
         let told = self.stages.iter().flat_map(|stage| stage.journal.iter().cloned());
-        self.journal = told.map(JournalRow::from).collect();
-        Ok(self)
-    }
-
-    /// Prints it: an object, or one part below the other.
-    pub(super) fn print(&self, context: &Context) -> std::result::Result<(), Failure> {
-        let output = context.output;
-        if !output.is_table() {
-            return output.record(self);
-        }
-        output.record(&self.sample)?;
-        for stage in &self.stages {
-            let title = format!("stage {}: {}", stage.stage, stage.outcome);
-            output.remark_list(&title, &stage.attempts)?;
-        }
-        let untried = self.stages.iter().filter(|stage| stage.attempts.is_empty());
-        let untried: Vec<String> =
-            untried.map(|stage| format!("stage {}: {}", stage.stage, stage.outcome)).collect();
-        if !untried.is_empty() {
-            output.remark(&untried.join("\n"))?;
-        }
-        output.remark_list("journal", &self.journal)?;
-        output.remark(&format!("next: {}", self.next.sentence()))
+        self.journal = told.map(JournalShown::from).collect();
+        self.journal.sort_by_key(|row| row.id);
     }
 }
 
-impl Row for SampleStory {
-    const COLUMNS: &'static [Column] = SampleRow::COLUMNS;
-
-    fn cells(&self) -> Vec<String> {
-        self.sample.cells()
-    }
-}
-
-async fn read_stage(stage: &str, sample: &SampleRecord, desk: &PipelineDesk) -> Result<StageStory> {
+async fn read_stage(stage: &str, sample: &SampleRecord, desk: &Desk) -> Result<StageStory> {
     let unit = Unit::Sample { id: sample.id, stage: stage.to_owned() };
     let row = UnitRow { kind: UnitKind::Sample, id: sample.id.0, stage: stage.to_owned() };
-    let attempts = desk.store.attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
+    let attempts = desk.store().attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
     let filter = JournalFilter { unit: Some(unit.to_string()), action: None };
-    let journal = desk.store.journal_page(&filter, 0, MAX_PAGE).await?;
-    let seed = desk.config.as_ref().map(|config| config.jitter_seed).unwrap_or_default();
-    let rules = Rules::new(policy(stage, sample, desk), seed, &unit);
+    let journal = desk.store().journal_page(&filter, 0, MAX_PAGE).await?;
+    let rules = Rules::new(policy(stage, sample, desk), desk.jitter_seed(), &unit);
     let here = sample.stage_name == stage;
     let reset = if here { sample.attempts_at_reset } else { 0 };
     let outcome = match attempts.last().map(|last| last.outcome) {
@@ -149,16 +121,16 @@ async fn read_stage(stage: &str, sample: &SampleRecord, desk: &PipelineDesk) -> 
 }
 
 /// The policy that a stage has today.
-fn policy(stage: &str, sample: &SampleRecord, desk: &PipelineDesk) -> Option<Policy> {
-    let pipeline = desk.config.as_ref()?.pipeline(&sample.pipeline)?;
-    let stage = pipeline.stages.iter().find(|declared| declared.name == stage)?;
-    Some(stage.policy.policy.clone())
+fn policy(stage: &str, sample: &SampleRecord, desk: &Desk) -> Option<Policy> {
+    let pipeline = desk.declared()?.pipeline(&sample.pipeline)?;
+    let (_, policy) = pipeline.stages.iter().find(|(name, _)| name == stage)?;
+    Some(policy.clone())
 }
 
 /// What there is to know besides the sample itself.
 struct Surroundings<'a> {
     run: &'a PipelineRunRecord,
-    desk: &'a PipelineDesk,
+    desk: &'a Desk,
     /// The wall clock.
     now: Timestamp,
     /// The clock of leases.
@@ -238,11 +210,11 @@ fn obstacle(sample: &SampleRecord, around: &Surroundings<'_>) -> String {
             "; but run {id} is {status}: `redrive pipeline resume {id}` goes on with it"
         );
     }
-    let Some(config) = &around.desk.config else { return String::new() };
-    let Some(declared) = config.pipeline(&sample.pipeline) else {
+    let Some(declared) = around.desk.declared() else { return String::new() };
+    let Some(declared) = declared.pipeline(&sample.pipeline) else {
         return format!("; but the configuration declares no pipeline {:?}", sample.pipeline);
     };
-    let declared = declared.stages.iter().map(|stage| &stage.name);
+    let declared = declared.stages.iter().map(|(name, _)| name);
     if declared.eq(&around.run.stages) {
         return String::new();
     }

@@ -1,29 +1,27 @@
 //! What comes next for a partition, and because of what.
 
 use jiff::Timestamp;
-use redrive::{
-    Lane, PartitionRecord, PartitionRules, PartitionState, Prospect, TerminalReason,
-    store::{PartitionWork, WorkRequest},
-};
+use redrive_core::{PartitionState, Prospect, TerminalReason};
+use redrive_engine::PartitionRules;
+use redrive_store::{Lane, PartitionRecord, PartitionWork, WorkRequest};
 
-use crate::commands::{
-    policy::human,
-    why::{apart, formula},
-};
+use super::rule::formula;
+use crate::words::{apart, human};
 
 /// What comes next.
 #[derive(Debug, Clone)]
-pub(crate) struct PartitionNext {
+pub struct PartitionNext {
     /// Why nothing retries it by itself, if nothing does.
-    pub(crate) terminal: Option<TerminalReason>,
+    pub terminal: Option<TerminalReason>,
     /// When the daemon retries it.
-    pub(crate) retry_at: Option<Timestamp>,
+    pub retry_at: Option<Timestamp>,
     /// What, and because of what.
-    pub(crate) because: String,
+    pub because: String,
 }
 
 impl PartitionNext {
-    pub(crate) fn of(
+    /// As the rules say, now.
+    pub fn of(
         partition: &PartitionRecord,
         rules: &PartitionRules,
         now: Timestamp,

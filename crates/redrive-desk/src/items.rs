@@ -1,0 +1,119 @@
+//! Items of uploads: the way back for those that were given up.
+
+use redrive_core::{ItemEvent, ItemId, ItemStatus, Unit};
+use redrive_engine::RunMode;
+use redrive_store::{
+    ItemFilter, ItemGroup, ItemMove, ItemRecord, JournalEntry, Operator, Result, Written,
+};
+use serde_json::json;
+
+use crate::{Desk, shown::ItemChanged};
+
+/// Items that are read or changed at once.
+const BATCH: u32 = 1_000;
+
+/// Which items are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ItemSelection {
+    /// These.
+    Ids(Vec<ItemId>),
+    /// All of a group that were given up.
+    Group(ItemGroup),
+}
+
+impl Desk {
+    /// The items that are meant, each once, in order; no more than `most`.
+    pub async fn select_items(
+        &self,
+        selection: &ItemSelection,
+        most: usize,
+    ) -> Result<Vec<ItemId>> {
+        let mut ids = match selection {
+            ItemSelection::Ids(ids) => ids.clone(),
+            ItemSelection::Group(group) => self.given_up_in(group, most).await?,
+        };
+        ids.sort_unstable();
+        ids.dedup();
+        ids.truncate(most);
+        Ok(ids)
+    }
+
+    async fn given_up_in(&self, group: &ItemGroup, most: usize) -> Result<Vec<ItemId>> {
+        let filter = ItemFilter {
+            upload: Some(group.upload.clone()),
+            group: Some(group.group.clone()),
+            status: Some(ItemStatus::UploadGiveup),
+        };
+        let (mut ids, mut after) = (Vec::new(), ItemId(0));
+        while ids.len() < most {
+            let page = self.store().items_page(&filter, after, BATCH).await?;
+            let Some(last) = page.last() else { break };
+            after = last.id;
+            ids.extend(page.iter().map(|item| item.id));
+        }
+        Ok(ids)
+    }
+
+    /// Sends items back that were given up; `by` nobody, it only says what would become of them. Giving up
+    /// is where people decide, so each is told in the journal.
+    pub async fn reset_items(
+        &self,
+        ids: &[ItemId],
+        by: Option<&Operator>,
+    ) -> Result<Vec<ItemChanged>> {
+        let mut rows = Vec::new();
+        for ids in ids.chunks(BATCH as usize) {
+            rows.extend(self.reset_batch(ids, by).await?);
+        }
+        Ok(rows)
+    }
+
+    async fn reset_batch(&self, ids: &[ItemId], by: Option<&Operator>) -> Result<Vec<ItemChanged>> {
+        let items = self.store().items_by_id(ids).await?;
+        let (given_up, others): (Vec<&ItemRecord>, Vec<&ItemRecord>) =
+            items.iter().partition(|item| item.status == ItemStatus::UploadGiveup);
+        let (written, mode) = match by {
+            None => (vec![Written::Applied; given_up.len()], RunMode::DryRun),
+            Some(by) => {
+                let moves: Vec<ItemMove> =
+                    given_up.iter().map(|item| reset_move(item, by)).collect();
+                (self.store().move_items(&moves).await?, RunMode::Real)
+            }
+        };
+        let mut rows: Vec<ItemChanged> = given_up
+            .iter()
+            .zip(written)
+            .map(|(item, written)| match written {
+                Written::Applied => ItemChanged::reset(item, mode),
+                Written::Stale => ItemChanged::refused(item, "it has changed meanwhile".to_owned()),
+            })
+            .collect();
+        let refused =
+            |item: &&ItemRecord| ItemChanged::refused(item, format!("it is {}", item.status));
+        rows.extend(others.iter().map(refused));
+        let unknown = ids.iter().filter(|id| items.iter().all(|item| item.id != **id));
+        rows.extend(unknown.map(|id| ItemChanged::unknown(*id)));
+        rows.sort_unstable_by_key(|row| row.id);
+        Ok(rows)
+    }
+}
+
+fn reset_move(item: &ItemRecord, by: &Operator) -> ItemMove {
+    let details = json!({ "attempts": item.upload_attempts, "reason": by.reason });
+    ItemMove {
+        id: item.id,
+        event: ItemEvent::Reset,
+        rejection_reason: None,
+        at: by.at,
+        attempt: None,
+        journal: Some(JournalEntry {
+            at: by.at,
+            actor: by.actor.clone(),
+            action: "upload.reset".to_owned(),
+            unit: Some(Unit::Item(item.id).to_string()),
+            filter: None,
+            details: details.to_string(),
+            dedupe_key: None,
+        }),
+    }
+}

@@ -1,0 +1,75 @@
+//! Pipeline runs and their samples: how they stand.
+
+use redrive_core::{AttemptNumber, PipelineRunId, SampleId};
+use redrive_engine::SamplePages;
+use redrive_store::{
+    MAX_PAGE, PipelineRunFilter, PipelineRunRecord, Result, SampleFilter, SampleRecord, UnitKind,
+    UnitRow,
+};
+
+use crate::{
+    Desk,
+    shown::{AttemptShown, PipelineStatsShown, SampleShown, SampleWithLedger, StageCountShown},
+};
+
+impl Desk {
+    /// The newest run, of a pipeline or of any.
+    pub async fn newest_pipeline_run(
+        &self,
+        pipeline: Option<String>,
+    ) -> Result<Option<PipelineRunRecord>> {
+        let filter = PipelineRunFilter { pipeline, status: None };
+        Ok(self.store().pipeline_runs_page(&filter, PipelineRunId(i64::MAX), 1).await?.pop())
+    }
+
+    /// How the stages of a run have fared.
+    pub async fn pipeline_stats(&self, run: &PipelineRunRecord) -> Result<PipelineStatsShown> {
+        let counts = StageCountShown::read(run, &**self.store()).await?;
+        let stats = self.store().stage_stats(run.id).await?;
+        Ok(PipelineStatsShown::new(run, &stats, counts))
+    }
+
+    /// A sample with its attempts over all stages; `None` if there is no such sample.
+    pub async fn sample(&self, id: SampleId) -> Result<Option<SampleWithLedger>> {
+        let Some(sample) = self.store().samples_by_id(&[id]).await?.pop() else {
+            return Ok(None);
+        };
+        let run = self.pipelines().run(sample.run).await?;
+        let stages = run.map(|run| run.stages).unwrap_or_default();
+        let ledger = self.sample_attempts(&sample, &stages).await?;
+        Ok(Some(SampleWithLedger { sample: sample.into(), ledger }))
+    }
+
+    /// Samples that match, by id, without what they hold.
+    pub async fn samples(
+        &self,
+        filter: SampleFilter,
+        after: SampleId,
+        limit: u32,
+    ) -> Result<Vec<SampleShown>> {
+        let pages = SamplePages::new(self.store().clone(), filter);
+        let mut pages = pages.after(after).at_most(limit.into());
+        let mut found = Vec::new();
+        loop {
+            let page = pages.next().await?;
+            if page.is_empty() {
+                return Ok(found);
+            }
+            found.extend(page.into_iter().map(|sample| SampleShown::from(sample).without_data()));
+        }
+    }
+
+    async fn sample_attempts(
+        &self,
+        sample: &SampleRecord,
+        stages: &[String],
+    ) -> Result<Vec<AttemptShown>> {
+        let mut rows = Vec::new();
+        for stage in stages {
+            let unit = UnitRow { kind: UnitKind::Sample, id: sample.id.0, stage: stage.clone() };
+            let attempts = self.store().attempts_of(&unit, AttemptNumber(0), MAX_PAGE).await?;
+            rows.extend(attempts.iter().map(AttemptShown::from));
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,103 @@
+//! Changing many at once: look first, then say yes to exactly what was seen.
+//!
+//! A dry run answers with what would become of each unit and with a token that names the action and all of
+//! that. The action itself needs the token: if anything that matches has changed meanwhile, the tokens
+//! differ, and nothing is done.
+
+use axum::http::StatusCode;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
+
+use crate::problem::Problem;
+
+/// The most units of one action. More is a job for the command line, which goes through them page by page.
+pub(crate) const MAX_UNITS: usize = 10_000;
+
+/// So many units that are named one by one need no token.
+const UNASKED: usize = 20;
+
+/// How an action is asked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct How {
+    /// Only say what would become of each, and how to say yes to it.
+    pub(crate) dry_run: bool,
+    /// What the dry run answered. Up to 20 units that are named one by one need none.
+    pub(crate) token: Option<String>,
+    /// Why, for the journal.
+    pub(crate) reason: Option<String>,
+}
+
+/// What became of each unit, or would.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Changes<T> {
+    /// Whether nothing was done yet.
+    dry_run: bool,
+    /// Of a dry run: what to send to have exactly this done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    /// How many there are.
+    count: usize,
+    /// Each of them.
+    changes: Vec<T>,
+}
+
+/// A look at what an action would do.
+pub(crate) struct Look<T> {
+    foreseen: Vec<T>,
+    token: String,
+}
+
+impl<T: Serialize> Look<T> {
+    /// From the name of the action with all that bears on it, and what would become of each unit.
+    pub(crate) fn new(action: &str, foreseen: Vec<T>) -> Result<Self, Problem> {
+        if foreseen.is_empty() {
+            let what = "nothing matches; nothing was changed";
+            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, what));
+        }
+        if foreseen.len() > MAX_UNITS {
+            let what = format!("more than {MAX_UNITS} match; nothing was changed");
+            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, what)
+                .allowed("a narrower filter, or the command line, which takes any number"));
+        }
+        let mut digest = Sha256::new_with_prefix(action);
+        for unit in &foreseen {
+            digest.update([0]);
+            digest.update(serde_json::to_vec(unit).unwrap_or_default());
+        }
+        let digest = digest.finalize();
+        let token = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { foreseen, token })
+    }
+
+    /// The answer to a dry run.
+    pub(crate) fn answer(self) -> Changes<T> {
+        let count = self.foreseen.len();
+        Changes { dry_run: true, token: Some(self.token), count, changes: self.foreseen }
+    }
+
+    /// Goes on if the action may be done. `named` says that units are named one by one.
+    pub(crate) fn confirm(&self, how: &How, named: bool) -> Result<(), Problem> {
+        match &how.token {
+            Some(token) if *token == self.token => Ok(()),
+            Some(_) => {
+                let what = "what matches is not what the dry run saw; nothing was changed";
+                Err(Problem::new(StatusCode::CONFLICT, what)
+                    .allowed("another dry run, and its token"))
+            }
+            None if named && self.foreseen.len() <= UNASKED => Ok(()),
+            None => {
+                let what = "this takes the token of a dry run; nothing was changed";
+                Err(Problem::new(StatusCode::PRECONDITION_REQUIRED, what)
+                    .allowed("`dry_run: true` first, then `token` with what it answers"))
+            }
+        }
+    }
+}
+
+impl<T> Changes<T> {
+    /// What was done.
+    pub(crate) fn done(changes: Vec<T>) -> Self {
+        Self { dry_run: false, token: None, count: changes.len(), changes }
+    }
+}

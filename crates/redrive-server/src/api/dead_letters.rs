@@ -1,0 +1,201 @@
+//! Dead letters.
+
+use axum::{Extension, Json as Answer};
+use redrive_core::{PipelineRunId, SampleId, SampleStatus};
+use redrive_desk::shown::{CauseShown, SampleChanged, SampleShown, SampleWithLedger};
+use redrive_engine::RunMode;
+use redrive_store::{SampleFilter, SampleRecord};
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+use super::{
+    bulk::{Changes, How, Look, MAX_UNITS},
+    page::{Page, limit},
+};
+use crate::{
+    app::{App, Shared},
+    extract::{Json, Path, Query},
+    guard::Visitor,
+    problem::Problem,
+};
+
+/// Which dead letters. Everything given must match.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LetterQuery {
+    /// Of this pipeline alone.
+    pipeline: Option<String>,
+    /// Of this run alone.
+    run: Option<i64>,
+    /// That died at this stage.
+    stage: Option<String>,
+    /// With this text in the error.
+    error: Option<String>,
+    /// With this code.
+    code: Option<String>,
+    /// Of this cause.
+    cause: Option<String>,
+    /// At most so many, up to 10000; 100 unless given.
+    limit: Option<u32>,
+    /// Those alone that come after this id.
+    after: Option<i64>,
+}
+
+impl LetterQuery {
+    fn filter(&self) -> SampleFilter {
+        SampleFilter {
+            pipeline: self.pipeline.clone(),
+            run: self.run.map(PipelineRunId),
+            status: Some(SampleStatus::Dlq),
+            stage: self.stage.clone(),
+            error: self.error.clone(),
+            code: self.code.clone(),
+            cause: self.cause.clone(),
+        }
+    }
+}
+
+/// Dead letters by id, without what they hold.
+#[utoipa::path(get, path = "/v1/dead-letters", tag = "dead letters", params(LetterQuery),
+    responses((status = 200, body = Page<SampleShown>), (status = 400, body = Problem)))]
+pub(crate) async fn list(
+    app: Shared,
+    Query(asked): Query<LetterQuery>,
+) -> Result<Answer<Page<SampleShown>>, Problem> {
+    let limit = limit(asked.limit)?;
+    let after = SampleId(asked.after.unwrap_or(0));
+    let found = app.desk.samples(asked.filter(), after, limit).await?;
+    let last = found.last().map(|sample| sample.id.to_string());
+    Ok(Answer(Page::new(found, limit, last)))
+}
+
+/// What they died of, the most frequent first.
+#[utoipa::path(get, path = "/v1/dead-letters/causes", tag = "dead letters", params(LetterQuery),
+    responses((status = 200, body = Vec<CauseShown>), (status = 400, body = Problem)))]
+pub(crate) async fn causes(
+    app: Shared,
+    Query(asked): Query<LetterQuery>,
+) -> Result<Answer<Vec<CauseShown>>, Problem> {
+    let limit = limit(asked.limit)?;
+    if asked.after.is_some() {
+        return Err(Problem::bad_request("after: causes come on one page").allowed("`limit`"));
+    }
+    let causes = app.desk.store().dead_causes(&asked.filter(), limit).await?;
+    Ok(Answer(causes.into_iter().map(CauseShown::from).collect()))
+}
+
+/// A sample, dead or not, with its attempts.
+#[utoipa::path(get, path = "/v1/samples/{id}", tag = "dead letters", params(("id" = i64, Path)),
+    responses((status = 200, body = SampleWithLedger), (status = 404, body = Problem)))]
+pub(crate) async fn show(
+    app: Shared,
+    Path(id): Path<i64>,
+) -> Result<Answer<SampleWithLedger>, Problem> {
+    let found = app.desk.sample(SampleId(id)).await?;
+    found.map(Answer).ok_or_else(|| Problem::not_found(format!("there is no sample {id}")))
+}
+
+/// Which dead letters to bring back: some by id, or those that match.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LetterAction {
+    /// These.
+    #[serde(default)]
+    pub(crate) ids: Vec<i64>,
+    /// Of this pipeline alone.
+    pub(crate) pipeline: Option<String>,
+    /// Of this run alone.
+    pub(crate) run: Option<i64>,
+    /// That died at this stage.
+    pub(crate) stage: Option<String>,
+    /// With this text in the error.
+    pub(crate) error: Option<String>,
+    /// With this code.
+    pub(crate) code: Option<String>,
+    /// Of this cause.
+    pub(crate) cause: Option<String>,
+    /// All of them: without a filter nothing is done unless you say so.
+    #[serde(default)]
+    pub(crate) all: bool,
+    /// Only say what would become of each, and how to say yes to it.
+    #[serde(default)]
+    pub(crate) dry_run: bool,
+    /// What the dry run answered. Up to 20 that are named one by one need none.
+    pub(crate) token: Option<String>,
+    /// Why, for the journal.
+    pub(crate) reason: Option<String>,
+}
+
+impl LetterAction {
+    fn query(&self) -> LetterQuery {
+        LetterQuery {
+            pipeline: self.pipeline.clone(),
+            run: self.run,
+            stage: self.stage.clone(),
+            error: self.error.clone(),
+            code: self.code.clone(),
+            cause: self.cause.clone(),
+            limit: None,
+            after: None,
+        }
+    }
+
+    fn is_filtered(&self) -> bool {
+        let Self { pipeline, run, stage, error, code, cause, .. } = self;
+        run.is_some() || [pipeline, stage, error, code, cause].iter().any(|it| it.is_some())
+    }
+}
+
+/// Brings dead letters back to the stage they died at.
+#[utoipa::path(post, path = "/v1/dead-letters/reprocess", tag = "dead letters", request_body = LetterAction,
+    responses((status = 200, body = Changes<SampleChanged>), (status = 400, body = Problem),
+              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
+pub(crate) async fn reprocess(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Json(action): Json<LetterAction>,
+) -> Result<Answer<Changes<SampleChanged>>, Problem> {
+    reprocess_letters(&app, &visitor, action).await.map(Answer)
+}
+
+/// The same for the dashboard.
+pub(crate) async fn reprocess_letters(
+    app: &App,
+    visitor: &Visitor,
+    action: LetterAction,
+) -> Result<Changes<SampleChanged>, Problem> {
+    let by_id = !action.ids.is_empty();
+    if by_id == (action.is_filtered() || action.all) {
+        let what = "which dead letters is not clear; nothing was changed";
+        return Err(Problem::bad_request(what).allowed("`ids`, or filters, or `all`"));
+    }
+    let control = app.desk.pipelines();
+    let mut ids: Vec<SampleId> = action.ids.iter().copied().map(SampleId).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let mut foreseen = Vec::new();
+    let tell = |id, sample: Option<&SampleRecord>, change| {
+        foreseen.push(SampleChanged::new(id, sample, change, RunMode::DryRun));
+    };
+    if by_id {
+        control.reprocess_these(&ids, None, tell).await?;
+    } else {
+        let most = MAX_UNITS as u64 + 1;
+        control.reprocess(&action.query().filter(), most, None, tell).await?;
+        ids = foreseen.iter().map(|it| SampleId(it.id)).collect();
+    }
+    let look = Look::new("reprocess", foreseen)?;
+    let how = How { dry_run: action.dry_run, token: action.token, reason: action.reason };
+    if how.dry_run {
+        return Ok(look.answer());
+    }
+    look.confirm(&how, by_id)?;
+    let by = app.operator(visitor, how.reason.as_deref());
+    let mut changes = Vec::new();
+    let tell = |id, sample: Option<&SampleRecord>, change| {
+        changes.push(SampleChanged::new(id, sample, change, RunMode::Real));
+    };
+    control.reprocess_these(&ids, Some(&by), tell).await?;
+    Ok(Changes::done(changes))
+}

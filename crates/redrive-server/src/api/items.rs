@@ -1,0 +1,114 @@
+//! Items of uploads.
+
+use axum::{Extension, Json as Answer};
+use redrive_core::{ItemId, ItemStatus};
+use redrive_desk::{
+    ItemSelection,
+    shown::{ItemChanged, ItemShown},
+};
+use redrive_store::{ItemFilter, ItemGroup};
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+use super::{
+    bulk::{Changes, How, Look, MAX_UNITS},
+    page::{Page, limit, named},
+};
+use crate::{
+    app::Shared,
+    extract::{Json, Path, Query},
+    guard::Visitor,
+    problem::Problem,
+};
+
+/// Which items.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ItemQuery {
+    /// Of this upload alone.
+    upload: Option<String>,
+    /// Of this group alone.
+    group: Option<String>,
+    /// With this status alone.
+    status: Option<String>,
+    /// At most so many, up to 10000; 100 unless given.
+    limit: Option<u32>,
+    /// Those alone that come after this id.
+    after: Option<i64>,
+}
+
+/// Items by id.
+#[utoipa::path(get, path = "/v1/items", tag = "uploads", params(ItemQuery),
+    responses((status = 200, body = Page<ItemShown>), (status = 400, body = Problem)))]
+pub(crate) async fn list(
+    app: Shared,
+    Query(asked): Query<ItemQuery>,
+) -> Result<Answer<Page<ItemShown>>, Problem> {
+    let limit = limit(asked.limit)?;
+    let names = ItemStatus::ALL.map(ItemStatus::name);
+    let status = named("status", asked.status.as_deref(), ItemStatus::from_name, &names)?;
+    let filter = ItemFilter { upload: asked.upload, group: asked.group, status };
+    let after = ItemId(asked.after.unwrap_or(0));
+    let page = app.desk.store().items_page(&filter, after, limit).await?;
+    let last = page.last().map(|item| item.id.to_string());
+    Ok(Answer(Page::new(page.into_iter().map(ItemShown::from).collect(), limit, last)))
+}
+
+/// One item.
+#[utoipa::path(get, path = "/v1/items/{id}", tag = "uploads", params(("id" = i64, Path)),
+    responses((status = 200, body = ItemShown), (status = 404, body = Problem)))]
+pub(crate) async fn show(app: Shared, Path(id): Path<i64>) -> Result<Answer<ItemShown>, Problem> {
+    let found = app.desk.store().items_by_id(&[ItemId(id)]).await?.pop();
+    let found = found.ok_or_else(|| Problem::not_found(format!("there is no item {id}")))?;
+    Ok(Answer(found.into()))
+}
+
+/// Which items to reset: some by id, or those of a group that were given up.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ItemAction {
+    /// These.
+    #[serde(default)]
+    ids: Vec<i64>,
+    /// Those of a group of this upload instead.
+    upload: Option<String>,
+    /// The group.
+    group: Option<String>,
+    /// Only say what would become of each, and how to say yes to it.
+    #[serde(default)]
+    dry_run: bool,
+    /// What the dry run answered. Up to 20 items that are named one by one need none.
+    token: Option<String>,
+    /// Why, for the journal.
+    reason: Option<String>,
+}
+
+/// Sends items back that were given up.
+#[utoipa::path(post, path = "/v1/items/reset", tag = "uploads", request_body = ItemAction,
+    responses((status = 200, body = Changes<ItemChanged>), (status = 400, body = Problem),
+              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
+pub(crate) async fn reset(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Json(action): Json<ItemAction>,
+) -> Result<Answer<Changes<ItemChanged>>, Problem> {
+    let by_id = !action.ids.is_empty();
+    let selection = match (action.upload, action.group) {
+        (Some(upload), Some(group)) if !by_id => ItemSelection::Group(ItemGroup { upload, group }),
+        (None, None) if by_id => ItemSelection::Ids(action.ids.into_iter().map(ItemId).collect()),
+        _ => {
+            let what = "which items is not clear; nothing was changed";
+            return Err(Problem::bad_request(what).allowed("`ids`, or `upload` with `group`"));
+        }
+    };
+    let how = How { dry_run: action.dry_run, token: action.token, reason: action.reason };
+    let ids = app.desk.select_items(&selection, MAX_UNITS + 1).await?;
+    let look = Look::new("reset", app.desk.reset_items(&ids, None).await?)?;
+    if how.dry_run {
+        return Ok(Answer(look.answer()));
+    }
+    look.confirm(&how, by_id)?;
+    let by = app.operator(&visitor, how.reason.as_deref());
+    Ok(Answer(Changes::done(app.desk.reset_items(&ids, Some(&by)).await?)))
+}

@@ -1,0 +1,39 @@
+//! The journal.
+
+use axum::Json as Answer;
+use redrive_desk::shown::JournalShown;
+use redrive_store::JournalFilter;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::page::{Page, limit};
+use crate::{app::Shared, extract::Query, problem::Problem};
+
+/// Which entries.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct JournalQuery {
+    /// About this unit alone.
+    unit: Option<String>,
+    /// With this action alone, such as `partition.retry`.
+    action: Option<String>,
+    /// At most so many, up to 10000; 100 unless given.
+    limit: Option<u32>,
+    /// Those alone that come after this id.
+    after: Option<i64>,
+}
+
+/// What was done, by whom and why, in the order in which it was written.
+#[utoipa::path(get, path = "/v1/journal", tag = "journal", params(JournalQuery),
+    responses((status = 200, body = Page<JournalShown>), (status = 400, body = Problem)))]
+pub(crate) async fn list(
+    app: Shared,
+    Query(asked): Query<JournalQuery>,
+) -> Result<Answer<Page<JournalShown>>, Problem> {
+    let limit = limit(asked.limit)?;
+    let filter = JournalFilter { unit: asked.unit, action: asked.action };
+    let page = app.desk.store().journal_page(&filter, asked.after.unwrap_or(0), limit).await?;
+    let last = page.last().map(|row| row.id.to_string());
+    Ok(Answer(Page::new(page.into_iter().map(JournalShown::from).collect(), limit, last)))
+}

@@ -1,0 +1,109 @@
+//! The API under `/v1`: what the command line can see and do, for programs.
+//!
+//! Routes and document come from the same lines, so they cannot differ.
+
+mod bulk;
+mod dead_letters;
+mod items;
+mod journal;
+mod page;
+mod partitions;
+mod pipelines;
+mod queues;
+mod runs;
+mod submit;
+mod why;
+
+use std::sync::Arc;
+
+use axum::{Json, Router, extract::DefaultBodyLimit, routing::get};
+use utoipa::{
+    Modify, OpenApi,
+    openapi::{
+        self,
+        security::{Http, HttpAuthScheme, SecurityScheme},
+    },
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::app::App;
+
+/// What a body may have that is no submission.
+const MAX_BODY_BYTES: usize = 256 * 1024;
+
+/// What a submission may have.
+const MAX_SUBMISSION_BYTES: usize = 32 * 1024 * 1024;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Redrive",
+        description = "Everything that the command line can see and do. Lists come in pages: `next` is \
+                       the address of the next one. Errors are those of RFC 9457."
+    ),
+    modifiers(&Bearer),
+    security(("bearer" = [])),
+)]
+struct Document;
+
+struct Bearer;
+
+impl Modify for Bearer {
+    fn modify(&self, document: &mut openapi::OpenApi) {
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        document.components.get_or_insert_default().add_security_scheme("bearer", scheme);
+    }
+}
+
+/// The routes, and the document that describes them.
+fn documented() -> (Router<Arc<App>>, openapi::OpenApi) {
+    let submissions = OpenApiRouter::new()
+        .routes(routes!(submit::submit))
+        .layer(DefaultBodyLimit::max(MAX_SUBMISSION_BYTES));
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(runs::list))
+        .routes(routes!(runs::show))
+        .routes(routes!(runs::retry))
+        .routes(routes!(runs::cancel))
+        .routes(routes!(queues::list))
+        .routes(routes!(queues::stats))
+        .routes(routes!(queues::pause))
+        .routes(routes!(queues::resume))
+        .routes(routes!(partitions::list))
+        .routes(routes!(partitions::show))
+        .routes(routes!(partitions::history))
+        .routes(routes!(partitions::gaps))
+        .routes(routes!(partitions::change))
+        .routes(routes!(partitions::backfill))
+        .routes(routes!(items::list))
+        .routes(routes!(items::show))
+        .routes(routes!(items::reset))
+        .routes(routes!(pipelines::list))
+        .routes(routes!(pipelines::show))
+        .routes(routes!(pipelines::stats))
+        .routes(routes!(pipelines::output))
+        .routes(routes!(pipelines::start))
+        .routes(routes!(pipelines::resume))
+        .routes(routes!(pipelines::cancel))
+        .routes(routes!(dead_letters::list))
+        .routes(routes!(dead_letters::causes))
+        .routes(routes!(dead_letters::show))
+        .routes(routes!(dead_letters::reprocess))
+        .routes(routes!(journal::list))
+        .routes(routes!(why::why))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .merge(submissions)
+        .split_for_parts()
+}
+
+/// The routes.
+pub(crate) fn router() -> Router<Arc<App>> {
+    let (router, document) = documented();
+    let document = Arc::new(document);
+    router.route("/openapi.json", get(move || async move { Json((*document).clone()) }))
+}
+
+/// The document that describes the API.
+pub fn openapi() -> openapi::OpenApi {
+    documented().1
+}

@@ -1,0 +1,203 @@
+//! Pipelines and their runs.
+
+use axum::{
+    Extension, Json as Answer,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use redrive_core::{PipelineRunId, PipelineStatus, SampleId, SampleStatus};
+use redrive_desk::shown::{PipelineRunShown, PipelineStatsShown};
+use redrive_engine::{NotResumed, SamplePages};
+use redrive_store::{PipelineChange, PipelineRunFilter, PipelineRunRecord, SampleFilter};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::{
+    page::{Page, limit, named},
+    queues::Why,
+};
+use crate::{
+    app::{App, Shared},
+    extract::{Json, Path, Query},
+    guard::Visitor,
+    problem::Problem,
+};
+
+/// The most bytes of one page of output.
+const MAX_OUTPUT_BYTES: usize = 32 * 1024 * 1024;
+
+/// Which runs.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PipelineQuery {
+    /// Of this pipeline alone.
+    pipeline: Option<String>,
+    /// With this status alone.
+    status: Option<String>,
+    /// At most so many, up to 10000; 100 unless given.
+    limit: Option<u32>,
+    /// Those alone that come after this id: the newest come first.
+    after: Option<i64>,
+}
+
+/// Runs of pipelines, the newest first.
+#[utoipa::path(get, path = "/v1/pipeline-runs", tag = "pipelines", params(PipelineQuery),
+    responses((status = 200, body = Page<PipelineRunShown>), (status = 400, body = Problem)))]
+pub(crate) async fn list(
+    app: Shared,
+    Query(asked): Query<PipelineQuery>,
+) -> Result<Answer<Page<PipelineRunShown>>, Problem> {
+    let limit = limit(asked.limit)?;
+    let names = PipelineStatus::ALL.map(PipelineStatus::name);
+    let status = named("status", asked.status.as_deref(), PipelineStatus::from_name, &names)?;
+    let filter = PipelineRunFilter { pipeline: asked.pipeline, status };
+    let after = PipelineRunId(asked.after.unwrap_or(i64::MAX));
+    let page = app.desk.store().pipeline_runs_page(&filter, after, limit).await?;
+    let last = page.last().map(|run| run.id.to_string());
+    Ok(Answer(Page::new(page.iter().map(PipelineRunShown::from).collect(), limit, last)))
+}
+
+async fn found(app: &App, id: i64) -> Result<PipelineRunRecord, Problem> {
+    let run = app.desk.pipelines().run(PipelineRunId(id)).await?;
+    run.ok_or_else(|| Problem::not_found(format!("there is no pipeline run {id}")))
+}
+
+/// How a run stands.
+#[utoipa::path(get, path = "/v1/pipeline-runs/{id}", tag = "pipelines", params(("id" = i64, Path)),
+    responses((status = 200, body = PipelineRunShown), (status = 404, body = Problem)))]
+pub(crate) async fn show(
+    app: Shared,
+    Path(id): Path<i64>,
+) -> Result<Answer<PipelineRunShown>, Problem> {
+    Ok(Answer((&found(&app, id).await?).into()))
+}
+
+/// How the stages of a run have fared.
+#[utoipa::path(get, path = "/v1/pipeline-runs/{id}/stats", tag = "pipelines", params(("id" = i64, Path)),
+    responses((status = 200, body = PipelineStatsShown), (status = 404, body = Problem)))]
+pub(crate) async fn stats(
+    app: Shared,
+    Path(id): Path<i64>,
+) -> Result<Answer<PipelineStatsShown>, Problem> {
+    let run = found(&app, id).await?;
+    Ok(Answer(app.desk.pipeline_stats(&run).await?))
+}
+
+/// Which finished samples.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OutputQuery {
+    /// At most so many, up to 10000; 100 unless given.
+    limit: Option<u32>,
+    /// Those alone that come after this sample.
+    after: Option<i64>,
+}
+
+/// The finished samples of a run as JSON lines. `redrive-next` has the id to give as `after`, if there may be more.
+#[utoipa::path(get, path = "/v1/pipeline-runs/{id}/output", tag = "pipelines",
+    params(("id" = i64, Path), OutputQuery),
+    responses((status = 200, content_type = "application/x-ndjson", body = String),
+              (status = 404, body = Problem)))]
+pub(crate) async fn output(
+    app: Shared,
+    Path(id): Path<i64>,
+    Query(asked): Query<OutputQuery>,
+) -> Result<Response, Problem> {
+    let limit = limit(asked.limit)?;
+    let run = found(&app, id).await?;
+    let filter = SampleFilter {
+        run: Some(run.id),
+        status: Some(SampleStatus::Succeeded),
+        ..SampleFilter::default()
+    };
+    let after = SampleId(asked.after.unwrap_or(0));
+    let store = app.desk.store().clone();
+    let mut pages = SamplePages::new(store, filter).after(after).at_most(limit.into());
+    let (mut lines, mut last, mut count) = (String::new(), None, 0);
+    'pages: loop {
+        let page = pages.next().await?;
+        if page.is_empty() {
+            break;
+        }
+        for sample in page {
+            lines.push_str(sample.data.as_deref().unwrap_or("null"));
+            lines.push('\n');
+            last = Some(sample.id);
+            count += 1;
+            if lines.len() >= MAX_OUTPUT_BYTES {
+                break 'pages;
+            }
+        }
+    }
+    let is_full = count >= limit || lines.len() >= MAX_OUTPUT_BYTES;
+    let next = last.filter(|_| is_full).map(|last| [("redrive-next", last.to_string())]);
+    Ok((next, [(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response())
+}
+
+/// Starts a run of a declared pipeline; workers take it from there.
+#[utoipa::path(post, path = "/v1/pipelines/{pipeline}/runs", tag = "pipelines",
+    params(("pipeline" = String, Path)), request_body = Why,
+    responses((status = 201, body = PipelineRunShown), (status = 404, body = Problem)))]
+pub(crate) async fn start(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Path(name): Path<String>,
+    Json(why): Json<Why>,
+) -> Result<(StatusCode, Answer<PipelineRunShown>), Problem> {
+    let pipeline = app.pipelines.get(&name).ok_or_else(|| {
+        let known: Vec<&str> = app.pipelines.keys().map(String::as_str).collect();
+        Problem::not_found(format!("no pipeline {name:?} is declared")).allowed(known.join(", "))
+    })?;
+    let by = app.operator(&visitor, why.reason.as_deref());
+    let id = app.desk.pipelines().start(pipeline, &by).await?;
+    Ok((StatusCode::CREATED, Answer((&found(&app, id.0).await?).into())))
+}
+
+/// Goes on with a run that was aborted or cancelled; workers take it from there.
+#[utoipa::path(post, path = "/v1/pipeline-runs/{id}/resume", tag = "pipelines",
+    params(("id" = i64, Path)), request_body = Why,
+    responses((status = 200, body = PipelineRunShown), (status = 404, body = Problem),
+              (status = 409, body = Problem)))]
+pub(crate) async fn resume(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Path(id): Path<i64>,
+    Json(why): Json<Why>,
+) -> Result<Answer<PipelineRunShown>, Problem> {
+    let run = found(&app, id).await?;
+    let conflict = |what: String| Problem::new(StatusCode::CONFLICT, what);
+    let pipeline = app.pipelines.get(&run.pipeline);
+    let pipeline = pipeline
+        .ok_or_else(|| conflict(format!("the pipeline {:?} is not declared", run.pipeline)))?;
+    let by = app.operator(&visitor, why.reason.as_deref());
+    match app.desk.pipelines().resume(run.id, pipeline, &by).await {
+        Ok(run) => Ok(Answer((&run).into())),
+        Err(NotResumed::Store(error)) => Err(error.into()),
+        Err(other) => Err(conflict(other.to_string())),
+    }
+}
+
+/// Stops a run; what was not processed stays pending.
+#[utoipa::path(post, path = "/v1/pipeline-runs/{id}/cancel", tag = "pipelines",
+    params(("id" = i64, Path)), request_body = Why,
+    responses((status = 200, body = PipelineRunShown), (status = 404, body = Problem),
+              (status = 409, body = Problem)))]
+pub(crate) async fn cancel(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Path(id): Path<i64>,
+    Json(why): Json<Why>,
+) -> Result<Answer<PipelineRunShown>, Problem> {
+    let run = found(&app, id).await?;
+    let by = app.operator(&visitor, why.reason.as_deref());
+    match app.desk.pipelines().cancel(run.id, &by).await? {
+        PipelineChange::Done(_) => Ok(Answer((&found(&app, id).await?).into())),
+        PipelineChange::Refused(status) => {
+            let what = format!("pipeline run {id} is {status}: there is nothing to stop");
+            Err(Problem::new(StatusCode::CONFLICT, what))
+        }
+        PipelineChange::Unknown => Err(Problem::not_found(format!("there is no run {id}"))),
+    }
+}

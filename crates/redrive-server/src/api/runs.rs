@@ -1,0 +1,161 @@
+//! Runs.
+
+use axum::{Extension, Json as Answer};
+use redrive_core::{RunId, RunStatus};
+use redrive_desk::{
+    RunSelection,
+    shown::{RunChanged, RunShown},
+};
+use redrive_store::{RunFilter, RunWish};
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+use super::{
+    bulk::{Changes, How, Look, MAX_UNITS},
+    page::{Page, limit, named},
+};
+use crate::{
+    app::Shared,
+    extract::{Json, Path, Query},
+    guard::Visitor,
+    problem::Problem,
+};
+
+/// Which runs.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunQuery {
+    /// In this queue alone.
+    queue: Option<String>,
+    /// Of this category alone.
+    category: Option<String>,
+    /// With this status alone.
+    status: Option<String>,
+    /// At most so many, up to 10000; 100 unless given.
+    limit: Option<u32>,
+    /// Those alone that come after this id.
+    after: Option<i64>,
+}
+
+/// The names of the statuses of runs.
+pub(crate) fn status_names() -> Vec<&'static str> {
+    RunStatus::ALL.into_iter().map(RunStatus::name).collect()
+}
+
+/// Runs by id.
+#[utoipa::path(get, path = "/v1/runs", tag = "runs", params(RunQuery),
+    responses((status = 200, body = Page<RunShown>), (status = 400, body = Problem)))]
+pub(crate) async fn list(
+    app: Shared,
+    Query(asked): Query<RunQuery>,
+) -> Result<Answer<Page<RunShown>>, Problem> {
+    let limit = limit(asked.limit)?;
+    let status = asked.status.as_deref();
+    let status = named("status", status, RunStatus::from_name, &status_names())?;
+    let filter = RunFilter { queue: asked.queue, category: asked.category, status };
+    let after = RunId(asked.after.unwrap_or(0));
+    let page = app.desk.store().runs_page(&filter, after, limit).await?;
+    let last = page.last().map(|run| run.id.to_string());
+    Ok(Answer(Page::new(page.into_iter().map(RunShown::from).collect(), limit, last)))
+}
+
+/// One run.
+#[utoipa::path(get, path = "/v1/runs/{id}", tag = "runs", params(("id" = i64, Path)),
+    responses((status = 200, body = RunShown), (status = 404, body = Problem)))]
+pub(crate) async fn show(app: Shared, Path(id): Path<i64>) -> Result<Answer<RunShown>, Problem> {
+    let found = app.desk.store().runs_by_id(&[RunId(id)]).await?.pop();
+    let found = found.ok_or_else(|| Problem::not_found(format!("there is no run {id}")))?;
+    Ok(Answer(found.into()))
+}
+
+/// Which runs to change: some by id, or those of a queue.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunAction {
+    /// These.
+    #[serde(default)]
+    ids: Vec<i64>,
+    /// Those of this queue instead.
+    queue: Option<String>,
+    /// With `queue`: those of this category alone.
+    category: Option<String>,
+    /// With `queue`: those with this status alone.
+    status: Option<String>,
+    /// Only say what would become of each, and how to say yes to it.
+    #[serde(default)]
+    dry_run: bool,
+    /// What the dry run answered. Up to 20 runs that are named one by one need none.
+    token: Option<String>,
+    /// Why, for the journal.
+    reason: Option<String>,
+}
+
+/// Sends runs back to their queue, with a new count of attempts.
+#[utoipa::path(post, path = "/v1/runs/retry", tag = "runs", request_body = RunAction,
+    responses((status = 200, body = Changes<RunChanged>), (status = 400, body = Problem),
+              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
+pub(crate) async fn retry(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Json(action): Json<RunAction>,
+) -> Result<Answer<Changes<RunChanged>>, Problem> {
+    change(app, visitor, action, RunWish::Retry, &[RunStatus::Error]).await
+}
+
+/// Stops runs, also those that a worker holds.
+#[utoipa::path(post, path = "/v1/runs/cancel", tag = "runs", request_body = RunAction,
+    responses((status = 200, body = Changes<RunChanged>), (status = 400, body = Problem),
+              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
+pub(crate) async fn cancel(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Json(action): Json<RunAction>,
+) -> Result<Answer<Changes<RunChanged>>, Problem> {
+    let unended = [RunStatus::Discovered, RunStatus::Processing, RunStatus::Error];
+    change(app, visitor, action, RunWish::Cancel, &unended).await
+}
+
+async fn change(
+    app: Shared,
+    visitor: Visitor,
+    action: RunAction,
+    wish: RunWish,
+    statuses: &[RunStatus],
+) -> Result<Answer<Changes<RunChanged>>, Problem> {
+    let status = action.status.as_deref();
+    let status = named("status", status, RunStatus::from_name, &status_names())?;
+    let by_id = !action.ids.is_empty();
+    let selection = match action.queue {
+        Some(_) if by_id => {
+            return Err(Problem::bad_request("ids and queue exclude each other"));
+        }
+        Some(queue) => RunSelection::Queue {
+            queue,
+            category: action.category,
+            statuses: status.map_or_else(|| statuses.to_vec(), |status| vec![status]),
+        },
+        None if !by_id => {
+            let what = "no runs are named; nothing was changed";
+            return Err(Problem::bad_request(what).allowed("`ids`, or `queue`"));
+        }
+        None => RunSelection::Ids(action.ids.into_iter().map(RunId).collect()),
+    };
+    let how = How { dry_run: action.dry_run, token: action.token, reason: action.reason };
+    let desk = &app.desk;
+    let ids = desk.select_runs(&selection, MAX_UNITS + 1).await?;
+    let name = format!("{wish:?}");
+    let look = Look::new(&name, desk.foresee_runs(wish, &ids).await?)?;
+    if how.dry_run {
+        return Ok(Answer(look.answer()));
+    }
+    look.confirm(&how, by_id)?;
+    let by = app.operator(&visitor, how.reason.as_deref());
+    let (changes, ended) = desk.change_runs(wish, &ids, &by).await;
+    if let Err(error) = ended {
+        let problem = Problem::from(error);
+        let done = changes.len();
+        return Err(problem.more(format!("{done} of {} were reached before that", ids.len())));
+    }
+    Ok(Answer(Changes::done(changes)))
+}

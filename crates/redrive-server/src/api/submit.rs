@@ -1,0 +1,196 @@
+//! Submitting runs, one or many.
+
+use axum::{
+    Json as Answer,
+    extract::Request,
+    http::{HeaderMap, HeaderName, StatusCode},
+    response::{IntoResponse, Response},
+};
+use redrive_desk::read_run;
+use redrive_store::{NewRun, SubmittedRun};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+use utoipa::ToSchema;
+
+use crate::{app::Shared, extract::json_bytes, problem::Problem};
+
+/// The most runs of one request.
+const MAX_RUNS: usize = 1_000;
+
+/// How a request says that it may be a repetition.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// A run to submit.
+#[derive(Debug, Deserialize, ToSchema)]
+#[expect(dead_code, reason = "it describes what `read_run` reads")]
+pub(crate) struct NewRunBody {
+    /// The queue.
+    queue: String,
+    /// A category, for queues that take some and not others.
+    category: Option<String>,
+    /// What the handler gets: any JSON.
+    payload: Option<Value>,
+    /// Its place in the queue: older ones go first. Now, unless given.
+    submitted_at: Option<String>,
+    /// Not to be started before.
+    not_before: Option<String>,
+    /// Submits once, however often this is said.
+    idempotency_key: Option<String>,
+}
+
+/// One run, or up to a thousand.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it describes what the body may be")]
+pub(crate) enum Submission {
+    /// One.
+    One(NewRunBody),
+    /// Many. A bad one does not stop the rest.
+    Many(Vec<NewRunBody>),
+}
+
+/// What became of a run.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct SubmittedShown {
+    /// Its id, if it is in the queue; for one that is refused because of its key, the id of the other one.
+    id: Option<i64>,
+    /// `accepted`, `duplicate` or `refused`.
+    outcome: &'static str,
+    /// Why it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+/// What became of many runs.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SubmissionShown {
+    /// How many are in the queue now.
+    accepted: usize,
+    /// How many were there before.
+    duplicate: usize,
+    /// How many were not taken.
+    refused: usize,
+    /// Each of them, in the order of the body.
+    runs: Vec<SubmittedShown>,
+}
+
+/// What a body has.
+enum Bodies {
+    One(Box<RawValue>),
+    Many(Vec<Box<RawValue>>),
+}
+
+impl Bodies {
+    fn read(bytes: &[u8]) -> Result<Self, Problem> {
+        let problem = |error| Problem::bad_request(format!("the body cannot be used: {error}"));
+        if bytes.trim_ascii_start().starts_with(b"[") {
+            return serde_json::from_slice(bytes).map(Self::Many).map_err(problem);
+        }
+        serde_json::from_slice(bytes).map(Self::One).map_err(problem)
+    }
+
+    fn all(&self) -> &[Box<RawValue>] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(many) => many,
+        }
+    }
+}
+
+/// Puts runs into queues: an object, or an array of up to 1000. A run without a key of its own gets one from
+/// the header `Idempotency-Key`, so that the same request again changes nothing.
+#[utoipa::path(post, path = "/v1/runs", tag = "runs", request_body = Submission,
+    params(("idempotency-key" = Option<String>, Header, description = "the same request again is a no-op")),
+    responses((status = 200, description = "of many, or of one that was there before", body = SubmissionShown),
+              (status = 201, description = "of one", body = SubmittedShown),
+              (status = 400, body = Problem), (status = 409, body = Problem),
+              (status = 413, body = Problem), (status = 415, body = Problem)))]
+pub(crate) async fn submit(app: Shared, request: Request) -> Result<Response, Problem> {
+    let key = header_key(request.headers())?;
+    let bytes = json_bytes(request, &()).await?;
+    let bodies = Bodies::read(&bytes)?;
+    let count = bodies.all().len();
+    if count > MAX_RUNS {
+        return Err(Problem::bad_request(format!("{count} runs cannot be submitted at once"))
+            .allowed(format!("up to {MAX_RUNS}")));
+    }
+    let now = app.desk.now();
+    let read = bodies.all().iter().enumerate().map(|(place, body)| {
+        let run = read_run(body.get().as_bytes(), None, now)?;
+        let whose = match &bodies {
+            Bodies::One(_) => key.clone(),
+            Bodies::Many(_) => key.as_ref().map(|key| format!("{key}#{place}")),
+        };
+        with_key(run, whose.as_deref())
+    });
+    let read: Vec<Result<NewRun, String>> = read.collect();
+    let good: Vec<NewRun> = read.iter().filter_map(|run| run.as_ref().ok().cloned()).collect();
+    let submitted = match good.as_slice() {
+        [] => Vec::new(),
+        good => app.desk.store().submit_runs(good, now).await?,
+    };
+    let mut submitted = submitted.into_iter();
+    let runs = read.into_iter().map(|run| SubmittedShown::new(run.map(|_| submitted.next())));
+    let runs: Vec<SubmittedShown> = runs.collect();
+    Ok(match (bodies, runs.as_slice()) {
+        (Bodies::One(_), [one]) => one.clone().alone()?,
+        _ => Answer(SubmissionShown::new(runs)).into_response(),
+    })
+}
+
+fn header_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let text = value.to_str().map_err(|_| Problem::bad_request("Idempotency-Key is not text"))?;
+    Ok(Some(text.trim_matches('"').to_owned()))
+}
+
+fn with_key(run: NewRun, key: Option<&str>) -> Result<NewRun, String> {
+    match key.filter(|_| run.idempotency_key().is_none()) {
+        Some(key) => run.with_idempotency_key(key).map_err(|error| error.to_string()),
+        None => Ok(run),
+    }
+}
+
+impl SubmittedShown {
+    fn new(run: Result<Option<SubmittedRun>, String>) -> Self {
+        match run {
+            Ok(Some(SubmittedRun::Accepted(id))) => {
+                Self { id: Some(id.0), outcome: "accepted", reason: None }
+            }
+            Ok(Some(SubmittedRun::Duplicate(id))) => {
+                Self { id: Some(id.0), outcome: "duplicate", reason: None }
+            }
+            Ok(Some(SubmittedRun::Conflict(id))) => {
+                let reason = format!("run {id} has other content under the same idempotency_key");
+                Self { id: Some(id.0), outcome: "refused", reason: Some(reason) }
+            }
+            Ok(None) => {
+                let reason = "the store said nothing of it".to_owned();
+                Self { id: None, outcome: "refused", reason: Some(reason) }
+            }
+            Err(reason) => Self { id: None, outcome: "refused", reason: Some(reason) },
+        }
+    }
+
+    /// The answer to one that came alone.
+    fn alone(self) -> Result<Response, Problem> {
+        match (&self.reason, self.id, self.outcome) {
+            (Some(reason), Some(_), _) => Err(Problem::new(StatusCode::CONFLICT, reason.as_str())),
+            (Some(reason), None, _) => Err(Problem::bad_request(reason.as_str())),
+            (None, _, "accepted") => Ok((StatusCode::CREATED, Answer(self)).into_response()),
+            (None, ..) => Ok(Answer(self).into_response()),
+        }
+    }
+}
+
+impl SubmissionShown {
+    fn new(runs: Vec<SubmittedShown>) -> Self {
+        let count = |outcome| runs.iter().filter(|run| run.outcome == outcome).count();
+        Self {
+            accepted: count("accepted"),
+            duplicate: count("duplicate"),
+            refused: count("refused"),
+            runs,
+        }
+    }
+}

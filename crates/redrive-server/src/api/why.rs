@@ -1,0 +1,49 @@
+//! The story of a unit.
+
+use axum::Json as Answer;
+use redrive_core::{InvalidUnit, SampleId};
+use redrive_desk::{Asked, Story};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::{app::Shared, extract::Query, problem::Problem};
+
+/// Whose story.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WhyQuery {
+    /// `run:ID`, `item:ID`, `sample:ID` or `partition:SOURCE/CUSTOMER/QUERY/DATE`.
+    unit: String,
+}
+
+/// What a unit is, each attempt, the rule behind each decision in words, and what comes next.
+#[utoipa::path(get, path = "/v1/why", tag = "why", params(WhyQuery),
+    responses((status = 200, body = Story), (status = 400, body = Problem), (status = 404, body = Problem)))]
+pub(crate) async fn why(
+    app: Shared,
+    Query(WhyQuery { unit }): Query<WhyQuery>,
+) -> Result<Answer<Story>, Problem> {
+    let asked = asked(&unit)?;
+    let story = app.desk.story(&asked).await?;
+    let story = story.ok_or_else(|| Problem::not_found(format!("there is no {unit}")))?;
+    Ok(Answer(story))
+}
+
+/// Whose story a text asks for.
+pub(crate) fn asked(unit: &str) -> Result<Asked, Problem> {
+    let problem = |what: String| {
+        Problem::bad_request(format!("unit: {what}"))
+            .allowed("run:ID, item:ID, sample:ID, partition:SOURCE/CUSTOMER/QUERY/DATE")
+    };
+    match unit.strip_prefix("sample:") {
+        Some(id) if !id.contains('/') => {
+            let id = id.parse().map_err(|_| problem(format!("{id:?} is no id")))?;
+            Ok(Asked::Sample(SampleId(id)))
+        }
+        _ => {
+            let unit = unit.parse().map_err(|error: InvalidUnit| problem(error.to_string()))?;
+            Ok(Asked::Unit(unit))
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What every request passes before anything else sees it, and what every answer carries.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Redirect, Response},
+};
+
+use redrive_core::Message;
+
+use crate::{
+    access::{Access, Role},
+    problem::Problem,
+};
+
+/// The cookie that holds a token, for browsers.
+pub(crate) const COOKIE: &str = "redrive_token";
+
+/// Nothing is loaded but our own styles and script; nothing may frame us or be sent elsewhere.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
+                      connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+const HEADERS: [(HeaderName, &str); 6] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::CACHE_CONTROL, "no-store"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+];
+
+/// Where a browser says that a request comes from.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// How people who share a token say who they are.
+const ACTOR: HeaderName = HeaderName::from_static("redrive-actor");
+
+/// The longest name of anyone, in characters.
+const MAX_ACTOR_CHARS: usize = 100;
+
+/// Who asks, and what they may do.
+#[derive(Debug, Clone)]
+pub(crate) struct Visitor {
+    pub(crate) role: Role,
+    /// By what they were let in.
+    name: &'static str,
+    /// Who they say they are.
+    says: Option<String>,
+    /// Whether a browser asks.
+    is_browser: bool,
+}
+
+impl Visitor {
+    /// How the journal calls them.
+    pub(crate) fn actor(&self) -> String {
+        let way = if self.is_browser { "dashboard" } else { "api" };
+        let name = self.name;
+        match &self.says {
+            Some(says) => format!("{says} ({way}, {name})"),
+            None => format!("{name} ({way})"),
+        }
+    }
+}
+
+/// What the guard goes by.
+#[derive(Clone)]
+pub(crate) struct Guard {
+    pub(crate) access: Arc<Access>,
+    pub(crate) listening: SocketAddr,
+}
+
+/// Lets a request in, or says why not.
+pub(crate) async fn guard(
+    State(guard): State<Guard>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let mut response = match guard.admit(&request) {
+        Ok(visitor) => {
+            request.extensions_mut().insert(visitor);
+            next.run(request).await
+        }
+        Err(refusal) => *refusal,
+    };
+    for (name, value) in HEADERS {
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    response
+}
+
+impl Guard {
+    fn admit(&self, request: &Request) -> Result<Visitor, Box<Response>> {
+        let headers = request.headers();
+        let host = text(headers, &header::HOST).or(request.uri().host());
+        let Some(host) = host.filter(|host| self.access.allows_host(host, self.listening)) else {
+            let what = "this server is not asked under that name; `hosts` in [server] allows more";
+            return Err(Box::new(
+                Problem::new(StatusCode::MISDIRECTED_REQUEST, what).into_response(),
+            ));
+        };
+        let path = request.uri().path();
+        let open = matches!(path, "/healthz" | "/readyz")
+            || path.starts_with("/assets/")
+            || path == "/login";
+        let (token, cookie) = token_of(headers);
+        let is_browser = headers.contains_key(SEC_FETCH_SITE);
+        let visitor = |role, name| Visitor { role, name, says: says(headers), is_browser };
+        let visitor = match token.map(|token| self.access.role_of(token)) {
+            _ if !self.access.needs_token() => visitor(Role::Operator, "local"),
+            Some(Some(Role::Operator)) => visitor(Role::Operator, "operator"),
+            Some(Some(Role::Viewer)) => visitor(Role::Viewer, "viewer"),
+            _ if open => visitor(Role::Viewer, "stranger"),
+            _ => return Err(Box::new(unknown(path))),
+        };
+        let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        if safe {
+            return Ok(visitor);
+        }
+        if (cookie || token.is_none()) && !is_from_here(headers, host) {
+            let what = "a page of another site may not change anything here";
+            return Err(Box::new(Problem::new(StatusCode::FORBIDDEN, what).into_response()));
+        }
+        if visitor.role < Role::Operator && path != "/login" {
+            let what = "this token lets you look; changing something takes the operator's";
+            return Err(Box::new(Problem::new(StatusCode::FORBIDDEN, what).into_response()));
+        }
+        Ok(visitor)
+    }
+}
+
+/// The token of a request, and whether a browser sent it by itself.
+fn token_of(headers: &HeaderMap) -> (Option<&str>, bool) {
+    let bearer = text(headers, &header::AUTHORIZATION).and_then(|value| {
+        let (scheme, token) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+    });
+    if bearer.is_some() {
+        return (bearer, false);
+    }
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|cookies| cookies.split(';'));
+    let cookie = pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='));
+    (cookie, cookie.is_some())
+}
+
+/// Whether a change comes from a page of ours, or from no page at all. Browsers say where a request
+/// comes from; a form of another site cannot send JSON without asking first.
+fn is_from_here(headers: &HeaderMap, host: &str) -> bool {
+    if let Some(site) = text(headers, &SEC_FETCH_SITE) {
+        return matches!(site, "same-origin" | "none");
+    }
+    if let Some(origin) = text(headers, &header::ORIGIN) {
+        let named = origin.strip_prefix("http://").or(origin.strip_prefix("https://"));
+        return named.is_some_and(|named| named.eq_ignore_ascii_case(host));
+    }
+    let kind = text(headers, &header::CONTENT_TYPE).unwrap_or_default();
+    !kind.starts_with("application/x-www-form-urlencoded")
+        && !kind.starts_with("multipart/")
+        && !kind.starts_with("text/plain")
+}
+
+/// Who someone says they are, without anything that a terminal or a page obeys.
+fn says(headers: &HeaderMap) -> Option<String> {
+    let says = Message::clean(text(headers, &ACTOR)?).to_string();
+    let says: String = says.chars().take(MAX_ACTOR_CHARS).collect();
+    Some(says.trim().to_owned()).filter(|says| !says.is_empty())
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// A person is shown where to enter a token; a program is told that it needs one.
+fn unknown(path: &str) -> Response {
+    if path.starts_with("/v1/") || path == "/metrics" || path == "/openapi.json" {
+        let what = "a token is needed: `Authorization: Bearer TOKEN`";
+        let mut response = Problem::new(StatusCode::UNAUTHORIZED, what).into_response();
+        let challenge = HeaderValue::from_static("Bearer");
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        return response;
+    }
+    Redirect::to("/login").into_response()
+}

@@ -1,0 +1,90 @@
+//! What went wrong, in the words of RFC 9457.
+
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// An answer that is none.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct Problem {
+    /// There is no page to read about it: the title says it.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// The status in words.
+    title: &'static str,
+    /// The status of the answer.
+    status: u16,
+    /// What is wrong.
+    detail: String,
+    /// What is allowed instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allowed: Option<String>,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self {
+            kind: "about:blank",
+            title: status.canonical_reason().unwrap_or("Problem"),
+            status: status.as_u16(),
+            detail: detail.into(),
+            allowed: None,
+        }
+    }
+
+    /// With what would be allowed instead.
+    pub(crate) fn allowed(self, allowed: impl Into<String>) -> Self {
+        Self { allowed: Some(allowed.into()), ..self }
+    }
+
+    /// With more to say.
+    pub(crate) fn more(self, more: impl std::fmt::Display) -> Self {
+        Self { detail: format!("{}; {more}", self.detail), ..self }
+    }
+
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, detail)
+    }
+}
+
+/// The answer where there is nothing.
+pub(crate) async fn nothing_there() -> Problem {
+    Problem::not_found("there is nothing here").allowed("/openapi.json describes what there is")
+}
+
+/// The answer to a method that a path does not have.
+pub(crate) async fn not_like_that() -> Problem {
+    let what = "this cannot be asked with this method";
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, what)
+}
+
+/// The cause is in the log: it may name what a stranger should not know.
+impl From<redrive_store::Error> for Problem {
+    fn from(error: redrive_store::Error) -> Self {
+        tracing::warn!(error = &error as &dyn std::error::Error, "the store did not do it");
+        if error.is_transient() {
+            let what = "the store does not answer; nothing was changed as far as is known";
+            Self::new(StatusCode::SERVICE_UNAVAILABLE, what)
+        } else {
+            Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the store refused; the log has the cause")
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::BAD_REQUEST);
+        let mut response = (status, Json(self)).into_response();
+        let kind = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        response
+    }
+}

@@ -1,0 +1,57 @@
+//! What is served over HTTP, as the configuration has it.
+
+use std::{env, net::SocketAddr};
+
+use redrive::{config, declared_pipeline};
+use redrive_server::{Access, Server, Site, Token};
+
+use crate::{
+    desk::Desk,
+    exit::{Exit, Failure},
+};
+
+/// Starts to listen: where the flag says, or the file, or on this machine alone.
+pub(crate) async fn listen(desk: &Desk, flag: Option<SocketAddr>) -> Result<Server, Failure> {
+    let declared = desk.config.as_ref().map(|config| config.server.clone()).unwrap_or_default();
+    let address = flag.unwrap_or(declared.listen);
+    let cannot = |error| Failure::new(Exit::Error, "cannot start").because(error);
+    let pipelines = desk.config.iter().flat_map(|config| {
+        config.pipelines.iter().map(|pipeline| declared_pipeline(pipeline, &config.folder))
+    });
+    let site = Site {
+        desk: (**desk).clone(),
+        access: access(declared)?,
+        pipelines: pipelines.collect::<Result<_, _>>().map_err(cannot)?,
+    };
+    Server::listen(address, site).await.map_err(|error| match error {
+        redrive_server::Error::Open(open) => Failure::new(Exit::Error, open.to_string())
+            .help("set operator-token in [server], or listen on 127.0.0.1"),
+        other => failed(other),
+    })
+}
+
+/// How a server ends that did not do so by itself.
+pub(crate) fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    Failure::new(Exit::Error, "cannot serve").because(error)
+}
+
+fn access(declared: config::Server) -> Result<Access, Failure> {
+    Ok(Access {
+        viewer: declared.viewer_token.as_deref().map(token).transpose()?,
+        operator: declared.operator_token.as_deref().map(token).transpose()?,
+        hosts: declared.hosts,
+    })
+}
+
+/// The token that is in a variable.
+fn token(variable: &str) -> Result<Token, Failure> {
+    let text = env::var(variable).ok().filter(|text| !text.is_empty()).ok_or_else(|| {
+        let message = format!("a token is to come from ${variable}, which is not set");
+        Failure::new(Exit::Error, message).help("`openssl rand -hex 32` makes a good one")
+    })?;
+    Token::new(&text).ok_or_else(|| {
+        let message = format!("the token in ${variable} is too short to keep anyone out");
+        Failure::new(Exit::Error, message)
+            .help(format!("it needs {} characters or more", Token::MIN_BYTES))
+    })
+}
