@@ -61,6 +61,7 @@ const RESERVED: &[(&str, &[&str])] = &[
             "redrive-sqlite",
             "redrive-postgres",
             "redrive-engine",
+            "redrive-desk",
             "redrive-server",
             "redrive",
         ],

@@ -8,6 +8,7 @@ mod desk;
 mod instant;
 mod items;
 mod new_run;
+mod overview;
 mod partitions;
 mod pipelines;
 mod runs;
@@ -20,6 +21,7 @@ pub use desk::Desk;
 pub use instant::parse_instant;
 pub use items::ItemSelection;
 pub use new_run::read_run;
+pub use overview::Watch;
 pub use partitions::{GapFilter, PartitionQuery};
 pub use runs::{RunSelection, state_of};
 pub use story::{

@@ -93,7 +93,7 @@ impl<'a> JournalColumns<'a> {
     }
 }
 
-fn read_entry(row: &mut Columns<'_>) -> Result<JournalRecord> {
+pub(crate) fn read_entry(row: &mut Columns<'_>) -> Result<JournalRecord> {
     Ok(JournalRecord {
         id: row.get()?,
         entry: JournalEntry {

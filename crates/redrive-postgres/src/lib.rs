@@ -34,6 +34,7 @@ mod marks;
 mod store;
 
 mod backfill;
+mod figures;
 mod items;
 mod journal;
 mod leases;

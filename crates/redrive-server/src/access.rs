@@ -3,8 +3,10 @@
 use std::{
     fmt,
     net::{IpAddr, SocketAddr},
+    sync::{Mutex, PoisonError},
 };
 
+use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 /// What someone may do.
@@ -52,6 +54,32 @@ pub struct Access {
     pub operator: Option<Token>,
     /// Names under which the server may be asked, beside its address and those of this machine.
     pub hosts: Vec<String>,
+}
+
+/// Tokens that were tried and are none, in the current minute: a token cannot be guessed by trying many.
+#[derive(Debug, Default)]
+pub(crate) struct Guesses(Mutex<(i64, u32)>);
+
+impl Guesses {
+    /// Wrong tokens that are answered in a minute, by all who try.
+    const MAX_A_MINUTE: u32 = 60;
+
+    /// Whether another token may be tried.
+    pub(crate) fn allow(&self, now: Timestamp) -> bool {
+        let counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.0 != minute(now) || counted.1 < Self::MAX_A_MINUTE
+    }
+
+    /// Counts a wrong one.
+    pub(crate) fn count(&self, now: Timestamp) {
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = if counted.0 == minute(now) { counted.1 } else { 0 };
+        *counted = (minute(now), before.saturating_add(1));
+    }
+}
+
+fn minute(now: Timestamp) -> i64 {
+    now.as_second().div_euclid(60)
 }
 
 /// An address that others can reach, without a token to keep them out.

@@ -3,11 +3,15 @@
 use std::{collections::HashMap, sync::Arc};
 
 use redrive_core::Message;
-use redrive_desk::Desk;
+use redrive_desk::{Desk, Watch};
 use redrive_engine::Pipeline;
 use redrive_store::Operator;
 
-use crate::{access::Access, guard::Visitor};
+use crate::{
+    access::{Access, Guesses},
+    guard::Visitor,
+    pages::live::Live,
+};
 
 /// What is served.
 pub struct Site {
@@ -23,15 +27,30 @@ pub struct Site {
 pub(crate) struct App {
     pub(crate) desk: Desk,
     pub(crate) pipelines: HashMap<String, Pipeline>,
+    /// Figures for those who watch.
+    pub(crate) watch: Watch,
+    /// Who tells open pages.
+    pub(crate) live: Live,
+    /// Who may ask.
+    pub(crate) access: Access,
+    /// Tokens that were tried.
+    pub(crate) guesses: Guesses,
 }
 
 /// The same, shared by all requests.
 pub(crate) type Shared = axum::extract::State<Arc<App>>;
 
 impl App {
-    pub(crate) fn new(desk: Desk, pipelines: Vec<Pipeline>) -> Arc<Self> {
-        let pipelines = pipelines.into_iter().map(|it| (it.name.clone(), it)).collect();
-        Arc::new(Self { desk, pipelines })
+    pub(crate) fn new(site: Site) -> Arc<Self> {
+        let pipelines = site.pipelines.into_iter().map(|it| (it.name.clone(), it)).collect();
+        Arc::new(Self {
+            watch: Watch::new(site.desk.clone()),
+            desk: site.desk,
+            pipelines,
+            live: Live::default(),
+            access: site.access,
+            guesses: Guesses::default(),
+        })
     }
 
     /// Who acts, for the journal.

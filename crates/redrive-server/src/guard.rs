@@ -11,10 +11,7 @@ use axum::{
 
 use redrive_core::Message;
 
-use crate::{
-    access::{Access, Role},
-    problem::Problem,
-};
+use crate::{access::Role, app::App, problem::Problem};
 
 /// The cookie that holds a token, for browsers.
 pub(crate) const COOKIE: &str = "redrive_token";
@@ -53,7 +50,28 @@ pub(crate) struct Visitor {
     is_browser: bool,
 }
 
+/// Who came in without being asked for a token.
+const STRANGER: &str = "stranger";
+
+/// Who needs no token, because nobody does.
+const LOCAL: &str = "local";
+
 impl Visitor {
+    /// Whether they were let in by a token.
+    pub(crate) fn has_token(&self) -> bool {
+        self.name != LOCAL && !self.is_stranger()
+    }
+
+    /// Whether they may only sign in.
+    pub(crate) fn is_stranger(&self) -> bool {
+        self.name == STRANGER
+    }
+
+    /// What they are called on a page.
+    pub(crate) fn role_name(&self) -> &'static str {
+        self.name
+    }
+
     /// How the journal calls them.
     pub(crate) fn actor(&self) -> String {
         let way = if self.is_browser { "dashboard" } else { "api" };
@@ -68,7 +86,7 @@ impl Visitor {
 /// What the guard goes by.
 #[derive(Clone)]
 pub(crate) struct Guard {
-    pub(crate) access: Arc<Access>,
+    pub(crate) app: Arc<App>,
     pub(crate) listening: SocketAddr,
 }
 
@@ -92,10 +110,18 @@ pub(crate) async fn guard(
 }
 
 impl Guard {
+    /// Counts a wrong token, and says whether it may be answered.
+    fn guess(&self) -> bool {
+        let now = self.app.desk.now();
+        self.app.guesses.count(now);
+        self.app.guesses.allow(now)
+    }
+
     fn admit(&self, request: &Request) -> Result<Visitor, Box<Response>> {
         let headers = request.headers();
         let host = text(headers, &header::HOST).or(request.uri().host());
-        let Some(host) = host.filter(|host| self.access.allows_host(host, self.listening)) else {
+        let Some(host) = host.filter(|host| self.app.access.allows_host(host, self.listening))
+        else {
             let what = "this server is not asked under that name; `hosts` in [server] allows more";
             return Err(Box::new(
                 Problem::new(StatusCode::MISDIRECTED_REQUEST, what).into_response(),
@@ -108,11 +134,15 @@ impl Guard {
         let (token, cookie) = token_of(headers);
         let is_browser = headers.contains_key(SEC_FETCH_SITE);
         let visitor = |role, name| Visitor { role, name, says: says(headers), is_browser };
-        let visitor = match token.map(|token| self.access.role_of(token)) {
-            _ if !self.access.needs_token() => visitor(Role::Operator, "local"),
+        let visitor = match token.map(|token| self.app.access.role_of(token)) {
+            _ if !self.app.access.needs_token() => visitor(Role::Operator, LOCAL),
             Some(Some(Role::Operator)) => visitor(Role::Operator, "operator"),
             Some(Some(Role::Viewer)) => visitor(Role::Viewer, "viewer"),
-            _ if open => visitor(Role::Viewer, "stranger"),
+            Some(None) if !self.guess() => {
+                let what = "too many tokens were tried; wait a minute";
+                return Err(Box::new(Problem::too_many(what).into_response()));
+            }
+            _ if open => visitor(Role::Viewer, STRANGER),
             _ => return Err(Box::new(unknown(path))),
         };
         let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
@@ -123,7 +153,7 @@ impl Guard {
             let what = "a page of another site may not change anything here";
             return Err(Box::new(Problem::new(StatusCode::FORBIDDEN, what).into_response()));
         }
-        if visitor.role < Role::Operator && path != "/login" {
+        if visitor.role < Role::Operator && !matches!(path, "/login" | "/logout") {
             let what = "this token lets you look; changing something takes the operator's";
             return Err(Box::new(Problem::new(StatusCode::FORBIDDEN, what).into_response()));
         }

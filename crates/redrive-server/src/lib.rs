@@ -1,8 +1,9 @@
-//! Redrive over HTTP: the API under `/v1`, and whether all is well.
+//! Redrive over HTTP: the dashboard, the API under `/v1`, and whether all is well.
 //!
 //! The server sees no SQL and no database: everything goes through the [`Desk`](redrive_desk::Desk) that the
 //! command line uses.
 //!
+//! - `/`: the dashboard, pages that are rendered here.
 //! - `/v1/…`: the API, described by `/openapi.json`.
 //! - `/healthz`: the process answers. `/readyz`: and so does the store.
 
@@ -12,6 +13,7 @@ mod app;
 mod extract;
 mod guard;
 mod health;
+mod pages;
 mod problem;
 
 use std::{future::Future, net::SocketAddr, sync::Arc};
@@ -25,6 +27,7 @@ pub use app::Site;
 
 use app::App;
 use guard::{Guard, guard};
+use pages::live::Live;
 
 /// Why the server stopped or did not start.
 #[derive(Debug, thiserror::Error)]
@@ -73,10 +76,11 @@ impl Server {
 
     /// Answers requests until told to stop; those under way are finished first.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Error> {
-        let Site { desk, access, pipelines } = self.site;
-        let app = App::new(desk, pipelines);
-        let admission = Guard { access: Arc::new(access), listening: self.address };
+        let app = App::new(self.site);
+        let admission = Guard { app: Arc::clone(&app), listening: self.address };
+        let _watching = AbortOnDrop(tokio::spawn(Live::run(Arc::clone(&app))));
         let router: Router = api::router()
+            .merge(pages::router())
             .route("/healthz", get(health::healthz))
             .route("/readyz", get(health::readyz))
             .fallback(problem::nothing_there)
@@ -84,5 +88,14 @@ impl Server {
             .with_state(app)
             .layer(middleware::from_fn_with_state(admission, guard));
         axum::serve(self.listener, router).with_graceful_shutdown(stop).await.map_err(Error::Serve)
+    }
+}
+
+/// A task that ends with whoever started it.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn insert_journal(connection: &Connection, entry: &JournalEntry) -> R
     Ok(added > 0)
 }
 
-fn read_entry(row: &mut Columns<'_>) -> Result<JournalRecord> {
+pub(crate) fn read_entry(row: &mut Columns<'_>) -> Result<JournalRecord> {
     Ok(JournalRecord {
         id: row.get()?,
         entry: JournalEntry {

@@ -23,6 +23,7 @@ mod writer;
 mod samples;
 mod store;
 
+mod figures;
 mod items;
 mod journal;
 mod leases;

@@ -10,6 +10,13 @@ macro_rules! queries {
 }
 
 queries! {
+    PULSE => "pulse",
+    LEDGER_END => "ledger_end",
+    ACTIVITY_COUNTS => "activity_counts",
+    ACTIVITY_CAUSES => "activity_causes",
+    NEWEST_JOURNAL => "newest_journal",
+    NEWEST_JOURNAL_OF_UNIT => "newest_journal_of_unit",
+    ITEMS_BY_STATUS => "items_by_status",
     INSERT_RUNS => "insert_runs",
     IDEMPOTENT_RUNS => "idempotent_runs",
     PROMOTE_DUE_RUNS => "promote_due_runs",

@@ -3,6 +3,7 @@
 use std::{
     fmt,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use async_trait::async_trait;
@@ -90,6 +91,8 @@ pub struct SqliteStore {
     writer: Writer,
     mode: WriterMode,
     clock: LeaseClock,
+    /// Where changes are noticed; each connection counts by itself.
+    watcher: Arc<Mutex<Option<Connection>>>,
     /// Heard in this process alone: SQLite tells no other that something changed.
     pub(crate) wakes: Wakes,
 }
@@ -136,7 +139,8 @@ impl SqliteStore {
         };
         let writer = Writer::start(connection, options.writer)?;
         let wakes = Wakes::new();
-        Ok(Self { location, writer, readers, mode: options.writer, clock, wakes })
+        let (mode, watcher) = (options.writer, Arc::default());
+        Ok(Self { location, writer, readers, mode, clock, watcher, wakes })
     }
 
     /// Runs a change in a transaction, a second time if the first was rolled back for another's sake.
@@ -158,6 +162,34 @@ impl SqliteStore {
             (None, _) => self.writer.run(work).await,
             (Some(readers), WriterMode::Inline) => readers.run_inline(work),
             (Some(readers), WriterMode::Thread) => readers.run(work).await,
+        }
+        .in_database(&self.location)
+    }
+
+    /// Reads on the one connection that always watches. A database in memory has no other than the writer's.
+    pub(crate) async fn watch<T, F>(&self, mut work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Result<T> + Send + 'static,
+    {
+        const DOING: &str = "watching";
+        let Location::File(path) = self.location.clone() else { return self.read(work).await };
+        let watcher = Arc::clone(&self.watcher);
+        let mut watching = move || {
+            let mut watcher = watcher.lock().unwrap_or_else(PoisonError::into_inner);
+            let connection = match watcher.take() {
+                Some(connection) => connection,
+                None => open_reader(&path)?,
+            };
+            let outcome = work(&connection);
+            *watcher = Some(connection);
+            outcome
+        };
+        match self.mode {
+            WriterMode::Inline => watching(),
+            WriterMode::Thread => tokio::task::spawn_blocking(watching).await.map_err(|error| {
+                Error::Unavailable { doing: DOING.to_owned(), source: error.into() }
+            })?,
         }
         .in_database(&self.location)
     }

@@ -52,6 +52,7 @@ mod sample_finish;
 
 mod pipeline_wishes;
 
+mod figures;
 mod wakes;
 
 mod store;
@@ -62,6 +63,7 @@ pub mod conformance;
 pub use error::{BoxError, Error, Result};
 #[cfg(feature = "failpoints")]
 pub use failpoint::pass_failpoint;
+pub use figures::{Activity, ActivityCount, Figures, RecentCause};
 pub use groups::{ClaimedGroup, GroupClaim};
 pub use items::{
     AddedItem, ItemAttempt, ItemCounts, ItemFilter, ItemGroup, ItemMove, ItemRecord, Items, NewItem,

@@ -4,12 +4,14 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::{Items, Journal, Leases, Ledger, Partitions, Pipelines, Result, Runs, Samples};
+use crate::{
+    Figures, Items, Journal, Leases, Ledger, Partitions, Pipelines, Result, Runs, Samples,
+};
 
 /// Everything the engine needs of a database.
 #[async_trait]
 pub trait Store:
-    Partitions + Runs + Items + Pipelines + Samples + Ledger + Journal + Leases
+    Partitions + Runs + Items + Pipelines + Samples + Ledger + Journal + Leases + Figures
 {
     /// The clock of leases: it does not jump when someone sets the wall clock, and every process
     /// that shares the store reads the same time from it.

@@ -6,6 +6,7 @@ mod changed;
 mod gap;
 mod item;
 mod journal;
+mod overview;
 mod partition;
 mod pipeline;
 mod queue;
@@ -19,6 +20,9 @@ pub use changed::{partition_state_name, run_state_name};
 pub use gap::GapShown;
 pub use item::ItemShown;
 pub use journal::JournalShown;
+pub use overview::{
+    DueShown, MinuteShown, OverviewShown, RecentCauseShown, SourceCountShown, UnitCountShown,
+};
 pub use partition::PartitionShown;
 pub use pipeline::{PipelineRunShown, StageCountShown};
 pub use queue::{QueueShown, QueueStatsShown};

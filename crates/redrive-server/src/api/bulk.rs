@@ -96,6 +96,16 @@ impl<T: Serialize> Look<T> {
 }
 
 impl<T> Changes<T> {
+    /// Each of them.
+    pub(crate) fn changes(&self) -> &[T] {
+        &self.changes
+    }
+
+    /// Of a dry run: what to send to have exactly this done.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
     /// What was done.
     pub(crate) fn done(changes: Vec<T>) -> Self {
         Self { dry_run: false, token: None, count: changes.len(), changes }

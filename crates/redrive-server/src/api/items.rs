@@ -15,7 +15,7 @@ use super::{
     page::{Page, limit, named},
 };
 use crate::{
-    app::Shared,
+    app::{App, Shared},
     extract::{Json, Path, Query},
     guard::Visitor,
     problem::Problem,
@@ -70,18 +70,18 @@ pub(crate) async fn show(app: Shared, Path(id): Path<i64>) -> Result<Answer<Item
 pub(crate) struct ItemAction {
     /// These.
     #[serde(default)]
-    ids: Vec<i64>,
+    pub(crate) ids: Vec<i64>,
     /// Those of a group of this upload instead.
-    upload: Option<String>,
+    pub(crate) upload: Option<String>,
     /// The group.
-    group: Option<String>,
+    pub(crate) group: Option<String>,
     /// Only say what would become of each, and how to say yes to it.
     #[serde(default)]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
     /// What the dry run answered. Up to 20 items that are named one by one need none.
-    token: Option<String>,
+    pub(crate) token: Option<String>,
     /// Why, for the journal.
-    reason: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 /// Sends items back that were given up.
@@ -93,6 +93,15 @@ pub(crate) async fn reset(
     Extension(visitor): Extension<Visitor>,
     Json(action): Json<ItemAction>,
 ) -> Result<Answer<Changes<ItemChanged>>, Problem> {
+    reset_items(&app, &visitor, action).await.map(Answer)
+}
+
+/// The same for the dashboard.
+pub(crate) async fn reset_items(
+    app: &App,
+    visitor: &Visitor,
+    action: ItemAction,
+) -> Result<Changes<ItemChanged>, Problem> {
     let by_id = !action.ids.is_empty();
     let selection = match (action.upload, action.group) {
         (Some(upload), Some(group)) if !by_id => ItemSelection::Group(ItemGroup { upload, group }),
@@ -106,9 +115,9 @@ pub(crate) async fn reset(
     let ids = app.desk.select_items(&selection, MAX_UNITS + 1).await?;
     let look = Look::new("reset", app.desk.reset_items(&ids, None).await?)?;
     if how.dry_run {
-        return Ok(Answer(look.answer()));
+        return Ok(look.answer());
     }
     look.confirm(&how, by_id)?;
-    let by = app.operator(&visitor, how.reason.as_deref());
-    Ok(Answer(Changes::done(app.desk.reset_items(&ids, Some(&by)).await?)))
+    let by = app.operator(visitor, how.reason.as_deref());
+    Ok(Changes::done(app.desk.reset_items(&ids, Some(&by)).await?))
 }

@@ -6,6 +6,7 @@ mod bulk;
 mod dead_letters;
 mod items;
 mod journal;
+mod overview;
 mod page;
 mod partitions;
 mod pipelines;
@@ -25,6 +26,13 @@ use utoipa::{
     },
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
+
+pub(crate) use bulk::Changes;
+pub(crate) use dead_letters::{LetterAction, reprocess_letters};
+pub(crate) use items::{ItemAction, reset_items};
+pub(crate) use partitions::{KeyParts, PartitionAction, change_partitions, key_of};
+pub(crate) use pipelines::{cancel_run, find_run, resume_run, start_run};
+pub(crate) use runs::{RunAction, change_runs, status_names as run_status_names};
 
 use crate::app::App;
 
@@ -61,6 +69,7 @@ fn documented() -> (Router<Arc<App>>, openapi::OpenApi) {
         .routes(routes!(submit::submit))
         .layer(DefaultBodyLimit::max(MAX_SUBMISSION_BYTES));
     OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(overview::show))
         .routes(routes!(runs::list))
         .routes(routes!(runs::show))
         .routes(routes!(runs::retry))

@@ -58,7 +58,8 @@ pub(crate) async fn list(
     Ok(Answer(Page::new(page.iter().map(PipelineRunShown::from).collect(), limit, last)))
 }
 
-async fn found(app: &App, id: i64) -> Result<PipelineRunRecord, Problem> {
+/// A run.
+pub(crate) async fn find_run(app: &App, id: i64) -> Result<PipelineRunRecord, Problem> {
     let run = app.desk.pipelines().run(PipelineRunId(id)).await?;
     run.ok_or_else(|| Problem::not_found(format!("there is no pipeline run {id}")))
 }
@@ -70,7 +71,7 @@ pub(crate) async fn show(
     app: Shared,
     Path(id): Path<i64>,
 ) -> Result<Answer<PipelineRunShown>, Problem> {
-    Ok(Answer((&found(&app, id).await?).into()))
+    Ok(Answer((&find_run(&app, id).await?).into()))
 }
 
 /// How the stages of a run have fared.
@@ -80,7 +81,7 @@ pub(crate) async fn stats(
     app: Shared,
     Path(id): Path<i64>,
 ) -> Result<Answer<PipelineStatsShown>, Problem> {
-    let run = found(&app, id).await?;
+    let run = find_run(&app, id).await?;
     Ok(Answer(app.desk.pipeline_stats(&run).await?))
 }
 
@@ -106,7 +107,7 @@ pub(crate) async fn output(
     Query(asked): Query<OutputQuery>,
 ) -> Result<Response, Problem> {
     let limit = limit(asked.limit)?;
-    let run = found(&app, id).await?;
+    let run = find_run(&app, id).await?;
     let filter = SampleFilter {
         run: Some(run.id),
         status: Some(SampleStatus::Succeeded),
@@ -146,13 +147,23 @@ pub(crate) async fn start(
     Path(name): Path<String>,
     Json(why): Json<Why>,
 ) -> Result<(StatusCode, Answer<PipelineRunShown>), Problem> {
-    let pipeline = app.pipelines.get(&name).ok_or_else(|| {
+    let run = start_run(&app, &visitor, &name, why.reason.as_deref()).await?;
+    Ok((StatusCode::CREATED, Answer(run)))
+}
+
+/// The same for the dashboard.
+pub(crate) async fn start_run(
+    app: &App,
+    visitor: &Visitor,
+    name: &str,
+    reason: Option<&str>,
+) -> Result<PipelineRunShown, Problem> {
+    let pipeline = app.pipelines.get(name).ok_or_else(|| {
         let known: Vec<&str> = app.pipelines.keys().map(String::as_str).collect();
         Problem::not_found(format!("no pipeline {name:?} is declared")).allowed(known.join(", "))
     })?;
-    let by = app.operator(&visitor, why.reason.as_deref());
-    let id = app.desk.pipelines().start(pipeline, &by).await?;
-    Ok((StatusCode::CREATED, Answer((&found(&app, id.0).await?).into())))
+    let id = app.desk.pipelines().start(pipeline, &app.operator(visitor, reason)).await?;
+    Ok((&find_run(app, id.0).await?).into())
 }
 
 /// Goes on with a run that was aborted or cancelled; workers take it from there.
@@ -166,14 +177,24 @@ pub(crate) async fn resume(
     Path(id): Path<i64>,
     Json(why): Json<Why>,
 ) -> Result<Answer<PipelineRunShown>, Problem> {
-    let run = found(&app, id).await?;
+    resume_run(&app, &visitor, id, why.reason.as_deref()).await.map(Answer)
+}
+
+/// The same for the dashboard.
+pub(crate) async fn resume_run(
+    app: &App,
+    visitor: &Visitor,
+    id: i64,
+    reason: Option<&str>,
+) -> Result<PipelineRunShown, Problem> {
+    let run = find_run(app, id).await?;
     let conflict = |what: String| Problem::new(StatusCode::CONFLICT, what);
     let pipeline = app.pipelines.get(&run.pipeline);
     let pipeline = pipeline
         .ok_or_else(|| conflict(format!("the pipeline {:?} is not declared", run.pipeline)))?;
-    let by = app.operator(&visitor, why.reason.as_deref());
+    let by = app.operator(visitor, reason);
     match app.desk.pipelines().resume(run.id, pipeline, &by).await {
-        Ok(run) => Ok(Answer((&run).into())),
+        Ok(run) => Ok((&run).into()),
         Err(NotResumed::Store(error)) => Err(error.into()),
         Err(other) => Err(conflict(other.to_string())),
     }
@@ -190,10 +211,19 @@ pub(crate) async fn cancel(
     Path(id): Path<i64>,
     Json(why): Json<Why>,
 ) -> Result<Answer<PipelineRunShown>, Problem> {
-    let run = found(&app, id).await?;
-    let by = app.operator(&visitor, why.reason.as_deref());
-    match app.desk.pipelines().cancel(run.id, &by).await? {
-        PipelineChange::Done(_) => Ok(Answer((&found(&app, id).await?).into())),
+    cancel_run(&app, &visitor, id, why.reason.as_deref()).await.map(Answer)
+}
+
+/// The same for the dashboard.
+pub(crate) async fn cancel_run(
+    app: &App,
+    visitor: &Visitor,
+    id: i64,
+    reason: Option<&str>,
+) -> Result<PipelineRunShown, Problem> {
+    let run = find_run(app, id).await?;
+    match app.desk.pipelines().cancel(run.id, &app.operator(visitor, reason)).await? {
+        PipelineChange::Done(_) => Ok((&find_run(app, id).await?).into()),
         PipelineChange::Refused(status) => {
             let what = format!("pipeline run {id} is {status}: there is nothing to stop");
             Err(Problem::new(StatusCode::CONFLICT, what))

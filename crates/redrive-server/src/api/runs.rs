@@ -15,7 +15,7 @@ use super::{
     page::{Page, limit, named},
 };
 use crate::{
-    app::Shared,
+    app::{App, Shared},
     extract::{Json, Path, Query},
     guard::Visitor,
     problem::Problem,
@@ -75,20 +75,20 @@ pub(crate) async fn show(app: Shared, Path(id): Path<i64>) -> Result<Answer<RunS
 pub(crate) struct RunAction {
     /// These.
     #[serde(default)]
-    ids: Vec<i64>,
+    pub(crate) ids: Vec<i64>,
     /// Those of this queue instead.
-    queue: Option<String>,
+    pub(crate) queue: Option<String>,
     /// With `queue`: those of this category alone.
-    category: Option<String>,
+    pub(crate) category: Option<String>,
     /// With `queue`: those with this status alone.
-    status: Option<String>,
+    pub(crate) status: Option<String>,
     /// Only say what would become of each, and how to say yes to it.
     #[serde(default)]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
     /// What the dry run answered. Up to 20 runs that are named one by one need none.
-    token: Option<String>,
+    pub(crate) token: Option<String>,
     /// Why, for the journal.
-    reason: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 /// Sends runs back to their queue, with a new count of attempts.
@@ -100,7 +100,7 @@ pub(crate) async fn retry(
     Extension(visitor): Extension<Visitor>,
     Json(action): Json<RunAction>,
 ) -> Result<Answer<Changes<RunChanged>>, Problem> {
-    change(app, visitor, action, RunWish::Retry, &[RunStatus::Error]).await
+    change_runs(&app, &visitor, "retry", action).await.map(Answer)
 }
 
 /// Stops runs, also those that a worker holds.
@@ -112,17 +112,27 @@ pub(crate) async fn cancel(
     Extension(visitor): Extension<Visitor>,
     Json(action): Json<RunAction>,
 ) -> Result<Answer<Changes<RunChanged>>, Problem> {
-    let unended = [RunStatus::Discovered, RunStatus::Processing, RunStatus::Error];
-    change(app, visitor, action, RunWish::Cancel, &unended).await
+    change_runs(&app, &visitor, "cancel", action).await.map(Answer)
 }
 
-async fn change(
-    app: Shared,
-    visitor: Visitor,
+/// The same for the dashboard.
+pub(crate) async fn change_runs(
+    app: &App,
+    visitor: &Visitor,
+    name: &str,
     action: RunAction,
-    wish: RunWish,
-    statuses: &[RunStatus],
-) -> Result<Answer<Changes<RunChanged>>, Problem> {
+) -> Result<Changes<RunChanged>, Problem> {
+    let (wish, statuses) = match name {
+        "retry" => (RunWish::Retry, vec![RunStatus::Error]),
+        "cancel" => {
+            let unended = [RunStatus::Discovered, RunStatus::Processing, RunStatus::Error];
+            (RunWish::Cancel, unended.to_vec())
+        }
+        _ => {
+            let what = format!("nobody can {name:?} a run");
+            return Err(Problem::not_found(what).allowed("retry, cancel"));
+        }
+    };
     let status = action.status.as_deref();
     let status = named("status", status, RunStatus::from_name, &status_names())?;
     let by_id = !action.ids.is_empty();
@@ -133,7 +143,7 @@ async fn change(
         Some(queue) => RunSelection::Queue {
             queue,
             category: action.category,
-            statuses: status.map_or_else(|| statuses.to_vec(), |status| vec![status]),
+            statuses: status.map_or(statuses, |status| vec![status]),
         },
         None if !by_id => {
             let what = "no runs are named; nothing was changed";
@@ -144,18 +154,17 @@ async fn change(
     let how = How { dry_run: action.dry_run, token: action.token, reason: action.reason };
     let desk = &app.desk;
     let ids = desk.select_runs(&selection, MAX_UNITS + 1).await?;
-    let name = format!("{wish:?}");
-    let look = Look::new(&name, desk.foresee_runs(wish, &ids).await?)?;
+    let look = Look::new(name, desk.foresee_runs(wish, &ids).await?)?;
     if how.dry_run {
-        return Ok(Answer(look.answer()));
+        return Ok(look.answer());
     }
     look.confirm(&how, by_id)?;
-    let by = app.operator(&visitor, how.reason.as_deref());
+    let by = app.operator(visitor, how.reason.as_deref());
     let (changes, ended) = desk.change_runs(wish, &ids, &by).await;
     if let Err(error) = ended {
         let problem = Problem::from(error);
         let done = changes.len();
         return Err(problem.more(format!("{done} of {} were reached before that", ids.len())));
     }
-    Ok(Answer(Changes::done(changes)))
+    Ok(Changes::done(changes))
 }

@@ -12,7 +12,7 @@ pub(super) fn group(name: &str) -> ItemGroup {
     ItemGroup { upload: "tiles".to_owned(), group: name.to_owned() }
 }
 
-fn item(name: &str) -> NewItem {
+pub(super) fn item(name: &str) -> NewItem {
     NewItem {
         group: group("g"),
         name: name.to_owned(),

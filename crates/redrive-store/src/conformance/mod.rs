@@ -20,6 +20,7 @@ use crate::Store;
 
 pub mod claims;
 pub mod dead_letters;
+pub mod figures;
 pub mod finishes;
 pub mod items;
 pub mod journal;
@@ -283,6 +284,12 @@ macro_rules! conformance_tests {
                 an_entry_with_a_known_key_is_ignored
                 entries_are_found_by_unit_and_action
                 the_database_refuses_to_change_the_journal
+            }
+            figures {
+                the_pulse_changes_with_every_write_and_not_without
+                what_was_attempted_is_counted_by_minute_from_where_one_left_off
+                the_journal_is_read_from_its_end
+                items_are_counted_over_all_uploads
             }
             whole_store {
                 the_lease_clock_does_not_go_back

@@ -8,12 +8,13 @@ use std::{
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, Cause, RunId};
+use redrive_core::{AttemptNumber, Cause, ItemStatus, RunId};
 use redrive_store::{
-    AttemptRecord, Categories, ClaimRequest, ClaimedRun, ExpiredLease, HandBack, Journal,
-    JournalEntry, JournalFilter, JournalRecord, LeaseRef, Leased, Leases, Ledger, LedgerPlace,
-    NewRun, Operator, Outlook, PausedQueue, QueueStats, Result, RunChange, RunEnding, RunFilter,
-    RunFinish, RunRecord, RunWish, Runs, Store, SubmittedRun, UnitKind, UnitRow, Written,
+    Activity, AttemptRecord, Categories, ClaimRequest, ClaimedRun, ExpiredLease, Figures, HandBack,
+    Journal, JournalEntry, JournalFilter, JournalRecord, LeaseRef, Leased, Leases, Ledger,
+    LedgerPlace, NewRun, Operator, Outlook, PausedQueue, QueueStats, Result, RunChange, RunEnding,
+    RunFilter, RunFinish, RunRecord, RunWish, Runs, Store, SubmittedRun, UnitKind, UnitRow,
+    Written,
 };
 use tokio::sync::watch;
 
@@ -294,6 +295,30 @@ impl Journal for FaultyStore {
         limit: u32,
     ) -> Result<Vec<JournalRecord>> {
         self.call("journal_page", self.inner.journal_page(filter, after, limit)).await
+    }
+}
+
+#[async_trait]
+impl Figures for FaultyStore {
+    async fn pulse(&self) -> Result<u64> {
+        self.call("pulse", self.inner.pulse()).await
+    }
+
+    async fn activity(&self, after: i64, most: u32) -> Result<Activity> {
+        self.call("activity", self.inner.activity(after, most)).await
+    }
+
+    async fn newest_journal(
+        &self,
+        filter: &JournalFilter,
+        before: i64,
+        limit: u32,
+    ) -> Result<Vec<JournalRecord>> {
+        self.call("newest_journal", self.inner.newest_journal(filter, before, limit)).await
+    }
+
+    async fn items_by_status(&self) -> Result<Vec<(ItemStatus, u64)>> {
+        self.call("items_by_status", self.inner.items_by_status()).await
     }
 }
 

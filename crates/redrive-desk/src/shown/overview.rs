@@ -1,0 +1,100 @@
+//! How everything stands, on one page.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{PipelineRunShown, QueueStatsShown};
+
+/// How everything stands.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct OverviewShown {
+    /// Another one when anything changed.
+    pub version: u64,
+    /// When it was looked at.
+    pub at: String,
+    /// How many units of each kind are in each state.
+    pub units: Vec<UnitCountShown>,
+    /// Every queue.
+    pub queues: Vec<QueueStatsShown>,
+    /// Every source that is declared or has partitions.
+    pub sources: Vec<SourceCountShown>,
+    /// The newest runs of pipelines.
+    pub pipeline_runs: Vec<PipelineRunShown>,
+    /// Attempts of the last hour, minute by minute.
+    pub activity: Vec<MinuteShown>,
+    /// What failures of the last hour have in common, the most frequent first.
+    pub causes: Vec<RecentCauseShown>,
+    /// What happens next by itself, the soonest first.
+    pub due: Vec<DueShown>,
+}
+
+/// Units of a kind that are in a state.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct UnitCountShown {
+    /// `partition`, `run`, `item` or `sample`.
+    pub kind: &'static str,
+    /// As the kind calls it.
+    pub state: &'static str,
+    /// How many.
+    pub count: u64,
+}
+
+/// The partitions of a source.
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+pub struct SourceCountShown {
+    /// The source.
+    pub source: String,
+    /// Not tried, or to be tried again.
+    pub pending: u64,
+    /// Good.
+    pub success: u64,
+    /// Not good.
+    pub failed: u64,
+}
+
+/// The attempts of a minute.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct MinuteShown {
+    /// When it begins.
+    pub minute: String,
+    /// Of what kind of unit.
+    pub kind: &'static str,
+    /// Attempts that succeeded, or passed their unit over.
+    pub good: u64,
+    /// Attempts after which it is tried again.
+    pub retrying: u64,
+    /// Attempts that were the last, and failed.
+    pub failed: u64,
+}
+
+/// Failures that have one cause.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct RecentCauseShown {
+    /// Of what kind of unit.
+    pub kind: &'static str,
+    /// What they share.
+    pub fingerprint: String,
+    /// Their code.
+    pub code: String,
+    /// What the last of them said.
+    pub message: String,
+    /// The unit that the last of them was of, such as `run:17`.
+    pub unit: String,
+    /// How many.
+    pub attempts: u64,
+    /// When the last of them ended.
+    pub last_at: String,
+}
+
+/// Something that happens by itself.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
+pub struct DueShown {
+    /// When.
+    pub at: String,
+    /// `queue`, `partition` or `pipeline`.
+    pub kind: &'static str,
+    /// Which.
+    pub name: String,
+    /// What.
+    pub what: String,
+}

@@ -1,0 +1,95 @@
+//! Figures for those who watch.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redrive_core::ItemStatus;
+use redrive_store::{
+    Activity, ActivityCount, AttemptOutcome, Figures, JournalFilter, JournalRecord, RecentCause,
+    Result, UnitKind,
+};
+use tokio_postgres::types::ToSql;
+
+use crate::{
+    PostgresStore,
+    columns::{Columns, read_rows},
+    journal::read_entry,
+    queries,
+};
+
+/// Causes that are told apart.
+const MAX_CAUSES: i64 = 50;
+
+#[async_trait]
+impl Figures for PostgresStore {
+    async fn pulse(&self) -> Result<u64> {
+        const DOING: &str = "asking whether anything changed";
+        let mut session = self.session(DOING).await?;
+        let rows = session.query(queries::PULSE, &[]).await?;
+        let places: Vec<i64> = read_rows(&rows, DOING, |row| row.get())?;
+        Ok(places.first().copied().unwrap_or_default().unsigned_abs())
+    }
+
+    async fn activity(&self, after: i64, most: u32) -> Result<Activity> {
+        const DOING: &str = "reading what was attempted";
+        let mut session = self.session(DOING).await?;
+        let rows = session.query(queries::LEDGER_END, &[]).await?;
+        let ends: Vec<i64> = read_rows(&rows, DOING, |row| row.get())?;
+        let end = ends.first().copied().unwrap_or_default();
+        let after = after.max(end.saturating_sub(i64::from(most)));
+        let rows = session.query(queries::ACTIVITY_COUNTS, &[&after, &end]).await?;
+        let counts = read_rows(&rows, DOING, |row| {
+            Ok(ActivityCount {
+                kind: row.named("kind", UnitKind::from_name)?,
+                outcome: row.named("outcome", AttemptOutcome::from_name)?,
+                class: row.get()?,
+                minute: row.timestamp()?,
+                attempts: row.count("attempts")?,
+                took: Duration::from_micros(row.count("took")?),
+            })
+        })?;
+        let rows = session.query(queries::ACTIVITY_CAUSES, &[&after, &end, &MAX_CAUSES]).await?;
+        let causes = read_rows(&rows, DOING, read_cause)?;
+        Ok(Activity { end, counts, causes })
+    }
+
+    async fn newest_journal(
+        &self,
+        filter: &JournalFilter,
+        before: i64,
+        limit: u32,
+    ) -> Result<Vec<JournalRecord>> {
+        const DOING: &str = "reading the journal";
+        let (action, limit) = (&filter.action, i64::from(limit));
+        let mut session = self.session(DOING).await?;
+        let rows = match &filter.unit {
+            Some(unit) => {
+                let values: [&(dyn ToSql + Sync); 4] = [&before, action, &limit, unit];
+                session.query(queries::NEWEST_JOURNAL_OF_UNIT, &values).await?
+            }
+            None => session.query(queries::NEWEST_JOURNAL, &[&before, action, &limit]).await?,
+        };
+        read_rows(&rows, DOING, read_entry)
+    }
+
+    async fn items_by_status(&self) -> Result<Vec<(ItemStatus, u64)>> {
+        const DOING: &str = "counting items";
+        let mut session = self.session(DOING).await?;
+        let rows = session.query(queries::ITEMS_BY_STATUS, &[]).await?;
+        read_rows(&rows, DOING, |row| {
+            Ok((row.named("status", ItemStatus::from_name)?, row.count("items")?))
+        })
+    }
+}
+
+fn read_cause(row: &mut Columns<'_>) -> Result<RecentCause> {
+    Ok(RecentCause {
+        kind: row.named("kind", UnitKind::from_name)?,
+        fingerprint: row.get()?,
+        code: row.get()?,
+        message: row.get()?,
+        unit_id: row.get()?,
+        attempts: row.count("attempts")?,
+        last_at: row.timestamp()?,
+    })
+}

@@ -1,0 +1,13 @@
+//! How everything stands.
+
+use axum::Json as Answer;
+use redrive_desk::shown::OverviewShown;
+
+use crate::{app::Shared, problem::Problem};
+
+/// How everything stands, at most two seconds ago.
+#[utoipa::path(get, path = "/v1/overview", tag = "overview",
+    responses((status = 200, body = OverviewShown), (status = 503, body = Problem)))]
+pub(crate) async fn show(app: Shared) -> Result<Answer<OverviewShown>, Problem> {
+    Ok(Answer((*app.watch.overview().await?).clone()))
+}

@@ -1,0 +1,149 @@
+//! Before and after a change of many: what would become of each, a button, and what became of them.
+
+use maud::{Markup, html};
+use redrive_desk::shown::{ItemChanged, PartitionChanged, RunChanged, SampleChanged};
+
+use super::parts::{number, pill};
+use crate::api::Changes;
+
+/// The most rows that a page shows.
+const MAX_ROWS: usize = 200;
+
+/// A unit, and what became of it.
+pub(super) trait Changed {
+    fn unit(&self) -> String;
+    fn outcome(&self) -> &'static str;
+    fn note(&self) -> String;
+}
+
+impl Changed for RunChanged {
+    fn unit(&self) -> String {
+        format!("run {}", self.id)
+    }
+
+    fn outcome(&self) -> &'static str {
+        self.outcome
+    }
+
+    fn note(&self) -> String {
+        self.note.clone()
+    }
+}
+
+impl Changed for PartitionChanged {
+    fn unit(&self) -> String {
+        let Self { source, customer_id, query_name, logical_date, .. } = self;
+        format!("{source} / {customer_id} / {query_name} / {logical_date}")
+    }
+
+    fn outcome(&self) -> &'static str {
+        self.outcome
+    }
+
+    fn note(&self) -> String {
+        self.note.clone()
+    }
+}
+
+impl Changed for SampleChanged {
+    fn unit(&self) -> String {
+        let pipeline = self.pipeline.as_deref().unwrap_or_default();
+        let stage = self.stage.as_deref().unwrap_or_default();
+        format!("sample {} of {pipeline}, at {stage}", self.id)
+    }
+
+    fn outcome(&self) -> &'static str {
+        self.outcome
+    }
+
+    fn note(&self) -> String {
+        self.why.clone().unwrap_or_default()
+    }
+}
+
+impl Changed for ItemChanged {
+    fn unit(&self) -> String {
+        format!("item {} {}", self.id, self.name.as_deref().unwrap_or_default())
+    }
+
+    fn outcome(&self) -> &'static str {
+        self.outcome
+    }
+
+    fn note(&self) -> String {
+        self.detail.clone()
+    }
+}
+
+/// What was done, and where to go from here.
+pub(super) fn done<T: Changed>(title: &str, changes: &Changes<T>, back: &str) -> Markup {
+    html! {
+        h1 { (title) }
+        p.lead { (summary(changes)) }
+        section {
+            (table(changes))
+            p { a href=(back) { "Back" } }
+        }
+    }
+}
+
+/// What would be done, and the button that has it done. `fields` are what the action needs besides the token.
+pub(super) fn preview<T: Changed>(
+    title: &str,
+    changes: &Changes<T>,
+    action: &str,
+    fields: &[(&str, Option<&str>)],
+    back: &str,
+) -> Markup {
+    let ready = changes.changes().iter().filter(|it| it.outcome() == "would_be_done").count();
+    html! {
+        h1 { (title) }
+        p.lead { "Nothing has been done yet. " (summary(changes)) }
+        section {
+            form method="post" action=(action) {
+                @for (name, value) in fields {
+                    @if let Some(value) = value.filter(|value| !value.is_empty()) {
+                        input type="hidden" name=(name) value=(value);
+                    }
+                }
+                input type="hidden" name="token" value=(changes.token().unwrap_or_default());
+                div.actions {
+                    label { "Why, for the journal" input type="text" name="reason" maxlength="500"; }
+                    @if ready > 0 { button.primary type="submit" { "Yes, do it: " (number(ready as u64)) } }
+                    a href=(back) { "No, go back" }
+                }
+            }
+        }
+        section { (table(changes)) }
+    }
+}
+
+fn summary<T: Changed>(changes: &Changes<T>) -> String {
+    let mut counts: Vec<(&str, u64)> = Vec::new();
+    for change in changes.changes() {
+        match counts.iter_mut().find(|(known, _)| *known == change.outcome()) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((change.outcome(), 1)),
+        }
+    }
+    let words = counts
+        .iter()
+        .map(|(outcome, count)| format!("{} {}", number(*count), outcome.replace('_', " ")));
+    let words: Vec<String> = words.collect();
+    format!("{}.", words.join(", "))
+}
+
+fn table<T: Changed>(changes: &Changes<T>) -> Markup {
+    let rows = changes.changes();
+    html! {
+        div.scroll { table {
+            thead { tr { th { "Unit" } th { "Outcome" } th { "" } } }
+            tbody { @for row in rows.iter().take(MAX_ROWS) { tr {
+                td.text { (row.unit()) }
+                td { (pill(row.outcome())) }
+                td.text { (row.note()) }
+            } } }
+        } }
+        @if rows.len() > MAX_ROWS { p.lead { "The first " (MAX_ROWS) " of " (number(rows.len() as u64)) " are shown." } }
+    }
+}

@@ -1,0 +1,150 @@
+//! Charts, drawn on the server as SVG.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use maud::{Markup, html};
+use redrive_desk::{
+    shown::{HistogramShown, MinuteShown, PipelineRunShown},
+    words::percent,
+};
+
+use super::parts::number;
+
+const WIDTH: f64 = 720.0;
+const HEIGHT: f64 = 150.0;
+const FLOOR: f64 = 128.0;
+const MINUTES: i64 = 60;
+
+/// The attempts of the last hour, minute by minute.
+pub(super) fn activity(minutes: &[MinuteShown], now: Timestamp) -> Markup {
+    let mut sums: BTreeMap<i64, [u64; 3]> = BTreeMap::new();
+    for minute in minutes {
+        let Ok(at) = minute.minute.parse::<Timestamp>() else { continue };
+        let ago = now.duration_since(at).as_secs().div_euclid(60);
+        let sum = sums.entry(MINUTES - 1 - ago).or_default();
+        let counts = [minute.good, minute.retrying, minute.failed];
+        sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    }
+    let most = sums.values().map(|sum| sum.iter().sum::<u64>()).max().unwrap_or(0);
+    let total = |place: usize| -> u64 { sums.values().filter_map(|sum| sum.get(place)).sum() };
+    let (good, retrying, failed) = (total(0), total(1), total(2));
+    let words = format!(
+        "In the last hour {} attempts succeeded, {} are retried, {} failed for good.",
+        number(good),
+        number(retrying),
+        number(failed)
+    );
+    let step = WIDTH / MINUTES as f64;
+    let begin = now.checked_sub(SignedDuration::from_mins(MINUTES - 1)).unwrap_or(now);
+    html! {
+        svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(words) {
+            line.axis x1="0" y1=(FLOOR) x2=(WIDTH) y2=(FLOOR) {}
+            @for (place, sum) in sums.iter().filter(|(place, _)| (0..MINUTES).contains(*place)) {
+                (bar(*place as f64 * step, step - 2.0, sum, most))
+            }
+            text x="0" y=(HEIGHT - 4.0) { (begin.strftime("%H:%M")) }
+            text x=(WIDTH) y=(HEIGHT - 4.0) text-anchor="end" { (now.strftime("%H:%M")) " UTC" }
+            @if most > 0 { text x="0" y="11" { "up to " (number(most)) " a minute" } }
+        }
+        div.legend {
+            span { span.pill.good { "✓ " (number(good)) } " succeeded" }
+            span { span.pill.retry { "↻ " (number(retrying)) } " to be retried" }
+            span { span.pill.bad { "✗ " (number(failed)) } " failed for good" }
+        }
+    }
+}
+
+/// A bar of three parts, failures on top.
+fn bar(x: f64, width: f64, parts: &[u64; 3], most: u64) -> Markup {
+    let scale = (FLOOR - 16.0) / most.max(1) as f64;
+    let mut base = FLOOR;
+    let mut drawn = Vec::new();
+    for (class, count) in ["good", "retry", "bad"].into_iter().zip(parts) {
+        if *count == 0 {
+            continue;
+        }
+        let height = (*count as f64 * scale).max(1.5);
+        base -= height;
+        drawn.push((class, base, height));
+    }
+    html! {
+        @for (class, y, height) in drawn {
+            rect class=(class) x=(round(x)) y=(round(y)) width=(round(width)) height=(round(height)) {}
+        }
+    }
+}
+
+fn round(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+/// How many samples needed how many retries.
+pub(super) fn histogram(stage: &str, rows: &[HistogramShown]) -> Markup {
+    const ROW: f64 = 22.0;
+    let height = ROW * rows.len() as f64 + 4.0;
+    let label = format!("Retries at stage {stage}");
+    html! {
+        svg viewBox=(format!("0 0 400 {height}")) role="img" aria-label=(label) {
+            @for (place, row) in rows.iter().enumerate() {
+                @let y = ROW * place as f64 + 3.0;
+                text x="70" y=(round(y + 13.0)) text-anchor="end" { (row.retries) @if row.retries == 1 { " retry" } @else { " retries" } }
+                rect class=(if row.retries == 0 { "good" } else { "retry" }) x="78" y=(round(y)) height="17"
+                    width=(round((row.share * 240.0).max(1.5))) {}
+                text x=(round(84.0 + (row.share * 240.0).max(1.5))) y=(round(y + 13.0)) { (number(row.samples)) }
+            }
+        }
+    }
+}
+
+/// How far a run of a pipeline is, and what became of its samples.
+pub(super) fn progress(run: &PipelineRunShown) -> Markup {
+    let parts = [("good", run.succeeded), ("wait", run.skipped), ("bad", run.dlq)];
+    let whole = run.total.max(1) as f64;
+    let words = format!(
+        "{} of {} succeeded, {} skipped, {} dead, {} pending",
+        run.succeeded, run.total, run.skipped, run.dlq, run.pending
+    );
+    let mut x = 0.0;
+    let mut drawn = Vec::new();
+    for (class, count) in parts {
+        let width = count as f64 / whole * 400.0;
+        drawn.push((class, x, width));
+        x += width;
+    }
+    html! {
+        svg viewBox="0 0 400 12" role="img" aria-label=(words) {
+            line.axis x1="0" y1="11" x2="400" y2="11" {}
+            @for (class, x, width) in drawn {
+                @if width > 0.0 { rect class=(class) x=(round(x)) y="0" width=(round(width)) height="10" {} }
+            }
+        }
+    }
+}
+
+/// How much of the failure budget is spent.
+pub(super) fn budget(run: &PipelineRunShown) -> Markup {
+    let rate = match run.budget_processed {
+        0 => 0.0,
+        processed => run.budget_failed as f64 / processed as f64,
+    };
+    let full = (run.failure_budget * 2.0).clamp(0.000_001, 1.0).max(run.failure_budget);
+    let at = |share: f64| (share / full).clamp(0.0, 1.0) * 400.0;
+    let verdict = if run.budget_exceeded { "exceeded" } else { "kept" };
+    let words = format!(
+        "Failure budget {verdict}: {} of {} failed, {} allowed",
+        run.budget_failed,
+        run.budget_processed,
+        percent(run.failure_budget)
+    );
+    let class = if run.budget_exceeded { "bad" } else { "good" };
+    html! {
+        svg viewBox="0 0 400 26" role="img" aria-label=(words) {
+            line.axis x1="0" y1="13" x2="400" y2="13" {}
+            rect class=(class) x="0" y="2" width=(round(at(rate).max(1.0))) height="10" {}
+            line.axis x1=(round(at(run.failure_budget))) y1="0" x2=(round(at(run.failure_budget))) y2="14" {}
+            text x=(round(at(run.failure_budget))) y="25" text-anchor="middle" { (percent(run.failure_budget)) }
+        }
+        p { (words) "." }
+    }
+}

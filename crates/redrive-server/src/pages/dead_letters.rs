@@ -1,0 +1,273 @@
+//! Dead letters, grouped by what they died of.
+
+use axum::{Extension, extract::Form, response::Response};
+use maud::{Markup, html};
+use redrive_core::{PipelineRunId, SampleId, SampleStatus};
+use redrive_desk::{
+    Asked, Story,
+    shown::{CauseShown, SampleShown},
+};
+use redrive_store::SampleFilter;
+use serde::Deserialize;
+
+use super::{
+    Shown,
+    changed::{done, preview},
+    layout::{Page, Place, may_act},
+    parts::{
+        address, attempts, excerpt, filter_field, given, journal, json, more, number, pill,
+        when_some,
+    },
+};
+use crate::{
+    api::{LetterAction, reprocess_letters},
+    app::{App, Shared},
+    extract::{Path, Query},
+    guard::Visitor,
+    problem::Problem,
+};
+
+const ROWS: u32 = 50;
+const CAUSES: u32 = 50;
+
+/// Which dead letters, and what is wished of them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Asking {
+    id: Option<i64>,
+    pipeline: Option<String>,
+    run: Option<String>,
+    stage: Option<String>,
+    error: Option<String>,
+    code: Option<String>,
+    cause: Option<String>,
+    all: bool,
+    after: Option<i64>,
+    token: Option<String>,
+    reason: Option<String>,
+}
+
+impl Asking {
+    fn run(&self) -> Result<Option<i64>, Problem> {
+        let number = |text: &str| {
+            text.parse().map_err(|_| Problem::bad_request(format!("run: {text:?} is no number")))
+        };
+        given(self.run.as_deref()).map(number).transpose()
+    }
+
+    fn fields(&self) -> [(&'static str, Option<&str>); 6] {
+        [
+            ("pipeline", self.pipeline.as_deref()),
+            ("run", self.run.as_deref()),
+            ("stage", self.stage.as_deref()),
+            ("error", self.error.as_deref()),
+            ("code", self.code.as_deref()),
+            ("cause", self.cause.as_deref()),
+        ]
+    }
+
+    fn is_empty(&self) -> bool {
+        self.fields().iter().all(|(_, value)| given(*value).is_none())
+    }
+
+    fn filter(&self) -> Result<SampleFilter, Problem> {
+        let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
+        Ok(SampleFilter {
+            pipeline: text(&self.pipeline),
+            run: self.run()?.map(PipelineRunId),
+            status: Some(SampleStatus::Dlq),
+            stage: text(&self.stage),
+            error: text(&self.error),
+            code: text(&self.code),
+            cause: text(&self.cause),
+        })
+    }
+
+    fn action(&self, dry_run: bool) -> Result<LetterAction, Problem> {
+        let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
+        Ok(LetterAction {
+            ids: self.id.into_iter().collect(),
+            pipeline: text(&self.pipeline),
+            run: self.run()?,
+            stage: text(&self.stage),
+            error: text(&self.error),
+            code: text(&self.code),
+            cause: text(&self.cause),
+            all: self.all,
+            dry_run,
+            token: text(&self.token),
+            reason: text(&self.reason),
+        })
+    }
+
+    fn preview(&self) -> String {
+        let [one, two, three, four, five, six] = self.fields();
+        let all = self.is_empty().then_some("true");
+        address("/dead-letters/preview", &[one, two, three, four, five, six, ("all", all)])
+    }
+}
+
+/// The causes, and some letters.
+pub(super) async fn list(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Query(asking): Query<Asking>,
+) -> Shown<Response> {
+    let filter = asking.filter()?;
+    let causes = app.desk.store().dead_causes(&filter, CAUSES).await?;
+    let causes: Vec<CauseShown> = causes.into_iter().map(CauseShown::from).collect();
+    let after = SampleId(asking.after.unwrap_or(0));
+    let letters = app.desk.samples(filter, after, ROWS).await?;
+    let last = letters.last().filter(|_| letters.len() >= ROWS as usize);
+    let next = last.map(|last| {
+        let [one, two, three, four, five, six] = asking.fields();
+        let after = last.id.to_string();
+        address("/dead-letters", &[one, two, three, four, five, six, ("after", Some(&after))])
+    });
+    let total: u64 = causes.iter().map(|cause| cause.count).sum();
+    let body = html! {
+        h1 { "Dead letters" }
+        p.lead { "Samples that could not be finished, kept where people can look at them. "
+                 "Errors that differ only in numbers, ids, quotations and paths are one cause." }
+        form.filters method="get" action="/dead-letters" {
+            (filter_field("pipeline", "Pipeline", asking.pipeline.as_deref()))
+            (filter_field("run", "Run", asking.run.as_deref()))
+            (filter_field("stage", "Stage", asking.stage.as_deref()))
+            (filter_field("error", "Text of the error", asking.error.as_deref()))
+            (filter_field("code", "Code", asking.code.as_deref()))
+            (filter_field("cause", "Cause", asking.cause.as_deref()))
+            button type="submit" { "Show" }
+        }
+        section {
+            h2 { "By cause" }
+            (by_cause(&app, &causes, may_act(&visitor)))
+            @if may_act(&visitor) && total > 0 { p { a href=(asking.preview()) { "Reprocess all that match …" } } }
+        }
+        section { h2 { "One by one" } (table(&letters)) (more(next)) }
+    };
+    Ok(Page::new(Place::DeadLetters, "Dead letters", body).render(&app, &visitor).await)
+}
+
+fn by_cause(app: &App, causes: &[CauseShown], may_act: bool) -> Markup {
+    if causes.is_empty() {
+        return html! { p.empty { "Nothing died." } };
+    }
+    let now = app.desk.now();
+    let of = |path: &str, cause: &CauseShown| {
+        let fingerprint = cause.fingerprint.as_str();
+        let asked = [
+            ("pipeline", cause.pipeline.as_str()),
+            ("stage", &cause.stage),
+            ("cause", fingerprint),
+        ];
+        address(path, &asked.map(|(name, value)| (name, Some(value))))
+    };
+    html! {
+        div.scroll { table {
+            thead { tr { th.number { "Letters" } th { "Pipeline" } th { "Stage" } th { "Code" } th { "Example" } th { "Last" } th { "" } } }
+            tbody { @for cause in causes { tr {
+                td.number { a href=(of("/dead-letters", cause)) { (number(cause.count)) } }
+                td.text { (cause.pipeline) }
+                td.text { (cause.stage) }
+                td { (cause.code) }
+                td.text { (excerpt(&cause.example)) }
+                td { (when_some(cause.last_attempt_at.as_deref(), now)) }
+                td.nowrap { @if may_act { a href=(of("/dead-letters/preview", cause)) { "Reprocess …" } } }
+            } } }
+        } }
+    }
+}
+
+fn table(letters: &[SampleShown]) -> Markup {
+    if letters.is_empty() {
+        return html! { p.empty { "No dead letter matches." } };
+    }
+    html! {
+        div.scroll { table {
+            thead { tr { th.number { "Sample" } th { "Pipeline" } th.number { "Line" } th { "Stage" } th { "Code" } th.number { "Attempts" } th { "Error" } } }
+            tbody { @for letter in letters { tr {
+                td.number { a href=(format!("/dead-letters/{}", letter.id)) { (letter.id) } }
+                td.text { a href=(format!("/pipelines/{}", letter.run_id)) { (letter.pipeline) " " (letter.run_id) } }
+                td.number { (number(letter.line)) }
+                td.text { (letter.stage) }
+                td { (letter.error_code.as_deref().unwrap_or_default()) }
+                td.number { (letter.attempts) }
+                td.text { (excerpt(letter.error_message.as_deref().unwrap_or_default())) }
+            } } }
+        } }
+    }
+}
+
+/// One sample, dead or not.
+pub(super) async fn show(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Path(id): Path<i64>,
+) -> Shown<Response> {
+    let Some(Story::Sample(story)) = app.desk.story(&Asked::Sample(SampleId(id))).await? else {
+        return Err(Problem::not_found(format!("there is no sample {id}")).into());
+    };
+    let (sample, now) = (&story.sample, app.desk.now());
+    let body = html! {
+        h1 { "Sample " (id) " " (pill(sample.status)) }
+        p.next { strong { "Next: " } (story.next.because) }
+        @if may_act(&visitor) && sample.status == "dlq" && sample.data.is_some() {
+            section { h2 { "Actions" } form.actions method="post" action="/dead-letters/reprocess" {
+                input type="hidden" name="id" value=(id);
+                label { "Why" input type="text" name="reason" maxlength="500"; }
+                button type="submit" { "Reprocess" }
+            } }
+        }
+        div.grid {
+            section.half {
+                h2 { "What it is" }
+                dl {
+                    dt { "Run" } dd { a href=(format!("/pipelines/{}", sample.run_id)) { (sample.pipeline) " " (sample.run_id) } ", " (story.run_status) }
+                    dt { "Line" } dd { (number(sample.line)) }
+                    dt { "Stage" } dd { (sample.stage) }
+                    @if let Some(cause) = &sample.fingerprint { dt { "Cause" } dd { a href=(address("/dead-letters", &[("cause", Some(cause))])) { code { (cause) } } } }
+                    @if let Some(reason) = &sample.skip_reason { dt { "Skipped because" } dd { (reason) } }
+                }
+                (json("Last error", sample.error_message.as_deref()))
+            }
+            section.half { (json("Data", sample.data.as_ref().map(|data| data.get()))) }
+            @for stage in &story.stages { section {
+                h2 { "Stage " (stage.stage) ": " (stage.outcome) }
+                (attempts(&stage.attempts, None, now))
+            } }
+            section { h2 { "Journal" } (journal(&story.journal, false, now)) }
+        }
+    };
+    Ok(Page::new(Place::DeadLetters, format!("Sample {id}"), body).render(&app, &visitor).await)
+}
+
+/// What a reprocess of many would do.
+pub(super) async fn look(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Query(asking): Query<Asking>,
+) -> Shown<Response> {
+    let changes = reprocess_letters(&app, &visitor, asking.action(true)?).await?;
+    let [one, two, three, four, five, six] = asking.fields();
+    let all = asking.all.then_some("true");
+    let fields = [one, two, three, four, five, six, ("all", all)];
+    let back = address("/dead-letters", &asking.fields());
+    let title = "Reprocess dead letters?";
+    let body = preview(title, &changes, "/dead-letters/reprocess", &fields, &back);
+    Ok(Page::new(Place::DeadLetters, title, body).still().render(&app, &visitor).await)
+}
+
+/// Does it.
+pub(super) async fn act(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Form(asking): Form<Asking>,
+) -> Shown<Response> {
+    let changes = reprocess_letters(&app, &visitor, asking.action(false)?).await?;
+    let back = match asking.id {
+        Some(id) => format!("/dead-letters/{id}"),
+        None => address("/dead-letters", &asking.fields()),
+    };
+    let body = done("Reprocess: done", &changes, &back);
+    Ok(Page::new(Place::DeadLetters, "Dead letters", body).still().render(&app, &visitor).await)
+}

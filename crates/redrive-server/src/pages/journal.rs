@@ -1,0 +1,53 @@
+//! The journal, the newest first.
+
+use axum::{Extension, response::Response};
+use maud::html;
+use redrive_desk::shown::JournalShown;
+use redrive_store::JournalFilter;
+use serde::Deserialize;
+
+use super::{
+    Shown,
+    layout::{Page, Place},
+    parts::{address, filter_field, given, journal, more},
+};
+use crate::{app::Shared, extract::Query, guard::Visitor};
+
+const ROWS: u32 = 100;
+
+/// Which entries.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Asking {
+    unit: Option<String>,
+    action: Option<String>,
+    before: Option<i64>,
+}
+
+/// The list.
+pub(super) async fn list(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Query(asking): Query<Asking>,
+) -> Shown<Response> {
+    let (unit, action) = (given(asking.unit.as_deref()), given(asking.action.as_deref()));
+    let filter = JournalFilter { unit: unit.map(str::to_owned), action: action.map(str::to_owned) };
+    let before = asking.before.unwrap_or(i64::MAX);
+    let page = app.desk.store().newest_journal(&filter, before, ROWS).await?;
+    let last = page.last().filter(|_| page.len() >= ROWS as usize).map(|row| row.id.to_string());
+    let next = last.map(|last| {
+        address("/journal", &[("unit", unit), ("action", action), ("before", Some(&last))])
+    });
+    let rows: Vec<JournalShown> = page.into_iter().map(JournalShown::from).collect();
+    let body = html! {
+        h1 { "Journal" }
+        p.lead { "What operators, the daemon and workers did, and what was given up. Ordinary attempts are with their unit." }
+        form.filters method="get" action="/journal" {
+            (filter_field("unit", "Unit", unit))
+            (filter_field("action", "Action", action))
+            button type="submit" { "Show" }
+        }
+        section { (journal(&rows, true, app.desk.now())) (more(next)) }
+    };
+    Ok(Page::new(Place::Journal, "Journal", body).render(&app, &visitor).await)
+}

@@ -1,0 +1,152 @@
+//! What every page has around it.
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use maud::{DOCTYPE, Markup, html};
+
+use crate::{access::Role, app::App, guard::Visitor, problem::Problem};
+
+/// A part of the dashboard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Overview,
+    Partitions,
+    Runs,
+    Uploads,
+    Pipelines,
+    DeadLetters,
+    Journal,
+}
+
+impl Place {
+    const ALL: [(Self, &'static str, &'static str); 7] = [
+        (Self::Overview, "/", "Overview"),
+        (Self::Partitions, "/partitions", "Partitions"),
+        (Self::Runs, "/runs", "Runs"),
+        (Self::Uploads, "/uploads", "Uploads"),
+        (Self::Pipelines, "/pipelines", "Pipelines"),
+        (Self::DeadLetters, "/dead-letters", "Dead letters"),
+        (Self::Journal, "/journal", "Journal"),
+    ];
+}
+
+/// A page of the dashboard.
+pub(super) struct Page {
+    pub(super) place: Place,
+    pub(super) title: String,
+    pub(super) body: Markup,
+    /// Whether it is kept up to date.
+    pub(super) live: bool,
+}
+
+impl Page {
+    pub(super) fn new(place: Place, title: impl Into<String>, body: Markup) -> Self {
+        Self { place, title: title.into(), body, live: true }
+    }
+
+    /// One that shows what was asked for once.
+    pub(super) fn still(self) -> Self {
+        Self { live: false, ..self }
+    }
+
+    pub(super) async fn render(self, app: &App, visitor: &Visitor) -> Response {
+        let version = match self.live {
+            true => app.watch.overview().await.ok().map(|overview| overview.version.to_string()),
+            false => None,
+        };
+        let Self { place, title, body, .. } = self;
+        let nav = html! {
+            @for (at, path, name) in Place::ALL {
+                a href=(path) aria-current=[(at == place).then_some("page")] { (name) }
+            }
+        };
+        let who = html! {
+            @if version.is_some() { span id="live" role="status" { "as of now" } }
+            @if visitor.has_token() {
+                span { (visitor.role_name()) }
+                form.inline method="post" action="/logout" { button type="submit" { "Sign out" } }
+            }
+        };
+        let main = html! {
+            main id="main" data-live=[version.as_deref()] { (body) }
+        };
+        document(&title, nav, who, main, &app.desk.store().describe())
+    }
+}
+
+fn document(title: &str, nav: Markup, who: Markup, main: Markup, store: &str) -> Response {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " · Redrive" }
+                link rel="stylesheet" href="/assets/style.css";
+                link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
+                script src="/assets/live.js" defer {}
+            }
+            body {
+                a.skip href="#main" { "Skip to the content" }
+                header { div.bar {
+                    a.name href="/" { "Redrive" }
+                    nav aria-label="Parts" { (nav) }
+                    div.who { (who) }
+                } }
+                (main)
+                footer { "Redrive " (env!("CARGO_PKG_VERSION")) " · " (store) " · " a href="/openapi.json" { "API" } }
+            }
+        }
+    };
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    ([(header::CONTENT_TYPE, html)], page.into_string()).into_response()
+}
+
+/// A page that says what went wrong.
+pub(super) fn failed(problem: &Problem) -> Response {
+    let main = html! {
+        main id="main" {
+            section.problem {
+                h1 { (problem.title()) }
+                p { (problem.detail()) }
+                @if let Some(allowed) = problem.what_is_allowed() { p.lead { "Allowed: " (allowed) } }
+                p { a href="/" { "To the overview" } }
+            }
+        }
+    };
+    let nav = html! { @for (_, path, name) in Place::ALL { a href=(path) { (name) } } };
+    let mut response = document(problem.title(), nav, html! {}, main, "");
+    *response.status_mut() = problem.status();
+    response
+}
+
+/// The page on which a token is entered.
+pub(super) fn login(wrong: bool) -> Response {
+    let main = html! {
+        main id="main" {
+            section.login {
+                h1 { "Sign in" }
+                p.lead { "This server asks for a token: that of the operator, or that of a viewer." }
+                @if wrong { p role="alert" { span.pill.bad { "✗ that is not it" } } }
+                form method="post" action="/login" {
+                    div.actions {
+                        label { "Token" input type="password" name="token" required autocomplete="current-password" autofocus; }
+                        button.primary type="submit" { "Sign in" }
+                    }
+                }
+            }
+        }
+    };
+    let mut response = document("Sign in", html! {}, html! {}, main, "");
+    if wrong {
+        *response.status_mut() = StatusCode::UNAUTHORIZED;
+    }
+    response
+}
+
+/// Whether someone may press buttons.
+pub(super) fn may_act(visitor: &Visitor) -> bool {
+    visitor.role >= Role::Operator
+}

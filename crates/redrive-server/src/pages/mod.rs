@@ -1,0 +1,99 @@
+//! The dashboard: pages rendered here, which work without a script except that they do not change by
+//! themselves then.
+
+mod changed;
+mod charts;
+mod dead_letters;
+mod journal;
+mod layout;
+pub(crate) mod live;
+mod login;
+mod overview;
+mod partitions;
+mod parts;
+mod pipelines;
+mod runs;
+mod uploads;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::DefaultBodyLimit,
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+
+use crate::{app::App, problem::Problem};
+
+/// What a form may have.
+const MAX_FORM_BYTES: usize = 64 * 1024;
+
+/// The answer of a page, or what went wrong.
+type Shown<T> = Result<T, Unshown>;
+
+/// A problem as people are shown it.
+pub(super) struct Unshown(Problem);
+
+impl<T: Into<Problem>> From<T> for Unshown {
+    fn from(problem: T) -> Self {
+        Self(problem.into())
+    }
+}
+
+impl IntoResponse for Unshown {
+    fn into_response(self) -> Response {
+        layout::failed(&self.0)
+    }
+}
+
+/// The pages.
+pub(crate) fn router() -> Router<Arc<App>> {
+    Router::new()
+        .route("/", get(overview::show))
+        .route("/runs", get(runs::list))
+        .route("/runs/preview", get(runs::look))
+        .route("/runs/{id}", get(runs::show).post(runs::act))
+        .route("/queues/{action}", post(runs::switch))
+        .route("/partitions", get(partitions::list))
+        .route("/partitions/preview", get(partitions::look))
+        .route("/partitions/act/{action}", post(partitions::act))
+        .route(
+            "/partitions/{source}/{customer_id}/{query_name}/{logical_date}",
+            get(partitions::show),
+        )
+        .route("/uploads", get(uploads::list))
+        .route("/uploads/preview", get(uploads::look))
+        .route("/uploads/reset", post(uploads::act))
+        .route("/uploads/{id}", get(uploads::show))
+        .route("/pipelines", get(pipelines::list))
+        .route("/pipelines/start", post(pipelines::start))
+        .route("/pipelines/{id}", get(pipelines::show))
+        .route("/pipelines/{id}/{action}", post(pipelines::act))
+        .route("/dead-letters", get(dead_letters::list))
+        .route("/dead-letters/preview", get(dead_letters::look))
+        .route("/dead-letters/reprocess", post(dead_letters::act))
+        .route("/dead-letters/{id}", get(dead_letters::show))
+        .route("/journal", get(journal::list))
+        .route("/events", get(live::events))
+        .route("/login", get(login::ask).post(login::sign_in))
+        .route("/logout", post(login::sign_out))
+        .route("/assets/style.css", get(|| asset("text/css; charset=utf-8", STYLE)))
+        .route("/assets/live.js", get(|| asset("text/javascript; charset=utf-8", SCRIPT)))
+        .route("/assets/icon.svg", get(|| asset("image/svg+xml", ICON)))
+        .layer(DefaultBodyLimit::max(MAX_FORM_BYTES))
+}
+
+const STYLE: &str = include_str!("../../assets/style.css");
+const SCRIPT: &str = include_str!("../../assets/live.js");
+const ICON: &str = include_str!("../../assets/icon.svg");
+
+/// Something that pages are made with, the same for every version of the program.
+async fn asset(kind: &'static str, text: &'static str) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
+        (header::CACHE_CONTROL, HeaderValue::from_static("max-age=300")),
+    ];
+    (headers, text).into_response()
+}

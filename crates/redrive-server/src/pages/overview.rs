@@ -1,0 +1,191 @@
+//! The first page: what failed, why, and when it is tried again.
+
+use axum::{Extension, response::Response};
+use jiff::Timestamp;
+use maud::{Markup, html};
+use redrive_desk::shown::{DueShown, OverviewShown, RecentCauseShown};
+
+use super::{
+    Shown, charts,
+    layout::{Page, Place},
+    parts::{address, encoded, excerpt, number, partition_address, pill, unit_address, when},
+};
+use crate::{app::Shared, guard::Visitor};
+
+/// The overview.
+pub(super) async fn show(app: Shared, Extension(visitor): Extension<Visitor>) -> Shown<Response> {
+    let overview = app.watch.overview().await?;
+    let page = Page::new(Place::Overview, "Overview", body(&overview, app.desk.now()));
+    Ok(page.render(&app, &visitor).await)
+}
+
+/// The kinds of units, what they are called, and where they are listed.
+const KINDS: [(&str, &str, &str); 4] = [
+    ("partition", "Partitions", "/partitions"),
+    ("run", "Runs", "/runs"),
+    ("item", "Uploads", "/uploads"),
+    ("sample", "Samples", "/pipelines"),
+];
+
+fn body(overview: &OverviewShown, now: Timestamp) -> Markup {
+    html! {
+        h1 { "Overview" }
+        p.lead { (in_a_sentence(overview)) }
+        div.grid {
+            section.two-thirds {
+                h2 { "Attempts in the last hour" }
+                (charts::activity(&overview.activity, now))
+            }
+            section.third {
+                h2 { "What happens next" }
+                (due(&overview.due, now))
+            }
+            section {
+                h2 { "Where everything stands" }
+                (units(overview))
+            }
+            section {
+                h2 { "Why things failed in the last hour" }
+                (causes(&overview.causes, now))
+            }
+            section.half { h2 { "Queues" } (queues(overview, now)) }
+            section.half { h2 { "Pipelines" } (pipelines(overview)) }
+        }
+    }
+}
+
+fn in_a_sentence(overview: &OverviewShown) -> String {
+    let of = |kind: &str, states: &[&str]| -> u64 {
+        let units = overview.units.iter();
+        let matching = units.filter(|unit| unit.kind == kind && states.contains(&unit.state));
+        matching.map(|unit| unit.count).sum()
+    };
+    let dead = of("partition", &["failed"])
+        + of("run", &["given_up"])
+        + of("item", &["upload_giveup"])
+        + of("sample", &["dlq"]);
+    let waiting = of("run", &["waiting_for_retry"]);
+    match (dead, waiting) {
+        (0, 0) => "Nothing has failed.".to_owned(),
+        (0, waiting) => format!("{} waiting for another try, nothing given up.", number(waiting)),
+        (dead, waiting) => format!(
+            "{} failed partitions, given-up runs and items, and dead letters; {} runs wait for another try.",
+            number(dead),
+            number(waiting)
+        ),
+    }
+}
+
+fn units(overview: &OverviewShown) -> Markup {
+    html! {
+        div.scroll { table.units { tbody {
+            @for (kind, name, path) in KINDS {
+                tr {
+                    th scope="row" { a href=(path) { (name) } }
+                    td {
+                        @let counted: Vec<_> = overview.units.iter().filter(|unit| unit.kind == kind).collect();
+                        @if counted.is_empty() { span.empty { "none yet" } }
+                        div.tiles { @for unit in counted {
+                            a.tile href=(listed(kind, path, unit.state)) { b { (number(unit.count)) } (pill(unit.state)) }
+                        } }
+                    }
+                }
+            }
+        } } }
+    }
+}
+
+/// Where units of a state are listed.
+fn listed(kind: &str, path: &str, state: &str) -> String {
+    let state = match (kind, state) {
+        ("run", "waiting_for_retry" | "given_up") => "error",
+        ("sample", "dlq") => return "/dead-letters".to_owned(),
+        ("sample", _) => return path.to_owned(),
+        _ => state,
+    };
+    address(path, &[("status", Some(state))])
+}
+
+fn due(due: &[DueShown], now: Timestamp) -> Markup {
+    if due.is_empty() {
+        return html! { p.empty { "Nothing is waiting for its time." } };
+    }
+    let target = |due: &DueShown| match due.kind {
+        "queue" => address("/runs", &[("queue", Some(&due.name)), ("status", Some("error"))]),
+        "partition" => due
+            .name
+            .parse()
+            .map_or_else(|_| "/partitions".to_owned(), |key| partition_address(&key)),
+        _ => "/pipelines".to_owned(),
+    };
+    html! {
+        div.scroll { table { tbody { @for it in due { tr {
+            td { (when(&it.at, now)) }
+            td.text { a href=(target(it)) { (it.name) } br; span.lead { (it.what) } }
+        } } } } }
+    }
+}
+
+fn causes(causes: &[RecentCauseShown], now: Timestamp) -> Markup {
+    if causes.is_empty() {
+        return html! { p.empty { "Nothing failed." } };
+    }
+    html! {
+        div.scroll { table {
+            thead { tr { th.number { "Times" } th { "What" } th { "Code" } th { "Message" } th { "Last" } } }
+            tbody { @for cause in causes { tr {
+                td.number { (number(cause.attempts)) }
+                td.text { (example(cause)) }
+                td { (cause.code) }
+                td.text { (excerpt(&cause.message)) }
+                td { (when(&cause.last_at, now)) }
+            } } }
+        } }
+    }
+}
+
+/// A link to the last unit that failed of a cause.
+fn example(cause: &RecentCauseShown) -> Markup {
+    match unit_address(&cause.unit) {
+        Some(address) => html! { a href=(address) { (cause.unit.replace(':', " ")) } },
+        None => html! { (cause.kind) },
+    }
+}
+
+fn queues(overview: &OverviewShown, now: Timestamp) -> Markup {
+    if overview.queues.is_empty() {
+        return html! { p.empty { "There is no queue." } };
+    }
+    html! {
+        div.scroll { table {
+            thead { tr { th { "Queue" } th { "Runs" } th { "Oldest waits since" } } }
+            tbody { @for queue in &overview.queues { tr {
+                td.text {
+                    a href=(address("/runs", &[("queue", Some(&queue.queue))])) { (queue.queue) }
+                    @if queue.paused_at.is_some() { " " span.pill.retry { "⏸ paused" } }
+                    @if queue.unroutable == Some(true) { " " span.pill.bad { "✗ not declared" } }
+                }
+                td { @for (state, count) in queue.runs.iter().filter(|(_, count)| count.as_u64() != Some(0)) {
+                    span.chip { (pill(state)) " " (number(count.as_u64().unwrap_or_default())) }
+                } }
+                td { @if let Some(at) = &queue.oldest_ready_at { (when(at, now)) } }
+            } } }
+        } }
+    }
+}
+
+fn pipelines(overview: &OverviewShown) -> Markup {
+    if overview.pipeline_runs.is_empty() {
+        return html! { p.empty { "No pipeline was run yet." } };
+    }
+    html! {
+        div.scroll { table {
+            thead { tr { th { "Run" } th { "Status" } th { "Samples" } } }
+            tbody { @for run in overview.pipeline_runs.iter().take(8) { tr {
+                td.text { a href=(format!("/pipelines/{}", encoded(&run.id.to_string()))) { (run.pipeline) " " (run.id) } }
+                td { (pill(run.status)) }
+                td { (charts::progress(run)) (number(run.succeeded)) " of " (number(run.total)) @if run.dlq > 0 { ", " (number(run.dlq)) " dead" } }
+            } } }
+        } }
+    }
+}

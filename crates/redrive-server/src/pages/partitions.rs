@@ -1,0 +1,427 @@
+//! Partitions: a calendar for each series, and each day by itself.
+
+use std::collections::BTreeMap;
+
+use axum::{Extension, extract::Form, response::Response};
+use jiff::{ToSpan, civil::Date};
+use maud::{Markup, html};
+use redrive_core::{LogicalDate, PartitionKey, PartitionStatus};
+use redrive_desk::{Asked, PartitionQuery, Story, shown::PartitionShown};
+use redrive_store::{PartitionFilter, PartitionRecord};
+use serde::Deserialize;
+
+use super::{
+    Shown,
+    changed::{done, preview},
+    layout::{Page, Place, may_act},
+    parts::{
+        address, attempts, filter_choice, filter_field, given, journal, json, look_of, more,
+        number, partition_address, pill, when_some,
+    },
+};
+use crate::{
+    api::{KeyParts, PartitionAction, change_partitions, key_of},
+    app::{App, Shared},
+    extract::{Path, Query},
+    guard::Visitor,
+    problem::Problem,
+};
+
+/// Partitions that a page reads: sixty series of a month.
+const ROWS: u32 = 2_000;
+
+/// Which partitions.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Asking {
+    source: Option<String>,
+    customer_id: Option<String>,
+    query_name: Option<String>,
+    status: Option<String>,
+    month: Option<String>,
+    after: Option<String>,
+}
+
+impl Asking {
+    fn fields(&self) -> [(&'static str, Option<&str>); 4] {
+        [
+            ("source", self.source.as_deref()),
+            ("customer_id", self.customer_id.as_deref()),
+            ("query_name", self.query_name.as_deref()),
+            ("status", self.status.as_deref()),
+        ]
+    }
+
+    fn address(&self, month: &Month, after: Option<&str>) -> String {
+        let [one, two, three, four] = self.fields();
+        let month = month.to_string();
+        address("/partitions", &[one, two, three, four, ("month", Some(&month)), ("after", after)])
+    }
+
+    fn filter(&self, month: &Month) -> Result<PartitionFilter, Problem> {
+        let status = given(self.status.as_deref()).map(|name| {
+            PartitionStatus::from_name(name)
+                .ok_or_else(|| Problem::bad_request(format!("status: there is no {name:?}")))
+        });
+        let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
+        Ok(PartitionFilter {
+            source: text(&self.source),
+            customer_id: text(&self.customer_id),
+            query_name: text(&self.query_name),
+            since: LogicalDate::try_from(month.first).ok(),
+            until: LogicalDate::try_from(month.last()).ok(),
+            status: status.transpose()?,
+        })
+    }
+}
+
+/// The month that is shown.
+struct Month {
+    first: Date,
+}
+
+impl Month {
+    fn parse(text: &str) -> Result<Self, Problem> {
+        format!("{text}-01").parse().map(|first| Self { first }).map_err(|_| {
+            Problem::bad_request(format!("month: {text:?} is none")).allowed("YYYY-MM")
+        })
+    }
+
+    fn of(day: Date) -> Self {
+        Self { first: day.first_of_month() }
+    }
+
+    fn last(&self) -> Date {
+        self.first.last_of_month()
+    }
+
+    fn days(&self) -> impl Iterator<Item = Date> + use<> {
+        let first = self.first;
+        (0..self.first.days_in_month()).filter_map(move |day| first.checked_add(day.days()).ok())
+    }
+
+    fn before(&self) -> Option<Self> {
+        self.first.checked_sub(1.month()).ok().map(|first| Self { first })
+    }
+
+    fn after(&self) -> Option<Self> {
+        self.first.checked_add(1.month()).ok().map(|first| Self { first })
+    }
+}
+
+impl std::fmt::Display for Month {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.first.strftime("%Y-%m"))
+    }
+}
+
+/// The newest day that there is or should be, so that the first page shows something.
+async fn newest_month(app: &App, asking: &Asking) -> Result<Month, Problem> {
+    let now = app.desk.now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
+    let filter = PartitionFilter {
+        source: text(&asking.source),
+        customer_id: text(&asking.customer_id),
+        query_name: text(&asking.query_name),
+        ..PartitionFilter::default()
+    };
+    let this = Month::of(now);
+    let since = LogicalDate::try_from(this.first).ok();
+    let recent = PartitionFilter { since, ..filter.clone() };
+    if !app.desk.store().partitions_page(&recent, None, 1).await?.is_empty() {
+        return Ok(this);
+    }
+    let any = app.desk.store().partitions_page(&filter, None, ROWS).await?;
+    let newest = any.iter().map(|partition| partition.key.logical_date().date()).max();
+    Ok(newest.map_or(this, Month::of))
+}
+
+/// The calendars.
+pub(super) async fn list(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Query(asking): Query<Asking>,
+) -> Shown<Response> {
+    let month = match given(asking.month.as_deref()) {
+        Some(text) => Month::parse(text)?,
+        None => newest_month(&app, &asking).await?,
+    };
+    let after = given(asking.after.as_deref()).map(|text| {
+        text.parse::<PartitionKey>().map_err(|error| Problem::bad_request(error.to_string()))
+    });
+    let query = PartitionQuery {
+        filter: asking.filter(&month)?,
+        terminal: false,
+        after: after.transpose()?,
+        limit: ROWS,
+    };
+    let page = app.desk.partitions_page(&query).await?;
+    let (series, next) = in_series(page);
+    let next = next.map(|key| asking.address(&month, Some(&key.to_string())));
+    let names = PartitionStatus::ALL.map(PartitionStatus::name);
+    let body = html! {
+        h1 { "Partitions" }
+        p.lead { "One day of one query for one customer of a source. Only the validator says that it is good." }
+        form.filters method="get" action="/partitions" {
+            (filter_field("source", "Source", asking.source.as_deref()))
+            (filter_field("customer_id", "Customer", asking.customer_id.as_deref()))
+            (filter_field("query_name", "Query", asking.query_name.as_deref()))
+            (filter_choice("status", "Status", asking.status.as_deref(), &names))
+            (filter_field("month", "Month", Some(&month.to_string())))
+            button type="submit" { "Show" }
+        }
+        section {
+            h2 { (month) }
+            p.pages {
+                @if let Some(before) = month.before() { a href=(asking.address(&before, None)) { "← " (before) } }
+                @if let Some(after) = month.after() { a href=(asking.address(&after, None)) { (after) " →" } }
+            }
+            (calendar(&app, &month, &series))
+            (more(next))
+            div.legend {
+                @for state in ["success", "failed", "terminal", "pending", "reprocessing"] { (pill(state)) }
+                span { "· no entry" }
+            }
+        }
+        @if may_act(&visitor) { (bulk(&asking, &month)) }
+    };
+    Ok(Page::new(Place::Partitions, "Partitions", body).render(&app, &visitor).await)
+}
+
+type Series = BTreeMap<(String, String, String), BTreeMap<Date, PartitionRecord>>;
+
+/// The days of each series. A series that a full page may have cut is left for the next page.
+fn in_series(page: Vec<PartitionRecord>) -> (Series, Option<PartitionKey>) {
+    let is_full = page.len() >= ROWS as usize;
+    let mut series = Series::new();
+    for partition in page {
+        let key = &partition.key;
+        let whose =
+            (key.source().to_owned(), key.customer_id().to_owned(), key.query_name().to_owned());
+        let day = key.logical_date().date();
+        series.entry(whose).or_default().insert(day, partition);
+    }
+    if is_full && series.len() > 1 {
+        series.pop_last();
+    }
+    let last = series.last_key_value().and_then(|(_, days)| days.last_key_value());
+    let last = last.map(|(_, partition)| partition.key.clone()).filter(|_| is_full);
+    (series, last)
+}
+
+fn calendar(app: &App, month: &Month, series: &Series) -> Markup {
+    if series.is_empty() {
+        return html! { p.empty { "No partition matches in this month." } };
+    }
+    html! {
+        div.scroll { table.calendar {
+            thead { tr { th.series { "Series" } @for day in month.days() { th scope="col" { (day.day()) } } } }
+            tbody { @for ((source, customer, query), days) in series { tr {
+                th.series scope="row" { (source) " / " (customer) " / " (query) }
+                @for day in month.days() { td { @match days.get(&day) {
+                    Some(partition) => (cell(app, partition)),
+                    None => span { "·" },
+                } } }
+            } } }
+        } }
+    }
+}
+
+fn cell(app: &App, partition: &PartitionRecord) -> Markup {
+    let shown = app.desk.show_partition(partition.clone());
+    let state = state(&shown);
+    let (class, sign) = look_of(state);
+    let title = format!(
+        "{}: {state}, {} attempts. {}",
+        shown.logical_date, partition.attempt_count, shown.why
+    );
+    html! {
+        a class=(class) href=(partition_address(&partition.key)) title=(title)
+            aria-label=(format!("{} {state}", shown.logical_date)) { (sign) }
+    }
+}
+
+/// What a partition is, in one word.
+fn state(shown: &PartitionShown) -> &'static str {
+    match (shown.status, shown.terminal) {
+        (Some("failed"), true) => "terminal",
+        (Some(status), _) => status,
+        (None, _) => "no_entry",
+    }
+}
+
+fn bulk(asking: &Asking, month: &Month) -> Markup {
+    let [one, two, three, _] = asking.fields();
+    let (since, until) = (month.first.to_string(), month.last().to_string());
+    let look = |action| {
+        let days = [("since", Some(since.as_str())), ("until", Some(until.as_str()))];
+        address(
+            "/partitions/preview",
+            &[("action", Some(action)), one, two, three, days[0], days[1]],
+        )
+    };
+    html! {
+        section {
+            h2 { "All of this month that match" }
+            div.actions {
+                a href=(look("retry")) { "Retry failed …" }
+                a href=(look("reprocess")) { "Reprocess good …" }
+                a href=(look("pause")) { "Pause …" }
+                a href=(look("resume")) { "Resume …" }
+            }
+        }
+    }
+}
+
+/// One partition.
+pub(super) async fn show(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Path(parts): Path<KeyParts>,
+) -> Shown<Response> {
+    let key = key_of(&parts)?;
+    let asked = Asked::Unit(redrive_core::Unit::Partition(key.clone()));
+    let Some(Story::Partition(story)) = app.desk.story(&asked).await? else {
+        return Err(Problem::not_found(format!("partition:{key} has no entry")).into());
+    };
+    let (partition, now) = (&story.partition, app.desk.now());
+    let series = [
+        ("source", Some(key.source())),
+        ("customer_id", Some(key.customer_id())),
+        ("query_name", Some(key.query_name())),
+    ];
+    let authority = partition.current_run_id.as_deref();
+    let body = html! {
+        h1 { (key.source()) " / " (key.customer_id()) " / " (key.query_name()) " / " (key.logical_date().to_string())
+             " " (pill(state(partition))) @if partition.paused { " " span.pill.retry { "⏸ paused" } } }
+        p.next { strong { "Next: " } (story.next.because) }
+        @if may_act(&visitor) { section { h2 { "Actions" } (actions(&key, partition)) } }
+        div.grid {
+            section.half {
+                h2 { "What it is" }
+                dl {
+                    dt { "Series" } dd { a href=(address("/partitions", &series)) { "its calendar" } }
+                    dt { "Authority" } dd { @match authority {
+                        Some(run_id) => { code { (run_id) } },
+                        None => { "no run has it: consumers read nothing" },
+                    } }
+                    @if let Some(count) = partition.record_count { dt { "Records" } dd { (number(count)) } }
+                    @if let Some(version) = &partition.schema_version { dt { "Schema" } dd { (version) } }
+                    dt { "Attempts" } dd { (partition.attempt_count.unwrap_or(0)) }
+                    dt { "Changed" } dd { (when_some(partition.updated_at.as_deref(), now)) }
+                    @if let Some(at) = &partition.next_retry_at { dt { "Next try" } dd { (when_some(Some(at), now)) } }
+                    @if let Some(by) = &partition.paused_by { dt { "Paused by" } dd { (by) " " (partition.pause_reason.as_deref().unwrap_or_default()) } }
+                }
+            }
+            section.half { (json("Last error", partition.error_message.as_deref()))
+                @if partition.error_message.is_none() { h2 { "Last error" } p.empty { "There is none." } } }
+            section { h2 { "Attempts and raw runs" } (attempts(&story.attempts, authority, now)) }
+            section { h2 { "Journal" } (journal(&story.journal, false, now)) }
+        }
+    };
+    let title = format!("{key}");
+    Ok(Page::new(Place::Partitions, title, body).render(&app, &visitor).await)
+}
+
+fn actions(key: &PartitionKey, partition: &PartitionShown) -> Markup {
+    let is_failed = partition.status == Some("failed");
+    let button = |action: &str, name: &str, extra: &[&str]| {
+        html! {
+            form.actions method="post" action=(format!("/partitions/act/{action}")) {
+                input type="hidden" name="partition" value=(key.to_string());
+                @for name in extra { input type="hidden" name=(name) value="true"; }
+                label { "Why" input type="text" name="reason" maxlength="500"; }
+                button type="submit" { (name) }
+            }
+        }
+    };
+    html! {
+        div.actions {
+            @if is_failed && !partition.terminal { (button("retry", "Retry now", &["force"])) (button("mark-terminal", "Mark terminal", &[])) }
+            @if is_failed && partition.terminal { (button("retry", "Retry, past the mark", &["force", "clear_terminal"])) (button("clear-terminal", "Clear the mark", &[])) }
+            @if partition.status == Some("success") { (button("reprocess", "Reprocess", &["force"])) }
+            @if partition.paused { (button("resume", "Resume", &[])) } @else { (button("pause", "Pause", &[])) }
+        }
+    }
+}
+
+/// What is asked for by a button.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Pressed {
+    partition: Option<String>,
+    source: Option<String>,
+    customer_id: Option<String>,
+    query_name: Option<String>,
+    since: Option<String>,
+    until: Option<String>,
+    clear_terminal: bool,
+    force: bool,
+    token: Option<String>,
+    reason: Option<String>,
+    action: Option<String>,
+}
+
+impl Pressed {
+    fn action(&self, dry_run: bool) -> PartitionAction {
+        let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
+        PartitionAction {
+            partition: text(&self.partition),
+            source: text(&self.source),
+            customer_id: text(&self.customer_id),
+            query_name: text(&self.query_name),
+            since: text(&self.since),
+            until: text(&self.until),
+            clear_terminal: self.clear_terminal,
+            force: self.force,
+            dry_run,
+            token: text(&self.token),
+            reason: text(&self.reason),
+            ..PartitionAction::default()
+        }
+    }
+
+    fn fields(&self) -> [(&'static str, Option<&str>); 5] {
+        [
+            ("source", self.source.as_deref()),
+            ("customer_id", self.customer_id.as_deref()),
+            ("query_name", self.query_name.as_deref()),
+            ("since", self.since.as_deref()),
+            ("until", self.until.as_deref()),
+        ]
+    }
+
+    fn back(&self) -> String {
+        if let Some(Ok(key)) = self.partition.as_deref().map(str::parse) {
+            return partition_address(&key);
+        }
+        let [one, two, three, ..] = self.fields();
+        address("/partitions", &[one, two, three])
+    }
+}
+
+/// What an action on many would do.
+pub(super) async fn look(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Query(pressed): Query<Pressed>,
+) -> Shown<Response> {
+    let name = pressed.action.as_deref().unwrap_or_default();
+    let changes = change_partitions(&app, &visitor, name, pressed.action(true)).await?;
+    let title = format!("{name} partitions?");
+    let action = format!("/partitions/act/{name}");
+    let body = preview(&title, &changes, &action, &pressed.fields(), &pressed.back());
+    Ok(Page::new(Place::Partitions, title, body).still().render(&app, &visitor).await)
+}
+
+/// Does it.
+pub(super) async fn act(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Path(name): Path<String>,
+    Form(pressed): Form<Pressed>,
+) -> Shown<Response> {
+    let changes = change_partitions(&app, &visitor, &name, pressed.action(false)).await?;
+    let body = done(&format!("{name}: done"), &changes, &pressed.back());
+    Ok(Page::new(Place::Partitions, "Partitions", body).still().render(&app, &visitor).await)
+}

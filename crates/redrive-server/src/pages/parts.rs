@@ -1,0 +1,226 @@
+//! The small parts that pages are made of.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use redrive_desk::{
+    shown::{AttemptShown, JournalShown},
+    words::{apart, rounded},
+};
+
+/// How much of a text a row shows, in characters.
+const EXCERPT_CHARS: usize = 240;
+
+/// A state: its name, a sign and a colour, none of which is needed for the others to be understood.
+pub(super) fn pill(state: &str) -> Markup {
+    let (class, sign) = look_of(state);
+    let name = match state {
+        "dlq" => "dead letter".to_owned(),
+        "upload_giveup" => "given up".to_owned(),
+        state => state.replace('_', " "),
+    };
+    html! { span.pill.(class) { (sign) " " (name) } }
+}
+
+/// The colour and the sign of a state.
+pub(super) fn look_of(state: &str) -> (&'static str, &'static str) {
+    match state {
+        "success" | "passed" | "uploaded" | "trusted" | "succeeded" | "completed" | "done" => {
+            ("good", "✓")
+        }
+        "would_be_done" => ("good", "→"),
+        "retrying" | "waiting_for_retry" | "partial_success" | "needs_review" | "already" => {
+            ("retry", "↻")
+        }
+        "terminal" => ("bad", "■"),
+        "failed" | "error" | "given_up" | "upload_giveup" | "rejected" | "dlq" | "dead"
+        | "aborted" | "refused" | "unknown" => ("bad", "✗"),
+        "processing" | "running" | "reprocessing" => ("run", "▸"),
+        "skipped" | "cancelled" => ("wait", "–"),
+        _ => ("wait", "○"),
+    }
+}
+
+/// An instant, and how far away it is.
+pub(super) fn when(at: &str, now: Timestamp) -> Markup {
+    let Ok(instant) = at.parse::<Timestamp>() else { return html! { (at) } };
+    let (from, to, is_past) =
+        if instant <= now { (instant, now, true) } else { (now, instant, false) };
+    let apart = apart(from, to);
+    let words = if is_past { format!("{apart} ago") } else { format!("in {apart}") };
+    html! { time.nowrap datetime=(at) title=(at) { (words) } }
+}
+
+/// An instant, if there is one.
+pub(super) fn when_some(at: Option<&str>, now: Timestamp) -> Markup {
+    at.map_or_else(|| html! {}, |at| when(at, now))
+}
+
+/// The beginning of a text.
+pub(super) fn excerpt(text: &str) -> Markup {
+    let mut short: String = text.chars().take(EXCERPT_CHARS).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    html! { span.excerpt title=(short) { (short) } }
+}
+
+/// A number as people read it.
+pub(super) fn number(count: u64) -> String {
+    let digits = count.to_string();
+    let mut grouped = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push('\u{202f}');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A part of an address.
+pub(super) fn encoded(part: &str) -> String {
+    utf8_percent_encode(part, NON_ALPHANUMERIC).to_string()
+}
+
+/// An address with what is asked for; what is not given is left out.
+pub(super) fn address(path: &str, asked: &[(&str, Option<&str>)]) -> String {
+    let given = asked.iter().filter_map(|(name, value)| {
+        let value = value.filter(|value| !value.is_empty())?;
+        Some(format!("{name}={}", encoded(value)))
+    });
+    let given: Vec<String> = given.collect();
+    if given.is_empty() { path.to_owned() } else { format!("{path}?{}", given.join("&")) }
+}
+
+/// What a form was given: an empty field was not.
+pub(super) fn given(value: Option<&str>) -> Option<&str> {
+    value.map(str::trim).filter(|value| !value.is_empty())
+}
+
+/// A field of a form that filters a list.
+pub(super) fn filter_field(name: &str, label: &str, value: Option<&str>) -> Markup {
+    html! { label { (label) input type="text" name=(name) value=(value.unwrap_or_default()); } }
+}
+
+/// A choice of a form that filters a list.
+pub(super) fn filter_choice(
+    name: &str,
+    label: &str,
+    value: Option<&str>,
+    names: &[&str],
+) -> Markup {
+    html! {
+        label { (label)
+            select name=(name) {
+                option value="" { "any" }
+                @for known in names {
+                    option value=(known) selected[value == Some(*known)] { (known.replace('_', " ")) }
+                }
+            }
+        }
+    }
+}
+
+/// The address of a unit's page, from how the journal writes the unit.
+pub(super) fn unit_address(unit: &str) -> Option<String> {
+    let (kind, rest) = unit.split_once(':')?;
+    Some(match kind {
+        "run" => format!("/runs/{rest}"),
+        "item" => format!("/uploads/{rest}"),
+        "sample" => format!("/dead-letters/{}", rest.split('/').next().unwrap_or(rest)),
+        "partition" => {
+            let key: redrive_core::PartitionKey = rest.parse().ok()?;
+            partition_address(&key)
+        }
+        _ => return None,
+    })
+}
+
+/// The address of a partition's page.
+pub(super) fn partition_address(key: &redrive_core::PartitionKey) -> String {
+    let date = key.logical_date().to_string();
+    let parts = [key.source(), key.customer_id(), key.query_name(), &date].map(encoded);
+    format!("/partitions/{}", parts.join("/"))
+}
+
+/// The attempts at a unit.
+pub(super) fn attempts(
+    attempts: &[AttemptShown],
+    authority: Option<&str>,
+    now: Timestamp,
+) -> Markup {
+    if attempts.is_empty() {
+        return html! { p.empty { "There was no attempt yet." } };
+    }
+    let has_runs = attempts.iter().any(|attempt| attempt.run_id.is_some());
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th.number { "#" } th { "When" } th.number { "Took" } th { "Outcome" } th { "Code" }
+                th { "What followed" } th { "Message" }
+                @if has_runs { th { "Raw run" } }
+            } }
+            tbody { @for attempt in attempts { tr {
+                td.number { (attempt.attempt) }
+                td { (when(&attempt.started_at, now)) }
+                td.number { (rounded(attempt.took)) }
+                td { (pill(attempt.outcome)) }
+                td { (attempt.code.as_deref().unwrap_or_default()) }
+                td.text { (attempt.rule.as_deref().unwrap_or_default()) }
+                td.text { (excerpt(attempt.message.as_deref().unwrap_or_default())) }
+                @if has_runs { td.text {
+                    @if let Some(run_id) = &attempt.run_id {
+                        code { (run_id) }
+                        @if authority == Some(run_id) { " " span.pill.good { "✓ has authority" } }
+                    }
+                } }
+            } } }
+        } }
+    }
+}
+
+/// Entries of the journal.
+pub(super) fn journal(entries: &[JournalShown], with_unit: bool, now: Timestamp) -> Markup {
+    if entries.is_empty() {
+        return html! { p.empty { "Nobody did anything." } };
+    }
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th { "When" } th { "Who" } th { "Action" }
+                @if with_unit { th { "Unit" } }
+                th { "Details" }
+            } }
+            tbody { @for entry in entries { tr {
+                td { (when(&entry.at, now)) }
+                td.text { (entry.actor) }
+                td.nowrap { (entry.action) }
+                @if with_unit { td.text { @if let Some(unit) = &entry.unit { (unit_link(unit)) } } }
+                td.text { (excerpt(&entry.in_words())) }
+            } } }
+        } }
+    }
+}
+
+fn unit_link(unit: &str) -> Markup {
+    match unit_address(unit) {
+        Some(address) => html! { a href=(address) { (unit) } },
+        None => html! { (unit) },
+    }
+}
+
+/// A link to the next page of a list.
+pub(super) fn more(address: Option<String>) -> Markup {
+    html! { @if let Some(address) = address { p.pages { a href=(address) rel="next" { "Next page →" } } } }
+}
+
+/// What a unit holds, as JSON.
+pub(super) fn json(title: &str, text: Option<&str>) -> Markup {
+    html! {
+        @if let Some(text) = text {
+            h2 { (title) }
+            pre { (text) }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Pipelines and their runs.
+
+use axum::{Extension, extract::Form, response::Response};
+use maud::{Markup, html};
+use redrive_core::{PipelineRunId, PipelineStatus};
+use redrive_desk::{
+    shown::{PipelineRunShown, PipelineStatsShown},
+    words::percent,
+};
+use redrive_store::PipelineRunFilter;
+use serde::Deserialize;
+
+use super::{
+    Shown, charts,
+    layout::{Page, Place, may_act},
+    parts::{address, excerpt, filter_choice, filter_field, given, more, number, pill, when_some},
+};
+use crate::{
+    api::{cancel_run, find_run, resume_run, start_run},
+    app::{App, Shared},
+    extract::{Path, Query},
+    guard::Visitor,
+    problem::Problem,
+};
+
+const ROWS: u32 = 50;
+
+/// Which runs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Asking {
+    pipeline: Option<String>,
+    status: Option<String>,
+    after: Option<i64>,
+}
+
+/// The list.
+pub(super) async fn list(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Query(asking): Query<Asking>,
+) -> Shown<Response> {
+    let (pipeline, status) = (given(asking.pipeline.as_deref()), given(asking.status.as_deref()));
+    let known = status.map(|name| {
+        PipelineStatus::from_name(name)
+            .ok_or_else(|| Problem::bad_request(format!("status: there is no {name:?}")))
+    });
+    let filter =
+        PipelineRunFilter { pipeline: pipeline.map(str::to_owned), status: known.transpose()? };
+    let after = PipelineRunId(asking.after.unwrap_or(i64::MAX));
+    let page = app.desk.store().pipeline_runs_page(&filter, after, ROWS).await?;
+    let last = page.last().filter(|_| page.len() >= ROWS as usize).map(|run| run.id.to_string());
+    let next = last.map(|last| {
+        let asked = [("pipeline", pipeline), ("status", status), ("after", Some(last.as_str()))];
+        address("/pipelines", &asked)
+    });
+    let runs: Vec<PipelineRunShown> = page.iter().map(PipelineRunShown::from).collect();
+    let names = PipelineStatus::ALL.map(PipelineStatus::name);
+    let body = html! {
+        h1 { "Pipelines" }
+        p.lead { "Samples on their way through stages, the newest runs first." }
+        form.filters method="get" action="/pipelines" {
+            (filter_field("pipeline", "Pipeline", pipeline))
+            (filter_choice("status", "Status", status, &names))
+            button type="submit" { "Show" }
+        }
+        @if may_act(&visitor) { (startable(&app)) }
+        section { (table(&app, &runs)) (more(next)) }
+    };
+    Ok(Page::new(Place::Pipelines, "Pipelines", body).render(&app, &visitor).await)
+}
+
+fn startable(app: &App) -> Markup {
+    let mut names: Vec<&String> = app.pipelines.keys().collect();
+    names.sort();
+    html! {
+        @if !names.is_empty() {
+            section { h2 { "Start a run" } div.actions { @for name in names {
+                form.inline method="post" action="/pipelines/start" {
+                    input type="hidden" name="pipeline" value=(name);
+                    button type="submit" { "Run " (name) }
+                }
+            } } }
+        }
+    }
+}
+
+fn table(app: &App, runs: &[PipelineRunShown]) -> Markup {
+    if runs.is_empty() {
+        return html! { p.empty { "No run matches." } };
+    }
+    let now = app.desk.now();
+    html! {
+        div.scroll { table {
+            thead { tr { th { "Run" } th { "Status" } th { "Progress" } th.number { "Samples" } th.number { "Dead" } th { "Started" } th { "Stopped because" } } }
+            tbody { @for run in runs { tr {
+                td.text { a href=(format!("/pipelines/{}", run.id)) { (run.pipeline) " " (run.id) } }
+                td { (pill(run.status)) }
+                td.text { (charts::progress(run)) }
+                td.number { (number(run.total)) @if !run.source_done { "+" } }
+                td.number { @if run.dlq > 0 { a href=(address("/dead-letters", &[("run", Some(&run.id.to_string()))])) { (number(run.dlq)) } } @else { "0" } }
+                td { (when_some(Some(&run.started_at), now)) }
+                td.text { (excerpt(run.stop_reason.as_deref().unwrap_or_default())) }
+            } } }
+        } }
+    }
+}
+
+/// One run.
+pub(super) async fn show(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Path(id): Path<i64>,
+) -> Shown<Response> {
+    let record = find_run(&app, id).await?;
+    let stats = app.desk.pipeline_stats(&record).await?;
+    let (run, now) = (PipelineRunShown::from(&record), app.desk.now());
+    let body = html! {
+        h1 { (run.pipeline) " " (run.id) " " (pill(run.status)) }
+        @if let Some(reason) = &run.stop_reason { p.next { strong { "Stopped because: " } (reason) } }
+        @if may_act(&visitor) { (actions(&run)) }
+        div.grid {
+            section.two-thirds {
+                h2 { "Progress" }
+                (charts::progress(&run))
+                p { (number(run.succeeded)) " of " (number(run.total)) @if !run.source_done { "+" } " succeeded, "
+                    (number(run.skipped)) " skipped, " (number(run.dlq)) " dead, " (number(run.pending)) " pending." }
+                @if run.dlq > 0 { p { a href=(address("/dead-letters", &[("run", Some(&run.id.to_string()))])) { "Why they died" } } }
+            }
+            section.third { h2 { "Failure budget" } (charts::budget(&run)) }
+            section { h2 { "Stages" } (stages(&stats)) }
+            @for stage in &stats.stages { section.half {
+                h2 { "Retries at " (stage.counts.stage) }
+                @if stage.retry_histogram.is_empty() { p.empty { "There was no attempt yet." } }
+                @else { (charts::histogram(&stage.counts.stage, &stage.retry_histogram)) }
+                @if !stage.errors.is_empty() {
+                    p { "Errors: " @for error in &stage.errors { span.chip { (pill("failed")) " " (error.code) " × " (number(error.count)) } } }
+                }
+            } }
+            section {
+                h2 { "What it is" }
+                dl {
+                    dt { "Source" } dd { (run.source) ", " (number(run.lines_read)) " lines read" @if run.source_done { ", to its end" } }
+                    dt { "Started" } dd { (when_some(Some(&run.started_at), now)) " by " (run.started_by) }
+                    @if let Some(at) = &run.ended_at { dt { "Ended" } dd { (when_some(Some(at), now)) } }
+                    @if let Some(rate) = run.success_rate { dt { "Success rate" } dd { (percent(rate)) } }
+                }
+            }
+        }
+    };
+    let title = format!("{} {}", run.pipeline, run.id);
+    Ok(Page::new(Place::Pipelines, title, body).render(&app, &visitor).await)
+}
+
+fn stages(stats: &PipelineStatsShown) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th { "Stage" } th.number { "Done" } th.number { "Ready" } th.number { "In flight" } th.number { "Retrying" }
+                th.number { "Skipped" } th.number { "Dead" } th.number { "Attempts" } th.number { "Reliability" } th.number { "Retried" }
+            } }
+            tbody { @for stage in &stats.stages { tr {
+                td.text { (stage.counts.stage) }
+                td.number { (number(stage.counts.done)) }
+                td.number { (number(stage.counts.ready)) }
+                td.number { (number(stage.counts.in_flight)) }
+                td.number { (number(stage.counts.retrying)) }
+                td.number { (number(stage.counts.skipped)) }
+                td.number { (number(stage.counts.dlq)) }
+                td.number { (number(stage.attempts)) }
+                td.number { (stage.reliability.map(percent).unwrap_or_default()) }
+                td.number { (stage.retry_rate.map(percent).unwrap_or_default()) }
+            } } }
+        } }
+    }
+}
+
+fn actions(run: &PipelineRunShown) -> Markup {
+    let button = |action: &str, name: &str| {
+        html! {
+            form.actions method="post" action=(format!("/pipelines/{}/{action}", run.id)) {
+                label { "Why" input type="text" name="reason" maxlength="500"; }
+                button type="submit" { (name) }
+            }
+        }
+    };
+    html! {
+        section { h2 { "Actions" } div.actions {
+            @if matches!(run.status, "aborted" | "cancelled") { (button("resume", "Resume")) }
+            @if run.status == "running" { (button("cancel", "Cancel")) }
+            @if matches!(run.status, "completed" | "partial_success" | "failed") { p.empty { "It is over." } }
+        } }
+    }
+}
+
+/// What is asked for by a button.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Pressed {
+    pipeline: Option<String>,
+    reason: Option<String>,
+}
+
+/// Starts a run.
+pub(super) async fn start(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Form(pressed): Form<Pressed>,
+) -> Shown<Response> {
+    let name = pressed.pipeline.as_deref().unwrap_or_default();
+    let run = start_run(&app, &visitor, name, given(pressed.reason.as_deref())).await?;
+    Ok(changed(&app, &visitor, &run, "started").await)
+}
+
+/// Goes on with a run, or stops it.
+pub(super) async fn act(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Path((id, name)): Path<(i64, String)>,
+    Form(pressed): Form<Pressed>,
+) -> Shown<Response> {
+    let reason = given(pressed.reason.as_deref());
+    let (run, what) = match name.as_str() {
+        "resume" => (resume_run(&app, &visitor, id, reason).await?, "going on"),
+        "cancel" => (cancel_run(&app, &visitor, id, reason).await?, "cancelled"),
+        _ => return Err(Problem::not_found("a run is resumed or cancelled").into()),
+    };
+    Ok(changed(&app, &visitor, &run, what).await)
+}
+
+async fn changed(app: &App, visitor: &Visitor, run: &PipelineRunShown, what: &str) -> Response {
+    let body = html! {
+        h1 { (run.pipeline) " " (run.id) }
+        section { p { "It is " (what) "." } p { a href=(format!("/pipelines/{}", run.id)) { "Look at it" } } }
+    };
+    Page::new(Place::Pipelines, "Pipelines", body).still().render(app, visitor).await
+}

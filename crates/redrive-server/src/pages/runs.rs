@@ -1,0 +1,310 @@
+//! Runs and queues.
+
+use axum::{Extension, extract::Form, response::Response};
+use maud::{Markup, html};
+use redrive_core::{RunId, RunStatus};
+use redrive_desk::{
+    Asked, Story,
+    shown::RunShown,
+    words::{between, rounded},
+};
+use redrive_store::RunFilter;
+use serde::Deserialize;
+
+use super::{
+    Shown,
+    changed::{done, preview},
+    layout::{Page, Place, may_act},
+    parts::{
+        address, attempts, excerpt, filter_choice, filter_field, given, journal, json, more, pill,
+        when_some,
+    },
+};
+use crate::{
+    api::{RunAction, change_runs, run_status_names},
+    app::{App, Shared},
+    extract::{Path, Query},
+    guard::Visitor,
+    problem::Problem,
+};
+
+const ROWS: u32 = 100;
+
+/// Which runs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Asking {
+    queue: Option<String>,
+    category: Option<String>,
+    status: Option<String>,
+    after: Option<i64>,
+}
+
+/// The list.
+pub(super) async fn list(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Query(asking): Query<Asking>,
+) -> Shown<Response> {
+    let status = given(asking.status.as_deref());
+    let known = status.map(|name| {
+        RunStatus::from_name(name)
+            .ok_or_else(|| Problem::bad_request(format!("status: there is no {name:?}")))
+    });
+    let filter = RunFilter {
+        queue: given(asking.queue.as_deref()).map(str::to_owned),
+        category: given(asking.category.as_deref()).map(str::to_owned),
+        status: known.transpose()?,
+    };
+    let after = RunId(asking.after.unwrap_or(0));
+    let page = app.desk.store().runs_page(&filter, after, ROWS).await?;
+    let last = page.last().filter(|_| page.len() >= ROWS as usize).map(|run| run.id.to_string());
+    let rows: Vec<RunShown> = page.into_iter().map(RunShown::from).collect();
+    let (queue, category) = (filter.queue.as_deref(), filter.category.as_deref());
+    let asked = [("queue", queue), ("category", category), ("status", status)];
+    let next = last.map(|last| {
+        let [one, two, three] = asked;
+        address("/runs", &[one, two, three, ("after", Some(&last))])
+    });
+    let body = html! {
+        h1 { "Runs" }
+        p.lead { "What queues hold, by id." }
+        form.filters method="get" action="/runs" {
+            (filter_field("queue", "Queue", queue))
+            (filter_field("category", "Category", category))
+            (filter_choice("status", "Status", status, &run_status_names()))
+            button type="submit" { "Show" }
+        }
+        @if let (Some(queue), true) = (queue, may_act(&visitor)) { (of_queue(queue, &asked)) }
+        section { (table(&app, &rows)) (more(next)) }
+    };
+    Ok(Page::new(Place::Runs, "Runs", body).render(&app, &visitor).await)
+}
+
+/// What can be done to a whole queue.
+fn of_queue(queue: &str, asked: &[(&str, Option<&str>); 3]) -> Markup {
+    let [one, two, three] = *asked;
+    let look = |action| address("/runs/preview", &[("action", Some(action)), one, two, three]);
+    html! {
+        section {
+            h2 { "Queue " (queue) }
+            div.actions {
+                a href=(look("retry")) { "Retry what matches …" }
+                a href=(look("cancel")) { "Cancel what matches …" }
+                form.actions method="post" action="/queues/pause" {
+                    input type="hidden" name="queue" value=(queue);
+                    label { "Why" input type="text" name="reason" maxlength="500"; }
+                    button type="submit" { "Pause" }
+                }
+                form.inline method="post" action="/queues/resume" {
+                    input type="hidden" name="queue" value=(queue);
+                    button type="submit" { "Resume" }
+                }
+            }
+        }
+    }
+}
+
+fn table(app: &App, rows: &[RunShown]) -> Markup {
+    if rows.is_empty() {
+        return html! { p.empty { "No run matches." } };
+    }
+    let now = app.desk.now();
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th.number { "Id" } th { "Queue" } th { "Category" } th { "Status" } th.number { "Attempts" }
+                th { "Submitted" } th { "Next try" } th { "Error" }
+            } }
+            tbody { @for run in rows { tr {
+                td.number { a href=(format!("/runs/{}", run.id)) { (run.id) } }
+                td.text { (run.queue) }
+                td { (run.category) }
+                td { (pill(state(run))) }
+                td.number { (run.attempts) }
+                td { (when_some(Some(&run.submitted_at), now)) }
+                td { (when_some(run.next_retry_at.as_deref(), now)) }
+                td.text { (excerpt(run.error_message.as_deref().unwrap_or_default())) }
+            } } }
+        } }
+    }
+}
+
+/// An error is one that waits, or one that was given up.
+fn state(run: &RunShown) -> &'static str {
+    match (run.status, &run.next_retry_at) {
+        ("error", Some(_)) => "waiting_for_retry",
+        ("error", None) => "given_up",
+        (status, _) => status,
+    }
+}
+
+/// One run.
+pub(super) async fn show(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Path(id): Path<i64>,
+) -> Shown<Response> {
+    let asked = Asked::Unit(redrive_core::Unit::Run(RunId(id)));
+    let Some(Story::Run(story)) = app.desk.story(&asked).await? else {
+        return Err(Problem::not_found(format!("there is no run {id}")).into());
+    };
+    let (run, now) = (&story.run, app.desk.now());
+    let waited = match (run.submitted_at.parse(), story.attempts.first()) {
+        (Ok(from), Some(first)) => {
+            first.started_at.parse().ok().map(|to| rounded(between(from, to)))
+        }
+        _ => None,
+    };
+    let body = html! {
+        h1 { "Run " (id) " " (pill(state(run))) }
+        p.next { strong { "Next: " } (story.next.because) }
+        @if may_act(&visitor) { section { h2 { "Actions" } (actions(run)) } }
+        div.grid {
+            section.half {
+                h2 { "What it is" }
+                dl {
+                    dt { "Queue" } dd { a href=(address("/runs", &[("queue", Some(&run.queue))])) { (run.queue) } }
+                    @if !run.category.is_empty() { dt { "Category" } dd { (run.category) } }
+                    dt { "Submitted" } dd { (when_some(Some(&run.submitted_at), now)) }
+                    @if let Some(waited) = waited { dt { "Waited for its first attempt" } dd { (waited) } }
+                    @if let Some(key) = &run.idempotency_key { dt { "Idempotency key" } dd { (key) } }
+                    dt { "Attempts" } dd { (run.attempts) }
+                    @if let Some(owner) = &run.lease_owner { dt { "Held by" } dd { (owner) } }
+                }
+            }
+            section.half {
+                (json("Payload", Some(&run.payload.to_string())))
+                (json("Result", run.result.as_ref().map(ToString::to_string).as_deref()))
+                (json("Last error", run.error_message.as_deref()))
+            }
+            section { h2 { "Attempts" } (attempts(&story.attempts, None, now)) }
+            section { h2 { "Journal" } (journal(&story.journal, false, now)) }
+        }
+    };
+    Ok(Page::new(Place::Runs, format!("Run {id}"), body).render(&app, &visitor).await)
+}
+
+fn actions(run: &RunShown) -> Markup {
+    let button = |action: &str, name: &str| {
+        html! {
+            form.actions method="post" action=(format!("/runs/{action}")) {
+                input type="hidden" name="id" value=(run.id);
+                label { "Why" input type="text" name="reason" maxlength="500"; }
+                button type="submit" { (name) }
+            }
+        }
+    };
+    html! {
+        div.actions {
+            @if matches!(run.status, "error" | "failed" | "needs_review" | "cancelled") { (button("retry", "Retry now")) }
+            @if matches!(run.status, "discovered" | "processing" | "error") { (button("cancel", "Cancel")) }
+            @if run.status == "passed" { p.empty { "It passed; there is nothing to do." } }
+        }
+    }
+}
+
+/// What is asked for by a button.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Pressed {
+    id: Option<i64>,
+    queue: Option<String>,
+    category: Option<String>,
+    status: Option<String>,
+    token: Option<String>,
+    reason: Option<String>,
+    action: Option<String>,
+}
+
+impl Pressed {
+    fn action(&self, dry_run: bool) -> RunAction {
+        let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
+        RunAction {
+            ids: self.id.into_iter().collect(),
+            queue: text(&self.queue),
+            category: text(&self.category),
+            status: text(&self.status),
+            dry_run,
+            token: text(&self.token),
+            reason: text(&self.reason),
+        }
+    }
+
+    fn back(&self) -> String {
+        match self.id {
+            Some(id) => format!("/runs/{id}"),
+            None => address("/runs", &self.fields()),
+        }
+    }
+
+    fn fields(&self) -> [(&'static str, Option<&str>); 3] {
+        let (queue, category) = (self.queue.as_deref(), self.category.as_deref());
+        [("queue", queue), ("category", category), ("status", self.status.as_deref())]
+    }
+}
+
+/// What an action on many would do.
+pub(super) async fn look(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Query(pressed): Query<Pressed>,
+) -> Shown<Response> {
+    let name = pressed.action.as_deref().unwrap_or_default();
+    let changes = change_runs(&app, &visitor, name, pressed.action(true)).await?;
+    let title = format!("{name} runs?");
+    let action = format!("/runs/{name}");
+    let body = preview(&title, &changes, &action, &pressed.fields(), &pressed.back());
+    Ok(Page::new(Place::Runs, title, body).still().render(&app, &visitor).await)
+}
+
+/// Does it.
+pub(super) async fn act(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Path(name): Path<String>,
+    Form(pressed): Form<Pressed>,
+) -> Shown<Response> {
+    let changes = change_runs(&app, &visitor, &name, pressed.action(false)).await?;
+    let body = done(&format!("{name}: done"), &changes, &pressed.back());
+    Ok(Page::new(Place::Runs, "Runs", body).still().render(&app, &visitor).await)
+}
+
+/// A queue to pause or to resume.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QueueSwitch {
+    queue: String,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// Pauses or resumes a queue.
+pub(super) async fn switch(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Path(name): Path<String>,
+    Form(pressed): Form<QueueSwitch>,
+) -> Shown<Response> {
+    let by = app.operator(&visitor, given(pressed.reason.as_deref()));
+    let store = app.desk.store();
+    let (queue, state) = (
+        pressed.queue.as_str(),
+        match name.as_str() {
+            "pause" => {
+                store.pause_queue(&pressed.queue, &by).await?;
+                "paused: workers take nothing more from it"
+            }
+            "resume" => {
+                store.resume_queue(&pressed.queue, &by).await?;
+                "going on: workers take from it"
+            }
+            _ => return Err(Problem::not_found("a queue is paused or resumed").into()),
+        },
+    );
+    let body = html! {
+        h1 { "Queue " (queue) }
+        section { p { "It is " (state) "." } p { a href=(address("/runs", &[("queue", Some(queue))])) { "Back" } } }
+    };
+    Ok(Page::new(Place::Runs, "Queue", body).still().render(&app, &visitor).await)
+}

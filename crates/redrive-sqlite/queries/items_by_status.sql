@@ -1,0 +1,1 @@
+SELECT status, count(*) FROM items GROUP BY status ORDER BY status

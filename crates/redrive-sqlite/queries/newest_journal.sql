@@ -1,0 +1,3 @@
+SELECT id, at, actor, action, unit, filter, details, dedupe_key FROM journal
+WHERE id < ?1 AND (?2 IS NULL OR action = ?2)
+ORDER BY id DESC LIMIT ?3

@@ -1,0 +1,1 @@
+SELECT data_version FROM pragma_data_version

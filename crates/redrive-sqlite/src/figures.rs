@@ -1,0 +1,103 @@
+//! Figures for those who watch.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redrive_core::ItemStatus;
+use redrive_store::{
+    Activity, ActivityCount, AttemptOutcome, Figures, JournalFilter, JournalRecord, RecentCause,
+    Result, UnitKind,
+};
+use rusqlite::{Connection, params};
+
+use crate::{
+    SqliteStore,
+    columns::{Columns, read_rows},
+    error::Doing,
+    journal::read_entry,
+    queries,
+};
+
+/// Causes that are told apart.
+const MAX_CAUSES: u32 = 50;
+
+#[async_trait]
+impl Figures for SqliteStore {
+    async fn pulse(&self) -> Result<u64> {
+        self.watch(|connection| {
+            let version: u64 = connection
+                .prepare_cached(queries::PULSE)
+                .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+                .doing("asking whether anything changed")?;
+            // A database in memory changes on this very connection, which the version does not tell.
+            Ok(version.wrapping_add(connection.total_changes()))
+        })
+        .await
+    }
+
+    async fn activity(&self, after: i64, most: u32) -> Result<Activity> {
+        self.read(move |connection| read_activity(connection, after, most)).await
+    }
+
+    async fn newest_journal(
+        &self,
+        filter: &JournalFilter,
+        before: i64,
+        limit: u32,
+    ) -> Result<Vec<JournalRecord>> {
+        const DOING: &str = "reading the journal";
+        let JournalFilter { unit, action } = filter.clone();
+        self.read(move |connection| match &unit {
+            Some(unit) => {
+                let params = params![before, action, limit, unit];
+                read_rows(connection, DOING, queries::NEWEST_JOURNAL_OF_UNIT, params, read_entry)
+            }
+            None => {
+                let params = params![before, action, limit];
+                read_rows(connection, DOING, queries::NEWEST_JOURNAL, params, read_entry)
+            }
+        })
+        .await
+    }
+
+    async fn items_by_status(&self) -> Result<Vec<(ItemStatus, u64)>> {
+        self.read(|connection| {
+            read_rows(connection, "counting items", queries::ITEMS_BY_STATUS, [], |row| {
+                Ok((row.named("status", ItemStatus::from_name)?, row.get()?))
+            })
+        })
+        .await
+    }
+}
+
+fn read_activity(connection: &Connection, after: i64, most: u32) -> Result<Activity> {
+    const DOING: &str = "reading what was attempted";
+    let end: i64 = connection.query_row(queries::LEDGER_END, [], |row| row.get(0)).doing(DOING)?;
+    let after = after.max(end.saturating_sub(i64::from(most)));
+    let counts =
+        read_rows(connection, DOING, queries::ACTIVITY_COUNTS, params![after, end], |row| {
+            Ok(ActivityCount {
+                kind: row.named("kind", UnitKind::from_name)?,
+                outcome: row.named("outcome", AttemptOutcome::from_name)?,
+                class: row.get()?,
+                minute: row.timestamp()?,
+                attempts: row.get()?,
+                took: Duration::from_micros(row.get()?),
+            })
+        })?;
+    let params = params![after, end, MAX_CAUSES];
+    let causes = read_rows(connection, DOING, queries::ACTIVITY_CAUSES, params, read_cause)?;
+    Ok(Activity { end, counts, causes })
+}
+
+fn read_cause(row: &mut Columns<'_>) -> Result<RecentCause> {
+    Ok(RecentCause {
+        kind: row.named("kind", UnitKind::from_name)?,
+        fingerprint: row.get()?,
+        code: row.get()?,
+        message: row.get()?,
+        unit_id: row.get()?,
+        attempts: row.get()?,
+        last_at: row.timestamp()?,
+    })
+}
