@@ -185,9 +185,16 @@ CREATE TABLE redrive.pipeline_runs (
     lease_owner      text,
     lease_epoch      bigint NOT NULL DEFAULT 0 CHECK (lease_epoch >= 0),
     lease_until      timestamptz,
+    -- Samples that are gone; the counts above still have them.
+    pruned_succeeded bigint NOT NULL DEFAULT 0,
+    pruned_skipped   bigint NOT NULL DEFAULT 0,
+    pruned_dlq       bigint NOT NULL DEFAULT 0,
     CONSTRAINT pipeline_runs_samples_are_read CHECK (total >= succeeded + skipped + dlq),
     CONSTRAINT pipeline_runs_running_has_no_end CHECK ((status = 'running') = (ended_at IS NULL)),
-    CONSTRAINT pipeline_runs_lease_is_whole CHECK ((lease_owner IS NULL) = (lease_until IS NULL))
+    CONSTRAINT pipeline_runs_lease_is_whole CHECK ((lease_owner IS NULL) = (lease_until IS NULL)),
+    CONSTRAINT pipeline_runs_pruned_had_ended CHECK (
+        pruned_succeeded BETWEEN 0 AND succeeded AND pruned_skipped BETWEEN 0 AND skipped
+        AND pruned_dlq BETWEEN 0 AND dlq)
 ) WITH (fillfactor = 50);
 
 -- Every batch of ended samples changes the counts, which no index holds.
@@ -293,7 +300,26 @@ BEGIN
 END
 $$;
 
-CREATE TRIGGER attempts_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON redrive.attempts
+-- Rows of runs and samples may go in a transaction whose setting redrive.pruning names the entry of the
+-- journal that tells of it.
+CREATE FUNCTION redrive.refuse_unless_pruning() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (
+        SELECT FROM redrive.journal
+        WHERE dedupe_key = current_setting('redrive.pruning', true) AND action = 'prune.start'
+    ) THEN
+        RAISE EXCEPTION 'the ledger is append-only';
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER attempts_append_only BEFORE UPDATE OR TRUNCATE ON redrive.attempts
     FOR EACH STATEMENT EXECUTE FUNCTION redrive.refuse_change('ledger');
+CREATE TRIGGER attempts_pruned_alone BEFORE DELETE ON redrive.attempts
+    FOR EACH STATEMENT EXECUTE FUNCTION redrive.refuse_unless_pruning();
+CREATE TRIGGER attempts_kept BEFORE DELETE ON redrive.attempts
+    FOR EACH ROW WHEN (OLD.kind NOT IN ('run', 'sample'))
+    EXECUTE FUNCTION redrive.refuse_change('ledger');
 CREATE TRIGGER journal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON redrive.journal
     FOR EACH STATEMENT EXECUTE FUNCTION redrive.refuse_change('journal');

@@ -194,6 +194,10 @@ CREATE TABLE pipeline_runs (
     lease_owner      TEXT,
     lease_epoch      INTEGER NOT NULL DEFAULT 0 CHECK (lease_epoch >= 0),
     lease_until      INTEGER,
+    -- Samples that are gone; the counts above still have them.
+    pruned_succeeded INTEGER NOT NULL DEFAULT 0 CHECK (pruned_succeeded BETWEEN 0 AND succeeded),
+    pruned_skipped INTEGER NOT NULL DEFAULT 0 CHECK (pruned_skipped BETWEEN 0 AND skipped),
+    pruned_dlq INTEGER NOT NULL DEFAULT 0 CHECK (pruned_dlq BETWEEN 0 AND dlq),
     CHECK (total >= succeeded + skipped + dlq),
     CHECK ((status = 'running') = (ended_at IS NULL)),
     CHECK ((lease_owner IS NULL) = (lease_until IS NULL))
@@ -287,7 +291,12 @@ WHEN EXISTS (SELECT 1 FROM attempts WHERE id = NEW.id)
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 CREATE TRIGGER attempts_no_update BEFORE UPDATE ON attempts
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+-- Rows of runs and samples may go while pruning names the entry of the journal that tells of it.
 CREATE TRIGGER attempts_no_delete BEFORE DELETE ON attempts
+WHEN OLD.kind NOT IN ('run', 'sample') OR NOT EXISTS (
+    SELECT 1 FROM pruning JOIN journal ON journal.dedupe_key = pruning.journal_key
+    WHERE journal.action = 'prune.start'
+)
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 
 -- The ledger of samples, by the names that people know.
@@ -320,6 +329,13 @@ CREATE TRIGGER journal_no_update BEFORE UPDATE ON journal
 BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
 CREATE TRIGGER journal_no_delete BEFORE DELETE ON journal
 BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+
+-- Filled and emptied in one transaction by who removes rows of the ledger. SQLite alone needs it;
+-- PostgreSQL has settings of a transaction.
+CREATE TABLE pruning (
+    id          INTEGER PRIMARY KEY CHECK (id = 1),
+    journal_key TEXT NOT NULL REFERENCES journal (dedupe_key)
+) STRICT;
 
 -- Where the lease clock stands: the wall time at an instant of this boot. SQLite alone needs it;
 -- PostgreSQL's server has a clock of its own.

@@ -11,13 +11,14 @@ use crate::{
 };
 
 /// Every migration there is, in order.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     "runs_items_attempts_journal",
     "upload_attempts",
     "partitions",
     "upload_groups",
     "plain_checks",
     "pipelines",
+    "prune",
 ];
 const LATEST: usize = MIGRATIONS.len();
 

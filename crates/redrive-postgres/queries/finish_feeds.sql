@@ -10,4 +10,5 @@ RETURNING
     given.place, run.id, run.pipeline, run.stages, run.rules, run.read_ahead, run.source,
     run.source_lines, run.source_bytes, run.source_check, run.status, run.total, run.succeeded,
     run.skipped, run.dlq, run.source_done, run.budget_processed, run.budget_failed, run.started_at,
-    run.started_by, run.ended_at, run.stop_reason, run.lease_owner, run.lease_until, run.lease_epoch
+    run.started_by, run.ended_at, run.stop_reason, run.lease_owner, run.lease_until, run.lease_epoch,
+    run.pruned_succeeded, run.pruned_skipped, run.pruned_dlq

@@ -15,7 +15,8 @@ WHERE constraint_row.connamespace = 'redrive'::regnamespace AND NOT constraint_r
 UNION ALL
 SELECT format('table redrive.%s lost its trigger %s: it is no longer append-only', kept.name, kept.trigger)
 FROM (
-    VALUES ('attempts', 'attempts_append_only'), ('journal', 'journal_append_only')
+    VALUES ('attempts', 'attempts_append_only'), ('attempts', 'attempts_pruned_alone'),
+        ('attempts', 'attempts_kept'), ('journal', 'journal_append_only')
 ) AS kept (name, trigger)
 WHERE NOT EXISTS (
     SELECT FROM pg_catalog.pg_trigger AS trigger

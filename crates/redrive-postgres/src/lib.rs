@@ -44,6 +44,7 @@ mod partition_columns;
 mod partition_writes;
 mod partitions;
 mod pipelines;
+mod pruning;
 mod queues;
 mod runs;
 mod sample_writes;

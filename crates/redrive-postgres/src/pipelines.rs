@@ -9,8 +9,9 @@ use redrive_core::{Epoch, PipelineRunId, PipelineStatus};
 use redrive_store::{
     AttemptOutcome, Error, ExpiringLease, FeedClaim, FeedFinish, JournalEntry, LeaseRef,
     NewPipelineRun, Operator, Outlook, PipelineChange, PipelineRunFilter, PipelineRunRecord,
-    PipelineWish, PipelineWrite, Pipelines, Result, Served, SourcePosition, StageCount, StageStats,
-    WorkerId, Written, progress_of, rules_from_json, rules_to_json, start_entry,
+    PipelineWish, PipelineWrite, Pipelines, PrunedSamples, Result, Served, SourcePosition,
+    StageCount, StageStats, WorkerId, Written, progress_of, rules_from_json, rules_to_json,
+    start_entry,
 };
 use tokio_postgres::types::ToSql;
 
@@ -306,5 +307,10 @@ pub(crate) fn read_run(row: &mut Columns<'_>) -> Result<PipelineRunRecord> {
             row.optional_timestamp()?,
         ),
         feed_epoch: Epoch(row.get()?),
+        pruned: PrunedSamples {
+            succeeded: row.count("pruned_succeeded")?,
+            skipped: row.count("pruned_skipped")?,
+            dlq: row.count("pruned_dlq")?,
+        },
     })
 }

@@ -317,7 +317,7 @@ fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedRun> {
     })
 }
 
-fn read_run(row: &mut Columns<'_>) -> Result<RunRecord> {
+pub(crate) fn read_run(row: &mut Columns<'_>) -> Result<RunRecord> {
     Ok(RunRecord {
         id: RunId(row.get()?),
         queue: row.get()?,

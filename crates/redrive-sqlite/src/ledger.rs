@@ -102,7 +102,7 @@ impl<'a> LedgerRows<'a> {
     }
 }
 
-fn read_attempt(row: &mut Columns<'_>) -> Result<AttemptRecord> {
+pub(crate) fn read_attempt(row: &mut Columns<'_>) -> Result<AttemptRecord> {
     let kind = row.named("kind", UnitKind::from_name)?;
     Ok(AttemptRecord {
         unit: UnitRow { kind, id: row.get()?, stage: row.get()? },

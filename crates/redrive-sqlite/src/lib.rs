@@ -33,6 +33,7 @@ mod partition_columns;
 mod partition_writes;
 mod partitions;
 mod pipelines;
+mod pruning;
 mod queues;
 mod runs;
 

@@ -54,6 +54,12 @@ pub const MIGRATIONS: &[Migration] = &[
         up: include_str!("../migrations/0006_pipelines.up.sql"),
         down: include_str!("../migrations/0006_pipelines.down.sql"),
     },
+    Migration {
+        version: 7,
+        name: "prune",
+        up: include_str!("../migrations/0007_prune.up.sql"),
+        down: include_str!("../migrations/0007_prune.down.sql"),
+    },
 ];
 
 const MIGRATING: &str = "migrating the schema";

@@ -6,8 +6,8 @@ use redrive_core::{Epoch, PipelineRunId, PipelineStatus};
 use redrive_store::{
     AttemptOutcome, ExpiringLease, FeedClaim, FeedFinish, LeaseRef, NewPipelineRun, Operator,
     Outlook, PipelineChange, PipelineRunFilter, PipelineRunRecord, PipelineWish, PipelineWrite,
-    Pipelines, Result, Served, SourcePosition, StageCount, StageStats, WorkerId, Written,
-    progress_of, rules_from_json, rules_to_json, start_entry,
+    Pipelines, PrunedSamples, Result, Served, SourcePosition, StageCount, StageStats, WorkerId,
+    Written, progress_of, rules_from_json, rules_to_json, start_entry,
 };
 use rusqlite::{Connection, params};
 
@@ -299,5 +299,6 @@ fn read_run(row: &mut Columns<'_>) -> Result<PipelineRunRecord> {
             row.optional_timestamp()?,
         ),
         feed_epoch: Epoch(row.get()?),
+        pruned: PrunedSamples { succeeded: row.get()?, skipped: row.get()?, dlq: row.get()? },
     })
 }

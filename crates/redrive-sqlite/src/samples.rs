@@ -347,7 +347,7 @@ fn read_cause(row: &mut Columns<'_>) -> Result<DeadCause> {
     })
 }
 
-fn read_sample(row: &mut Columns<'_>) -> Result<SampleRecord> {
+pub(crate) fn read_sample(row: &mut Columns<'_>) -> Result<SampleRecord> {
     let (id, run) = (SampleId(row.get()?), PipelineRunId(row.get()?));
     let (pipeline, line) = (row.get()?, row.get()?);
     let data: Option<String> = row.get()?;

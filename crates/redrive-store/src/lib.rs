@@ -1,7 +1,7 @@
 //! What Redrive stores, and what a store can do.
 //!
 //! A store is a set of traits, one per aggregate: [`Partitions`], [`Runs`], [`Items`],
-//! [`Pipelines`], [`Samples`], [`Ledger`], [`Journal`], [`Leases`]. They are object safe, so the engine holds an `Arc<dyn Store>` and nothing above it
+//! [`Pipelines`], [`Samples`], [`Ledger`], [`Journal`], [`Leases`], [`Pruning`]. They are object safe, so the engine holds an `Arc<dyn Store>` and nothing above it
 //! knows which database there is. They are batch first: a slice goes in, a vector of the same order
 //! comes out, and one is the special case.
 //!
@@ -53,6 +53,8 @@ mod sample_finish;
 mod pipeline_wishes;
 
 mod figures;
+mod pruning;
+
 mod wakes;
 
 mod store;
@@ -91,6 +93,7 @@ pub use pipelines::{
     Pipelines, Served, SourcePosition, StageCount, StageStats, progress_of, rules_from_json,
     rules_to_json,
 };
+pub use pruning::{ExportedUnit, PruneFilter, PruneRecord, Pruned, PrunedSamples, Pruning};
 pub use queues::{Outlook, PausedQueue, QueueCount, QueueStats, QueueWish};
 pub use run_finish::RunColumns;
 pub use runs::{

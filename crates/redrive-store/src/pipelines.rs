@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::{
     AttemptOutcome, Error, LeaseRef, NewSample, Operator, Outlook, PipelineChange, PipelineWish,
-    Result, WorkerId, Written,
+    PrunedSamples, Result, WorkerId, Written,
 };
 
 /// A run of a pipeline to begin.
@@ -95,6 +95,8 @@ pub struct PipelineRunRecord {
     pub feed: Option<ExpiringLease>,
     /// The last epoch the source was read under.
     pub feed_epoch: Epoch,
+    /// Its samples that were pruned, and that its counts still have.
+    pub pruned: PrunedSamples,
 }
 
 /// Who holds something, and until when on the store's clock.

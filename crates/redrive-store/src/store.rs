@@ -5,13 +5,22 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::{
-    Figures, Items, Journal, Leases, Ledger, Partitions, Pipelines, Result, Runs, Samples,
+    Figures, Items, Journal, Leases, Ledger, Partitions, Pipelines, Pruning, Result, Runs, Samples,
 };
 
 /// Everything the engine needs of a database.
 #[async_trait]
 pub trait Store:
-    Partitions + Runs + Items + Pipelines + Samples + Ledger + Journal + Leases + Figures
+    Partitions
+    + Runs
+    + Items
+    + Pipelines
+    + Samples
+    + Ledger
+    + Journal
+    + Leases
+    + Pruning
+    + Figures
 {
     /// The clock of leases: it does not jump when someone sets the wall clock, and every process
     /// that shares the store reads the same time from it.

@@ -7,8 +7,10 @@ use redrive_postgres::QUERIES;
 use crate::server::Database;
 
 /// Statements that only one of the databases needs.
-const SQLITE_ALONE: [&str; 12] = [
+const SQLITE_ALONE: [&str; 15] = [
     "claim_due_samples",
+    "count_pruned_samples",
+    "end_pruning",
     "last_item_attempt",
     "claim_runs_in",
     "end_feed_leases_of_other_boots",
@@ -18,6 +20,7 @@ const SQLITE_ALONE: [&str; 12] = [
     "end_sample_leases_of_other_boots",
     "live_pipeline_runs",
     "lone_category",
+    "prune_attempts",
     "read_lease_clock",
     "set_lease_clock",
 ];

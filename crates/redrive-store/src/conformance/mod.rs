@@ -33,6 +33,7 @@ pub mod partition_verdicts;
 pub mod partition_wishes;
 pub mod pipeline_runs;
 pub mod pipeline_sources;
+pub mod pruning;
 pub mod queues;
 pub mod runs;
 pub mod sample_claims;
@@ -290,6 +291,14 @@ macro_rules! conformance_tests {
                 what_was_attempted_is_counted_by_minute_from_where_one_left_off
                 the_journal_is_read_from_its_end
                 items_are_counted_over_all_uploads
+            }
+            pruning {
+                only_what_is_finished_and_old_may_go
+                a_pruned_run_takes_its_ledger_along_and_frees_its_key
+                what_has_changed_since_it_was_written_down_stays
+                nothing_leaves_the_ledger_unless_the_journal_tells_of_it
+                a_pipeline_run_still_counts_its_samples_that_are_gone
+                prunes_at_once_remove_each_unit_once
             }
             whole_store {
                 the_lease_clock_does_not_go_back

@@ -21,6 +21,7 @@ mod bells;
 mod faulty_items;
 mod faulty_partitions;
 mod faulty_pipelines;
+mod faulty_pruning;
 mod faulty_store;
 mod gate;
 mod weather;

@@ -1,0 +1,13 @@
+-- Ended samples of runs that ended before a moment ($1).
+SELECT
+    samples.id, samples.run_id, run.pipeline, samples.line, samples.data, samples.status, samples.stage,
+    run.stages[samples.stage + 1], samples.attempts, samples.attempts_at_reset, samples.retry_count,
+    samples.deferrals, samples.next_retry_at, samples.first_attempt_at, samples.last_attempt_at,
+    samples.error_class, samples.error_code, samples.error_message, samples.fingerprint,
+    samples.skip_reason, samples.lease_owner, samples.lease_epoch, samples.lease_until
+FROM redrive.samples JOIN redrive.pipeline_runs AS run ON run.id = samples.run_id
+WHERE samples.id > $3 AND samples.status <> 'pending'
+    AND (samples.last_attempt_at IS NULL OR samples.last_attempt_at < $1)
+    AND run.status <> 'running' AND run.ended_at < $1
+    AND ($2::text IS NULL OR run.pipeline = $2)
+ORDER BY samples.id LIMIT $4::bigint

@@ -1,0 +1,1 @@
+INSERT INTO pruning (id, journal_key) VALUES (1, ?1)
