@@ -68,7 +68,11 @@ mod run_ids;
 mod partition_work;
 mod scheduler;
 
+mod page_size;
+
 mod pipelines;
+
+mod prune;
 
 mod engine;
 
@@ -112,6 +116,7 @@ pub use pipelines::{
     SampleSource, SourceCall, Stage, StageAnswer, TOO_LARGE, config_hash, stage_fn,
 };
 pub use program::{DEFAULT_GRACE, InvalidProgram};
+pub use prune::{ExportedFile, Prunable, Prune, PruneError, PruneReport};
 pub use raw::{
     Damage, Extracted, ObjectService, RawError, RawLocation, RawMetadata, RawReader, RawSink,
     RawWriter,

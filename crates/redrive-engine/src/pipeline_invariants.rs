@@ -1,7 +1,7 @@
 //! What must be true of a pipeline run, as a pure function of its row and of how many samples are where.
 
 use redrive_core::{PipelineStatus, Tally};
-use redrive_store::{PipelineRunRecord, StageCount};
+use redrive_store::{PipelineRunRecord, PrunedSamples, StageCount};
 
 use crate::checker::{Finding, Invariant};
 
@@ -24,7 +24,7 @@ impl Counted {
 /// Everything that is wrong with a pipeline run.
 pub(crate) fn judge_pipeline_run(run: &PipelineRunRecord, counted: &Counted) -> Vec<Finding> {
     let problems = [
-        (Invariant::Counts, counts(&run.progress.tally, counted)),
+        (Invariant::Counts, counts(&run.progress.tally, &run.pruned, counted)),
         (Invariant::Counts, budget(run)),
         (Invariant::Story, story(run)),
         (Invariant::Lease, lease(run)),
@@ -36,15 +36,16 @@ pub(crate) fn judge_pipeline_run(run: &PipelineRunRecord, counted: &Counted) -> 
     problems.into_iter().filter_map(finding).collect()
 }
 
-fn counts(tally: &Tally, counted: &Counted) -> Option<String> {
+/// Samples that were pruned are counted and not there any more.
+fn counts(tally: &Tally, pruned: &PrunedSamples, counted: &Counted) -> Option<String> {
     let (pending, skipped) = (counted.pending(), counted.sum(|stage| stage.skipped));
     let dlq = counted.sum(|stage| stage.dlq);
     let through = counted.samples.saturating_sub(pending + skipped + dlq);
     let pairs = [
-        ("total", tally.total, counted.samples),
-        ("succeeded", tally.succeeded, through),
-        ("skipped", tally.skipped, skipped),
-        ("dlq", tally.dlq, dlq),
+        ("total", tally.total, counted.samples + pruned.total()),
+        ("succeeded", tally.succeeded, through + pruned.succeeded),
+        ("skipped", tally.skipped, skipped + pruned.skipped),
+        ("dlq", tally.dlq, dlq + pruned.dlq),
         ("pending", tally.pending(), pending),
     ];
     let wrong = pairs.into_iter().find(|(_, says, has)| says != has);

@@ -5,13 +5,7 @@ use std::sync::Arc;
 use redrive_core::SampleId;
 use redrive_store::{Result, SampleFilter, SampleRecord, Store};
 
-/// How many samples are in the first page, and in any.
-const FIRST_PAGE: u32 = 16;
-const MAX_PAGE: u32 = 200;
-
-/// How much a page should hold. A page of small samples may be followed by one of large ones, so this
-/// is what the size of pages is steered by, and no limit.
-const PAGE_BYTES: usize = 4 * 1024 * 1024;
+use crate::page_size::PageSize;
 
 /// The samples that match, by id. Pages are small where samples are large.
 pub struct SamplePages {
@@ -19,7 +13,7 @@ pub struct SamplePages {
     filter: SampleFilter,
     after: SampleId,
     left: u64,
-    size: u32,
+    size: PageSize,
     is_over: bool,
 }
 
@@ -27,7 +21,7 @@ impl SamplePages {
     /// All that match.
     pub fn new(store: Arc<dyn Store>, filter: SampleFilter) -> Self {
         let (after, left) = (SampleId(0), u64::MAX);
-        Self { store, filter, after, left, size: FIRST_PAGE, is_over: false }
+        Self { store, filter, after, left, size: PageSize::first(), is_over: false }
     }
 
     /// Those with greater ids alone.
@@ -42,7 +36,7 @@ impl SamplePages {
 
     /// The next page; empty when there are no more.
     pub async fn next(&mut self) -> Result<Vec<SampleRecord>> {
-        let size = u32::try_from(self.left).unwrap_or(self.size).min(self.size);
+        let size = u32::try_from(self.left).unwrap_or(u32::MAX).min(self.size.rows());
         if self.is_over || size == 0 {
             return Ok(Vec::new());
         }
@@ -51,10 +45,7 @@ impl SamplePages {
         self.left = self.left.saturating_sub(page.len() as u64);
         self.after = page.last().map_or(self.after, |last| last.id);
         let bytes: usize = page.iter().filter_map(|sample| Some(sample.data.as_ref()?.len())).sum();
-        self.size = match bytes {
-            0..PAGE_BYTES => (self.size * 2).min(MAX_PAGE),
-            _ => (self.size / 4).max(1),
-        };
+        self.size.came(bytes);
         Ok(page)
     }
 }

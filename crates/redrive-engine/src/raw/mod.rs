@@ -18,7 +18,7 @@ mod layout;
 mod error;
 mod metadata;
 
-mod durable;
+pub(crate) mod durable;
 mod folder;
 
 mod cloud;
