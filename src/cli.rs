@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    bench, check, completions, consume, daemon, db, dlq, doctor, init, pipeline, policy, queue,
-    runs, serve, state, uploads, why, worker,
+    bench, check, completions, consume, daemon, db, dlq, doctor, init, pipeline, policy, prune,
+    queue, runs, serve, state, uploads, why, worker,
 };
 
 /// Redrive: retries for work that fails.
@@ -151,6 +151,8 @@ pub(crate) enum Command {
     Db(db::Arguments),
     /// Look for anything that is not as it must be
     Doctor(doctor::Arguments),
+    /// Write what is finished and old to files, and remove it from the store
+    Prune(prune::Arguments),
     /// Serve Redrive over HTTP
     Serve(serve::Arguments),
     /// Measure, beside a bare loop in the same run

@@ -11,6 +11,7 @@ pub(crate) mod doctor;
 pub(crate) mod init;
 pub(crate) mod pipeline;
 pub(crate) mod policy;
+pub(crate) mod prune;
 pub(crate) mod queue;
 pub(crate) mod runs;
 pub(crate) mod serve;
@@ -43,6 +44,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::Why(arguments) => why::run(arguments, context).await,
         Command::Db(arguments) => db::run(arguments, context).await,
         Command::Doctor(arguments) => doctor::run(arguments, context).await,
+        Command::Prune(arguments) => prune::run(arguments, context).await,
         Command::Serve(arguments) => serve::run(arguments, context).await,
         Command::Bench(arguments) => bench::run(arguments, context).await,
         Command::Completions(arguments) => completions::run(arguments, context),

@@ -32,6 +32,7 @@ mod logs;
 mod partitions;
 mod pipelines;
 mod policy;
+mod prune;
 mod queue;
 mod queue_example;
 mod runs;

@@ -65,6 +65,10 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         let end: &[u8] = if printed == 0 { b"[]\n" } else { b"\n]\n" };
         context.output.data(end, &mut cut)?;
     }
+    if run.pruned.succeeded > 0 {
+        let (gone, id) = (run.pruned.succeeded, run.id);
+        context.output.note(&format!("{gone} finished samples of run {id} were pruned"));
+    }
     if run.progress.status == PipelineStatus::Running {
         context.output.note(&format!("run {} is not over: there may be more later", run.id));
     }

@@ -123,17 +123,23 @@ pub(super) async fn print(
 
 /// What to do about it.
 fn advice(run: &PipelineRunRecord) -> Vec<String> {
-    let (id, tally) = (run.id, run.progress.tally);
+    let (id, tally, pruned) = (run.id, run.progress.tally, run.pruned);
     let mut advice = Vec::new();
+    if pruned.total() > 0 {
+        let (count, total) = (pruned.total(), tally.total);
+        advice.push(format!(
+            "{count} of its {total} samples were pruned: they are counted, and gone"
+        ));
+    }
     if matches!(run.progress.status, PipelineStatus::Aborted | PipelineStatus::Cancelled) {
         advice.push(format!("`redrive pipeline resume {id}` goes on from here"));
     }
-    if tally.dlq > 0 {
-        let dead = if tally.dlq == 1 { "is a dead letter" } else { "are dead letters" };
-        let count = tally.dlq;
+    let count = tally.dlq.saturating_sub(pruned.dlq);
+    if count > 0 {
+        let dead = if count == 1 { "is a dead letter" } else { "are dead letters" };
         advice.push(format!("{count} {dead}: `redrive dlq list --run {id} --group` shows why"));
     }
-    if tally.succeeded > 0 {
+    if tally.succeeded > pruned.succeeded {
         advice.push(format!("`redrive pipeline output {id}` prints the finished samples"));
     }
     advice

@@ -101,6 +101,11 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let stats = desk.pipeline_stats(&run).await.map_err(|error| desk.failure(error))?;
     let output = context.output;
     output.record(&stats)?;
+    if stats.pruned > 0 {
+        let pruned = stats.pruned;
+        output
+            .remark(&format!("{pruned} of its samples were pruned and are not in these numbers"))?;
+    }
     output.remark_list("reliability", &stats.stages)?;
     let histogram = stats.stages.iter().flat_map(|stage| &stage.retry_histogram);
     output.remark_list("retries", &histogram.collect::<Vec<_>>())?;

@@ -13,6 +13,7 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Every sample that was read is in one place: total = succeeded + skipped + dlq + pending.
+Those that `redrive prune` took away are still counted; `pruned` says how many they are.
 
 Examples:
   redrive pipeline status                   of the newest run

@@ -25,6 +25,8 @@ pub struct PipelineRunShown {
     pub dlq: u64,
     /// Not ended yet.
     pub pending: u64,
+    /// Ended samples that are gone: they were pruned.
+    pub pruned: u64,
     /// Whether all of the source was read.
     pub source_done: bool,
     /// The share that finished, of those that were not passed over.
@@ -63,6 +65,7 @@ impl From<&PipelineRunRecord> for PipelineRunShown {
             skipped: tally.skipped,
             dlq: tally.dlq,
             pending: tally.pending(),
+            pruned: run.pruned.total(),
             source_done: tally.source_done,
             success_rate: tally.success_rate(),
             failure_budget: run.rules.budget.rate,
@@ -102,7 +105,8 @@ impl StageCountShown {
     /// Reads where the samples of a run are, a row for each stage.
     pub async fn read(run: &PipelineRunRecord, store: &dyn Store) -> Result<Vec<Self>> {
         let counts = store.stage_counts(run.id).await?;
-        let done = StageCount::done(run.progress.tally.total, &counts);
+        let kept = run.progress.tally.total.saturating_sub(run.pruned.total());
+        let done = StageCount::done(kept, &counts);
         let rows = run.stages.iter().zip(&counts).zip(done);
         let row = |((stage, count), done): ((&String, &StageCount), u64)| Self {
             stage: stage.clone(),

@@ -15,6 +15,8 @@ pub struct PipelineStatsShown {
     pub pipeline: String,
     /// As in the record of the run.
     pub status: &'static str,
+    /// Samples that are gone, with their attempts, and in none of the numbers below.
+    pub pruned: u64,
     /// Stage by stage.
     pub stages: Vec<StageStatsShown>,
     /// The errors of all stages together, the most frequent first.
@@ -91,6 +93,7 @@ impl PipelineStatsShown {
             id: run.id.0,
             pipeline: run.pipeline.clone(),
             status: run.progress.status.name(),
+            pruned: run.pruned.total(),
             stages: stages.map(|(stats, counts)| StageStatsShown::new(stats, counts)).collect(),
             errors: all_errors(stats),
         }

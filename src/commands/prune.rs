@@ -1,0 +1,195 @@
+//! `redrive prune`: what is finished and old leaves the store for files.
+
+use std::{path::PathBuf, sync::Arc};
+
+use clap::Args;
+use redrive::{
+    Clock, ExportedFile, HumanDuration, Prunable, Prune, PruneError, PruneFilter, PruneReport,
+    SystemClock, jiff::Timestamp,
+};
+use serde::Serialize;
+
+use crate::{
+    confirm::confirm,
+    context::{Context, Missing},
+    exit::{Exit, Failure},
+    operator::operator,
+    output::{Column, Row},
+};
+
+/// The arguments of `prune`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What goes: runs that passed, failed, need review, were cancelled or given up, when neither an attempt nor an entry of
+the journal about them is younger; samples that succeeded, were passed over or died, when their pipeline run ended
+before; and the rows of the ledger of both. Partitions, items, raw data, pipeline runs with their counts, and the journal stay.
+
+Everything is written to JSON lines first: runs-TIME.jsonl, samples-TIME.jsonl and attempts-TIME.jsonl, each synced and named
+when it is whole. Then the journal is told, with the files and their SHA-256, and then rows are removed. Stopped at any
+moment, it loses nothing; say it again, and it goes on with what is left. Asks before it removes anything.
+The idempotency key of a run that is gone is free again.
+
+Examples:
+  redrive prune --older-than 90d --export archive --dry-run
+  redrive prune --older-than 90d --export archive --yes
+  redrive prune --older-than 30d --export archive --queue verify --yes -o json")]
+pub(crate) struct Arguments {
+    /// What has not been touched for so long
+    #[arg(long, value_name = "DURATION")]
+    older_than: HumanDuration,
+
+    /// The folder to write to; made if there is none
+    #[arg(long, value_name = "DIR")]
+    export: PathBuf,
+
+    /// Runs of this queue, and no samples unless --pipeline is given too
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+
+    /// Samples of this pipeline, and no runs unless --queue is given too
+    #[arg(long, value_name = "NAME")]
+    pipeline: Option<String>,
+
+    /// Show how much would go, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+
+    /// Why, for the journal
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// What was done, or would be.
+#[derive(Debug, Serialize)]
+struct Done {
+    before: String,
+    dry_run: bool,
+    runs: u64,
+    samples: u64,
+    /// Rows of the ledger; a dry run does not count them.
+    attempts: Option<u64>,
+    /// What was written down and stayed, because it changed meanwhile.
+    left: u64,
+    files: Vec<FileRow>,
+}
+
+/// A file that was written.
+#[derive(Debug, Serialize)]
+struct FileRow {
+    kind: &'static str,
+    path: String,
+    rows: u64,
+    sha256: String,
+}
+
+impl From<&ExportedFile> for FileRow {
+    fn from(file: &ExportedFile) -> Self {
+        let path = file.path.display().to_string();
+        Self { kind: file.kind, path, rows: file.rows, sha256: file.sha256.clone() }
+    }
+}
+
+impl Done {
+    fn foreseen(before: Timestamp, prunable: Prunable) -> Self {
+        Self {
+            before: before.to_string(),
+            dry_run: true,
+            runs: prunable.runs,
+            samples: prunable.samples,
+            attempts: None,
+            left: 0,
+            files: Vec::new(),
+        }
+    }
+
+    fn of(before: Timestamp, report: &PruneReport) -> Self {
+        Self {
+            before: before.to_string(),
+            dry_run: false,
+            runs: report.runs.units,
+            samples: report.samples.units,
+            attempts: Some(report.runs.attempts + report.samples.attempts),
+            left: report.left,
+            files: report.files.iter().map(FileRow::from).collect(),
+        }
+    }
+}
+
+impl Row for Done {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("untouched since"),
+        Column::text("runs"),
+        Column::text("samples"),
+        Column::text("attempts"),
+        Column::text("changed meanwhile"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.before.clone(),
+            self.runs.to_string(),
+            self.samples.to_string(),
+            self.attempts.map(|attempts| attempts.to_string()).unwrap_or_default(),
+            self.left.to_string(),
+        ]
+    }
+}
+
+impl Row for FileRow {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("kind"),
+        Column::number("rows"),
+        Column::text("file"),
+        Column::text("sha256"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.kind.to_owned(), self.rows.to_string(), self.path.clone(), self.sha256.clone()]
+    }
+}
+
+/// Runs `prune`.
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+    let age: std::time::Duration = arguments.older_than.into();
+    let now = SystemClock.now();
+    let before = now.checked_sub(age).map_err(|error| {
+        let message = format!("--older-than {} begins before all time", arguments.older_than);
+        Failure::usage(message).because(error)
+    })?;
+    let config = context.config()?;
+    let chosen = context.store(config.as_ref())?;
+    let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
+    let Arguments { queue, pipeline, .. } = arguments;
+    let filter = PruneFilter { before, queue, pipeline };
+    let prune = Prune::new(store, filter, Arc::new(SystemClock));
+    let failure = |error: PruneError| match error {
+        PruneError::Store(error) => chosen.failure(error),
+        error => Failure::new(Exit::Error, "the prune did not come to its end").because(error),
+    };
+    let advice = "nothing is gone that is not in a whole file; say it again to go on";
+    let found = prune.prunable().await.map_err(failure)?;
+    let output = context.output;
+    if arguments.dry_run {
+        output.record(&Done::foreseen(before, found))?;
+        output.remark("nothing was removed: a dry run")?;
+        return Ok(Exit::Ok);
+    }
+    if found != Prunable::default() {
+        let Prunable { runs, samples } = found;
+        let folder = arguments.export.display();
+        let (url, what) = (&chosen.url, format!("{runs} runs and {samples} samples"));
+        let question = format!("Write {what} to {folder} and remove them from {url}?");
+        confirm(&question, arguments.yes)?;
+    }
+    let by = operator(arguments.reason);
+    let report =
+        prune.run(&arguments.export, &by).await.map_err(|error| failure(error).help(advice))?;
+    let done = Done::of(before, &report);
+    output.record(&done)?;
+    output.remark_list("written", &done.files)?;
+    Ok(Exit::Ok)
+}
