@@ -294,6 +294,16 @@ CREATE TABLE redrive.journal (
 CREATE INDEX journal_unit ON redrive.journal (hashtextextended(unit, 0), id)
     WHERE unit IS NOT NULL;
 
+-- Who reads the journal on and on, and how far.
+CREATE TABLE redrive.journal_readers (
+    id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name    text COLLATE "C" NOT NULL UNIQUE,
+    settled bigint NOT NULL CHECK (settled >= 0),
+    seen    bigint NOT NULL,
+    seen_at timestamptz NOT NULL,
+    CONSTRAINT journal_readers_settled_was_seen CHECK (seen >= settled)
+);
+
 CREATE FUNCTION redrive.refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'the % is append-only', TG_ARGV[0];

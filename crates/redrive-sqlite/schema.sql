@@ -330,6 +330,16 @@ BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
 CREATE TRIGGER journal_no_delete BEFORE DELETE ON journal
 BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
 
+-- Who reads the journal on and on, and how far.
+CREATE TABLE journal_readers (
+    id      INTEGER PRIMARY KEY AUTOINCREMENT,
+    name    TEXT NOT NULL UNIQUE,
+    settled INTEGER NOT NULL CHECK (settled >= 0),
+    seen    INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL,
+    CHECK (seen >= settled)
+) STRICT;
+
 -- Filled and emptied in one transaction by who removes rows of the ledger. SQLite alone needs it;
 -- PostgreSQL has settings of a transaction.
 CREATE TABLE pruning (

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Every migration there is, in order.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     "runs_items_attempts_journal",
     "upload_attempts",
     "partitions",
@@ -19,6 +19,7 @@ const MIGRATIONS: [&str; 7] = [
     "plain_checks",
     "pipelines",
     "prune",
+    "journal_readers",
 ];
 const LATEST: usize = MIGRATIONS.len();
 

@@ -3,8 +3,11 @@
 use std::collections::HashSet;
 
 use async_trait::async_trait;
-use redrive_store::{Journal, JournalEntry, JournalFilter, JournalRecord, Result};
-use tokio_postgres::types::ToSql;
+use jiff::Timestamp;
+use redrive_store::{
+    Error, Journal, JournalEntry, JournalFilter, JournalRecord, ReaderPlace, Result, Written,
+};
+use tokio_postgres::{Row, types::ToSql};
 
 use crate::{
     PostgresStore,
@@ -49,6 +52,37 @@ impl Journal for PostgresStore {
             None => session.query(queries::JOURNAL_PAGE, &[&after, action, &limit]).await?,
         };
         read_rows(&rows, DOING, read_entry)
+    }
+
+    async fn journal_reader(&self, name: &str, now: Timestamp) -> Result<ReaderPlace> {
+        const DOING: &str = "reading how far the journal was read";
+        let mut session = self.session(DOING).await?;
+        let place = |rows: &[Row]| {
+            let places = read_rows(rows, DOING, |row| {
+                Ok(ReaderPlace { settled: row.get()?, seen: row.get()?, seen_at: row.timestamp()? })
+            });
+            places.map(|mut places| places.pop())
+        };
+        if let Some(place) = place(&session.query(queries::JOURNAL_READER, &[&name]).await?)? {
+            return Ok(place);
+        }
+        session.query(queries::BEGIN_JOURNAL_READER, &[&name, &Micros(now)]).await?;
+        let begun = place(&session.query(queries::JOURNAL_READER, &[&name]).await?)?;
+        begun.ok_or_else(|| Error::misuse(DOING, "it has no place"))
+    }
+
+    async fn move_journal_reader(
+        &self,
+        name: &str,
+        from: &ReaderPlace,
+        to: &ReaderPlace,
+    ) -> Result<Written> {
+        const DOING: &str = "noting how far the journal was read";
+        let (was, is) = (Micros(from.seen_at), Micros(to.seen_at));
+        let values: [&(dyn ToSql + Sync); 6] =
+            [&name, &from.seen, &was, &to.settled, &to.seen, &is];
+        let moved = self.session(DOING).await?.query(queries::MOVE_JOURNAL_READER, &values).await?;
+        Ok(if moved.is_empty() { Written::Stale } else { Written::Applied })
     }
 }
 

@@ -52,7 +52,8 @@ pub(crate) async fn append(
     let ends = each(&deaths, |(_, failure)| SampleEnd::Dead(failure.class().name()));
     let added = u64::try_from(samples.len()).unwrap_or(u64::MAX);
     let mut write = PipelineWrite::after_reading(&run, added, position.done, &ends, at, actor);
-    let died = deaths.iter().map(|(id, failure)| source_death_entry(*id, failure, at, actor));
+    let died =
+        deaths.iter().map(|(id, failure)| source_death_entry(run.id, *id, failure, at, actor));
     write.journal.splice(0..0, died);
     let (lines, bytes) = (number(position.lines), number(position.bytes));
     let values: [&(dyn ToSql + Sync); 4] = [&run.id.0, &lines, &bytes, &position.check];

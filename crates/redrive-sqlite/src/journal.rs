@@ -1,7 +1,10 @@
 //! The journal.
 
 use async_trait::async_trait;
-use redrive_store::{Journal, JournalEntry, JournalFilter, JournalRecord, Result};
+use jiff::Timestamp;
+use redrive_store::{
+    Error, Journal, JournalEntry, JournalFilter, JournalRecord, ReaderPlace, Result, Written,
+};
 use rusqlite::{Connection, params};
 
 use crate::{
@@ -38,6 +41,50 @@ impl Journal for SqliteStore {
                 let params = params![after, action, limit];
                 read_rows(connection, DOING, queries::JOURNAL_PAGE, params, read_entry)
             }
+        })
+        .await
+    }
+
+    async fn journal_reader(&self, name: &str, now: Timestamp) -> Result<ReaderPlace> {
+        const DOING: &str = "reading how far the journal was read";
+        let known = name.to_owned();
+        let place = |name: &str, connection: &Connection| {
+            let rows = read_rows(connection, DOING, queries::JOURNAL_READER, [name], |row| {
+                Ok(ReaderPlace { settled: row.get()?, seen: row.get()?, seen_at: row.timestamp()? })
+            });
+            rows.map(|mut rows| rows.pop())
+        };
+        if let Some(place) = self.read(move |connection| place(&known, connection)).await? {
+            return Ok(place);
+        }
+        let name = name.to_owned();
+        let begun = self.write(move |connection| {
+            connection
+                .prepare_cached(queries::BEGIN_JOURNAL_READER)
+                .doing(DOING)?
+                .execute(params![name, micros(now)])
+                .doing(DOING)?;
+            place(&name, connection)
+        });
+        begun.await?.ok_or_else(|| Error::misuse(DOING, "it has no place"))
+    }
+
+    async fn move_journal_reader(
+        &self,
+        name: &str,
+        from: &ReaderPlace,
+        to: &ReaderPlace,
+    ) -> Result<Written> {
+        const DOING: &str = "noting how far the journal was read";
+        let (name, from, to) = (name.to_owned(), from.clone(), to.clone());
+        self.write(move |connection| {
+            let (was, is) = (micros(from.seen_at), micros(to.seen_at));
+            let moved = connection
+                .prepare_cached(queries::MOVE_JOURNAL_READER)
+                .doing(DOING)?
+                .execute(params![name, from.seen, was, to.settled, to.seen, is])
+                .doing(DOING)?;
+            Ok(if moved > 0 { Written::Applied } else { Written::Stale })
         })
         .await
     }

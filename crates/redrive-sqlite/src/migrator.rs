@@ -60,6 +60,12 @@ pub const MIGRATIONS: &[Migration] = &[
         up: include_str!("../migrations/0007_prune.up.sql"),
         down: include_str!("../migrations/0007_prune.down.sql"),
     },
+    Migration {
+        version: 8,
+        name: "journal_readers",
+        up: include_str!("../migrations/0008_journal_readers.up.sql"),
+        down: include_str!("../migrations/0008_journal_readers.down.sql"),
+    },
 ];
 
 const MIGRATING: &str = "migrating the schema";

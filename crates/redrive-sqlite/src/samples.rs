@@ -141,7 +141,7 @@ fn append(
     for sample in samples {
         let sample_id = insert_sample(connection, id, sample, at)?;
         if let Err(failure) = &sample.data {
-            insert_journal(connection, &source_death_entry(sample_id, failure, at, actor))?;
+            insert_journal(connection, &source_death_entry(id, sample_id, failure, at, actor))?;
             deaths.push(SampleEnd::Dead(failure.class().name()));
         }
         redrive_store::failpoint!("sqlite.append.row");

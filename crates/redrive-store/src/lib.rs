@@ -70,7 +70,7 @@ pub use groups::{ClaimedGroup, GroupClaim};
 pub use items::{
     AddedItem, ItemAttempt, ItemCounts, ItemFilter, ItemGroup, ItemMove, ItemRecord, Items, NewItem,
 };
-pub use journal::{Journal, JournalEntry, JournalFilter, JournalRecord};
+pub use journal::{Journal, JournalEntry, JournalFilter, JournalRecord, ReaderPlace};
 pub use leases::{ExpiredLease, HandBack, LeaseRef, Leased, Leases, WorkerId, Written};
 pub use ledger::{AttemptOutcome, AttemptRecord, Ledger, LedgerPlace, UnitKind, UnitRow};
 pub use limits::{

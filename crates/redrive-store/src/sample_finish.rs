@@ -174,7 +174,9 @@ impl SampleFinish {
             rows.push(entry("sample.lease_lost", details));
         }
         if let Decision::GiveUp { reason } = decision {
-            let details = json!({ "reason": reason.name(), "attempts": self.attempt.0 });
+            let details = json!({
+                "reason": reason.name(), "attempts": self.attempt.0, "pipeline_run": self.run.0,
+            });
             rows.push(entry("sample.dead", details));
         }
         rows
@@ -196,6 +198,7 @@ pub fn stage_or_source(stage: Option<String>, data: Option<&str>) -> String {
 
 /// What the journal says of a line that was no sample.
 pub fn source_death_entry(
+    run: PipelineRunId,
     id: SampleId,
     failure: &Failure,
     at: Timestamp,
@@ -207,7 +210,10 @@ pub fn source_death_entry(
         action: "sample.dead".to_owned(),
         unit: Some(sample_unit(id, SOURCE_STAGE)),
         filter: None,
-        details: json!({ "reason": failure.code().to_string(), "attempts": 0 }).to_string(),
+        details: json!({
+            "reason": failure.code().to_string(), "attempts": 0, "pipeline_run": run.0,
+        })
+        .to_string(),
         dedupe_key: None,
     }
 }

@@ -101,6 +101,7 @@ fn statements_name_the_schema_and_ask_no_clock() {
             "samples",
             "attempts",
             "journal",
+            "journal_readers",
         ];
         for table in tables {
             for word in ["FROM", "JOIN", "INTO", "UPDATE"] {

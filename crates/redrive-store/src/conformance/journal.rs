@@ -1,7 +1,7 @@
 //! The journal.
 
 use super::{Fixture, samples::at};
-use crate::{JournalEntry, JournalFilter, JournalRecord};
+use crate::{JournalEntry, JournalFilter, JournalRecord, ReaderPlace, Written};
 
 fn entry(action: &str, unit: Option<&str>) -> JournalEntry {
     JournalEntry {
@@ -70,4 +70,43 @@ pub async fn the_database_refuses_to_change_the_journal(f: &Fixture) {
         assert!(refusal.contains("append-only"), "{refusal}");
     }
     assert_eq!(f.journal(&JournalFilter::default()).await.len(), 1);
+}
+
+pub async fn a_new_reader_begins_at_the_end_and_goes_on_from_where_it_was(f: &Fixture) {
+    assert_eq!(f.store.journal_reader("none", at(0)).await.expect("begun").settled, 0);
+    f.store.append_journal(&[entry("a.b", None), entry("a.c", None)]).await.expect("written");
+    let begun = f.store.journal_reader("r", at(0)).await.expect("begun");
+    let page = f.store.journal_page(&JournalFilter::default(), 0, 10).await.expect("read");
+    let end = page.last().expect("two entries").id;
+    assert_eq!(begun, ReaderPlace { settled: end, seen: end, seen_at: at(0) });
+    f.store.append_journal(&[entry("a.d", None)]).await.expect("written");
+    assert_eq!(f.store.journal_reader("r", at(5)).await.expect("read"), begun, "it stays there");
+    assert_eq!(begun.moved(end + 1, at(119)), None, "something may still appear before");
+    let first = begun.moved(end + 1, at(120)).expect("two minutes later");
+    assert_eq!(first, ReaderPlace { settled: end, seen: end + 1, seen_at: at(120) });
+    let moved = f.store.move_journal_reader("r", &begun, &first).await.expect("noted");
+    assert_eq!(moved, Written::Applied);
+    let second = first.moved(end + 1, at(240)).expect("two more later");
+    assert_eq!(second.settled, end + 1);
+    let stale = f.store.move_journal_reader("r", &begun, &second).await.expect("asked");
+    assert_eq!(stale, Written::Stale);
+    assert_eq!(f.store.journal_reader("r", at(300)).await.expect("read"), first);
+}
+
+pub async fn readers_at_once_note_one_place(f: &Fixture) {
+    f.store.append_journal(&[entry("a.b", None)]).await.expect("written");
+    let readers = (0..8).map(|_| {
+        let store = f.store.clone();
+        tokio::spawn(async move {
+            let place = store.journal_reader("r", at(0)).await.expect("begun");
+            // Who comes after the first has moved it finds nothing to move.
+            let Some(next) = place.moved(place.seen, at(200)) else { return Written::Stale };
+            store.move_journal_reader("r", &place, &next).await.expect("asked")
+        })
+    });
+    let mut applied = 0;
+    for reader in readers.collect::<Vec<_>>() {
+        applied += usize::from(reader.await.expect("ended") == Written::Applied);
+    }
+    assert_eq!(applied, 1);
 }

@@ -285,6 +285,8 @@ macro_rules! conformance_tests {
                 an_entry_with_a_known_key_is_ignored
                 entries_are_found_by_unit_and_action
                 the_database_refuses_to_change_the_journal
+                a_new_reader_begins_at_the_end_and_goes_on_from_where_it_was
+                readers_at_once_note_one_place
             }
             figures {
                 the_pulse_changes_with_every_write_and_not_without

@@ -138,7 +138,8 @@ pub async fn a_dead_letter_keeps_stage_error_attempts_and_time(f: &Fixture) {
     let told = f.told_by("sample.dead").await;
     assert_eq!(told[0].unit, Some(crate::sample_unit(sample.id, "score")));
     let details: serde_json::Value = serde_json::from_str(&told[0].details).expect("JSON");
-    assert_eq!(details, serde_json::json!({ "reason": "final", "attempts": 2 }));
+    let expected = serde_json::json!({ "reason": "final", "attempts": 2, "pipeline_run": id.0 });
+    assert_eq!(details, expected);
     assert_eq!(f.progress(id).await.status, PipelineStatus::Failed);
 }
 

@@ -12,7 +12,7 @@ use redrive_core::{AttemptNumber, Cause, ItemStatus, RunId};
 use redrive_store::{
     Activity, AttemptRecord, Categories, ClaimRequest, ClaimedRun, ExpiredLease, Figures, HandBack,
     Journal, JournalEntry, JournalFilter, JournalRecord, LeaseRef, Leased, Leases, Ledger,
-    LedgerPlace, NewRun, Operator, Outlook, PausedQueue, QueueStats, Result, RunChange, RunEnding,
+    LedgerPlace, NewRun, Operator, Outlook, PausedQueue, QueueStats, ReaderPlace, Result, RunChange, RunEnding,
     RunFilter, RunFinish, RunRecord, RunWish, Runs, Store, SubmittedRun, UnitKind, UnitRow,
     Written,
 };
@@ -295,6 +295,19 @@ impl Journal for FaultyStore {
         limit: u32,
     ) -> Result<Vec<JournalRecord>> {
         self.call("journal_page", self.inner.journal_page(filter, after, limit)).await
+    }
+
+    async fn journal_reader(&self, name: &str, now: Timestamp) -> Result<ReaderPlace> {
+        self.call("journal_reader", self.inner.journal_reader(name, now)).await
+    }
+
+    async fn move_journal_reader(
+        &self,
+        name: &str,
+        from: &ReaderPlace,
+        to: &ReaderPlace,
+    ) -> Result<Written> {
+        self.call("move_journal_reader", self.inner.move_journal_reader(name, from, to)).await
     }
 }
 

@@ -1,0 +1,2 @@
+UPDATE journal_readers SET settled = ?4, seen = ?5, seen_at = ?6
+WHERE name = ?1 AND seen = ?2 AND seen_at = ?3
