@@ -10,6 +10,7 @@ use crate::{
     chance::{NoChance, random_worker_id},
     clock::{Clock, SystemClock},
     handler::Handler,
+    notify::Notifier,
     partition_work::PartitionWork,
     pipelines::{Pipeline, PipelineLoops},
     run_work::{Queue, RunWork},
@@ -31,6 +32,7 @@ pub struct Engine {
     queues: BTreeMap<String, Queue>,
     sources: BTreeMap<String, Source>,
     pipelines: BTreeMap<String, Pipeline>,
+    notifiers: BTreeMap<String, Notifier>,
 }
 
 impl Queue {
@@ -69,6 +71,7 @@ impl Engine {
             queues: BTreeMap::new(),
             sources: BTreeMap::new(),
             pipelines: BTreeMap::new(),
+            notifiers: BTreeMap::new(),
         }
     }
 
@@ -97,6 +100,12 @@ impl Engine {
     /// Serves the runs of one more pipeline. A pipeline of the same name is replaced.
     pub fn with_pipeline(mut self, pipeline: Pipeline) -> Self {
         self.pipelines.insert(pipeline.name.clone(), pipeline);
+        self
+    }
+
+    /// Tells one more of what goes wrong for good. A notifier of the same name is replaced.
+    pub fn with_notifier(mut self, notifier: Notifier) -> Self {
+        self.notifiers.insert(notifier.name.clone(), notifier);
         self
     }
 
@@ -141,16 +150,12 @@ impl Engine {
 
     /// The same under a given name, which no other process may have.
     pub async fn run_as(&self, worker: WorkerId, stop: Stop, until: Until) {
+        for notifier in self.notifiers.values() {
+            notifier.on(self.store.clone(), self.clock.clone()).begin().await;
+        }
         let mut loops = JoinSet::new();
         for queue in self.queues.values() {
-            let work = RunWork {
-                queue: queue.clone(),
-                store: self.store.clone(),
-                clock: self.clock.clone(),
-                worker: worker.clone(),
-                jitter_seed: self.jitter_seed,
-            };
-            loops.spawn(run_worker(Arc::new(work), self.store.wakes(), stop.clone(), until));
+            loops.spawn(self.serve(queue, &worker, &stop, until));
         }
         for source in self.sources.values() {
             let (store, clock) = (self.store.clone(), self.clock.clone());
@@ -171,19 +176,53 @@ impl Engine {
             for scheduler in self.schedulers() {
                 loops.spawn(scheduler.run(stop.clone()));
             }
-        }
-        while let Some(ended) = loops.join_next().await {
-            if let Err(error) = ended {
-                tracing::error!(error = &error as &dyn std::error::Error, "a worker loop ended");
+            for notifier in self.notifiers.values() {
+                let reader = notifier.on(self.store.clone(), self.clock.clone());
+                loops.spawn(reader.run(stop.clone()));
+                loops.spawn(self.serve(&notifier.queue, &worker, &stop, until));
             }
         }
+        join(loops).await;
+        if until == Until::Drained {
+            // What came of all of it is known only now.
+            join(self.tell_the_rest(&worker, &stop).await).await;
+        }
         self.release_handlers().await;
+    }
+
+    /// The loop of a queue.
+    fn serve(
+        &self,
+        queue: &Queue,
+        worker: &WorkerId,
+        stop: &Stop,
+        until: Until,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let work = RunWork {
+            queue: queue.clone(),
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            worker: worker.clone(),
+            jitter_seed: self.jitter_seed,
+        };
+        run_worker(Arc::new(work), self.store.wakes(), stop.clone(), until)
+    }
+
+    /// Has every notifier read to the end of the journal, and what it tells delivered.
+    async fn tell_the_rest(&self, worker: &WorkerId, stop: &Stop) -> JoinSet<()> {
+        let mut loops = JoinSet::new();
+        for notifier in self.notifiers.values() {
+            notifier.on(self.store.clone(), self.clock.clone()).read_all().await;
+            loops.spawn(self.serve(&notifier.queue, worker, stop, Until::Drained));
+        }
+        loops
     }
 
     /// Only when every loop has ended: what is served may share a handler.
     async fn release_handlers(&self) {
         let mut releases = JoinSet::new();
-        for queue in self.queues.values() {
+        let told = self.notifiers.values().map(|notifier| &notifier.queue);
+        for queue in self.queues.values().chain(told) {
             let handler = queue.handler.clone();
             releases.spawn(async move { handler.release().await });
         }
@@ -196,5 +235,13 @@ impl Engine {
             releases.spawn(async move { pipeline.release().await });
         }
         while releases.join_next().await.is_some() {}
+    }
+}
+
+async fn join(mut loops: JoinSet<()>) {
+    while let Some(ended) = loops.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(error = &error as &dyn std::error::Error, "a worker loop ended");
+        }
     }
 }

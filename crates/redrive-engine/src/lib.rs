@@ -72,6 +72,8 @@ mod page_size;
 
 mod pipelines;
 
+mod notify;
+
 mod prune;
 
 mod engine;
@@ -110,6 +112,7 @@ pub use http::{
     BodyTemplate, DEFAULT_CONNECT_TIMEOUT, HeaderSource, HttpExtractor, HttpHandler, HttpSpec,
     InvalidHttp, InvalidPointer, InvalidTemplate, JsonPointer, MAX_BODY_BYTES, MAX_PAGES, Paging,
 };
+pub use notify::{Notifier, RESERVED_QUEUES, Told};
 pub use pipelines::{
     BAD_LINE, CommandSource, DEFAULT_READ_AHEAD, FeedEnd, IntoSample, IteratorSource, JsonlSource,
     LineFeed, NotResumed, Pipeline, PipelineControl, Reprocessed, SOURCE_CHANGED, SamplePages,

@@ -1,0 +1,267 @@
+//! Reads the journal on and on, and submits what is to be told.
+//!
+//! With many writers an entry may appear after one with a higher place. So what was read lately is read
+//! again for a while, until nobody can still be writing there; what was told already is known by its key.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use redrive_core::{PartitionKey, PipelineRunId, RunId, Unit};
+use redrive_store::{
+    JournalFilter, JournalRecord, NewRun, PartitionRecord, PipelineRunRecord, Result, RunRecord,
+    Store, SubmittedRun,
+};
+use serde_json::Value;
+
+use super::{Notifier, RESERVED_QUEUES, event::Event};
+use crate::{clock::Clock, stop::Stop};
+
+/// How often new entries are looked for.
+const REST: Duration = Duration::from_secs(1);
+
+/// Every so many looks what was read lately is read again.
+const LOOKS_AHEAD: u64 = 60;
+
+/// Entries that are read at a time.
+const PAGE: u32 = 500;
+
+/// Runs that are looked up at a time: each may have a large payload.
+const LOOK_UP: usize = 50;
+
+/// A notifier at work.
+pub(crate) struct NotifierLoop {
+    pub(crate) notifier: Notifier,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl NotifierLoop {
+    /// Has a notifier that is new begin at the end of the journal: what happens from here on is told.
+    pub(crate) async fn begin(&self) {
+        let begun = self.store.journal_reader(&self.notifier.queue.name, self.store.now()).await;
+        if let Err(error) = begun {
+            self.warn(&error);
+        }
+    }
+
+    /// Goes on until told to stop.
+    pub(crate) async fn run(self, mut stop: Stop) {
+        tokio::select! {
+            () = stop.told() => {}
+            () = self.keep() => {}
+        }
+    }
+
+    async fn keep(&self) {
+        let mut read_to = None;
+        for look in 0_u64.. {
+            let looked = match read_to {
+                Some(place) if look % LOOKS_AHEAD != 0 => self.read_from(place).await,
+                _ => self.catch_up().await,
+            };
+            read_to = match looked {
+                Ok(place) => Some(place),
+                Err(error) => {
+                    self.warn(&error);
+                    None
+                }
+            };
+            tokio::time::sleep(REST).await;
+        }
+    }
+
+    /// Reads to the end once.
+    pub(crate) async fn read_all(&self) {
+        if let Err(error) = self.catch_up().await {
+            self.warn(&error);
+        }
+    }
+
+    fn warn(&self, error: &redrive_store::Error) {
+        let error = error as &dyn std::error::Error;
+        tracing::warn!(notifier = self.notifier.name, error, "cannot read the journal");
+    }
+
+    /// Reads from where nothing can have been missed to the end, notes how far that was, and says it.
+    async fn catch_up(&self) -> Result<i64> {
+        let (store, name) = (&self.store, self.notifier.queue.name.as_str());
+        let place = store.journal_reader(name, store.now()).await?;
+        let begun = store.now();
+        let end = self.read_from(place.settled).await?;
+        if let Some(next) = place.moved(end, begun) {
+            // Whoever else noted something meanwhile has read as far.
+            let _ = store.move_journal_reader(name, &place, &next).await?;
+        }
+        Ok(end)
+    }
+
+    /// Tells of everything after a place, and says where that ended.
+    async fn read_from(&self, mut place: i64) -> Result<i64> {
+        loop {
+            let page = self.store.journal_page(&JournalFilter::default(), place, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(place) };
+            place = last.id;
+            let events = self.events(&page).await?;
+            self.submit(&events).await?;
+        }
+    }
+
+    /// What is to be told of some entries.
+    async fn events(&self, page: &[JournalRecord]) -> Result<Vec<Event>> {
+        let told = self.notifier.told;
+        let mut events = Vec::new();
+        if told.giveups {
+            let runs = self.given_up_runs(page).await?;
+            let partitions = self.given_up_partitions(page).await?;
+            events.extend(page.iter().filter_map(|record| giveup(record, &runs, &partitions)));
+        }
+        let aborted = |record: &&JournalRecord| record.entry.action == "pipeline.abort";
+        let aborts: Vec<_> = page.iter().filter(|_| told.aborts).filter(aborted).collect();
+        let mut deaths: BTreeMap<PipelineRunId, Timestamp> = BTreeMap::new();
+        for record in page.iter().filter(|record| record.entry.action == "sample.dead") {
+            if let Some(run) = pipeline_run(&record.entry.details) {
+                deaths.insert(run, record.entry.at);
+            }
+        }
+        let deaths = told.dead_letters.map(|every| (every, deaths));
+        let of_abort = |record: &JournalRecord| pipeline_run(record.entry.filter.as_deref()?);
+        let mut named: BTreeSet<PipelineRunId> =
+            aborts.iter().filter_map(|it| of_abort(it)).collect();
+        named.extend(deaths.iter().flat_map(|(_, deaths)| deaths.keys()));
+        let runs = self.pipeline_runs(named).await?;
+        for record in aborts {
+            let run = of_abort(record).and_then(|id| runs.get(&id));
+            events.extend(run.map(|run| Event::of_abort(record, run)));
+        }
+        if let Some((every, deaths)) = deaths {
+            for (id, at) in deaths {
+                let run = runs.get(&id);
+                events.extend(run.and_then(|run| Event::of_dead_letters(run, every, at)));
+            }
+        }
+        Ok(events)
+    }
+
+    /// The runs that entries say were given up.
+    async fn given_up_runs(&self, page: &[JournalRecord]) -> Result<BTreeMap<RunId, RunRecord>> {
+        let given_up = page.iter().filter(|record| record.entry.action == "run.giveup");
+        let ids: Vec<RunId> = given_up
+            .filter_map(|record| match unit_of(record)? {
+                Unit::Run(id) => Some(id),
+                Unit::Partition(_) | Unit::Item(_) | Unit::Sample { .. } => None,
+            })
+            .collect();
+        let mut runs = BTreeMap::new();
+        for ids in ids.chunks(LOOK_UP) {
+            for mut run in self.store.runs_by_id(ids).await? {
+                // Not told, and not kept for as long as there is more to read.
+                (run.payload, run.result) = (String::new(), None);
+                runs.insert(run.id, run);
+            }
+        }
+        Ok(runs)
+    }
+
+    /// The partitions likewise, by their units.
+    async fn given_up_partitions(
+        &self,
+        page: &[JournalRecord],
+    ) -> Result<HashMap<String, PartitionRecord>> {
+        let given_up = page.iter().filter(|record| record.entry.action == "partition.giveup");
+        let keys: Vec<PartitionKey> = given_up
+            .filter_map(|record| match unit_of(record)? {
+                Unit::Partition(key) => Some(key),
+                Unit::Run(_) | Unit::Item(_) | Unit::Sample { .. } => None,
+            })
+            .collect();
+        if keys.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let found = self.store.partitions_by_key(&keys).await?.into_iter().flatten();
+        let by_unit = |partition: PartitionRecord| {
+            (Unit::Partition(partition.key.clone()).to_string(), partition)
+        };
+        Ok(found.map(by_unit).collect())
+    }
+
+    async fn pipeline_runs(
+        &self,
+        ids: BTreeSet<PipelineRunId>,
+    ) -> Result<BTreeMap<PipelineRunId, PipelineRunRecord>> {
+        if ids.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let ids: Vec<_> = ids.into_iter().collect();
+        let runs = self.store.pipeline_runs_by_id(&ids).await?;
+        Ok(runs.into_iter().map(|run| (run.id, run)).collect())
+    }
+
+    /// Puts events into the queue. One that is there already was told, perhaps in other words: what it is
+    /// about may have changed since.
+    async fn submit(&self, events: &[Event]) -> Result<()> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        let (notifier, now) = (&self.notifier, self.clock.now());
+        let run = |event: &Event| {
+            NewRun::new(&notifier.queue.name, &event.to_json(&notifier.source), now)?
+                .with_idempotency_key(&event.id)
+        };
+        let runs: std::result::Result<Vec<NewRun>, _> = events.iter().map(run).collect();
+        let runs = match runs {
+            Ok(runs) => runs,
+            Err(error) => {
+                tracing::error!(notifier = notifier.name, %error, "an event cannot be told");
+                return Ok(());
+            }
+        };
+        let submitted = self.store.submit_runs(&runs, now).await?;
+        for (event, submitted) in events.iter().zip(submitted) {
+            if let SubmittedRun::Accepted(run) = submitted {
+                let Event { kind, subject, .. } = event;
+                tracing::info!(
+                    notifier = notifier.name,
+                    event = kind,
+                    subject,
+                    run = run.0,
+                    "telling"
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is told of a unit that was given up.
+fn giveup(
+    record: &JournalRecord,
+    runs: &BTreeMap<RunId, RunRecord>,
+    partitions: &HashMap<String, PartitionRecord>,
+) -> Option<Event> {
+    let unit = unit_of(record)?;
+    match (record.entry.action.as_str(), &unit) {
+        ("run.giveup", Unit::Run(id)) => runs
+            .get(id)
+            .filter(|run| !run.queue.starts_with(RESERVED_QUEUES))
+            .map(|run| Event::of_run(record, run)),
+        ("partition.giveup", Unit::Partition(key)) => {
+            Some(Event::of_partition(record, key, partitions.get(&unit.to_string())))
+        }
+        ("upload.giveup", Unit::Item(_)) => Some(Event::of_item(record, &unit)),
+        _ => None,
+    }
+}
+
+fn unit_of(record: &JournalRecord) -> Option<Unit> {
+    record.entry.unit.as_deref()?.parse().ok()
+}
+
+/// The pipeline run that a part of an entry names.
+fn pipeline_run(json: &str) -> Option<PipelineRunId> {
+    let value: Value = serde_json::from_str(json).ok()?;
+    value.get("pipeline_run").and_then(Value::as_i64).map(PipelineRunId)
+}
