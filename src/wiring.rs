@@ -7,9 +7,10 @@ use redrive_core::InvalidUnit;
 use redrive_engine::{
     BodyTemplate, CommandSource, Content, DailyCalendar, DaySchedule, ExecHandler, ExecSpec,
     Extractor, GiveupFile, Handler, HeaderSource, HttpExtractor, HttpHandler, HttpSpec, HttpUpload,
-    IntoSample, InvalidHttp, InvalidProgram, JsonPointer, JsonlSource, Judge, Pace, PartitionRules,
-    Pipeline, Queue, RawSink, RetrySettings, SampleSource, Source, Stage, StreamHandler,
-    StreamSpec, UploadObserver, UploadPlan, Uploader, ValidationRules, build_uploader,
+    IntoSample, InvalidHttp, InvalidProgram, JsonPointer, JsonlSource, Judge, Notifier, Pace,
+    PartitionRules, Pipeline, Queue, RawSink, RetrySettings, SampleSource, Source, Stage,
+    StreamHandler, StreamSpec, Told, UploadObserver, UploadPlan, Uploader, ValidationRules,
+    build_uploader,
 };
 use redrive_store::{Categories, Store, WorkerId};
 use serde_json::{Map, Value, json};
@@ -75,6 +76,22 @@ pub fn declared_queue(declared: &config::Queue, folder: &Path) -> Result<Queue, 
     queue.time_limit = declared.limits.timeout;
     queue.pace = pace(declared.limits);
     Ok(queue)
+}
+
+/// The notifier that a declaration describes.
+pub fn declared_notifier(declared: &config::Notify, folder: &Path) -> Result<Notifier, Unservable> {
+    let tells = |event| declared.events.contains(&event);
+    let dead_letters = tells(config::NotifyEvent::DeadLetters);
+    Ok(Notifier {
+        name: declared.name.clone(),
+        source: declared.source.clone(),
+        told: Told {
+            giveups: tells(config::NotifyEvent::Giveup),
+            aborts: tells(config::NotifyEvent::Abort),
+            dead_letters: dead_letters.then_some(declared.dead_letters_every),
+        },
+        queue: declared_queue(&declared.queue, folder)?,
+    })
 }
 
 /// The source that a declaration describes, whose raw partitions are in a sink. Relative programs and

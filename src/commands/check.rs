@@ -3,6 +3,7 @@
 mod summary;
 
 mod declared;
+mod notifiers;
 mod parts;
 
 use clap::Args;

@@ -5,9 +5,9 @@ use clap::Args;
 use redrive::{
     Engine, HumanDuration, Stopper, Until,
     config::{self, Config},
-    declared_pipeline, declared_queue, declared_source, raw_sink,
+    declared_notifier, declared_pipeline, declared_queue, declared_source, raw_sink,
 };
-use redrive_engine::{Pace, Pipeline, Queue, Source, random_worker_id};
+use redrive_engine::{Notifier, Pace, Pipeline, Queue, Source, random_worker_id};
 
 use crate::{
     context::{Context, Missing},
@@ -27,6 +27,7 @@ its lease ends. Any number of workers share a store; one PostgreSQL database ser
 `redrive db migrate` has prepared it.
 
 A source's new days become pending when their time has come, by its schedule in UTC. --drain ignores schedules.
+Whoever a [[notify]] names is told of give-ups, aborts and dead letters (docs/notifications.md).
 Runs of pipelines are those that `redrive pipeline run --detach` started, and all others that go on.
 
 Examples:
@@ -48,6 +49,10 @@ pub(crate) struct Arguments {
     /// These pipelines, separated by commas [default: all, unless queues or sources are named]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pipelines: Option<Vec<String>>,
+
+    /// These notifiers, separated by commas [default: all, unless anything else is named]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    notifiers: Option<Vec<String>>,
 
     /// Units at once in each queue, source and stage [default: as the file says]
     #[arg(long, value_name = "N", allow_hyphen_values = true,
@@ -72,7 +77,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
              names one",
         ));
     };
-    let Served { queues, sources, pipelines } = served(&arguments, &config)?;
+    let Served { queues, sources, pipelines, notifiers } = served(&arguments, &config)?;
     let chosen = context.store(Some(&config))?;
     let store = chosen.open(Some(&config), Missing::Make).await?;
     let mut signals = Signals::new()?;
@@ -82,12 +87,14 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let served_queues = names(queues.iter().map(|queue| queue.name.as_str()).collect());
     let served_sources = names(sources.iter().map(|source| source.name.as_str()).collect());
     let served_pipelines = names(pipelines.iter().map(|it| it.name.as_str()).collect());
+    let served_notifiers = names(notifiers.iter().map(|it| it.name.as_str()).collect());
     let url = chosen.url.to_string();
     tracing::info!(
         worker = worker.0,
         queues = served_queues,
         sources = served_sources,
         pipelines = served_pipelines,
+        notifiers = served_notifiers,
         store = url,
         "working"
     );
@@ -96,6 +103,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let engine = queues.into_iter().fold(engine, Engine::with_queue);
     let engine = sources.into_iter().fold(engine, Engine::with_source);
     let engine = pipelines.into_iter().fold(engine, Engine::with_pipeline);
+    let engine = notifiers.into_iter().fold(engine, Engine::with_notifier);
     let until = if arguments.drain { Until::Drained } else { Until::Stopped };
     let (stopper, stop) = Stopper::new();
     let mut work = Box::pin(engine.run_as(worker, stop, until));
@@ -117,18 +125,20 @@ struct Served {
     queues: Vec<Queue>,
     sources: Vec<Source>,
     pipelines: Vec<Pipeline>,
+    notifiers: Vec<Notifier>,
 }
 
 /// All that is declared and asked for, ready to be worked on.
 fn served(arguments: &Arguments, config: &Config) -> Result<Served, Failure> {
-    if config.queues.is_empty() && config.sources.is_empty() && config.pipelines.is_empty() {
+    let nothing = config.queues.is_empty() && config.sources.is_empty();
+    if nothing && config.pipelines.is_empty() && config.notifiers.is_empty() {
         let message = "the configuration declares no queues, no sources and no pipelines";
         return Err(Failure::new(Exit::Error, message)
             .help("add a [[queue]], a [[source]] or a [[pipeline]]; `redrive init` shows them"));
     }
-    let Arguments { queues, sources, pipelines, .. } = arguments;
+    let Arguments { queues, sources, pipelines, notifiers, .. } = arguments;
     // Who names some wants nothing else.
-    let all = queues.is_none() && sources.is_none() && pipelines.is_none();
+    let all = queues.is_none() && sources.is_none() && pipelines.is_none() && notifiers.is_none();
     let asked = Asked { all };
     let cannot = |error| Failure::new(Exit::Error, "cannot start").because(error);
     let change = |pace: &mut Pace| {
@@ -159,6 +169,18 @@ fn served(arguments: &Arguments, config: &Config) -> Result<Served, Failure> {
         pipeline.stages.iter_mut().for_each(|stage| change(&mut stage.pace));
         Ok(pipeline)
     });
+    let notifiers = asked.of(
+        "notifier",
+        notifiers.as_deref(),
+        &config.notifiers,
+        |it| &it.name,
+        |unknown| config.notifier_suggestion(unknown),
+    )?;
+    let notifiers = notifiers.into_iter().map(|declared| {
+        let mut notifier = declared_notifier(declared, &config.folder).map_err(cannot)?;
+        change(&mut notifier.queue.pace);
+        Ok(notifier)
+    });
     let declared = asked.of(
         "source",
         sources.as_deref(),
@@ -180,7 +202,8 @@ fn served(arguments: &Arguments, config: &Config) -> Result<Served, Failure> {
     }
     let queues = queues.collect::<Result<_, Failure>>()?;
     let pipelines = pipelines.collect::<Result<_, Failure>>()?;
-    Ok(Served { queues, sources, pipelines })
+    let notifiers = notifiers.collect::<Result<_, Failure>>()?;
+    Ok(Served { queues, sources, pipelines, notifiers })
 }
 
 /// Chooses among what is declared.

@@ -42,6 +42,8 @@ mod upload;
 
 mod pipeline;
 
+mod notify;
+
 mod raw;
 mod server;
 mod store;
@@ -58,6 +60,7 @@ pub use handler::{Handler, Program, Stream};
 pub use http::Http;
 pub use jitter::{InvalidJitter, JitterText};
 pub use limits::Limits;
+pub use notify::{Notify, NotifyEvent};
 pub use pipeline::{Pipeline, SampleSource, Stage};
 pub use policy::{Policies, PolicyChoice};
 pub use problem::{Problem, Report};
@@ -99,6 +102,8 @@ pub struct Config {
     pub uploads: Vec<Upload>,
     /// Samples and their stages.
     pub pipelines: Vec<Pipeline>,
+    /// Whom to tell what goes wrong for good.
+    pub notifiers: Vec<Notify>,
 }
 
 /// A configuration that cannot be used.
@@ -142,9 +147,10 @@ fn read(text: &str, folder: &Path) -> (Option<Config>, Log) {
 }
 
 impl Config {
-    /// The queue of that name.
+    /// The queue of that name, be it a notifier's.
     pub fn queue(&self, name: &str) -> Option<&Queue> {
-        self.queues.iter().find(|queue| queue.name == name)
+        let told = self.notifiers.iter().map(|notifier| &notifier.queue);
+        self.queues.iter().chain(told).find(|queue| queue.name == name)
     }
 
     /// Advice for a name that no queue has.
@@ -182,6 +188,11 @@ impl Config {
         suggestion(name, self.pipelines.iter().map(|pipeline| pipeline.name.as_str()))
     }
 
+    /// Advice for a name that no notifier has.
+    pub fn notifier_suggestion(&self, name: &str) -> String {
+        suggestion(name, self.notifiers.iter().map(|notifier| notifier.name.as_str()))
+    }
+
     fn read(s: &mut Section<'_>, folder: &Path) -> Option<Self> {
         let jitter_seed = s.get("jitter-seed", whole(0..=u64::MAX));
         let store = s.get("store", |value| value.table(Store::read));
@@ -189,6 +200,7 @@ impl Config {
         let server = s.get("server", |value| value.table(Server::read));
         let policies = s.value("policy").map_or_else(Policies::default, Policies::read);
         let [mut queues, mut sources, mut uploads, mut pipelines]: [Names; 4] = Default::default();
+        let mut notifiers = Names::default();
         Some(Self {
             folder: folder.to_owned(),
             jitter_seed: JitterSeed(jitter_seed.unwrap_or_default()),
@@ -199,6 +211,7 @@ impl Config {
             sources: s.each("source", |s| Source::read(s, &policies, &mut sources)),
             uploads: s.each("upload", |s| Upload::read(s, &mut uploads)),
             pipelines: s.each("pipeline", |s| Pipeline::read(s, &policies, &mut pipelines)),
+            notifiers: s.each("notify", |s| Notify::read(s, &policies, &mut notifiers)),
             policies,
         })
     }

@@ -1,6 +1,7 @@
 //! `[[queue]]`: runs and who handles them.
 
 use redrive_core::Preset;
+use redrive_engine::RESERVED_QUEUES;
 
 use super::{
     Handler, Limits, Policies, PolicyChoice,
@@ -31,7 +32,14 @@ impl Queue {
         policies: &Policies,
         names: &mut Names,
     ) -> Option<Self> {
-        let queue_name = s.require("name", unique_name("queues", names));
+        let queue_name = s.require("name", |value| {
+            let name = unique_name("queues", names)(value.clone())?;
+            if name.starts_with(RESERVED_QUEUES) {
+                let allowed = format!("names that begin with {RESERVED_QUEUES} are Redrive's own");
+                return value.refuse("is reserved", allowed);
+            }
+            Some(name)
+        });
         let handler = s.require("handler", |value| Handler::read(value, Work::Other));
         let policy = policies.choice(s, Preset::Run);
         let categories = s.get("categories", set(name));

@@ -52,7 +52,7 @@ fn respond(headers: &str, call: &Value) -> (u16, &'static str, String) {
     }
 }
 
-fn read_request(reader: &mut impl BufRead) -> Option<(String, Value)> {
+pub(crate) fn read_request(reader: &mut impl BufRead) -> Option<(String, Value)> {
     let (mut headers, mut length) = (String::new(), 0);
     loop {
         let mut line = String::new();

@@ -29,8 +29,8 @@ fn the_examples_in_the_file_pass_check_once_uncommented() {
     folder.write("redrive.toml", uncommented);
     let checked = folder.run(&["check", "-o", "json"]).json();
     let count = |key: &str| checked[key].as_array().unwrap().len();
-    let counts = ["queues", "sources", "uploads", "pipelines"].map(count);
-    assert_eq!(counts, [3, 1, 1, 1]);
+    let counts = ["queues", "sources", "uploads", "pipelines", "notifiers"].map(count);
+    assert_eq!(counts, [3, 1, 1, 1, 1]);
 }
 
 // OPS-4

@@ -29,6 +29,7 @@ mod handlers_example;
 mod http_worker;
 mod init;
 mod logs;
+mod notify;
 mod partitions;
 mod pipelines;
 mod policy;

@@ -3,7 +3,10 @@
 use redrive::config::{Config, Report};
 use serde::Serialize;
 
-use super::declared::{PipelineRow, QueueRow, SourceRow, StageRow, UploadRow};
+use super::{
+    declared::{PipelineRow, QueueRow, SourceRow, StageRow, UploadRow},
+    notifiers::NotifierRow,
+};
 use crate::{
     commands::policy::{PolicyRecord, PolicySummary},
     context::Context,
@@ -28,6 +31,7 @@ pub(crate) struct Summary<'a> {
     sources: Vec<SourceRow<'a>>,
     uploads: Vec<UploadRow<'a>>,
     pipelines: Vec<PipelineRow<'a>>,
+    notifiers: Vec<NotifierRow<'a>>,
 }
 
 impl<'a> Summary<'a> {
@@ -51,6 +55,7 @@ impl<'a> Summary<'a> {
             sources: config.sources.iter().map(SourceRow::new).collect(),
             uploads: config.uploads.iter().map(UploadRow::new).collect(),
             pipelines: config.pipelines.iter().map(PipelineRow::new).collect(),
+            notifiers: config.notifiers.iter().map(NotifierRow::new).collect(),
         }
     }
 
@@ -66,6 +71,7 @@ impl<'a> Summary<'a> {
         let stages = self.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
         let stages: Vec<&StageRow<'_>> = stages.collect();
         output.remark_list("stages", &stages)?;
+        output.remark_list("notifiers", &self.notifiers)?;
         output.remark(&format!("{} is good", self.config))
     }
 }

@@ -1,0 +1,74 @@
+//! Whom a configuration tells.
+
+use redrive::config::{Handler, Notify, NotifyEvent};
+use serde::Serialize;
+
+use super::parts::{LimitFields, policy_name};
+use crate::{
+    commands::policy::PolicyRecord,
+    output::{Column, Row},
+};
+
+/// A notifier.
+#[derive(Debug, Serialize)]
+pub(crate) struct NotifierRow<'a> {
+    name: &'a str,
+    url: String,
+    headers: Vec<&'a str>,
+    source: &'a str,
+    events: Vec<&'static str>,
+    dead_letters_every: Option<u64>,
+    queue: &'a str,
+    policy: PolicyRecord,
+    #[serde(flatten)]
+    limits: LimitFields,
+    #[serde(skip)]
+    notify: &'a Notify,
+}
+
+impl<'a> NotifierRow<'a> {
+    /// From its declaration.
+    pub(crate) fn new(notify: &'a Notify) -> Self {
+        let queue = &notify.queue;
+        let (url, headers) = match &queue.handler {
+            Handler::Http(http) => {
+                let names = http.request.headers.iter().map(|(name, _)| name.as_str());
+                (http.request.url.to_string(), names.collect())
+            }
+            Handler::Exec(_) | Handler::Stream(_) => Default::default(),
+        };
+        let counts = notify.events.contains(&NotifyEvent::DeadLetters);
+        Self {
+            name: &notify.name,
+            url,
+            headers,
+            source: &notify.source,
+            events: notify.events.iter().map(|event| event.name()).collect(),
+            dead_letters_every: counts.then_some(notify.dead_letters_every),
+            queue: &queue.name,
+            policy: PolicyRecord::of_choice(&queue.policy),
+            limits: queue.limits.into(),
+            notify,
+        }
+    }
+}
+
+impl Row for NotifierRow<'_> {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("name"),
+        Column::text("url"),
+        Column::text("events"),
+        Column::text("queue"),
+        Column::text("policy"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.name.to_owned(),
+            self.url.clone(),
+            self.events.join(", "),
+            self.queue.to_owned(),
+            policy_name(&self.notify.queue.policy),
+        ]
+    }
+}

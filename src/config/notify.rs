@@ -1,0 +1,131 @@
+//! `[[notify]]`: whom to tell what went wrong for good.
+
+use http::{
+    Method,
+    header::{CONTENT_TYPE, HeaderName, HeaderValue},
+};
+use redrive_core::Preset;
+use redrive_engine::{BodyTemplate, HeaderSource, HttpSpec, Notifier};
+use redrive_store::MAX_NAME_BYTES;
+use serde_json::json;
+
+use super::{
+    Handler, Http, Limits, Policies, Queue,
+    http::{headers, http_url},
+    log::Names,
+    reader::{Section, Value},
+    value::{flag, list, text, unique_name, whole, word},
+};
+
+/// How many dead letters are told of at a time, unless given.
+const DEFAULT_EVERY: u64 = 100;
+
+/// What events are, in structured mode.
+const CLOUD_EVENT: &str = "application/cloudevents+json";
+
+/// Whom its events are from, unless given.
+const DEFAULT_SOURCE: &str = "/redrive";
+
+/// What can be told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NotifyEvent {
+    /// Runs, partitions and items that were given up.
+    Giveup,
+    /// Pipeline runs that were aborted.
+    Abort,
+    /// Dead letters of a pipeline run that have become many.
+    DeadLetters,
+}
+
+const EVENTS: [(&str, NotifyEvent); 3] = [
+    ("giveup", NotifyEvent::Giveup),
+    ("abort", NotifyEvent::Abort),
+    ("dead-letters", NotifyEvent::DeadLetters),
+];
+
+/// Somebody to tell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Notify {
+    /// Its name.
+    pub name: String,
+    /// Whom its events are from: the `source` of CloudEvents.
+    pub source: String,
+    /// What is told.
+    pub events: Vec<NotifyEvent>,
+    /// Dead letters are told of each time they pass another so many.
+    pub dead_letters_every: u64,
+    /// The queue of its events, with the request that delivers them.
+    pub queue: Queue,
+}
+
+impl NotifyEvent {
+    /// The word for it in the file.
+    pub fn name(self) -> &'static str {
+        EVENTS.iter().find(|(_, event)| *event == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl Notify {
+    pub(super) fn read(
+        s: &mut Section<'_>,
+        policies: &Policies,
+        names: &mut Names,
+    ) -> Option<Self> {
+        let name = s.require("name", |value| {
+            let name = unique_name("notifiers", names)(value.clone())?;
+            if Notifier::queue_name(&name).len() > MAX_NAME_BYTES {
+                return value.refuse("is too long", "it is part of the name of a queue");
+            }
+            Some(name)
+        });
+        let url = s.require("url", http_url);
+        let given = s.get("headers", event_headers);
+        let private_addresses = s.get("private-addresses", flag);
+        let source = s.get("source", source).unwrap_or_else(|| DEFAULT_SOURCE.to_owned());
+        let events = s.get("events", list(word(&EVENTS)));
+        let events = events.unwrap_or_else(|| EVENTS.map(|(_, event)| event).to_vec());
+        let every = s.get("dead-letters", |value| {
+            if !events.contains(&NotifyEvent::DeadLetters) {
+                return value.refuse("does not belong here", "`events` does not name dead-letters");
+            }
+            value.table(|s| s.require("every", whole(1..=u64::MAX)))
+        });
+        let policy = policies.choice(s, Preset::Run);
+        let limits = Limits::read(s);
+        let mut request = HttpSpec::new(Method::POST, url?);
+        request.headers = given.unwrap_or_default();
+        let kind = HeaderSource::Literal(HeaderValue::from_static(CLOUD_EVENT));
+        request.headers.push((CONTENT_TYPE, kind));
+        request.private_addresses = private_addresses.unwrap_or(request.private_addresses);
+        request.body = BodyTemplate::new(json!({ "$": "/payload" })).ok();
+        let name = name?;
+        let queue = Queue {
+            name: Notifier::queue_name(&name),
+            handler: Handler::Http(Box::new(Http { request, into: None, paging: None })),
+            policy: policy?,
+            categories: None,
+            limits,
+        };
+        let dead_letters_every = every.unwrap_or(DEFAULT_EVERY);
+        Some(Self { name, source, events, dead_letters_every, queue })
+    }
+}
+
+/// Headers by name; what an event is written as is not among them.
+fn event_headers(value: Value<'_>) -> Option<Vec<(HeaderName, HeaderSource)>> {
+    let given = headers(value.clone())?;
+    if given.iter().any(|(name, _)| name == CONTENT_TYPE) {
+        return value.refuse("must not name content-type", format!("events are {CLOUD_EVENT}"));
+    }
+    Some(given)
+}
+
+/// A reference to a place, as CloudEvents has it.
+fn source(value: Value<'_>) -> Option<String> {
+    let written = text(value.clone())?;
+    if written.is_empty() || written.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        let allowed = "write a URI or a path, such as urn:example:shop or /shop";
+        return value.refuse("is not a source of events", allowed);
+    }
+    Some(written)
+}
