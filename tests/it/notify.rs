@@ -61,6 +61,13 @@ name = "work"
 handler = { exec = ["/bin/sh", "work.sh"] }
 policy = { max-attempts = 2, base = "10ms", cap = "50ms" }
 
+[[source]]
+name = "days"
+customers = ["1"]
+queries = ["q"]
+extract = { exec = ["/bin/sh", "-c", "echo broken >&2; exit 65"] }
+policy = { max-attempts = 1 }
+
 [[pipeline]]
 name = "mill"
 source = { jsonl = "corn.jsonl" }
@@ -141,6 +148,28 @@ fn a_unit_that_is_given_up_is_told_as_a_cloud_event() {
         let story = shop.why(runs[0]["id"].as_i64().unwrap());
         assert_eq!(story["attempts"][0]["outcome"], "success", "{story}");
         shop.run(&["doctor"]).ok();
+    }
+}
+
+// OPS-3, DMN-3
+#[test]
+fn a_partition_that_nothing_retries_is_told() {
+    for (shop, server) in shops(&[]) {
+        shop.drain();
+        let day = ["--since", "2026-01-31", "--until", "2026-01-31", "-q"];
+        shop.run(&[&["state", "backfill", "--source", "days"], &day[..]].concat()).ok();
+        shop.run(&["worker", "--drain", "--sources", "days", "-q", "-q"]).ok();
+        for _ in 0..2 {
+            assert_eq!(shop.run(&["daemon", "--once", "-q", "-q"]).code, Some(0));
+            shop.run(&["worker", "--drain", "--notifiers", "oncall", "-q", "-q"]).ok();
+        }
+        let events = server.received();
+        assert_eq!(events.len(), 1, "the daemon tells the journal once: {events:?}");
+        let event = &events[0].1;
+        assert_eq!(event["type"], "redrive.partition.giveup", "{event}");
+        assert_eq!(event["subject"], "partition:days/1/q/2026-01-31", "{event}");
+        assert_eq!(event["data"]["logical_date"], "2026-01-31", "{event}");
+        assert!(event["data"]["error_message"].as_str().unwrap().contains("broken"), "{event}");
     }
 }
 

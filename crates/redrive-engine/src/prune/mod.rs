@@ -27,7 +27,7 @@ pub use self::file::ExportedFile;
 use crate::{clock::Clock, page_size::PageSize, raw::durable::DurableFolders};
 
 /// Units that one transaction removes.
-const BATCH: usize = 200;
+const BATCH: usize = 1_000;
 
 /// Attempts that are read at a time.
 const ATTEMPTS: u32 = 1_000;
