@@ -1,5 +1,6 @@
--- Of one run, at one stage: retries that are due (?6), the longest waiting first.
-UPDATE samples SET
+-- Of one run, at one stage: retries that are due (?6), the longest waiting first. OR FAIL: see
+-- claim_runs_in.
+UPDATE OR FAIL samples SET
     lease_owner = ?4, lease_epoch = lease_epoch + 1, lease_until = ?5, next_retry_at = NULL
 WHERE id IN (
     SELECT id FROM samples WHERE run_id = ?1 AND stage = ?2 AND next_retry_at <= ?6

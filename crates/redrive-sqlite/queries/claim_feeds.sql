@@ -1,5 +1,6 @@
--- Sources that nobody reads, of the runs that are served (?1, a JSON array), the oldest first.
-UPDATE pipeline_runs SET lease_owner = ?3, lease_epoch = lease_epoch + 1, lease_until = ?4
+-- Sources that nobody reads, of the runs that are served (?1, a JSON array), the oldest first. OR FAIL:
+-- see claim_runs_in.
+UPDATE OR FAIL pipeline_runs SET lease_owner = ?3, lease_epoch = lease_epoch + 1, lease_until = ?4
 WHERE id IN (
     SELECT id FROM pipeline_runs
     WHERE id IN (SELECT value FROM json_each(?1)) AND source_done = 0 AND lease_owner IS NULL

@@ -1,6 +1,7 @@
 -- Claims of every category; none of a paused queue. The categories that have something ready are
 -- found by skipping along the index. Then their queues are merged: the oldest run of all is taken and
--- the next of its category joins the contest, until the limit is reached.
+-- the next of its category joins the contest, until the limit is reached. OR FAIL: see
+-- claim_runs_in.
 WITH RECURSIVE present (category) AS (
     -- CASE, because as a condition it would be tried on every run that is ready.
     SELECT CASE
@@ -43,7 +44,7 @@ oldest (category, submitted_at, id) AS (
     ORDER BY 2, 3
     LIMIT ?2
 )
-UPDATE runs SET
+UPDATE OR FAIL runs SET
     status = 'processing', ready = 0, next_retry_at = NULL,
     lease_owner = ?3, lease_epoch = lease_epoch + 1, lease_until = ?4
 WHERE id IN (SELECT id FROM oldest)

@@ -1,6 +1,9 @@
 -- Claims of one category (?5), which has nothing to be merged with; none of a paused queue. PostgreSQL
 -- does without: its statements tell a lone category by themselves.
-UPDATE runs SET
+--
+-- OR FAIL: otherwise every page is copied as it was, mostly into a file, in case a later run breaks a rule.
+-- The writer undoes a whole command whose statement failed, so nothing of it stays.
+UPDATE OR FAIL runs SET
     status = 'processing', ready = 0, next_retry_at = NULL,
     lease_owner = ?3, lease_epoch = lease_epoch + 1, lease_until = ?4
 WHERE id IN (

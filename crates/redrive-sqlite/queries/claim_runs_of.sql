@@ -1,6 +1,7 @@
 -- Claims of the named categories (?5, a JSON array); others are never looked at, and a paused queue
 -- has none. Their queues are merged: the oldest run of all is taken and the next of its category joins
--- the contest, until the limit is reached.
+-- the contest, until the limit is reached. OR FAIL: see
+-- claim_runs_in.
 WITH RECURSIVE allowed (category) AS (
     SELECT DISTINCT value FROM json_each(?5)
     WHERE NOT EXISTS (SELECT 1 FROM paused_queues WHERE queue = ?1)
@@ -34,7 +35,7 @@ oldest (category, submitted_at, id) AS (
     ORDER BY 2, 3
     LIMIT ?2
 )
-UPDATE runs SET
+UPDATE OR FAIL runs SET
     status = 'processing', ready = 0, next_retry_at = NULL,
     lease_owner = ?3, lease_epoch = lease_epoch + 1, lease_until = ?4
 WHERE id IN (SELECT id FROM oldest)

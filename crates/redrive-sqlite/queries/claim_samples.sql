@@ -1,5 +1,6 @@
 -- Of one run, at one stage. What is held is passed over: no more than this process and others hold there.
-UPDATE samples SET lease_owner = ?4, lease_epoch = lease_epoch + 1, lease_until = ?5
+-- OR FAIL: see claim_runs_in.
+UPDATE OR FAIL samples SET lease_owner = ?4, lease_epoch = lease_epoch + 1, lease_until = ?5
 WHERE id IN (
     SELECT id FROM samples INDEXED BY samples_open
     WHERE run_id = ?1 AND stage = ?2 AND status = 'pending' AND lease_owner IS NULL
