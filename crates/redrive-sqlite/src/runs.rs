@@ -1,12 +1,14 @@
 //! Runs.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Epoch, History, RunId, RunStatus};
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, NewRun, Operator, Outlook, PausedQueue, QueueStats,
-    QueueWish, Result, RunChange, RunFilter, RunFinish, RunRecord, RunWish, Runs, SubmittedRun,
-    WorkerId, Written,
+    AttemptRecord, Categories, ClaimRequest, ClaimedRun, NewRun, Operator, Outlook, PausedQueue,
+    QueueStats, QueueWish, Result, RunChange, RunFilter, RunFinish, RunRecord, RunWish, Runs,
+    SubmittedRun, WorkerId, Written,
 };
 use rusqlite::{Connection, params};
 
@@ -40,9 +42,12 @@ impl Runs for SqliteStore {
     }
 
     async fn finish_runs(&self, finishes: &[RunFinish], now: Timestamp) -> Result<Vec<Written>> {
-        let finishes = finishes.to_vec();
+        // The rows are made, and let go of, on this thread: the writer has everybody's work to do.
+        let rows: Arc<[_]> =
+            finishes.iter().map(|finish| (finish.clone(), finish.ledger_row())).collect();
+        let written = rows.clone();
         let (written, waits) =
-            self.write(move |connection| finish(connection, &finishes, now)).await?;
+            self.write(move |connection| finish(connection, &written, now)).await?;
         redrive_store::failpoint!("sqlite.finish.committed");
         self.wakes.wake_if(waits);
         Ok(written)
@@ -225,14 +230,14 @@ fn lone_category(connection: &Connection, request: &ClaimRequest) -> Result<Opti
 /// Says what became of each, and whether one of them waits for a retry.
 fn finish(
     connection: &Connection,
-    finishes: &[RunFinish],
+    finishes: &[(RunFinish, AttemptRecord)],
     now: Timestamp,
 ) -> Result<(Vec<Written>, bool)> {
     const DOING: &str = "finishing runs";
     let mut update = connection.prepare_cached(queries::FINISH_RUNS).doing(DOING)?;
     let mut ledger = LedgerRows::new(connection)?;
     let (mut all, mut waits) = (Vec::with_capacity(finishes.len()), false);
-    for finish in finishes {
+    for (finish, attempt) in finishes {
         let columns = finish.columns(now);
         let changed = update
             .execute(params![
@@ -256,7 +261,7 @@ fn finish(
         if written == Written::Applied {
             redrive_store::failpoint!("sqlite.finish.row");
             waits |= finish.schedules_retry();
-            ledger.insert(&finish.ledger_row())?;
+            ledger.insert(attempt)?;
             redrive_store::failpoint!("sqlite.finish.ledger");
             for entry in finish.journal_rows() {
                 insert_journal(connection, &entry)?;

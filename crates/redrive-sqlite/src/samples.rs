@@ -1,5 +1,7 @@
 //! Samples of pipelines.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{
@@ -7,10 +9,10 @@ use redrive_core::{
     SampleStatus,
 };
 use redrive_store::{
-    ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord, PipelineWrite,
-    Result, SampleChange, SampleClaim, SampleEnds, SampleFilter, SampleFinish, SampleRecord,
-    Samples, SourcePosition, WorkerId, Written, reopened, reprocess_entry, source_death_entry,
-    stage_or_source,
+    AttemptRecord, ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord,
+    PipelineWrite, Result, SampleChange, SampleClaim, SampleEnds, SampleFilter, SampleFinish,
+    SampleRecord, Samples, SourcePosition, WorkerId, Written, reopened, reprocess_entry,
+    source_death_entry, stage_or_source,
 };
 use rusqlite::{CachedStatement, Connection, params};
 
@@ -49,8 +51,11 @@ impl Samples for SqliteStore {
     }
 
     async fn finish_samples(&self, finishes: &[SampleFinish]) -> Result<Vec<Written>> {
-        let finishes = finishes.to_vec();
-        let (written, news) = self.write(move |connection| finish(connection, &finishes)).await?;
+        // On this thread: the writer has everybody's work to do.
+        let rows: Arc<[_]> =
+            finishes.iter().map(|finish| (finish.clone(), finish.ledger_row())).collect();
+        let written = rows.clone();
+        let (written, news) = self.write(move |connection| finish(connection, &written)).await?;
         redrive_store::failpoint!("sqlite.finish_samples.committed");
         self.wakes.wake_if(news);
         Ok(written)
@@ -213,12 +218,15 @@ fn claim_in_turn(connection: &Connection, claim: &SampleClaim) -> Result<Vec<Cla
 }
 
 /// Also says whether there is news for those who wait for work.
-fn finish(connection: &Connection, finishes: &[SampleFinish]) -> Result<(Vec<Written>, bool)> {
+fn finish(
+    connection: &Connection,
+    finishes: &[(SampleFinish, AttemptRecord)],
+) -> Result<(Vec<Written>, bool)> {
     let mut finisher = Finisher::new(connection)?;
     let mut written = Vec::with_capacity(finishes.len());
     let (mut ends, mut news) = (SampleEnds::default(), false);
-    for finish in finishes {
-        let outcome = finisher.finish(finish)?;
+    for (finish, attempt) in finishes {
+        let outcome = finisher.finish(finish, attempt)?;
         if outcome == Written::Applied {
             news |= finish.leaves_work();
             ends.add(finish);
@@ -247,7 +255,7 @@ impl<'a> Finisher<'a> {
         Ok(Self { connection, update, ledger: LedgerRows::new(connection)? })
     }
 
-    fn finish(&mut self, finish: &SampleFinish) -> Result<Written> {
+    fn finish(&mut self, finish: &SampleFinish, attempt: &AttemptRecord) -> Result<Written> {
         let columns = finish.columns();
         let changed = self
             .update
@@ -274,7 +282,7 @@ impl<'a> Finisher<'a> {
             return Ok(Written::Stale);
         }
         redrive_store::failpoint!("sqlite.finish_samples.row");
-        self.ledger.insert(&finish.ledger_row())?;
+        self.ledger.insert(attempt)?;
         redrive_store::failpoint!("sqlite.finish_samples.ledger");
         for entry in finish.journal_rows() {
             insert_journal(self.connection, &entry)?;
