@@ -30,9 +30,13 @@ pub(crate) type Side = Vec<Box<dyn Contender>>;
 pub(crate) const PAYLOAD: &str =
     r#"{"document":"s3://bucket/2026/03/01/part-00017.json","page":17}"#;
 
-/// When every run is submitted, started and ended.
+/// Who handles the runs of a bare loop: as long as the name of a worker, so that rows are as wide.
+pub(crate) const WORKER: &str = "w-00000000000bare1";
+
+/// When every run is submitted, started and ended. Not near 1970, which SQLite would keep in fewer bytes.
 pub(crate) fn at(second: i64) -> Timestamp {
-    Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second)
+    const BEGIN: Timestamp = Timestamp::constant(1_577_836_800, 0);
+    BEGIN + SignedDuration::from_secs(second)
 }
 
 /// A measurement that went wrong.

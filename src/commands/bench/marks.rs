@@ -9,7 +9,7 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_postgres::NoTls;
 
 use super::{
-    contender::{at, failed},
+    contender::{WORKER, at, failed},
     place::Place,
     sqlite_loop::{SqliteLoop, query},
 };
@@ -92,7 +92,7 @@ impl SqliteMarks {
                     moving.execute(item).map_err(failed)?;
                     let attempt = params![
                         "item", id, "", no, 1, 1, no, started, ended, "success", no, no, no, no,
-                        no, no, "bare"
+                        no, no, WORKER
                     ];
                     insert.execute(attempt).map_err(failed)?;
                 }
@@ -117,7 +117,7 @@ async fn mark_in_postgres(
         let (started, ended) = (vec![moment(1); count], vec![moment(2); count]);
         let (uploaded, success) = (vec!["uploaded"; count], vec!["success"; count]);
         client
-            .execute(&mark, &[&ids, &uploaded, &started, &ended, &success, &vec!["bare"; count]])
+            .execute(&mark, &[&ids, &uploaded, &started, &ended, &success, &vec![WORKER; count]])
             .await
             .map_err(failed)?;
     }

@@ -6,7 +6,7 @@ use std::{pin::pin, time::SystemTime};
 use async_trait::async_trait;
 use tokio_postgres::{Client, NoTls, Statement, binary_copy::BinaryCopyInWriter, types::Type};
 
-use super::contender::{Contender, PAYLOAD, at, failed};
+use super::contender::{Contender, PAYLOAD, WORKER, at, failed};
 use crate::exit::Failure;
 
 /// The queue of its runs.
@@ -145,7 +145,7 @@ impl Contender for PostgresLoop {
                     &no_text,
                     &no_text,
                     &vec!["success"; count],
-                    &vec!["bare"; count],
+                    &vec![WORKER; count],
                 ],
             )
             .await

@@ -6,7 +6,7 @@ use std::path::Path;
 use async_trait::async_trait;
 use rusqlite::{Connection, params};
 
-use super::contender::{Contender, PAYLOAD, at, failed};
+use super::contender::{Contender, PAYLOAD, WORKER, at, failed};
 use crate::exit::{Exit, Failure};
 
 /// The queue of its runs.
@@ -72,7 +72,7 @@ impl Contender for SqliteLoop {
             promote.execute(params![QUEUE, at(1).as_microsecond()]).map_err(failed)?;
             let mut claim = connection.prepare_cached(claim).map_err(failed)?;
             let limit = i64::try_from(batch).unwrap_or(i64::MAX);
-            let row = params![QUEUE, limit, "bare", until, ""];
+            let row = params![QUEUE, limit, WORKER, until, ""];
             let rows = claim
                 .query_map(row, |row| {
                     // A worker needs the payload, so the loop reads it too.
@@ -101,7 +101,7 @@ impl Contender for SqliteLoop {
                 finish.execute(run).map_err(failed)?;
                 let attempt = params![
                     "run", id, "", no, 1, 1, no, started, ended, "success", no, no, no, no, no, no,
-                    "bare"
+                    WORKER
                 ];
                 insert.execute(attempt).map_err(failed)?;
             }
