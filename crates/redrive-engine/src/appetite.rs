@@ -29,11 +29,15 @@ impl Appetite {
         Self { concurrency, ahead: 0, since: None, ended: 0 }
     }
 
-    /// How many to claim with so many in hand. Nothing while most of the room is taken: a claim costs
-    /// the same for one as for many.
-    pub(crate) fn want(&self, held: usize) -> usize {
+    /// How many to claim with so many that have not ended, and so many that are held in all. Nothing while
+    /// most of the room is taken: a claim costs the same for one as for many.
+    ///
+    /// What has ended and is on its way to the store takes no room from what is to begin, or a store that
+    /// is slow to answer would leave slots empty. Only when as much again is on its way is the store
+    /// what there is to wait for.
+    pub(crate) fn want(&self, unended: usize, held: usize) -> usize {
         let target = self.concurrency + self.ahead;
-        let room = target.saturating_sub(held);
+        let room = target.saturating_sub(unended).min((2 * target).saturating_sub(held));
         if room >= (target / 4).max(1) { room } else { 0 }
     }
 

@@ -198,7 +198,8 @@ impl<W: Work> Loop<W> {
         if self.claiming.is_some() || self.look_at.is_some() {
             return;
         }
-        let asked = self.appetite.want(self.held.len());
+        let unended = self.claimed.len() + self.running.len();
+        let asked = self.appetite.want(unended, self.held.len());
         let Ok(limit @ 1..) = u32::try_from(asked) else { return };
         self.claiming = Some(tokio::spawn(claim(self.work.clone(), asked, limit, until)));
     }
