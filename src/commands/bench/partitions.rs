@@ -2,6 +2,8 @@
 
 use std::{
     hint::black_box,
+    ops::Range,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -43,8 +45,8 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "16", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     concurrency: u16,
 
-    /// Connections to PostgreSQL
-    #[arg(long, default_value = "2", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Connections to PostgreSQL; as many as a store has by itself
+    #[arg(long, default_value = "10", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
 }
 
@@ -72,19 +74,26 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
     let raw = RawSink::folder(folder.path().join("raw"));
     let control = Control::new(place.store().await?, PartitionRules::default(), raw.clone());
     let many = |at_one: f64| ((at_one * arguments.scale).ceil() as usize).max(ROUNDS);
+    let (some, all) = (many(100_000.0), many(1_000_000.0));
+    fill(&control, 0..some).await?;
+    let few = tick(&control).await?;
     let (backfilled, bare) = backfill(&control, place, many(100_000.0)).await?;
     let mut measures = vec![Measure::beside("partitions backfilled", backfilled, bare)];
 
-    fill(&control, many(900_000.0), many(10_000.0)).await?;
+    fill(&control, some..all).await?;
     let page = first_page_time(&control).await?;
     measures.push(Measure::alone("first page of state inspect", page, "ms"));
-    forget_peak_memory();
-    measures.push(Measure::alone("tick of the daemon", tick(&control).await?, "s"));
-    measures.extend(peak_memory().map(|peak| Measure::alone("memory of the tick", peak, "MB")));
+    let many_more = tick(&control).await?;
+    for (time, memory, tick) in [
+        ("tick of the daemon, a tenth", "memory of that tick", few),
+        ("tick of the daemon, all", "memory of this tick", many_more),
+    ] {
+        measures.push(Measure::alone(time, tick.seconds, "s"));
+        measures.extend(tick.megabytes.map(|peak| Measure::alone(memory, peak, "MB")));
+    }
 
     let (count, at_once) = (many(10_000.0), usize::from(arguments.concurrency));
-    let plain = write_plainly(&folder.path().join("plain"), count, at_once, &rows()).await?;
-    let extracted = extract(&control, raw, count, at_once).await?;
+    let (extracted, plain) = extract_all(&control, raw, folder.path(), count, at_once).await?;
     measures.push(Measure::beside("partitions extracted and judged", extracted, plain));
     measures.extend(peak_memory().map(|peak| Measure::alone("peak memory", peak, "MB")));
     Ok(measures)
@@ -108,12 +117,14 @@ async fn backfill(control: &Control, place: &Place, count: usize) -> Result<(f64
         }
         bare_times.push(start.elapsed());
     }
-    let rate = |times: &mut Vec<Duration>| {
-        times.sort_unstable();
-        let median = times.get(ROUNDS / 2).copied().unwrap_or_default();
-        share as f64 / median.as_secs_f64().max(1e-9)
-    };
-    Ok((rate(&mut our_times), rate(&mut bare_times)))
+    let rate = |times: Vec<Duration>| share as f64 / median(times).as_secs_f64().max(1e-9);
+    Ok((rate(our_times), rate(bare_times)))
+}
+
+/// Of as many as there are rounds.
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(ROUNDS / 2).copied().unwrap_or_default()
 }
 
 /// About so many keys of a source, from the n-th on: a hundred days of each customer.
@@ -144,15 +155,19 @@ async fn ask(control: &Control, grid: KeyGrid) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes partitions, and some that failed among them.
-async fn fill(control: &Control, count: usize, bad: usize) -> Result<(), Failure> {
-    for (source, count) in [("crowd", count.saturating_sub(bad)), ("failing", bad)] {
-        ask(control, grid(source, 0, count)?).await?;
+/// Makes partitions from the n-th to the m-th, and one in a hundred of all there are then has failed.
+async fn fill(control: &Control, range: Range<usize>) -> Result<(), Failure> {
+    let Range { start, end } = range;
+    let bad = |count: usize| count.div_ceil(100);
+    for (source, from, to) in
+        [("crowd", start - bad(start), end - bad(end)), ("failing", bad(start), bad(end))]
+    {
+        ask(control, grid(source, from, to - from)?).await?;
     }
     let store = control.store();
     let worker = WorkerId("bench".to_owned());
     for batch in 0.. {
-        let ids = (0..BATCH).map(|n| format!("{batch:08}-{n:04}").parse());
+        let ids = (0..BATCH).map(|n| format!("{start:08}-{batch:08}-{n:04}").parse());
         let claim = PartitionClaim {
             source: "failing".to_owned(),
             run_ids: ids.collect::<Result<_, _>>().map_err(failed)?,
@@ -195,12 +210,20 @@ async fn first_page_time(control: &Control) -> Result<f64, Failure> {
     Ok(best)
 }
 
-/// Seconds that the daemon takes to find everything that failed and to retry it. Its log is not printed.
-async fn tick(control: &Control) -> Result<f64, Failure> {
+/// What a tick of the daemon takes.
+struct Tick {
+    seconds: f64,
+    /// The most that the process had meanwhile.
+    megabytes: Option<f64>,
+}
+
+/// Has the daemon find everything that failed and retry it. Its log is not printed.
+async fn tick(control: &Control) -> Result<Tick, Failure> {
     let daemon = Daemon::new(control.clone(), "bench");
+    forget_peak_memory();
     let start = Instant::now();
     daemon.tick().with_subscriber(NoSubscriber::default()).await.map_err(failed)?;
-    Ok(start.elapsed().as_secs_f64())
+    Ok(Tick { seconds: start.elapsed().as_secs_f64(), megabytes: peak_memory() })
 }
 
 /// The rows of a small partition, as lines.
@@ -210,15 +233,33 @@ fn rows() -> Vec<u8> {
     (0..ROWS).flat_map(row).collect()
 }
 
-/// Partitions extracted in this process, judged and authorised per second.
+/// Partitions extracted per second by Redrive, and written by a plain program.
+async fn extract_all(
+    control: &Control,
+    raw: RawSink,
+    folder: &Path,
+    count: usize,
+    at_once: usize,
+) -> Result<(f64, f64), Failure> {
+    let (mut our_times, mut plain_times) = (Vec::new(), Vec::new());
+    let share = count.div_ceil(ROUNDS);
+    for round in 0..ROUNDS {
+        let root = folder.join(format!("plain-{round}"));
+        plain_times.push(write_plainly(&root, share, at_once, &rows()).await?);
+        let grid = grid("small", round * share, share)?;
+        our_times.push(extract(control, raw.clone(), grid, at_once).await?);
+    }
+    let rate = |times: Vec<Duration>| share as f64 / median(times).as_secs_f64().max(1e-9);
+    Ok((rate(our_times), rate(plain_times)))
+}
+
+/// How long it takes to extract partitions in this process, to judge and to authorise them.
 async fn extract(
     control: &Control,
     raw: RawSink,
-    count: usize,
+    grid: KeyGrid,
     at_once: usize,
-) -> Result<f64, Failure> {
-    let grid = grid("small", 0, count)?;
-    let count = grid.len();
+) -> Result<Duration, Failure> {
     ask(control, grid).await?;
     let lines: Arc<[u8]> = rows().into();
     let extractor = extractor_fn(move |_, rows: RowWriter| {
@@ -237,5 +278,5 @@ async fn extract(
     let (_stopper, stop) = Stopper::new();
     let start = Instant::now();
     engine.run(stop, Until::Drained).await.map_err(failed)?;
-    Ok(count as f64 / start.elapsed().as_secs_f64())
+    Ok(start.elapsed())
 }

@@ -5,7 +5,7 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tokio::task::JoinSet;
@@ -16,13 +16,13 @@ use crate::exit::Failure;
 /// As long as the metadata of a small partition.
 const METADATA_BYTES: usize = 420;
 
-/// Partitions per second, written by so many threads.
+/// How long it takes to write partitions by so many threads.
 pub(super) async fn write_plainly(
     root: &Path,
     count: usize,
     at_once: usize,
     payload: &[u8],
-) -> Result<f64, Failure> {
+) -> Result<Duration, Failure> {
     let (root, payload): (Arc<PathBuf>, Arc<[u8]>) = (Arc::new(root.to_owned()), payload.into());
     let start = Instant::now();
     let mut threads = JoinSet::new();
@@ -35,7 +35,7 @@ pub(super) async fn write_plainly(
     while let Some(ended) = threads.join_next().await {
         ended.map_err(failed)?.map_err(failed)?;
     }
-    Ok(count as f64 / start.elapsed().as_secs_f64())
+    Ok(start.elapsed())
 }
 
 /// One folder for the day and one for the run, two files, each on the disk before the next step.
