@@ -20,6 +20,7 @@ mod cli;
 mod config;
 mod consume;
 mod daemon;
+mod daemon_year;
 mod db;
 mod doctor;
 mod failpoints;

@@ -11,7 +11,7 @@
 )]
 
 mod checker;
-mod daemon_year;
+mod daemon_loop;
 mod item_checker;
 mod partition_checker;
 mod sample_checker;

@@ -9,6 +9,9 @@
 //! Seeds that failed once are kept in `seeds.txt`. `scripts/simulate` looks for more. The judges are
 //! judged as well: mutants of the store break one rule each and must be found out.
 //!
+//! The store is SQLite, on the simulation's own thread. Virtual time moves on when nothing is left to do, and
+//! waiting for a server of another process looks like that: a world on PostgreSQL would not replay.
+//!
 //! There are worlds of runs, of partitions (with extractors, validators, daemons, operators and
 //! consumers) and of uploads. They share clocks, weather and the way to the store.
 
