@@ -129,6 +129,7 @@ impl Runs for FaultyStore {
                     epoch: finish.epoch.0,
                     attempt: finish.attempt.0,
                     lost: is_lost(finish),
+                    now,
                     written: *written,
                 });
             }

@@ -63,7 +63,7 @@ pub(crate) enum What {
     /// The store was asked to keep a lease.
     Renewed { run: i64, epoch: i64, until: Timestamp, written: Written },
     /// The store was asked to end an attempt; by the holder, or because the holder was lost.
-    Finished { run: i64, epoch: i64, attempt: u32, lost: bool, written: Written },
+    Finished { run: i64, epoch: i64, attempt: u32, lost: bool, now: Timestamp, written: Written },
     /// The store was asked to take a run back.
     HandedBack { run: i64, epoch: i64, written: Written },
     /// The store was asked by an operator.

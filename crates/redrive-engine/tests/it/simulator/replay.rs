@@ -94,8 +94,12 @@ fn replay(run: &RunRecord, story: &[usize], looks: &Looks<'_>, lived: &Lived) ->
                     problems.push(format!("claimed before {due}: {event:?}"));
                 }
             }
-            What::Finished { attempt, .. } => match rows.get(*attempt as usize - 1) {
-                Some(row) => problems.extend(model.ended(run, row, *at, lived)),
+            What::Finished { attempt, now, .. } => match rows.get(*attempt as usize - 1) {
+                Some(row) => {
+                    problems.extend(model.ended(run, row, *at, lived));
+                    // A retry that is due when it is written is claimable from then on.
+                    model.due = model.due.filter(|(due, _)| due > now);
+                }
                 None => problems.push(format!("attempt {attempt} is not in the ledger")),
             },
             What::Asked { wish, .. } => model.asked(*wish),
