@@ -11,16 +11,7 @@ use crate::{
 /// Everything the engine needs of a database.
 #[async_trait]
 pub trait Store:
-    Partitions
-    + Runs
-    + Items
-    + Pipelines
-    + Samples
-    + Ledger
-    + Journal
-    + Leases
-    + Pruning
-    + Figures
+    Partitions + Runs + Items + Pipelines + Samples + Ledger + Journal + Leases + Pruning + Figures
 {
     /// The clock of leases: it does not jump when someone sets the wall clock, and every process
     /// that shares the store reads the same time from it.

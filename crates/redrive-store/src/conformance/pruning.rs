@@ -97,7 +97,7 @@ pub async fn only_what_is_finished_and_old_may_go(f: &Fixture) {
 // OPS-8, RUN-6
 pub async fn a_pruned_run_takes_its_ledger_along_and_frees_its_key(f: &Fixture) {
     let keyed = run("q", "", at(0)).with_idempotency_key("k").expect("valid");
-    let first = f.submit(&[keyed.clone()], at(0)).await[0];
+    let first = f.submit(std::slice::from_ref(&keyed), at(0)).await[0];
     for (moment, ending) in
         [(1, retry(at(1), std::time::Duration::from_secs(1), true)), (3, passed())]
     {

@@ -12,9 +12,9 @@ use redrive_core::{AttemptNumber, Cause, ItemStatus, RunId};
 use redrive_store::{
     Activity, AttemptRecord, Categories, ClaimRequest, ClaimedRun, ExpiredLease, Figures, HandBack,
     Journal, JournalEntry, JournalFilter, JournalRecord, LeaseRef, Leased, Leases, Ledger,
-    LedgerPlace, NewRun, Operator, Outlook, PausedQueue, QueueStats, ReaderPlace, Result, RunChange, RunEnding,
-    RunFilter, RunFinish, RunRecord, RunWish, Runs, Store, SubmittedRun, UnitKind, UnitRow,
-    Written,
+    LedgerPlace, NewRun, Operator, Outlook, PausedQueue, QueueStats, ReaderPlace, Result,
+    RunChange, RunEnding, RunFilter, RunFinish, RunRecord, RunWish, Runs, Store, SubmittedRun,
+    UnitKind, UnitRow, Written,
 };
 use tokio::sync::watch;
 
