@@ -7,6 +7,7 @@ mod declared;
 mod desk;
 mod instant;
 mod items;
+mod metrics;
 mod new_run;
 mod overview;
 mod partitions;
@@ -20,6 +21,7 @@ pub use declared::{Declared, DeclaredPipeline, DeclaredQueue, DeclaredSource, De
 pub use desk::Desk;
 pub use instant::parse_instant;
 pub use items::ItemSelection;
+pub use metrics::{Counted, Lengths};
 pub use new_run::read_run;
 pub use overview::Watch;
 pub use partitions::{GapFilter, PartitionQuery};

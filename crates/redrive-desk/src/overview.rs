@@ -17,7 +17,7 @@ use redrive_store::{
 use tokio::sync::Mutex;
 
 use crate::{
-    Desk,
+    Counted, Desk,
     shown::{
         DueShown, MinuteShown, OverviewShown, PipelineRunShown, QueueStatsShown, RecentCauseShown,
         SourceCountShown, UnitCountShown, run_state_name,
@@ -56,6 +56,8 @@ struct Seen {
     ledger_end: i64,
     minutes: BTreeMap<(Timestamp, UnitKind), Minute>,
     causes: HashMap<(UnitKind, String, String), RecentCause>,
+    /// Since the first look, which is of what was there before.
+    counted: Counted,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -86,6 +88,9 @@ impl Watch {
             return Ok(overview);
         }
         let activity = self.desk.store().activity(seen.ledger_end, MAX_ATTEMPTS).await?;
+        if seen.overview.is_some() {
+            seen.counted.take_in(&activity);
+        }
         seen.take_in(activity, now);
         let version = seen.overview.as_ref().map_or(1, |overview| overview.version + 1);
         let overview = Arc::new(self.look(&seen, version).await?);
@@ -93,6 +98,12 @@ impl Watch {
         seen.looked = Some(now);
         seen.overview = Some(Arc::clone(&overview));
         Ok(overview)
+    }
+
+    /// How everything stands, and what was counted since the watch began.
+    pub async fn counted(&self) -> Result<(Arc<OverviewShown>, Counted)> {
+        let overview = self.overview().await?;
+        Ok((overview, self.seen.lock().await.counted.clone()))
     }
 
     async fn look(&self, seen: &Seen, version: u64) -> Result<OverviewShown> {

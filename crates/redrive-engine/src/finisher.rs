@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use redrive_store::LeaseRef;
 use tokio::sync::{Mutex, mpsc};
 
-use crate::{held::Held, work::Work};
+use crate::{clock::monotonic, held::Held, work::Work, write_times::wrote};
 
 /// Units that are written about together at most.
 const MAX_BATCH: usize = 1_000;
@@ -67,7 +67,10 @@ async fn finish_in_turn<W: Work>(
 async fn finish<W: Work>(work: &W, held: &Held, batch: Vec<W::End>) {
     let mut patience = Patience::new(work.name(), "results", batch.len());
     let written = loop {
-        match work.finish(&batch).await {
+        let began = monotonic();
+        let answer = work.finish(&batch).await;
+        wrote(began.elapsed());
+        match answer {
             Err(error) if error.is_transient() => patience.after(&error).await,
             answer => break answer,
         }

@@ -57,6 +57,7 @@ mod held;
 mod reaper;
 mod renewer;
 mod worker;
+mod write_times;
 
 mod run_work;
 
@@ -145,3 +146,4 @@ pub use validator::{
 };
 pub use work::{Ending, Pace, Work};
 pub use worker::{Until, run_worker};
+pub use write_times::write_times;

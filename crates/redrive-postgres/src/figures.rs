@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redrive_core::ItemStatus;
 use redrive_store::{
-    Activity, ActivityCount, AttemptOutcome, Figures, JournalFilter, JournalRecord, RecentCause,
-    Result, UnitKind,
+    Activity, ActivityCount, AttemptOutcome, Figures, JournalFilter, JournalRecord, LagCount,
+    RecentCause, Result, UnitKind,
 };
 use tokio_postgres::types::ToSql;
 
@@ -43,6 +43,8 @@ impl Figures for PostgresStore {
                 kind: row.named("kind", UnitKind::from_name)?,
                 outcome: row.named("outcome", AttemptOutcome::from_name)?,
                 class: row.get()?,
+                lost: row.get()?,
+                reached: reached(row)?,
                 minute: row.timestamp()?,
                 attempts: row.count("attempts")?,
                 took: Duration::from_micros(row.count("took")?),
@@ -50,7 +52,12 @@ impl Figures for PostgresStore {
         })?;
         let rows = session.query(queries::ACTIVITY_CAUSES, &[&after, &end, &MAX_CAUSES]).await?;
         let causes = read_rows(&rows, DOING, read_cause)?;
-        Ok(Activity { end, counts, causes })
+        let rows = session.query(queries::ACTIVITY_LAGS, &[&after, &end]).await?;
+        let lags = read_rows(&rows, DOING, |row| {
+            let (reached, runs) = (reached(row)?, row.count("runs")?);
+            Ok(LagCount { reached, runs, waited: Duration::from_micros(row.count("waited")?) })
+        })?;
+        Ok(Activity { end, counts, causes, lags })
     }
 
     async fn newest_journal(
@@ -80,6 +87,12 @@ impl Figures for PostgresStore {
             Ok((row.named("status", ItemStatus::from_name)?, row.count("items")?))
         })
     }
+}
+
+/// How many bounds were reached: there are few.
+fn reached(row: &mut Columns<'_>) -> Result<u8> {
+    let reached: i32 = row.get()?;
+    Ok(u8::try_from(reached).unwrap_or(u8::MAX))
 }
 
 fn read_cause(row: &mut Columns<'_>) -> Result<RecentCause> {

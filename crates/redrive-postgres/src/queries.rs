@@ -13,6 +13,7 @@ queries! {
     PULSE => "pulse",
     LEDGER_END => "ledger_end",
     ACTIVITY_COUNTS => "activity_counts",
+    ACTIVITY_LAGS => "activity_lags",
     ACTIVITY_CAUSES => "activity_causes",
     NEWEST_JOURNAL => "newest_journal",
     NEWEST_JOURNAL_OF_UNIT => "newest_journal_of_unit",

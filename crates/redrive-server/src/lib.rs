@@ -5,6 +5,7 @@
 //!
 //! - `/`: the dashboard, pages that are rendered here.
 //! - `/v1/…`: the API, described by `/openapi.json`.
+//! - `/metrics`: figures for Prometheus.
 //! - `/healthz`: the process answers. `/readyz`: and so does the store.
 
 mod access;
@@ -13,6 +14,7 @@ mod app;
 mod extract;
 mod guard;
 mod health;
+mod metrics;
 mod pages;
 mod problem;
 
@@ -81,6 +83,7 @@ impl Server {
         let _watching = AbortOnDrop(tokio::spawn(Live::run(Arc::clone(&app))));
         let router: Router = api::router()
             .merge(pages::router())
+            .route("/metrics", get(metrics::metrics))
             .route("/healthz", get(health::healthz))
             .route("/readyz", get(health::readyz))
             .fallback(problem::nothing_there)

@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redrive_core::ItemStatus;
 use redrive_store::{
-    Activity, ActivityCount, AttemptOutcome, Figures, JournalFilter, JournalRecord, RecentCause,
-    Result, UnitKind,
+    Activity, ActivityCount, AttemptOutcome, Figures, JournalFilter, JournalRecord, LagCount,
+    RecentCause, Result, UnitKind,
 };
 use rusqlite::{Connection, params};
 
@@ -80,6 +80,8 @@ fn read_activity(connection: &Connection, after: i64, most: u32) -> Result<Activ
                 kind: row.named("kind", UnitKind::from_name)?,
                 outcome: row.named("outcome", AttemptOutcome::from_name)?,
                 class: row.get()?,
+                lost: row.get()?,
+                reached: row.get()?,
                 minute: row.timestamp()?,
                 attempts: row.get()?,
                 took: Duration::from_micros(row.get()?),
@@ -87,7 +89,11 @@ fn read_activity(connection: &Connection, after: i64, most: u32) -> Result<Activ
         })?;
     let params = params![after, end, MAX_CAUSES];
     let causes = read_rows(connection, DOING, queries::ACTIVITY_CAUSES, params, read_cause)?;
-    Ok(Activity { end, counts, causes })
+    let lags = read_rows(connection, DOING, queries::ACTIVITY_LAGS, params![after, end], |row| {
+        let (reached, runs, waited) = (row.get()?, row.get()?, Duration::from_micros(row.get()?));
+        Ok(LagCount { reached, runs, waited })
+    })?;
+    Ok(Activity { end, counts, causes, lags })
 }
 
 fn read_cause(row: &mut Columns<'_>) -> Result<RecentCause> {

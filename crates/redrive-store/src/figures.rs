@@ -11,6 +11,10 @@ use redrive_core::ItemStatus;
 
 use crate::{AttemptOutcome, JournalFilter, JournalRecord, Result, UnitKind};
 
+/// Where lengths of time are told apart, in microseconds: shorter than the first, the second, and so on.
+pub const TIME_BOUNDS_US: [u64; 8] =
+    [5_000, 20_000, 100_000, 500_000, 2_000_000, 10_000_000, 60_000_000, 300_000_000];
+
 /// What was attempted in a stretch of the ledger.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Activity {
@@ -20,6 +24,19 @@ pub struct Activity {
     pub counts: Vec<ActivityCount>,
     /// What failures had in common, the most frequent first.
     pub causes: Vec<RecentCause>,
+    /// How long runs waited for their first attempt.
+    pub lags: Vec<LagCount>,
+}
+
+/// Runs that waited about as long for their first attempt, from when they could begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LagCount {
+    /// How many of [`TIME_BOUNDS_US`] they reached.
+    pub reached: u8,
+    /// How many runs.
+    pub runs: u64,
+    /// How long they waited, all together.
+    pub waited: Duration,
 }
 
 /// Attempts that ended alike within a minute.
@@ -31,6 +48,10 @@ pub struct ActivityCount {
     pub outcome: AttemptOutcome,
     /// The class of their failures.
     pub class: Option<String>,
+    /// Whether they ended because their worker was lost.
+    pub lost: bool,
+    /// How many of [`TIME_BOUNDS_US`] they lasted for.
+    pub reached: u8,
     /// The minute in which they ended.
     pub minute: Timestamp,
     /// How many.

@@ -65,7 +65,7 @@ pub mod conformance;
 pub use error::{BoxError, Error, Result};
 #[cfg(feature = "failpoints")]
 pub use failpoint::pass_failpoint;
-pub use figures::{Activity, ActivityCount, Figures, RecentCause};
+pub use figures::{Activity, ActivityCount, Figures, LagCount, RecentCause, TIME_BOUNDS_US};
 pub use groups::{ClaimedGroup, GroupClaim};
 pub use items::{
     AddedItem, ItemAttempt, ItemCounts, ItemFilter, ItemGroup, ItemMove, ItemRecord, Items, NewItem,

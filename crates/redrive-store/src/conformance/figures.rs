@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use redrive_core::{AttemptNumber, ItemStatus};
 
-use super::{Fixture, items::item, samples::at};
+use super::{
+    Fixture,
+    items::item,
+    samples::{at, run},
+};
 use crate::{
     AttemptOutcome, AttemptRecord, ItemGroup, JournalEntry, JournalFilter, NewItem, UnitKind,
     UnitRow,
@@ -60,6 +64,7 @@ pub async fn what_was_attempted_is_counted_by_minute_from_where_one_left_off(f: 
         .map(|count| (count.minute, count.outcome.name(), count.attempts, count.took))
         .collect();
     counts.sort_unstable();
+    assert!(activity.counts.iter().all(|count| count.reached == 5 && !count.lost), "{activity:?}");
     let took = |seconds| Duration::from_secs(seconds);
     assert_eq!(
         counts,
@@ -82,6 +87,24 @@ pub async fn what_was_attempted_is_counted_by_minute_from_where_one_left_off(f: 
     // However long nobody looked, no more than so many are read.
     let newest = f.store.activity(0, 2).await.expect("read");
     assert_eq!(newest.counts.iter().map(|count| count.attempts).sum::<u64>(), 2);
+}
+
+pub async fn runs_are_counted_by_how_long_they_waited(f: &Fixture) {
+    let soon = run("q", "", at(100));
+    let late = run("q", "", at(100)).with_not_before(at(110));
+    let ids = f.submit(&[soon, late], at(100)).await;
+    let begun = |id: redrive_core::RunId, number, started| {
+        let unit = UnitRow::new(UnitKind::Run, id.0);
+        AttemptRecord::success(unit, AttemptNumber(number), at(started), at(started + 1), "w1")
+    };
+    let [soon, late] = ids[..] else { panic!("{ids:?}") };
+    let attempts = [begun(soon, 1, 103), begun(soon, 2, 500), begun(late, 1, 110)];
+    f.store.append_attempts(&attempts).await.expect("written");
+    let mut lags = f.store.activity(0, 100).await.expect("read").lags;
+    lags.sort_by_key(|lag| lag.reached);
+    let told: Vec<_> =
+        lags.iter().map(|lag| (lag.reached, lag.runs, lag.waited.as_secs())).collect();
+    assert_eq!(told, [(0, 1, 0), (5, 1, 3)]);
 }
 
 pub async fn the_journal_is_read_from_its_end(f: &Fixture) {

@@ -291,6 +291,7 @@ macro_rules! conformance_tests {
             figures {
                 the_pulse_changes_with_every_write_and_not_without
                 what_was_attempted_is_counted_by_minute_from_where_one_left_off
+                runs_are_counted_by_how_long_they_waited
                 the_journal_is_read_from_its_end
                 items_are_counted_over_all_uploads
             }

@@ -1,0 +1,141 @@
+//! `/metrics`: figures for Prometheus, of the whole store and so of every worker on it.
+//!
+//! What was attempted is read from the ledger: one server tells of all workers, and a worker needs no port of
+//! its own. Counters begin when the server does.
+
+use std::{fmt, sync::Arc};
+
+use axum::{
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, MetricEncoder, text},
+    metrics::MetricType,
+    registry::Registry,
+};
+use redrive_desk::{Counted, Lengths, shown::OverviewShown};
+use redrive_engine::write_times;
+use redrive_store::TIME_BOUNDS_US;
+
+use crate::{app::Shared, problem::Problem};
+
+/// What Prometheus is told that it gets.
+const FORMAT: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+/// What no label is.
+type NoLabels = [(&'static str, &'static str); 0];
+
+/// All figures.
+pub(crate) async fn metrics(app: Shared) -> Result<Response, Problem> {
+    let (overview, counted) = app.watch.counted().await?;
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Figures { overview, counted }));
+    let mut page = String::new();
+    text::encode(&mut page, &registry)
+        .map_err(|_| Problem::bad_request("the figures cannot be written"))?;
+    Ok(([(header::CONTENT_TYPE, FORMAT)], page).into_response())
+}
+
+#[derive(Debug)]
+struct Figures {
+    overview: Arc<OverviewShown>,
+    counted: Counted,
+}
+
+impl Collector for Figures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.units(&mut encoder)?;
+        self.queues(&mut encoder)?;
+        self.attempts(&mut encoder)?;
+        self.times(&mut encoder)
+    }
+}
+
+impl Figures {
+    fn units(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Units by kind and state";
+        let mut units =
+            encoder.encode_descriptor("redrive_units", help, None, MetricType::Gauge)?;
+        for unit in &self.overview.units {
+            let labels = [("kind", unit.kind), ("state", unit.state)];
+            units.encode_family(&labels)?.encode_gauge(&(unit.count as f64))?;
+        }
+        let sum = |kind: &str, state: &str| -> f64 {
+            let units = self.overview.units.iter();
+            let matching = units.filter(|unit| unit.kind == kind && unit.state == state);
+            matching.map(|unit| unit.count as f64).sum()
+        };
+        let help = "Dead letters of all pipelines";
+        encoder
+            .encode_descriptor("redrive_dlq_depth", help, None, MetricType::Gauge)?
+            .encode_gauge(&sum("sample", "dlq"))?;
+        let help = "Runs that wait for another try";
+        encoder
+            .encode_descriptor("redrive_retries_scheduled", help, None, MetricType::Gauge)?
+            .encode_gauge(&sum("run", "waiting_for_retry"))
+    }
+
+    fn queues(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Seconds since the oldest ready run of a queue was submitted";
+        let mut ages = encoder.encode_descriptor(
+            "redrive_queue_oldest_ready_seconds",
+            help,
+            None,
+            MetricType::Gauge,
+        )?;
+        for queue in &self.overview.queues {
+            let age = queue.oldest_ready_age.unwrap_or_default().as_secs_f64();
+            ages.encode_family(&[("queue", queue.queue.as_str())])?.encode_gauge(&age)?;
+        }
+        Ok(())
+    }
+
+    fn attempts(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Attempts that ended, of every worker, since the server began";
+        let mut attempts =
+            encoder.encode_descriptor("redrive_attempts", help, None, MetricType::Counter)?;
+        for ((kind, outcome, class), count) in &self.counted.attempts {
+            let labels = [("kind", *kind), ("outcome", *outcome), ("class", class.as_str())];
+            let mut attempts = attempts.encode_family(&labels)?;
+            attempts.encode_counter::<NoLabels, _, u64>(count, None)?;
+        }
+        let help = "Attempts that ended because their worker was lost";
+        let mut lost =
+            encoder.encode_descriptor("redrive_leases_lost", help, None, MetricType::Counter)?;
+        for (kind, count) in &self.counted.lost {
+            let labels = [("kind", *kind)];
+            let mut lost = lost.encode_family(&labels)?;
+            lost.encode_counter::<NoLabels, _, u64>(count, None)?;
+        }
+        Ok(())
+    }
+
+    fn times(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let histogram = MetricType::Histogram;
+        let help = "How long attempts lasted";
+        let mut lengths =
+            encoder.encode_descriptor("redrive_attempt_duration_seconds", help, None, histogram)?;
+        for (kind, counted) in &self.counted.durations {
+            encode(lengths.encode_family(&[("kind", *kind)])?, counted)?;
+        }
+        let help = "How long runs waited for their first attempt, since they could begin";
+        let lag = encoder.encode_descriptor("redrive_queue_lag_seconds", help, None, histogram)?;
+        encode(lag, &self.counted.lags)?;
+        let help = "How long the store took to write results, of the workers in this process";
+        let name = "redrive_store_write_seconds";
+        let writes = encoder.encode_descriptor(name, help, None, histogram)?;
+        let (counts, seconds) = write_times();
+        encode(writes, &Lengths { counts, seconds })
+    }
+}
+
+/// A histogram, whose last bucket has no bound.
+fn encode(mut encoder: MetricEncoder<'_>, lengths: &Lengths) -> fmt::Result {
+    let bounds = TIME_BOUNDS_US.iter().map(|bound| *bound as f64 / 1e6).chain([f64::INFINITY]);
+    let buckets: Vec<(f64, u64)> = bounds.zip(lengths.counts).collect();
+    let count = lengths.counts.iter().sum();
+    encoder.encode_histogram::<NoLabels>(lengths.seconds, count, &buckets, None)
+}
