@@ -15,6 +15,25 @@ const WINDOW: SignedDuration = SignedDuration::from_millis(10);
 /// Units claimed ahead at most.
 const MAX_AHEAD: usize = 4_000;
 
+/// How many times further ahead others may hand units over.
+const REACH_FOR_HANDED: usize = 3;
+
+/// What a worker has in hand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hand {
+    /// Units that run, or are to.
+    pub(crate) to_do: usize,
+    /// All of them, with those that are done and only wait to be written.
+    pub(crate) held: usize,
+}
+
+impl Hand {
+    /// What is done keeps nobody from beginning more, up to a limit: a crash would have it all done again.
+    fn room(self, target: usize) -> usize {
+        target.saturating_sub(self.to_do).min((2 * target).saturating_sub(self.held))
+    }
+}
+
 /// How much a worker wants, from how fast it is.
 #[derive(Debug)]
 pub(crate) struct Appetite {
@@ -29,16 +48,18 @@ impl Appetite {
         Self { concurrency, ahead: 0, since: None, ended: 0 }
     }
 
-    /// How many to claim with so many that have not ended, and so many that are held in all. Nothing while
-    /// most of the room is taken: a claim costs the same for one as for many.
-    ///
-    /// What has ended and is on its way to the store takes no room from what is to begin, or a store that
-    /// is slow to answer would leave slots empty. Only when as much again is on its way is the store
-    /// what there is to wait for.
-    pub(crate) fn want(&self, unended: usize, held: usize) -> usize {
+    /// How many to claim. Nothing while most of the room is taken: a claim costs the same for one as for
+    /// many.
+    pub(crate) fn want(&self, hand: Hand) -> usize {
         let target = self.concurrency + self.ahead;
-        let room = target.saturating_sub(unended).min((2 * target).saturating_sub(held));
+        let room = hand.room(target);
         if room >= (target / 4).max(1) { room } else { 0 }
+    }
+
+    /// How many more other loops may hand over. They come when they are written, which takes a while, and
+    /// until then nobody else could have them.
+    pub(crate) fn welcome(&self, hand: Hand) -> usize {
+        hand.room(self.concurrency + self.ahead * REACH_FOR_HANDED)
     }
 
     /// Counts an attempt that ended.

@@ -49,11 +49,14 @@ mod daemon;
 
 mod extractor;
 
+mod handover;
 mod work;
 
 mod appetite;
+mod claim;
 mod finisher;
 mod held;
+mod mishap;
 mod reaper;
 mod renewer;
 mod worker;
@@ -109,6 +112,7 @@ pub use exec::{ExecHandler, ExecSpec};
 pub use extractor::{Extractor, RowWriter, extractor_fn};
 pub use gaps::{Gap, gaps};
 pub use handler::{Call, Handler, Outcome, handler_fn};
+pub use handover::Handover;
 pub use http::{
     BodyTemplate, DEFAULT_CONNECT_TIMEOUT, HeaderSource, HttpExtractor, HttpHandler, HttpSpec,
     InvalidHttp, InvalidPointer, InvalidTemplate, JsonPointer, MAX_BODY_BYTES, MAX_PAGES, Paging,

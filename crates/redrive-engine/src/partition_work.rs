@@ -21,13 +21,13 @@ use crate::{
     extractor::{RowWriter, described, unwritable},
     handler::{Call, Outcome},
     lane_shares::LaneShares,
+    mishap::panic_failure,
     raw::{Extracted, RawWriter},
     run_ids::RunIds,
     source::Source,
     stop::{Stop, Stopper},
     validator::{Extraction, Judged, Judgement, Validator},
     work::{Ending, Pace, Work},
-    worker::panic_failure,
 };
 
 /// Does the partitions of a source.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use redrive_core::Failure;
 use redrive_store::{ExpiredLease, LeaseRef, Outlook, Result, Written};
 
-use crate::stop::Stop;
+use crate::{handover::Handover, stop::Stop};
 
 /// How fast and how patiently a kind of work is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +78,11 @@ pub trait Work: Send + Sync + 'static {
 
     /// Takes up to so many units, held until a time on the clock of leases.
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<Self::Unit>>;
+
+    /// Where other loops of the same process hand over units that they keep for this one.
+    fn handover(&self) -> Option<&Handover<Self::Unit>> {
+        None
+    }
 
     /// Under which lease a unit is held.
     fn lease(&self, unit: &Self::Unit) -> LeaseRef;

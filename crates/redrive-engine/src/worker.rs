@@ -4,28 +4,31 @@
 //!          wake, poll                slots                      batches
 //! store ──► claim ──► claimed ──► running ──► decide ──► finisher ──► store
 //!              ▲       the renewer keeps what is held, the reaper returns what others lost
-//!              └── no more than can be started soon ──┘
+//!              ├── no more than can be started soon ──┘
+//!   another loop that keeps a unit for this one
 //! ```
 //!
 //! Units that wait for a retry are in the store and hold nothing here. Notifications make the loop
 //! look sooner; it looks on its own as well, always.
 
-use std::{any::Any, collections::HashMap, collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::HashMap, collections::VecDeque, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use redrive_core::{Cause, Failure, named};
 use redrive_store::{LeaseRef, Outlook, Result};
 use tokio::{
     sync::{mpsc, watch},
-    task::{Id, JoinError, JoinHandle, JoinSet},
+    task::{Id, JoinError, JoinSet},
 };
 
 use crate::{
-    appetite::Appetite,
+    appetite::{Appetite, Hand},
+    claim::{Claim, Claiming, claim_of, is_late},
     finisher::{Fate, finish_all},
+    handover::{Handover, arrived},
     held::{Grip, Held},
+    mishap::{panicked, stopped_unasked},
     reaper::reap_all,
-    renewer::{later, margin, renew_all},
+    renewer::{later, renew_all},
     stop::{Stop, Stopper},
     work::{Ending, Work},
 };
@@ -87,23 +90,12 @@ struct Started<W: Work> {
     stop: Stop,
 }
 
-/// What a claim brought, and what had been asked for.
-struct Claim<W: Work> {
-    units: Vec<W::Unit>,
-    asked: usize,
-    until: Timestamp,
-    /// Whether the leases are about to end, or someone else has them already.
-    late: bool,
-    /// What there is to do later, if there is nothing to do now.
-    outlook: Option<Outlook>,
-}
-
 struct Loop<W: Work> {
     work: Arc<W>,
     held: Arc<Held>,
     fates: mpsc::UnboundedSender<Fate<W::End>>,
     wakes: watch::Receiver<u64>,
-    claiming: Option<JoinHandle<Result<Claim<W>>>>,
+    claiming: Option<Claiming<W>>,
     claimed: VecDeque<W::Unit>,
     running: JoinSet<W::Outcome>,
     started: HashMap<Id, Started<W>>,
@@ -147,6 +139,7 @@ impl<W: Work> Loop<W> {
         loop {
             self.start_claimed();
             self.start_claim(until);
+            self.offer();
             if until == Until::Drained && self.is_drained() {
                 return;
             }
@@ -156,6 +149,7 @@ impl<W: Work> Loop<W> {
                 () = stop.told() => return,
                 Some(ended) = self.running.join_next_with_id() => self.ended(ended),
                 claim = claim_of(&mut self.claiming) => self.took(claim),
+                () = arrived(self.work.handover()) => self.receive(),
                 () = self.held.freed() => {
                     // The last of all work may be done.
                     if until == Until::Drained && self.held.len() == 0 {
@@ -198,10 +192,50 @@ impl<W: Work> Loop<W> {
         if self.claiming.is_some() || self.look_at.is_some() {
             return;
         }
-        let unended = self.claimed.len() + self.running.len();
-        let asked = self.appetite.want(unended, self.held.len());
+        let mut asked = self.appetite.want(self.hand(self.promised()));
+        if self.work.handover().is_some() {
+            // The rest is for what is handed over meanwhile.
+            asked = asked.div_ceil(2);
+        }
         let Ok(limit @ 1..) = u32::try_from(asked) else { return };
-        self.claiming = Some(tokio::spawn(claim(self.work.clone(), asked, limit, until)));
+        self.claiming = Some(Claiming::new(self.work.clone(), asked, limit, until));
+    }
+
+    /// Lets other loops hand over what could be begun soon. What waits in the store goes first: a claim
+    /// that there is no room for gets the next that becomes free.
+    fn offer(&self) {
+        let Some(handover) = self.work.handover() else { return };
+        let asked = self.claiming.as_ref().map(|claiming| claiming.asked);
+        let room = match asked {
+            None if self.look_at.is_none() => 0,
+            asked => self.appetite.welcome(self.hand(asked.unwrap_or_default())),
+        };
+        handover.offer(room);
+    }
+
+    /// What there is, with so many more that are on their way.
+    fn hand(&self, coming: usize) -> Hand {
+        let to_do = self.running.len() + self.claimed.len() + coming;
+        Hand { to_do, held: self.held.len() + coming }
+    }
+
+    /// Units that other loops have yet to hand over.
+    fn promised(&self) -> usize {
+        self.work.handover().map_or(0, Handover::promised)
+    }
+
+    /// Takes what other loops handed over.
+    fn receive(&mut self) {
+        for (unit, until) in self.work.handover().map(Handover::take).unwrap_or_default() {
+            redrive_store::failpoint!("engine.unit.handed_over");
+            let lease = self.work.lease(&unit);
+            self.held.add([lease], until);
+            if is_late(&*self.work, until) {
+                self.let_go(lease, LATE);
+            } else {
+                self.claimed.push_back(unit);
+            }
+        }
     }
 
     fn took(&mut self, claim: Result<Claim<W>>) {
@@ -300,13 +334,16 @@ impl<W: Work> Loop<W> {
     }
 
     fn is_drained(&self) -> bool {
-        self.nothing_left && self.held.len() == 0 && self.claiming.is_none()
+        self.nothing_left && self.held.len() == 0 && self.promised() == 0 && self.claiming.is_none()
     }
 
     /// Takes nothing more, returns what was not begun, lets the rest end within the grace time, stops
     /// what is left then, and returns that too.
     async fn wind_down(&mut self) {
         redrive_store::failpoint!("engine.stop.begun");
+        if let Some(handover) = self.work.handover() {
+            handover.offer(0);
+        }
         self.return_claimed(SHUTDOWN);
         let grace = self.work.pace().grace;
         _ = tokio::time::timeout(grace, self.end_running()).await;
@@ -316,6 +353,20 @@ impl<W: Work> Loop<W> {
         self.running.shutdown().await;
         for (_, begun) in std::mem::take(&mut self.started) {
             self.let_go(self.work.lease(&begun.unit), SHUTDOWN);
+        }
+        // As long as for the finisher that has them.
+        _ = tokio::time::timeout(self.work.pace().lease, self.end_handover()).await;
+    }
+
+    /// Until nothing more is handed over. What still comes goes back.
+    async fn end_handover(&mut self) {
+        loop {
+            self.receive();
+            self.return_claimed(SHUTDOWN);
+            if self.promised() == 0 {
+                return;
+            }
+            arrived(self.work.handover()).await;
         }
     }
 
@@ -331,6 +382,10 @@ impl<W: Work> Loop<W> {
                         self.return_claimed(SHUTDOWN);
                     }
                 }
+                () = arrived(self.work.handover()) => {
+                    self.receive();
+                    self.return_claimed(SHUTDOWN);
+                }
             }
         }
     }
@@ -341,60 +396,4 @@ impl<W: Work> Loop<W> {
             self.let_go(self.work.lease(&unit), why);
         }
     }
-}
-
-/// Claims units, and looks ahead if there are none.
-///
-/// An answer may take so long that the leases are about to end, or someone else has them already.
-/// Such units are not begun: they go back, as far as they are still ours.
-async fn claim<W: Work>(work: Arc<W>, asked: usize, limit: u32, end: Until) -> Result<Claim<W>> {
-    let until = later(work.lease_now(), work.pace().lease);
-    let units = work.claim(limit, until).await?;
-    redrive_store::failpoint!("engine.claim.answered");
-    let late = until <= later(work.lease_now(), margin(&*work));
-    let outlook = match end {
-        _ if !units.is_empty() => None,
-        Until::Drained => work.outlook().await.ok(),
-        // Whether others hold something is of no use to it.
-        Until::Stopped => {
-            let due = work.next_due().await.ok();
-            due.map(|next_due| Outlook { ready: false, held: true, next_due })
-        }
-    };
-    Ok(Claim { units, asked, until, late, outlook })
-}
-
-/// Waits for a claim under way; for ever if there is none.
-async fn claim_of<W: Work>(
-    claiming: &mut Option<JoinHandle<Result<Claim<W>>>>,
-) -> Result<Claim<W>> {
-    let Some(task) = claiming else { return std::future::pending().await };
-    let claim = task.await;
-    *claiming = None;
-    claim.unwrap_or_else(|error| {
-        let doing = "claiming".to_owned();
-        Err(redrive_store::Error::Unavailable { doing, source: error.into() })
-    })
-}
-
-fn stopped_unasked() -> Failure {
-    let message = "the handler says that it was told to stop, and it was not";
-    Failure::named(named::BAD_REPLY, Cause::Handler, message)
-}
-
-fn panicked(error: JoinError) -> Failure {
-    match error.try_into_panic() {
-        Ok(panic) => panic_failure(panic),
-        Err(_) => panic_in_words("the attempt was aborted"),
-    }
-}
-
-/// The failure of a handler that panicked, with what it said.
-pub(crate) fn panic_failure(panic: Box<dyn Any + Send>) -> Failure {
-    let said = panic.downcast_ref::<String>().map(String::as_str);
-    panic_in_words(said.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default())
-}
-
-fn panic_in_words(message: &str) -> Failure {
-    Failure::named("panic", Cause::Handler, &format!("the handler panicked: {message}"))
 }

@@ -33,24 +33,39 @@ pub(crate) struct Firsts<'a, T> {
 }
 
 impl<'a, T> Firsts<'a, T> {
-    pub(crate) fn of<K: Eq + Hash>(batch: &'a [T], key: impl Fn(&T) -> K) -> Self {
-        let mut seen = HashSet::with_capacity(batch.len());
-        let (places, rows) =
-            batch.iter().enumerate().filter(|(_, row)| seen.insert(key(row))).unzip();
-        Self { rows, places, size: batch.len() }
+    pub(crate) fn of<K: Eq + Hash>(
+        batch: impl IntoIterator<Item = &'a T>,
+        key: impl Fn(&T) -> K,
+    ) -> Self {
+        let (mut seen, mut size) = (HashSet::new(), 0);
+        let counted = batch.into_iter().inspect(|_| size += 1).enumerate();
+        let (places, rows) = counted.filter(|(_, row)| seen.insert(key(row))).unzip();
+        Self { rows, places, size }
     }
 
     /// What became of the whole batch, from the places that a statement says it applied.
     pub(crate) fn written(&self, applied: &[Row], doing: &'static str) -> Result<Vec<Written>> {
-        let mut written = vec![Written::Stale; self.size];
+        let answers = self.answers(applied, doing, |_| Ok(()))?;
+        Ok(each(&answers, |answer| Written::from_changed(answer.is_some())))
+    }
+
+    /// What a statement says of the places that it applied, and nothing of the others.
+    pub(crate) fn answers<A>(
+        &self,
+        applied: &[Row],
+        doing: &'static str,
+        read: impl Fn(&mut Columns<'_>) -> Result<A>,
+    ) -> Result<Vec<Option<A>>> {
+        let mut answers: Vec<Option<A>> = std::iter::repeat_with(|| None).take(self.size).collect();
         for row in applied {
-            let place = applied_place(row, doing)?;
+            let mut row = Columns::new(row, doing);
+            let place = row.count::<usize>("place")?.checked_sub(1);
             let original = place.and_then(|place| self.places.get(place));
-            if let Some(outcome) = original.and_then(|place| written.get_mut(*place)) {
-                *outcome = Written::Applied;
+            if let Some(answer) = original.and_then(|place| answers.get_mut(*place)) {
+                *answer = Some(read(&mut row)?);
             }
         }
-        Ok(written)
+        Ok(answers)
     }
 }
 

@@ -11,8 +11,8 @@ use redrive_core::{
 };
 use redrive_store::{
     JournalEntry, LeaseRef, NewSample, Operator, PipelineRunRecord, PipelineWrite, Result,
-    SampleChange, SampleColumns, SampleEnds, SampleFinish, SampleRecord, SourcePosition, Written,
-    reopened, reprocess_entry, source_death_entry,
+    SampleChange, SampleColumns, SampleEnds, SampleFinish, SampleRecord, SampleWritten,
+    SourcePosition, reopened, reprocess_entry, source_death_entry,
 };
 use tokio_postgres::{Row, types::ToSql};
 
@@ -102,14 +102,33 @@ async fn insert<'a>(
     Ok(samples.iter().filter_map(death).collect())
 }
 
-/// Ends attempts, and then counts the samples that ended in their runs. Also says whether a run is over.
+/// Ends attempts, and says whether a run is over. Samples that are kept are written after those that end:
+/// only then it is known whether these stopped their run.
 pub(crate) async fn finish(
     store: &PostgresStore,
     finishes: &[SampleFinish],
-) -> Result<(Vec<Written>, bool)> {
+) -> Result<(Vec<SampleWritten>, bool)> {
+    let ending = finishes.iter().any(|finish| finish.end().is_some());
+    let is_kept = |finish: &&SampleFinish| ending && finish.keeper().is_some();
+    let (kept, others): (Vec<_>, Vec<_>) = finishes.iter().partition(is_kept);
+    let (others, over) = finish_some(store, &others).await?;
+    let (kept, _) = finish_some(store, &kept).await?;
+    let (mut others, mut kept) = (others.into_iter(), kept.into_iter());
+    let written = |finish| if is_kept(&finish) { kept.next() } else { others.next() };
+    Ok((finishes.iter().filter_map(written).collect(), over))
+}
+
+/// Ends attempts, and then counts the samples that ended in their runs. Also says whether a run is over.
+async fn finish_some(
+    store: &PostgresStore,
+    finishes: &[&SampleFinish],
+) -> Result<(Vec<SampleWritten>, bool)> {
     const DOING: &str = "finishing samples";
+    if finishes.is_empty() {
+        return Ok((Vec::new(), false));
+    }
     // After the first of two with one lease, the lease is gone.
-    let batch = Firsts::of(finishes, |finish| (finish.id, finish.epoch));
+    let batch = Firsts::of(finishes.iter().copied(), |finish| (finish.id, finish.epoch));
     let ledger = each(&batch.rows, |finish| finish.ledger_row());
     let ledger_columns = AttemptColumns::of(&each(&ledger, |row| row));
     let columns = each(&batch.rows, |finish| finish.columns());
@@ -120,21 +139,23 @@ pub(crate) async fn finish(
     values.extend(ledger_columns.values());
     values.push(&places);
     values.extend(journal.values());
+    let kept = runs_of(&batch.rows, |finish| finish.keeper().is_some());
+    values.push(&kept);
     let write = Command { sql: queries::FINISH_SAMPLES, values: &values };
 
     let mut session = store.session(DOING).await?;
-    let ending = runs_of_ends(&batch.rows);
+    let ending = runs_of(&batch.rows, |finish| finish.end().is_some());
     if ending.is_empty() {
         let rows = session.query(write.sql, write.values).await?;
-        return Ok((batch.written(&rows, DOING)?, false));
+        return Ok((written(&batch, &rows, DOING)?, false));
     }
     let lock = Command { sql: queries::LOCK_PIPELINE_RUNS, values: &[&ending] };
     let answers = session.begin_all(&[write, lock]).await?;
     redrive_store::failpoint!("postgres.finish_samples.rows");
     let answer = |place: usize| answers.get(place).map(Vec::as_slice).unwrap_or_default();
-    let written = batch.written(answer(0), DOING)?;
+    let written = written(&batch, answer(0), DOING)?;
     let mut ends = SampleEnds::default();
-    let applied = finishes.iter().zip(&written).filter(|(_, done)| **done == Written::Applied);
+    let applied = finishes.iter().zip(&written).filter(|(_, written)| written.is_applied());
     applied.for_each(|(finish, _)| ends.add(finish));
     let runs = read_runs(answer(1), DOING)?;
     let writes: Vec<(PipelineRunId, PipelineWrite)> = ends
@@ -205,10 +226,22 @@ fn read_runs(
     Ok(read_rows(rows, doing, read_run)?.into_iter().map(|run| (run.id, run)).collect())
 }
 
-/// The runs of the samples that a batch ends, in the order in which they are locked.
-fn runs_of_ends(finishes: &[&SampleFinish]) -> Vec<i64> {
-    let ends = finishes.iter().filter(|finish| finish.end().is_some());
-    let mut runs: Vec<i64> = ends.map(|finish| finish.run.0).collect();
+/// What became of a batch.
+fn written(
+    batch: &Firsts<'_, SampleFinish>,
+    rows: &[Row],
+    doing: &'static str,
+) -> Result<Vec<SampleWritten>> {
+    let changed = batch.answers(rows, doing, |row| {
+        Ok(if row.get()? { SampleWritten::Kept } else { SampleWritten::Applied })
+    })?;
+    Ok(changed.into_iter().map(|changed| changed.unwrap_or(SampleWritten::Stale)).collect())
+}
+
+/// The runs of some samples of a batch, in the order in which they are locked.
+fn runs_of(finishes: &[&SampleFinish], of: impl Fn(&SampleFinish) -> bool) -> Vec<i64> {
+    let some = finishes.iter().filter(|finish| of(finish));
+    let mut runs: Vec<i64> = some.map(|finish| finish.run.0).collect();
     runs.sort_unstable();
     runs.dedup();
     runs
@@ -225,7 +258,7 @@ fn journal_rows(finishes: &[&SampleFinish]) -> (Vec<i64>, Vec<JournalEntry>) {
 fn sample_columns<'a>(
     finishes: &[&'a SampleFinish],
     columns: &'a [SampleColumns<'a>],
-) -> [Column<'a>; 16] {
+) -> [Column<'a>; 17] {
     [
         Box::new(each(finishes, |finish| finish.id.0)),
         Box::new(each(finishes, |finish| finish.epoch.0)),
@@ -243,5 +276,6 @@ fn sample_columns<'a>(
         Box::new(each(columns, |sample| sample.error_message)),
         Box::new(each(columns, |sample| sample.fingerprint.as_deref())),
         Box::new(each(columns, |sample| sample.skip_reason.as_ref().map(Message::as_str))),
+        Box::new(each(finishes, |finish| finish.keeper().map(|(_, until)| Micros(until)))),
     ]
 }

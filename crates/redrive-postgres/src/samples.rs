@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Epoch, History, PipelineRunId, SampleId, SampleStatus};
 use redrive_store::{
     ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord, Result,
-    SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleRecord, Samples, Served,
-    SourcePosition, WorkerId, Written, stage_or_source,
+    SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleRecord, SampleWritten, Samples,
+    Served, SourcePosition, WorkerId, stage_or_source,
 };
 use tokio_postgres::{Row, types::ToSql};
 
@@ -53,15 +53,15 @@ impl Samples for PostgresStore {
         Ok(claimed.into_iter().map(|(_, sample)| sample).collect())
     }
 
-    async fn finish_samples(&self, finishes: &[SampleFinish]) -> Result<Vec<Written>> {
+    async fn finish_samples(&self, finishes: &[SampleFinish]) -> Result<Vec<SampleWritten>> {
         if finishes.is_empty() {
             return Ok(Vec::new());
         }
         let (written, over) = finish(self, finishes).await?;
         redrive_store::failpoint!("postgres.finish_samples.committed");
         let mut each = written.iter().zip(finishes);
-        let leaves_work =
-            each.any(|(written, finish)| *written == Written::Applied && finish.leaves_work());
+        let leaves_work = each
+            .any(|(written, finish)| *written == SampleWritten::Applied && finish.leaves_work());
         self.wake_if(leaves_work);
         self.tell_if(over).await;
         Ok(written)

@@ -1,17 +1,17 @@
 //! Samples of pipelines.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{
-    AttemptNumber, Epoch, Fingerprint, History, Message, PipelineRunId, SampleEnd, SampleId,
-    SampleStatus,
+    AttemptNumber, Epoch, Fingerprint, History, Message, PipelineRunId, PipelineStatus, SampleEnd,
+    SampleId, SampleStatus,
 };
 use redrive_store::{
-    AttemptRecord, ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord,
-    PipelineWrite, Result, SampleChange, SampleClaim, SampleEnds, SampleFilter, SampleFinish,
-    SampleRecord, Samples, SourcePosition, WorkerId, Written, reopened, reprocess_entry,
+    AttemptRecord, ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord, PipelineWrite,
+    Result, SampleChange, SampleClaim, SampleEnds, SampleFilter, SampleFinish, SampleRecord,
+    SampleWritten, Samples, SourcePosition, WorkerId, reopened, reprocess_entry,
     source_death_entry, stage_or_source,
 };
 use rusqlite::{CachedStatement, Connection, params};
@@ -50,12 +50,11 @@ impl Samples for SqliteStore {
         Ok(claimed)
     }
 
-    async fn finish_samples(&self, finishes: &[SampleFinish]) -> Result<Vec<Written>> {
+    async fn finish_samples(&self, finishes: &[SampleFinish]) -> Result<Vec<SampleWritten>> {
         // On this thread: the writer has everybody's work to do.
-        let rows: Arc<[_]> =
+        let rows: Vec<_> =
             finishes.iter().map(|finish| (finish.clone(), finish.ledger_row())).collect();
-        let written = rows.clone();
-        let (written, news) = self.write(move |connection| finish(connection, &written)).await?;
+        let (written, news) = self.write(move |connection| finish(connection, &rows)).await?;
         redrive_store::failpoint!("sqlite.finish_samples.committed");
         self.wakes.wake_if(news);
         Ok(written)
@@ -185,7 +184,7 @@ fn insert_sample(
     connection
         .prepare_cached(queries::INSERT_SAMPLES)
         .doing(ADDING)?
-        .query_row(params, |row| row.get(0))
+        .insert(params)
         .doing(ADDING)
         .map(SampleId)
 }
@@ -221,23 +220,32 @@ fn claim_in_turn(connection: &Connection, claim: &SampleClaim) -> Result<Vec<Cla
 fn finish(
     connection: &Connection,
     finishes: &[(SampleFinish, AttemptRecord)],
-) -> Result<(Vec<Written>, bool)> {
+) -> Result<(Vec<SampleWritten>, bool)> {
     let mut finisher = Finisher::new(connection)?;
-    let mut written = Vec::with_capacity(finishes.len());
+    let mut written = vec![SampleWritten::Stale; finishes.len()];
     let (mut ends, mut news) = (SampleEnds::default(), false);
-    for (finish, attempt) in finishes {
-        let outcome = finisher.finish(finish, attempt)?;
-        if outcome == Written::Applied {
-            news |= finish.leaves_work();
-            ends.add(finish);
+    for ((finish, attempt), written) in finishes.iter().zip(&mut written) {
+        if finish.keeper().is_none() {
+            *written = finisher.finish(finish, attempt, None)?;
+            news |= written.is_applied() && finish.leaves_work();
+            if written.is_applied() {
+                ends.add(finish);
+            }
         }
-        written.push(outcome);
     }
     for (id, (ended, at, actor)) in ends.into_runs() {
         let Some(run) = one(connection, id)? else { continue };
         let write = PipelineWrite::after_ends(id, run.progress, &run.rules, &ended, at, &actor);
         news |= write.ended_at.is_some();
         write_run(connection, id, &write)?;
+    }
+    // Now it is known whether the others stopped their run.
+    for ((finish, attempt), written) in finishes.iter().zip(&mut written) {
+        if let Some(keeper) = finish.keeper() {
+            let keeper = finisher.goes_on(finish.run)?.then_some(keeper);
+            *written = finisher.finish(finish, attempt, keeper)?;
+            news |= *written == SampleWritten::Applied;
+        }
     }
     Ok((written, news))
 }
@@ -247,15 +255,23 @@ struct Finisher<'a> {
     connection: &'a Connection,
     update: CachedStatement<'a>,
     ledger: LedgerRows<'a>,
+    /// Which runs go on, as far as that had to be known.
+    going_on: HashMap<PipelineRunId, bool>,
 }
 
 impl<'a> Finisher<'a> {
     fn new(connection: &'a Connection) -> Result<Self> {
         let update = connection.prepare_cached(queries::FINISH_SAMPLES).doing(FINISHING)?;
-        Ok(Self { connection, update, ledger: LedgerRows::new(connection)? })
+        let ledger = LedgerRows::new(connection)?;
+        Ok(Self { connection, update, ledger, going_on: HashMap::new() })
     }
 
-    fn finish(&mut self, finish: &SampleFinish, attempt: &AttemptRecord) -> Result<Written> {
+    fn finish(
+        &mut self,
+        finish: &SampleFinish,
+        attempt: &AttemptRecord,
+        keeper: Option<(&WorkerId, Timestamp)>,
+    ) -> Result<SampleWritten> {
         let columns = finish.columns();
         let changed = self
             .update
@@ -276,10 +292,12 @@ impl<'a> Finisher<'a> {
                 columns.error_message,
                 columns.fingerprint,
                 columns.skip_reason.as_ref().map(Message::as_str),
+                keeper.map(|(worker, _)| worker.0.as_str()),
+                keeper.map(|(_, until)| micros(until)),
             ])
             .doing(FINISHING)?;
         if changed == 0 {
-            return Ok(Written::Stale);
+            return Ok(SampleWritten::Stale);
         }
         redrive_store::failpoint!("sqlite.finish_samples.row");
         self.ledger.insert(attempt)?;
@@ -288,7 +306,18 @@ impl<'a> Finisher<'a> {
             insert_journal(self.connection, &entry)?;
             redrive_store::failpoint!("sqlite.finish_samples.journal");
         }
-        Ok(Written::Applied)
+        Ok(if keeper.is_some() { SampleWritten::Kept } else { SampleWritten::Applied })
+    }
+
+    /// Nobody keeps a sample of a run that was stopped.
+    fn goes_on(&mut self, id: PipelineRunId) -> Result<bool> {
+        if let Some(known) = self.going_on.get(&id) {
+            return Ok(*known);
+        }
+        let run = one(self.connection, id)?;
+        let goes_on = run.is_some_and(|run| run.progress.status == PipelineStatus::Running);
+        self.going_on.insert(id, goes_on);
+        Ok(goes_on)
     }
 }
 

@@ -106,7 +106,7 @@ pub use sample_finish::{
 };
 pub use samples::{
     ClaimedSample, DeadCause, NewSample, SampleClaim, SampleEnding, SampleFilter, SampleFinish,
-    SampleRecord, Samples,
+    SampleRecord, SampleWritten, Samples,
 };
 pub use schema::{
     AppliedMigration, Direction, Migration, Migrator, SchemaStatus, Step, latest_version,

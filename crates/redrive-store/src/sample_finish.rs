@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     AttemptOutcome, AttemptRecord, JournalEntry, PipelineRunRecord, SampleEnding, SampleFinish,
-    UnitKind, UnitRow,
+    UnitKind, UnitRow, WorkerId,
 };
 
 /// The stage that a line of the source died at, before any stage had it.
@@ -68,6 +68,12 @@ impl SampleFinish {
     /// Whether there is something to claim from here on, now or later.
     pub fn leaves_work(&self) -> bool {
         matches!(self.event(), SampleEvent::Advance | SampleEvent::ScheduleRetry)
+    }
+
+    /// Who keeps the sample for its next stage, and until when. Nobody, if there is none.
+    pub fn keeper(&self) -> Option<(&WorkerId, Timestamp)> {
+        let goes_on = self.event() == SampleEvent::Advance;
+        self.keep_until.filter(|_| goes_on).map(|until| (&self.worker, until))
     }
 
     /// How the sample ended, if it did.

@@ -166,8 +166,35 @@ pub struct SampleFinish {
     pub ended_at: Timestamp,
     /// Who ran it.
     pub worker: WorkerId,
+    /// Until when that one keeps the sample, on the store's clock, if it goes on to another stage.
+    pub keep_until: Option<Timestamp>,
     /// How it ended.
     pub ending: SampleEnding,
+}
+
+/// What became of the end of an attempt at a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[must_use = "a stale end changed nothing"]
+pub enum SampleWritten {
+    /// Someone else has the sample by now; nothing changed.
+    Stale,
+    /// The state changed, and nobody holds the sample.
+    Applied,
+    /// It went on to its next stage, and who ran it holds it there, under the next epoch.
+    Kept,
+}
+
+impl SampleWritten {
+    /// Whether the state changed.
+    pub fn is_applied(self) -> bool {
+        self != Self::Stale
+    }
+}
+
+impl From<SampleWritten> for Written {
+    fn from(written: SampleWritten) -> Self {
+        Self::from_changed(written.is_applied())
+    }
 }
 
 /// Which samples to read. Everything given must match; all but `error` exactly.
@@ -230,8 +257,10 @@ pub trait Samples: Send + Sync {
     async fn claim_samples(&self, claim: &SampleClaim) -> Result<Vec<ClaimedSample>>;
 
     /// Ends attempts: state, ledger row, journal row and the counts of the run, each guarded by its
-    /// epoch. Ends or stops the run if that is what the samples come to.
-    async fn finish_samples(&self, finishes: &[SampleFinish]) -> Result<Vec<Written>>;
+    /// epoch. Ends or stops the run if that is what the samples come to. A sample that goes on to
+    /// another stage stays with who asked to keep it, as if claimed there at once, unless its run was
+    /// stopped.
+    async fn finish_samples(&self, finishes: &[SampleFinish]) -> Result<Vec<SampleWritten>>;
 
     /// Samples by id; unknown ids are left out.
     async fn samples_by_id(&self, ids: &[SampleId]) -> Result<Vec<SampleRecord>>;

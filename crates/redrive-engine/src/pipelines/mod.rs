@@ -9,6 +9,7 @@ mod control;
 mod feed;
 mod feed_work;
 mod loops;
+mod next_stage;
 mod pages;
 mod pipeline;
 mod source;

@@ -10,14 +10,16 @@ use redrive_core::{
 };
 use redrive_store::{
     ClaimedSample, ExpiredLease, HandBack, LeaseRef, Leased, MAX_SAMPLE_BYTES, Outlook, Result,
-    SampleClaim, SampleEnding, SampleFinish, SampleRecord, Served, Store, WorkerId, Written,
+    SampleClaim, SampleEnding, SampleFinish, SampleRecord, SampleWritten, Served, Store, WorkerId,
+    Written,
 };
 use serde_json::{Map, Value};
 
-use super::{Pipeline, Stage, TOO_LARGE, stage::for_good};
+use super::{Pipeline, Stage, TOO_LARGE, next_stage::NextStage, stage::for_good};
 use crate::{
     clock::Clock,
     handler::{Call, Outcome},
+    handover::Handover,
     stop::Stop,
     work::{Ending, Pace, Work},
 };
@@ -28,7 +30,9 @@ pub(crate) struct StageWork {
     served: Served,
     stage: Stage,
     place: u32,
-    last: bool,
+    /// Where samples go from here; none if this is the last one.
+    next: Option<NextStage>,
+    handover: Arc<Handover<ClaimedSample>>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     worker: WorkerId,
@@ -44,12 +48,21 @@ impl StageWork {
         worker: &'a WorkerId,
         jitter_seed: JitterSeed,
     ) -> impl Iterator<Item = Self> + 'a {
-        (0..).zip(&pipeline.stages).map(move |(place, stage)| Self {
+        let handovers: Vec<Arc<Handover<ClaimedSample>>> =
+            pipeline.stages.iter().map(|_| Arc::default()).collect();
+        let nexts = (0..).zip(&pipeline.stages).zip(handovers.clone()).skip(1);
+        let nexts = nexts.map(|((place, stage), handover)| {
+            Some(NextStage { place, lease: stage.pace.lease, handover })
+        });
+        let nexts: Vec<Option<NextStage>> = nexts.chain([None]).collect();
+        let stages = (0..).zip(&pipeline.stages).zip(handovers).zip(nexts);
+        stages.map(move |(((place, stage), handover), next)| Self {
             name: format!("{}/{}", pipeline.name, stage.name),
             served: pipeline.served(),
             stage: stage.clone(),
             place,
-            last: pipeline.stages.len() == place as usize + 1,
+            next,
+            handover,
             store: store.clone(),
             clock: clock.clone(),
             worker: worker.clone(),
@@ -103,6 +116,14 @@ impl StageWork {
         Some(SampleEnding::Failed { failure, decision })
     }
 
+    /// A sample that goes on stays with this worker, if the next stage has a place for it.
+    fn keep_until(&self, ending: &SampleEnding) -> Option<Timestamp> {
+        match (&self.next, ending) {
+            (Some(next), SampleEnding::Answered(_)) => next.keep_until(self.store.now()),
+            _ => None,
+        }
+    }
+
     fn finish_of_lost(
         &self,
         sample: &SampleRecord,
@@ -118,16 +139,21 @@ impl StageWork {
             epoch: expired.lease.epoch,
             stage: self.place,
             stage_name: self.stage.name.clone(),
-            last_stage: self.last,
+            last_stage: self.next.is_none(),
             stage_config_hash: self.stage.config_hash.clone(),
             attempt: AttemptNumber(sample.attempts.saturating_add(1)),
             history,
             started_at: now,
             ended_at: now,
             worker: expired.owner.clone(),
+            keep_until: None,
             ending: self.ending(sample.id, history, lost, now, now)?,
         })
     }
+}
+
+fn all(written: Vec<SampleWritten>) -> Vec<Written> {
+    written.into_iter().map(Written::from).collect()
 }
 
 /// The new sample as JSON, if it is not too large to keep.
@@ -175,6 +201,10 @@ impl Work for StageWork {
         self.store.claim_samples(&claim).await
     }
 
+    fn handover(&self) -> Option<&Handover<ClaimedSample>> {
+        (self.place > 0).then_some(&*self.handover)
+    }
+
     fn lease(&self, sample: &ClaimedSample) -> LeaseRef {
         LeaseRef { id: sample.id.0, epoch: sample.epoch }
     }
@@ -200,13 +230,14 @@ impl Work for StageWork {
             epoch: sample.epoch,
             stage: self.place,
             stage_name: self.stage.name.clone(),
-            last_stage: self.last,
+            last_stage: self.next.is_none(),
             stage_config_hash: self.stage.config_hash.clone(),
             attempt: sample.attempt,
             history,
             started_at,
             ended_at,
             worker: self.worker.clone(),
+            keep_until: self.keep_until(&ending),
             ending,
         })
     }
@@ -216,7 +247,15 @@ impl Work for StageWork {
     }
 
     async fn finish(&self, ends: &[SampleFinish]) -> Result<Vec<Written>> {
-        self.store.finish_samples(ends).await
+        let Some(next) = &self.next else { return self.store.finish_samples(ends).await.map(all) };
+        match (next.finish(&*self.store, ends).await, ends) {
+            // It is not written again.
+            (Err(refusal), [end]) if !refusal.is_transient() => {
+                next.forget(end);
+                Err(refusal)
+            }
+            (written, _) => written.map(all),
+        }
     }
 
     fn written(&self, end: &SampleFinish, written: Written) {

@@ -3,6 +3,7 @@
 mod plant;
 
 mod answers;
+mod keeping;
 mod sharing;
 mod sources;
 

@@ -9,7 +9,7 @@ use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
     ClaimedSample, FeedClaim, FeedFinish, HandBack, LeaseRef, Leased, Leases, NewPipelineRun,
     NewSample, Operator, PipelineChange, PipelineWish, Pipelines, SampleChange, SampleClaim,
-    SampleEnding, SampleFinish, Samples, Served, SourcePosition, WorkerId, Written,
+    SampleEnding, SampleFinish, SampleWritten, Samples, Served, SourcePosition, WorkerId, Written,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -154,9 +154,10 @@ impl Lived {
             started_at: at(2),
             ended_at: at(3),
             worker: worker(),
+            keep_until: None,
             ending,
         };
-        assert_eq!(self.store.finish_samples(&[finish]).await.unwrap(), [Written::Applied]);
+        assert_eq!(self.store.finish_samples(&[finish]).await.unwrap(), [SampleWritten::Applied]);
     }
 
     async fn hand_back(&self, sample: &ClaimedSample) {

@@ -164,6 +164,7 @@ async fn samples_to_claim_and_runs_that_are_over_wake_who_listens_at_another() {
         started_at: NOW,
         ended_at: NOW,
         worker: owner,
+        keep_until: None,
         ending,
     };
     store.finish_samples(&[finish]).await.unwrap();

@@ -38,6 +38,7 @@ pub mod queues;
 pub mod runs;
 pub mod sample_claims;
 pub mod sample_finishes;
+pub mod sample_keeping;
 pub mod upload_groups;
 pub mod whole_store;
 
@@ -227,6 +228,12 @@ macro_rules! conformance_tests {
                 the_lease_on_a_source_is_renewed_lost_and_handed_back
                 the_outlook_of_a_pipeline_is_what_its_runs_have_to_do
                 whatever_sample_may_be_claimed_wakes_who_listens
+            }
+            sample_keeping {
+                a_sample_that_is_kept_goes_on_in_the_same_hands
+                only_what_goes_on_to_another_stage_is_kept
+                nobody_keeps_a_sample_of_a_run_that_was_stopped
+                the_lease_of_a_kept_sample_is_like_any_other
             }
             sample_finishes {
                 a_sample_goes_through_its_stages_one_after_the_other

@@ -15,8 +15,8 @@ use super::{
     samples::{at, operator},
 };
 use crate::{
-    NewPipelineRun, PipelineChange, PipelineRunFilter, PipelineWish, SampleFinish, SourcePosition,
-    Written,
+    NewPipelineRun, PipelineChange, PipelineRunFilter, PipelineWish, SampleFinish, SampleWritten,
+    SourcePosition,
 };
 
 fn details(entry: &crate::JournalEntry) -> Value {
@@ -215,7 +215,7 @@ pub async fn a_cancelled_run_gives_nothing_and_lets_what_is_held_end(f: &Fixture
     let last =
         |sample| SampleFinish { last_stage: true, ..ended(sample, 0, at(52), answered("1")) };
     let written = f.store.finish_samples(&[last(&held[0]), last(&held[1])]).await;
-    assert_eq!(written.expect("answered"), [Written::Applied; 2]);
+    assert_eq!(written.expect("answered"), [SampleWritten::Applied; 2]);
     let run = f.pipeline_run(id).await;
     assert_eq!(run.progress.tally, tally([3, 2, 0, 0], false));
     assert_eq!((run.progress.status, run.ended_at), (PipelineStatus::Cancelled, Some(at(50))));

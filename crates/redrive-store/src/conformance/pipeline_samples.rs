@@ -15,7 +15,7 @@ use super::{
 use crate::{
     AttemptRecord, ClaimedSample, FeedClaim, JournalEntry, JournalFilter, LeaseRef, NewPipelineRun,
     NewSample, PipelineChange, PipelineRunRecord, PipelineWish, SampleClaim, SampleEnding,
-    SampleFinish, SampleRecord, Served, SourcePosition, UnitKind, UnitRow, WorkerId, Written,
+    SampleFinish, SampleRecord, SampleWritten, Served, SourcePosition, UnitKind, UnitRow, WorkerId,
 };
 
 /// The stages of the pipeline `p`.
@@ -118,6 +118,7 @@ pub(super) fn ended(
         started_at: ended_at - SignedDuration::from_secs(1),
         ended_at,
         worker: WorkerId("w1".to_owned()),
+        keep_until: None,
         ending,
     }
 }
@@ -184,7 +185,7 @@ impl Fixture {
         ending: SampleEnding,
     ) {
         let written = self.store.finish_samples(&[ended(sample, stage, now, ending)]).await;
-        assert_eq!(written.expect("answered"), [Written::Applied]);
+        assert_eq!(written.expect("answered"), [SampleWritten::Applied]);
     }
 
     /// Has samples of `p` end at the first stage, each its own way.
@@ -201,7 +202,7 @@ impl Fixture {
             })
             .collect();
         let written = self.store.finish_samples(&finishes).await.expect("answered");
-        assert!(written.iter().all(|written| *written == Written::Applied), "{written:?}");
+        assert!(written.iter().all(|it| *it == SampleWritten::Applied), "{written:?}");
     }
 
     pub(super) async fn sample(&self, id: SampleId) -> SampleRecord {

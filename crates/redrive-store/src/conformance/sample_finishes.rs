@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     AttemptOutcome, LeaseRef, NewPipelineRun, NewSample, SampleEnding, SampleFilter, SampleFinish,
-    Written,
+    SampleWritten, Written,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -159,7 +159,7 @@ pub async fn a_stale_finish_of_a_sample_disturbs_nothing(f: &Fixture) {
         ended(&held[2], 0, at(3), broken()),
     ];
     let written = f.store.finish_samples(&finishes).await.expect("answered");
-    let (stale, applied) = (Written::Stale, Written::Applied);
+    let (stale, applied) = (SampleWritten::Stale, SampleWritten::Applied);
     assert_eq!(written, [stale, applied, stale, stale, applied]);
     assert_eq!(f.progress(id).await.tally, tally([3, 0, 1, 1], true));
     assert_eq!(f.sample(held[0].id).await.state(), SampleState::Running);
@@ -179,7 +179,7 @@ pub async fn a_sample_that_was_handed_on_is_lost_to_who_had_it(f: &Fixture) {
     f.end_sample(&first, 0, at(3), retried(at(3), SECOND, true)).await;
     let second = f.sample_at(0, at(9)).await;
     let late = f.store.finish_samples(&[ended(&first, 0, at(9), answered("late"))]).await;
-    assert_eq!(late.expect("answered"), [Written::Stale]);
+    assert_eq!(late.expect("answered"), [SampleWritten::Stale]);
     let lease: LeaseRef = sample_lease(&first);
     let renewed = f.store.renew_leases(crate::Leased::Sample, &[lease], at(99)).await;
     assert_eq!(renewed.expect("answered"), [Written::Stale]);
@@ -229,7 +229,7 @@ pub async fn samples_ended_at_once_are_all_counted_and_the_budget_is_looked_at_o
         tasks.spawn(async move { store.finish_samples(&finishes).await.expect("answered") });
     }
     let written = tasks.join_all().await.concat();
-    assert!(written.iter().all(|written| *written == Written::Applied));
+    assert!(written.iter().all(|written| *written == SampleWritten::Applied));
     let progress = f.progress(id).await;
     assert_eq!(progress.tally, tally([200, 32, 32, 96], true));
     assert_eq!((progress.status, progress.budget.processed), (PipelineStatus::Aborted, 160));

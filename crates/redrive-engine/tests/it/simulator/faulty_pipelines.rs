@@ -6,8 +6,8 @@ use redrive_core::{PipelineRunId, SampleId};
 use redrive_store::{
     ClaimedSample, DeadCause, FeedClaim, FeedFinish, LeaseRef, NewPipelineRun, NewSample, Operator,
     Outlook, PipelineChange, PipelineRunFilter, PipelineRunRecord, PipelineWish, Pipelines, Result,
-    SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleRecord, Samples, Served,
-    SourcePosition, StageCount, StageStats, Written,
+    SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleRecord, SampleWritten, Samples,
+    Served, SourcePosition, StageCount, StageStats, Written,
 };
 
 use super::{faulty_store::FaultyStore, log::What, pipelines::SampleNews};
@@ -101,7 +101,7 @@ impl Samples for FaultyStore {
         .await
     }
 
-    async fn finish_samples(&self, finishes: &[SampleFinish]) -> Result<Vec<Written>> {
+    async fn finish_samples(&self, finishes: &[SampleFinish]) -> Result<Vec<SampleWritten>> {
         self.call("finish_samples", async {
             let written = match &self.mutant {
                 Some(mutant) => mutant.finish_samples(&*self.inner, finishes).await?,
@@ -109,6 +109,10 @@ impl Samples for FaultyStore {
             };
             for (finish, written) in finishes.iter().zip(&written) {
                 self.note(What::Sample(SampleNews::finished(finish, *written)));
+                if *written == SampleWritten::Kept {
+                    let run = self.inner.pipeline_runs_by_id(&[finish.run]).await?.remove(0);
+                    self.note(What::Sample(SampleNews::kept(finish, &run)));
+                }
             }
             Ok(written)
         })

@@ -77,6 +77,10 @@ pub(crate) enum Rule {
     AdvanceInLedger,
     /// Nothing is claimed of a run that was stopped.
     StoppedRunLeftAlone,
+    /// Nothing is kept of a run that was stopped.
+    NothingKeptOfStoppedRun,
+    /// A sample that stays with its worker is held there under a new epoch.
+    KeptUnderNewEpoch,
 }
 
 impl Rule {
@@ -90,6 +94,8 @@ impl Rule {
                 | Self::EndCountedOnce
                 | Self::AdvanceInLedger
                 | Self::StoppedRunLeftAlone
+                | Self::NothingKeptOfStoppedRun
+                | Self::KeptUnderNewEpoch
         )
     }
 }

@@ -82,6 +82,9 @@ fn beginnings(lived: &Lived) -> Vec<String> {
             What::Sample(SampleNews::Claimed { running: false, .. }) => {
                 problems.push(format!("claimed of a run that was stopped: {event:?}"));
             }
+            What::Sample(SampleNews::Kept { running: false, .. }) => {
+                problems.push(format!("kept of a run that was stopped: {event:?}"));
+            }
             _ => {}
         }
     }

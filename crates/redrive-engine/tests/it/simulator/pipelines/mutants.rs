@@ -2,8 +2,8 @@
 
 use redrive_core::{Decision, PipelineStatus};
 use redrive_store::{
-    ClaimedSample, PipelineRunFilter, Result, SampleClaim, SampleEnding, SampleFinish, Store,
-    Written,
+    ClaimedSample, PipelineRunFilter, Result, SampleClaim, SampleEnding, SampleFinish,
+    SampleWritten, Store,
 };
 
 use super::{
@@ -24,6 +24,15 @@ impl Mutant {
         if self.rule != Rule::StoppedRunLeftAlone {
             return store.claim_samples(claim).await;
         }
+        self.as_if_running(store, store.claim_samples(claim)).await
+    }
+
+    /// Has runs look as if nobody had stopped them.
+    async fn as_if_running<T>(
+        &self,
+        store: &dyn Store,
+        call: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
         let status = Some(PipelineStatus::Cancelled);
         let filter = PipelineRunFilter { status, ..PipelineRunFilter::default() };
         let newest = redrive_core::PipelineRunId(i64::MAX);
@@ -32,27 +41,35 @@ impl Mutant {
             let sql = "UPDATE pipeline_runs SET status = 'running', ended_at = NULL WHERE id = ?1";
             self.execute(sql, [run.id.0]);
         }
-        let claimed = store.claim_samples(claim).await;
+        let answer = call.await;
         for run in &stopped {
             let sql = "UPDATE pipeline_runs SET status = 'cancelled', ended_at = ?2 WHERE id = ?1";
             self.execute(sql, [run.id.0, run.ended_at.unwrap().as_microsecond()]);
         }
-        claimed
+        answer
     }
 
     pub(crate) async fn finish_samples(
         &self,
         store: &dyn Store,
         finishes: &[SampleFinish],
-    ) -> Result<Vec<Written>> {
+    ) -> Result<Vec<SampleWritten>> {
         let mut changed = finishes.to_vec();
         if self.rule == Rule::DeadLetterKept {
             changed.iter_mut().for_each(bury);
         }
-        let written = store.finish_samples(&changed).await?;
-        let applied = finishes.iter().zip(&written).filter(|(_, it)| **it == Written::Applied);
-        for (finish, _) in applied {
+        let finishing = store.finish_samples(&changed);
+        let written = match self.rule {
+            Rule::NothingKeptOfStoppedRun => self.as_if_running(store, finishing).await?,
+            _ => finishing.await?,
+        };
+        let applied = finishes.iter().zip(&written).filter(|(_, written)| written.is_applied());
+        for (finish, written) in applied {
             match self.rule {
+                Rule::KeptUnderNewEpoch if *written == SampleWritten::Kept => {
+                    let sql = "UPDATE samples SET lease_epoch = lease_epoch - 1 WHERE id = ?1";
+                    self.execute(sql, [finish.id.0]);
+                }
                 Rule::EndCountedOnce if finish.end().is_some() && self.strikes() => {
                     let sql =
                         "UPDATE pipeline_runs SET total = total + 1, succeeded = succeeded + 1
@@ -109,4 +126,16 @@ fn a_store_that_forgets_the_ledger_row_of_a_sample_is_found_out() {
 #[test]
 fn a_store_that_gives_out_samples_of_a_stopped_run_is_found_out() {
     assert_found_out(Rule::StoppedRunLeftAlone, "claimed of a run that was stopped");
+}
+
+// PIP-6
+#[test]
+fn a_store_that_lets_samples_of_a_stopped_run_be_kept_is_found_out() {
+    assert_found_out(Rule::NothingKeptOfStoppedRun, "kept of a run that was stopped");
+}
+
+// PIP-1
+#[test]
+fn a_store_that_keeps_a_sample_under_its_old_epoch_is_found_out() {
+    assert_found_out(Rule::KeptUnderNewEpoch, "is lower than its");
 }

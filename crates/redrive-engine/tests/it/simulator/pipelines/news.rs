@@ -2,7 +2,8 @@
 
 use redrive_core::{Cause, PipelineStatus};
 use redrive_store::{
-    ClaimedSample, LeaseRef, NewSample, PipelineRunRecord, SampleEnding, SampleFinish, Written,
+    ClaimedSample, LeaseRef, NewSample, PipelineRunRecord, SampleEnding, SampleFinish,
+    SampleWritten,
 };
 
 use super::super::log::How;
@@ -15,7 +16,9 @@ pub(crate) enum SampleNews {
     /// The store gave a sample to a worker.
     Claimed { sample: i64, stage: u32, epoch: i64, attempt: u32, running: bool },
     /// The store was asked to end an attempt; by the holder, or because the holder was lost.
-    Finished { sample: i64, stage: u32, attempt: u32, lost: bool, written: Written },
+    Finished { sample: i64, stage: u32, attempt: u32, lost: bool, written: SampleWritten },
+    /// The store left a sample with who ended its attempt, for the next stage.
+    Kept { sample: i64, running: bool },
     /// A stage began an attempt, while so many ran on this worker.
     Began { execution: usize, sample: i64, stage: String, attempt: u32, running: usize, held: bool },
     /// An attempt of a stage is over.
@@ -42,7 +45,12 @@ impl SampleNews {
         }
     }
 
-    pub(crate) fn finished(finish: &SampleFinish, written: Written) -> Self {
+    pub(crate) fn kept(finish: &SampleFinish, run: &PipelineRunRecord) -> Self {
+        let running = run.progress.status == PipelineStatus::Running;
+        Self::Kept { sample: finish.id.0, running }
+    }
+
+    pub(crate) fn finished(finish: &SampleFinish, written: SampleWritten) -> Self {
         let lost = match &finish.ending {
             SampleEnding::Failed { failure, .. } => failure.cause() == Cause::LostWorker,
             SampleEnding::Answered(_) | SampleEnding::Skipped(_) => false,

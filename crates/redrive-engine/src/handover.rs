@@ -1,0 +1,89 @@
+//! Units that one loop hands to another of the same process without letting go of them.
+//!
+//! Letting go of a unit and claiming it again is a statement more, and reads back what was just
+//! written. So the end of an attempt may keep its unit for the loop that has what comes next, under
+//! the next epoch, and hand it over in memory. That loop says how many it would begin soon, and a place
+//! is promised before the end is written: a process keeps no more than it can use, and the rest is for
+//! everyone.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use tokio::sync::Notify;
+
+/// The way from one loop to another.
+pub struct Handover<U> {
+    state: Mutex<State<U>>,
+    arrived: Notify,
+}
+
+struct State<U> {
+    /// How many units the loop would take, those included that were promised to come.
+    room: usize,
+    /// How many were promised a place and have not come.
+    promised: usize,
+    /// What has come, and until when it is held.
+    units: Vec<(U, Timestamp)>,
+}
+
+impl<U> Default for Handover<U> {
+    /// Without room, until the loop says that there is some.
+    fn default() -> Self {
+        let state = State { room: 0, promised: 0, units: Vec::new() };
+        Self { state: Mutex::new(state), arrived: Notify::new() }
+    }
+}
+
+impl<U> Handover<U> {
+    /// Promises a place, if there is one. Whoever has it hands a unit over, or withdraws.
+    pub fn promise(&self) -> bool {
+        let mut state = self.state();
+        let free = state.promised < state.room;
+        state.promised += usize::from(free);
+        free
+    }
+
+    /// Gives a promised place back: its unit does not come.
+    pub fn withdraw(&self) {
+        let mut state = self.state();
+        state.promised = state.promised.saturating_sub(1);
+        // The loop may wait for the last one.
+        self.arrived.notify_one();
+    }
+
+    /// Hands over a unit that has a place, held until a time on the clock of leases.
+    pub fn hand_over(&self, unit: U, until: Timestamp) {
+        let mut state = self.state();
+        state.promised = state.promised.saturating_sub(1);
+        state.units.push((unit, until));
+        self.arrived.notify_one();
+    }
+
+    /// Says how many units would be taken, and how many are promised to come.
+    pub(crate) fn offer(&self, room: usize) {
+        self.state().room = room;
+    }
+
+    /// How many are promised to come.
+    pub(crate) fn promised(&self) -> usize {
+        self.state().promised
+    }
+
+    /// Takes what has come.
+    pub(crate) fn take(&self) -> Vec<(U, Timestamp)> {
+        std::mem::take(&mut self.state().units)
+    }
+
+    /// A panic while the lock was held leaves the state whole: every change is one step.
+    fn state(&self) -> MutexGuard<'_, State<U>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits until something has come, or will not come any more; for ever if nobody hands anything over.
+pub(crate) async fn arrived<U>(handover: Option<&Handover<U>>) {
+    match handover {
+        Some(handover) => handover.arrived.notified().await,
+        None => std::future::pending().await,
+    }
+}
