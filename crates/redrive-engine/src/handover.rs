@@ -18,12 +18,18 @@ pub struct Handover<U> {
 }
 
 struct State<U> {
-    /// How many units the loop would take, those included that were promised to come.
+    /// How many units the loop would take, those included that are on their way.
     room: usize,
     /// How many were promised a place and have not come.
     promised: usize,
     /// What has come, and until when it is held.
     units: Vec<(U, Timestamp)>,
+}
+
+impl<U> State<U> {
+    fn coming(&self) -> usize {
+        self.promised + self.units.len()
+    }
 }
 
 impl<U> Default for Handover<U> {
@@ -38,7 +44,7 @@ impl<U> Handover<U> {
     /// Promises a place, if there is one. Whoever has it hands a unit over, or withdraws.
     pub fn promise(&self) -> bool {
         let mut state = self.state();
-        let free = state.promised < state.room;
+        let free = state.coming() < state.room;
         state.promised += usize::from(free);
         free
     }
@@ -59,14 +65,14 @@ impl<U> Handover<U> {
         self.arrived.notify_one();
     }
 
-    /// Says how many units would be taken, and how many are promised to come.
+    /// Says how many units would be taken, those included that are on their way.
     pub(crate) fn offer(&self, room: usize) {
         self.state().room = room;
     }
 
-    /// How many are promised to come.
-    pub(crate) fn promised(&self) -> usize {
-        self.state().promised
+    /// How many are on their way, or have come and were not taken.
+    pub(crate) fn coming(&self) -> usize {
+        self.state().coming()
     }
 
     /// Takes what has come.

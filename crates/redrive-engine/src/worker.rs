@@ -192,11 +192,10 @@ impl<W: Work> Loop<W> {
         if self.claiming.is_some() || self.look_at.is_some() {
             return;
         }
-        let mut asked = self.appetite.want(self.hand(self.promised()));
-        if self.work.handover().is_some() {
-            // The rest is for what is handed over meanwhile.
-            asked = asked.div_ceil(2);
-        }
+        self.offer_nothing();
+        let room = self.appetite.want(self.hand(self.coming()));
+        // Half of it is for what is handed over meanwhile.
+        let asked = if self.work.handover().is_some() { room.div_ceil(2) } else { room };
         let Ok(limit @ 1..) = u32::try_from(asked) else { return };
         self.claiming = Some(Claiming::new(self.work.clone(), asked, limit, until));
     }
@@ -213,15 +212,19 @@ impl<W: Work> Loop<W> {
         handover.offer(room);
     }
 
+    fn offer_nothing(&self) {
+        self.work.handover().inspect(|handover| handover.offer(0));
+    }
+
     /// What there is, with so many more that are on their way.
     fn hand(&self, coming: usize) -> Hand {
         let to_do = self.running.len() + self.claimed.len() + coming;
         Hand { to_do, held: self.held.len() + coming }
     }
 
-    /// Units that other loops have yet to hand over.
-    fn promised(&self) -> usize {
-        self.work.handover().map_or(0, Handover::promised)
+    /// Units that other loops hand over.
+    fn coming(&self) -> usize {
+        self.work.handover().map_or(0, Handover::coming)
     }
 
     /// Takes what other loops handed over.
@@ -334,16 +337,14 @@ impl<W: Work> Loop<W> {
     }
 
     fn is_drained(&self) -> bool {
-        self.nothing_left && self.held.len() == 0 && self.promised() == 0 && self.claiming.is_none()
+        self.nothing_left && self.held.len() == 0 && self.coming() == 0 && self.claiming.is_none()
     }
 
     /// Takes nothing more, returns what was not begun, lets the rest end within the grace time, stops
     /// what is left then, and returns that too.
     async fn wind_down(&mut self) {
         redrive_store::failpoint!("engine.stop.begun");
-        if let Some(handover) = self.work.handover() {
-            handover.offer(0);
-        }
+        self.offer_nothing();
         self.return_claimed(SHUTDOWN);
         let grace = self.work.pace().grace;
         _ = tokio::time::timeout(grace, self.end_running()).await;
@@ -363,7 +364,7 @@ impl<W: Work> Loop<W> {
         loop {
             self.receive();
             self.return_claimed(SHUTDOWN);
-            if self.promised() == 0 {
+            if self.coming() == 0 {
                 return;
             }
             arrived(self.work.handover()).await;
