@@ -9,9 +9,9 @@ use redrive_core::{
     SampleId, SampleStatus,
 };
 use redrive_store::{
-    AttemptRecord, ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord, PipelineWrite,
-    Result, SampleChange, SampleClaim, SampleEnds, SampleFilter, SampleFinish, SampleRecord,
-    SampleWritten, Samples, SourcePosition, WorkerId, reopened, reprocess_entry,
+    AttemptRecord, ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord,
+    PipelineWrite, Result, SampleChange, SampleClaim, SampleEnds, SampleFilter, SampleFinish,
+    SampleRecord, SampleWritten, Samples, SourcePosition, WorkerId, reopened, reprocess_entry,
     source_death_entry, stage_or_source,
 };
 use rusqlite::{CachedStatement, Connection, params};

@@ -148,9 +148,7 @@ impl Model {
                 self.state = RunState::WaitingForRetry;
                 self.retries += u32::from(counted);
                 let delay = row.delay.unwrap_or_default();
-                // What is due by the time it is written can be claimed from then on.
-                let due = row.ended_at + delay;
-                self.due = (due > lived.events[at].wall).then_some((due, at));
+                self.due = Some((row.ended_at + delay, at));
                 let right = row.outcome == AttemptOutcome::Retrying
                     && row.counted == counted
                     && delay + SLACK >= least
