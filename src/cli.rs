@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     bench, check, completions, consume, daemon, db, dlq, doctor, init, pipeline, policy, prune,
-    queue, runs, serve, state, uploads, why, worker,
+    queue, runs, serve, state, up, uploads, why, worker,
 };
 
 /// Redrive: retries for work that fails.
@@ -36,6 +36,7 @@ const EXAMPLES: &str = "\
 Examples:
   redrive init                                   write a commented redrive.toml
   redrive check                                  look for mistakes in it
+  redrive up                                     run all that it declares, with a dashboard
   redrive policy schedule --preset run --plot    see when a failing run is tried again
   redrive runs submit --queue verify             put a run into a queue
   redrive worker --drain                         do what the queues hold, then end
@@ -137,6 +138,8 @@ pub(crate) enum Command {
     Pipeline(pipeline::Arguments),
     /// See samples that died, and bring them back
     Dlq(dlq::Arguments),
+    /// Run everything in one process: workers, retries, API and dashboard
+    Up(up::Arguments),
     /// Do the work of the queues, sources and pipelines
     Worker(worker::Arguments),
     /// See partitions, and ask for another look at them

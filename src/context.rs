@@ -9,10 +9,10 @@ use std::{
 use redrive::{
     InvalidStoreUrl, StoreUrl,
     config::{self, Config, StoreLocation},
-    open_migrated_store, open_store, raw_sink,
+    migrator, open_migrated_store, open_store, raw_sink,
 };
 use redrive_engine::{Clock, RawSink, SystemClock};
-use redrive_store::Store;
+use redrive_store::{Step, Store};
 
 use crate::{
     cli::Globals,
@@ -67,6 +67,13 @@ impl ChosenStore {
         opened.map_err(|error| self.failure(error))
     }
 
+    /// Brings the schema up to date; says what that took.
+    pub(crate) async fn migrate(&self) -> Result<Vec<Step>, Failure> {
+        let migrator = migrator(&self.url).map_err(|error| self.failure(error))?;
+        let steps = migrator.migrate_to(migrator.latest(), SystemClock.now()).await;
+        steps.map_err(|error| self.failure(error))
+    }
+
     /// What the store says when it cannot be used.
     pub(crate) fn failure(&self, error: redrive_store::Error) -> Failure {
         Failure::new(Exit::Error, format!("cannot use the store {}", self.url)).because(error)
@@ -99,12 +106,45 @@ impl Context {
         short.unwrap_or(path).display().to_string()
     }
 
+    /// What the configuration file is called in messages.
+    pub(crate) fn config_name(&self) -> Result<String, Failure> {
+        let path = self.config_path()?;
+        Ok(path.map(|path| self.display_name(&path)).unwrap_or_default())
+    }
+
     /// The configuration, or `None` if there is no file.
     pub(crate) fn config(&self) -> Result<Option<Config>, Failure> {
         let Some(path) = self.config_path()? else {
             return Ok(None);
         };
         Ok(Some(config::load(&path, &self.display_name(&path))?))
+    }
+
+    /// The configuration, for what cannot be done without one.
+    pub(crate) fn needed_config(&self) -> Result<Config, Failure> {
+        self.config()?.ok_or_else(|| {
+            let message = format!("there is no {} here or in a folder above", config::FILE_NAME);
+            Failure::new(Exit::Error, message).help(
+                "it says what there is to do; `redrive init` writes one, `--config FILE` names one",
+            )
+        })
+    }
+
+    /// The same surroundings with the file of a folder.
+    pub(crate) fn in_folder(&self, folder: &Path) -> Result<Self, Failure> {
+        if self.globals.config.is_some() {
+            let message = "a folder and --config both name the configuration";
+            return Err(Failure::usage(message).help("give one of them"));
+        }
+        let file = folder.join(config::FILE_NAME);
+        if !file.exists() {
+            let message = format!("there is no {} in {}", config::FILE_NAME, folder.display());
+            return Err(Failure::new(Exit::Error, message).help(
+                "`redrive init` writes one; give the folder that has one, or --config FILE",
+            ));
+        }
+        let globals = Globals { config: Some(file), ..self.globals.clone() };
+        Ok(Self { globals, output: self.output })
     }
 
     /// The store that `--store` names.

@@ -12,6 +12,7 @@ mod output;
 mod screen;
 mod signals;
 mod site;
+mod works;
 
 use std::{panic, process::ExitCode};
 

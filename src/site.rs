@@ -1,9 +1,10 @@
 //! What is served over HTTP, as the configuration has it.
 
-use std::{env, net::SocketAddr};
+use std::{env, io, net::SocketAddr, time::Duration};
 
 use redrive::{config, declared_pipeline};
 use redrive_server::{Access, Server, Site, Token};
+use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{
     desk::Desk,
@@ -26,12 +27,65 @@ pub(crate) async fn listen(desk: &Desk, flag: Option<SocketAddr>) -> Result<Serv
     Server::listen(address, site).await.map_err(|error| match error {
         redrive_server::Error::Open(open) => Failure::new(Exit::Error, open.to_string())
             .help("set operator-token in [server], or listen on 127.0.0.1"),
+        redrive_server::Error::Listen { ref source, .. }
+            if source.kind() == io::ErrorKind::AddrInUse =>
+        {
+            failed(error)
+                .help("something listens there already; `--listen 127.0.0.1:0` takes any free port")
+        }
         other => failed(other),
     })
 }
 
-/// How a server ends that did not do so by itself.
-pub(crate) fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+/// How long requests under way may take after a signal.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A server that answers requests.
+pub(crate) struct Serving {
+    stop: oneshot::Sender<()>,
+    server: JoinHandle<Result<(), redrive_server::Error>>,
+}
+
+impl Serving {
+    /// Begins to answer.
+    pub(crate) fn start(server: Server) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let server = tokio::spawn(server.serve(async {
+            // A sender that is gone means stop as well.
+            _ = stopped.await;
+        }));
+        Self { stop, server }
+    }
+
+    /// Waits until it ends by itself, which is a failure.
+    pub(crate) async fn ended(&mut self) -> Failure {
+        let ended = how((&mut self.server).await);
+        ended.err().unwrap_or_else(|| Failure::new(Exit::Error, "the server ended by itself"))
+    }
+
+    /// Lets requests under way end. A client that says nothing more does not keep the program.
+    pub(crate) async fn stop(self) -> Result<(), Failure> {
+        let Self { stop, server } = self;
+        // A server that is gone has ended.
+        _ = stop.send(());
+        match tokio::time::timeout(GRACE, server).await {
+            Ok(ended) => how(ended),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+fn how(
+    ended: Result<Result<(), redrive_server::Error>, tokio::task::JoinError>,
+) -> Result<(), Failure> {
+    match ended {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(failed(error)),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
     Failure::new(Exit::Error, "cannot serve").because(error)
 }
 

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use clap::Args;
 use redrive::{Daemon, HumanDuration, RunMode, Stopper};
-use redrive_engine::random_worker_id;
+use redrive_store::WorkerId;
 
 use crate::{
     context::{Context, Missing},
     desk::Desk,
     exit::{Exit, Failure},
     signals::Signals,
+    works::worker_name,
 };
 
 /// A shorter interval is a busy loop.
@@ -45,16 +46,10 @@ pub(crate) struct Arguments {
 
 /// Runs `daemon` until a signal, or once.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let interval = Duration::from(arguments.interval);
-    if interval < MIN_INTERVAL {
-        return Err(Failure::usage(format!("--interval {} is too short", arguments.interval))
-            .help("100ms is the shortest"));
-    }
+    let interval = checked_interval(arguments.interval)?;
     let desk = Desk::open(context, Missing::Refuse).await?;
     let mut signals = Signals::new()?;
-    let name = random_worker_id()
-        .map_err(|error| Failure::new(Exit::Error, "cannot make a name").because(error))?;
-    let name = format!("daemon {}", name.0);
+    let name = daemon_name(&worker_name()?);
     let mode = if arguments.dry_run { RunMode::DryRun } else { RunMode::Real };
     let daemon = Daemon::new(desk.partitions().clone(), name.as_str()).with_mode(mode);
     if arguments.once {
@@ -73,4 +68,19 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         () = daemon.run(interval, stop) => Ok(Exit::Ok),
         exit = signals.next() => Ok(exit),
     }
+}
+
+/// An interval that is long enough.
+pub(crate) fn checked_interval(written: HumanDuration) -> Result<Duration, Failure> {
+    let interval = Duration::from(written);
+    if interval < MIN_INTERVAL {
+        return Err(Failure::usage(format!("--interval {written} is too short"))
+            .help("100ms is the shortest"));
+    }
+    Ok(interval)
+}
+
+/// What the journal calls the daemon of a process.
+pub(crate) fn daemon_name(process: &WorkerId) -> String {
+    format!("daemon {}", process.0)
 }

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 enum Action {
     /// Bring the schema up to date
     #[command(after_help = "\
-SQLite is migrated whenever it is opened. PostgreSQL is migrated here alone, never by a worker.
+SQLite is migrated whenever it is opened. PostgreSQL is migrated here and by `redrive up`, never by a worker.
 
 Examples:
   redrive db migrate
@@ -119,22 +119,15 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let store = context.store(config.as_ref())?;
     let migrator = || migrator(&store.url).map_err(|error| store.failure(error));
     match arguments.action {
-        Action::Migrate => migrate(&store, &*migrator()?, context).await,
+        Action::Migrate => migrate(&store, context).await,
         Action::Rollback { to, yes } => rollback(&store, &*migrator()?, to, yes, context).await,
         Action::Status => status(&store, &*migrator()?, context).await,
         Action::Backup { file } => backup(&store, &file, context),
     }
 }
 
-async fn migrate(
-    store: &ChosenStore,
-    migrator: &dyn Migrator,
-    context: &Context,
-) -> Result<Exit, Failure> {
-    let steps = migrator
-        .migrate_to(migrator.latest(), SystemClock.now())
-        .await
-        .map_err(|error| store.failure(error))?;
+async fn migrate(store: &ChosenStore, context: &Context) -> Result<Exit, Failure> {
+    let steps = store.migrate().await?;
     print_steps(&steps, "the schema was up to date", store, context)
 }
 

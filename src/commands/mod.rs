@@ -16,6 +16,7 @@ pub(crate) mod queue;
 pub(crate) mod runs;
 pub(crate) mod serve;
 pub(crate) mod state;
+pub(crate) mod up;
 pub(crate) mod uploads;
 pub(crate) mod why;
 pub(crate) mod worker;
@@ -37,6 +38,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::Uploads(arguments) => uploads::run(arguments, context).await,
         Command::Pipeline(arguments) => pipeline::run(arguments, context).await,
         Command::Dlq(arguments) => dlq::run(arguments, context).await,
+        Command::Up(arguments) => up::run(arguments, context).await,
         Command::Worker(arguments) => worker::run(arguments, context).await,
         Command::State(arguments) => state::run(arguments, context).await,
         Command::Daemon(arguments) => daemon::run(arguments, context).await,

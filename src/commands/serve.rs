@@ -1,6 +1,6 @@
 //! `redrive serve`: Redrive over HTTP.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use clap::Args;
 
@@ -9,7 +9,7 @@ use crate::{
     desk::Desk,
     exit::{Exit, Failure},
     signals::Signals,
-    site::{failed, listen},
+    site::{Serving, listen},
 };
 
 /// The arguments of `serve`.
@@ -35,34 +35,14 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let mut signals = Signals::new()?;
     let server = listen(&desk, arguments.listen).await?;
     context.output.note(&format!("listening on http://{}", server.address()));
-    let (stop, stopped) = tokio::sync::oneshot::channel();
-    let mut serving = tokio::spawn(server.serve(async {
-        // A sender that is gone means stop as well.
-        _ = stopped.await;
-    }));
+    let mut serving = Serving::start(server);
     let exit = tokio::select! {
         exit = signals.next() => exit,
-        served = &mut serving => return ended(served).map(|()| Exit::Ok),
+        failure = serving.ended() => return Err(failure),
     };
-    _ = stop.send(());
     tokio::select! {
-        served = &mut serving => ended(served)?,
-        // A client that says nothing more, or a second signal, does not keep the program.
-        () = tokio::time::sleep(GRACE) => {}
+        served = serving.stop() => served?,
         _ = signals.next() => {}
     }
     Ok(exit)
-}
-
-/// How long requests under way may take after a signal.
-const GRACE: Duration = Duration::from_secs(10);
-
-fn ended(
-    served: Result<Result<(), redrive_server::Error>, tokio::task::JoinError>,
-) -> Result<(), Failure> {
-    match served {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(failed(error)),
-        Err(error) => Err(failed(error)),
-    }
 }

@@ -76,14 +76,7 @@ fn parse_status(text: &str) -> Result<ItemStatus, String> {
 
 /// The configuration, which declares the upload.
 fn declaring(upload: &str, context: &Context) -> Result<Config, Failure> {
-    let Some(config) = context.config()? else {
-        let file = redrive::config::FILE_NAME;
-        return Err(Failure::new(
-            Exit::Error,
-            format!("there is no {file} here or in a folder above"),
-        )
-        .help("it declares the uploads; `redrive init` writes one, `--config FILE` names one"));
-    };
+    let config = context.needed_config()?;
     if config.upload(upload).is_some() {
         return Ok(config);
     }

@@ -2,17 +2,13 @@
 //! (OPS-6, OPS-7).
 
 use clap::Args;
-use redrive::{
-    Engine, HumanDuration, Stopper, Until,
-    config::{self, Config},
-    declared_notifier, declared_pipeline, declared_queue, declared_source, raw_sink,
-};
-use redrive_engine::{Notifier, Pace, Pipeline, Queue, Source, random_worker_id};
+use redrive::{HumanDuration, Stopper, Until};
 
 use crate::{
     context::{Context, Missing},
     exit::{Exit, Failure},
     signals::Signals,
+    works::{DEFAULT_GRACE, Wanted, Works, worker_name},
 };
 
 /// The most units of one queue, source or stage at once.
@@ -60,7 +56,7 @@ pub(crate) struct Arguments {
     concurrency: Option<u32>,
 
     /// How long running work may go on after a signal
-    #[arg(long, value_name = "DURATION", default_value = "10s", allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", default_value = DEFAULT_GRACE, allow_hyphen_values = true)]
     grace: HumanDuration,
 
     /// End, with 0, when nothing is due, now or later
@@ -70,40 +66,39 @@ pub(crate) struct Arguments {
 
 /// Runs `worker` until a signal, or until there is nothing left.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let Some(config) = context.config()? else {
-        let message = format!("there is no {} here or in a folder above", config::FILE_NAME);
-        return Err(Failure::new(Exit::Error, message).help(
-            "it declares queues, sources and pipelines; `redrive init` writes one, `--config FILE` \
-             names one",
-        ));
+    let config = context.needed_config()?;
+    let nothing = config.queues.is_empty() && config.sources.is_empty();
+    if nothing && config.pipelines.is_empty() && config.notifiers.is_empty() {
+        let message = "the configuration declares no queues, no sources and no pipelines";
+        return Err(Failure::new(Exit::Error, message)
+            .help("add a [[queue]], a [[source]] or a [[pipeline]]; `redrive init` shows them"));
+    }
+    let wanted = Wanted {
+        queues: arguments.queues.as_deref(),
+        sources: arguments.sources.as_deref(),
+        pipelines: arguments.pipelines.as_deref(),
+        notifiers: arguments.notifiers.as_deref(),
+        concurrency: arguments.concurrency,
+        grace: arguments.grace,
     };
-    let Served { queues, sources, pipelines, notifiers } = served(&arguments, &config)?;
+    let works = Works::new(&config, &wanted)?;
     let chosen = context.store(Some(&config))?;
     let store = chosen.open(Some(&config), Missing::Make).await?;
     let mut signals = Signals::new()?;
-    let worker = random_worker_id()
-        .map_err(|error| Failure::new(Exit::Error, "cannot make a name").because(error))?;
-    let names = |names: Vec<&str>| names.join(", ");
-    let served_queues = names(queues.iter().map(|queue| queue.name.as_str()).collect());
-    let served_sources = names(sources.iter().map(|source| source.name.as_str()).collect());
-    let served_pipelines = names(pipelines.iter().map(|it| it.name.as_str()).collect());
-    let served_notifiers = names(notifiers.iter().map(|it| it.name.as_str()).collect());
+    let worker = worker_name()?;
+    let names = works.names();
     let url = chosen.url.to_string();
     tracing::info!(
         worker = worker.0,
-        queues = served_queues,
-        sources = served_sources,
-        pipelines = served_pipelines,
-        notifiers = served_notifiers,
+        queues = names.queues,
+        sources = names.sources,
+        pipelines = names.pipelines,
+        notifiers = names.notifiers,
         store = url,
         "working"
     );
 
-    let engine = Engine::new(store).with_jitter_seed(config.jitter_seed);
-    let engine = queues.into_iter().fold(engine, Engine::with_queue);
-    let engine = sources.into_iter().fold(engine, Engine::with_source);
-    let engine = pipelines.into_iter().fold(engine, Engine::with_pipeline);
-    let engine = notifiers.into_iter().fold(engine, Engine::with_notifier);
+    let engine = works.engine(store, &config);
     let until = if arguments.drain { Until::Drained } else { Until::Stopped };
     let (stopper, stop) = Stopper::new();
     let mut work = Box::pin(engine.run_as(worker, stop, until));
@@ -117,119 +112,5 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     tokio::select! {
         () = &mut work => Ok(exit),
         again = signals.next() => Ok(again),
-    }
-}
-
-/// What is worked on.
-struct Served {
-    queues: Vec<Queue>,
-    sources: Vec<Source>,
-    pipelines: Vec<Pipeline>,
-    notifiers: Vec<Notifier>,
-}
-
-/// All that is declared and asked for, ready to be worked on.
-fn served(arguments: &Arguments, config: &Config) -> Result<Served, Failure> {
-    let nothing = config.queues.is_empty() && config.sources.is_empty();
-    if nothing && config.pipelines.is_empty() && config.notifiers.is_empty() {
-        let message = "the configuration declares no queues, no sources and no pipelines";
-        return Err(Failure::new(Exit::Error, message)
-            .help("add a [[queue]], a [[source]] or a [[pipeline]]; `redrive init` shows them"));
-    }
-    let Arguments { queues, sources, pipelines, notifiers, .. } = arguments;
-    // Who names some wants nothing else.
-    let all = queues.is_none() && sources.is_none() && pipelines.is_none() && notifiers.is_none();
-    let asked = Asked { all };
-    let cannot = |error| Failure::new(Exit::Error, "cannot start").because(error);
-    let change = |pace: &mut Pace| {
-        pace.concurrency = arguments.concurrency.map_or(pace.concurrency, |many| many as usize);
-        pace.grace = arguments.grace.into();
-    };
-    let queues = asked.of(
-        "queue",
-        queues.as_deref(),
-        &config.queues,
-        |it| &it.name,
-        |unknown| config.queue_suggestion(unknown),
-    )?;
-    let queues = queues.into_iter().map(|declared| {
-        let mut queue = declared_queue(declared, &config.folder).map_err(cannot)?;
-        change(&mut queue.pace);
-        Ok(queue)
-    });
-    let pipelines = asked.of(
-        "pipeline",
-        pipelines.as_deref(),
-        &config.pipelines,
-        |it| &it.name,
-        |unknown| config.pipeline_suggestion(unknown),
-    )?;
-    let pipelines = pipelines.into_iter().map(|declared| {
-        let mut pipeline = declared_pipeline(declared, &config.folder).map_err(cannot)?;
-        pipeline.stages.iter_mut().for_each(|stage| change(&mut stage.pace));
-        Ok(pipeline)
-    });
-    let notifiers = asked.of(
-        "notifier",
-        notifiers.as_deref(),
-        &config.notifiers,
-        |it| &it.name,
-        |unknown| config.notifier_suggestion(unknown),
-    )?;
-    let notifiers = notifiers.into_iter().map(|declared| {
-        let mut notifier = declared_notifier(declared, &config.folder).map_err(cannot)?;
-        change(&mut notifier.queue.pace);
-        Ok(notifier)
-    });
-    let declared = asked.of(
-        "source",
-        sources.as_deref(),
-        &config.sources,
-        |it| &it.name,
-        |unknown| config.source_suggestion(unknown),
-    )?;
-    let mut sources = Vec::new();
-    if !declared.is_empty() {
-        let sink = raw_sink(&config.raw.clone().in_folder(&config.folder)).map_err(|error| {
-            Failure::new(Exit::Error, "cannot keep raw partitions").because(error)
-        })?;
-        for declared in declared {
-            let source = declared_source(declared, &config.folder, sink.clone());
-            let mut source = source.map_err(cannot)?;
-            change(&mut source.pace);
-            sources.push(source);
-        }
-    }
-    let queues = queues.collect::<Result<_, Failure>>()?;
-    let pipelines = pipelines.collect::<Result<_, Failure>>()?;
-    let notifiers = notifiers.collect::<Result<_, Failure>>()?;
-    Ok(Served { queues, sources, pipelines, notifiers })
-}
-
-/// Chooses among what is declared.
-struct Asked {
-    /// Nothing was named, so all of it is meant.
-    all: bool,
-}
-
-impl Asked {
-    /// Those of a kind that are named, in the order of the file.
-    fn of<'a, T>(
-        &self,
-        kind: &str,
-        names: Option<&[String]>,
-        declared: &'a [T],
-        name: impl Fn(&T) -> &String,
-        suggestion: impl Fn(&str) -> String,
-    ) -> Result<Vec<&'a T>, Failure> {
-        let Some(names) = names else {
-            return Ok(declared.iter().filter(|_| self.all).collect());
-        };
-        let is_declared = |asked: &&String| declared.iter().any(|it| name(it) == *asked);
-        if let Some(unknown) = names.iter().find(|asked| !is_declared(asked)) {
-            let message = format!("--{kind}s: there is no {kind} {unknown:?}");
-            return Err(Failure::usage(message).help(suggestion(unknown)));
-        }
-        Ok(declared.iter().filter(|it| names.contains(name(it))).collect())
     }
 }

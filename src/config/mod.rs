@@ -47,6 +47,7 @@ mod notify;
 mod raw;
 mod server;
 mod store;
+mod up;
 
 mod schema;
 
@@ -71,6 +72,7 @@ pub use schema::SCHEMA;
 pub use server::Server;
 pub use source::{Source, Validate};
 pub use store::{Store, StoreLocation, Synchronous};
+pub use up::Up;
 pub use upload::Upload;
 
 use log::{Log, Names};
@@ -104,6 +106,8 @@ pub struct Config {
     pub pipelines: Vec<Pipeline>,
     /// Whom to tell what goes wrong for good.
     pub notifiers: Vec<Notify>,
+    /// What `redrive up` starts with.
+    pub up: Up,
 }
 
 /// A configuration that cannot be used.
@@ -201,17 +205,24 @@ impl Config {
         let policies = s.value("policy").map_or_else(Policies::default, Policies::read);
         let [mut queues, mut sources, mut uploads, mut pipelines]: [Names; 4] = Default::default();
         let mut notifiers = Names::default();
+        let queues = s.each("queue", |s| Queue::read(s, &policies, &mut queues));
+        let sources = s.each("source", |s| Source::read(s, &policies, &mut sources));
+        let uploads = s.each("upload", |s| Upload::read(s, &mut uploads));
+        let pipelines = s.each("pipeline", |s| Pipeline::read(s, &policies, &mut pipelines));
+        let notifiers = s.each("notify", |s| Notify::read(s, &policies, &mut notifiers));
+        let up = s.get("up", |value| value.table(|s| Up::read(s, &pipelines)));
         Some(Self {
             folder: folder.to_owned(),
             jitter_seed: JitterSeed(jitter_seed.unwrap_or_default()),
             store: store.unwrap_or_default(),
             raw: raw.unwrap_or_default(),
             server: server.unwrap_or_default(),
-            queues: s.each("queue", |s| Queue::read(s, &policies, &mut queues)),
-            sources: s.each("source", |s| Source::read(s, &policies, &mut sources)),
-            uploads: s.each("upload", |s| Upload::read(s, &mut uploads)),
-            pipelines: s.each("pipeline", |s| Pipeline::read(s, &policies, &mut pipelines)),
-            notifiers: s.each("notify", |s| Notify::read(s, &policies, &mut notifiers)),
+            queues,
+            sources,
+            uploads,
+            pipelines,
+            notifiers,
+            up: up.unwrap_or_default(),
             policies,
         })
     }

@@ -194,6 +194,21 @@ fn a_wrong_place_for_raw_partitions_is_refused() {
 }
 
 #[test]
+fn what_is_wrong_in_up_is_refused() {
+    let none = "[up]\npipelines = [\"score\"]";
+    wrong(none, "up.pipelines[0]", &["there is no pipeline \"score\"", "the file declares none"]);
+    let pipeline = "[[pipeline]]\nname = \"score\"\nsource = { jsonl = \"x\" }\n\
+                    [[pipeline.stage]]\nname = \"s\"\nhandler = { exec = [\"x\"] }\n";
+    let near = format!("[up]\npipelines = [\"scores\"]\n{pipeline}");
+    wrong(&near, "up.pipelines[0]", &["did you mean `score`?"]);
+    good(&format!("[up]\npipelines = [\"score\"]\nsubmit = [\"a\", \"b\"]\n{pipeline}"));
+    wrong("[up]\nsubmit = \"a\"", "up.submit", &["must be a list"]);
+    wrong("[up]\nsubmit = [\"\"]", "up.submit[0]", &["not the name of a file"]);
+    wrong("[up]\nsubmit = [\"a\", \"a\"]", "up.submit[1]", &["twice"]);
+    wrong("[up]\nqueues = []", "up.queues", &["known are submit, pipelines"]);
+}
+
+#[test]
 fn a_wrong_address_to_listen_on_is_refused() {
     for address in ["", "7878", "localhost:7878", "127.0.0.1", "127.0.0.1:99999", "::1:80"] {
         let text = format!("[server]\nlisten = \"{address}\"");

@@ -48,6 +48,7 @@ mod state_views;
 mod store_url;
 #[cfg(feature = "tower")]
 mod tower;
+mod up;
 mod upload_criteria;
 mod upload_log;
 mod upload_retrying;

@@ -2,6 +2,7 @@
 
 use redrive::config::{Config, Report};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{
     declared::{PipelineRow, QueueRow, SourceRow, StageRow, UploadRow},
@@ -26,6 +27,7 @@ pub(crate) struct Summary<'a> {
     raw: String,
     listen: String,
     jitter_seed: u64,
+    up: Value,
     policies: Vec<PolicySummary>,
     queues: Vec<QueueRow<'a>>,
     sources: Vec<SourceRow<'a>>,
@@ -48,6 +50,7 @@ impl<'a> Summary<'a> {
             raw: config.raw.clone().in_folder(&config.folder).to_string(),
             listen: config.server.listen.to_string(),
             jitter_seed: config.jitter_seed.0,
+            up: json!({ "submit": config.up.submit, "pipelines": config.up.pipelines }),
             policies: policies
                 .map(|(name, policy)| PolicySummary(PolicyRecord::new(name, policy)))
                 .collect(),

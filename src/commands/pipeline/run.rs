@@ -1,7 +1,7 @@
 //! `redrive pipeline run`: starts a run of a pipeline and works on it.
 
 use clap::Args;
-use redrive::{HumanDuration, SourcePosition, config::FILE_NAME};
+use redrive::{HumanDuration, SourcePosition};
 
 use super::{record::print, work::Declared};
 use crate::{
@@ -44,12 +44,7 @@ pub(crate) struct Arguments {
 /// Runs `pipeline run`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
     let name = &arguments.pipeline;
-    let Some(config) = context.config()? else {
-        let message = format!("there is no {FILE_NAME} here or in a folder above");
-        return Err(Failure::new(Exit::Error, message).help(
-            "it declares the pipelines; `redrive init` writes one, `--config FILE` names one",
-        ));
-    };
+    let config = context.needed_config()?;
     let Some(declared) = config.pipeline(name) else {
         let advice = match config.pipelines.as_slice() {
             [] => "the file declares none; add a [[pipeline]] with a source and stages".to_owned(),

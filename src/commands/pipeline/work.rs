@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use redrive::{
     Engine, Pipeline, PipelineRunRecord, PipelineStatus, Stopper, Until,
     config::{self, Config},
-    declared_pipeline, random_worker_id,
+    declared_pipeline,
 };
 
 use super::{
@@ -17,6 +17,7 @@ use crate::{
     desk::Desk,
     exit::{Exit, Failure},
     signals::Signals,
+    works::worker_name,
 };
 
 /// A pipeline as it is declared, ready to be worked on.
@@ -48,8 +49,7 @@ impl<'a> Declared<'a> {
         context: &Context,
     ) -> Result<Exit, Failure> {
         let mut signals = Signals::new()?;
-        let worker = random_worker_id()
-            .map_err(|error| Failure::new(Exit::Error, "cannot make a name").because(error))?;
+        let worker = worker_name()?;
         let mut pipeline = self.pipeline.of_run(run.id);
         pipeline.stages.iter_mut().for_each(|stage| stage.pace.grace = grace);
         let engine = Engine::new(desk.store().clone())

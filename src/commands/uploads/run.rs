@@ -6,7 +6,7 @@ use clap::Args;
 use redrive::{
     GroupLease, HumanDuration, ItemGroup, UploadError, UploadReport, UploadRequest, Uploader,
     config::{Config, Upload},
-    declared_giveup_file, declared_upload, random_worker_id,
+    declared_giveup_file, declared_upload,
 };
 use redrive_engine::{Clock, Stopper, SystemClock};
 use redrive_store::{Store, WorkerId, Written};
@@ -16,6 +16,7 @@ use crate::{
     context::{ChosenStore, Context, Missing},
     exit::{Exit, Failure},
     signals::Signals,
+    works::worker_name,
 };
 
 /// The arguments of `uploads run`.
@@ -58,8 +59,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
             "`redrive uploads add --upload {upload} --group {group} FILE…` adds to it"
         )));
     }
-    let worker = random_worker_id()
-        .map_err(|error| Failure::new(Exit::Error, "cannot make a name").because(error))?;
+    let worker = worker_name()?;
     let progress = Progress::new(counts.pending, context);
     let content = context.raw(Some(&config))?.content();
     let folder = &config.folder;

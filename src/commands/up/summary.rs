@@ -1,0 +1,78 @@
+//! What is told when everything has begun: for people on a terminal, as one line of the log elsewhere.
+
+use std::{
+    io::{self, IsTerminal},
+    net::SocketAddr,
+};
+
+use redrive::HumanDuration;
+use redrive_store::WorkerId;
+
+use crate::{
+    context::{ChosenStore, Context},
+    works::Names,
+};
+
+/// What runs, from where, and where it is to be seen.
+pub(super) struct Summary<'a> {
+    /// The configuration file.
+    pub(super) config: String,
+    pub(super) store: &'a ChosenStore,
+    /// Where raw partitions are.
+    pub(super) raw: String,
+    pub(super) names: Names,
+    /// How often failed partitions are looked at.
+    pub(super) interval: HumanDuration,
+    pub(super) address: SocketAddr,
+    pub(super) process: &'a WorkerId,
+}
+
+impl Summary<'_> {
+    /// Tells it.
+    pub(super) fn tell(&self, context: &Context) {
+        if io::stderr().is_terminal() {
+            self.lines().iter().for_each(|line| context.output.note(line));
+        } else {
+            self.log();
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let Names { queues, sources, pipelines, notifiers } = &self.names;
+        let or_none = |names: &String| match names.as_str() {
+            "" => "none".to_owned(),
+            names => names.to_owned(),
+        };
+        let facts = [
+            ("store", format!("{} (from {})", self.store.url, self.store.chosen_by)),
+            ("raw", self.raw.clone()),
+            ("queues", or_none(queues)),
+            ("sources", or_none(sources)),
+            ("pipelines", or_none(pipelines)),
+            ("notifiers", or_none(notifiers)),
+            ("retries", format!("failed partitions are looked at every {}", self.interval)),
+            ("open", format!("http://{}", self.address)),
+        ];
+        let first = format!("redrive is up, as {} says; Ctrl-C stops it", self.config);
+        let fact = |(name, fact)| format!("  {name:<9}  {fact}");
+        [first].into_iter().chain(facts.map(fact)).collect()
+    }
+
+    fn log(&self) {
+        let Names { queues, sources, pipelines, notifiers } = &self.names;
+        let (store, interval) = (self.store.url.to_string(), self.interval.to_string());
+        tracing::info!(
+            config = self.config,
+            worker = self.process.0,
+            queues,
+            sources,
+            pipelines,
+            notifiers,
+            store,
+            raw = self.raw,
+            interval,
+            url = %format_args!("http://{}", self.address),
+            "up"
+        );
+    }
+}

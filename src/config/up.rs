@@ -1,0 +1,46 @@
+//! `[up]`: what `redrive up` puts into the store when it starts.
+
+use std::path::PathBuf;
+
+use super::{
+    Pipeline,
+    reader::{Section, Value},
+    source::file_path,
+    value::{set, shorten, text},
+};
+use crate::nearest::suggestion;
+
+/// What there is to do from the start.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Up {
+    /// Files of runs to submit, as JSON lines with idempotency keys; relative ones count from the
+    /// folder of the file.
+    pub submit: Vec<PathBuf>,
+    /// Pipelines that are started if they never were.
+    pub pipelines: Vec<String>,
+}
+
+impl Up {
+    pub(super) fn read(s: &mut Section<'_>, pipelines: &[Pipeline]) -> Option<Self> {
+        let submit = s.get("submit", set(file_path)).unwrap_or_default();
+        let pipelines = s.get("pipelines", set(|value| declared(value, pipelines)));
+        Some(Self {
+            submit: submit.into_iter().map(PathBuf::from).collect(),
+            pipelines: pipelines.unwrap_or_default(),
+        })
+    }
+}
+
+/// The name of a pipeline of the file.
+fn declared(value: Value<'_>, pipelines: &[Pipeline]) -> Option<String> {
+    let name = text(value.clone())?;
+    if pipelines.iter().any(|pipeline| pipeline.name == name) {
+        return Some(name);
+    }
+    let message = format!("there is no pipeline {:?}", shorten(&name));
+    let advice = suggestion(&name, pipelines.iter().map(|pipeline| pipeline.name.as_str()));
+    match pipelines {
+        [] => value.refuse(message, "the file declares none"),
+        _ => value.refuse_with_help(message, "name a [[pipeline]] of this file", advice),
+    }
+}
