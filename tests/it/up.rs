@@ -2,6 +2,7 @@
 
 mod endings;
 mod process;
+mod quickstart;
 mod refusals;
 mod seeds;
 mod terminal;

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Puts a price on one dish: a coin for each letter. The price list is not at hand at first for some.
+
+call=$(cat)
+dish=$(echo "$call" | sed 's/.*"dish":"\([a-z]*\)".*/\1/')
+english=$(echo "$call" | sed 's/.*"english":"\([a-z]*\)".*/\1/')
+
+case "$dish:$REDRIVE_ATTEMPT" in
+kuchen:1 | honig:1 | honig:2)
+    echo "the price list is being printed" >&2
+    exit 75
+    ;;
+esac
+printf '{"ok": {"dish": "%s", "english": "%s", "price": %d}}\n' "$dish" "$english" "${#english}"
