@@ -22,6 +22,7 @@ mod consume;
 mod daemon;
 mod daemon_year;
 mod db;
+mod deploying;
 mod doctor;
 mod failpoints;
 mod faults;

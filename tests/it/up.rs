@@ -7,7 +7,8 @@ mod refusals;
 mod seeds;
 mod terminal;
 
-use process::Process;
+pub(crate) use process::Process;
+pub(crate) use quickstart::Quickstart;
 
 use redrive::{
     Clock, SystemClock,
