@@ -121,18 +121,19 @@ fn one_process_does_the_work_retries_partitions_and_answers() {
     }
 }
 
-// RUN-7
+// OPS-2, RUN-7
 #[test]
 fn two_of_them_share_a_store_each_at_an_address_of_its_own() {
     let here = folder();
     for store in one_of_each(&here) {
         let run = |arguments: &[&str]| here.run(&[arguments, &["--store", &store]].concat());
-        let mut first = Process::up(&here, &["--store", &store]);
+        // At once, on a store that nobody has made yet.
+        let [first, second] =
+            [(); 2].map(|()| Process::starting(&here, &["up", "--store", &store]));
+        let [mut first, second] = [first.listening(), second.listening()];
         let taken = first.address().to_owned();
         let complaint = run(&["up", "--listen", &taken]).failed(1);
         assert!(complaint.contains(&taken) && complaint.contains("--listen"), "{complaint}");
-
-        let mut second = Process::up(&here, &["--store", &store]);
         for _ in 0..20 {
             run(&["runs", "submit", "--queue", "work"]).ok();
         }
@@ -146,7 +147,7 @@ fn two_of_them_share_a_store_each_at_an_address_of_its_own() {
         assert!(ledger.as_array().unwrap().iter().all(|run| run["attempts"] == 1), "{ledger}");
         let pipelines = run(&["pipeline", "list", "-o", "json"]).json();
         assert_eq!(pipelines.as_array().unwrap().len(), 1, "started once: {pipelines}");
-        for up in [&mut first, &mut second] {
+        for up in [&first, &second] {
             up.signal("-TERM");
         }
         assert_eq!((first.end().0, second.end().0), (Some(143), Some(143)));

@@ -28,12 +28,22 @@ impl Process {
     /// A command that listens, at a port of its own, once it answers.
     #[track_caller]
     pub(crate) fn serving(folder: &Folder, arguments: &[&str]) -> Self {
+        Self::starting(folder, arguments).listening()
+    }
+
+    /// A command that will listen, at a port of its own.
+    pub(crate) fn starting(folder: &Folder, arguments: &[&str]) -> Self {
         let listen = ["--listen", "127.0.0.1:0"];
-        let mut process = Self::start(folder.command(&[arguments, &listen].concat()));
-        let line = process.wait_for("http://127.0.0.1:");
+        Self::start(folder.command(&[arguments, &listen].concat()))
+    }
+
+    /// Waits until it answers.
+    #[track_caller]
+    pub(crate) fn listening(mut self) -> Self {
+        let line = self.wait_for("http://127.0.0.1:");
         let (_, url) = line.split_once("http://").unwrap();
-        process.address = url.trim_end().trim_end_matches('"').to_owned();
-        process
+        self.address = url.trim_end().trim_end_matches('"').to_owned();
+        self
     }
 
     /// Any command.
