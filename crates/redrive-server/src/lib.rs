@@ -88,8 +88,12 @@ impl Server {
             .route("/readyz", get(health::readyz))
             .fallback(problem::nothing_there)
             .method_not_allowed_fallback(problem::not_like_that)
-            .with_state(app)
+            .with_state(Arc::clone(&app))
             .layer(middleware::from_fn_with_state(admission, guard));
+        let stop = async move {
+            stop.await;
+            app.live.close();
+        };
         axum::serve(self.listener, router).with_graceful_shutdown(stop).await.map_err(Error::Serve)
     }
 }

@@ -63,19 +63,19 @@ impl Figures {
             let labels = [("kind", unit.kind), ("state", unit.state)];
             units.encode_family(&labels)?.encode_gauge(&(unit.count as f64))?;
         }
-        let sum = |kind: &str, state: &str| -> f64 {
+        let sum = |kind: &str, state: &str| -> u64 {
             let units = self.overview.units.iter();
             let matching = units.filter(|unit| unit.kind == kind && unit.state == state);
-            matching.map(|unit| unit.count as f64).sum()
+            matching.map(|unit| unit.count).sum()
         };
         let help = "Dead letters of all pipelines";
         encoder
             .encode_descriptor("redrive_dlq_depth", help, None, MetricType::Gauge)?
-            .encode_gauge(&sum("sample", "dlq"))?;
+            .encode_gauge(&(sum("sample", "dlq") as f64))?;
         let help = "Runs that wait for another try";
         encoder
             .encode_descriptor("redrive_retries_scheduled", help, None, MetricType::Gauge)?
-            .encode_gauge(&sum("run", "waiting_for_retry"))
+            .encode_gauge(&(sum("run", "waiting_for_retry") as f64))
     }
 
     fn queues(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

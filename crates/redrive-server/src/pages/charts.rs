@@ -30,7 +30,7 @@ pub(super) fn activity(minutes: &[MinuteShown], now: Timestamp) -> Markup {
     let total = |place: usize| -> u64 { sums.values().filter_map(|sum| sum.get(place)).sum() };
     let (good, retrying, failed) = (total(0), total(1), total(2));
     let words = format!(
-        "In the last hour {} attempts succeeded, {} are retried, {} failed for good.",
+        "In the last hour {} attempts succeeded, {} are retried by themselves, {} failed.",
         number(good),
         number(retrying),
         number(failed)
@@ -50,7 +50,7 @@ pub(super) fn activity(minutes: &[MinuteShown], now: Timestamp) -> Markup {
         div.legend {
             span { span.pill.good { "✓ " (number(good)) } " succeeded" }
             span { span.pill.retry { "↻ " (number(retrying)) } " to be retried" }
-            span { span.pill.bad { "✗ " (number(failed)) } " failed for good" }
+            span { span.pill.bad { "✗ " (number(failed)) } " failed" }
         }
     }
 }

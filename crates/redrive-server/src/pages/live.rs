@@ -28,18 +28,30 @@ const MAX_PAGES: usize = 1_000;
 /// Who tells open pages.
 pub(crate) struct Live {
     version: watch::Sender<u64>,
+    closed: watch::Sender<bool>,
     pages: Arc<Semaphore>,
 }
 
 impl Default for Live {
     fn default() -> Self {
-        Self { version: watch::Sender::new(0), pages: Arc::new(Semaphore::new(MAX_PAGES)) }
+        Self {
+            version: watch::Sender::new(0),
+            closed: watch::Sender::new(false),
+            pages: Arc::new(Semaphore::new(MAX_PAGES)),
+        }
     }
 }
 
 impl Live {
+    /// Tells nobody any more: a server that stops does not wait for pages that are open.
+    pub(crate) fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
     /// Looks for as long as the server runs.
     pub(crate) async fn run(app: Arc<App>) {
+        // What is attempted from now on is counted.
+        _ = app.watch.overview().await;
         let mut tick = tokio::time::interval(LOOK_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -62,6 +74,7 @@ impl Live {
 /// What one page is told from.
 struct Listener {
     version: watch::Receiver<u64>,
+    closed: watch::Receiver<bool>,
     told: Option<u64>,
     _permit: OwnedSemaphorePermit,
 }
@@ -76,7 +89,10 @@ impl Listener {
                 let event = Event::default().event("changed").data(version.to_string());
                 return Some((Ok(event), self));
             }
-            self.version.changed().await.ok()?;
+            tokio::select! {
+                changed = self.version.changed() => changed.ok()?,
+                _ = self.closed.wait_for(|closed| *closed) => return None,
+            }
         }
     }
 }
@@ -87,7 +103,12 @@ pub(super) async fn events(app: Shared) -> Response {
         let what = "too many pages are open; this one is not kept up to date";
         return Problem::new(StatusCode::SERVICE_UNAVAILABLE, what).into_response();
     };
-    let listener = Listener { version: app.live.version.subscribe(), told: None, _permit: permit };
+    let listener = Listener {
+        version: app.live.version.subscribe(),
+        closed: app.live.closed.subscribe(),
+        told: None,
+        _permit: permit,
+    };
     let events = stream::unfold(listener, Listener::next);
     Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(20))).into_response()
 }

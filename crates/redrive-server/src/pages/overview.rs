@@ -95,6 +95,13 @@ fn units(overview: &OverviewShown) -> Markup {
     }
 }
 
+/// Things that are due that the page has room for.
+const DUE_SHOWN: usize = 6;
+
+fn is_due(at: &str, now: Timestamp) -> bool {
+    at.parse().is_ok_and(|at: Timestamp| at <= now)
+}
+
 /// Where units of a state are listed.
 fn listed(kind: &str, path: &str, state: &str) -> String {
     let state = match (kind, state) {
@@ -119,8 +126,8 @@ fn due(due: &[DueShown], now: Timestamp) -> Markup {
         _ => "/pipelines".to_owned(),
     };
     html! {
-        div.scroll { table { tbody { @for it in due { tr {
-            td { (when(&it.at, now)) }
+        div.scroll { table { tbody { @for it in due.iter().take(DUE_SHOWN) { tr {
+            td.nowrap { @if is_due(&it.at, now) { "due now" } @else { (when(&it.at, now)) } }
             td.text { a href=(target(it)) { (it.name) } br; span.lead { (it.what) } }
         } } } } }
     }
