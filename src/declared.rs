@@ -7,7 +7,8 @@ use crate::{config, wiring::declared_calendar};
 
 /// All of it. A schedule that begins on a day that no partition can have is refused.
 pub fn declared(config: &config::Config) -> Result<Declared, InvalidUnit> {
-    let queues = config.queues.iter().map(|queue| DeclaredQueue {
+    let told = config.notifiers.iter().map(|notifier| &notifier.queue);
+    let queues = config.queues.iter().chain(told).map(|queue| DeclaredQueue {
         name: queue.name.clone(),
         policy: queue.policy.policy.clone(),
         categories: queue.categories.clone(),
