@@ -27,6 +27,9 @@ use crate::{
 /// So long a look is good enough for the next who asks.
 const FRESH: SignedDuration = SignedDuration::from_secs(1);
 
+/// So long a look is good while nothing is written: what is due, and what was an hour ago, changes by itself.
+const STALE: SignedDuration = SignedDuration::from_secs(60);
+
 /// How far back attempts are shown.
 const WINDOW: SignedDuration = SignedDuration::from_hours(1);
 
@@ -52,6 +55,8 @@ pub struct Watch {
 struct Seen {
     pulse: Option<u64>,
     looked: Option<Timestamp>,
+    /// When it was last read, and not only looked whether there is anything new.
+    read: Option<Timestamp>,
     overview: Option<Arc<OverviewShown>>,
     ledger_end: i64,
     minutes: BTreeMap<(Timestamp, UnitKind), Minute>,
@@ -83,7 +88,10 @@ impl Watch {
             return Ok(Arc::clone(overview));
         }
         let pulse = self.desk.store().pulse().await?;
-        if let Some(overview) = seen.overview.clone().filter(|_| seen.pulse == Some(pulse)) {
+        let age = seen.read.map(|read| now.duration_since(read));
+        let is_recent = age.is_some_and(|age| (SignedDuration::ZERO..STALE).contains(&age));
+        let is_same = is_recent && seen.pulse == Some(pulse);
+        if let Some(overview) = seen.overview.clone().filter(|_| is_same) {
             seen.looked = Some(now);
             return Ok(overview);
         }
@@ -96,6 +104,7 @@ impl Watch {
         let overview = Arc::new(self.look(&seen, version).await?);
         seen.pulse = Some(pulse);
         seen.looked = Some(now);
+        seen.read = Some(now);
         seen.overview = Some(Arc::clone(&overview));
         Ok(overview)
     }

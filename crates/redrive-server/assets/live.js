@@ -4,12 +4,27 @@
   const main = document.querySelector("main[data-live]");
   if (!main || !window.EventSource) return;
   const state = document.getElementById("live");
-  const say = (text) => { if (state) state.textContent = text; };
-  let seen = main.dataset.live, busy = false, again = false;
+  const say = (text) => { if (state && state.textContent !== text) state.textContent = text; };
+  let seen = main.dataset.live, busy = false, again = false, lost = false;
 
-  const isBusyTyping = () => {
-    const active = document.activeElement;
-    return active && main.contains(active) && /^(INPUT|SELECT|TEXTAREA|BUTTON)$/.test(active.tagName);
+  // A form that somebody is filling in stays as it is.
+  const isInUse = (form) => form.contains(document.activeElement)
+    || [...form.elements].some((field) => field.type === "text" && field.value !== field.defaultValue);
+
+  // Changes what differs and leaves the rest, so that focus, scrolling and open details stay where they are.
+  const become = (old, fresh) => {
+    if (old.isEqualNode(fresh)) return;
+    if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) { old.replaceWith(fresh); return; }
+    if (old.nodeType !== Node.ELEMENT_NODE) { old.nodeValue = fresh.nodeValue; return; }
+    if (old.nodeName === "FORM" && isInUse(old)) return;
+    for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+    for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+    becomeInside(old, fresh);
+  };
+  const becomeInside = (old, fresh) => {
+    const before = [...old.childNodes], after = [...fresh.childNodes];
+    after.forEach((node, place) => { if (place < before.length) become(before[place], node); else old.append(node); });
+    before.slice(after.length).forEach((node) => node.remove());
   };
 
   const refresh = async () => {
@@ -17,24 +32,18 @@
     busy = true;
     try {
       const answer = await fetch(location.href, { headers: { accept: "text/html" }, credentials: "same-origin" });
-      if (answer.ok && !isBusyTyping()) {
-        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        const fresh = page.querySelector("main[data-live]");
-        if (fresh) {
-          const open = [...main.querySelectorAll("details[open]")].map((it) => it.id);
-          main.replaceChildren(...fresh.childNodes);
-          open.forEach((id) => { const it = id && document.getElementById(id); if (it) it.open = true; });
-          say("live");
-        }
-      }
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const fresh = answer.ok && page.querySelector("main[data-live]");
+      if (fresh) { becomeInside(main, fresh); say("live"); }
     } catch { say("waiting for the server"); }
     busy = false;
     if (again) { again = false; setTimeout(refresh, 1000); }
   };
 
   const events = new EventSource("/events");
-  events.onopen = () => say("live");
-  events.onerror = () => say("waiting for the server");
+  // A server that was away may have started anew, and counts from one again.
+  events.onopen = () => { say("live"); if (lost) { lost = false; refresh(); } };
+  events.onerror = () => { lost = true; say("waiting for the server"); };
   events.addEventListener("changed", (event) => {
     if (event.data !== seen) { seen = event.data; refresh(); }
   });

@@ -1,8 +1,9 @@
 //! Who may ask, and for what.
 
 use std::{
+    collections::HashMap,
     fmt,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Mutex, PoisonError},
 };
 
@@ -58,23 +59,47 @@ pub struct Access {
 
 /// Tokens that were tried and are none, in the current minute: a token cannot be guessed by trying many.
 #[derive(Debug, Default)]
-pub(crate) struct Guesses(Mutex<(i64, u32)>);
+pub(crate) struct Guesses(Mutex<Wrong>);
+
+/// The wrong ones of a minute, by where they came from.
+#[derive(Debug, Default)]
+struct Wrong {
+    minute: i64,
+    counts: HashMap<IpAddr, u32>,
+}
 
 impl Guesses {
-    /// Wrong tokens that are answered in a minute, by all who try.
+    /// Wrong tokens from one address in a minute. After them no token is looked at, right or wrong:
+    /// otherwise the one that is let in would be known all the same.
     const MAX_A_MINUTE: u32 = 60;
 
+    /// Addresses that are told apart. Those that come later share a count.
+    const MAX_ADDRESSES: usize = 10_000;
+
     /// Whether another token may be tried.
-    pub(crate) fn allow(&self, now: Timestamp) -> bool {
-        let counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        counted.0 != minute(now) || counted.1 < Self::MAX_A_MINUTE
+    pub(crate) fn allow(&self, from: IpAddr, now: Timestamp) -> bool {
+        let mut wrong = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = *wrong.count_of(from, now);
+        counted < Self::MAX_A_MINUTE
     }
 
     /// Counts a wrong one.
-    pub(crate) fn count(&self, now: Timestamp) {
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = if counted.0 == minute(now) { counted.1 } else { 0 };
-        *counted = (minute(now), before.saturating_add(1));
+    pub(crate) fn count(&self, from: IpAddr, now: Timestamp) {
+        let mut wrong = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = wrong.count_of(from, now);
+        *count = count.saturating_add(1);
+    }
+}
+
+impl Wrong {
+    fn count_of(&mut self, from: IpAddr, now: Timestamp) -> &mut u32 {
+        if self.minute != minute(now) {
+            *self = Self { minute: minute(now), counts: HashMap::new() };
+        }
+        let is_known = self.counts.contains_key(&from);
+        let is_full = !is_known && self.counts.len() >= Guesses::MAX_ADDRESSES;
+        let from = if is_full { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { from };
+        self.counts.entry(from).or_default()
     }
 }
 

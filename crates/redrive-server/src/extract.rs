@@ -1,11 +1,14 @@
 //! What a request asks for, read so that whatever is wrong with it is a [`Problem`].
 
+use std::borrow::Cow;
+
 use axum::{
     body::Bytes,
     extract::{FromRequest, FromRequestParts, Request, rejection::BytesRejection},
     http::{StatusCode, header, request::Parts},
     response::IntoResponse,
 };
+use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
 use crate::problem::Problem;
@@ -18,6 +21,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        no_nul(parts.uri.query().unwrap_or_default())?;
         axum::extract::Query::try_from_uri(&parts.uri)
             .map(|axum::extract::Query(asked)| Self(asked))
             .map_err(|error| Problem::bad_request(error.body_text()))
@@ -31,12 +35,55 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        no_nul(parts.uri.path())?;
         axum::extract::Path::from_request_parts(parts, state)
             .await
             .map(|axum::extract::Path(named)| Self(named))
             .map_err(|error| Problem::not_found(error.body_text()))
     }
 }
+
+/// What a form sends.
+pub(crate) struct Form<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Form<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        if !is_of_kind(&request, "application/x-www-form-urlencoded") {
+            let what = "this takes what a form sends: `application/x-www-form-urlencoded`";
+            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
+        }
+        let (parts, body) = request.into_parts();
+        let request = Request::from_parts(parts.clone(), body);
+        let bytes = Bytes::from_request(request, state).await.map_err(unread)?;
+        no_nul(&String::from_utf8_lossy(&bytes))?;
+        let request = Request::from_parts(parts, bytes.into());
+        axum::extract::Form::from_request(request, state)
+            .await
+            .map(|axum::extract::Form(sent)| Self(sent))
+            .map_err(|error| Problem::bad_request(error.body_text()))
+    }
+}
+
+/// No name and no text has a NUL, and not every database could look for one.
+fn no_nul(encoded: &str) -> Result<(), Problem> {
+    let decoded: Cow<'_, [u8]> = percent_decode_str(encoded).into();
+    if decoded.contains(&0) {
+        Err(Problem::bad_request("a NUL character stands for nothing here"))
+    } else {
+        Ok(())
+    }
+}
+
+fn is_of_kind(request: &Request, known: &str) -> bool {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case(known)
+}
+
+/// A NUL as JSON writes it.
+const NUL: &[u8] = br"\u0000";
 
 /// A JSON body.
 pub(crate) struct Json<T>(pub(crate) T);
@@ -46,6 +93,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let bytes = json_bytes(request, state).await?;
+        if bytes.windows(NUL.len()).any(|part| part == NUL) {
+            return Err(Problem::bad_request("a NUL character stands for nothing here"));
+        }
         serde_json::from_slice(&bytes)
             .map(Self)
             .map_err(|error| Problem::bad_request(format!("the body cannot be used: {error}")))
@@ -58,9 +108,7 @@ pub(crate) async fn json_bytes<S: Send + Sync>(
     request: Request,
     state: &S,
 ) -> Result<Bytes, Problem> {
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("application/json") {
+    if !is_of_kind(&request, "application/json") {
         let what = "the body must be JSON, and say so: `Content-Type: application/json`";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
     }

@@ -1,17 +1,21 @@
 //! What every request passes before anything else sees it, and what every answer carries.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
 
 use axum::{
-    extract::{Request, State},
+    extract::{ConnectInfo, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Redirect, Response},
 };
 
+use percent_encoding::percent_decode_str;
 use redrive_core::Message;
 
-use crate::{access::Role, app::App, problem::Problem};
+use crate::{access::Role, app::App, pages, problem::Problem};
 
 /// The cookie that holds a token, for browsers.
 pub(crate) const COOKIE: &str = "redrive_token";
@@ -48,6 +52,8 @@ pub(crate) struct Visitor {
     says: Option<String>,
     /// Whether a browser asks.
     is_browser: bool,
+    /// From where.
+    pub(crate) from: IpAddr,
 }
 
 /// Who came in without being asked for a token.
@@ -96,25 +102,51 @@ pub(crate) async fn guard(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let mut response = match guard.admit(&request) {
+    let is_person = is_person(&request);
+    let response = match guard.admit(&request) {
         Ok(visitor) => {
             request.extensions_mut().insert(visitor);
             next.run(request).await
         }
         Err(refusal) => *refusal,
     };
+    let mut response = if is_person { for_people(response) } else { response };
     for (name, value) in HEADERS {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
     response
 }
 
+/// Whether somebody looks at pages with a browser: a program asks for JSON, or for nothing in particular.
+fn is_person(request: &Request) -> bool {
+    let wants = text(request.headers(), &header::ACCEPT).unwrap_or_default();
+    wants.contains("text/html") && !request.uri().path().starts_with("/v1/")
+}
+
+/// A problem as a page.
+fn for_people(mut response: Response) -> Response {
+    let Some(problem) = response.extensions_mut().remove::<Problem>() else { return response };
+    let mut page = pages::failed(&problem);
+    for (name, value) in response.headers() {
+        if ![header::CONTENT_TYPE, header::CONTENT_LENGTH].contains(name) {
+            page.headers_mut().insert(name, value.clone());
+        }
+    }
+    page
+}
+
 impl Guard {
-    /// Counts a wrong token, and says whether it may be answered.
-    fn guess(&self) -> bool {
-        let now = self.app.desk.now();
-        self.app.guesses.count(now);
-        self.app.guesses.allow(now)
+    /// What a token allows. Whoever tried too many wrong ones is not told.
+    fn role_of(&self, token: &str, from: IpAddr) -> Result<Option<Role>, Box<Response>> {
+        let (now, guesses) = (self.app.desk.now(), &self.app.guesses);
+        if !guesses.allow(from, now) {
+            return Err(Box::new(Problem::too_many_guesses().into_response()));
+        }
+        let role = self.app.access.role_of(token);
+        if role.is_none() {
+            guesses.count(from, now);
+        }
+        Ok(role)
     }
 
     fn admit(&self, request: &Request) -> Result<Visitor, Box<Response>> {
@@ -133,16 +165,16 @@ impl Guard {
             || path == "/login";
         let (token, cookie) = token_of(headers);
         let is_browser = headers.contains_key(SEC_FETCH_SITE);
-        let visitor = |role, name| Visitor { role, name, says: says(headers), is_browser };
-        let visitor = match token.map(|token| self.app.access.role_of(token)) {
+        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+        let from = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
+        let visitor = |role, name| Visitor { role, name, says: says(headers), is_browser, from };
+        let needed = token.as_deref().filter(|_| self.app.access.needs_token());
+        let role = needed.map(|token| self.role_of(token, from)).transpose()?.flatten();
+        let visitor = match role {
             _ if !self.app.access.needs_token() => visitor(Role::Operator, LOCAL),
-            Some(Some(Role::Operator)) => visitor(Role::Operator, "operator"),
-            Some(Some(Role::Viewer)) => visitor(Role::Viewer, "viewer"),
-            Some(None) if !self.guess() => {
-                let what = "too many tokens were tried; wait a minute";
-                return Err(Box::new(Problem::too_many(what).into_response()));
-            }
-            _ if open => visitor(Role::Viewer, STRANGER),
+            Some(Role::Operator) => visitor(Role::Operator, "operator"),
+            Some(Role::Viewer) => visitor(Role::Viewer, "viewer"),
+            None if open => visitor(Role::Viewer, STRANGER),
             _ => return Err(Box::new(unknown(path))),
         };
         let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
@@ -162,10 +194,10 @@ impl Guard {
 }
 
 /// The token of a request, and whether a browser sent it by itself.
-fn token_of(headers: &HeaderMap) -> (Option<&str>, bool) {
+fn token_of(headers: &HeaderMap) -> (Option<String>, bool) {
     let bearer = text(headers, &header::AUTHORIZATION).and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
     });
     if bearer.is_some() {
         return (bearer, false);
@@ -173,7 +205,8 @@ fn token_of(headers: &HeaderMap) -> (Option<&str>, bool) {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = cookies.flat_map(|cookies| cookies.split(';'));
     let cookie = pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='));
-    (cookie, cookie.is_some())
+    let cookie = cookie.and_then(|value| percent_decode_str(value).decode_utf8().ok());
+    (cookie.as_deref().map(str::to_owned), cookie.is_some())
 }
 
 /// Whether a change comes from a page of ours, or from no page at all. Browsers say where a request
@@ -186,7 +219,7 @@ fn is_from_here(headers: &HeaderMap, host: &str) -> bool {
         let named = origin.strip_prefix("http://").or(origin.strip_prefix("https://"));
         return named.is_some_and(|named| named.eq_ignore_ascii_case(host));
     }
-    let kind = text(headers, &header::CONTENT_TYPE).unwrap_or_default();
+    let kind = text(headers, &header::CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase();
     !kind.starts_with("application/x-www-form-urlencoded")
         && !kind.starts_with("multipart/")
         && !kind.starts_with("text/plain")

@@ -30,8 +30,11 @@ pub(crate) async fn readyz(app: Shared) -> (StatusCode, Json<Health>) {
     let problem = match tokio::time::timeout(PATIENCE, store.ping()).await {
         Ok(Ok(())) => None,
         Ok(Err(error)) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "the store does not answer");
-            Some("the store does not answer")
+            tracing::warn!(error = &error as &dyn std::error::Error, "the store is of no use");
+            Some(match error {
+                redrive_store::Error::Full { .. } => "the store has no room left",
+                _ => "the store does not answer",
+            })
         }
         Err(_) => Some("the store does not answer in time"),
     };

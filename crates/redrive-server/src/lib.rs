@@ -81,6 +81,11 @@ impl Server {
         let app = App::new(self.site);
         let admission = Guard { app: Arc::clone(&app), listening: self.address };
         let _watching = AbortOnDrop(tokio::spawn(Live::run(Arc::clone(&app))));
+        let live = Arc::clone(&app);
+        let stop = async move {
+            stop.await;
+            live.live.close();
+        };
         let router: Router = api::router()
             .merge(pages::router())
             .route("/metrics", get(metrics::metrics))
@@ -88,13 +93,10 @@ impl Server {
             .route("/readyz", get(health::readyz))
             .fallback(problem::nothing_there)
             .method_not_allowed_fallback(problem::not_like_that)
-            .with_state(Arc::clone(&app))
+            .with_state(app)
             .layer(middleware::from_fn_with_state(admission, guard));
-        let stop = async move {
-            stop.await;
-            app.live.close();
-        };
-        axum::serve(self.listener, router).with_graceful_shutdown(stop).await.map_err(Error::Serve)
+        let service = router.into_make_service_with_connect_info::<SocketAddr>();
+        axum::serve(self.listener, service).with_graceful_shutdown(stop).await.map_err(Error::Serve)
     }
 }
 

@@ -8,6 +8,9 @@ use axum::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
+/// How RFC 9457 calls it.
+pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
+
 /// An answer that is none.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct Problem {
@@ -62,8 +65,9 @@ impl Problem {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    pub(crate) fn too_many(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, detail)
+    pub(crate) fn too_many_guesses() -> Self {
+        let what = "too many wrong tokens came from there; wait a minute";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, what)
     }
 
     pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
@@ -102,9 +106,11 @@ impl From<redrive_store::Error> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.status();
-        let mut response = (status, Json(self)).into_response();
-        let kind = HeaderValue::from_static("application/problem+json");
+        let mut response = (status, Json(&self)).into_response();
+        let kind = HeaderValue::from_static(PROBLEM_JSON);
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        // People who look with a browser get a page instead; see `guard`.
+        response.extensions_mut().insert(self);
         response
     }
 }

@@ -18,6 +18,7 @@ mod connection;
 mod file;
 mod migrator;
 mod readers;
+mod room;
 mod writer;
 
 mod samples;

@@ -21,6 +21,7 @@ use crate::{
     file,
     migrator::{MIGRATIONS, migrate_to_latest, read_status},
     readers::Readers,
+    room::check_room,
     writer::Writer,
 };
 
@@ -72,7 +73,7 @@ pub enum WriterMode {
 }
 
 /// How to open a store.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct SqliteOptions {
     /// What a commit waits for.
     pub synchronous: Synchronous,
@@ -80,6 +81,20 @@ pub struct SqliteOptions {
     pub writer: WriterMode,
     /// The clock of leases, instead of the machine's.
     pub lease_clock: Option<LeaseClock>,
+    /// With less than this left on its disk the store counts as full: some must be left for the log that
+    /// every write goes through.
+    pub min_free_bytes: u64,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self {
+            synchronous: Synchronous::default(),
+            writer: WriterMode::default(),
+            lease_clock: None,
+            min_free_bytes: 16 * 1024 * 1024,
+        }
+    }
 }
 
 /// The embedded store.
@@ -90,6 +105,7 @@ pub struct SqliteStore {
     readers: Option<Readers>,
     writer: Writer,
     mode: WriterMode,
+    min_free_bytes: u64,
     clock: LeaseClock,
     /// Where changes are noticed; each connection counts by itself.
     watcher: Arc<Mutex<Option<Connection>>>,
@@ -140,7 +156,8 @@ impl SqliteStore {
         let writer = Writer::start(connection, options.writer)?;
         let wakes = Wakes::new();
         let (mode, watcher) = (options.writer, Arc::default());
-        Ok(Self { location, writer, readers, mode, clock, watcher, wakes })
+        let min_free_bytes = options.min_free_bytes;
+        Ok(Self { location, writer, readers, mode, min_free_bytes, clock, watcher, wakes })
     }
 
     /// Runs a change in a transaction, a second time if the first was rolled back for another's sake.
@@ -266,7 +283,11 @@ impl Store for SqliteStore {
         let Location::File(path) = self.location.clone() else {
             return self.read(ask).await;
         };
-        let asking = move || open_reader(&path).and_then(|connection| ask(&connection));
+        let min_free_bytes = self.min_free_bytes;
+        let asking = move || {
+            open_reader(&path).and_then(|connection| ask(&connection))?;
+            check_room(&path, min_free_bytes)
+        };
         let answer = match self.mode {
             WriterMode::Inline => asking(),
             WriterMode::Thread => tokio::task::spawn_blocking(asking).await.map_err(|error| {

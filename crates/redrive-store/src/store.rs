@@ -23,7 +23,7 @@ pub trait Store:
     /// What the store is and where, for people. Never shows a password.
     fn describe(&self) -> String;
 
-    /// Whether the store answers. The error says why it does not.
+    /// Whether the store answers, and has room for more where it can know. The error says why not.
     async fn ping(&self) -> Result<()>;
 
     /// What the database itself finds wrong with its structure; empty if nothing.

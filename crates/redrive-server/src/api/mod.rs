@@ -8,6 +8,7 @@ mod items;
 mod journal;
 mod overview;
 mod page;
+mod partition_actions;
 mod partitions;
 mod pipelines;
 mod queues;
@@ -21,7 +22,7 @@ use axum::{Json, Router, extract::DefaultBodyLimit, routing::get};
 use utoipa::{
     Modify, OpenApi,
     openapi::{
-        self,
+        self, Content, Ref, RefOr, ResponseBuilder,
         security::{Http, HttpAuthScheme, SecurityScheme},
     },
 };
@@ -30,11 +31,13 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 pub(crate) use bulk::Changes;
 pub(crate) use dead_letters::{LetterAction, reprocess_letters};
 pub(crate) use items::{ItemAction, reset_items};
-pub(crate) use partitions::{KeyParts, PartitionAction, change_partitions, key_of};
+pub(crate) use partition_actions::{PartitionAction, change_partitions};
+pub(crate) use partitions::{KeyParts, key_of};
 pub(crate) use pipelines::{cancel_run, find_run, resume_run, start_run};
+pub(crate) use queues::switch_queue;
 pub(crate) use runs::{RunAction, change_runs, status_names as run_status_names};
 
-use crate::app::App;
+use crate::{app::App, problem::PROBLEM_JSON};
 
 /// What a body may have that is no submission.
 const MAX_BODY_BYTES: usize = 256 * 1024;
@@ -47,7 +50,7 @@ const MAX_SUBMISSION_BYTES: usize = 32 * 1024 * 1024;
     info(
         title = "Redrive",
         description = "Everything that the command line can see and do. Lists come in pages: `next` is \
-                       the address of the next one. Errors are those of RFC 9457."
+                       what to give as `after` for the next one. Errors are those of RFC 9457."
     ),
     modifiers(&Bearer),
     security(("bearer" = [])),
@@ -63,12 +66,41 @@ impl Modify for Bearer {
     }
 }
 
+/// Every operation has a name of its own and can be refused, and every refusal is a problem.
+fn completed(mut document: openapi::OpenApi) -> openapi::OpenApi {
+    let problem = || Content::new(Some(Ref::from_schema_name("Problem")));
+    for item in document.paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.post];
+        for operation in operations.into_iter().flatten() {
+            // Functions are called alike in different modules; the names of operations are known to clients.
+            let tag = operation.tags.iter().flatten().next().map(|tag| tag.replace(' ', "_"));
+            operation.operation_id = match (tag, operation.operation_id.take()) {
+                (Some(tag), Some(name)) if tag != name => Some(format!("{tag}_{name}")),
+                (_, name) => name,
+            };
+            let responses = &mut operation.responses.responses;
+            for (status, response) in responses.iter_mut() {
+                if let (RefOr::T(response), true) = (response, status.starts_with(['4', '5'])) {
+                    response.content.clear();
+                    response.content.insert(PROBLEM_JSON.to_owned(), problem().into());
+                }
+            }
+            let refused = ResponseBuilder::new()
+                .description("what was refused, and why")
+                .content(PROBLEM_JSON, problem())
+                .build();
+            responses.insert("default".to_owned(), RefOr::T(refused));
+        }
+    }
+    document
+}
+
 /// The routes, and the document that describes them.
 fn documented() -> (Router<Arc<App>>, openapi::OpenApi) {
     let submissions = OpenApiRouter::new()
         .routes(routes!(submit::submit))
         .layer(DefaultBodyLimit::max(MAX_SUBMISSION_BYTES));
-    OpenApiRouter::with_openapi(Document::openapi())
+    let (routes, document) = OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(overview::show))
         .routes(routes!(runs::list))
         .routes(routes!(runs::show))
@@ -82,8 +114,8 @@ fn documented() -> (Router<Arc<App>>, openapi::OpenApi) {
         .routes(routes!(partitions::show))
         .routes(routes!(partitions::history))
         .routes(routes!(partitions::gaps))
-        .routes(routes!(partitions::change))
-        .routes(routes!(partitions::backfill))
+        .routes(routes!(partition_actions::change))
+        .routes(routes!(partition_actions::backfill))
         .routes(routes!(items::list))
         .routes(routes!(items::show))
         .routes(routes!(items::reset))
@@ -102,7 +134,8 @@ fn documented() -> (Router<Arc<App>>, openapi::OpenApi) {
         .routes(routes!(why::why))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .merge(submissions)
-        .split_for_parts()
+        .split_for_parts();
+    (routes, completed(document))
 }
 
 /// The routes.

@@ -1,24 +1,19 @@
-//! Partitions.
+//! Partitions: how they stand.
 
-use axum::{Extension, Json as Answer};
-use redrive_core::{AttemptNumber, DateRange, LogicalDate, PartitionKey, PartitionStatus};
+use axum::Json as Answer;
+use redrive_core::{AttemptNumber, LogicalDate, PartitionKey, PartitionStatus};
 use redrive_desk::{
     DeclaredSource, GapFilter, PartitionQuery,
-    shown::{AttemptShown, GapShown, PartitionChanged, PartitionShown},
+    shown::{AttemptShown, GapShown, PartitionShown},
 };
-use redrive_engine::{KeyGrid, PartitionCommand, PartitionSelection, RunMode};
-use redrive_store::{Lane, PartitionFilter, PartitionOrder, PartitionWish};
+use redrive_store::PartitionFilter;
 use serde::Deserialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 
-use super::{
-    bulk::{Changes, How, Look, MAX_UNITS},
-    page::{Page, limit, named},
-};
+use super::page::{Page, limit, named};
 use crate::{
-    app::{App, Shared},
-    extract::{Json, Path, Query},
-    guard::Visitor,
+    app::Shared,
+    extract::{Path, Query},
     problem::Problem,
 };
 
@@ -47,7 +42,7 @@ pub(crate) struct PartitionsQuery {
     after: Option<String>,
 }
 
-fn day(field: &str, text: Option<&str>) -> Result<Option<LogicalDate>, Problem> {
+pub(super) fn day(field: &str, text: Option<&str>) -> Result<Option<LogicalDate>, Problem> {
     let read = |text: &str| {
         text.parse().map_err(|_| {
             Problem::bad_request(format!("{field}: {text:?} is no day")).allowed("YYYY-MM-DD")
@@ -56,7 +51,7 @@ fn day(field: &str, text: Option<&str>) -> Result<Option<LogicalDate>, Problem> 
     text.map(read).transpose()
 }
 
-fn key(text: &str) -> Result<PartitionKey, Problem> {
+pub(super) fn key(text: &str) -> Result<PartitionKey, Problem> {
     text.parse().map_err(|error: redrive_core::InvalidUnit| {
         Problem::bad_request(error.to_string()).allowed("SOURCE/CUSTOMER/QUERY/DATE")
     })
@@ -197,259 +192,4 @@ pub(crate) async fn gaps(
         }
     }
     Ok(Answer(rows))
-}
-
-/// Which partitions to change, and how.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PartitionAction {
-    /// This one, as SOURCE/CUSTOMER/QUERY/DATE, instead of filters.
-    pub(crate) partition: Option<String>,
-    /// Of this source alone.
-    pub(crate) source: Option<String>,
-    /// Of this customer alone.
-    pub(crate) customer_id: Option<String>,
-    /// Of this query alone.
-    pub(crate) query_name: Option<String>,
-    /// Not before this day.
-    pub(crate) since: Option<String>,
-    /// Not after this day, which is included.
-    pub(crate) until: Option<String>,
-    /// All of them: without a filter nothing is done unless you say so.
-    #[serde(default)]
-    pub(crate) all: bool,
-    /// Of `retry`: also those that are terminal.
-    #[serde(default)]
-    pub(crate) clear_terminal: bool,
-    /// Of `retry` and `reprocess`: also where the raw sink holds no run.
-    #[serde(default)]
-    pub(crate) force: bool,
-    /// Of `retry` and `reprocess`: `fresh` or `backfill`. `fresh`, unless given.
-    pub(crate) lane: Option<String>,
-    /// Only say what would become of each, and how to say yes to it.
-    #[serde(default)]
-    pub(crate) dry_run: bool,
-    /// What the dry run answered. One partition that is named needs none.
-    pub(crate) token: Option<String>,
-    /// Why, for the journal.
-    pub(crate) reason: Option<String>,
-}
-
-/// What can be done to partitions.
-const ACTIONS: [&str; 6] =
-    ["retry", "reprocess", "mark-terminal", "clear-terminal", "pause", "resume"];
-
-fn wish_of(name: &str, action: &PartitionAction) -> Result<PartitionWish, Problem> {
-    let lane = lane(action.lane.as_deref(), Lane::Fresh)?;
-    Ok(match name {
-        "retry" => PartitionWish::Retry { clear_terminal: action.clear_terminal, lane },
-        "reprocess" => PartitionWish::Reprocess { lane },
-        "mark-terminal" => PartitionWish::MarkTerminal,
-        "clear-terminal" => PartitionWish::ClearTerminal,
-        "pause" => PartitionWish::Pause,
-        "resume" => PartitionWish::Resume,
-        _ => {
-            let what = format!("nobody can {name:?} a partition");
-            return Err(Problem::not_found(what).allowed(ACTIONS.join(", ")));
-        }
-    })
-}
-
-fn lane(text: Option<&str>, default: Lane) -> Result<Lane, Problem> {
-    let names = Lane::ALL.map(Lane::name);
-    Ok(named("lane", text, Lane::from_name, &names)?.unwrap_or(default))
-}
-
-/// Changes partitions: `retry`, `reprocess`, `mark-terminal`, `clear-terminal`, `pause` or `resume`.
-#[utoipa::path(post, path = "/v1/partitions/{action}", tag = "partitions",
-    params(("action" = String, Path)), request_body = PartitionAction,
-    responses((status = 200, body = Changes<PartitionChanged>), (status = 400, body = Problem),
-              (status = 404, body = Problem), (status = 409, body = Problem),
-              (status = 422, body = Problem), (status = 428, body = Problem)))]
-pub(crate) async fn change(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(name): Path<String>,
-    Json(action): Json<PartitionAction>,
-) -> Result<Answer<Changes<PartitionChanged>>, Problem> {
-    change_partitions(&app, &visitor, &name, action).await.map(Answer)
-}
-
-/// The same for the dashboard.
-pub(crate) async fn change_partitions(
-    app: &App,
-    visitor: &Visitor,
-    name: &str,
-    action: PartitionAction,
-) -> Result<Changes<PartitionChanged>, Problem> {
-    let wish = wish_of(name, &action)?;
-    let filter = match &action.partition {
-        Some(text) => {
-            let key = key(text.strip_prefix("partition:").unwrap_or(text))?;
-            PartitionFilter {
-                source: Some(key.source().to_owned()),
-                customer_id: Some(key.customer_id().to_owned()),
-                query_name: Some(key.query_name().to_owned()),
-                ..PartitionFilter::default()
-            }
-            .on(key.logical_date())
-        }
-        None => PartitionFilter {
-            source: action.source,
-            customer_id: action.customer_id,
-            query_name: action.query_name,
-            since: day("since", action.since.as_deref())?,
-            until: day("until", action.until.as_deref())?,
-            status: None,
-        },
-    };
-    if filter.is_empty() && !action.all {
-        let what = "no partitions are named; nothing was changed";
-        return Err(Problem::bad_request(what).allowed("`partition`, filters, or `all`"));
-    }
-    let given =
-        [("all", action.all), ("clear_terminal", action.clear_terminal), ("force", action.force)];
-    let how = How { dry_run: action.dry_run, token: action.token, reason: action.reason };
-    let asked = Asked {
-        wish,
-        command: format!("api partitions {name}"),
-        flags: given
-            .iter()
-            .filter(|(_, given)| *given)
-            .map(|(flag, _)| (*flag).to_owned())
-            .collect(),
-        filter: filter.clone(),
-        force: action.force,
-        selection: PartitionSelection::Filter(filter),
-        named: action.partition.is_some(),
-    };
-    asked.act(app, visitor, how).await
-}
-
-/// Which partitions to make pending.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Backfill {
-    /// The source.
-    source: String,
-    /// For these customers; those of the source, unless given.
-    #[serde(default)]
-    customers: Vec<String>,
-    /// For these queries; those of the source, unless given.
-    #[serde(default)]
-    queries: Vec<String>,
-    /// The first day.
-    since: String,
-    /// The last day, which is included.
-    until: String,
-    /// Also those whose last attempt failed.
-    #[serde(default)]
-    force_pending: bool,
-    /// `fresh` or `backfill`. `backfill`, unless given.
-    lane: Option<String>,
-    /// Only say what would become of each, and how to say yes to it.
-    #[serde(default)]
-    dry_run: bool,
-    /// What the dry run answered.
-    token: Option<String>,
-    /// Why, for the journal.
-    reason: Option<String>,
-}
-
-/// Makes partitions pending for every day of a range.
-#[utoipa::path(post, path = "/v1/partitions/backfill", tag = "partitions", request_body = Backfill,
-    responses((status = 200, body = Changes<PartitionChanged>), (status = 400, body = Problem),
-              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
-pub(crate) async fn backfill(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Json(asked): Json<Backfill>,
-) -> Result<Answer<Changes<PartitionChanged>>, Problem> {
-    let missing = || Problem::bad_request("both days are needed");
-    let since = day("since", Some(&asked.since))?.ok_or_else(missing)?;
-    let until = day("until", Some(&asked.until))?.ok_or_else(missing)?;
-    let days = DateRange::new(since, until)
-        .map_err(|_| Problem::bad_request(format!("since {since} is after until {until}")))?;
-    let declared = app.desk.declared().and_then(|declared| declared.source(&asked.source));
-    let chosen = |given: &[String], known: Option<&Vec<String>>, what: &str| match (given, known) {
-        ([], Some(known)) => Ok(known.clone()),
-        ([], None) => {
-            let source = &asked.source;
-            let problem = format!("no source {source:?} is declared, and no {what} are given");
-            Err(Problem::bad_request(problem).allowed(format!("`{what}`")))
-        }
-        (given, _) => Ok(given.to_vec()),
-    };
-    let customers = chosen(&asked.customers, declared.map(|it| &it.customers), "customers")?;
-    let queries = chosen(&asked.queries, declared.map(|it| &it.queries), "queries")?;
-    let grid = KeyGrid::new(&asked.source, &customers, &queries, days)
-        .map_err(|error| Problem::bad_request(error.to_string()))?;
-    if grid.len() > MAX_UNITS as u64 {
-        let what = format!("these are {} partitions; nothing was changed", grid.len());
-        return Err(Problem::bad_request(what)
-            .allowed(format!("up to {MAX_UNITS}; the command line takes any number")));
-    }
-    let force_pending = asked.force_pending;
-    let lane = lane(asked.lane.as_deref(), Lane::Backfill)?;
-    let how = How { dry_run: asked.dry_run, token: asked.token, reason: asked.reason };
-    let filter = PartitionFilter {
-        source: Some(asked.source),
-        since: Some(since),
-        until: Some(until),
-        ..PartitionFilter::default()
-    };
-    let flags = force_pending.then(|| "force_pending".to_owned()).into_iter().collect();
-    let asked = Asked {
-        wish: PartitionWish::Backfill { force_pending, lane },
-        command: "api partitions backfill".to_owned(),
-        flags,
-        filter,
-        force: false,
-        selection: PartitionSelection::Grid(grid),
-        named: false,
-    };
-    asked.act(&app, &visitor, how).await.map(Answer)
-}
-
-/// A change that is asked for.
-struct Asked {
-    wish: PartitionWish,
-    command: String,
-    flags: Vec<String>,
-    filter: PartitionFilter,
-    force: bool,
-    selection: PartitionSelection,
-    /// Whether it is of one partition that is named.
-    named: bool,
-}
-
-impl Asked {
-    async fn act(
-        self,
-        app: &App,
-        visitor: &Visitor,
-        how: How,
-    ) -> Result<Changes<PartitionChanged>, Problem> {
-        let name = format!("{} {:?} {:?}", self.command, self.wish, self.flags);
-        let order = PartitionOrder {
-            by: app.operator(visitor, how.reason.as_deref()),
-            command: self.command,
-            filter: Some(self.filter),
-            flags: self.flags,
-        };
-        let command = PartitionCommand::new(self.wish, order);
-        let command = if self.force { command.forced() } else { command };
-        let foreseen =
-            app.desk.foresee_partitions(&command, &self.selection, MAX_UNITS + 1).await?;
-        let shown = foreseen.iter().cloned();
-        let shown = shown.map(|outcome| PartitionChanged::new(outcome, RunMode::DryRun));
-        let look = Look::new(&name, shown.collect())?;
-        if how.dry_run {
-            return Ok(look.answer());
-        }
-        look.confirm(&how, self.named)?;
-        let done = app.desk.change_partitions(&command, &self.selection, &foreseen).await?;
-        let done = done.into_iter().map(|outcome| PartitionChanged::new(outcome, RunMode::Real));
-        Ok(Changes::done(done.collect()))
-    }
 }

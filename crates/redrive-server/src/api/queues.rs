@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::{
-    app::Shared,
+    app::{App, Shared},
     extract::{Json, Path},
     guard::Visitor,
     problem::Problem,
@@ -55,10 +55,7 @@ pub(crate) async fn pause(
     Path(queue): Path<String>,
     Json(why): Json<Why>,
 ) -> Result<Answer<Switched>, Problem> {
-    QueueWish::Pause.check_name(&queue).map_err(|error| Problem::bad_request(error.to_string()))?;
-    let by = app.operator(&visitor, why.reason.as_deref());
-    let changed = app.desk.store().pause_queue(&queue, &by).await?;
-    Ok(Answer(Switched { queue, paused: true, changed }))
+    switch_queue(&app, &visitor, QueueWish::Pause, queue, why.reason.as_deref()).await.map(Answer)
 }
 
 /// Lets workers take runs from a queue again.
@@ -71,10 +68,22 @@ pub(crate) async fn resume(
     Path(queue): Path<String>,
     Json(why): Json<Why>,
 ) -> Result<Answer<Switched>, Problem> {
-    QueueWish::Resume
-        .check_name(&queue)
-        .map_err(|error| Problem::bad_request(error.to_string()))?;
-    let by = app.operator(&visitor, why.reason.as_deref());
-    let changed = app.desk.store().resume_queue(&queue, &by).await?;
-    Ok(Answer(Switched { queue, paused: false, changed }))
+    switch_queue(&app, &visitor, QueueWish::Resume, queue, why.reason.as_deref()).await.map(Answer)
+}
+
+/// The same for the dashboard.
+pub(crate) async fn switch_queue(
+    app: &App,
+    visitor: &Visitor,
+    wish: QueueWish,
+    queue: String,
+    reason: Option<&str>,
+) -> Result<Switched, Problem> {
+    wish.check_name(&queue).map_err(|error| Problem::bad_request(error.to_string()))?;
+    let (store, by) = (app.desk.store(), app.operator(visitor, reason));
+    let changed = match wish {
+        QueueWish::Pause => store.pause_queue(&queue, &by).await?,
+        QueueWish::Resume => store.resume_queue(&queue, &by).await?,
+    };
+    Ok(Switched { queue, paused: wish == QueueWish::Pause, changed })
 }

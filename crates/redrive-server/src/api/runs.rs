@@ -136,9 +136,11 @@ pub(crate) async fn change_runs(
     let status = action.status.as_deref();
     let status = named("status", status, RunStatus::from_name, &status_names())?;
     let by_id = !action.ids.is_empty();
+    let is_filtered = action.queue.is_some() || action.category.is_some() || status.is_some();
     let selection = match action.queue {
-        Some(_) if by_id => {
-            return Err(Problem::bad_request("ids and queue exclude each other"));
+        _ if by_id && is_filtered => {
+            let what = "ids and filters exclude each other; nothing was changed";
+            return Err(Problem::bad_request(what).allowed("`ids`, or `queue`"));
         }
         Some(queue) => RunSelection::Queue {
             queue,

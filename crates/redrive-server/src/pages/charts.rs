@@ -22,7 +22,11 @@ pub(super) fn activity(minutes: &[MinuteShown], now: Timestamp) -> Markup {
     for minute in minutes {
         let Ok(at) = minute.minute.parse::<Timestamp>() else { continue };
         let ago = now.duration_since(at).as_secs().div_euclid(60);
-        let sum = sums.entry(MINUTES - 1 - ago).or_default();
+        let place = MINUTES - 1 - ago;
+        if !(0..MINUTES).contains(&place) {
+            continue;
+        }
+        let sum = sums.entry(place).or_default();
         let counts = [minute.good, minute.retrying, minute.failed];
         sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
@@ -40,7 +44,7 @@ pub(super) fn activity(minutes: &[MinuteShown], now: Timestamp) -> Markup {
     html! {
         svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(words) {
             line.axis x1="0" y1=(FLOOR) x2=(WIDTH) y2=(FLOOR) {}
-            @for (place, sum) in sums.iter().filter(|(place, _)| (0..MINUTES).contains(*place)) {
+            @for (place, sum) in &sums {
                 (bar(*place as f64 * step, step - 2.0, sum, most))
             }
             text x="0" y=(HEIGHT - 4.0) { (begin.strftime("%H:%M")) }

@@ -1,6 +1,6 @@
 //! Dead letters, grouped by what they died of.
 
-use axum::{Extension, extract::Form, response::Response};
+use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::{PipelineRunId, SampleId, SampleStatus};
 use redrive_desk::{
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     api::{LetterAction, reprocess_letters},
     app::{App, Shared},
-    extract::{Path, Query},
+    extract::{Form, Path, Query},
     guard::Visitor,
     problem::Problem,
 };
@@ -205,7 +205,7 @@ pub(super) async fn show(
     Path(id): Path<i64>,
 ) -> Shown<Response> {
     let Some(Story::Sample(story)) = app.desk.story(&Asked::Sample(SampleId(id))).await? else {
-        return Err(Problem::not_found(format!("there is no sample {id}")).into());
+        return Err(Problem::not_found(format!("there is no sample {id}")));
     };
     let (sample, now) = (&story.sample, app.desk.now());
     let body = html! {

@@ -96,7 +96,7 @@ fn document(title: &str, nav: Markup, who: Markup, main: Markup, store: &str) ->
                     div.who { (who) }
                 } }
                 (main)
-                footer { "Redrive " (env!("CARGO_PKG_VERSION")) " · " (store) " · " a href="/openapi.json" { "API" } }
+                footer { "Redrive " (env!("CARGO_PKG_VERSION")) @if !store.is_empty() { " · " (store) } " · " a href="/openapi.json" { "API" } }
             }
         }
     };
@@ -105,7 +105,7 @@ fn document(title: &str, nav: Markup, who: Markup, main: Markup, store: &str) ->
 }
 
 /// A page that says what went wrong.
-pub(super) fn failed(problem: &Problem) -> Response {
+pub(crate) fn failed(problem: &Problem) -> Response {
     let main = html! {
         main id="main" {
             section.problem {

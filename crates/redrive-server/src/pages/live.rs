@@ -25,29 +25,30 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Pages that are told at once. More are shown, and not kept up to date.
 const MAX_PAGES: usize = 1_000;
 
+/// What there is to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum News {
+    /// Nobody looked yet.
+    Nothing,
+    /// Everything is as this version has it.
+    Version(u64),
+    /// The server stops: a page that waits would keep it.
+    Over,
+}
+
 /// Who tells open pages.
 pub(crate) struct Live {
-    version: watch::Sender<u64>,
-    closed: watch::Sender<bool>,
+    news: watch::Sender<News>,
     pages: Arc<Semaphore>,
 }
 
 impl Default for Live {
     fn default() -> Self {
-        Self {
-            version: watch::Sender::new(0),
-            closed: watch::Sender::new(false),
-            pages: Arc::new(Semaphore::new(MAX_PAGES)),
-        }
+        Self { news: watch::Sender::new(News::Nothing), pages: Arc::new(Semaphore::new(MAX_PAGES)) }
     }
 }
 
 impl Live {
-    /// Tells nobody any more: a server that stops does not wait for pages that are open.
-    pub(crate) fn close(&self) {
-        self.closed.send_replace(true);
-    }
-
     /// Looks for as long as the server runs.
     pub(crate) async fn run(app: Arc<App>) {
         // What is attempted from now on is counted.
@@ -56,25 +57,35 @@ impl Live {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tick.tick().await;
-            if app.live.version.receiver_count() == 0 {
+            if app.live.news.receiver_count() == 0 {
                 continue;
             }
             // A store that does not answer is no change; pages that ask will be told.
             if let Ok(overview) = app.watch.overview().await {
-                app.live.version.send_if_modified(|version| {
-                    let changed = *version != overview.version;
-                    *version = overview.version;
-                    changed
-                });
+                app.live.tell(News::Version(overview.version));
             }
         }
+    }
+
+    /// Lets every page go.
+    pub(crate) fn close(&self) {
+        self.tell(News::Over);
+    }
+
+    fn tell(&self, news: News) {
+        self.news.send_if_modified(|told| {
+            let is_new = *told != news && *told != News::Over;
+            if is_new {
+                *told = news;
+            }
+            is_new
+        });
     }
 }
 
 /// What one page is told from.
 struct Listener {
-    version: watch::Receiver<u64>,
-    closed: watch::Receiver<bool>,
+    news: watch::Receiver<News>,
     told: Option<u64>,
     _permit: OwnedSemaphorePermit,
 }
@@ -83,15 +94,15 @@ impl Listener {
     /// Waits until there is something to tell.
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {
-            let version = *self.version.borrow_and_update();
-            if version > 0 && self.told != Some(version) {
-                self.told = Some(version);
-                let event = Event::default().event("changed").data(version.to_string());
-                return Some((Ok(event), self));
-            }
-            tokio::select! {
-                changed = self.version.changed() => changed.ok()?,
-                _ = self.closed.wait_for(|closed| *closed) => return None,
+            let news = *self.news.borrow_and_update();
+            match news {
+                News::Version(version) if self.told != Some(version) => {
+                    self.told = Some(version);
+                    let event = Event::default().event("changed").data(version.to_string());
+                    return Some((Ok(event), self));
+                }
+                News::Over => return None,
+                News::Nothing | News::Version(_) => self.news.changed().await.ok()?,
             }
         }
     }
@@ -103,12 +114,7 @@ pub(super) async fn events(app: Shared) -> Response {
         let what = "too many pages are open; this one is not kept up to date";
         return Problem::new(StatusCode::SERVICE_UNAVAILABLE, what).into_response();
     };
-    let listener = Listener {
-        version: app.live.version.subscribe(),
-        closed: app.live.closed.subscribe(),
-        told: None,
-        _permit: permit,
-    };
+    let listener = Listener { news: app.live.news.subscribe(), told: None, _permit: permit };
     let events = stream::unfold(listener, Listener::next);
     Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(20))).into_response()
 }

@@ -2,15 +2,16 @@
 
 use axum::{
     Extension,
-    extract::Form,
     http::{HeaderValue, header},
     response::{IntoResponse, Redirect, Response},
 };
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use super::layout;
 use crate::{
     app::Shared,
+    extract::Form,
     guard::{COOKIE, Visitor},
     problem::Problem,
 };
@@ -27,15 +28,21 @@ pub(super) async fn ask(Extension(visitor): Extension<Visitor>) -> Response {
 }
 
 /// Lets someone in. The token is kept where no script sees it and no other site sends it.
-pub(super) async fn sign_in(app: Shared, Form(entered): Form<Entered>) -> Response {
-    if !app.guesses.allow(app.desk.now()) {
-        return layout::failed(&Problem::too_many("too many tokens were tried; wait a minute"));
+pub(super) async fn sign_in(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Form(entered): Form<Entered>,
+) -> Response {
+    let (from, now) = (visitor.from, app.desk.now());
+    if !app.guesses.allow(from, now) {
+        return Problem::too_many_guesses().into_response();
     }
     if app.access.role_of(&entered.token).is_none() {
-        app.guesses.count(app.desk.now());
+        app.guesses.count(from, now);
         return layout::login(true);
     }
-    let cookie = format!("{COOKIE}={}; Path=/; HttpOnly; SameSite=Strict", entered.token);
+    let token = utf8_percent_encode(&entered.token, NON_ALPHANUMERIC);
+    let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict");
     let Ok(cookie) = HeaderValue::from_str(&cookie) else { return layout::login(true) };
     ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
 }

@@ -9,6 +9,7 @@ mod layout;
 pub(crate) mod live;
 mod login;
 mod overview;
+mod partition;
 mod partitions;
 mod parts;
 mod pipelines;
@@ -25,28 +26,15 @@ use axum::{
     routing::{get, post},
 };
 
+pub(crate) use layout::failed;
+
 use crate::{app::App, problem::Problem};
 
 /// What a form may have.
 const MAX_FORM_BYTES: usize = 64 * 1024;
 
 /// The answer of a page, or what went wrong.
-type Shown<T> = Result<T, Unshown>;
-
-/// A problem as people are shown it.
-pub(super) struct Unshown(Problem);
-
-impl<T: Into<Problem>> From<T> for Unshown {
-    fn from(problem: T) -> Self {
-        Self(problem.into())
-    }
-}
-
-impl IntoResponse for Unshown {
-    fn into_response(self) -> Response {
-        layout::failed(&self.0)
-    }
-}
+type Shown<T> = Result<T, Problem>;
 
 /// The pages.
 pub(crate) fn router() -> Router<Arc<App>> {
@@ -57,11 +45,11 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .route("/runs/{id}", get(runs::show).post(runs::act))
         .route("/queues/{action}", post(runs::switch))
         .route("/partitions", get(partitions::list))
-        .route("/partitions/preview", get(partitions::look))
-        .route("/partitions/act/{action}", post(partitions::act))
+        .route("/partitions/preview", get(partition::look))
+        .route("/partitions/act/{action}", post(partition::act))
         .route(
             "/partitions/{source}/{customer_id}/{query_name}/{logical_date}",
-            get(partitions::show),
+            get(partition::show),
         )
         .route("/uploads", get(uploads::list))
         .route("/uploads/preview", get(uploads::look))

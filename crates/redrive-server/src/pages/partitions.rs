@@ -1,28 +1,23 @@
-//! Partitions: a calendar for each series, and each day by itself.
+//! Partitions: a calendar for each series.
 
 use std::collections::BTreeMap;
 
-use axum::{Extension, extract::Form, response::Response};
+use axum::{Extension, response::Response};
 use jiff::{ToSpan, civil::Date};
 use maud::{Markup, html};
 use redrive_core::{LogicalDate, PartitionKey, PartitionStatus};
-use redrive_desk::{Asked, PartitionQuery, Story, shown::PartitionShown};
+use redrive_desk::{PartitionQuery, shown::PartitionShown};
 use redrive_store::{PartitionFilter, PartitionRecord};
 use serde::Deserialize;
 
 use super::{
     Shown,
-    changed::{done, preview},
     layout::{Page, Place, may_act},
-    parts::{
-        address, attempts, filter_choice, filter_field, given, journal, json, look_of, more,
-        number, partition_address, pill, when_some,
-    },
+    parts::{address, filter_choice, filter_field, given, look_of, more, partition_address, pill},
 };
 use crate::{
-    api::{KeyParts, PartitionAction, change_partitions, key_of},
     app::{App, Shared},
-    extract::{Path, Query},
+    extract::Query,
     guard::Visitor,
     problem::Problem,
 };
@@ -82,7 +77,8 @@ struct Month {
 
 impl Month {
     fn parse(text: &str) -> Result<Self, Problem> {
-        format!("{text}-01").parse().map(|first| Self { first }).map_err(|_| {
+        let day = format!("{text}-01").parse::<LogicalDate>();
+        day.map(|day| Self::of(day.date())).map_err(|_| {
             Problem::bad_request(format!("month: {text:?} is none")).allowed("YYYY-MM")
         })
     }
@@ -242,7 +238,7 @@ fn cell(app: &App, partition: &PartitionRecord) -> Markup {
 }
 
 /// What a partition is, in one word.
-fn state(shown: &PartitionShown) -> &'static str {
+pub(super) fn state(shown: &PartitionShown) -> &'static str {
     match (shown.status, shown.terminal) {
         (Some("failed"), true) => "terminal",
         (Some(status), _) => status,
@@ -271,157 +267,4 @@ fn bulk(asking: &Asking, month: &Month) -> Markup {
             }
         }
     }
-}
-
-/// One partition.
-pub(super) async fn show(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(parts): Path<KeyParts>,
-) -> Shown<Response> {
-    let key = key_of(&parts)?;
-    let asked = Asked::Unit(redrive_core::Unit::Partition(key.clone()));
-    let Some(Story::Partition(story)) = app.desk.story(&asked).await? else {
-        return Err(Problem::not_found(format!("partition:{key} has no entry")).into());
-    };
-    let (partition, now) = (&story.partition, app.desk.now());
-    let series = [
-        ("source", Some(key.source())),
-        ("customer_id", Some(key.customer_id())),
-        ("query_name", Some(key.query_name())),
-    ];
-    let authority = partition.current_run_id.as_deref();
-    let body = html! {
-        h1 { (key.source()) " / " (key.customer_id()) " / " (key.query_name()) " / " (key.logical_date().to_string())
-             " " (pill(state(partition))) @if partition.paused { " " span.pill.retry { "⏸ paused" } } }
-        p.next { strong { "Next: " } (story.next.because) }
-        @if may_act(&visitor) { section { h2 { "Actions" } (actions(&key, partition)) } }
-        div.grid {
-            section.half {
-                h2 { "What it is" }
-                dl {
-                    dt { "Series" } dd { a href=(address("/partitions", &series)) { "its calendar" } }
-                    dt { "Authority" } dd { @match authority {
-                        Some(run_id) => { code { (run_id) } },
-                        None => { "no run has it: consumers read nothing" },
-                    } }
-                    @if let Some(count) = partition.record_count { dt { "Records" } dd { (number(count)) } }
-                    @if let Some(version) = &partition.schema_version { dt { "Schema" } dd { (version) } }
-                    dt { "Attempts" } dd { (partition.attempt_count.unwrap_or(0)) }
-                    dt { "Changed" } dd { (when_some(partition.updated_at.as_deref(), now)) }
-                    @if let Some(at) = &partition.next_retry_at { dt { "Next try" } dd { (when_some(Some(at), now)) } }
-                    @if let Some(by) = &partition.paused_by { dt { "Paused by" } dd { (by) " " (partition.pause_reason.as_deref().unwrap_or_default()) } }
-                }
-            }
-            section.half { (json("Last error", partition.error_message.as_deref()))
-                @if partition.error_message.is_none() { h2 { "Last error" } p.empty { "There is none." } } }
-            section { h2 { "Attempts and raw runs" } (attempts(&story.attempts, authority, now)) }
-            section { h2 { "Journal" } (journal(&story.journal, false, now)) }
-        }
-    };
-    let title = format!("{key}");
-    Ok(Page::new(Place::Partitions, title, body).render(&app, &visitor).await)
-}
-
-fn actions(key: &PartitionKey, partition: &PartitionShown) -> Markup {
-    let is_failed = partition.status == Some("failed");
-    let button = |action: &str, name: &str, extra: &[&str]| {
-        html! {
-            form.actions method="post" action=(format!("/partitions/act/{action}")) {
-                input type="hidden" name="partition" value=(key.to_string());
-                @for name in extra { input type="hidden" name=(name) value="true"; }
-                label { "Why" input type="text" name="reason" maxlength="500"; }
-                button type="submit" { (name) }
-            }
-        }
-    };
-    html! {
-        div.actions {
-            @if is_failed && !partition.terminal { (button("retry", "Retry now", &["force"])) (button("mark-terminal", "Mark terminal", &[])) }
-            @if is_failed && partition.terminal { (button("retry", "Retry, past the mark", &["force", "clear_terminal"])) (button("clear-terminal", "Clear the mark", &[])) }
-            @if partition.status == Some("success") { (button("reprocess", "Reprocess", &["force"])) }
-            @if partition.paused { (button("resume", "Resume", &[])) } @else { (button("pause", "Pause", &[])) }
-        }
-    }
-}
-
-/// What is asked for by a button.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Pressed {
-    partition: Option<String>,
-    source: Option<String>,
-    customer_id: Option<String>,
-    query_name: Option<String>,
-    since: Option<String>,
-    until: Option<String>,
-    clear_terminal: bool,
-    force: bool,
-    token: Option<String>,
-    reason: Option<String>,
-    action: Option<String>,
-}
-
-impl Pressed {
-    fn action(&self, dry_run: bool) -> PartitionAction {
-        let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
-        PartitionAction {
-            partition: text(&self.partition),
-            source: text(&self.source),
-            customer_id: text(&self.customer_id),
-            query_name: text(&self.query_name),
-            since: text(&self.since),
-            until: text(&self.until),
-            clear_terminal: self.clear_terminal,
-            force: self.force,
-            dry_run,
-            token: text(&self.token),
-            reason: text(&self.reason),
-            ..PartitionAction::default()
-        }
-    }
-
-    fn fields(&self) -> [(&'static str, Option<&str>); 5] {
-        [
-            ("source", self.source.as_deref()),
-            ("customer_id", self.customer_id.as_deref()),
-            ("query_name", self.query_name.as_deref()),
-            ("since", self.since.as_deref()),
-            ("until", self.until.as_deref()),
-        ]
-    }
-
-    fn back(&self) -> String {
-        if let Some(Ok(key)) = self.partition.as_deref().map(str::parse) {
-            return partition_address(&key);
-        }
-        let [one, two, three, ..] = self.fields();
-        address("/partitions", &[one, two, three])
-    }
-}
-
-/// What an action on many would do.
-pub(super) async fn look(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Query(pressed): Query<Pressed>,
-) -> Shown<Response> {
-    let name = pressed.action.as_deref().unwrap_or_default();
-    let changes = change_partitions(&app, &visitor, name, pressed.action(true)).await?;
-    let title = format!("{name} partitions?");
-    let action = format!("/partitions/act/{name}");
-    let body = preview(&title, &changes, &action, &pressed.fields(), &pressed.back());
-    Ok(Page::new(Place::Partitions, title, body).still().render(&app, &visitor).await)
-}
-
-/// Does it.
-pub(super) async fn act(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(name): Path<String>,
-    Form(pressed): Form<Pressed>,
-) -> Shown<Response> {
-    let changes = change_partitions(&app, &visitor, &name, pressed.action(false)).await?;
-    let body = done(&format!("{name}: done"), &changes, &pressed.back());
-    Ok(Page::new(Place::Partitions, "Partitions", body).still().render(&app, &visitor).await)
 }

@@ -1,6 +1,6 @@
 //! Pipelines and their runs.
 
-use axum::{Extension, extract::Form, response::Response};
+use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::{PipelineRunId, PipelineStatus};
 use redrive_desk::{
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     api::{cancel_run, find_run, resume_run, start_run},
     app::{App, Shared},
-    extract::{Path, Query},
+    extract::{Form, Path, Query},
     guard::Visitor,
     problem::Problem,
 };
@@ -223,7 +223,7 @@ pub(super) async fn act(
     let (run, what) = match name.as_str() {
         "resume" => (resume_run(&app, &visitor, id, reason).await?, "going on"),
         "cancel" => (cancel_run(&app, &visitor, id, reason).await?, "cancelled"),
-        _ => return Err(Problem::not_found("a run is resumed or cancelled").into()),
+        _ => return Err(Problem::not_found("a run is resumed or cancelled")),
     };
     Ok(changed(&app, &visitor, &run, what).await)
 }

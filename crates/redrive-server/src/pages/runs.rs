@@ -1,6 +1,6 @@
 //! Runs and queues.
 
-use axum::{Extension, extract::Form, response::Response};
+use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::{RunId, RunStatus};
 use redrive_desk::{
@@ -8,7 +8,7 @@ use redrive_desk::{
     shown::RunShown,
     words::{between, rounded},
 };
-use redrive_store::RunFilter;
+use redrive_store::{QueueWish, RunFilter};
 use serde::Deserialize;
 
 use super::{
@@ -21,9 +21,9 @@ use super::{
     },
 };
 use crate::{
-    api::{RunAction, change_runs, run_status_names},
+    api::{RunAction, change_runs, run_status_names, switch_queue},
     app::{App, Shared},
-    extract::{Path, Query},
+    extract::{Form, Path, Query},
     guard::Visitor,
     problem::Problem,
 };
@@ -147,7 +147,7 @@ pub(super) async fn show(
 ) -> Shown<Response> {
     let asked = Asked::Unit(redrive_core::Unit::Run(RunId(id)));
     let Some(Story::Run(story)) = app.desk.story(&asked).await? else {
-        return Err(Problem::not_found(format!("there is no run {id}")).into());
+        return Err(Problem::not_found(format!("there is no run {id}")));
     };
     let (run, now) = (&story.run, app.desk.now());
     let waited = match (run.submitted_at.parse(), story.attempts.first()) {
@@ -286,22 +286,13 @@ pub(super) async fn switch(
     Path(name): Path<String>,
     Form(pressed): Form<QueueSwitch>,
 ) -> Shown<Response> {
-    let by = app.operator(&visitor, given(pressed.reason.as_deref()));
-    let store = app.desk.store();
-    let (queue, state) = (
-        pressed.queue.as_str(),
-        match name.as_str() {
-            "pause" => {
-                store.pause_queue(&pressed.queue, &by).await?;
-                "paused: workers take nothing more from it"
-            }
-            "resume" => {
-                store.resume_queue(&pressed.queue, &by).await?;
-                "going on: workers take from it"
-            }
-            _ => return Err(Problem::not_found("a queue is paused or resumed").into()),
-        },
-    );
+    let (wish, state) = match name.as_str() {
+        "pause" => (QueueWish::Pause, "paused: workers take nothing more from it"),
+        "resume" => (QueueWish::Resume, "going on: workers take from it"),
+        _ => return Err(Problem::not_found("a queue is paused or resumed")),
+    };
+    let (queue, reason) = (pressed.queue.as_str(), given(pressed.reason.as_deref()));
+    switch_queue(&app, &visitor, wish, queue.to_owned(), reason).await?;
     let body = html! {
         h1 { "Queue " (queue) }
         section { p { "It is " (state) "." } p { a href=(address("/runs", &[("queue", Some(queue))])) { "Back" } } }

@@ -1,6 +1,6 @@
 //! Items of uploads.
 
-use axum::{Extension, extract::Form, response::Response};
+use axum::{Extension, response::Response};
 use maud::html;
 use redrive_core::{ItemId, ItemStatus, Unit};
 use redrive_desk::{Asked, Story, shown::ItemShown};
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     api::{ItemAction, reset_items},
     app::Shared,
-    extract::{Path, Query},
+    extract::{Form, Path, Query},
     guard::Visitor,
     problem::Problem,
 };
@@ -106,7 +106,7 @@ pub(super) async fn show(
 ) -> Shown<Response> {
     let asked = Asked::Unit(Unit::Item(ItemId(id)));
     let Some(Story::Item(story)) = app.desk.story(&asked).await? else {
-        return Err(Problem::not_found(format!("there is no item {id}")).into());
+        return Err(Problem::not_found(format!("there is no item {id}")));
     };
     let (item, now) = (&story.item, app.desk.now());
     let body = html! {

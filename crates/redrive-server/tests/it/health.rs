@@ -14,7 +14,7 @@ use tokio::{
     sync::oneshot,
 };
 
-fn store(location: Location) -> Arc<dyn Store> {
+pub(crate) fn store(location: Location) -> Arc<dyn Store> {
     let options = SqliteOptions::default();
     Arc::new(SqliteStore::open(location, options, Timestamp::UNIX_EPOCH).unwrap())
 }
@@ -67,6 +67,18 @@ async fn a_store_that_does_not_answer_is_not_healthy_and_tells_no_secrets() {
     assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
     assert!(body.contains("the store does not answer"), "{body}");
     assert!(!body.contains("store.db"), "{body}");
+}
+
+#[tokio::test]
+async fn a_store_without_room_is_not_ready_and_the_process_is_healthy() {
+    let folder = tempfile::tempdir().unwrap();
+    let location = Location::File(folder.path().join("store.db"));
+    let options = SqliteOptions { min_free_bytes: u64::MAX, ..SqliteOptions::default() };
+    let store = Arc::new(SqliteStore::open(location, options, Timestamp::UNIX_EPOCH).unwrap());
+    let (status, body) = get(listen(store.clone()).await.unwrap(), "/readyz").await;
+    assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
+    assert!(body.contains("the store has no room left"), "{body}");
+    assert_eq!(get(listen(store).await.unwrap(), "/healthz").await.0, "HTTP/1.1 200 OK");
 }
 
 #[tokio::test]

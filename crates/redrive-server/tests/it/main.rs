@@ -1,5 +1,24 @@
 //! Tests of the server, over real connections.
 
-#![allow(clippy::unwrap_used, reason = "a test that fails should fail loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails should fail loudly"
+)]
 
+mod client;
+mod site;
+
+mod attacks;
+mod bulk;
+mod document;
+mod entry;
+mod fuzz;
 mod health;
+mod hostile;
+mod lists;
+mod live;
+mod problems;
+mod submits;

@@ -45,7 +45,9 @@ pub(crate) fn fill_and_go_on(path: &Path) {
         let filler = path.with_file_name("filler");
         fs::write(&filler, vec![0; 2 * 1024 * 1024]).unwrap();
         let location = Location::File(path.to_owned());
-        let store = SqliteStore::open(location, SqliteOptions::default(), at(0)).unwrap();
+        let options = SqliteOptions { min_free_bytes: 256 * 1024, ..SqliteOptions::default() };
+        let store = SqliteStore::open(location, options, at(0)).unwrap();
+        store.ping().await.unwrap();
         let payload = serde_json::json!("x".repeat(20_000));
         let large = [NewRun::new("q", &payload, at(0)).unwrap()];
 
@@ -73,10 +75,12 @@ pub(crate) fn fill_and_go_on(path: &Path) {
             assert!(text.contains("no room left"), "{text}");
             assert!(text.contains(path.to_str().unwrap()), "{text}");
         }
-        store.ping().await.unwrap();
+        let error = store.ping().await.unwrap_err();
+        assert!(matches!(error, Error::Full { .. }), "{error:?}");
         assert_eq!(all_runs(&store).await.len(), acknowledged);
 
         fs::remove_file(filler).unwrap();
+        store.ping().await.unwrap();
         store.submit_runs(&large, at(0)).await.unwrap();
         assert_eq!(all_runs(&store).await.len(), acknowledged + 1);
         assert_eq!(store.integrity_problems().await.unwrap(), [""; 0]);

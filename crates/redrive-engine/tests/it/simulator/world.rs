@@ -382,6 +382,7 @@ pub(super) fn open(location: Location, clock: &Arc<SimClock>) -> SqliteStore {
         synchronous: Synchronous::Normal,
         writer: WriterMode::Inline,
         lease_clock: Some(Arc::new(move || lease_clock.lease_now())),
+        ..SqliteOptions::default()
     };
     SqliteStore::open(location, options, clock.now()).unwrap()
 }

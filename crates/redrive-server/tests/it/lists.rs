@@ -1,0 +1,95 @@
+//! Lists in pages: every row once, and nothing that is not understood.
+
+use serde_json::Value;
+
+use crate::{
+    client::Client,
+    site::{DEAD, ITEMS, RUNS, Running},
+};
+
+/// The rows of a list, taken `limit` at a time.
+async fn walk(client: &Client, path: &str, limit: usize) -> Vec<Value> {
+    let (mut rows, mut after) = (Vec::new(), String::new());
+    loop {
+        let sign = if path.contains('?') { '&' } else { '?' };
+        let page = client.get(&format!("{path}{sign}limit={limit}{after}")).await.ok();
+        let items = page["items"].as_array().unwrap().clone();
+        assert!(items.len() <= limit, "{path}");
+        rows.extend(items);
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={}", next.replace(' ', "%20")),
+            None => return rows,
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_row_of_every_list_comes_once_whatever_the_size_of_the_page() {
+    let site = Running::full().await;
+    for (path, count) in [
+        ("/v1/runs", RUNS + 1),
+        ("/v1/runs?queue=work&status=error", RUNS.div_ceil(3)),
+        ("/v1/runs?queue=work&category=a&status=passed", 8),
+        ("/v1/partitions", 10),
+        ("/v1/partitions?status=failed", 8),
+        ("/v1/partitions?terminal=true&since=2026-01-03", 0),
+        ("/v1/partitions?source=ads&customer_id=1234&query_name=daily&until=2026-01-03", 3),
+        ("/v1/partitions/ads/1234/daily/2026-01-02/history", 1),
+        ("/v1/items", ITEMS),
+        ("/v1/items?upload=tiles&group=g&status=upload_giveup", ITEMS),
+        ("/v1/items?status=pending", 0),
+        ("/v1/pipeline-runs", 1),
+        ("/v1/pipeline-runs?pipeline=flour&status=running", 0),
+        ("/v1/dead-letters", DEAD),
+        ("/v1/dead-letters?stage=grind&code=400&error=stands", DEAD),
+        ("/v1/dead-letters?error=nothing%20like%20it", 0),
+    ] {
+        let all = walk(&site.client, path, 10_000).await;
+        assert_eq!(all.len(), count, "{path}");
+        for limit in [1, 2, 7, count.max(1)] {
+            assert_eq!(walk(&site.client, path, limit).await, all, "{path} by {limit}");
+        }
+    }
+    let journal = walk(&site.client, "/v1/journal", 10_000).await;
+    assert!(journal.len() > DEAD, "{journal:?}");
+    assert_eq!(walk(&site.client, "/v1/journal", 3).await, journal);
+}
+
+#[tokio::test]
+async fn a_parameter_that_is_not_understood_is_refused_instead_of_selecting_too_much() {
+    let site = Running::full().await;
+    for path in [
+        "/v1/runs",
+        "/v1/partitions",
+        "/v1/partitions/ads/1234/daily/2026-01-02/history",
+        "/v1/gaps",
+        "/v1/items",
+        "/v1/pipeline-runs",
+        "/v1/pipeline-runs/1/output",
+        "/v1/dead-letters",
+        "/v1/dead-letters/causes",
+        "/v1/journal",
+        "/runs",
+        "/partitions",
+        "/uploads",
+        "/pipelines",
+        "/dead-letters",
+        "/journal",
+    ] {
+        for asked in ["quue=work", "after=x&quue=1", "limit=0", "limit=10001", "limit=-1"] {
+            site.client.get(&format!("{path}?{asked}")).await.problem(400);
+        }
+    }
+    for (asked, allowed) in [
+        ("/v1/runs?status=broken", "error"),
+        ("/v1/partitions?status=broken", "failed"),
+        ("/v1/partitions?since=yesterday", "YYYY-MM-DD"),
+        ("/v1/items?status=broken", "upload_giveup"),
+        ("/v1/pipeline-runs?status=broken", "aborted"),
+        ("/v1/why?unit=run:x", "run:ID"),
+        ("/partitions?month=2026-1", "YYYY-MM"),
+    ] {
+        let problem = site.client.get(asked).await.problem(400);
+        assert!(problem["allowed"].as_str().unwrap().contains(allowed), "{problem}");
+    }
+}
