@@ -9,11 +9,15 @@
 )]
 
 mod archive;
+mod browser;
 mod databases;
+mod fair;
 mod folder;
 mod own_postgres;
 mod shop;
+mod web;
 
+mod api_and_cli;
 mod bench;
 mod check;
 mod cli;
@@ -21,6 +25,7 @@ mod config;
 mod consume;
 mod daemon;
 mod daemon_year;
+mod dashboard;
 mod db;
 mod deploying;
 mod doctor;

@@ -68,6 +68,12 @@ fn in_a_sentence(overview: &OverviewShown) -> String {
     match (dead, waiting) {
         (0, 0) => "Nothing has failed.".to_owned(),
         (0, waiting) => format!("{} waiting for another try, nothing given up.", number(waiting)),
+        (dead, 0) => {
+            format!(
+                "{} failed partitions, given-up runs and items, and dead letters.",
+                number(dead)
+            )
+        }
         (dead, waiting) => format!(
             "{} failed partitions, given-up runs and items, and dead letters; {} runs wait for another try.",
             number(dead),
@@ -169,7 +175,7 @@ fn queues(overview: &OverviewShown, now: Timestamp) -> Markup {
             tbody { @for queue in &overview.queues { tr {
                 td.text {
                     a href=(address("/runs", &[("queue", Some(&queue.queue))])) { (queue.queue) }
-                    @if queue.paused_at.is_some() { " " span.pill.retry { "⏸ paused" } }
+                    @if queue.paused_at.is_some() { " " span.pill.retry { "‖ paused" } }
                     @if queue.unroutable == Some(true) { " " span.pill.bad { "✗ not declared" } }
                 }
                 td { @for (state, count) in queue.runs.iter().filter(|(_, count)| count.as_u64() != Some(0)) {

@@ -41,7 +41,7 @@ pub(super) async fn show(
     let authority = partition.current_run_id.as_deref();
     let body = html! {
         h1 { (key.source()) " / " (key.customer_id()) " / " (key.query_name()) " / " (key.logical_date().to_string())
-             " " (pill(state(partition))) @if partition.paused { " " span.pill.retry { "⏸ paused" } } }
+             " " (pill(state(partition))) @if partition.paused { " " span.pill.retry { "‖ paused" } } }
         p.next { strong { "Next: " } (story.next.because) }
         @if may_act(&visitor) { section { h2 { "Actions" } (actions(&key, partition)) } }
         div.grid {

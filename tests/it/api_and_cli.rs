@@ -1,0 +1,111 @@
+//! The API and the command line tell the same of every object.
+
+use serde_json::Value;
+
+use crate::fair::{Fair, Serving};
+
+/// Without what differs from one moment to the next.
+fn timeless(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(fields) => {
+            fields.remove("oldest_ready_age_s");
+            fields.values_mut().for_each(|value| *value = timeless(value.take()));
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| *value = timeless(value.take())),
+        _ => {}
+    }
+    value
+}
+
+/// Compares what a path answers with what a command prints.
+#[track_caller]
+fn same(fair: &Fair, server: &Serving, path: &str, arguments: &[&str]) -> Value {
+    let answered = server.get(path);
+    let answered = match answered.get("items") {
+        Some(items) => {
+            assert_eq!(answered["next"], Value::Null, "{path} is one page");
+            items.clone()
+        }
+        None => answered,
+    };
+    let mut printed = timeless(fair.printed(arguments));
+    // Commands that take many print a list also of one.
+    if let (Value::Object(_), Some([one])) = (&answered, printed.as_array().map(Vec::as_slice)) {
+        printed = one.clone();
+    }
+    let answered = timeless(answered);
+    assert_eq!(answered, printed, "GET {path}\n{answered:#}\n{arguments:?}\n{printed:#}");
+    assert!(answered.as_array().is_none_or(|rows| !rows.is_empty()), "{path} has rows");
+    printed
+}
+
+// OPS-3
+#[test]
+fn the_api_and_the_command_line_tell_the_same_of_every_object() {
+    for fair in Fair::both() {
+        let server = fair.serve(&[]);
+        let same = |path: &str, arguments: &[&str]| same(&fair, &server, path, arguments);
+        let runs = same("/v1/runs", &["runs", "list"]);
+        same(
+            "/v1/runs?queue=work&status=error",
+            &["runs", "list", "--queue", "work", "--status", "error"],
+        );
+        for run in runs.as_array().unwrap() {
+            let id = run["id"].to_string();
+            same(&format!("/v1/runs/{id}"), &["runs", "show", &id]);
+            same(&format!("/v1/why?unit=run:{id}"), &["why", &format!("run:{id}")]);
+        }
+        same("/v1/queues/stats", &["runs", "stats"]);
+        same("/v1/queues", &["queue", "list"]);
+        let partitions = same("/v1/partitions", &["state", "inspect"]);
+        assert_eq!(partitions.as_array().unwrap().len(), 12);
+        same(
+            "/v1/partitions?status=failed&query_name=daily",
+            &["state", "inspect", "--status", "failed", "--query-name", "daily"],
+        );
+        for partition in partitions.as_array().unwrap() {
+            let part = |name: &str| partition[name].as_str().unwrap();
+            let parts = ["source", "customer_id", "query_name", "logical_date"].map(part);
+            let (key, unit) = (parts.join("/"), format!("partition:{}", parts.join("/")));
+            let shown = fair.printed(&["state", "inspect", &unit])[0].clone();
+            assert_eq!(server.get(&format!("/v1/partitions/{key}")), shown, "{key}");
+            same(&format!("/v1/partitions/{key}/history"), &["state", "history", &unit]);
+            same(&format!("/v1/why?unit={unit}"), &["why", &unit]);
+        }
+        same(
+            "/v1/gaps?since=2026-11-01&until=2026-11-06",
+            &["state", "gaps", "--since", "2026-11-01", "--until", "2026-11-06"],
+        );
+        let items = same(
+            "/v1/items?upload=tiles&group=g",
+            &["uploads", "list", "--upload", "tiles", "--group", "g"],
+        );
+        for item in items.as_array().unwrap() {
+            let id = item["id"].to_string();
+            same(&format!("/v1/items/{id}"), &["uploads", "show", &id]);
+            same(&format!("/v1/why?unit=item:{id}"), &["why", &format!("item:{id}")]);
+        }
+        same("/v1/pipeline-runs", &["pipeline", "list"]);
+        same("/v1/pipeline-runs/1", &["pipeline", "status", "1"]);
+        same("/v1/pipeline-runs/1/stats", &["pipeline", "stats", "1"]);
+        let output = fair.shop.run(&["pipeline", "output", "1", "-q", "-q"]).ok();
+        assert_eq!(server.text("/v1/pipeline-runs/1/output"), output);
+        let letters = same("/v1/dead-letters", &["dlq", "list"]);
+        same("/v1/dead-letters/causes", &["dlq", "list", "--group"]);
+        for letter in letters.as_array().unwrap() {
+            let id = letter["id"].to_string();
+            same(&format!("/v1/samples/{id}"), &["dlq", "show", &id]);
+            same(&format!("/v1/why?unit=sample:{id}"), &["why", &format!("sample:{id}")]);
+        }
+        let journal = server.get("/v1/journal");
+        let audit = fair.printed(&["state", "audit", "--source", "ads", "--limit", "1000"]);
+        let about_partitions: Vec<&Value> = journal["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|row| row["unit"].as_str().is_some_and(|unit| unit.starts_with("partition:")))
+            .collect();
+        assert!(!about_partitions.is_empty());
+        assert_eq!(about_partitions, audit.as_array().unwrap().iter().collect::<Vec<_>>());
+    }
+}

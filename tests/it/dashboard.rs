@@ -1,0 +1,133 @@
+//! The dashboard as people meet it: a real browser, the real program, a real store.
+
+use crate::{browser::Browser, fair::Fair};
+
+const PAGES: [&str; 15] = [
+    "/",
+    "/partitions?month=2026-11",
+    "/partitions/ads/1234/daily/2026-11-02",
+    "/partitions/ads/1234/daily/2026-11-01",
+    "/partitions/preview?action=retry&source=ads",
+    "/runs?queue=work",
+    "/runs/2",
+    "/uploads?upload=tiles&group=g",
+    "/uploads/1",
+    "/pipelines",
+    "/pipelines/1",
+    "/dead-letters",
+    "/dead-letters/1",
+    "/journal",
+    "/runs/999",
+];
+
+// OPS-3
+#[test]
+fn a_person_sees_what_failed_retries_it_and_watches_it_become_good() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    let browser = Browser::at(server.address);
+    browser.look(1280, "light");
+    browser.open("/");
+    let overview = browser.text("main");
+    for words in ["failed partitions", "quota exceeded", "is torn", "this cannot be <b>read</b>"] {
+        assert!(overview.contains(words), "{words}: {overview}");
+    }
+    browser.follow("partition ads");
+    assert!(browser.place().starts_with("/partitions/ads/1234/"), "{}", browser.place());
+    browser.open("/partitions/ads/1234/daily/2026-11-02");
+    browser.wait_for("h1", "failed");
+    browser.write("form[action='/partitions/act/retry'] input[name=reason]", "the quota is back");
+    browser.click("form[action='/partitions/act/retry'] button");
+    browser.wait_for("main", "1 done");
+    browser.follow("Back");
+    browser.wait_for("h1", "pending");
+    browser.wait_for("main", "the quota is back");
+    browser.wait_for("#live", "live");
+    browser.run("window.untouched = true");
+    fair.mend();
+    fair.work();
+    browser.wait_for("h1", "success");
+    assert_eq!(browser.run("return window.untouched"), true, "the page was not loaded again");
+    browser.picture("watched");
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+// OPS-3
+#[test]
+fn a_person_brings_dead_letters_back_after_a_look_at_what_would_happen() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    let browser = Browser::at(server.address);
+    browser.look(1280, "light");
+    browser.open("/dead-letters");
+    browser.wait_for("main", "is torn");
+    browser.follow("Reprocess all that match");
+    browser.wait_for("main", "Nothing has been done yet. 6 would be done.");
+    browser.picture("dead-letters-preview");
+    assert_eq!(server.get("/v1/dead-letters")["items"].as_array().unwrap().len(), 6);
+    browser.write("input[name=reason]", "new sacks");
+    browser.click("button.primary");
+    browser.wait_for("main", "6 done");
+    assert_eq!(server.get("/v1/dead-letters")["items"].as_array().unwrap().len(), 0);
+    browser.open("/journal");
+    browser.wait_for("main", "new sacks");
+    browser.wait_for("main", "local (dashboard)");
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+#[test]
+fn people_sign_in_and_see_as_much_as_their_token_allows() {
+    let (operator, viewer) = ("operator-token-0123456789", "viewer-token-0123456789");
+    let tokens = [("OPERATOR", operator), ("VIEWER", viewer)];
+    let fair = Fair::on_sqlite(
+        "[server]\noperator-token = { env = \"OPERATOR\" }\nviewer-token = { env = \"VIEWER\" }\n",
+    );
+    let server = fair.serve(&tokens);
+    let browser = Browser::at(server.address);
+    browser.look(1280, "light");
+    browser.open("/runs");
+    browser.wait_for("h1", "Sign in");
+    assert_eq!(browser.place(), "/login", "without a token nothing is shown");
+    browser.picture("login");
+    let sign_in = |token: &str| {
+        browser.write("input[name=token]", token);
+        browser.click("button.primary");
+    };
+    sign_in("something else entirely");
+    browser.wait_for("main", "that is not it");
+    sign_in(viewer);
+    browser.wait_for("h1", "Overview");
+    browser.open("/runs/2");
+    browser.wait_for("h1", "given up");
+    assert!(!browser.has("form[action='/runs/retry']"), "a viewer has no buttons");
+    browser.wait_for("#live", "live");
+    browser.click("form[action='/logout'] button");
+    browser.wait_for("h1", "Sign in");
+    sign_in(operator);
+    browser.wait_for("h1", "Overview");
+    browser.open("/runs/2");
+    browser.click("form[action='/runs/retry'] button");
+    browser.wait_for("main", "1 done");
+    let complaints = browser.complaints();
+    assert!(complaints.iter().all(|it| it.contains("401")), "{complaints:?}");
+}
+
+#[test]
+fn without_scripts_everything_works_but_pages_do_not_change_by_themselves() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    let browser = Browser::without_scripts(server.address);
+    for path in PAGES {
+        browser.open(path);
+        browser.wait_for("h1", "");
+    }
+    browser.open("/partitions/ads/1234/daily/2026-11-02");
+    browser.click("form[action='/partitions/act/retry'] button");
+    browser.wait_for("main", "1 done");
+    browser.follow("Back");
+    browser.wait_for("#live", "as of now");
+    browser.open("/dead-letters");
+    browser.follow("Reprocess all that match");
+    browser.click("button.primary");
+    browser.wait_for("main", "6 done");
+}

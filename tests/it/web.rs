@@ -1,0 +1,51 @@
+//! Requests over HTTP, for tests that ask a server as any program could.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+};
+
+use serde_json::Value;
+
+/// Asks, and says with which status and what was answered.
+#[track_caller]
+pub(crate) fn ask(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> (u16, String) {
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let mut connection = TcpStream::connect(address).unwrap();
+    write!(
+        connection,
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = BufReader::new(connection);
+    let (mut status, mut length) = (0, None);
+    loop {
+        let mut line = String::new();
+        answer.read_line(&mut line).unwrap();
+        let line = line.trim_end();
+        if line.is_empty() {
+            break;
+        }
+        if status == 0 {
+            status = line.split(' ').nth(1).unwrap().parse().unwrap();
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = Some(value.trim().parse().unwrap());
+        }
+    }
+    let mut body = Vec::new();
+    match length {
+        Some(length) => _ = answer.take(length).read_to_end(&mut body).unwrap(),
+        None => _ = answer.read_to_end(&mut body).unwrap(),
+    }
+    (status, String::from_utf8(body).unwrap())
+}
