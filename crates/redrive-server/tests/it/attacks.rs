@@ -93,7 +93,6 @@ fn strangers(client: &Client) -> Vec<Client> {
     ]
 }
 
-// OPS-3
 #[tokio::test]
 async fn a_page_of_another_site_changes_nothing() {
     for guarded in [false, true] {

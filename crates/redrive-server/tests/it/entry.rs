@@ -30,7 +30,6 @@ async fn without_a_token_programs_are_told_and_people_are_asked() {
     site.client.bearing("0123456789abcdef-wrong").post("/v1/runs", &body).await.problem(401);
 }
 
-// OPS-3
 #[tokio::test]
 async fn a_viewer_may_look_and_not_change_and_an_operator_may_do_both() {
     let site = Running::guarded().await;
