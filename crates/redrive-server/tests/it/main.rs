@@ -20,5 +20,6 @@ mod health;
 mod hostile;
 mod lists;
 mod live;
+mod metrics;
 mod problems;
 mod submits;
