@@ -61,7 +61,9 @@ struct Seen {
     ledger_end: i64,
     minutes: BTreeMap<(Timestamp, UnitKind), Minute>,
     causes: HashMap<(UnitKind, String, String), RecentCause>,
-    /// Since the first look, which is of what was there before.
+    /// Whether what was there before is known.
+    begun: bool,
+    /// Since then.
     counted: Counted,
 }
 
@@ -76,6 +78,14 @@ impl Watch {
     /// Looks at the store of a desk.
     pub fn new(desk: Desk) -> Self {
         Self { desk, seen: Mutex::default() }
+    }
+
+    /// Begins to count: what is attempted from now on.
+    pub async fn begin(&self) -> Result<()> {
+        let mut seen = self.seen.lock().await;
+        let activity = self.desk.store().activity(seen.ledger_end, MAX_ATTEMPTS).await?;
+        seen.take_in(activity, self.desk.now());
+        Ok(())
     }
 
     /// How everything stands, at most two seconds ago. Whoever asks while somebody looks waits for that look.
@@ -96,9 +106,6 @@ impl Watch {
             return Ok(overview);
         }
         let activity = self.desk.store().activity(seen.ledger_end, MAX_ATTEMPTS).await?;
-        if seen.overview.is_some() {
-            seen.counted.take_in(&activity);
-        }
         seen.take_in(activity, now);
         let version = seen.overview.as_ref().map_or(1, |overview| overview.version + 1);
         let overview = Arc::new(self.look(&seen, version).await?);
@@ -285,6 +292,9 @@ impl Watch {
 
 impl Seen {
     fn take_in(&mut self, activity: Activity, now: Timestamp) {
+        if std::mem::replace(&mut self.begun, true) {
+            self.counted.take_in(&activity);
+        }
         self.ledger_end = activity.end;
         for ActivityCount { kind, outcome, minute, attempts, .. } in activity.counts {
             let counted = self.minutes.entry((minute, kind)).or_default();

@@ -52,7 +52,7 @@ impl Live {
     /// Looks for as long as the server runs.
     pub(crate) async fn run(app: Arc<App>) {
         // What is attempted from now on is counted.
-        _ = app.watch.overview().await;
+        _ = app.watch.begin().await;
         let mut tick = tokio::time::interval(LOOK_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
