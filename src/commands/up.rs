@@ -119,8 +119,8 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         _ = &mut work => return Err(Failure::new(Exit::Error, "the daemon ended by itself")),
     };
     drop(status);
-    tracing::info!("stopping: running work may end, the rest is handed back");
     stopper.stop();
+    tracing::info!("stopping: running work may end, the rest is handed back");
     let closing = async {
         match ended {
             Ok(exit) => {

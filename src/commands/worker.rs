@@ -106,8 +106,8 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         () = &mut work => return Ok(Exit::Ok),
         exit = signals.next() => exit,
     };
-    tracing::info!("stopping: running work may end, the rest is handed back");
     stopper.stop();
+    tracing::info!("stopping: running work may end, the rest is handed back");
     // Dropping the work ends every handler that is still running.
     tokio::select! {
         () = &mut work => Ok(exit),

@@ -63,8 +63,8 @@ impl<'a> Declared<'a> {
             exit = signals.next() => Some(exit),
         };
         if let Some(exit) = signal {
-            tracing::info!("stopping: running work may end, the rest is handed back");
             stopper.stop();
+            tracing::info!("stopping: running work may end, the rest is handed back");
             // Dropping the work ends every handler that is still running.
             let again = tokio::select! {
                 () = &mut work => None,

@@ -157,8 +157,8 @@ async fn upload(
         exit = signals.next() => Some(exit),
         () = lost.told() => None,
     };
-    tracing::info!("stopping: what is under way may end, nothing more is sent");
     stopper.stop();
+    tracing::info!("stopping: what is under way may end, nothing more is sent");
     tokio::select! {
         report = &mut work => Ended::ByItself(report, signal),
         again = signals.next() => Ended::AtOnce(again),
