@@ -5,6 +5,7 @@
 
 mod contender;
 mod decide;
+mod http;
 mod marks;
 mod partition_loop;
 mod partitions;
@@ -16,6 +17,7 @@ mod redrive_store;
 mod requests;
 mod retry;
 mod runs;
+mod spent;
 mod sqlite_loop;
 mod store;
 mod stream;

@@ -53,7 +53,13 @@ fn both_stores_are_measured_beside_a_bare_loop_and_left_as_they_were() {
 fn requests_are_measured_beside_a_bare_client_and_a_bare_store() {
     let arguments = ["bench", "runs", "--handler", "http", "--scale", "0.002", "-o", "json"];
     let printed = Folder::new().run(&arguments).json();
-    let measures = ["requests", "requests, bare store included", "requests that take 5 ms"];
+    let measures = [
+        "requests",
+        "requests, bare store included",
+        "requests that take 5 ms",
+        "processor time of a request",
+        "the same, bare store included",
+    ];
     for (index, measure) in measures.into_iter().enumerate() {
         assert_eq!(printed[index]["measure"], measure);
         assert!(printed[index]["ratio"].as_f64().unwrap() > 0.0, "{printed}");

@@ -5,6 +5,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use redrive_core::{AttemptNumber, Failure, Unit};
 use redrive_store::Verdict;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::stop::Stop;
@@ -45,19 +46,15 @@ impl Call {
         Value::Object(call)
     }
 
-    /// The same as a line. `id` comes first, so that the simplest of programs can find it.
+    /// The same as text. `id` comes first, so that the simplest of programs can find it.
+    pub(crate) fn to_text(&self) -> String {
+        // Keys are texts, and values can be written: it never fails.
+        serde_json::to_string(&Written(self)).unwrap_or_default()
+    }
+
+    /// The same as a line.
     pub(crate) fn to_line(&self) -> String {
-        let own = self.own();
-        let mut line = String::from("{");
-        let mut add = |name: &str, value: &Value| {
-            let comma = if line.len() > 1 { "," } else { "" };
-            line.push_str(&format!("{comma}{}:{value}", Value::from(name)));
-        };
-        own.iter().for_each(|(name, value)| add(name, value));
-        let details = self.details.iter().filter(|(name, _)| own.iter().all(|own| own.0 != *name));
-        details.for_each(|(name, value)| add(name, value));
-        line.push_str("}\n");
-        line
+        self.to_text() + "\n"
     }
 
     /// What every call has. No detail can stand in for it.
@@ -69,6 +66,19 @@ impl Call {
             ("attempt", self.attempt.0.into()),
             ("run_id", self.run_id.clone().into()),
         ]
+    }
+}
+
+/// A call as it is written.
+struct Written<'a>(&'a Call);
+
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let own = self.0.own();
+        let details = &self.0.details;
+        let details = details.iter().filter(|(name, _)| own.iter().all(|own| own.0 != *name));
+        let own = own.iter().map(|(name, value)| (*name, value));
+        serializer.collect_map(own.chain(details.map(|(name, value)| (name.as_str(), value))))
     }
 }
 

@@ -39,7 +39,10 @@ impl Stopper {
 
 impl Drop for Stopper {
     fn drop(&mut self) {
-        self.stop();
+        // Mostly the work is over by then, and nobody listens any more.
+        if Arc::strong_count(&self.0) > 1 {
+            self.stop();
+        }
     }
 }
 

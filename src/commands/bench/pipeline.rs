@@ -69,7 +69,7 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
     let taken = through(&store, &pipeline, samples).await?;
     let attempts = (samples * STAGES.len() as u64) as f64;
     let mut measures = vec![
-        Measure::beside("stage attempts", attempts / taken.as_secs_f64(), bare),
+        Measure::beside("stage attempts", attempts / taken.as_secs_f64(), bare.per_second),
         Measure::alone("cost of a sample", taken.as_secs_f64() * 1e6 / samples as f64, "µs"),
     ];
     measures.push(asking(arguments, &store).await?);

@@ -1,15 +1,23 @@
 //! Requests to a server of the measurement's own, beside a bare loop of the same client.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
-use http::{Method, Request, Uri};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Uri,
+    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT},
+};
 use http_body_util::{BodyExt, Full};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
 use redrive::{HttpHandler, HttpSpec};
+use serde::Serialize;
+use serde_json::value::RawValue;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
@@ -18,6 +26,9 @@ use tokio::{
 
 use super::contender::{PAYLOAD, failed};
 use crate::exit::Failure;
+
+/// What tells a retry from new work.
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
                         content-length: 12\r\n\r\n{\"ok\": null}";
@@ -45,30 +56,43 @@ impl Server {
         HttpHandler::new(HttpSpec::new(Method::POST, self.url.clone())).map_err(failed)
     }
 
-    /// Requests per second of a loop that sends as much and does nothing else.
+    /// Requests per second of a loop that sends the same calls, reads the replies, and does nothing else.
     pub(super) async fn bare(&self, count: usize, at_once: usize) -> Result<f64, Failure> {
-        self.bare_with(count, at_once, Bytes::from_static(PAYLOAD.as_bytes())).await
-    }
-
-    /// The same with another body.
-    pub(super) async fn bare_with(
-        &self,
-        count: usize,
-        at_once: usize,
-        body: Bytes,
-    ) -> Result<f64, Failure> {
+        let payload: Arc<RawValue> =
+            RawValue::from_string(PAYLOAD.to_owned()).map_err(failed)?.into();
+        let headers = headers("application/json");
+        let request = move |number: usize| {
+            let unit = format!("run:{number}");
+            let call = BareCall {
+                id: format!("{unit}#1"),
+                kind: "run",
+                unit: &unit,
+                attempt: 1,
+                run_id: None,
+                queue: "bench",
+                category: "",
+                payload: &payload,
+            };
+            let body = serde_json::to_vec(&call).map_err(failed)?;
+            let mut headers = headers.clone();
+            headers.insert(IDEMPOTENCY_KEY, unit.parse().map_err(failed)?);
+            Ok((headers, body.into()))
+        };
         let start = Instant::now();
-        self.send(count, at_once, body, |_| {}).await?;
+        self.send(count, at_once, request, |_, reply| {
+            serde_json::from_slice(&reply).map(|_: serde_json::Value| ()).map_err(failed)
+        })
+        .await?;
         Ok(count as f64 / start.elapsed().as_secs_f64())
     }
 
-    /// Sends requests, so many at once, and tells which was answered.
+    /// Sends requests, so many at once, and tells which was answered, and how.
     pub(super) async fn send(
         &self,
         count: usize,
         at_once: usize,
-        body: Bytes,
-        answered: impl Fn(usize) + Clone + Send + 'static,
+        request: impl Fn(usize) -> Result<(HeaderMap, Bytes), Failure> + Clone + Send + 'static,
+        answered: impl Fn(usize, Bytes) -> Result<(), Failure> + Clone + Send + 'static,
     ) -> Result<(), Failure> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
@@ -76,14 +100,17 @@ impl Server {
         let mut tasks = JoinSet::new();
         for lane in 0..at_once {
             let (client, url) = (client.clone(), self.url.clone());
-            let (body, answered) = (body.clone(), answered.clone());
+            let (request, answered) = (request.clone(), answered.clone());
             tasks.spawn(async move {
                 for number in (lane..count).step_by(at_once) {
-                    let body = Full::new(body.clone());
-                    let request = Request::post(url.clone()).body(body).map_err(failed)?;
+                    let (headers, body) = request(number)?;
+                    let mut request = Request::new(Full::new(body));
+                    *request.method_mut() = Method::POST;
+                    *request.uri_mut() = url.clone();
+                    *request.headers_mut() = headers;
                     let response = client.request(request).await.map_err(failed)?;
-                    response.into_body().collect().await.map_err(failed)?;
-                    answered(number);
+                    let reply = response.into_body().collect().await.map_err(failed)?;
+                    answered(number, reply.to_bytes())?;
                 }
                 Ok::<(), Failure>(())
             });
@@ -93,6 +120,30 @@ impl Server {
         }
         Ok(())
     }
+}
+
+/// A call as a worker writes it.
+#[derive(Serialize)]
+struct BareCall<'a> {
+    id: String,
+    kind: &'a str,
+    unit: &'a str,
+    attempt: u32,
+    run_id: Option<&'a str>,
+    queue: &'a str,
+    category: &'a str,
+    payload: &'a RawValue,
+}
+
+/// What every request of a worker carries.
+pub(super) fn headers(content_type: &'static str) -> HeaderMap {
+    let agent = concat!("redrive/", env!("CARGO_PKG_VERSION"));
+    HeaderMap::from_iter([
+        (ACCEPT, HeaderValue::from_static("application/json, */*")),
+        (ACCEPT_ENCODING, HeaderValue::from_static("identity")),
+        (USER_AGENT, HeaderValue::from_static(agent)),
+        (CONTENT_TYPE, HeaderValue::from_static(content_type)),
+    ])
 }
 
 impl Drop for Server {

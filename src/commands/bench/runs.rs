@@ -17,10 +17,11 @@ use tokio::{io::AsyncWriteExt, process::Command, task::JoinSet};
 
 use super::{
     contender::{PAYLOAD, at, failed},
-    grouped,
+    grouped, http,
     place::Place,
-    requests::Server,
-    scale, stream,
+    scale,
+    spent::{Begun, Spent},
+    stream,
 };
 use crate::{
     context::Context,
@@ -37,15 +38,22 @@ pub(crate) struct Arguments {
 
     /// How much to do, from 0.001 to 100; 1 is 100 000 runs, 2 000 programs or 50 000 requests
     #[arg(long, default_value = "1", value_name = "X", value_parser = scale)]
-    scale: f64,
+    pub(super) scale: f64,
 
     /// Runs handled at once
     #[arg(long, default_value = "256", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    concurrency: u16,
+    pub(super) concurrency: u16,
 
     /// Connections to PostgreSQL, for Redrive and for the bare loop alike; SQLite has one writer
     #[arg(long, default_value = "2", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
+}
+
+impl Arguments {
+    /// The same, with no more at once.
+    pub(super) fn with_at_most(&self, at_once: u16) -> Self {
+        Self { concurrency: self.concurrency.min(at_once), ..*self }
+    }
 }
 
 /// What handles the runs.
@@ -85,6 +93,11 @@ impl Measure {
         Self { measure, value: rounded(value), unit: "ms", bare, ratio }
     }
 
+    /// Microseconds, beside those of the bare loop.
+    pub(super) fn costs(measure: &'static str, value: f64, bare: f64) -> Self {
+        Self { unit: "µs", ..Self::times(measure, value, bare) }
+    }
+
     pub(super) fn alone(measure: &'static str, value: f64, unit: &'static str) -> Self {
         let value = (value * 1_000.0).round() / 1_000.0;
         Self { measure, value, unit, bare: None, ratio: None }
@@ -118,6 +131,9 @@ const QUEUE: &str = "bench";
 /// Runs claimed and finished at a time by the bare loop.
 const BARE_BATCH: usize = 1_000;
 
+/// Programs that run at once, at most.
+const MAX_PROGRAMS: u16 = 16;
+
 /// Runs submitted one by one to an idle engine.
 const PICK_UPS: usize = 50;
 
@@ -139,7 +155,7 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
             stream::measure(arguments, &store, (100_000.0 * arguments.scale).ceil() as usize)
                 .await?
         }
-        Handling::Http => measure_http(arguments, place, &store).await?,
+        Handling::Http => http::measure(arguments, place, &store).await?,
     };
     let (picked_up, bare) = (pick_up(&store).await?, bare_pick_up(place).await?);
     measures.push(Measure::times("idle pick-up, p50", picked_up, bare));
@@ -165,12 +181,10 @@ async fn measure_noop(
         Outcome::Answered { value: None, verdict: None }
     });
     let (_, retried) = drain(arguments, store, failing, count).await?;
-    let attempts = count as f64 * 1.2;
-    let submitted = count as f64 / submitted.as_secs_f64();
     Ok(vec![
-        Measure::beside("runs submitted", submitted, bare_load),
-        Measure::beside("runs drained", count as f64 / drained.as_secs_f64(), bare),
-        Measure::beside("attempts, 20 % failing once", attempts / retried.as_secs_f64(), bare),
+        Measure::beside("runs submitted", submitted.per_second, bare_load),
+        Measure::beside("runs drained", drained.per_second, bare.per_second),
+        Measure::beside("attempts, 20 % failing once", retried.per_second * 1.2, bare.per_second),
     ])
 }
 
@@ -183,52 +197,25 @@ async fn measure_exec(
     store: &Arc<dyn Store>,
 ) -> Result<Vec<Measure>, Failure> {
     let count = (2_000.0 * arguments.scale).ceil() as usize;
-    let at_once = usize::from(arguments.concurrency).min(16);
+    let arguments = arguments.with_at_most(MAX_PROGRAMS);
+    let at_once = arguments.concurrency.into();
     let bare = bare_spawns(count, at_once).await?;
     let spec = ExecSpec::new(vec!["true".to_owned()], ".");
     let handler: Arc<dyn Handler> = Arc::new(ExecHandler::new(spec).map_err(failed)?);
-    let arguments = Arguments { concurrency: at_once as u16, ..*arguments };
     let (_, drained) = drain(&arguments, store, handler, count).await?;
-    Ok(vec![Measure::beside("programs run", count as f64 / drained.as_secs_f64(), bare)])
+    Ok(vec![Measure::beside("programs run", drained.per_second, bare)])
 }
 
-/// A worker sends requests and keeps a ledger on the same cores. So beside the bare client there is what
-/// the bare client and the bare store would come to together, one after the other.
-async fn measure_http(
-    arguments: &Arguments,
-    place: &Place,
-    store: &Arc<dyn Store>,
-) -> Result<Vec<Measure>, Failure> {
-    let count = (50_000.0 * arguments.scale).ceil() as usize;
-    let at_once = usize::from(arguments.concurrency).min(64);
-    let arguments = Arguments { concurrency: at_once as u16, ..*arguments };
-    let mut measures = Vec::new();
-    for (measure, takes) in [("requests", 0), ("requests that take 5 ms", 5)] {
-        let server = Server::new(Duration::from_millis(takes)).await?;
-        let bare = server.bare(count, at_once).await?;
-        let handler: Arc<dyn Handler> = Arc::new(server.handler()?);
-        let (_, drained) = drain(&arguments, store, handler, count).await?;
-        let rate = count as f64 / drained.as_secs_f64();
-        measures.push(Measure::beside(measure, rate, bare));
-        if takes == 0 {
-            let (_, stored) = bare_drain(place, count).await?;
-            let both = 1.0 / (1.0 / bare + 1.0 / stored);
-            measures.push(Measure::beside("requests, bare store included", rate, both));
-        }
-    }
-    Ok(measures)
-}
-
-/// Submits runs and waits until an engine has done them; the time of each.
+/// Submits runs and waits until an engine has done them; what each took.
 pub(super) async fn drain(
     arguments: &Arguments,
     store: &Arc<dyn Store>,
     handler: Arc<dyn Handler>,
     count: usize,
-) -> Result<(Duration, Duration), Failure> {
-    let start = Instant::now();
+) -> Result<(Spent, Spent), Failure> {
+    let begun = Begun::now();
     submit(store, count).await?;
-    let submitted = start.elapsed();
+    let submitted = begun.done(count);
     let policy = PolicySpec {
         max_attempts: Some(3),
         backoff: Backoff::Fixed,
@@ -241,9 +228,9 @@ pub(super) async fn drain(
         .with_concurrency(arguments.concurrency.into());
     let engine = Engine::new(store.clone()).with_queue(queue);
     let (_stopper, stop) = Stopper::new();
-    let start = Instant::now();
+    let begun = Begun::now();
     engine.run(stop, Until::Drained).await.map_err(failed)?;
-    Ok((submitted, start.elapsed()))
+    Ok((submitted, begun.done(count)))
 }
 
 async fn submit(store: &Arc<dyn Store>, count: usize) -> Result<(), Failure> {
@@ -263,8 +250,8 @@ async fn submit(store: &Arc<dyn Store>, count: usize) -> Result<(), Failure> {
 }
 
 /// Rows loaded per second (PostgreSQL: by COPY) on one connection after the other, and claims and
-/// finishes per second of bare loops, one per connection.
-pub(super) async fn bare_drain(place: &Place, count: usize) -> Result<(f64, f64), Failure> {
+/// finishes of bare loops, one per connection.
+pub(super) async fn bare_drain(place: &Place, count: usize) -> Result<(f64, Spent), Failure> {
     let side = place.bare().await?;
     let share = count.div_ceil(side.len().max(1));
     let mut ready = Vec::new();
@@ -278,7 +265,7 @@ pub(super) async fn bare_drain(place: &Place, count: usize) -> Result<(f64, f64)
     }
     let load = loaded / start.elapsed().as_secs_f64();
     let mut tasks = JoinSet::new();
-    let start = Instant::now();
+    let begun = Begun::now();
     for mut contender in ready {
         tasks.spawn(async move {
             let mut done = 0;
@@ -292,7 +279,7 @@ pub(super) async fn bare_drain(place: &Place, count: usize) -> Result<(f64, f64)
     while let Some(ended) = tasks.join_next().await {
         done += ended.map_err(failed)??;
     }
-    Ok((load, done as f64 / start.elapsed().as_secs_f64()))
+    Ok((load, begun.done(done)))
 }
 
 /// Programs per second of a loop that starts them with the same pipes and does nothing else.
@@ -368,7 +355,7 @@ async fn bare_pick_up(place: &Place) -> Result<f64, Failure> {
     Ok(median(times))
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
+pub(super) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or_default()
 }

@@ -42,11 +42,7 @@ pub(super) async fn measure(
         measures.push(Measure::beside(measure, calls, bare));
     }
     let (_, drained) = drain(arguments, store, handler(IN_FLIGHT)?, count).await?;
-    measures.push(Measure::alone(
-        "runs drained",
-        (count as f64 / drained.as_secs_f64()).round(),
-        "per second",
-    ));
+    measures.push(Measure::alone("runs drained", drained.per_second.round(), "per second"));
     Ok(measures)
 }
 

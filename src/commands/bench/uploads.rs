@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use clap::Args;
-use http::Method;
+use http::{HeaderMap, HeaderName, Method};
 use redrive::{
     Content, Failure as UnitFailure, FolderContent, HttpSpec, HttpUpload, HttpUploader, ItemGroup,
     ItemId, ItemOutcome, ItemRecord, ItemReport, NewItem, Policy, PolicySpec, Preset,
@@ -20,7 +20,12 @@ use redrive_store::AddedItem;
 use tokio::task::JoinSet;
 
 use super::{
-    contender::failed, marks::Marker, place::Place, requests::Server, runs::Measure, scale,
+    contender::failed,
+    marks::Marker,
+    place::Place,
+    requests::{IDEMPOTENCY_KEY, Server, headers},
+    runs::Measure,
+    scale,
 };
 use crate::{
     context::Context,
@@ -48,6 +53,9 @@ const CALLERS: usize = 8;
 
 /// The size of an item.
 const ITEM_BYTES: usize = 1024;
+
+/// A hash, as long as they are.
+const SHA256: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
 /// Calls of an uploader that does nothing.
 const CALLS: u32 = 20_000;
@@ -81,7 +89,7 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
     let (mut bare, mut marked, mut sent) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let server = Server::new(Duration::ZERO).await?;
-        bare.push(server.bare_with(count, at_once, body()).await?);
+        bare.push(bare_client(&server, count, at_once).await?);
         marked.push(bare_with_marks(&store, place, &server, count, at_once, round).await?);
         sent.push(upload(&store, &server, count, at_once, round).await?);
     }
@@ -94,8 +102,28 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
     Ok(measures)
 }
 
-fn body() -> Bytes {
-    Bytes::from(vec![b'x'; ITEM_BYTES])
+/// What a bare client sends of an item: as much as an upload does.
+fn request(number: usize) -> Result<(HeaderMap, Bytes), Failure> {
+    static BODY: [u8; ITEM_BYTES] = [b'x'; ITEM_BYTES];
+    let mut headers = headers("application/octet-stream");
+    let item = format!("item-{number:06}");
+    let own = [
+        (IDEMPOTENCY_KEY, format!("item:{number}-{}", &SHA256[..16])),
+        (HeaderName::from_static("redrive-group"), "bare".to_owned()),
+        (HeaderName::from_static("redrive-item"), item),
+        (HeaderName::from_static("redrive-sha256"), SHA256.to_owned()),
+    ];
+    for (name, value) in own {
+        headers.insert(name, value.parse().map_err(failed)?);
+    }
+    Ok((headers, Bytes::from_static(&BODY)))
+}
+
+/// Items per second of a bare client.
+async fn bare_client(server: &Server, count: usize, at_once: usize) -> Result<f64, Failure> {
+    let start = Instant::now();
+    server.send(count, at_once, request, |_, _| Ok(())).await?;
+    Ok(count as f64 / start.elapsed().as_secs_f64())
 }
 
 /// Items per second of a bare client whose answers are written by a bare loop, as durably: what this
@@ -114,11 +142,12 @@ async fn bare_with_marks(
     let marker = Marker::start(place).await?;
     let answered = marker.answered();
     let start = Instant::now();
-    let tell = move |number: usize| {
+    let tell = move |number: usize, _| {
         // A marker that is gone says why at its end.
         _ = ids.get(number).map(|id| answered.send(*id));
+        Ok(())
     };
-    server.send(count, at_once, body(), tell).await?;
+    server.send(count, at_once, request, tell).await?;
     marker.finish().await?;
     Ok(count as f64 / start.elapsed().as_secs_f64())
 }

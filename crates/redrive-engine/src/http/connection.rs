@@ -1,4 +1,4 @@
-//! The way to a server: names, addresses, encryption, and connections that are used again.
+//! The way to a server: names, addresses and encryption.
 //!
 //! There is no proxy, whatever the environment says, and no redirect: a request goes where the
 //! configuration sends it, or nowhere. Private addresses are judged after the name is resolved and
@@ -11,18 +11,10 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
-use hyper::body::Body;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{
-        self,
-        connect::{HttpConnector, dns::Name},
-    },
-    rt::{TokioExecutor, TokioTimer},
-};
+use hyper_util::client::legacy::connect::{HttpConnector, dns::Name};
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use tower_service::Service;
 
@@ -31,37 +23,21 @@ use super::{
     spec::{HttpSpec, InvalidHttp},
 };
 
-/// The most connections that wait for the next request.
-const MAX_IDLE_CONNECTIONS: usize = 256;
+/// Finds the way to a server.
+pub(super) type Connector = HttpsConnector<HttpConnector<Resolver>>;
 
-/// How long a connection waits for the next request. Many servers close theirs after 5 seconds; a
-/// request that crosses with that is a failed attempt, so this side is the first to close.
-const MAX_IDLE_TIME: Duration = Duration::from_secs(4);
-
-/// Sends requests with a kind of body, one at a time on each connection.
-pub(crate) type Client<B> = legacy::Client<HttpsConnector<HttpConnector<Resolver>>, B>;
-
-/// A client for one specification.
-pub(crate) fn client<B>(spec: &HttpSpec) -> Result<Client<B>, InvalidHttp>
-where
-    B: Body<Data: Send> + Send,
-{
+/// A connector for one specification.
+pub(super) fn connector(spec: &HttpSpec) -> Result<Connector, InvalidHttp> {
     let resolver = Resolver { private_addresses: spec.private_addresses };
     let mut connector = HttpConnector::new_with_resolver(resolver);
     connector.enforce_http(false);
     connector.set_nodelay(true);
     connector.set_connect_timeout(Some(spec.connect_timeout));
-    let connector = HttpsConnectorBuilder::new()
+    Ok(HttpsConnectorBuilder::new()
         .with_tls_config(encryption(spec.url.scheme_str() == Some("https"))?)
         .https_or_http()
         .enable_http1()
-        .wrap_connector(connector);
-    let client = legacy::Client::builder(TokioExecutor::new())
-        .pool_idle_timeout(MAX_IDLE_TIME)
-        .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
-        .pool_timer(TokioTimer::new())
-        .build(connector);
-    Ok(client)
+        .wrap_connector(connector))
 }
 
 /// Trusts whom the machine trusts. Who speaks plain HTTP need not have anybody to trust.

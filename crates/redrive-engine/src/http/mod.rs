@@ -5,7 +5,7 @@
 //! a bound, the time limit covers the whole exchange, and whatever happened has a code of its own.
 //!
 //! The way of a call: [`template`] makes the body, [`secrets`] holds the headers, [`connection`] finds
-//! the way, [`body`] keeps what matters of the answer, and [`conclusion`] makes an outcome of it, or
+//! the way, [`client`] sends it over a [`line`], [`body`] keeps what matters of the answer, and [`conclusion`] makes an outcome of it, or
 //! [`unanswered`] of its absence. An extractor sends one for each page of rows: [`paging`], which reads
 //! them by [`raw_json`].
 
@@ -18,6 +18,9 @@ mod secrets;
 
 mod addresses;
 mod connection;
+mod line;
+
+mod client;
 
 mod body;
 mod unanswered;
@@ -39,12 +42,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Request, Uri,
-    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT},
+    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT},
     response::Parts,
     uri::PathAndQuery,
 };
 use http_body_util::Full;
-use hyper::body::Incoming;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use redrive_core::{Cause, Failure, named};
 use serde_json::Value;
@@ -60,8 +62,8 @@ pub use self::{
 };
 pub(crate) use self::{
     body::{BodyEnd, Kept},
+    client::{AnswerBody, Client, NoAnswer},
     conclusion::{Answer, late, refused},
-    connection::{Client, client},
     secrets::Secrets,
     unanswered::unanswered,
 };
@@ -86,6 +88,8 @@ pub(crate) const ERROR_BODY_WAIT: Duration = Duration::from_secs(2);
 /// `idempotency-key` with the unit, such as `run:7`, the same in every attempt.
 pub struct HttpHandler {
     spec: HttpSpec,
+    /// The path, with the query that every call has.
+    target: Uri,
     headers: HeaderMap,
     secrets: Secrets,
     client: Client<Full<Bytes>>,
@@ -97,13 +101,13 @@ impl HttpHandler {
     pub fn new(spec: HttpSpec) -> Result<Self, InvalidHttp> {
         spec.check()?;
         let (given, secrets) = Secrets::read(&spec.headers)?;
-        let mut headers = usual_headers();
+        let mut headers = usual_headers(&spec);
         if spec.has_body() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         headers.extend(given);
-        let client = client(&spec)?;
-        Ok(Self { spec, headers, secrets, client, clock: Arc::new(SystemClock) })
+        let (client, target) = (Client::new(&spec)?, spec.target());
+        Ok(Self { spec, target, headers, secrets, client, clock: Arc::new(SystemClock) })
     }
 
     /// With another clock, for tests. It says how far away a date in Retry-After is.
@@ -111,26 +115,38 @@ impl HttpHandler {
         Self { clock, ..self }
     }
 
+    /// The request for a call.
+    fn request_for(&self, call: &Call) -> Result<Request<Full<Bytes>>, Failure> {
+        let key = call.unit.to_string();
+        if self.spec.body.is_none() && self.spec.query.is_empty() && self.spec.has_body() {
+            return Ok(self.assembled(call.to_text().into(), self.target.clone(), &key));
+        }
+        self.request(&call.to_json(), &key)
+    }
+
     /// A request for a call as JSON. `key` tells a retry from new work.
     fn request(&self, call: &Value, key: &str) -> Result<Request<Full<Bytes>>, Failure> {
         let body = if self.spec.has_body() { self.body(call)? } else { Bytes::new() };
+        Ok(self.assembled(body, self.target_for(call)?, key))
+    }
+
+    fn assembled(&self, body: Bytes, target: Uri, key: &str) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = self.spec.method.clone();
-        *request.uri_mut() = self.url(call)?;
+        *request.uri_mut() = target;
         request.headers_mut().clone_from(&self.headers);
         // Units are percent-encoded, so they always fit into a header.
         if let Ok(key) = HeaderValue::from_str(key) {
             request.headers_mut().entry(IDEMPOTENCY_KEY).or_insert(key);
         }
-        Ok(request)
+        request
     }
 
-    fn url(&self, call: &Value) -> Result<Uri, Failure> {
-        let url = &self.spec.url;
+    fn target_for(&self, call: &Value) -> Result<Uri, Failure> {
         if self.spec.query.is_empty() {
-            return Ok(url.clone());
+            return Ok(self.target.clone());
         }
-        let mut query = url.query().unwrap_or_default().to_owned();
+        let mut query = self.target.query().unwrap_or_default().to_owned();
         for (name, template) in &self.spec.query {
             let value = match filled(template, call, "the query")? {
                 Value::Null => continue,
@@ -146,15 +162,11 @@ impl HttpHandler {
             let and = if query.is_empty() { "" } else { "&" };
             query.push_str(&format!("{and}{}={}", encode(name), encode(&value)));
         }
-        let path = if query.is_empty() {
-            url.path().to_owned()
-        } else {
-            format!("{}?{query}", url.path())
-        };
-        let mut parts = url.clone().into_parts();
-        let path: Result<PathAndQuery, _> = path.parse();
-        parts.path_and_query = path.ok();
-        Uri::from_parts(parts).map_err(|error| {
+        if query.is_empty() {
+            return Ok(self.target.clone());
+        }
+        let target = PathAndQuery::try_from(format!("{}?{query}", self.target.path()));
+        target.map(Uri::from).map_err(|error| {
             let what = format!("the query makes no URL: {error}");
             Failure::named(named::BAD_TEMPLATE, Cause::Handler, &what)
         })
@@ -182,7 +194,7 @@ impl HttpHandler {
             () = over.as_mut() => return Err(Unsent::Late),
         };
         let (head, body) = match sent {
-            Ok(response) => response.into_parts(),
+            Ok(answer) => answer,
             Err(error) => return Err(Unsent::Failed(unanswered(&error, &self.spec.place()))),
         };
         let mut kept = Kept::new(head.status);
@@ -209,11 +221,11 @@ impl HttpHandler {
     }
 
     /// Reads the body: for a success all of it, for a failure what comes soon.
-    async fn read(body: Incoming, kept: &mut Kept) -> BodyEnd {
+    async fn read(body: AnswerBody<Full<Bytes>>, kept: &mut Kept) -> BodyEnd {
         match kept {
-            Kept::Whole(_) => kept.read(body).await,
+            Kept::Whole(_) => body.read(kept).await,
             Kept::Ends(_) => {
-                timeout(ERROR_BODY_WAIT, kept.read(body)).await.unwrap_or(BodyEnd::Late)
+                timeout(ERROR_BODY_WAIT, body.read(kept)).await.unwrap_or(BodyEnd::Late)
             }
         }
     }
@@ -225,7 +237,7 @@ impl Handler for HttpHandler {
         if stop.is_told() {
             return Outcome::Stopped;
         }
-        let request = match self.request(&call.to_json(), &call.unit.to_string()) {
+        let request = match self.request_for(call) {
             Ok(request) => request,
             Err(failure) => return Outcome::Failed(failure),
         };
@@ -277,9 +289,10 @@ impl fmt::Debug for HttpHandler {
 }
 
 /// What every request carries.
-pub(crate) fn usual_headers() -> HeaderMap {
+pub(crate) fn usual_headers(spec: &HttpSpec) -> HeaderMap {
     let agent = concat!("redrive/", env!("CARGO_PKG_VERSION"));
     HeaderMap::from_iter([
+        (HOST, spec.host()),
         (ACCEPT, HeaderValue::from_static("application/json, */*")),
         (ACCEPT_ENCODING, HeaderValue::from_static("identity")),
         (USER_AGENT, HeaderValue::from_static(agent)),

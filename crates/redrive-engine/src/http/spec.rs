@@ -121,6 +121,23 @@ impl HttpSpec {
         self.url.authority().map(ToString::to_string).unwrap_or_default()
     }
 
+    /// What a request says of where it goes: the path, and the query if there is one.
+    pub(crate) fn target(&self) -> Uri {
+        self.url.path_and_query().cloned().map_or_else(|| Uri::from_static("/"), Uri::from)
+    }
+
+    /// Whom a request is for: the host, and its port where it is not the usual one.
+    pub(super) fn host(&self) -> HeaderValue {
+        let usual = if self.url.scheme_str() == Some("https") { 443 } else { 80 };
+        let host = self.url.host().unwrap_or_default();
+        let host = match self.url.port_u16().filter(|port| *port != usual) {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        };
+        // What is in a URL fits into a header.
+        HeaderValue::from_str(&host).unwrap_or_else(|_| HeaderValue::from_static(""))
+    }
+
     /// Checks what can be checked without looking around.
     pub(crate) fn check(&self) -> Result<(), InvalidHttp> {
         let (Some("http" | "https"), Some(authority)) =

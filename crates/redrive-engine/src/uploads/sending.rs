@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::{
     Clock, HttpSpec, InvalidHttp,
     http::{
-        Answer, BodyEnd, Client, ERROR_BODY_WAIT, IDEMPOTENCY_KEY, Kept, Secrets, client, late,
+        Answer, BodyEnd, Client, ERROR_BODY_WAIT, IDEMPOTENCY_KEY, Kept, NoAnswer, Secrets, late,
         refused, unanswered, usual_headers, without_mark,
     },
     uploads::{Chunks, ContentError, body::CheckedBody},
@@ -57,7 +57,7 @@ const OWN: [(HeaderName, ValueOf); 4] = [
 
 /// Sends items to one place.
 pub(super) struct Sender {
-    url: Uri,
+    target: Uri,
     place: String,
     headers: HeaderMap,
     /// Headers that say who an item is, unless the specification says something else there.
@@ -77,14 +77,14 @@ impl Sender {
     ) -> Result<Self, InvalidHttp> {
         spec.check()?;
         let (given, secrets) = Secrets::read(&spec.headers)?;
-        let mut headers = usual_headers();
+        let mut headers = usual_headers(spec);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         headers.extend(given);
         let own: Vec<_> = OWN.into_iter().filter(|(name, _)| !headers.contains_key(name)).collect();
         // Room for what comes with each item.
         headers.extend(own.iter().map(|(name, _)| (name.clone(), HeaderValue::from_static(""))));
-        let (url, place, client) = (spec.url.clone(), spec.place(), client(spec)?);
-        Ok(Self { url, place, headers, own, secrets, client, clock, time_limit })
+        let (target, place, client) = (spec.target(), spec.place(), Client::new(spec)?);
+        Ok(Self { target, place, headers, own, secrets, client, clock, time_limit })
     }
 
     pub(super) async fn send(
@@ -108,23 +108,22 @@ impl Sender {
             Err(problem) => return unsendable(&problem),
         };
         let problem = body.problem();
-        let response = match self.client.request(self.request(item, body)).await {
-            Ok(response) => response,
+        let (head, body) = match self.client.request(self.request(item, body)).await {
+            Ok(answer) => answer,
             Err(error) => {
                 if let Some(problem) = problem.get() {
                     return unsendable(problem);
                 }
                 let failure = unanswered(&error, &self.place);
-                return match error.is_connect() {
-                    true => Sent::Unreachable(failure),
-                    false => Sent::Rejected(failure),
+                return match error {
+                    NoAnswer::NoWay(_) => Sent::Unreachable(failure),
+                    NoAnswer::Broken(_) => Sent::Rejected(failure),
                 };
             }
         };
-        let (head, body) = response.into_parts();
         // Read so that the connection can be used again. What a success says further is of no use.
         let mut kept = Kept::new(StatusCode::BAD_REQUEST);
-        let end = timeout(ERROR_BODY_WAIT, kept.read(body)).await.unwrap_or(BodyEnd::Late);
+        let end = timeout(ERROR_BODY_WAIT, body.read(&mut kept)).await.unwrap_or(BodyEnd::Late);
         if head.status.is_success() {
             return Sent::Acknowledged;
         }
@@ -141,7 +140,7 @@ impl Sender {
     fn request(&self, item: &ItemRecord, body: CheckedBody) -> Request<CheckedBody> {
         let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.url.clone();
+        *request.uri_mut() = self.target.clone();
         let headers = request.headers_mut();
         headers.clone_from(&self.headers);
         for (name, value) in &self.own {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use redrive_core::{Class, Code};
 use redrive_engine::{Handler, HttpHandler, HttpSpec, InvalidHttp, Outcome, Stop, Stopper};
 use serde_json::json;
-use tokio::{io::AsyncWriteExt, net::TcpListener, sync::Notify, task::JoinSet};
+use tokio::{io::AsyncWriteExt, net::TcpListener, sync::Notify, task::JoinSet, time::Instant};
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{ServerConfig, crypto::ring, pki_types::PrivateKeyDer},
@@ -75,6 +75,35 @@ async fn a_connection_that_the_server_closed_in_between_is_no_failure() {
         tokio::task::yield_now().await;
     }
     assert_eq!(web.seen().len(), 20, "nothing is sent twice");
+}
+
+// HANDLERS-4
+#[tokio::test]
+async fn a_connection_whose_answer_says_close_is_not_used_again() {
+    let mut web = Web::new(|_| answer(200, "connection: close\r\n", "{}")).await;
+    let handler = HttpHandler::new(web.spec()).unwrap();
+    for connections in 1..=3 {
+        assert_eq!(handle_with(&handler).await, answered(json!({})));
+        soon(web.over.recv()).await.expect("this side closes it");
+        assert_eq!(web.connections(), connections);
+    }
+}
+
+// HANDLERS-4
+#[tokio::test]
+async fn a_connection_that_nobody_uses_is_closed_before_common_servers_close_theirs() {
+    let mut web = Web::new(|_| answer(200, "", "{}")).await;
+    let handler = HttpHandler::new(web.spec()).unwrap();
+    for connections in 1..=2 {
+        assert_eq!(handle_with(&handler).await, answered(json!({})));
+        tokio::time::pause();
+        let idle = Instant::now();
+        web.over.recv().await.expect("it is closed");
+        let idle = idle.elapsed();
+        assert!((Duration::from_secs(3)..Duration::from_secs(5)).contains(&idle), "{idle:?}");
+        tokio::time::resume();
+        assert_eq!(web.connections(), connections);
+    }
 }
 
 // HANDLERS-4
