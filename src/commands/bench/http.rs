@@ -33,7 +33,7 @@ pub(super) async fn measure(
     let at_once = arguments.concurrency.into();
     let (mut bare, mut ours, mut stored) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let server = Server::new(Duration::ZERO).await?;
+        let server = Server::new(Duration::ZERO)?;
         bare.push(bare_requests(&server, count, at_once).await?);
         ours.push(requests(&arguments, store, &server, count).await?);
         stored.push(bare_drain(place, count).await?.1);
@@ -44,7 +44,7 @@ pub(super) async fn measure(
         Measure::beside("requests", ours.per_second, bare.per_second),
         Measure::beside("requests, bare store included", ours.per_second, both),
     ];
-    let server = Server::new(Duration::from_millis(5)).await?;
+    let server = Server::new(Duration::from_millis(5))?;
     let slow = bare_requests(&server, count, at_once).await?;
     let ours_slow = requests(&arguments, store, &server, count).await?;
     measures.push(Measure::beside(

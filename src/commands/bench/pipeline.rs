@@ -83,7 +83,7 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
 async fn asking(arguments: &Arguments, store: &Arc<dyn Store>) -> Result<Measure, Failure> {
     let samples = (20_000.0 * arguments.scale.min(5.0)).ceil() as u64;
     let at_once = usize::from(arguments.concurrency);
-    let server = Server::new(SERVER_TAKES).await?;
+    let server = Server::new(SERVER_TAKES)?;
     let bare = server.bare(samples as usize, at_once).await?;
     let handler: Arc<dyn Handler> = Arc::new(server.handler()?);
     let place: JsonPointer = "/answer".parse().map_err(failed)?;

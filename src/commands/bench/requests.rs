@@ -2,6 +2,7 @@
 
 use std::{
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -21,7 +22,9 @@ use serde_json::value::RawValue;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
-    task::{JoinHandle, JoinSet},
+    runtime,
+    sync::oneshot,
+    task::JoinSet,
 };
 
 use super::contender::{PAYLOAD, failed};
@@ -35,21 +38,25 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
 
 /// A server on this machine that answers every request the same, at once or after a while. It ends
 /// when dropped.
+///
+/// It has a thread of its own, as a server elsewhere has a machine: in one queue with who asks, a burst of
+/// answers would keep it from the next requests, and all of them would go round together.
 pub(super) struct Server {
     pub(super) url: Uri,
-    accepting: JoinHandle<()>,
+    _ends_when_dropped: oneshot::Sender<()>,
 }
 
 impl Server {
-    pub(super) async fn new(takes: Duration) -> Result<Self, Failure> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
+    pub(super) fn new(takes: Duration) -> Result<Self, Failure> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
         let url = format!("http://{}/work", listener.local_addr().map_err(failed)?);
-        let accepting = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(answer(stream, takes));
-            }
-        });
-        Ok(Self { url: url.parse().map_err(failed)?, accepting })
+        let runtime =
+            runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let (_ends_when_dropped, end) = oneshot::channel();
+        let serve = move || runtime.block_on(serve(listener, takes, end));
+        thread::Builder::new().name("server".to_owned()).spawn(serve).map_err(failed)?;
+        Ok(Self { url: url.parse().map_err(failed)?, _ends_when_dropped })
     }
 
     pub(super) fn handler(&self) -> Result<HttpHandler, Failure> {
@@ -146,10 +153,23 @@ pub(super) fn headers(content_type: &'static str) -> HeaderMap {
     ])
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.accepting.abort();
+/// Accepts connections until told to end.
+async fn serve(
+    listener: std::net::TcpListener,
+    takes: Duration,
+    end: oneshot::Receiver<()>,
+) -> std::io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    let accepting = async {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(answer(stream, takes));
+        }
+    };
+    tokio::select! {
+        _ = end => {}
+        () = accepting => {}
     }
+    Ok(())
 }
 
 /// Reads requests and answers them, until the other side closes.

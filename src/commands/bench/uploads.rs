@@ -88,7 +88,7 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
     let at_once = arguments.concurrency.into();
     let (mut bare, mut marked, mut sent) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        let server = Server::new(Duration::ZERO).await?;
+        let server = Server::new(Duration::ZERO)?;
         bare.push(bare_client(&server, count, at_once).await?);
         marked.push(bare_with_marks(&store, place, &server, count, at_once, round).await?);
         sent.push(upload(&store, &server, count, at_once, round).await?);
