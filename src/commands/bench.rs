@@ -17,6 +17,8 @@ mod redrive_store;
 mod requests;
 mod retry;
 mod runs;
+mod server;
+mod server_fill;
 mod spent;
 mod sqlite_loop;
 mod store;
@@ -40,7 +42,8 @@ Examples:
   redrive bench retry
   redrive bench store
   redrive bench store --store postgres://redrive@localhost/bench
-  redrive bench uploads")]
+  redrive bench uploads
+  redrive bench server")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,
@@ -100,6 +103,16 @@ Examples:
   redrive bench uploads --concurrency 32
   redrive bench uploads --store postgres://redrive@localhost/bench")]
     Uploads(uploads::Arguments),
+    /// The server: the overview of a large store, runs submitted over HTTP, and open pages
+    #[command(after_help = "\
+A server and its clients share this process. The overview is asked for every 20 ms while a worker goes on.
+
+Examples:
+  redrive bench server
+  redrive bench server --scale 0.1              100 000 runs and 10 000 partitions
+  redrive bench server --pages 300 --seconds 60
+  redrive bench server --store postgres://redrive@localhost/bench")]
+    Server(server::Arguments),
     /// The program that `bench runs --handler stream` calls
     #[command(hide = true)]
     Echo,
@@ -190,6 +203,9 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         }
         Action::Uploads(arguments) => {
             context.output.list(uploads::run(&arguments, context).await?)?;
+        }
+        Action::Server(arguments) => {
+            context.output.list(server::run(&arguments, context).await?)?;
         }
         Action::Echo => stream::answer_calls()?,
     }

@@ -97,6 +97,30 @@ fn uploads_are_measured_beside_a_bare_client_on_both_stores() {
 }
 
 #[test]
+fn the_server_is_measured_on_both_stores() {
+    let folder = Folder::new();
+    for store in one_of_each(&folder) {
+        let sizes = ["--scale", "0.002", "--pages", "20", "--seconds", "0.1"];
+        let arguments =
+            [&["bench", "server", "--store", &store, "-o", "json"], &sizes[..]].concat();
+        let printed = folder.run(&arguments).json();
+        let measures: Vec<_> = printed.as_array().unwrap().iter().collect();
+        for (name, unit) in [
+            ("overview page, p50", "ms"),
+            ("overview page, p99", "ms"),
+            ("age of its figures, most", "s"),
+            ("runs submitted over HTTP, by 100", "per second"),
+            ("a core for open pages, idle", "%"),
+        ] {
+            let row = measures.iter().find(|row| row["measure"] == name);
+            let row = row.unwrap_or_else(|| panic!("{name}: {printed}"));
+            assert!(row["unit"] == unit && row["value"].as_f64().unwrap() > 0.0, "{row}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[test]
 fn a_store_in_use_is_not_measured() {
     let folder = Folder::new();
     for store in one_of_each(&folder) {
@@ -118,6 +142,8 @@ fn wrong_numbers_are_refused() {
         (["store", "--scale=inf"], "from 0.001 to 100"),
         (["store", "--connections=0"], "1..=64"),
         (["store", "--connections=65"], "1..=64"),
+        (["server", "--pages=0"], "1..=300"),
+        (["server", "--seconds=0"], "from 0.01 to 600"),
     ];
     for ([what, flag], allowed) in cases {
         let complaint = folder.run(&["bench", what, flag]).failed(2);

@@ -15,6 +15,7 @@ mod pipelines;
 mod runs;
 pub mod shown;
 mod story;
+mod watch;
 pub mod words;
 
 pub use declared::{Declared, DeclaredPipeline, DeclaredQueue, DeclaredSource, DeclaredUpload};
@@ -23,9 +24,9 @@ pub use instant::parse_instant;
 pub use items::ItemSelection;
 pub use metrics::{Counted, Lengths};
 pub use new_run::read_run;
-pub use overview::Watch;
 pub use partitions::{GapFilter, PartitionQuery};
 pub use runs::{RunSelection, state_of};
 pub use story::{
     Asked, ItemStory, Next, PartitionNext, PartitionStory, RunStory, SampleStory, StageStory, Story,
 };
+pub use watch::Watch;

@@ -1,40 +1,19 @@
-//! How everything stands, read when somebody looks and kept for a moment.
-//!
-//! Whether anything was written is asked first, and costs next to nothing. Only then are units counted. What
-//! was attempted is read once, from where the last look ended.
+//! How everything stands, counted over the whole store.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use redrive_core::{PartitionId, PartitionStatus, PipelineRunId, PipelineStatus, Prospect, Unit};
-use redrive_store::{
-    Activity, ActivityCount, AttemptOutcome, PartitionFilter, PipelineRunFilter, RecentCause,
-    Result, Served, UnitKind,
-};
-use tokio::sync::Mutex;
+use redrive_store::{PartitionFilter, PipelineRunFilter, RecentCause, Result, Served, UnitKind};
 
 use crate::{
-    Counted, Desk,
+    Desk,
     shown::{
-        DueShown, MinuteShown, OverviewShown, PipelineRunShown, QueueStatsShown, RecentCauseShown,
+        DueShown, OverviewShown, PipelineRunShown, QueueStatsShown, RecentCauseShown,
         SourceCountShown, UnitCountShown, run_state_name,
     },
+    watch::Seen,
 };
-
-/// So long a look is good enough for the next who asks.
-const FRESH: SignedDuration = SignedDuration::from_secs(1);
-
-/// So long a look is good while nothing is written: what is due, and what was an hour ago, changes by itself.
-const STALE: SignedDuration = SignedDuration::from_secs(60);
-
-/// How far back attempts are shown.
-const WINDOW: SignedDuration = SignedDuration::from_hours(1);
-
-/// The most attempts that a first look reads.
-const MAX_ATTEMPTS: u32 = 200_000;
 
 /// Runs of pipelines that are shown.
 const PIPELINE_RUNS: u32 = 20;
@@ -43,86 +22,17 @@ const PIPELINE_RUNS: u32 = 20;
 const FAILED_PARTITIONS: u32 = 500;
 
 /// Things that are due, and causes, that are shown.
-const SHOWN: usize = 12;
+pub(crate) const SHOWN: usize = 12;
 
-/// Looks at a store for all who ask.
-pub struct Watch {
-    desk: Desk,
-    seen: Mutex<Seen>,
+/// Counts for an overview, as of when the look began.
+pub(crate) struct Look<'a> {
+    pub(crate) desk: &'a Desk,
+    pub(crate) at: Timestamp,
 }
 
-#[derive(Default)]
-struct Seen {
-    pulse: Option<u64>,
-    looked: Option<Timestamp>,
-    /// When it was last read, and not only looked whether there is anything new.
-    read: Option<Timestamp>,
-    overview: Option<Arc<OverviewShown>>,
-    ledger_end: i64,
-    minutes: BTreeMap<(Timestamp, UnitKind), Minute>,
-    causes: HashMap<(UnitKind, String, String), RecentCause>,
-    /// Whether what was there before is known.
-    begun: bool,
-    /// Since then.
-    counted: Counted,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Minute {
-    good: u64,
-    retrying: u64,
-    failed: u64,
-}
-
-impl Watch {
-    /// Looks at the store of a desk.
-    pub fn new(desk: Desk) -> Self {
-        Self { desk, seen: Mutex::default() }
-    }
-
-    /// Begins to count: what is attempted from now on.
-    pub async fn begin(&self) -> Result<()> {
-        let mut seen = self.seen.lock().await;
-        let activity = self.desk.store().activity(seen.ledger_end, MAX_ATTEMPTS).await?;
-        seen.take_in(activity, self.desk.now());
-        Ok(())
-    }
-
-    /// How everything stands, at most two seconds ago. Whoever asks while somebody looks waits for that look.
-    pub async fn overview(&self) -> Result<Arc<OverviewShown>> {
-        let mut seen = self.seen.lock().await;
-        let now = self.desk.now();
-        if let (Some(overview), Some(looked)) = (&seen.overview, seen.looked)
-            && (SignedDuration::ZERO..FRESH).contains(&now.duration_since(looked))
-        {
-            return Ok(Arc::clone(overview));
-        }
-        let pulse = self.desk.store().pulse().await?;
-        let age = seen.read.map(|read| now.duration_since(read));
-        let is_recent = age.is_some_and(|age| (SignedDuration::ZERO..STALE).contains(&age));
-        let is_same = is_recent && seen.pulse == Some(pulse);
-        if let Some(overview) = seen.overview.clone().filter(|_| is_same) {
-            seen.looked = Some(now);
-            return Ok(overview);
-        }
-        let activity = self.desk.store().activity(seen.ledger_end, MAX_ATTEMPTS).await?;
-        seen.take_in(activity, now);
-        let version = seen.overview.as_ref().map_or(1, |overview| overview.version + 1);
-        let overview = Arc::new(self.look(&seen, version).await?);
-        seen.pulse = Some(pulse);
-        seen.looked = Some(now);
-        seen.read = Some(now);
-        seen.overview = Some(Arc::clone(&overview));
-        Ok(overview)
-    }
-
-    /// How everything stands, and what was counted since the watch began.
-    pub async fn counted(&self) -> Result<(Arc<OverviewShown>, Counted)> {
-        let overview = self.overview().await?;
-        Ok((overview, self.seen.lock().await.counted.clone()))
-    }
-
-    async fn look(&self, seen: &Seen, version: u64) -> Result<OverviewShown> {
+impl Look<'_> {
+    /// All of it.
+    pub(crate) async fn overview(&self, seen: &Seen, version: u64) -> Result<OverviewShown> {
         let store = self.desk.store();
         let queues = self.desk.queue_stats().await?;
         let sources = self.sources().await?;
@@ -140,7 +50,7 @@ impl Watch {
         units.retain(|unit| unit.count > 0);
         Ok(OverviewShown {
             version,
-            at: self.desk.now().to_string(),
+            at: self.at.to_string(),
             units,
             due: self.due(&queues).await?,
             queues,
@@ -247,7 +157,7 @@ impl Watch {
         let status = Some(PartitionStatus::Failed);
         let filter = PartitionFilter { status, ..PartitionFilter::default() };
         let page = self.desk.store().partitions_page(&filter, None, FAILED_PARTITIONS).await?;
-        let (rules, now) = (self.desk.partitions().rules(), self.desk.now());
+        let (rules, now) = (self.desk.partitions().rules(), self.at);
         let of_partition = |partition: &redrive_store::PartitionRecord| {
             let Some(Prospect::RetryAt { at, .. }) = rules.prospect(partition, now) else {
                 return None;
@@ -287,52 +197,6 @@ impl Watch {
             }
         }
         Ok(due)
-    }
-}
-
-impl Seen {
-    fn take_in(&mut self, activity: Activity, now: Timestamp) {
-        if std::mem::replace(&mut self.begun, true) {
-            self.counted.take_in(&activity);
-        }
-        self.ledger_end = activity.end;
-        for ActivityCount { kind, outcome, minute, attempts, .. } in activity.counts {
-            let counted = self.minutes.entry((minute, kind)).or_default();
-            let count = match outcome {
-                AttemptOutcome::Success | AttemptOutcome::Skipped => &mut counted.good,
-                AttemptOutcome::Retrying => &mut counted.retrying,
-                AttemptOutcome::Failed => &mut counted.failed,
-            };
-            *count += attempts;
-        }
-        for cause in activity.causes {
-            let key = (cause.kind, cause.fingerprint.clone(), cause.code.clone());
-            let before = self.causes.get(&key).map_or(0, |known| known.attempts);
-            self.causes.insert(key, RecentCause { attempts: before + cause.attempts, ..cause });
-        }
-        let since = now.checked_sub(WINDOW).unwrap_or(Timestamp::MIN);
-        self.minutes.retain(|(minute, _), _| *minute >= since);
-        self.causes.retain(|_, cause| cause.last_at >= since);
-    }
-
-    fn minutes(&self) -> Vec<MinuteShown> {
-        let shown = |((minute, kind), counted): (&(Timestamp, UnitKind), &Minute)| MinuteShown {
-            minute: minute.to_string(),
-            kind: kind.name(),
-            good: counted.good,
-            retrying: counted.retrying,
-            failed: counted.failed,
-        };
-        self.minutes.iter().map(shown).collect()
-    }
-
-    fn causes(&self) -> Vec<&RecentCause> {
-        let mut causes: Vec<&RecentCause> = self.causes.values().collect();
-        causes.sort_by(|one, other| {
-            (other.attempts, other.last_at).cmp(&(one.attempts, one.last_at))
-        });
-        causes.truncate(SHOWN);
-        causes
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) struct Visitor {
     is_browser: bool,
     /// From where.
     pub(crate) from: IpAddr,
+    /// The version of the figures when they came: what they are shown is no older.
+    pub(crate) version: u64,
 }
 
 /// Who came in without being asked for a token.
@@ -167,7 +169,9 @@ impl Guard {
         let is_browser = headers.contains_key(SEC_FETCH_SITE);
         let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
         let from = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
-        let visitor = |role, name| Visitor { role, name, says: says(headers), is_browser, from };
+        let version = self.app.watch.version();
+        let visitor =
+            |role, name| Visitor { role, name, says: says(headers), is_browser, from, version };
         let needed = token.as_deref().filter(|_| self.app.access.needs_token());
         let role = needed.map(|token| self.role_of(token, from)).transpose()?.flatten();
         let visitor = match role {

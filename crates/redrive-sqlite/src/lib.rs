@@ -19,6 +19,7 @@ mod file;
 mod migrator;
 mod readers;
 mod room;
+mod sums;
 mod writer;
 
 mod samples;
@@ -36,6 +37,7 @@ mod partitions;
 mod pipelines;
 mod pruning;
 mod queues;
+mod run_counts;
 mod runs;
 
 pub use backup::backup;

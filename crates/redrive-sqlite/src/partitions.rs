@@ -16,6 +16,7 @@ use crate::{
     partition_columns::{at_work, by_key, read_date, read_partition, written_date},
     partition_writes::{change, finish},
     queries,
+    sums::Sums,
 };
 
 #[async_trait]
@@ -150,14 +151,14 @@ impl Partitions for SqliteStore {
     async fn partition_counts(&self) -> Result<Vec<PartitionCount>> {
         self.read(|connection| {
             const DOING: &str = "counting partitions";
-            let read = |row: &mut crate::columns::Columns<'_>| {
-                Ok(PartitionCount {
-                    source: row.get()?,
-                    status: row.named("status", PartitionStatus::from_name)?,
-                    partitions: row.get()?,
-                })
-            };
-            let counts = read_rows(connection, DOING, queries::PARTITION_COUNTS, [], read)?;
+            let sums = Sums::read(connection, DOING, queries::PARTITION_COUNTS, |sum, _| {
+                *sum += 1;
+                Ok(())
+            })?;
+            let sums = sums.named(DOING, PartitionStatus::from_name)?.into_iter();
+            let counts = sums
+                .map(|(source, status, partitions)| PartitionCount { source, status, partitions })
+                .collect();
             Ok(PartitionCount::in_order(counts))
         })
         .await

@@ -1,6 +1,5 @@
 //! Queues as a whole.
 
-use redrive_core::{RunState, RunStatus};
 use redrive_store::{
     Categories, Operator, Outlook, PausedQueue, QueueCount, QueueStats, QueueWish, Result,
 };
@@ -11,26 +10,19 @@ use crate::{
     error::Doing,
     journal::insert_journal,
     queries,
+    run_counts::RunCounts,
 };
 
-pub(crate) fn stats(connection: &Connection) -> Result<Vec<QueueStats>> {
-    let counts = read_rows(connection, "counting runs", queries::QUEUE_STATS, [], read_count)?;
-    Ok(QueueStats::gather(counts))
-}
-
-fn read_count(row: &mut Columns<'_>) -> Result<QueueCount> {
-    let queue = row.get()?;
-    let status = row.optional_named("status", RunStatus::from_name)?;
-    let waits: Option<bool> = row.get()?;
-    let count: Option<u64> = row.get()?;
-    let state = status.map(|status| RunState::of(status, waits == Some(true)));
-    Ok(QueueCount {
-        queue,
-        runs: state.zip(count),
-        oldest_ready: row.optional_timestamp()?,
-        next_due: row.optional_timestamp()?,
-        paused_at: row.optional_timestamp()?,
-    })
+/// How every queue stands, from what was counted before and what changed since.
+pub(crate) fn stats(connection: &Connection, counted: &mut RunCounts) -> Result<Vec<QueueStats>> {
+    let paused = paused(connection)?.into_iter().map(|paused| QueueCount {
+        queue: paused.queue,
+        runs: None,
+        oldest_ready: None,
+        next_due: None,
+        paused_at: Some(paused.by.at),
+    });
+    Ok(QueueStats::gather(counted.look(connection)?.into_iter().chain(paused)))
 }
 
 /// Pauses a queue, and says whether it was not paused before.

@@ -1,6 +1,6 @@
 //! Runs.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -96,7 +96,15 @@ impl Runs for SqliteStore {
     }
 
     async fn queue_stats(&self) -> Result<Vec<QueueStats>> {
-        self.read(queues::stats).await
+        let counted = Arc::clone(&self.counted);
+        self.read(move |connection| {
+            let mut counted = counted.lock().unwrap_or_else(PoisonError::into_inner);
+            // A database in memory is read within the writer's transaction.
+            let look = connection.is_autocommit().then(|| connection.unchecked_transaction());
+            let _look = look.transpose().doing("counting runs")?;
+            queues::stats(connection, &mut counted)
+        })
+        .await
     }
 
     async fn pause_queue(&self, queue: &str, by: &Operator) -> Result<bool> {

@@ -22,6 +22,7 @@ use crate::{
     migrator::{MIGRATIONS, migrate_to_latest, read_status},
     readers::Readers,
     room::check_room,
+    run_counts::RunCounts,
     writer::Writer,
 };
 
@@ -107,6 +108,8 @@ pub struct SqliteStore {
     mode: WriterMode,
     min_free_bytes: u64,
     clock: LeaseClock,
+    /// What runs were counted, for the next who asks.
+    pub(crate) counted: Arc<Mutex<RunCounts>>,
     /// Where changes are noticed; each connection counts by itself.
     watcher: Arc<Mutex<Option<Connection>>>,
     /// Heard in this process alone: SQLite tells no other that something changed.
@@ -155,9 +158,9 @@ impl SqliteStore {
         };
         let writer = Writer::start(connection, options.writer)?;
         let wakes = Wakes::new();
-        let (mode, watcher) = (options.writer, Arc::default());
+        let (mode, watcher, counted) = (options.writer, Arc::default(), Arc::default());
         let min_free_bytes = options.min_free_bytes;
-        Ok(Self { location, writer, readers, mode, min_free_bytes, clock, watcher, wakes })
+        Ok(Self { location, writer, readers, mode, min_free_bytes, clock, counted, watcher, wakes })
     }
 
     /// Runs a change in a transaction, a second time if the first was rolled back for another's sake.

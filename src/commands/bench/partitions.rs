@@ -19,7 +19,7 @@ use redrive_core::DateRange;
 use redrive_desk::{Desk, PartitionQuery};
 use redrive_engine::{Engine, Outcome};
 use redrive_store::{
-    Lane, PartitionClaim, PartitionFinish, PartitionOrder, PartitionVerdict, PartitionWish,
+    Lane, PartitionClaim, PartitionFinish, PartitionOrder, PartitionVerdict, PartitionWish, Store,
     WorkerId,
 };
 use tracing::{instrument::WithSubscriber, subscriber::NoSubscriber};
@@ -128,7 +128,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 /// About so many keys of a source, from the n-th on: a hundred days of each customer.
-fn grid(source: &str, from: usize, count: usize) -> Result<KeyGrid, Failure> {
+pub(super) fn grid(source: &str, from: usize, count: usize) -> Result<KeyGrid, Failure> {
     const DAYS: usize = 100;
     let days = count.clamp(1, DAYS);
     let first = date(2020, 1, 1);
@@ -146,7 +146,7 @@ fn order() -> PartitionOrder {
 }
 
 /// What `state backfill` does.
-async fn ask(control: &Control, grid: KeyGrid) -> Result<(), Failure> {
+pub(super) async fn ask(control: &Control, grid: KeyGrid) -> Result<(), Failure> {
     let wish = PartitionWish::Backfill { force_pending: false, lane: Lane::Backfill };
     let command = PartitionCommand::new(wish, order());
     let selection = PartitionSelection::Grid(grid);
@@ -164,12 +164,22 @@ async fn fill(control: &Control, range: Range<usize>) -> Result<(), Failure> {
     {
         ask(control, grid(source, from, to - from)?).await?;
     }
-    let store = control.store();
+    let verdict = PartitionVerdict::Rejected { failure: UnitFailure::exit(75, "no data yet") };
+    judge(control.store(), "failing", &format!("{start:08}"), &verdict).await
+}
+
+/// Has everything that is asked for of a source judged alike. The run ids begin as told.
+pub(super) async fn judge(
+    store: &Arc<dyn Store>,
+    source: &str,
+    run_ids: &str,
+    verdict: &PartitionVerdict,
+) -> Result<(), Failure> {
     let worker = WorkerId("bench".to_owned());
     for batch in 0.. {
-        let ids = (0..BATCH).map(|n| format!("{start:08}-{batch:08}-{n:04}").parse());
+        let ids = (0..BATCH).map(|n| format!("{run_ids}-{batch:08}-{n:04}").parse());
         let claim = PartitionClaim {
-            source: "failing".to_owned(),
+            source: source.to_owned(),
             run_ids: ids.collect::<Result<_, _>>().map_err(failed)?,
             backfill: 0,
             owner: worker.clone(),
@@ -186,7 +196,7 @@ async fn fill(control: &Control, range: Range<usize>) -> Result<(), Failure> {
             started_at: at(1),
             ended_at: at(2),
             worker: worker.clone(),
-            verdict: PartitionVerdict::Rejected { failure: UnitFailure::exit(75, "no data yet") },
+            verdict: verdict.clone(),
         };
         let finishes: Vec<_> = claimed.iter().map(finish).collect();
         store.finish_partitions(&finishes).await.map_err(failed)?;

@@ -145,7 +145,7 @@ pub(super) async fn list(
         }
         section { h2 { "One by one" } (table(&letters)) (more(next)) }
     };
-    Ok(Page::new(Place::DeadLetters, "Dead letters", body).render(&app, &visitor).await)
+    Ok(Page::new(Place::DeadLetters, "Dead letters", body).render(&app, &visitor))
 }
 
 fn by_cause(app: &App, causes: &[CauseShown], may_act: bool) -> Markup {
@@ -238,7 +238,7 @@ pub(super) async fn show(
             section { h2 { "Journal" } (journal(&story.journal, false, now)) }
         }
     };
-    Ok(Page::new(Place::DeadLetters, format!("Sample {id}"), body).render(&app, &visitor).await)
+    Ok(Page::new(Place::DeadLetters, format!("Sample {id}"), body).render(&app, &visitor))
 }
 
 /// What a reprocess of many would do.
@@ -254,7 +254,7 @@ pub(super) async fn look(
     let back = address("/dead-letters", &asking.fields());
     let title = "Reprocess dead letters?";
     let body = preview(title, &changes, "/dead-letters/reprocess", &fields, &back);
-    Ok(Page::new(Place::DeadLetters, title, body).still().render(&app, &visitor).await)
+    Ok(Page::new(Place::DeadLetters, title, body).still().render(&app, &visitor))
 }
 
 /// Does it.
@@ -269,5 +269,5 @@ pub(super) async fn act(
         None => address("/dead-letters", &asking.fields()),
     };
     let body = done("Reprocess: done", &changes, &back);
-    Ok(Page::new(Place::DeadLetters, "Dead letters", body).still().render(&app, &visitor).await)
+    Ok(Page::new(Place::DeadLetters, "Dead letters", body).still().render(&app, &visitor))
 }

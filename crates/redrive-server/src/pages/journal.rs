@@ -49,5 +49,5 @@ pub(super) async fn list(
         }
         section { (journal(&rows, true, app.desk.now())) (more(next)) }
     };
-    Ok(Page::new(Place::Journal, "Journal", body).render(&app, &visitor).await)
+    Ok(Page::new(Place::Journal, "Journal", body).render(&app, &visitor))
 }

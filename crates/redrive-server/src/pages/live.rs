@@ -61,7 +61,7 @@ impl Live {
                 continue;
             }
             // A store that does not answer is no change; pages that ask will be told.
-            if let Ok(overview) = app.watch.overview().await {
+            if let Ok(overview) = app.watch.newest().await {
                 app.live.tell(News::Version(overview.version));
             }
         }

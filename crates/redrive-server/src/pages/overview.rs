@@ -16,7 +16,7 @@ use crate::{app::Shared, guard::Visitor};
 pub(super) async fn show(app: Shared, Extension(visitor): Extension<Visitor>) -> Shown<Response> {
     let overview = app.watch.overview().await?;
     let page = Page::new(Place::Overview, "Overview", body(&overview, app.desk.now()));
-    Ok(page.render(&app, &visitor).await)
+    Ok(page.as_of(overview.version).render(&app, &visitor))
 }
 
 /// The kinds of units, what they are called, and where they are listed.

@@ -68,7 +68,7 @@ pub(super) async fn show(
         }
     };
     let title = format!("{key}");
-    Ok(Page::new(Place::Partitions, title, body).render(&app, &visitor).await)
+    Ok(Page::new(Place::Partitions, title, body).render(&app, &visitor))
 }
 
 fn actions(key: &PartitionKey, partition: &PartitionShown) -> Markup {
@@ -162,7 +162,7 @@ pub(super) async fn look(
     let title = format!("{name} partitions?");
     let action = format!("/partitions/act/{name}");
     let body = preview(&title, &changes, &action, &pressed.fields(), &pressed.back());
-    Ok(Page::new(Place::Partitions, title, body).still().render(&app, &visitor).await)
+    Ok(Page::new(Place::Partitions, title, body).still().render(&app, &visitor))
 }
 
 /// Does it.
@@ -174,5 +174,5 @@ pub(super) async fn act(
 ) -> Shown<Response> {
     let changes = change_partitions(&app, &visitor, &name, pressed.action(false)).await?;
     let body = done(&format!("{name}: done"), &changes, &pressed.back());
-    Ok(Page::new(Place::Partitions, "Partitions", body).still().render(&app, &visitor).await)
+    Ok(Page::new(Place::Partitions, "Partitions", body).still().render(&app, &visitor))
 }

@@ -181,7 +181,7 @@ pub(super) async fn list(
         }
         @if may_act(&visitor) { (bulk(&asking, &month)) }
     };
-    Ok(Page::new(Place::Partitions, "Partitions", body).render(&app, &visitor).await)
+    Ok(Page::new(Place::Partitions, "Partitions", body).render(&app, &visitor))
 }
 
 type Series = BTreeMap<(String, String, String), BTreeMap<Date, PartitionRecord>>;

@@ -67,7 +67,7 @@ pub(super) async fn list(
         @if may_act(&visitor) { (startable(&app)) }
         section { (table(&app, &runs)) (more(next)) }
     };
-    Ok(Page::new(Place::Pipelines, "Pipelines", body).render(&app, &visitor).await)
+    Ok(Page::new(Place::Pipelines, "Pipelines", body).render(&app, &visitor))
 }
 
 fn startable(app: &App) -> Markup {
@@ -149,7 +149,7 @@ pub(super) async fn show(
         }
     };
     let title = format!("{} {}", run.pipeline, run.id);
-    Ok(Page::new(Place::Pipelines, title, body).render(&app, &visitor).await)
+    Ok(Page::new(Place::Pipelines, title, body).render(&app, &visitor))
 }
 
 fn stages(stats: &PipelineStatsShown) -> Markup {
@@ -233,5 +233,5 @@ async fn changed(app: &App, visitor: &Visitor, run: &PipelineRunShown, what: &st
         h1 { (run.pipeline) " " (run.id) }
         section { p { "It is " (what) "." } p { a href=(format!("/pipelines/{}", run.id)) { "Look at it" } } }
     };
-    Page::new(Place::Pipelines, "Pipelines", body).still().render(app, visitor).await
+    Page::new(Place::Pipelines, "Pipelines", body).still().render(app, visitor)
 }

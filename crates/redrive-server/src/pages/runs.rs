@@ -78,7 +78,7 @@ pub(super) async fn list(
         @if let (Some(queue), true) = (queue, may_act(&visitor)) { (of_queue(queue, &asked)) }
         section { (table(&app, &rows)) (more(next)) }
     };
-    Ok(Page::new(Place::Runs, "Runs", body).render(&app, &visitor).await)
+    Ok(Page::new(Place::Runs, "Runs", body).render(&app, &visitor))
 }
 
 /// What can be done to a whole queue.
@@ -182,7 +182,7 @@ pub(super) async fn show(
             section { h2 { "Journal" } (journal(&story.journal, false, now)) }
         }
     };
-    Ok(Page::new(Place::Runs, format!("Run {id}"), body).render(&app, &visitor).await)
+    Ok(Page::new(Place::Runs, format!("Run {id}"), body).render(&app, &visitor))
 }
 
 fn actions(run: &RunShown) -> Markup {
@@ -255,7 +255,7 @@ pub(super) async fn look(
     let title = format!("{name} runs?");
     let action = format!("/runs/{name}");
     let body = preview(&title, &changes, &action, &pressed.fields(), &pressed.back());
-    Ok(Page::new(Place::Runs, title, body).still().render(&app, &visitor).await)
+    Ok(Page::new(Place::Runs, title, body).still().render(&app, &visitor))
 }
 
 /// Does it.
@@ -267,7 +267,7 @@ pub(super) async fn act(
 ) -> Shown<Response> {
     let changes = change_runs(&app, &visitor, &name, pressed.action(false)).await?;
     let body = done(&format!("{name}: done"), &changes, &pressed.back());
-    Ok(Page::new(Place::Runs, "Runs", body).still().render(&app, &visitor).await)
+    Ok(Page::new(Place::Runs, "Runs", body).still().render(&app, &visitor))
 }
 
 /// A queue to pause or to resume.
@@ -297,5 +297,5 @@ pub(super) async fn switch(
         h1 { "Queue " (queue) }
         section { p { "It is " (state) "." } p { a href=(address("/runs", &[("queue", Some(queue))])) { "Back" } } }
     };
-    Ok(Page::new(Place::Runs, "Queue", body).still().render(&app, &visitor).await)
+    Ok(Page::new(Place::Runs, "Queue", body).still().render(&app, &visitor))
 }

@@ -95,7 +95,7 @@ pub(super) async fn list(
             (more(next))
         }
     };
-    Ok(Page::new(Place::Uploads, "Uploads", body).render(&app, &visitor).await)
+    Ok(Page::new(Place::Uploads, "Uploads", body).render(&app, &visitor))
 }
 
 /// One item.
@@ -136,7 +136,7 @@ pub(super) async fn show(
             section { h2 { "Journal" } (journal(&story.journal, false, now)) }
         }
     };
-    Ok(Page::new(Place::Uploads, format!("Item {id}"), body).render(&app, &visitor).await)
+    Ok(Page::new(Place::Uploads, format!("Item {id}"), body).render(&app, &visitor))
 }
 
 /// What is asked for by a button.
@@ -184,7 +184,7 @@ pub(super) async fn look(
     let changes = reset_items(&app, &visitor, pressed.action(true)).await?;
     let title = "Reset items?";
     let body = preview(title, &changes, "/uploads/reset", &pressed.fields(), &pressed.back());
-    Ok(Page::new(Place::Uploads, title, body).still().render(&app, &visitor).await)
+    Ok(Page::new(Place::Uploads, title, body).still().render(&app, &visitor))
 }
 
 /// Does it.
@@ -195,5 +195,5 @@ pub(super) async fn act(
 ) -> Shown<Response> {
     let changes = reset_items(&app, &visitor, pressed.action(false)).await?;
     let body = done("Reset: done", &changes, &pressed.back());
-    Ok(Page::new(Place::Uploads, "Uploads", body).still().render(&app, &visitor).await)
+    Ok(Page::new(Place::Uploads, "Uploads", body).still().render(&app, &visitor))
 }

@@ -16,6 +16,7 @@ mod child;
 mod scratch;
 
 mod conformance;
+mod counting;
 
 mod migrations;
 mod queries;
