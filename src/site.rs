@@ -3,7 +3,7 @@
 use std::{env, io, net::SocketAddr, time::Duration};
 
 use redrive::{config, declared_pipeline};
-use redrive_server::{Access, Server, Site, Token};
+use redrive_server::{Access, Limits, Server, Site, Token};
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{
@@ -23,6 +23,7 @@ pub(crate) async fn listen(desk: &Desk, flag: Option<SocketAddr>) -> Result<Serv
         desk: (**desk).clone(),
         access: access(declared)?,
         pipelines: pipelines.collect::<Result<_, _>>().map_err(cannot)?,
+        limits: Limits::default(),
     };
     Server::listen(address, site).await.map_err(|error| match error {
         redrive_server::Error::Open(open) => Failure::new(Exit::Error, open.to_string())
@@ -43,7 +44,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// A server that answers requests.
 pub(crate) struct Serving {
     stop: oneshot::Sender<()>,
-    server: JoinHandle<Result<(), redrive_server::Error>>,
+    server: JoinHandle<()>,
 }
 
 impl Serving {
@@ -59,8 +60,10 @@ impl Serving {
 
     /// Waits until it ends by itself, which is a failure.
     pub(crate) async fn ended(&mut self) -> Failure {
-        let ended = how((&mut self.server).await);
-        ended.err().unwrap_or_else(|| Failure::new(Exit::Error, "the server ended by itself"))
+        match (&mut self.server).await {
+            Ok(()) => Failure::new(Exit::Error, "the server ended by itself"),
+            Err(error) => failed(error),
+        }
     }
 
     /// Lets requests under way end. A client that says nothing more does not keep the program.
@@ -69,19 +72,9 @@ impl Serving {
         // A server that is gone has ended.
         _ = stop.send(());
         match tokio::time::timeout(GRACE, server).await {
-            Ok(ended) => how(ended),
+            Ok(ended) => ended.map_err(failed),
             Err(_) => Ok(()),
         }
-    }
-}
-
-fn how(
-    ended: Result<Result<(), redrive_server::Error>, tokio::task::JoinError>,
-) -> Result<(), Failure> {
-    match ended {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(failed(error)),
-        Err(error) => Err(failed(error)),
     }
 }
 

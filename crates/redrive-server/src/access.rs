@@ -1,13 +1,10 @@
 //! Who may ask, and for what.
 
 use std::{
-    collections::HashMap,
     fmt,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::{Mutex, PoisonError},
+    net::{IpAddr, SocketAddr},
 };
 
-use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 /// What someone may do.
@@ -55,56 +52,6 @@ pub struct Access {
     pub operator: Option<Token>,
     /// Names under which the server may be asked, beside its address and those of this machine.
     pub hosts: Vec<String>,
-}
-
-/// Tokens that were tried and are none, in the current minute: a token cannot be guessed by trying many.
-#[derive(Debug, Default)]
-pub(crate) struct Guesses(Mutex<Wrong>);
-
-/// The wrong ones of a minute, by where they came from.
-#[derive(Debug, Default)]
-struct Wrong {
-    minute: i64,
-    counts: HashMap<IpAddr, u32>,
-}
-
-impl Guesses {
-    /// Wrong tokens from one address in a minute. After them no token is looked at, right or wrong:
-    /// otherwise the one that is let in would be known all the same.
-    const MAX_A_MINUTE: u32 = 60;
-
-    /// Addresses that are told apart. Those that come later share a count.
-    const MAX_ADDRESSES: usize = 10_000;
-
-    /// Whether another token may be tried.
-    pub(crate) fn allow(&self, from: IpAddr, now: Timestamp) -> bool {
-        let mut wrong = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let counted = *wrong.count_of(from, now);
-        counted < Self::MAX_A_MINUTE
-    }
-
-    /// Counts a wrong one.
-    pub(crate) fn count(&self, from: IpAddr, now: Timestamp) {
-        let mut wrong = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = wrong.count_of(from, now);
-        *count = count.saturating_add(1);
-    }
-}
-
-impl Wrong {
-    fn count_of(&mut self, from: IpAddr, now: Timestamp) -> &mut u32 {
-        if self.minute != minute(now) {
-            *self = Self { minute: minute(now), counts: HashMap::new() };
-        }
-        let is_known = self.counts.contains_key(&from);
-        let is_full = !is_known && self.counts.len() >= Guesses::MAX_ADDRESSES;
-        let from = if is_full { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { from };
-        self.counts.entry(from).or_default()
-    }
-}
-
-fn minute(now: Timestamp) -> i64 {
-    now.as_second().div_euclid(60)
 }
 
 /// An address that others can reach, without a token to keep them out.

@@ -2,15 +2,14 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use axum::http::StatusCode;
 use redrive_core::Message;
 use redrive_desk::{Desk, Watch};
 use redrive_engine::Pipeline;
 use redrive_store::Operator;
 
 use crate::{
-    access::{Access, Guesses},
-    guard::Visitor,
-    pages::live::Live,
+    Limits, access::Access, guard::Visitor, pages::live::Live, problem::Problem, tally::Tally,
 };
 
 /// What is served.
@@ -21,7 +20,13 @@ pub struct Site {
     pub access: Access,
     /// The pipelines that can be started.
     pub pipelines: Vec<Pipeline>,
+    /// How much is taken from those who ask.
+    pub limits: Limits,
 }
+
+/// Wrong tokens from one address in a minute. After them no token is looked at, right or wrong: otherwise the one
+/// that is let in would be known all the same.
+const MAX_GUESSES_A_MINUTE: u32 = 60;
 
 /// The same, for requests.
 pub(crate) struct App {
@@ -33,8 +38,11 @@ pub(crate) struct App {
     pub(crate) live: Live,
     /// Who may ask.
     pub(crate) access: Access,
-    /// Tokens that were tried.
-    pub(crate) guesses: Guesses,
+    /// Tokens that were tried and are none: a token cannot be guessed by trying many.
+    pub(crate) guesses: Tally,
+    /// All requests.
+    pub(crate) requests: Tally,
+    pub(crate) limits: Limits,
 }
 
 /// The same, shared by all requests.
@@ -49,8 +57,17 @@ impl App {
             pipelines,
             live: Live::default(),
             access: site.access,
-            guesses: Guesses::default(),
+            guesses: Tally::new(MAX_GUESSES_A_MINUTE, 60),
+            requests: Tally::new(site.limits.requests_a_second, 1),
+            limits: site.limits,
         })
+    }
+
+    /// What whoever tried too many wrong tokens is told.
+    pub(crate) fn too_many_guesses(&self) -> Problem {
+        let what = "too many wrong tokens came from there; wait a minute";
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, what)
+            .retry_after(self.guesses.seconds_left(self.desk.now()))
     }
 
     /// Who acts, for the journal.

@@ -11,7 +11,7 @@ use axum::{
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
-use crate::problem::Problem;
+use crate::{Limits, problem::Problem};
 
 /// The parameters behind the `?`. Unknown ones are refused: a filter that is not understood would select
 /// too much.
@@ -56,7 +56,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Form<T> {
         }
         let (parts, body) = request.into_parts();
         let request = Request::from_parts(parts.clone(), body);
-        let bytes = Bytes::from_request(request, state).await.map_err(unread)?;
+        let bytes = whole(request, state).await?;
         no_nul(&String::from_utf8_lossy(&bytes))?;
         let request = Request::from_parts(parts, bytes.into());
         axum::extract::Form::from_request(request, state)
@@ -112,7 +112,19 @@ pub(crate) async fn json_bytes<S: Send + Sync>(
         let what = "the body must be JSON, and say so: `Content-Type: application/json`";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
     }
-    Bytes::from_request(request, state).await.map_err(unread)
+    whole(request, state).await
+}
+
+/// The bytes of a body that comes soon enough.
+async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
+    let limits = request.extensions().get::<Limits>().copied().unwrap_or_default();
+    match tokio::time::timeout(limits.patience, Bytes::from_request(request, state)).await {
+        Ok(read) => read.map_err(unread),
+        Err(_) => {
+            let what = "the body did not come in time; send less at once";
+            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, what))
+        }
+    }
 }
 
 fn unread(rejection: BytesRejection) -> Problem {

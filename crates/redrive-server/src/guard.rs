@@ -108,6 +108,7 @@ pub(crate) async fn guard(
     let response = match guard.admit(&request) {
         Ok(visitor) => {
             request.extensions_mut().insert(visitor);
+            request.extensions_mut().insert(guard.app.limits);
             next.run(request).await
         }
         Err(refusal) => *refusal,
@@ -141,8 +142,8 @@ impl Guard {
     /// What a token allows. Whoever tried too many wrong ones is not told.
     fn role_of(&self, token: &str, from: IpAddr) -> Result<Option<Role>, Box<Response>> {
         let (now, guesses) = (self.app.desk.now(), &self.app.guesses);
-        if !guesses.allow(from, now) {
-            return Err(Box::new(Problem::too_many_guesses().into_response()));
+        if !guesses.allows(from, now) {
+            return Err(Box::new(self.app.too_many_guesses().into_response()));
         }
         let role = self.app.access.role_of(token);
         if role.is_none() {
@@ -153,6 +154,13 @@ impl Guard {
 
     fn admit(&self, request: &Request) -> Result<Visitor, Box<Response>> {
         let headers = request.headers();
+        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+        let from = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
+        if !self.app.requests.count(from, self.app.desk.now()) {
+            let what = "too many requests came from there; send less often, or more in one";
+            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, what).retry_after(1);
+            return Err(Box::new(problem.into_response()));
+        }
         let host = text(headers, &header::HOST).or(request.uri().host());
         let Some(host) = host.filter(|host| self.app.access.allows_host(host, self.listening))
         else {
@@ -167,8 +175,6 @@ impl Guard {
             || path == "/login";
         let (token, cookie) = token_of(headers);
         let is_browser = headers.contains_key(SEC_FETCH_SITE);
-        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-        let from = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
         let version = self.app.watch.version();
         let visitor =
             |role, name| Visitor { role, name, says: says(headers), is_browser, from, version };

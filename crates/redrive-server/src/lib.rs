@@ -11,12 +11,15 @@
 mod access;
 mod api;
 mod app;
+mod connections;
 mod extract;
 mod guard;
 mod health;
+mod limits;
 mod metrics;
 mod pages;
 mod problem;
+mod tally;
 
 use std::{future::Future, net::SocketAddr, sync::Arc};
 
@@ -26,6 +29,7 @@ use tokio::net::TcpListener;
 pub use access::{Access, Open, Role, Token};
 pub use api::openapi;
 pub use app::Site;
+pub use limits::Limits;
 
 use app::App;
 use guard::{Guard, guard};
@@ -47,9 +51,6 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// The server broke off.
-    #[error("serving HTTP")]
-    Serve(#[source] std::io::Error),
 }
 
 /// A server that listens and does not serve yet, so that its address is known before the first
@@ -77,7 +78,8 @@ impl Server {
     }
 
     /// Answers requests until told to stop; those under way are finished first.
-    pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Error> {
+    pub async fn serve(self, stop: impl Future<Output = ()> + Send) {
+        let limits = self.site.limits;
         let app = App::new(self.site);
         let admission = Guard { app: Arc::clone(&app), listening: self.address };
         let _watching = AbortOnDrop(tokio::spawn(Live::run(Arc::clone(&app))));
@@ -95,8 +97,7 @@ impl Server {
             .method_not_allowed_fallback(problem::not_like_that)
             .with_state(app)
             .layer(middleware::from_fn_with_state(admission, guard));
-        let service = router.into_make_service_with_connect_info::<SocketAddr>();
-        axum::serve(self.listener, service).with_graceful_shutdown(stop).await.map_err(Error::Serve)
+        connections::serve(self.listener, router, limits, stop).await;
     }
 }
 

@@ -1,7 +1,6 @@
 //! What went wrong, in the words of RFC 9457.
 
 use axum::{
-    Json,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -26,6 +25,9 @@ pub(crate) struct Problem {
     /// What is allowed instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     allowed: Option<String>,
+    /// After how many seconds it is worth asking again; told by a header.
+    #[serde(skip)]
+    retry_after: Option<i64>,
 }
 
 impl Problem {
@@ -36,12 +38,18 @@ impl Problem {
             status: status.as_u16(),
             detail: detail.into(),
             allowed: None,
+            retry_after: None,
         }
     }
 
     /// With what would be allowed instead.
     pub(crate) fn allowed(self, allowed: impl Into<String>) -> Self {
         Self { allowed: Some(allowed.into()), ..self }
+    }
+
+    /// With how many seconds to wait before asking again.
+    pub(crate) fn retry_after(self, seconds: i64) -> Self {
+        Self { retry_after: Some(seconds), ..self }
     }
 
     /// With more to say.
@@ -65,9 +73,9 @@ impl Problem {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    pub(crate) fn too_many_guesses() -> Self {
-        let what = "too many wrong tokens came from there; wait a minute";
-        Self::new(StatusCode::TOO_MANY_REQUESTS, what)
+    /// As it is sent.
+    pub(crate) fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
     }
 
     pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
@@ -96,7 +104,7 @@ impl From<redrive_store::Error> for Problem {
         tracing::warn!(error = &error as &dyn std::error::Error, "the store did not do it");
         if error.is_transient() {
             let what = "the store does not answer; nothing was changed as far as is known";
-            Self::new(StatusCode::SERVICE_UNAVAILABLE, what)
+            Self::new(StatusCode::SERVICE_UNAVAILABLE, what).retry_after(1)
         } else {
             Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the store refused; the log has the cause")
         }
@@ -105,10 +113,11 @@ impl From<redrive_store::Error> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = self.status();
-        let mut response = (status, Json(&self)).into_response();
-        let kind = HeaderValue::from_static(PROBLEM_JSON);
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON))];
+        let mut response = (self.status(), kind, self.json()).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
         // People who look with a browser get a page instead; see `guard`.
         response.extensions_mut().insert(self);
         response

@@ -23,7 +23,7 @@ use crate::{
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Pages that are told at once. More are shown, and not kept up to date.
-const MAX_PAGES: usize = 1_000;
+const MAX_PAGES: usize = 384;
 
 /// What there is to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl Listener {
 pub(super) async fn events(app: Shared) -> Response {
     let Ok(permit) = Arc::clone(&app.live.pages).try_acquire_owned() else {
         let what = "too many pages are open; this one is not kept up to date";
-        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, what).into_response();
+        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, what).retry_after(60).into_response();
     };
     let listener = Listener { news: app.live.news.subscribe(), told: None, _permit: permit };
     let events = stream::unfold(listener, Listener::next);

@@ -13,7 +13,6 @@ use crate::{
     app::Shared,
     extract::Form,
     guard::{COOKIE, Visitor},
-    problem::Problem,
 };
 
 /// What is entered.
@@ -34,8 +33,8 @@ pub(super) async fn sign_in(
     Form(entered): Form<Entered>,
 ) -> Response {
     let (from, now) = (visitor.from, app.desk.now());
-    if !app.guesses.allow(from, now) {
-        return Problem::too_many_guesses().into_response();
+    if !app.guesses.allows(from, now) {
+        return app.too_many_guesses().into_response();
     }
     if app.access.role_of(&entered.token).is_none() {
         app.guesses.count(from, now);

@@ -17,7 +17,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    fn read(bytes: &[u8]) -> Self {
+    pub(crate) fn read(bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
@@ -68,6 +68,11 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(address: SocketAddr) -> Self {
         Self { address, headers: Vec::new() }.with("Host", &address.to_string())
+    }
+
+    /// Where the server is.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// The same with another header, or another value for it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use redrive_desk::Desk;
 use redrive_engine::{PartitionRules, RawSink};
-use redrive_server::{Access, Error, Server, Site};
+use redrive_server::{Access, Error, Limits, Server, Site};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::Store;
 use tokio::{
@@ -33,14 +33,14 @@ async fn get(server: Server, path: &str) -> (String, String) {
     let mut answer = String::new();
     connection.read_to_string(&mut answer).await.unwrap();
     stop.send(()).unwrap();
-    serving.await.unwrap().unwrap();
+    serving.await.unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     (head.lines().next().unwrap().to_owned(), body.to_owned())
 }
 
 fn site(store: Arc<dyn Store>) -> Site {
     let desk = Desk::new(store, None, PartitionRules::default(), RawSink::folder("raw"));
-    Site { desk, access: Access::default(), pipelines: Vec::new() }
+    Site { desk, access: Access::default(), pipelines: Vec::new(), limits: Limits::default() }
 }
 
 async fn listen(store: Arc<dyn Store>) -> Result<Server, Error> {

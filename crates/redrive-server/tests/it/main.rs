@@ -12,6 +12,7 @@ mod client;
 mod site;
 
 mod attacks;
+mod bounds;
 mod bulk;
 mod document;
 mod entry;

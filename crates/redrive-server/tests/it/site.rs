@@ -8,7 +8,7 @@ use redrive_engine::{
     Call, Clock, Engine, IteratorSource, Outcome, PartitionRules, Pipeline, Queue, RawSink,
     RowWriter, Source, Stage, Stopper, SystemClock, Until, extractor_fn, handler_fn,
 };
-use redrive_server::{Access, Server, Site, Token};
+use redrive_server::{Access, Limits, Server, Site, Token};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
     AddedItem, ItemGroup, ItemMove, Lane, NamedPartition, NewItem, NewRun, Operator,
@@ -34,7 +34,7 @@ pub(crate) struct Running {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) folder: TempDir,
     stop: oneshot::Sender<()>,
-    serving: JoinHandle<Result<(), redrive_server::Error>>,
+    serving: JoinHandle<()>,
 }
 
 impl Running {
@@ -51,16 +51,17 @@ impl Running {
     }
 
     pub(crate) async fn empty() -> Self {
-        Self::with(Access::default()).await
+        Self::with(Access::default(), Limits::default()).await
     }
 
     /// One that asks for tokens.
     pub(crate) async fn guarded() -> Self {
         let (operator, viewer) = (Token::new(OPERATOR), Token::new(VIEWER));
-        Self::with(Access { operator, viewer, hosts: vec!["redrive.example".to_owned()] }).await
+        let hosts = vec!["redrive.example".to_owned()];
+        Self::with(Access { operator, viewer, hosts }, Limits::default()).await
     }
 
-    async fn with(access: Access) -> Self {
+    pub(crate) async fn with(access: Access, limits: Limits) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::File(folder.path().join("store.db"));
         let options = SqliteOptions::default();
@@ -68,7 +69,8 @@ impl Running {
         let store: Arc<dyn Store> = Arc::new(store);
         let raw = RawSink::folder(folder.path().join("raw"));
         let desk = Desk::new(store.clone(), None, PartitionRules::default(), raw);
-        let site = Site { desk, access, pipelines: vec![pipeline("it stands still")] };
+        let pipelines = vec![pipeline("it stands still")];
+        let site = Site { desk, access, pipelines, limits };
         let server = Server::listen("127.0.0.1:0".parse().unwrap(), site).await.unwrap();
         let client = Client::new(server.address());
         let (stop, stopped) = oneshot::channel::<()>();
@@ -82,7 +84,7 @@ impl Running {
     /// Tells it to stop, and waits until it has.
     pub(crate) async fn end(self) {
         self.stop.send(()).unwrap();
-        self.serving.await.unwrap().unwrap();
+        self.serving.await.unwrap();
     }
 
     /// What the journal has: actor and action.

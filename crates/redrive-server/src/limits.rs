@@ -1,0 +1,22 @@
+//! How much a server takes from those who ask.
+
+use std::time::Duration;
+
+/// What is allowed at once, and how often.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at once. Whoever comes then is told to come back. A process may commonly have 1024 files
+    /// open, and workers beside the server need some of them.
+    pub connections: usize,
+    /// How long a client may take to say what it wants: for the head of a request, also of the next one on a
+    /// connection that is kept, and for its body.
+    pub patience: Duration,
+    /// Requests from one address within a second.
+    pub requests_a_second: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { connections: 512, patience: Duration::from_secs(30), requests_a_second: 5_000 }
+    }
+}

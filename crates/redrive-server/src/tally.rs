@@ -1,0 +1,90 @@
+//! How often something came from where.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv4Addr},
+    sync::{Mutex, PoisonError},
+};
+
+use jiff::Timestamp;
+
+/// Counts by address within a stretch of time, which then begin anew.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    most: u32,
+    stretch_seconds: i64,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    stretch: i64,
+    by_address: HashMap<IpAddr, u32>,
+}
+
+impl Tally {
+    /// Addresses that are told apart. Those that come later share a count.
+    const MAX_ADDRESSES: usize = 10_000;
+
+    /// So many are allowed in so long.
+    pub(crate) fn new(most: u32, stretch_seconds: i64) -> Self {
+        Self { most, stretch_seconds, counts: Mutex::default() }
+    }
+
+    /// Whether another one is allowed.
+    pub(crate) fn allows(&self, from: IpAddr, now: Timestamp) -> bool {
+        self.with(from, now, |count| *count < self.most)
+    }
+
+    /// Counts one, and says whether it is allowed.
+    pub(crate) fn count(&self, from: IpAddr, now: Timestamp) -> bool {
+        self.with(from, now, |count| {
+            *count = count.saturating_add(1);
+            *count <= self.most
+        })
+    }
+
+    /// After how many seconds it begins anew.
+    pub(crate) fn seconds_left(&self, now: Timestamp) -> i64 {
+        self.stretch_seconds - now.as_second().rem_euclid(self.stretch_seconds)
+    }
+
+    fn with<T>(&self, from: IpAddr, now: Timestamp, then: impl FnOnce(&mut u32) -> T) -> T {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let stretch = now.as_second().div_euclid(self.stretch_seconds);
+        if counts.stretch != stretch {
+            counts.stretch = stretch;
+            counts.by_address.clear();
+        }
+        let is_known = counts.by_address.contains_key(&from);
+        let is_full = !is_known && counts.by_address.len() >= Self::MAX_ADDRESSES;
+        let from = if is_full { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { from };
+        then(counts.by_address.entry(from).or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_are_allowed_from_an_address_until_the_stretch_ends() {
+        let tally = Tally::new(2, 60);
+        let [one, other] = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
+        let at = |second| Timestamp::from_second(second).unwrap();
+        assert_eq!([0, 1, 2].map(|second| tally.count(one, at(second))), [true, true, false]);
+        assert!(!tally.allows(one, at(59)) && tally.allows(other, at(59)));
+        assert_eq!((tally.seconds_left(at(0)), tally.seconds_left(at(59))), (60, 1));
+        assert!(tally.allows(one, at(60)));
+    }
+
+    #[test]
+    fn addresses_beyond_the_first_many_share_a_count() {
+        let (tally, now) = (Tally::new(1, 60), Timestamp::UNIX_EPOCH);
+        for n in 0..Tally::MAX_ADDRESSES as u32 {
+            assert!(tally.count(Ipv4Addr::from_bits(0x0a00_0000 + n).into(), now));
+        }
+        assert!(tally.count(Ipv4Addr::new(11, 0, 0, 1).into(), now));
+        assert!(!tally.count(Ipv4Addr::new(11, 0, 0, 2).into(), now));
+    }
+}

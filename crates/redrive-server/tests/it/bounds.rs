@@ -1,0 +1,116 @@
+//! More than a server takes: too many at once, too often, too slowly.
+
+use std::time::Duration;
+
+use redrive_server::{Access, Limits};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use crate::{client::Answer, site::Running};
+
+/// A server that takes little.
+async fn small(limits: Limits) -> Running {
+    Running::with(Access::default(), limits).await
+}
+
+/// Everything that is said on a connection, until it is closed.
+async fn rest(mut connection: TcpStream) -> String {
+    let mut said = Vec::new();
+    _ = connection.read_to_end(&mut said).await;
+    String::from_utf8(said).unwrap()
+}
+
+#[tokio::test]
+async fn whoever_comes_when_all_places_are_taken_is_told_to_come_back() {
+    let site = small(Limits { connections: 3, ..Limits::default() }).await;
+    let mut taken = Vec::new();
+    for _ in 0..3 {
+        let mut connection = site.client.open("/healthz").await;
+        let mut answer = [0; 12];
+        connection.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200");
+        taken.push(connection);
+    }
+    let answer = site.client.get("/healthz").await;
+    let problem = answer.problem(503);
+    assert!(problem["detail"].as_str().unwrap().contains("too many"), "{problem}");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    drop(taken);
+    // The server hears of it soon.
+    let mut last = answer;
+    while last.status == 503 {
+        last = site.client.get("/healthz").await;
+    }
+    assert_eq!(last.status, 200);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_say_what_it_wants_is_let_go() {
+    let patience = Duration::from_millis(50);
+    let site = small(Limits { patience, ..Limits::default() }).await;
+    for said in ["", "GET /", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nA: b"] {
+        let mut connection = TcpStream::connect(site.client.address()).await.unwrap();
+        connection.write_all(said.as_bytes()).await.unwrap();
+        let answer = rest(connection).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{said:?}: {answer}");
+    }
+    let kept = site.client.open("/healthz").await;
+    assert!(rest(kept).await.starts_with("HTTP/1.1 200"), "one that is kept is let go as well");
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_is_not_waited_for() {
+    let patience = Duration::from_millis(50);
+    let site = small(Limits { patience, ..Limits::default() }).await;
+    for (path, kind) in
+        [("/v1/runs", "application/json"), ("/queues/pause", "application/x-www-form-urlencoded")]
+    {
+        let mut connection = TcpStream::connect(site.client.address()).await.unwrap();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nSec-Fetch-Site: same-origin\r\n\
+             Connection: close\r\nContent-Type: {kind}\r\nContent-Length: 100\r\n\r\n{{\"queue"
+        );
+        connection.write_all(request.as_bytes()).await.unwrap();
+        Answer::read(rest(connection).await.as_bytes()).problem(408);
+    }
+    assert_eq!(site.journal().await, []);
+}
+
+#[tokio::test]
+async fn whoever_asks_too_often_is_told_to_wait() {
+    let site = small(Limits { requests_a_second: 20, ..Limits::default() }).await;
+    let mut refused = None;
+    // A second may end in between, and the count with it.
+    for _ in 0..1_000 {
+        let answer = site.client.get("/healthz").await;
+        if answer.status != 200 {
+            refused = Some(answer);
+            break;
+        }
+    }
+    let refused = refused.unwrap();
+    refused.problem(429);
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let mut last = site.client.get("/healthz").await;
+    while last.status == 429 {
+        last = site.client.get("/healthz").await;
+    }
+    assert_eq!(last.status, 200, "another second, another count");
+}
+
+#[tokio::test]
+async fn a_head_without_end_is_refused() {
+    let site = Running::empty().await;
+    let long = "x".repeat(100 * 1024);
+    for request in [
+        format!("GET /?{long} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
+        format!("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nLong: {long}\r\n\r\n"),
+    ] {
+        let answer = site.client.raw_status(request.as_bytes()).await;
+        assert!(matches!(answer, None | Some(414 | 431)), "{answer:?}");
+    }
+    assert_eq!(site.client.post("/v1/runs", &json!({ "queue": "q" })).await.status, 201);
+}
