@@ -82,7 +82,10 @@ impl Browser {
         assert_eq!(status, 200, "{MISSING}: {body}");
         let body: Value = serde_json::from_str(&body).unwrap();
         let session = body["value"]["sessionId"].as_str().unwrap().to_owned();
-        Self { driver, address, session, site, _said: said, _profile: profile }
+        let browser = Self { driver, address, session, site, _said: said, _profile: profile };
+        // Nobody else has the keyboard.
+        browser.devtools("Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
+        browser
     }
 
     fn try_tell(&self, method: &str, command: &str, body: Option<&Value>) -> Result<Value, String> {
@@ -150,6 +153,15 @@ impl Browser {
         }
     }
 
+    /// Waits until something is so.
+    #[track_caller]
+    pub(crate) fn wait_until(&self, is_so: impl Fn() -> bool, what: &str) {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < PATIENCE, "it never came about that {what}");
+        }
+    }
+
     #[track_caller]
     fn click_on(&self, using: &str, value: &str) {
         let found = self.find(using, value).unwrap_or_else(|error| panic!("{error}"));
@@ -173,6 +185,33 @@ impl Browser {
     pub(crate) fn write(&self, selector: &str, text: &str) {
         let found = self.find("css selector", selector).unwrap_or_else(|error| panic!("{error}"));
         self.tell(&format!("element/{found}/value"), json!({ "text": text }));
+    }
+
+    /// Presses a key.
+    #[track_caller]
+    pub(crate) fn press(&self, key: &str) {
+        let moves = ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": key }));
+        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": moves });
+        self.tell("actions", json!({ "actions": [keyboard] }));
+    }
+
+    /// The tab that it looks at.
+    pub(crate) fn tab(&self) -> Value {
+        self.try_tell("GET", "window", None).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Opens another tab and turns to it.
+    #[track_caller]
+    pub(crate) fn new_tab(&self) -> Value {
+        let tab = self.tell("window/new", json!({ "type": "tab" }))["handle"].take();
+        self.turn_to(&tab);
+        tab
+    }
+
+    /// Looks at another tab.
+    #[track_caller]
+    pub(crate) fn turn_to(&self, tab: &Value) {
+        self.tell("window", json!({ "handle": tab }));
     }
 
     /// What a script says.

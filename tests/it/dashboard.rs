@@ -2,22 +2,23 @@
 
 use crate::{browser::Browser, fair::Fair};
 
-const PAGES: [&str; 15] = [
-    "/",
-    "/partitions?month=2026-11",
-    "/partitions/ads/1234/daily/2026-11-02",
-    "/partitions/ads/1234/daily/2026-11-01",
-    "/partitions/preview?action=retry&source=ads",
-    "/runs?queue=work",
-    "/runs/2",
-    "/uploads?upload=tiles&group=g",
-    "/uploads/1",
-    "/pipelines",
-    "/pipelines/1",
-    "/dead-letters",
-    "/dead-letters/1",
-    "/journal",
-    "/runs/999",
+/// Every kind of page, by name.
+pub(crate) const PAGES: [(&str, &str); 15] = [
+    ("overview", "/"),
+    ("partitions", "/partitions?month=2026-11"),
+    ("partition", "/partitions/ads/1234/daily/2026-11-02"),
+    ("partition-good", "/partitions/ads/1234/daily/2026-11-01"),
+    ("partitions-preview", "/partitions/preview?action=retry&source=ads"),
+    ("runs", "/runs?queue=work"),
+    ("run", "/runs/2"),
+    ("uploads", "/uploads?upload=tiles&group=g"),
+    ("item", "/uploads/1"),
+    ("pipelines", "/pipelines"),
+    ("pipeline", "/pipelines/1"),
+    ("dead-letters", "/dead-letters"),
+    ("dead-letter", "/dead-letters/1"),
+    ("journal", "/journal"),
+    ("nothing", "/runs/999"),
 ];
 
 // OPS-3
@@ -117,7 +118,7 @@ fn without_scripts_everything_works_but_pages_do_not_change_by_themselves() {
     let fair = Fair::on_sqlite("");
     let server = fair.serve(&[]);
     let browser = Browser::without_scripts(server.address);
-    for path in PAGES {
+    for (_, path) in PAGES {
         browser.open(path);
         browser.wait_for("h1", "");
     }

@@ -115,7 +115,7 @@ impl Fair {
 
     /// Runs a command that may tell of failures.
     #[track_caller]
-    fn told(&self, arguments: &[&str]) {
+    pub(crate) fn told(&self, arguments: &[&str]) {
         let ended = self.shop.run(&[arguments, &["-q", "-q"]].concat());
         assert!(matches!(ended.code, Some(0 | 1 | 3 | 4)), "{arguments:?}: {ended:#?}");
     }

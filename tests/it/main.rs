@@ -26,6 +26,7 @@ mod consume;
 mod daemon;
 mod daemon_year;
 mod dashboard;
+mod dashboard_looks;
 mod db;
 mod deploying;
 mod doctor;

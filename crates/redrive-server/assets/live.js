@@ -2,7 +2,7 @@
 // differs is put in its place. Without this script every page works, and shows the moment it was asked for.
 (() => {
   const main = document.querySelector("main[data-live]");
-  if (!main || !window.EventSource) return;
+  if (!main || !window.Worker) return;
   const state = document.getElementById("live");
   const say = (text) => { if (state && state.textContent !== text) state.textContent = text; };
   let seen = main.dataset.live, busy = false, again = false, lost = false;
@@ -34,17 +34,23 @@
       const answer = await fetch(location.href, { headers: { accept: "text/html" }, credentials: "same-origin" });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = answer.ok && page.querySelector("main[data-live]");
-      if (fresh) { becomeInside(main, fresh); say("live"); }
+      if (fresh) { becomeInside(main, fresh); main.dataset.live = fresh.dataset.live; say("live"); }
     } catch { say("waiting for the server"); }
     busy = false;
     if (again) { again = false; setTimeout(refresh, 1000); }
   };
 
-  const events = new EventSource("/events");
-  // A server that was away may have started anew, and counts from one again.
-  events.onopen = () => { say("live"); if (lost) { lost = false; refresh(); } };
-  events.onerror = () => { lost = true; say("waiting for the server"); };
-  events.addEventListener("changed", (event) => {
-    if (event.data !== seen) { seen = event.data; refresh(); }
-  });
+  // One listens for all pages; see there.
+  const listener = window.SharedWorker ? new SharedWorker("/assets/events.js").port : new Worker("/assets/events.js");
+  listener.onmessage = ({ data }) => {
+    if (data.state === "lost") { lost = true; say("waiting for the server"); }
+    // A server that was away may have started anew, and counts from one again.
+    if (data.state === "live") { say("live"); if (lost) { lost = false; refresh(); } }
+    if (data.version && data.version !== seen) { seen = data.version; refresh(); }
+  };
+  const show = () => listener.postMessage(document.hidden ? "hidden" : "shown");
+  document.addEventListener("visibilitychange", show);
+  window.addEventListener("pageshow", show);
+  window.addEventListener("pagehide", () => listener.postMessage("hidden"));
+  show();
 })();

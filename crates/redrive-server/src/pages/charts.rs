@@ -12,8 +12,7 @@ use redrive_desk::{
 use super::parts::number;
 
 const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 150.0;
-const FLOOR: f64 = 128.0;
+const HEIGHT: f64 = 200.0;
 const MINUTES: i64 = 60;
 
 /// The attempts of the last hour, minute by minute.
@@ -42,15 +41,14 @@ pub(super) fn activity(minutes: &[MinuteShown], now: Timestamp) -> Markup {
     let step = WIDTH / MINUTES as f64;
     let begin = now.checked_sub(SignedDuration::from_mins(MINUTES - 1)).unwrap_or(now);
     html! {
-        svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(words) {
-            line.axis x1="0" y1=(FLOOR) x2=(WIDTH) y2=(FLOOR) {}
+        // Words stand beside the drawing, which is stretched, and are as large as all others.
+        div.scale { "up to " (number(most)) " a minute" }
+        svg.stretched viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" role="img" aria-label=(words) {
             @for (place, sum) in &sums {
                 (bar(*place as f64 * step, step - 2.0, sum, most))
             }
-            text x="0" y=(HEIGHT - 4.0) { (begin.strftime("%H:%M")) }
-            text x=(WIDTH) y=(HEIGHT - 4.0) text-anchor="end" { (now.strftime("%H:%M")) " UTC" }
-            @if most > 0 { text x="0" y="11" { "up to " (number(most)) " a minute" } }
         }
+        div.scale { span { (begin.strftime("%H:%M")) } span { (now.strftime("%H:%M")) " UTC" } }
         div.legend {
             span { span.pill.good { "✓ " (number(good)) } " succeeded" }
             span { span.pill.retry { "↻ " (number(retrying)) } " to be retried" }
@@ -61,8 +59,8 @@ pub(super) fn activity(minutes: &[MinuteShown], now: Timestamp) -> Markup {
 
 /// A bar of three parts, failures on top.
 fn bar(x: f64, width: f64, parts: &[u64; 3], most: u64) -> Markup {
-    let scale = (FLOOR - 16.0) / most.max(1) as f64;
-    let mut base = FLOOR;
+    let scale = HEIGHT / most.max(1) as f64;
+    let mut base = HEIGHT;
     let mut drawn = Vec::new();
     for (class, count) in ["good", "retry", "bad"].into_iter().zip(parts) {
         if *count == 0 {

@@ -69,12 +69,14 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .route("/logout", post(login::sign_out))
         .route("/assets/style.css", get(|| asset("text/css; charset=utf-8", STYLE)))
         .route("/assets/live.js", get(|| asset("text/javascript; charset=utf-8", SCRIPT)))
+        .route("/assets/events.js", get(|| asset("text/javascript; charset=utf-8", LISTENER)))
         .route("/assets/icon.svg", get(|| asset("image/svg+xml", ICON)))
         .layer(DefaultBodyLimit::max(MAX_FORM_BYTES))
 }
 
 const STYLE: &str = include_str!("../../assets/style.css");
 const SCRIPT: &str = include_str!("../../assets/live.js");
+const LISTENER: &str = include_str!("../../assets/events.js");
 const ICON: &str = include_str!("../../assets/icon.svg");
 
 /// Something that pages are made with, the same for every version of the program.
