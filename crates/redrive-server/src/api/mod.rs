@@ -31,6 +31,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 pub(crate) use bulk::Changes;
 pub(crate) use dead_letters::{LetterAction, reprocess_letters};
 pub(crate) use items::{ItemAction, reset_items};
+pub(crate) use page::named;
 pub(crate) use partition_actions::{PartitionAction, change_partitions};
 pub(crate) use partitions::{KeyParts, key_of};
 pub(crate) use pipelines::{cancel_run, find_run, resume_run, start_run};

@@ -75,6 +75,13 @@ impl Changed for ItemChanged {
     }
 }
 
+/// An action as a title begins with it.
+pub(super) fn titled(action: &str) -> String {
+    let words = action.replace('-', " ");
+    let mut letters = words.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
 /// What was done, and where to go from here.
 pub(super) fn done<T: Changed>(title: &str, changes: &Changes<T>, back: &str) -> Markup {
     html! {

@@ -15,8 +15,8 @@ use super::{
     changed::{done, preview},
     layout::{Page, Place, may_act},
     parts::{
-        address, attempts, excerpt, filter_field, given, journal, json, more, number, pill,
-        when_some,
+        act_button, address, attempts, excerpt, filter_field, given, journal, json, last_of, more,
+        number, pill, when_some,
     },
 };
 use crate::{
@@ -118,11 +118,9 @@ pub(super) async fn list(
     let causes: Vec<CauseShown> = causes.into_iter().map(CauseShown::from).collect();
     let after = SampleId(asking.after.unwrap_or(0));
     let letters = app.desk.samples(filter, after, ROWS).await?;
-    let last = letters.last().filter(|_| letters.len() >= ROWS as usize);
-    let next = last.map(|last| {
+    let next = last_of(&letters, ROWS, |letter| letter.id).map(|last| {
         let [one, two, three, four, five, six] = asking.fields();
-        let after = last.id.to_string();
-        address("/dead-letters", &[one, two, three, four, five, six, ("after", Some(&after))])
+        address("/dead-letters", &[one, two, three, four, five, six, ("after", Some(&last))])
     });
     let total: u64 = causes.iter().map(|cause| cause.count).sum();
     let body = html! {
@@ -212,11 +210,7 @@ pub(super) async fn show(
         h1 { "Sample " (id) " " (pill(sample.status)) }
         p.next { strong { "Next: " } (story.next.because) }
         @if may_act(&visitor) && sample.status == "dlq" && sample.data.is_some() {
-            section { h2 { "Actions" } form.actions method="post" action="/dead-letters/reprocess" {
-                input type="hidden" name="id" value=(id);
-                label { "Why" input type="text" name="reason" maxlength="500"; }
-                button type="submit" { "Reprocess" }
-            } }
+            section { h2 { "Actions" } (act_button("/dead-letters/reprocess", &[("id", &id.to_string())], "Reprocess")) }
         }
         div.grid {
             section.half {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::{
     Shown,
     layout::{Page, Place},
-    parts::{address, filter_field, given, journal, more},
+    parts::{address, filter_field, given, journal, last_of, more},
 };
 use crate::{app::Shared, extract::Query, guard::Visitor};
 
@@ -34,7 +34,7 @@ pub(super) async fn list(
     let filter = JournalFilter { unit: unit.map(str::to_owned), action: action.map(str::to_owned) };
     let before = asking.before.unwrap_or(i64::MAX);
     let page = app.desk.store().newest_journal(&filter, before, ROWS).await?;
-    let last = page.last().filter(|_| page.len() >= ROWS as usize).map(|row| row.id.to_string());
+    let last = last_of(&page, ROWS, |row| row.id);
     let next = last.map(|last| {
         address("/journal", &[("unit", unit), ("action", action), ("before", Some(&last))])
     });

@@ -8,10 +8,13 @@ use serde::Deserialize;
 
 use super::{
     Shown,
-    changed::{done, preview},
+    changed::{done, preview, titled},
     layout::{Page, Place, may_act},
     partitions::state,
-    parts::{address, attempts, given, journal, json, number, partition_address, pill, when_some},
+    parts::{
+        act_button, address, attempts, given, journal, json, number, partition_address, pill,
+        when_some,
+    },
 };
 use crate::{
     api::{KeyParts, PartitionAction, change_partitions, key_of},
@@ -72,16 +75,11 @@ pub(super) async fn show(
 }
 
 fn actions(key: &PartitionKey, partition: &PartitionShown) -> Markup {
-    let is_failed = partition.status == Some("failed");
+    let (is_failed, unit) = (partition.status == Some("failed"), key.to_string());
     let button = |action: &str, name: &str, extra: &[&str]| {
-        html! {
-            form.actions method="post" action=(format!("/partitions/act/{action}")) {
-                input type="hidden" name="partition" value=(key.to_string());
-                @for name in extra { input type="hidden" name=(name) value="true"; }
-                label { "Why" input type="text" name="reason" maxlength="500"; }
-                button type="submit" { (name) }
-            }
-        }
+        let mut fields = vec![("partition", unit.as_str())];
+        fields.extend(extra.iter().map(|name| (*name, "true")));
+        act_button(&format!("/partitions/act/{action}"), &fields, name)
     };
     html! {
         div.actions {
@@ -159,7 +157,7 @@ pub(super) async fn look(
 ) -> Shown<Response> {
     let name = pressed.action.as_deref().unwrap_or_default();
     let changes = change_partitions(&app, &visitor, name, pressed.action(true)).await?;
-    let title = format!("{name} partitions?");
+    let title = format!("{} partitions?", titled(name));
     let action = format!("/partitions/act/{name}");
     let body = preview(&title, &changes, &action, &pressed.fields(), &pressed.back());
     Ok(Page::new(Place::Partitions, title, body).still().render(&app, &visitor))
@@ -173,6 +171,6 @@ pub(super) async fn act(
     Form(pressed): Form<Pressed>,
 ) -> Shown<Response> {
     let changes = change_partitions(&app, &visitor, &name, pressed.action(false)).await?;
-    let body = done(&format!("{name}: done"), &changes, &pressed.back());
+    let body = done(&format!("{}: done", titled(&name)), &changes, &pressed.back());
     Ok(Page::new(Place::Partitions, "Partitions", body).still().render(&app, &visitor))
 }

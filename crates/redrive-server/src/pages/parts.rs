@@ -122,6 +122,22 @@ pub(super) fn filter_choice(
     }
 }
 
+/// A button that changes something, with a field for the reason. `fields` are what the action needs.
+pub(super) fn act_button(action: &str, fields: &[(&str, &str)], name: &str) -> Markup {
+    html! {
+        form.actions method="post" action=(action) {
+            @for (name, value) in fields { input type="hidden" name=(name) value=(value); }
+            label { "Why" input type="text" name="reason" maxlength="500"; }
+            button type="submit" { (name) }
+        }
+    }
+}
+
+/// Where the next page of a list begins, if this one is full.
+pub(super) fn last_of<T>(page: &[T], rows: u32, id: impl Fn(&T) -> i64) -> Option<String> {
+    page.last().filter(|_| page.len() >= rows as usize).map(|row| id(row).to_string())
+}
+
 /// The address of a unit's page, from how the journal writes the unit.
 pub(super) fn unit_address(unit: &str) -> Option<String> {
     let (kind, rest) = unit.split_once(':')?;

@@ -13,10 +13,13 @@ use serde::Deserialize;
 use super::{
     Shown, charts,
     layout::{Page, Place, may_act},
-    parts::{address, excerpt, filter_choice, filter_field, given, more, number, pill, when_some},
+    parts::{
+        act_button, address, excerpt, filter_choice, filter_field, given, last_of, more, number,
+        pill, when_some,
+    },
 };
 use crate::{
-    api::{cancel_run, find_run, resume_run, start_run},
+    api::{cancel_run, find_run, named, resume_run, start_run},
     app::{App, Shared},
     extract::{Form, Path, Query},
     guard::Visitor,
@@ -41,21 +44,17 @@ pub(super) async fn list(
     Query(asking): Query<Asking>,
 ) -> Shown<Response> {
     let (pipeline, status) = (given(asking.pipeline.as_deref()), given(asking.status.as_deref()));
-    let known = status.map(|name| {
-        PipelineStatus::from_name(name)
-            .ok_or_else(|| Problem::bad_request(format!("status: there is no {name:?}")))
-    });
-    let filter =
-        PipelineRunFilter { pipeline: pipeline.map(str::to_owned), status: known.transpose()? };
+    let names = PipelineStatus::ALL.map(PipelineStatus::name);
+    let known = named("status", status, PipelineStatus::from_name, &names)?;
+    let filter = PipelineRunFilter { pipeline: pipeline.map(str::to_owned), status: known };
     let after = PipelineRunId(asking.after.unwrap_or(i64::MAX));
     let page = app.desk.store().pipeline_runs_page(&filter, after, ROWS).await?;
-    let last = page.last().filter(|_| page.len() >= ROWS as usize).map(|run| run.id.to_string());
+    let last = last_of(&page, ROWS, |run| run.id.0);
     let next = last.map(|last| {
         let asked = [("pipeline", pipeline), ("status", status), ("after", Some(last.as_str()))];
         address("/pipelines", &asked)
     });
     let runs: Vec<PipelineRunShown> = page.iter().map(PipelineRunShown::from).collect();
-    let names = PipelineStatus::ALL.map(PipelineStatus::name);
     let body = html! {
         h1 { "Pipelines" }
         p.lead { "Samples on their way through stages, the newest runs first." }
@@ -176,14 +175,8 @@ fn stages(stats: &PipelineStatsShown) -> Markup {
 }
 
 fn actions(run: &PipelineRunShown) -> Markup {
-    let button = |action: &str, name: &str| {
-        html! {
-            form.actions method="post" action=(format!("/pipelines/{}/{action}", run.id)) {
-                label { "Why" input type="text" name="reason" maxlength="500"; }
-                button type="submit" { (name) }
-            }
-        }
-    };
+    let button =
+        |action: &str, name| act_button(&format!("/pipelines/{}/{action}", run.id), &[], name);
     html! {
         section { h2 { "Actions" } div.actions {
             @if matches!(run.status, "aborted" | "cancelled") { (button("resume", "Resume")) }

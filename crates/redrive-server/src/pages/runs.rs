@@ -13,15 +13,15 @@ use serde::Deserialize;
 
 use super::{
     Shown,
-    changed::{done, preview},
+    changed::{done, preview, titled},
     layout::{Page, Place, may_act},
     parts::{
-        address, attempts, excerpt, filter_choice, filter_field, given, journal, json, more, pill,
-        when_some,
+        act_button, address, attempts, excerpt, filter_choice, filter_field, given, journal, json,
+        last_of, more, pill, when_some,
     },
 };
 use crate::{
-    api::{RunAction, change_runs, run_status_names, switch_queue},
+    api::{RunAction, change_runs, named, run_status_names, switch_queue},
     app::{App, Shared},
     extract::{Form, Path, Query},
     guard::Visitor,
@@ -47,18 +47,15 @@ pub(super) async fn list(
     Query(asking): Query<Asking>,
 ) -> Shown<Response> {
     let status = given(asking.status.as_deref());
-    let known = status.map(|name| {
-        RunStatus::from_name(name)
-            .ok_or_else(|| Problem::bad_request(format!("status: there is no {name:?}")))
-    });
+    let known = named("status", status, RunStatus::from_name, &run_status_names())?;
     let filter = RunFilter {
         queue: given(asking.queue.as_deref()).map(str::to_owned),
         category: given(asking.category.as_deref()).map(str::to_owned),
-        status: known.transpose()?,
+        status: known,
     };
     let after = RunId(asking.after.unwrap_or(0));
     let page = app.desk.store().runs_page(&filter, after, ROWS).await?;
-    let last = page.last().filter(|_| page.len() >= ROWS as usize).map(|run| run.id.to_string());
+    let last = last_of(&page, ROWS, |run| run.id.0);
     let rows: Vec<RunShown> = page.into_iter().map(RunShown::from).collect();
     let (queue, category) = (filter.queue.as_deref(), filter.category.as_deref());
     let asked = [("queue", queue), ("category", category), ("status", status)];
@@ -91,11 +88,7 @@ fn of_queue(queue: &str, asked: &[(&str, Option<&str>); 3]) -> Markup {
             div.actions {
                 a href=(look("retry")) { "Retry what matches …" }
                 a href=(look("cancel")) { "Cancel what matches …" }
-                form.actions method="post" action="/queues/pause" {
-                    input type="hidden" name="queue" value=(queue);
-                    label { "Why" input type="text" name="reason" maxlength="500"; }
-                    button type="submit" { "Pause" }
-                }
+                (act_button("/queues/pause", &[("queue", queue)], "Pause"))
                 form.inline method="post" action="/queues/resume" {
                     input type="hidden" name="queue" value=(queue);
                     button type="submit" { "Resume" }
@@ -186,15 +179,8 @@ pub(super) async fn show(
 }
 
 fn actions(run: &RunShown) -> Markup {
-    let button = |action: &str, name: &str| {
-        html! {
-            form.actions method="post" action=(format!("/runs/{action}")) {
-                input type="hidden" name="id" value=(run.id);
-                label { "Why" input type="text" name="reason" maxlength="500"; }
-                button type="submit" { (name) }
-            }
-        }
-    };
+    let id = run.id.to_string();
+    let button = |action: &str, name| act_button(&format!("/runs/{action}"), &[("id", &id)], name);
     html! {
         div.actions {
             @if matches!(run.status, "error" | "failed" | "needs_review" | "cancelled") { (button("retry", "Retry now")) }
@@ -252,7 +238,7 @@ pub(super) async fn look(
 ) -> Shown<Response> {
     let name = pressed.action.as_deref().unwrap_or_default();
     let changes = change_runs(&app, &visitor, name, pressed.action(true)).await?;
-    let title = format!("{name} runs?");
+    let title = format!("{} runs?", titled(name));
     let action = format!("/runs/{name}");
     let body = preview(&title, &changes, &action, &pressed.fields(), &pressed.back());
     Ok(Page::new(Place::Runs, title, body).still().render(&app, &visitor))
@@ -266,7 +252,7 @@ pub(super) async fn act(
     Form(pressed): Form<Pressed>,
 ) -> Shown<Response> {
     let changes = change_runs(&app, &visitor, &name, pressed.action(false)).await?;
-    let body = done(&format!("{name}: done"), &changes, &pressed.back());
+    let body = done(&format!("{}: done", titled(&name)), &changes, &pressed.back());
     Ok(Page::new(Place::Runs, "Runs", body).still().render(&app, &visitor))
 }
 

@@ -12,12 +12,12 @@ use super::{
     changed::{done, preview},
     layout::{Page, Place, may_act},
     parts::{
-        address, attempts, excerpt, filter_choice, filter_field, given, journal, json, more,
-        number, pill, when_some,
+        act_button, address, attempts, excerpt, filter_choice, filter_field, given, journal, json,
+        last_of, more, number, pill, when_some,
     },
 };
 use crate::{
-    api::{ItemAction, reset_items},
+    api::{ItemAction, named, reset_items},
     app::Shared,
     extract::{Form, Path, Query},
     guard::Visitor,
@@ -44,25 +44,21 @@ pub(super) async fn list(
 ) -> Shown<Response> {
     let (upload, group) = (given(asking.upload.as_deref()), given(asking.group.as_deref()));
     let status = given(asking.status.as_deref());
-    let known = status.map(|name| {
-        ItemStatus::from_name(name)
-            .ok_or_else(|| Problem::bad_request(format!("status: there is no {name:?}")))
-    });
+    let names = ItemStatus::ALL.map(ItemStatus::name);
     let filter = ItemFilter {
         upload: upload.map(str::to_owned),
         group: group.map(str::to_owned),
-        status: known.transpose()?,
+        status: named("status", status, ItemStatus::from_name, &names)?,
     };
     let after = ItemId(asking.after.unwrap_or(0));
     let page = app.desk.store().items_page(&filter, after, ROWS).await?;
-    let last = page.last().filter(|_| page.len() >= ROWS as usize).map(|item| item.id.to_string());
+    let last = last_of(&page, ROWS, |item| item.id.0);
     let rows: Vec<ItemShown> = page.into_iter().map(ItemShown::from).collect();
     let next = last.map(|last| {
         let asked = [("upload", upload), ("group", group), ("status", status)];
         let [one, two, three] = asked;
         address("/uploads", &[one, two, three, ("after", Some(&last))])
     });
-    let names = ItemStatus::ALL.map(ItemStatus::name);
     let now = app.desk.now();
     let look = upload.zip(group).map(|(upload, group)| {
         address("/uploads/preview", &[("upload", Some(upload)), ("group", Some(group))])
@@ -113,11 +109,7 @@ pub(super) async fn show(
         h1 { "Item " (id) " " (pill(item.status)) }
         p.next { strong { "Next: " } (story.next.because) }
         @if may_act(&visitor) && item.status == "upload_giveup" {
-            section { h2 { "Actions" } form.actions method="post" action="/uploads/reset" {
-                input type="hidden" name="id" value=(id);
-                label { "Why" input type="text" name="reason" maxlength="500"; }
-                button type="submit" { "Reset: send it again" }
-            } }
+            section { h2 { "Actions" } (act_button("/uploads/reset", &[("id", &id.to_string())], "Reset: send it again")) }
         }
         div.grid {
             section.half {
