@@ -96,7 +96,7 @@ impl RunCounts {
     ) -> Result<Vec<Range<i64>>> {
         let last = ends.runs / STRETCH;
         if self.seen == Ends::default() {
-            return Ok(vec![0..last + 1]);
+            return Ok(std::iter::once(0..last + 1).collect());
         }
         let params = params![self.seen.ledger, ends.ledger, self.seen.journal, ends.journal];
         let read = |row: &mut Columns<'_>| row.get::<i64>();

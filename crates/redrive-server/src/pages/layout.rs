@@ -40,17 +40,17 @@ pub(super) struct Page {
     /// Whether it is kept up to date.
     pub(super) live: bool,
     /// The version of the figures on it.
-    as_of: Option<u64>,
+    figures_of: Option<u64>,
 }
 
 impl Page {
     pub(super) fn new(place: Place, title: impl Into<String>, body: Markup) -> Self {
-        Self { place, title: title.into(), body, live: true, as_of: None }
+        Self { place, title: title.into(), body, live: true, figures_of: None }
     }
 
     /// One with figures on it, which may be older than the rest of it.
-    pub(super) fn as_of(self, version: u64) -> Self {
-        Self { as_of: Some(version), ..self }
+    pub(super) fn with_figures_of(self, version: u64) -> Self {
+        Self { figures_of: Some(version), ..self }
     }
 
     /// One that shows what was asked for once.
@@ -60,7 +60,7 @@ impl Page {
 
     pub(super) fn render(self, app: &App, visitor: &Visitor) -> Response {
         // Nobody looks for it: at worst a page is told of what it shows already.
-        let version = self.as_of.unwrap_or(visitor.version);
+        let version = self.figures_of.unwrap_or(visitor.version);
         let version = self.live.then(|| version.to_string());
         let Self { place, title, body, .. } = self;
         let nav = html! {

@@ -16,7 +16,7 @@ use crate::{app::Shared, guard::Visitor};
 pub(super) async fn show(app: Shared, Extension(visitor): Extension<Visitor>) -> Shown<Response> {
     let overview = app.watch.overview().await?;
     let page = Page::new(Place::Overview, "Overview", body(&overview, app.desk.now()));
-    Ok(page.as_of(overview.version).render(&app, &visitor))
+    Ok(page.with_figures_of(overview.version).render(&app, &visitor))
 }
 
 /// The kinds of units, what they are called, and where they are listed.
@@ -54,31 +54,36 @@ fn body(overview: &OverviewShown, now: Timestamp) -> Markup {
     }
 }
 
+/// `5 failed partitions, 1 run given up and 2 dead letters; 3 runs wait for another try.`
 fn in_a_sentence(overview: &OverviewShown) -> String {
-    let of = |kind: &str, states: &[&str]| -> u64 {
+    let of = |kind: &str, state: &str, one: &str, many: &str| {
         let units = overview.units.iter();
-        let matching = units.filter(|unit| unit.kind == kind && states.contains(&unit.state));
-        matching.map(|unit| unit.count).sum()
-    };
-    let dead = of("partition", &["failed"])
-        + of("run", &["given_up"])
-        + of("item", &["upload_giveup"])
-        + of("sample", &["dlq"]);
-    let waiting = of("run", &["waiting_for_retry"]);
-    match (dead, waiting) {
-        (0, 0) => "Nothing has failed.".to_owned(),
-        (0, waiting) => format!("{} waiting for another try, nothing given up.", number(waiting)),
-        (dead, 0) => {
-            format!(
-                "{} failed partitions, given-up runs and items, and dead letters.",
-                number(dead)
-            )
+        let matching = units.filter(|unit| unit.kind == kind && unit.state == state);
+        match matching.map(|unit| unit.count).sum() {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            count => Some(format!("{} {many}", number(count))),
         }
-        (dead, waiting) => format!(
-            "{} failed partitions, given-up runs and items, and dead letters; {} runs wait for another try.",
-            number(dead),
-            number(waiting)
-        ),
+    };
+    let dead = [
+        of("partition", "failed", "failed partition", "failed partitions"),
+        of("run", "given_up", "run given up", "runs given up"),
+        of("item", "upload_giveup", "item given up", "items given up"),
+        of("sample", "dlq", "dead letter", "dead letters"),
+    ];
+    let dead: Vec<String> = dead.into_iter().flatten().collect();
+    let dead = match dead.split_last() {
+        Some((last, [])) => Some(last.clone()),
+        Some((last, others)) => Some(format!("{} and {last}", others.join(", "))),
+        None => None,
+    };
+    let waiting =
+        of("run", "waiting_for_retry", "run waits for another try", "runs wait for another try");
+    match (dead, waiting) {
+        (None, None) => "Nothing has failed.".to_owned(),
+        (None, Some(waiting)) => format!("{waiting}, nothing is given up."),
+        (Some(dead), None) => format!("{dead}."),
+        (Some(dead), Some(waiting)) => format!("{dead}; {waiting}."),
     }
 }
 

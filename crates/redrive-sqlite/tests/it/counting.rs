@@ -42,7 +42,7 @@ impl Beside {
             let queue = ["q", "r"][(n % 2) as usize];
             let run = NewRun::new(queue, &json!({}), at(n as i64)).unwrap();
             let run = run.with_category(["", "a", "b"][(n % 3) as usize]).unwrap();
-            if n % 7 == 0 { run.with_not_before(at(50 + n as i64)) } else { run }
+            if n.is_multiple_of(7) { run.with_not_before(at(50 + n as i64)) } else { run }
         };
         let runs: Vec<NewRun> = (0..count).map(run).collect();
         self.worked_on.submit_runs(&runs, at(0)).await.unwrap();
