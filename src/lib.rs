@@ -134,6 +134,8 @@
 //!
 //! [`postgres`] submits runs inside a transaction of the program's own.
 //!
+//! With the feature `otel` every attempt is a span for OpenTelemetry, once `redrive::traces::start` was called.
+//!
 //! [`config`] reads the same `redrive.toml` that the command line reads.
 
 pub mod config;
@@ -160,6 +162,8 @@ pub use serde_json;
 pub use declared::declared;
 pub use raw_sinks::{UnusableSchema, declared_rules, raw_sink};
 pub use redrive_core::*;
+#[cfg(feature = "otel")]
+pub use redrive_engine::traces;
 pub use redrive_engine::{
     BodyTemplate, Call, ChangeTally, Clock, CommandSource, ConsumeError, Consumer, Content,
     ContentError, Control, Daemon, DailyCalendar, Damage, DaySchedule, Ended, Engine, ExecHandler,

@@ -12,6 +12,8 @@ mod output;
 mod screen;
 mod signals;
 mod site;
+#[cfg(feature = "otel")]
+mod spans;
 mod works;
 
 use std::{panic, process::ExitCode};
@@ -47,8 +49,12 @@ fn run() -> Exit {
     }
     logging::start(&globals);
     let context = Context::new(cli.globals);
-    let ended =
-        runtime().and_then(|runtime| runtime.block_on(commands::run(cli.command, &context)));
+    let ended = runtime().and_then(|runtime| {
+        let ended = runtime.block_on(commands::run(cli.command, &context));
+        #[cfg(feature = "otel")]
+        runtime.block_on(redrive::traces::finish());
+        ended
+    });
     ended.unwrap_or_else(|failure| context.output.failure(&failure))
 }
 

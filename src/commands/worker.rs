@@ -98,6 +98,8 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         "working"
     );
 
+    #[cfg(feature = "otel")]
+    crate::spans::start(&chosen).await?;
     let engine = works.engine(store, &config);
     let until = if arguments.drain { Until::Drained } else { Until::Stopped };
     let (stopper, stop) = Stopper::new();

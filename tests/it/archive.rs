@@ -230,6 +230,7 @@ impl Archive {
             let finish = PartitionFinish {
                 key: key.clone(),
                 lease: claimed.lease,
+                attempt: claimed.attempt,
                 run_id: run_id.clone(),
                 started_at: at,
                 ended_at: at,
@@ -263,6 +264,7 @@ impl Archive {
             let finish = PartitionFinish {
                 key: held.key,
                 lease: held.lease,
+                attempt: held.attempt,
                 run_id: held.run_id,
                 started_at: SystemClock.now(),
                 ended_at: SystemClock.now(),

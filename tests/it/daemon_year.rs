@@ -107,6 +107,7 @@ impl World {
             let finish = PartitionFinish {
                 key: held.key.clone(),
                 lease: held.lease,
+                attempt: held.attempt,
                 run_id: held.run_id,
                 started_at: now,
                 ended_at: now,

@@ -10,6 +10,8 @@
 
 mod archive;
 mod browser;
+#[cfg(feature = "otel")]
+mod collector;
 mod databases;
 mod fair;
 mod folder;
@@ -55,6 +57,10 @@ mod state_views;
 mod store_url;
 #[cfg(feature = "tower")]
 mod tower;
+#[cfg(feature = "otel")]
+mod traced;
+#[cfg(feature = "otel")]
+mod traces;
 mod up;
 mod upload_criteria;
 mod upload_log;

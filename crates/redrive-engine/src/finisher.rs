@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use redrive_store::LeaseRef;
 use tokio::sync::{Mutex, mpsc};
 
-use crate::{clock::monotonic, held::Held, work::Work, write_times::wrote};
+use crate::{clock::monotonic, held::Held, settled::settled, work::Work, write_times::wrote};
 
 /// Units that are written about together at most.
 const MAX_BATCH: usize = 1_000;
@@ -79,7 +79,7 @@ async fn finish<W: Work>(work: &W, held: &Held, batch: Vec<W::End>) {
         Ok(written) => {
             redrive_store::failpoint!("engine.finish.written");
             for (end, written) in batch.iter().zip(written) {
-                work.written(end, written);
+                settled(work, end, written);
             }
             held.remove(batch.iter().map(|end| work.end_lease(end)));
         }

@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use redrive_core::{AttemptNumber, Failure, Unit};
-use redrive_store::Verdict;
+use redrive_store::{UnitKind, Verdict};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -26,12 +26,7 @@ pub struct Call {
 impl Call {
     /// The kind of the unit: `run`, `partition`, `item` or `sample`.
     pub fn kind(&self) -> &'static str {
-        match self.unit {
-            Unit::Partition(_) => "partition",
-            Unit::Run(_) => "run",
-            Unit::Item(_) => "item",
-            Unit::Sample { .. } => "sample",
-        }
+        UnitKind::from(&self.unit).name()
     }
 
     /// What tells this call from every other.
@@ -42,7 +37,8 @@ impl Call {
     /// The call as the protocol writes it: one JSON object.
     pub fn to_json(&self) -> Value {
         let mut call = self.details.clone();
-        call.extend(self.own().map(|(name, value)| (name.to_owned(), value)));
+        let own = self.own().into_iter().chain(self.trace());
+        call.extend(own.map(|(name, value)| (name.to_owned(), value)));
         Value::Object(call)
     }
 
@@ -55,6 +51,22 @@ impl Call {
     /// The same as a line.
     pub(crate) fn to_line(&self) -> String {
         self.to_text() + "\n"
+    }
+
+    /// The span of the attempt, if there will be one: what the handler does is part of it.
+    #[cfg(feature = "otel")]
+    pub(crate) fn traceparent(&self) -> Option<String> {
+        crate::traces::traceparent(&self.unit, self.attempt)
+    }
+
+    #[cfg(feature = "otel")]
+    fn trace(&self) -> Option<(&'static str, Value)> {
+        Some(("traceparent", self.traceparent()?.into()))
+    }
+
+    #[cfg(not(feature = "otel"))]
+    fn trace(&self) -> Option<(&'static str, Value)> {
+        None
     }
 
     /// What every call has. No detail can stand in for it.
@@ -74,7 +86,7 @@ struct Written<'a>(&'a Call);
 
 impl Serialize for Written<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let own = self.0.own();
+        let own: Vec<_> = self.0.own().into_iter().chain(self.0.trace()).collect();
         let details = &self.0.details;
         let details = details.iter().filter(|(name, _)| own.iter().all(|own| own.0 != *name));
         let own = own.iter().map(|(name, value)| (*name, value));

@@ -59,6 +59,7 @@ mod held;
 mod mishap;
 mod reaper;
 mod renewer;
+mod settled;
 mod worker;
 mod write_times;
 
@@ -79,6 +80,9 @@ mod pipelines;
 mod notify;
 
 mod prune;
+
+#[cfg(feature = "otel")]
+pub mod traces;
 
 mod engine;
 

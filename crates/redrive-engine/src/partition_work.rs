@@ -208,6 +208,17 @@ impl Work for PartitionWork {
         log_end(end, written);
     }
 
+    #[cfg(feature = "otel")]
+    fn attempt(&self, end: &PartitionFinish) -> Option<crate::traces::TracedAttempt> {
+        Some(crate::traces::TracedAttempt {
+            unit: Unit::Partition(end.key.clone()),
+            place: self.source.name.clone(),
+            details: vec![("source", self.source.name.clone())],
+            // Its row is not needed.
+            row: end.ledger_row(redrive_core::PartitionId(0)),
+        })
+    }
+
     async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
         self.store.renew_leases(Leased::Partition, leases, until).await
     }
@@ -288,6 +299,7 @@ fn finish_of(
     PartitionFinish {
         key: unit.key.clone(),
         lease: unit.lease,
+        attempt: unit.attempt,
         run_id: unit.run_id.clone(),
         started_at,
         ended_at,

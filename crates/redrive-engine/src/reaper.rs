@@ -20,6 +20,7 @@ use crate::{
     clock::monotonic,
     held::Held,
     renewer::{later, margin},
+    settled::settled,
     stop::Stop,
     work::Work,
 };
@@ -149,7 +150,7 @@ impl<W: Work> Look<'_, W> {
         redrive_store::failpoint!("engine.reap.written");
         let mut back = 0;
         for (end, written) in ends.iter().zip(written) {
-            self.work.written(end, written);
+            settled(self.work, end, written);
             back += usize::from(written == Written::Applied);
         }
         Ok(Some(back))

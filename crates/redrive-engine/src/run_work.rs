@@ -187,6 +187,16 @@ impl Work for RunWork {
         log_end(&self.queue, end, written);
     }
 
+    #[cfg(feature = "otel")]
+    fn attempt(&self, end: &RunFinish) -> Option<crate::traces::TracedAttempt> {
+        Some(crate::traces::TracedAttempt {
+            unit: Unit::Run(end.id),
+            place: self.queue.name.clone(),
+            details: vec![("queue", self.queue.name.clone())],
+            row: end.ledger_row(),
+        })
+    }
+
     async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
         self.store.renew_leases(Leased::Run, leases, until).await
     }

@@ -108,6 +108,12 @@ pub trait Work: Send + Sync + 'static {
     /// Hears what became of an end, to log it.
     fn written(&self, end: &Self::End, written: Written);
 
+    /// The attempt that an end is the end of, to trace it; nothing if it is no attempt at a unit.
+    #[cfg(feature = "otel")]
+    fn attempt(&self, _end: &Self::End) -> Option<crate::traces::TracedAttempt> {
+        None
+    }
+
     /// Moves the end of leases.
     async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>>;
 

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, Cause, Decision, Fingerprint};
+use redrive_core::{AttemptNumber, Cause, Decision, Fingerprint, Unit};
 
 use crate::Result;
 
@@ -38,6 +38,17 @@ impl UnitKind {
     /// The kind of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+impl From<&Unit> for UnitKind {
+    fn from(unit: &Unit) -> Self {
+        match unit {
+            Unit::Partition(_) => Self::Partition,
+            Unit::Run(_) => Self::Run,
+            Unit::Item(_) => Self::Item,
+            Unit::Sample { .. } => Self::Sample,
+        }
     }
 }
 

@@ -5,8 +5,8 @@
 
 use jiff::Timestamp;
 use redrive_core::{
-    AttemptNumber, Cause, Failure, Message, PartitionEvent, PartitionKey, PartitionState,
-    PartitionStatus, TerminalReason, Unit, defuse_terminal_mark,
+    AttemptNumber, Cause, Failure, Message, PartitionEvent, PartitionId, PartitionKey,
+    PartitionState, PartitionStatus, TerminalReason, Unit, defuse_terminal_mark,
 };
 use serde_json::json;
 
@@ -51,20 +51,21 @@ impl PartitionFinish {
         let held = work.lease_owner.is_some()
             && (work.id, work.lease_epoch) == (self.lease.id, self.lease.epoch)
             && work.run_id.as_ref() == Some(&self.run_id);
-        if !held {
+        let attempt_count = current.attempt_count.checked_add(1)?;
+        if !held || self.attempt != AttemptNumber(attempt_count) {
             return None;
         }
         let before = current.state();
         before.apply(self.event()).ok()?;
         let mut after = current.clone();
-        after.attempt_count = current.attempt_count.checked_add(1)?;
+        after.attempt_count = attempt_count;
         after.updated_at = self.ended_at;
         after.first_attempt_at = current.first_attempt_at.or(Some(self.started_at));
         self.judge(before, &mut after);
         let work = self.release(work, &mut after);
         Some(PartitionWrite {
-            attempt: Some(self.ledger_row(&after)),
-            journal: self.journal_rows(after.attempt_count),
+            attempt: Some(self.ledger_row(after.id)),
+            journal: self.journal_rows(),
             after,
             state_changed: true,
             work,
@@ -111,12 +112,13 @@ impl PartitionFinish {
         WorkWrite::Replace
     }
 
-    fn ledger_row(&self, after: &PartitionRecord) -> AttemptRecord {
+    /// The row of the ledger of a partition.
+    pub fn ledger_row(&self, id: PartitionId) -> AttemptRecord {
         let row = AttemptRecord {
             run_id: Some(self.run_id.to_string()),
             ..AttemptRecord::success(
-                UnitRow::new(UnitKind::Partition, after.id.0),
-                AttemptNumber(after.attempt_count),
+                UnitRow::new(UnitKind::Partition, id.0),
+                self.attempt,
                 self.started_at,
                 self.ended_at,
                 &self.worker.0,
@@ -132,13 +134,13 @@ impl PartitionFinish {
         }
     }
 
-    fn journal_rows(&self, attempt: u32) -> Vec<JournalEntry> {
+    fn journal_rows(&self) -> Vec<JournalEntry> {
         let lost = match &self.verdict {
             PartitionVerdict::Rejected { failure } => failure.cause() == Cause::LostWorker,
             PartitionVerdict::Accepted { .. } => false,
         };
         let details = json!({
-            "attempt": attempt, "epoch": self.lease.epoch.0, "run_id": self.run_id.as_str(),
+            "attempt": self.attempt.0, "epoch": self.lease.epoch.0, "run_id": self.run_id.as_str(),
         });
         let entry = || JournalEntry {
             at: self.ended_at,

@@ -272,6 +272,8 @@ pub struct PartitionFinish {
     pub key: PartitionKey,
     /// Under which lease it was held.
     pub lease: LeaseRef,
+    /// The number of the attempt, as its claim said.
+    pub attempt: AttemptNumber,
     /// The run that was judged.
     pub run_id: PartitionRunId,
     /// When the attempt began.

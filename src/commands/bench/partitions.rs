@@ -192,6 +192,7 @@ pub(super) async fn judge(
         let finish = |claimed: &redrive_store::ClaimedPartition| PartitionFinish {
             key: claimed.key.clone(),
             lease: claimed.lease,
+            attempt: claimed.attempt,
             run_id: claimed.run_id.clone(),
             started_at: at(1),
             ended_at: at(2),

@@ -48,6 +48,8 @@ impl<'a> Declared<'a> {
         desk: &Desk,
         context: &Context,
     ) -> Result<Exit, Failure> {
+        #[cfg(feature = "otel")]
+        crate::spans::start(&desk.chosen).await?;
         let mut signals = Signals::new()?;
         let worker = worker_name()?;
         let mut pipeline = self.pipeline.of_run(run.id);

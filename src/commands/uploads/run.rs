@@ -66,6 +66,8 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let observer = Some(progress.observer());
     let uploader = declared_upload(declared, folder, store.clone(), content, &worker, observer)
         .map_err(|error| Failure::new(Exit::Error, "cannot start").because(error))?;
+    #[cfg(feature = "otel")]
+    crate::spans::start(&chosen).await?;
     let mut signals = Signals::new()?;
     let lease = take(&store, &group, worker, declared, &chosen).await?;
     tell_missed_giveups(declared, &config, &*store).await;

@@ -95,6 +95,7 @@ fn an_older_run_that_finishes_after_a_newer_one_takes_no_authority() {
             let finish = PartitionFinish {
                 key: key.clone(),
                 lease: LeaseRef { epoch, ..claimed.lease },
+                attempt: claimed.attempt,
                 run_id: claimed.run_id.clone(),
                 started_at: yard.record(&key).updated_at,
                 ended_at: yard.record(&key).updated_at,
@@ -137,6 +138,7 @@ fn a_reprocess_that_is_fenced_leaves_everything_as_it_was() {
         let finish = PartitionFinish {
             key: key.clone(),
             lease: claimed.lease,
+            attempt: claimed.attempt,
             run_id: claimed.run_id,
             started_at: record.updated_at,
             ended_at: record.updated_at,

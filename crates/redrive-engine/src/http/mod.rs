@@ -72,6 +72,10 @@ use crate::{Call, Clock, Handler, Outcome, Stop, SystemClock};
 /// What tells a retry from new work: the same for every attempt at a unit.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
+/// The span that a request is part of.
+#[cfg(feature = "otel")]
+pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
 /// How long the body of an error is waited for. Its status says enough.
 pub(crate) const ERROR_BODY_WAIT: Duration = Duration::from_secs(2);
 
@@ -119,7 +123,10 @@ impl HttpHandler {
     fn request_for(&self, call: &Call) -> Result<Request<Full<Bytes>>, Failure> {
         let key = call.unit.to_string();
         if self.spec.body.is_none() && self.spec.query.is_empty() && self.spec.has_body() {
-            return Ok(self.assembled(call.to_text().into(), self.target.clone(), &key));
+            let request = self.assembled(call.to_text().into(), self.target.clone(), &key);
+            #[cfg(feature = "otel")]
+            let request = within(request, call.traceparent().as_deref());
+            return Ok(request);
         }
         self.request(&call.to_json(), &key)
     }
@@ -127,7 +134,10 @@ impl HttpHandler {
     /// A request for a call as JSON. `key` tells a retry from new work.
     fn request(&self, call: &Value, key: &str) -> Result<Request<Full<Bytes>>, Failure> {
         let body = if self.spec.has_body() { self.body(call)? } else { Bytes::new() };
-        Ok(self.assembled(body, self.target_for(call)?, key))
+        let request = self.assembled(body, self.target_for(call)?, key);
+        #[cfg(feature = "otel")]
+        let request = within(request, call.get("traceparent").and_then(Value::as_str));
+        Ok(request)
     }
 
     fn assembled(&self, body: Bytes, target: Uri, key: &str) -> Request<Full<Bytes>> {
@@ -229,6 +239,15 @@ impl HttpHandler {
             }
         }
     }
+}
+
+/// A request that says in which span it is sent, unless its headers say so already.
+#[cfg(feature = "otel")]
+fn within<B>(mut request: Request<B>, span: Option<&str>) -> Request<B> {
+    if let Some(Ok(span)) = span.map(HeaderValue::from_str) {
+        request.headers_mut().entry(TRACEPARENT).or_insert(span);
+    }
+    request
 }
 
 #[async_trait]

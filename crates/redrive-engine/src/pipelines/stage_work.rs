@@ -262,6 +262,20 @@ impl Work for StageWork {
         log_end(&self.name, end, written);
     }
 
+    #[cfg(feature = "otel")]
+    fn attempt(&self, end: &SampleFinish) -> Option<crate::traces::TracedAttempt> {
+        Some(crate::traces::TracedAttempt {
+            unit: self.unit(end.id),
+            place: self.name.clone(),
+            details: vec![
+                ("pipeline", self.served.pipeline.clone()),
+                ("pipeline_run", end.run.to_string()),
+                ("stage", self.stage.name.clone()),
+            ],
+            row: end.ledger_row(),
+        })
+    }
+
     async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
         self.store.renew_leases(Leased::Sample, leases, until).await
     }

@@ -34,6 +34,8 @@ pub(crate) fn of_call(call: &Call) -> Vec<(String, String)> {
         ("REDRIVE_RUN_ID", call.run_id.clone()),
     ];
     let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    #[cfg(feature = "otel")]
+    let own = own.chain(call.traceparent().map(|parent| ("TRACEPARENT".to_owned(), parent)));
     details.chain(own).filter(|(_, value)| !value.contains('\0')).collect()
 }
 

@@ -6,6 +6,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+#[cfg(feature = "otel")]
+use redrive_core::{AttemptNumber, Unit};
 use redrive_core::{Failure, ItemEvent};
 use redrive_store::{ItemAttempt, ItemMove, ItemRecord, Result, Store, Written};
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -80,6 +82,10 @@ async fn write_all(
                 let item = judged.item.id.0;
                 tracing::warn!(item, "an item was judged that was no longer pending");
             }
+            #[cfg(feature = "otel")]
+            if written == Written::Applied {
+                crate::traces::ended(|| judged.attempt(&worker));
+            }
             observer(match &judged.failure {
                 None => UploadEvent::Uploaded(&judged.item),
                 Some(failure) => UploadEvent::Rejected(&judged.item, failure),
@@ -103,6 +109,22 @@ async fn write(store: &dyn Store, moves: &[ItemMove]) -> Result<Vec<Written>> {
 }
 
 impl Judged {
+    /// Nobody else sends items of the group meanwhile, so its number is the next.
+    #[cfg(feature = "otel")]
+    fn attempt(&self, worker: &str) -> Option<crate::traces::TracedAttempt> {
+        let number = AttemptNumber(self.item.last_attempt.0.saturating_add(1));
+        Some(crate::traces::TracedAttempt {
+            unit: Unit::Item(self.item.id),
+            place: self.item.group.upload.clone(),
+            details: vec![
+                ("upload", self.item.group.upload.clone()),
+                ("group", self.item.group.group.clone()),
+                ("item", self.item.name.clone()),
+            ],
+            row: self.to_move(worker).ledger_row(number)?,
+        })
+    }
+
     fn to_move(&self, worker: &str) -> ItemMove {
         let reason = self.failure.as_ref().map(|failure| failure.message().clone());
         ItemMove {

@@ -149,6 +149,10 @@ impl Sender {
                 headers.insert(name, value);
             }
         }
+        #[cfg(feature = "otel")]
+        if let Some(parent) = traceparent(item) {
+            headers.entry(crate::http::TRACEPARENT).or_insert(parent);
+        }
         request
     }
 }
@@ -160,6 +164,14 @@ fn encoded(name: &str) -> Cow<'_, str> {
 /// The same in every attempt at an item. The hash tells items of two stores apart.
 fn idempotency_key(item: &ItemRecord) -> String {
     format!("item:{}-{}", item.id, item.sha256.get(..16).unwrap_or(&item.sha256))
+}
+
+/// The span of the attempt, whose number is the next.
+#[cfg(feature = "otel")]
+fn traceparent(item: &ItemRecord) -> Option<HeaderValue> {
+    let number = redrive_core::AttemptNumber(item.last_attempt.0.saturating_add(1));
+    let parent = crate::traces::traceparent(&redrive_core::Unit::Item(item.id), number)?;
+    HeaderValue::from_str(&parent).ok()
 }
 
 fn unsendable(problem: &ContentError) -> Sent {

@@ -58,6 +58,7 @@ async fn failed(store: &SqliteStore, now: jiff::Timestamp) -> PartitionKey {
     let finish = PartitionFinish {
         key: held.key,
         lease: held.lease,
+        attempt: held.attempt,
         run_id: held.run_id,
         started_at: now,
         ended_at: now,

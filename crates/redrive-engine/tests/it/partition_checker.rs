@@ -92,6 +92,7 @@ impl Lived {
         let finish = PartitionFinish {
             key: held.key,
             lease: held.lease,
+            attempt: held.attempt,
             run_id: held.run_id,
             started_at: at(2),
             ended_at: at(3),

@@ -78,6 +78,7 @@ pub(super) fn verdict(
     PartitionFinish {
         key: claimed.key.clone(),
         lease: claimed.lease,
+        attempt: claimed.attempt,
         run_id: claimed.run_id.clone(),
         started_at: ended_at - SignedDuration::from_secs(1),
         ended_at,

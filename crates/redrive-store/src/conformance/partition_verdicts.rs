@@ -160,11 +160,12 @@ pub async fn only_who_holds_a_partition_for_a_run_can_judge_it(f: &Fixture) {
         PartitionFinish { lease: held[1].lease, ..finish.clone() },
         PartitionFinish { run_id: held[1].run_id.clone(), ..finish.clone() },
         PartitionFinish { run_id: run_id("another"), ..finish.clone() },
+        PartitionFinish { attempt: AttemptNumber(2), ..finish.clone() },
         PartitionFinish { key: day(2), ..finish.clone() },
         PartitionFinish { key: day(9), ..finish.clone() },
     ];
     let written = f.store.finish_partitions(&wrong).await.expect("answered");
-    assert_eq!(written, [Written::Stale; 7]);
+    assert_eq!(written, [Written::Stale; 8]);
     assert_eq!((f.partition(&day(1)).await, f.partition(&day(2)).await), before);
     assert_eq!(f.partition_attempts(&day(1)).await, []);
 

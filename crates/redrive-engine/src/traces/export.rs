@@ -1,0 +1,251 @@
+//! Sending spans: gathered, in batches, and never in anybody's way.
+//!
+//! Whoever ends an attempt puts its span into a queue and goes on. A task of its own takes them out and
+//! posts them. When the queue is full, because the collector is away or slower than the work, spans are
+//! dropped; that is said once, and at the end how many they were. Requests that fail are tried again by
+//! the policy below, decided about like everything else.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Uri, header::CONTENT_TYPE};
+use http_body_util::Full;
+use redrive_core::{Failure, Policy, PolicySpec, Preset};
+use serde_json::{Value, json};
+use tokio::{
+    sync::mpsc,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+
+use super::{TraceSettings, span::text};
+use crate::{
+    clock::{Clock, SystemClock},
+    http::{Answer, Client, HttpSpec, InvalidHttp, Kept, late, refused, unanswered, usual_headers},
+    retry::retry,
+    stop::{Stop, Stopper},
+};
+
+/// How long the end of a process may wait for what is left to be sent.
+const FINISH: Duration = Duration::from_secs(3);
+
+/// How a request that failed is tried again: after 1, 2 and 4 s, or as the collector says, up to 30 s.
+fn policy() -> Policy {
+    let spec = PolicySpec {
+        max_attempts: Some(4),
+        max_hint: Duration::from_secs(30),
+        max_deferrals: 3,
+        ..PolicySpec::default()
+    };
+    Policy::new(spec).unwrap_or_else(|_| Preset::Stage.policy())
+}
+
+/// Takes spans, as long as there is room.
+pub(super) struct Spans {
+    queue: mpsc::Sender<Value>,
+    tally: Arc<Tally>,
+}
+
+#[derive(Default)]
+struct Tally {
+    made: AtomicU64,
+    sent: AtomicU64,
+    told: AtomicBool,
+}
+
+impl Spans {
+    pub(super) fn add(&self, span: Value) {
+        self.tally.made.fetch_add(1, Ordering::Relaxed);
+        if self.queue.try_send(span).is_err() && !self.tally.told.swap(true, Ordering::Relaxed) {
+            tracing::warn!("more spans than the collector takes; some are dropped from here on");
+        }
+    }
+}
+
+/// Spans on their way.
+pub(super) struct Export {
+    stopper: Stopper,
+    sending: JoinHandle<()>,
+}
+
+impl Export {
+    pub(super) fn start(settings: TraceSettings) -> Result<(Spans, Self), InvalidHttp> {
+        let spec = HttpSpec::new(Method::POST, settings.url);
+        spec.check()?;
+        if let Some(protocol) = &settings.other_protocol {
+            tracing::warn!(
+                protocol,
+                "spans are sent as JSON over HTTP, whatever protocol is asked for"
+            );
+        }
+        let mut headers = usual_headers(&spec);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.extend(settings.headers);
+        let resource = settings.resource.iter().map(|(key, value)| text(key, value)).collect();
+        let (queue, waiting) = mpsc::channel(settings.queue);
+        let (stopper, stop) = Stopper::new();
+        let tally = Arc::<Tally>::default();
+        let sending = Sending {
+            client: Client::new(&spec)?,
+            place: spec.place(),
+            target: spec.target(),
+            headers,
+            time_limit: settings.timeout,
+            resource,
+            delay: settings.delay,
+            batch: settings.batch,
+            waiting,
+            tally: tally.clone(),
+            stop,
+            away: false,
+        };
+        let sending = tokio::spawn(sending.run());
+        Ok((Spans { queue, tally }, Self { stopper, sending }))
+    }
+
+    /// Sends what is left, for a while, and says what was never sent.
+    pub(super) async fn finish(mut self, spans: &Spans) {
+        self.stopper.stop();
+        if timeout(FINISH, &mut self.sending).await.is_err() {
+            self.sending.abort();
+        }
+        let Tally { made, sent, .. } = &*spans.tally;
+        let sent = sent.load(Ordering::Relaxed);
+        let dropped = made.load(Ordering::Relaxed).saturating_sub(sent);
+        if dropped > 0 {
+            tracing::warn!(sent, dropped, "some spans were not sent");
+        } else {
+            tracing::debug!(sent, "all spans were sent");
+        }
+    }
+}
+
+/// The task that sends.
+struct Sending {
+    client: Client<Full<Bytes>>,
+    /// The collector, for messages.
+    place: String,
+    target: Uri,
+    headers: HeaderMap,
+    time_limit: Duration,
+    /// What is told of this process, as attributes.
+    resource: Value,
+    delay: Duration,
+    batch: usize,
+    waiting: mpsc::Receiver<Value>,
+    tally: Arc<Tally>,
+    stop: Stop,
+    /// Whether the last request failed, which has been said.
+    away: bool,
+}
+
+impl Sending {
+    async fn run(mut self) {
+        let policy = policy();
+        while let Some(spans) = self.gather().await {
+            self.send(&policy, spans).await;
+        }
+    }
+
+    /// Waits for spans, and a little longer for more of them. Nothing, once it was told to stop and all are
+    /// gone.
+    async fn gather(&mut self) -> Option<Vec<Value>> {
+        let mut stop = self.stop.clone();
+        let first = tokio::select! {
+            biased;
+            first = self.waiting.recv() => first,
+            () = stop.told() => None,
+        };
+        let mut spans = vec![first?];
+        let mut over = pin!(sleep(self.delay));
+        while spans.len() < self.batch {
+            let room = self.batch - spans.len();
+            tokio::select! {
+                biased;
+                taken = self.waiting.recv_many(&mut spans, room) => if taken == 0 { break },
+                () = stop.told() => break,
+                () = &mut over => break,
+            }
+        }
+        Some(spans)
+    }
+
+    async fn send(&mut self, policy: &Policy, spans: Vec<Value>) {
+        let count = spans.len() as u64;
+        let body = Bytes::from(self.request_of(spans).to_string());
+        let mut away = self.away;
+        let mut tell = |failure: &Failure| {
+            if !std::mem::replace(&mut away, true) {
+                let error = failure.message().as_str();
+                tracing::warn!(error, "cannot send spans; work goes on without them");
+            }
+        };
+        let sent = retry(policy, || self.post(body.clone()))
+            .on_retry(|event| tell(event.error))
+            .stop(self.stop.clone())
+            .await;
+        match sent {
+            Ok(rejected) => {
+                self.tally.sent.fetch_add(count.saturating_sub(rejected), Ordering::Relaxed);
+                if away {
+                    tracing::info!("spans are sent again");
+                }
+                if rejected > 0 {
+                    tracing::warn!(rejected, "the collector rejected spans");
+                }
+                self.away = false;
+            }
+            Err(failure) => {
+                tell(&failure);
+                self.away = true;
+            }
+        }
+    }
+
+    fn request_of(&self, spans: Vec<Value>) -> Value {
+        let scope = json!({ "name": "redrive", "version": env!("CARGO_PKG_VERSION") });
+        json!({ "resourceSpans": [{
+            "resource": { "attributes": self.resource },
+            "scopeSpans": [{ "scope": scope, "spans": spans }],
+        }] })
+    }
+
+    /// Posts a batch, and says how many spans of it the collector did not want.
+    async fn post(&self, body: Bytes) -> Result<u64, Failure> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.target.clone();
+        request.headers_mut().clone_from(&self.headers);
+        let exchange = async {
+            let answer = self.client.request(request).await;
+            let (head, body) = answer.map_err(|error| unanswered(&error, &self.place))?;
+            let mut kept = Kept::new(head.status);
+            let end = body.read(&mut kept).await;
+            if head.status.is_success() {
+                return Ok(rejected(&kept.into_bytes()));
+            }
+            // What it says may repeat our headers, which are secrets.
+            let (status, headers) = (head.status, &head.headers);
+            let answer = Answer { status, headers, text: "".into(), end };
+            Err(refused(&answer, SystemClock.now()))
+        };
+        timeout(self.time_limit, exchange).await.unwrap_or_else(|_| Err(late(self.time_limit)))
+    }
+}
+
+/// A success may be partial.
+fn rejected(answer: &[u8]) -> u64 {
+    let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+    match answer.pointer("/partialSuccess/rejectedSpans") {
+        Some(Value::String(count)) => count.parse().unwrap_or_default(),
+        Some(Value::Number(count)) => count.as_u64().unwrap_or_default(),
+        _ => 0,
+    }
+}
