@@ -60,6 +60,9 @@ mod wakes;
 mod store;
 
 #[cfg(feature = "conformance")]
+pub mod protocol;
+
+#[cfg(feature = "conformance")]
 pub mod conformance;
 
 pub use error::{BoxError, Error, Result};

@@ -33,6 +33,7 @@ pub mod partition_verdicts;
 pub mod partition_wishes;
 pub mod pipeline_runs;
 pub mod pipeline_sources;
+pub mod protocol;
 pub mod pruning;
 pub mod queues;
 pub mod runs;
@@ -125,6 +126,9 @@ macro_rules! conformance_tests {
                 a_finish_and_a_cancel_at_once_are_not_both_done
                 a_run_named_twice_is_changed_once_and_answers_come_in_order
                 operators_are_told_in_the_journal
+            }
+            protocol {
+                every_step_of_the_protocol_comes_out_as_in_its_model
             }
             queues {
                 nothing_is_claimed_from_a_paused_queue

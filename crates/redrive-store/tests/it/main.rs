@@ -3,10 +3,14 @@
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
     reason = "a test that fails should fail loudly"
 )]
 
 mod new_run;
+#[cfg(feature = "conformance")]
+mod protocol_model;
 mod schema;
 mod suite_is_complete;
 mod wishes;
