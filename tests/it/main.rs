@@ -35,6 +35,7 @@ mod doctor;
 mod failpoints;
 mod faults;
 mod faults_database;
+mod fuzz;
 mod handlers_example;
 mod http_worker;
 mod init;

@@ -2,6 +2,7 @@
 //! "idempotency_key"}`, all but the queue optional.
 
 use jiff::Timestamp;
+use redrive_core::Message;
 use redrive_store::NewRun;
 use serde::Deserialize;
 use serde_json::Value;
@@ -34,7 +35,7 @@ pub fn read_run(
     default_queue: Option<&str>,
     now: Timestamp,
 ) -> Result<NewRun, String> {
-    run(line, default_queue, now).map_err(|reason| shortened(&reason))
+    run(line, default_queue, now).map_err(|reason| shortened(Message::clean(&reason).as_str()))
 }
 
 fn run(line: &[u8], default_queue: Option<&str>, now: Timestamp) -> Result<NewRun, String> {
@@ -136,6 +137,12 @@ mod tests {
         }
         let refused = read_run(b"{}", None, Timestamp::UNIX_EPOCH).unwrap_err();
         assert_eq!(refused, "it names no queue, and there is no --queue");
+    }
+
+    #[test]
+    fn a_reason_cannot_move_a_cursor() {
+        let refused = read_at_epoch("{\"\\u001b[2Jqueue\": 1}").unwrap_err();
+        assert!(!refused.chars().any(char::is_control), "{refused:?}");
     }
 
     #[test]
