@@ -21,6 +21,7 @@ mod web;
 
 mod api_and_cli;
 mod bench;
+mod chaos;
 mod check;
 mod cli;
 mod config;

@@ -51,7 +51,16 @@ impl OwnPostgres {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("postgres://redrive@127.0.0.1:{}/postgres", self.port)
+        self.url_by(self.port)
+    }
+
+    /// Its URL by a way that ends at its port.
+    pub(crate) fn url_by(&self, port: u16) -> String {
+        format!("postgres://redrive@127.0.0.1:{port}/postgres")
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// Stops it as a crash would: connections break, and it recovers from its log at the next start.

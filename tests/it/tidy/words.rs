@@ -35,9 +35,13 @@ const SQLITE_CLOCK_TESTS: &str = "crates/redrive-sqlite/tests/it/lease_clock.rs"
 const POSTGRES_CLOCK: &str = "crates/redrive-postgres/src/server_clock.rs";
 const POSTGRES_CLOCK_QUERY: &str = "crates/redrive-postgres/queries/read_server_clock.sql";
 
-/// Tests whose time is paused: there a sleep takes none.
-const VIRTUAL_TIME: [&str; 2] =
-    ["crates/redrive-engine/tests/it/simulator/", "crates/redrive-engine/tests/it/tiny_work.rs"];
+/// Tests whose time is paused: there a sleep takes none. And chaos, in which faults last for a while and
+/// nobody waits for anything by sleeping.
+const MAY_SLEEP: [&str; 3] = [
+    "crates/redrive-engine/tests/it/simulator/",
+    "crates/redrive-engine/tests/it/tiny_work.rs",
+    "tests/it/chaos/",
+];
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -113,7 +117,7 @@ pub(super) const RULES: &[Rule] = &[
         looks_at: SourceFile::is_rust,
         part: Part::Tests,
         any_case: false,
-        except: &VIRTUAL_TIME,
+        except: &MAY_SLEEP,
     },
     Rule {
         name: "path of someone's machine",
