@@ -9,7 +9,7 @@ use std::{
 
 use redrive::{PartitionRules, RawSink};
 use redrive_desk::Desk;
-use redrive_server::{Access, Server, Site};
+use redrive_server::{Access, Limits, Server, Site};
 use tokio::runtime::Runtime;
 
 /// A server on a store in memory. It lives as long as the process.
@@ -20,7 +20,8 @@ static SERVER: LazyLock<(Runtime, SocketAddr)> = LazyLock::new(|| {
         let store = store.unwrap_or_else(|error| panic!("a store: {error}"));
         let raw = RawSink::folder("raw-that-is-not-there");
         let desk = Desk::new(store, None, PartitionRules::default(), raw);
-        let site = Site { desk, access: Access::default(), pipelines: Vec::new() };
+        let (access, limits) = (Access::default(), Limits::default());
+        let site = Site { desk, access, limits, pipelines: Vec::new() };
         let server = Server::listen(([127, 0, 0, 1], 0).into(), site).await;
         let server = server.unwrap_or_else(|error| panic!("a server: {error}"));
         let address = server.address();
