@@ -32,6 +32,10 @@ pub const SESSION: &str = "
     SET jit = off;
     SET client_min_messages = warning";
 
+/// Begins the transaction of a count of everything. There is no other way than to read all of it, and under the
+/// penalty for that the planner would sort what it could hash.
+pub(crate) const WHOLE_TABLES: &str = "BEGIN; SET LOCAL enable_seqscan = on";
+
 /// Makes connections to one database.
 pub(crate) struct Connector {
     tls: MakeRustlsConnect,

@@ -18,6 +18,7 @@ use crate::{
     backfill::backfill,
     batch::each,
     columns::{Day, Micros, read_rows},
+    connection::WHOLE_TABLES,
     partition_columns::{KeyColumns, read_partition},
     partition_writes::{change, finish},
     queries,
@@ -146,8 +147,11 @@ impl Partitions for PostgresStore {
 
     async fn partition_counts(&self) -> Result<Vec<PartitionCount>> {
         const DOING: &str = "counting partitions";
-        let rows = self.session(DOING).await?.query(queries::PARTITION_COUNTS, &[]).await?;
-        let counts = read_rows(&rows, DOING, |row| {
+        let count = Command { sql: queries::PARTITION_COUNTS, values: &[] };
+        let mut session = self.session(DOING).await?;
+        let answers = session.transaction_begun_by(WHOLE_TABLES, &[count]).await?;
+        let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
+        let counts = read_rows(rows, DOING, |row| {
             Ok(PartitionCount {
                 source: row.get()?,
                 status: row.named("status", PartitionStatus::from_name)?,

@@ -10,13 +10,18 @@ use tokio_postgres::types::ToSql;
 use crate::{
     PostgresStore,
     columns::{Columns, Micros, read_rows},
+    connection::WHOLE_TABLES,
     queries,
+    session::Command,
 };
 
 pub(crate) async fn stats(store: &PostgresStore) -> Result<Vec<QueueStats>> {
     const DOING: &str = "counting runs";
-    let rows = store.session(DOING).await?.query(queries::QUEUE_STATS, &[]).await?;
-    Ok(QueueStats::gather(read_rows(&rows, DOING, read_count)?))
+    let count = Command { sql: queries::QUEUE_STATS, values: &[] };
+    let mut session = store.session(DOING).await?;
+    let answers = session.transaction_begun_by(WHOLE_TABLES, &[count]).await?;
+    let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
+    Ok(QueueStats::gather(read_rows(rows, DOING, read_count)?))
 }
 
 fn read_count(row: &mut Columns<'_>) -> Result<QueueCount> {
