@@ -2,12 +2,12 @@
 //!
 //! Every row of the ledger is one span, linked to the span of the attempt before. Attempts of one unit
 //! are made by several processes, days apart, so no span can be kept open, and none can be remembered:
-//! [`ids`] are worked out from the unit and the number of the attempt. Whoever writes the next row knows
+//! ids are worked out from the unit and the number of the attempt. Whoever writes the next row knows
 //! what the span before it was called, and a handler is told the name of its span before there is one.
 //!
-//! A span is made when its row is written, and waits in a queue of bounded length. [`export`] sends what
+//! A span is made when its row is written, and waits in a queue of bounded length. A task sends what
 //! is there by OTLP. A collector that is away, or slow, costs spans and nothing else: nobody waits for it.
-//! [`settings`] are the environment variables that every program with OpenTelemetry reads.
+//! [`TraceSettings`] are the environment variables that every program with OpenTelemetry reads.
 
 mod attempt;
 mod export;
