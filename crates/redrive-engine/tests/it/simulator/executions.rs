@@ -7,7 +7,7 @@ use std::{
 
 use jiff::Timestamp;
 use redrive_core::{Cause, RunState};
-use redrive_store::{AttemptOutcome, AttemptRecord, RunChange, Written};
+use redrive_store::{AttemptOutcome, AttemptRecord, Leased, RunChange, Written};
 
 use super::{
     lived::Lived,
@@ -68,11 +68,14 @@ fn stories(events: &[Event]) -> BTreeMap<i64, Story<'_>> {
                 *story.claims.entry(who).or_default() += 1;
                 story.leases.push((at, who, *epoch, Some(*attempt), *until));
             }
-            What::Renewed { run, epoch, until, written: Written::Applied } => {
-                stories.entry(*run).or_default().leases.push((at, who, *epoch, None, *until));
+            What::Renewed { lease, until, written: Written::Applied }
+                if lease.kind == Leased::Run =>
+            {
+                let leases = &mut stories.entry(lease.id).or_default().leases;
+                leases.push((at, who, lease.epoch, None, *until));
             }
-            What::HandedBack { run, epoch, written: Written::Applied } => {
-                stories.entry(*run).or_default().hand_backs.insert(*epoch);
+            What::HandedBack { lease, written: Written::Applied } if lease.kind == Leased::Run => {
+                stories.entry(lease.id).or_default().hand_backs.insert(lease.epoch);
             }
             What::Asked { run, change: RunChange::Done(RunState::Processing), .. } => {
                 stories.entry(*run).or_default().cancels.push(at);

@@ -22,7 +22,7 @@ use super::{
     bells::Bells,
     chance::Chance,
     gate::Gate,
-    log::{Log, What},
+    log::{Held, Log, What},
     mutants::Mutant,
     weather::{Fault, Weather, full, unavailable},
 };
@@ -215,8 +215,8 @@ impl Leases for FaultyStore {
         self.call("renew_leases", async {
             let written = self.inner.renew_leases(kind, leases, until).await?;
             for (lease, written) in leases.iter().zip(&written) {
-                let (run, epoch, written) = (lease.id, lease.epoch.0, *written);
-                self.note(What::Renewed { run, epoch, until, written });
+                let lease = Held { kind, id: lease.id, epoch: lease.epoch.0 };
+                self.note(What::Renewed { lease, until, written: *written });
             }
             Ok(written)
         })
@@ -249,8 +249,8 @@ impl Leases for FaultyStore {
                 None => self.inner.hand_back(kind, hand_backs, at).await?,
             };
             for (back, written) in hand_backs.iter().zip(&written) {
-                let (run, epoch, written) = (back.lease.id, back.lease.epoch.0, *written);
-                self.note(What::HandedBack { run, epoch, written });
+                let lease = Held { kind, id: back.lease.id, epoch: back.lease.epoch.0 };
+                self.note(What::HandedBack { lease, written: *written });
             }
             Ok(written)
         })

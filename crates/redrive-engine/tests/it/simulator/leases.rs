@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use redrive_core::RunState;
-use redrive_store::{RunChange, RunWish, Written};
+use redrive_store::{Leased, RunChange, RunWish, Written};
 
 use super::{
     lived::Lived,
-    log::{Event, What},
+    log::{Event, Held, What},
     weather::LONGEST_TROUBLE,
 };
 
@@ -43,11 +43,14 @@ pub(crate) fn judge(lived: &Lived) -> Vec<String> {
             }
         }
         let run = match &event.what {
-            What::Claimed { run, .. }
-            | What::Renewed { run, .. }
-            | What::Finished { run, .. }
-            | What::HandedBack { run, .. }
-            | What::Asked { run, .. } => *run,
+            What::Claimed { run, .. } | What::Finished { run, .. } | What::Asked { run, .. } => {
+                *run
+            }
+            What::Renewed { lease, .. } | What::HandedBack { lease, .. }
+                if lease.kind == Leased::Run =>
+            {
+                lease.id
+            }
             _ => continue,
         };
         let holding = runs.entry(run).or_default();
@@ -81,7 +84,7 @@ fn follow(holding: &mut Holding, event: &Event, lived: &Lived) -> Option<String>
                 None => (!grew).then(|| "its epoch did not grow".to_owned()),
             }
         }
-        What::Renewed { epoch, until, written, .. } => {
+        What::Renewed { lease: Held { epoch, .. }, until, written } => {
             let problem = guarded(holding, *epoch, *written);
             if let (Written::Applied, Some(lease)) = (written, &mut holding.lease) {
                 lease.ran_out |= has_run_out(lease, event.at, lived);
@@ -97,7 +100,7 @@ fn follow(holding: &mut Holding, event: &Event, lived: &Lived) -> Option<String>
             let lease = holding.lease.take();
             problem.or_else(|| lost.then(|| not_lost(&lease?, event, lived)).flatten())
         }
-        What::HandedBack { epoch, written, .. } => {
+        What::HandedBack { lease: Held { epoch, .. }, written } => {
             let problem = guarded(holding, *epoch, *written);
             if *written == Written::Applied {
                 holding.lease = None;

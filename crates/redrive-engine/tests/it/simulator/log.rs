@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use redrive_core::{PartitionKey, PartitionRunId};
 use redrive_engine::Clock;
 use redrive_store::{
-    LeaseRef, PartitionChange, PartitionWish, RunChange, RunWish, SubmittedRun, Written,
+    LeaseRef, Leased, PartitionChange, PartitionWish, RunChange, RunWish, SubmittedRun, Written,
 };
 
 use super::{clock::SimClock, pipelines::SampleNews, weather::Fault};
@@ -39,6 +39,14 @@ pub(crate) struct Verdict {
     pub(crate) ended_at: Timestamp,
 }
 
+/// What is held, and under which epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) kind: Leased,
+    pub(crate) id: i64,
+    pub(crate) epoch: i64,
+}
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
@@ -61,11 +69,11 @@ pub(crate) enum What {
     /// A consumer read a run to its end.
     Consumed { key: PartitionKey, run_id: PartitionRunId },
     /// The store was asked to keep a lease.
-    Renewed { run: i64, epoch: i64, until: Timestamp, written: Written },
+    Renewed { lease: Held, until: Timestamp, written: Written },
     /// The store was asked to end an attempt; by the holder, or because the holder was lost.
     Finished { run: i64, epoch: i64, attempt: u32, lost: bool, now: Timestamp, written: Written },
-    /// The store was asked to take a run back.
-    HandedBack { run: i64, epoch: i64, written: Written },
+    /// The store was asked to take something back.
+    HandedBack { lease: Held, written: Written },
     /// The store was asked by an operator.
     Asked { wish: RunWish, run: i64, change: RunChange },
     /// An operator paused or resumed a queue.
@@ -146,6 +154,13 @@ impl Log {
     pub(crate) fn verdicts(&self) -> usize {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.iter().filter(|event| matches!(event.what, What::Judged { .. })).count()
+    }
+
+    /// How many attempts at samples ended so far, as the stages saw it.
+    pub(crate) fn sample_endings(&self) -> usize {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = |event: &&Event| matches!(event.what, What::Sample(SampleNews::Ended { .. }));
+        events.iter().filter(ended).count()
     }
 
     pub(crate) fn events(&self) -> Vec<Event> {

@@ -13,7 +13,8 @@
 //! waiting for a server of another process looks like that: a world on PostgreSQL would not replay.
 //!
 //! There are worlds of runs, of partitions (with extractors, validators, daemons, operators and
-//! consumers) and of uploads. They share clocks, weather and the way to the store.
+//! consumers), of uploads, of pipelines, and of everything at once. All stand on the same ground: clocks,
+//! weather, the way to the store, and processes that come and go.
 
 mod chance;
 mod clock;
@@ -33,7 +34,9 @@ mod plan;
 mod script;
 
 mod client;
+mod ground;
 mod lived;
+mod queues;
 mod world;
 
 mod executions;
@@ -48,3 +51,5 @@ mod item_mutants;
 mod partitions;
 mod pipelines;
 mod uploads;
+
+mod mixed;

@@ -91,6 +91,13 @@ impl Rule {
             Self::StaleLease
                 | Self::LedgerRow
                 | Self::HandBackJournalled
+                | Self::SuccessKept
+                | Self::NewestWins
+                | Self::VerdictCounted
+                | Self::VerdictInLedger
+                | Self::WishJournalled
+                | Self::OneHolder
+                | Self::PauseHolds
                 | Self::EndCountedOnce
                 | Self::AdvanceInLedger
                 | Self::StoppedRunLeftAlone

@@ -4,6 +4,7 @@
 mod cast;
 mod desk;
 mod plan;
+mod sources;
 mod world;
 
 mod ending;
@@ -11,3 +12,5 @@ mod story;
 
 mod mutants;
 mod seeds;
+
+pub(crate) use self::{plan::Plan, sources::Sources};

@@ -1,382 +1,81 @@
 //! Worlds of uploads: several processes after one group, a store that fails, kills in the middle, and a
 //! receiver that has its moods. When faults end, everything must come to its end.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+mod items;
 
-use async_trait::async_trait;
-use jiff::Timestamp;
-use redrive_core::{Failure, ItemEvent, ItemId, ItemStatus, Policy, PolicySpec, Preset};
-use redrive_engine::{
-    Clock, GroupLease, ItemOutcome, ItemReport, RetrySettings, RetryingUploader, Stopper,
-    UploadError, UploadOutcome, UploadReport, UploadRequest, Uploader,
-    checker::{self, Finding},
-};
-use redrive_sqlite::Location;
-use redrive_store::{
-    AddedItem, ItemAttempt, ItemFilter, ItemGroup, ItemMove, ItemRecord, JournalFilter, NewItem,
-    Store, WorkerId,
-};
-use tokio::task::JoinHandle;
+use std::time::Duration;
 
+pub(crate) use self::items::{Items, LEASE, Upload};
 use super::{
-    bells::Bells,
     chance::Chance,
-    clock::SimClock,
-    faulty_store::FaultyStore,
-    gate::Gate,
-    log::Log,
-    mutants::{Mutant, Rule},
-    weather::{Conditions, Weather},
-    world::open,
+    ground::{Ground, in_virtual_time},
+    mutants::Rule,
+    seeds::{assert_all_hold, fresh, kept, number},
+    weather::Conditions,
 };
-
-const LEASE: Duration = Duration::from_secs(10);
-const MAX_ITEM_ATTEMPTS: u32 = 4;
-const MAX_RETRIES: u32 = 3;
 
 /// How long faults go on.
 const TROUBLE: Duration = Duration::from_secs(600);
 
-fn group() -> ItemGroup {
-    ItemGroup { upload: "tiles".to_owned(), group: "g".to_owned() }
-}
-
-/// What the receiver saw, and what was known when it did.
-#[derive(Debug, Default)]
-struct Seen {
-    acknowledged: u32,
-    rejected: u32,
-    /// Sent although the store said already that it was acknowledged.
-    needless: u32,
-    /// Sent although the one who sent it had counted it to the end.
-    overspent: u32,
-    last_sender: String,
-}
-
-/// The receiver: a mood for every item, and the store's truth beside it.
-struct Receiver {
-    truth: Arc<dyn Store>,
-    chance: Mutex<Chance>,
-    hopeless: Vec<ItemId>,
-    seen: Mutex<BTreeMap<ItemId, Seen>>,
-}
-
-impl Receiver {
-    async fn receive(&self, item: ItemId, sender: &str) -> Result<(), Failure> {
-        let known = self.truth.items_by_id(&[item]).await.unwrap().remove(0);
-        let good = !self.hopeless.contains(&item) && self.chance.lock().unwrap().one_in(2);
-        let mut seen = self.seen.lock().unwrap();
-        let seen = seen.entry(item).or_default();
-        if seen.last_sender == sender {
-            seen.needless += u32::from(known.status != ItemStatus::Pending);
-            seen.overspent += u32::from(known.upload_attempts >= MAX_ITEM_ATTEMPTS);
-        }
-        seen.last_sender = sender.to_owned();
-        if good {
-            seen.acknowledged += 1;
-            return Ok(());
-        }
-        seen.rejected += 1;
-        Err(Failure::http(503, None, "not in the mood"))
-    }
-}
-
-/// Sends one item after the other, and writes down what became of each at once.
-struct Sender {
-    store: Arc<dyn Store>,
-    receiver: Arc<Receiver>,
-    clock: Arc<SimClock>,
-    name: String,
-}
-
-#[async_trait]
-impl Uploader for Sender {
-    async fn upload_pending(&self, request: &UploadRequest) -> Result<UploadReport, UploadError> {
-        let pending = self.store.pending_items(&request.group, ItemId(0), 1_000).await?;
-        let mut items = Vec::new();
-        for item in pending {
-            if request.is_stopped() {
-                items.push(ItemReport { item: item.id, outcome: ItemOutcome::NotSent });
-                continue;
-            }
-            let started_at = self.clock.now();
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            let failure = self.receiver.receive(item.id, &self.name).await.err();
-            let event = match failure {
-                None => ItemEvent::Acknowledge,
-                Some(_) => ItemEvent::RejectAttempt,
-            };
-            let step = ItemMove {
-                id: item.id,
-                event,
-                rejection_reason: failure.as_ref().map(|failure| failure.message().clone()),
-                at: self.clock.now(),
-                attempt: Some(ItemAttempt {
-                    started_at,
-                    failure: failure.clone(),
-                    worker: self.name.clone(),
-                }),
-                journal: None,
-            };
-            let _ = self.store.move_items(&[step]).await?;
-            let outcome = failure.map_or(ItemOutcome::Uploaded, ItemOutcome::Rejected);
-            items.push(ItemReport { item: item.id, outcome });
-        }
-        let all = items.iter().all(|item| item.outcome == ItemOutcome::Uploaded);
-        let outcome = if all { UploadOutcome::Success } else { UploadOutcome::Partial };
-        let report = UploadReport::new(outcome, items);
-        Ok(UploadReport { interrupted: request.is_stopped(), ..report })
-    }
-
-    async fn enumerate_pending(
-        &self,
-        group: &ItemGroup,
-        after: ItemId,
-        limit: u32,
-    ) -> Result<Vec<ItemRecord>, UploadError> {
-        Ok(self.store.pending_items(group, after, limit).await?)
-    }
-
-    async fn confirm_ready(&self) -> Result<(), UploadError> {
-        Ok(())
-    }
-}
-
-/// A world, and the processes in it.
-struct World {
-    chance: Chance,
-    store: Arc<dyn Store>,
-    clock: Arc<SimClock>,
-    log: Arc<Log>,
-    bells: Arc<Bells>,
-    receiver: Arc<Receiver>,
-    mutant: Option<Arc<Mutant>>,
-    /// Who holds the group at the moment, as the processes themselves see it.
-    holders: Arc<Mutex<Vec<String>>>,
-    overlaps: Arc<Mutex<u32>>,
-}
-
-/// A process that uploads the group once, as the command does.
-struct Process {
-    gate: Arc<Gate>,
-    weather: Arc<Weather>,
-    task: JoinHandle<()>,
-}
-
-impl World {
-    async fn new(seed: u64, broken: Option<Rule>) -> Self {
-        let mut chance = Chance::new(seed);
-        let clock = Arc::new(SimClock::new());
-        let store: Arc<dyn Store> = Arc::new(open(Location::Memory, &clock));
-        let count = chance.between(1, 12);
-        let new: Vec<NewItem> = (0..count)
-            .map(|n| NewItem {
-                group: group(),
-                name: format!("tile{n}"),
-                content_url: "file:/x".to_owned(),
-                size_bytes: 1,
-                sha256: "ab".repeat(32),
-            })
-            .collect();
-        let added = store.add_items(&new, Timestamp::UNIX_EPOCH).await.unwrap();
-        let ids = added.into_iter().map(|added| match added {
-            AddedItem::Accepted(id) => id,
-            other => panic!("{other:?}"),
-        });
-        let hopeless = ids.filter(|_| chance.one_in(4)).collect();
-        let receiver = Receiver {
-            truth: store.clone(),
-            chance: chance.fork().into(),
-            hopeless,
-            seen: Mutex::default(),
-        };
-        Self {
-            log: Arc::new(Log::new(clock.clone())),
-            bells: Arc::default(),
-            receiver: Arc::new(receiver),
-            holders: Arc::default(),
-            overlaps: Arc::default(),
-            mutant: broken.map(|rule| Arc::new(Mutant::new(rule, &Location::Memory))),
-            chance,
-            store,
-            clock,
-        }
-    }
-
-    fn start(&mut self) -> Process {
-        let name = format!("w-{:016x}", self.chance.next());
-        let (gate, weather) = (Arc::new(Gate::new()), Arc::new(Weather::default()));
-        let store: Arc<dyn Store> = Arc::new(FaultyStore {
-            inner: self.store.clone(),
-            who: name.clone(),
-            gate: gate.clone(),
-            weather: weather.clone(),
-            chance: self.chance.fork().into(),
-            log: self.log.clone(),
-            mutant: self.mutant.clone(),
-            bells: self.bells.clone(),
-            deaf: true,
-        });
-        let (clock, receiver) = (self.clock.clone(), self.receiver.clone());
-        let sender =
-            Sender { store: store.clone(), receiver, clock: clock.clone(), name: name.clone() };
-        let spec = PolicySpec { max_attempts: Some(MAX_ITEM_ATTEMPTS), ..Preset::Upload.spec() };
-        let settings = RetrySettings::new(Policy::new(spec).unwrap(), MAX_RETRIES);
-        let uploader = RetryingUploader::new(sender, store.clone(), settings, name.clone())
-            .with_clock(clock.clone());
-        let (holders, overlaps) = (self.holders.clone(), self.overlaps.clone());
-        let task = tokio::spawn(async move {
-            let owner = WorkerId(name.clone());
-            let taken = GroupLease::take(store.clone(), &group(), owner, LEASE).await;
-            let Ok(Ok(lease)) = taken else { return };
-            let _holding = Holding::begin(name, holders, &overlaps);
-            let (stopper, stop) = Stopper::new();
-            let request = UploadRequest::new(group()).with_stop(stop);
-            let mut lost = lease.lost();
-            let mut work = Box::pin(uploader.upload_pending(&request));
-            let ended = tokio::select! {
-                ended = &mut work => Some(ended),
-                () = lost.told() => None,
-            };
-            if ended.is_none() {
-                stopper.stop();
-                drop(work);
-            }
-            _ = lease.release("done", clock.now()).await;
-        });
-        Process { gate, weather, task }
-    }
-}
-
-/// That a process believes to hold the group, until it ends or is killed.
-struct Holding(String, Arc<Mutex<Vec<String>>>);
-
-impl Holding {
-    fn begin(name: String, holders: Arc<Mutex<Vec<String>>>, overlaps: &Mutex<u32>) -> Self {
-        let mut all = holders.lock().unwrap();
-        *overlaps.lock().unwrap() += u32::from(!all.is_empty());
-        all.push(name.clone());
-        drop(all);
-        Self(name, holders)
-    }
-}
-
-impl Drop for Holding {
-    fn drop(&mut self) {
-        self.1.lock().unwrap().retain(|name| *name != self.0);
-    }
-}
-
 /// Lives a world through and says what is wrong with it.
 pub(super) fn live(seed: u64, broken: Option<Rule>) -> Vec<String> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.unwrap().block_on(async {
-        let mut world = World::new(seed, broken).await;
-        trouble(&mut world).await;
-        calm(&mut world).await;
-        judge(&world).await
+    in_virtual_time(async {
+        let mut ground = Ground::new(Chance::new(seed), broken);
+        let items = Items::new(&mut ground).await;
+        trouble(&items, &mut ground).await;
+        calm(&items, &mut ground).await;
+        ground.check("at the end").await;
+        ground.problems.extend(items.judge(&ground).await);
+        ground.problems
     })
 }
 
 /// Processes come, meet bad weather, are killed, and come again. Nobody is frozen: what a frozen process
 /// sends when it goes on is a matter of the lease's length, not of these rules.
-async fn trouble(world: &mut World) {
-    let mut processes: Vec<Process> = Vec::new();
-    while world.clock.elapsed() < TROUBLE {
-        match world.chance.between(0, 3) {
-            0 | 1 => processes.push(world.start()),
+async fn trouble(items: &Items, ground: &mut Ground) {
+    let mut uploads: Vec<Upload> = Vec::new();
+    while ground.clock.elapsed() < TROUBLE {
+        match ground.chance.between(0, 3) {
+            0 | 1 => uploads.push(items.start_upload(ground)),
             2 => {
-                let conditions = Conditions { slow: 0, ..Conditions::random(&mut world.chance) };
-                for process in &processes {
-                    process.weather.set(conditions);
-                }
+                let conditions = Conditions { slow: 0, ..Conditions::random(&mut ground.chance) };
+                uploads.iter().for_each(|upload| upload.weather.set(conditions));
             }
-            _ if processes.is_empty() => {}
+            _ if uploads.is_empty() => {}
             _ => {
-                let at = world.chance.between(0, processes.len() as u64 - 1) as usize;
-                let process = processes.swap_remove(at);
-                process.gate.kill();
-                process.task.abort();
-                _ = process.task.await;
+                let at = ground.chance.between(0, uploads.len() as u64 - 1) as usize;
+                uploads.swap_remove(at).kill().await;
             }
         }
-        let wait = world.chance.millis(1, 8_000);
+        let wait = ground.chance.millis(1, 8_000);
         tokio::time::sleep(wait).await;
     }
-    for process in processes {
-        process.gate.kill();
-        process.task.abort();
-        _ = process.task.await;
+    for upload in uploads {
+        upload.kill().await;
     }
 }
 
 /// One upload after the other, in good weather, until nothing is pending.
-async fn calm(world: &mut World) {
+pub(super) async fn calm(items: &Items, ground: &mut Ground) {
     for _ in 0..100 {
-        if world.store.item_counts(&group()).await.unwrap().pending == 0 {
+        if !items.are_pending(ground).await {
             return;
         }
-        let process = world.start();
-        _ = process.task.await;
+        _ = items.start_upload(ground).task.await;
         tokio::time::sleep(LEASE).await;
     }
-}
-
-async fn judge(world: &World) -> Vec<String> {
-    let mut problems = Vec::new();
-    let report = checker::check(&*world.store).await.unwrap();
-    problems.extend(report.findings.iter().map(Finding::to_string));
-    let overlaps = *world.overlaps.lock().unwrap();
-    if overlaps > 0 {
-        problems.push(format!("{overlaps} times two held the group at once"));
-    }
-    let items = world.store.items_page(&ItemFilter::default(), ItemId(0), 1_000).await.unwrap();
-    let seen = std::mem::take(&mut *world.receiver.seen.lock().unwrap());
-    for item in items {
-        let id = item.id;
-        let Some(seen) = seen.get(&id) else {
-            problems.push(format!("item:{id} was never sent"));
-            continue;
-        };
-        let unit = Some(format!("item:{id}"));
-        let filter = JournalFilter { unit, action: Some("upload.giveup".to_owned()) };
-        let give_ups = world.store.journal_page(&filter, 0, 10).await.unwrap().len();
-        let spent = item.upload_attempts >= MAX_ITEM_ATTEMPTS;
-        let holds = [
-            (item.status != ItemStatus::Pending, "it came to its end"),
-            (
-                item.status != ItemStatus::Uploaded || seen.acknowledged >= 1,
-                "what is uploaded was acknowledged",
-            ),
-            (
-                (item.status == ItemStatus::UploadGiveup) == (give_ups == 1) && give_ups <= 1,
-                "it is given up once, and told once",
-            ),
-            (item.status != ItemStatus::UploadGiveup || spent, "nothing is given up too early"),
-            (item.upload_attempts <= seen.rejected, "nothing is counted that was not rejected"),
-            (seen.needless == 0, "nobody sends what it knows to be acknowledged"),
-            (seen.overspent == 0, "nobody sends what it has counted to the end"),
-        ];
-        let broken = holds.into_iter().filter(|(holds, _)| !holds);
-        problems.extend(
-            broken.map(|(_, rule)| format!("item:{id}: not so: {rule}: {seen:?} {item:?}")),
-        );
-    }
-    problems
 }
 
 // UPL-2, UPL-7, OPS-6
 #[test]
 fn uploads_keep_their_rules_through_faults_and_finish_everything_in_the_calm() {
-    let mut chance = Chance::new(20_261_115);
-    for _ in 0..60 {
-        let seed = chance.next();
-        let problems = live(seed, None);
-        assert!(problems.is_empty(), "seed {seed}:\n{}", problems.join("\n"));
-    }
+    let seeds = kept(include_str!("uploads/seeds.txt")).into_iter().chain(fresh());
+    assert_all_hold("uploads", seeds, |seed| live(seed, None));
+}
+
+/// Lives through the world of one seed.
+#[test]
+fn one_seed() {
+    let seed = number("REDRIVE_SIM_SEED").unwrap_or(1);
+    assert_all_hold("uploads", [seed].into_iter(), |seed| live(seed, None));
 }

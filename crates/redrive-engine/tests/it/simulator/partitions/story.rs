@@ -8,7 +8,7 @@ use redrive_core::{
     FailedPartition, PartitionEvent, PartitionKey, PartitionRunId, PartitionState, Prospect,
 };
 use redrive_engine::PartitionRules;
-use redrive_store::{LeaseRef, PartitionChange, PartitionWish, Written};
+use redrive_store::{LeaseRef, Leased, PartitionChange, PartitionWish, Written};
 
 use super::desk::DAEMON;
 use crate::simulator::log::{Event, Verdict, What};
@@ -79,12 +79,14 @@ impl<'a> Story<'a> {
             What::Wished { wish, key, at, change } => {
                 self.wished(*wish, key, *at, *change, event.who.starts_with(DAEMON))
             }
-            What::Renewed { run, epoch, written, .. } => self.guarded(*run, *epoch, *written),
-            What::HandedBack { run, epoch, written } => {
-                let problem = self.guarded(*run, *epoch, *written);
+            What::Renewed { lease, written, .. } if lease.kind == Leased::Partition => {
+                self.guarded(lease.id, lease.epoch, *written)
+            }
+            What::HandedBack { lease: back, written } if back.kind == Leased::Partition => {
+                let problem = self.guarded(back.id, back.epoch, *written);
                 if *written == Written::Applied {
                     self.told.values_mut().for_each(|told| {
-                        told.lease.take_if(|(lease, _)| lease.id == *run);
+                        told.lease.take_if(|(lease, _)| lease.id == back.id);
                     });
                 }
                 problem

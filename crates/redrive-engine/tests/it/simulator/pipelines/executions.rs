@@ -8,7 +8,7 @@ use redrive_store::AttemptRecord;
 use super::{
     super::log::{Event, How, What},
     news::SampleNews,
-    world::Lived,
+    verdict::Lived,
 };
 
 /// One call of a stage.

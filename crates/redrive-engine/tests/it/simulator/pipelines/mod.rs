@@ -7,47 +7,24 @@ mod executions;
 mod mutants;
 mod news;
 mod plan;
+mod stages;
 mod verdict;
 mod world;
 
-pub(crate) use self::news::SampleNews;
+pub(crate) use self::{news::SampleNews, plan::Plan, stages::Stages, verdict::judge};
 
-use self::{verdict::judge, world::live};
-use super::chance::Chance;
+use self::world::live;
+use super::seeds::{assert_all_hold, fresh, kept, number};
 
-/// How many worlds there are unless `REDRIVE_SIM_SEEDS` says otherwise.
-const SEEDS: u64 = 60;
-
-/// Seeds that broke a rule once.
-const KEPT: [u64; 1] = [
-    // The loop of a stage had left, drained, when an operator had the run go on.
-    1_984_200_422_415_689_040,
-];
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
-#[track_caller]
-fn assert_holds(seed: u64) {
-    let problems = judge(&live(seed, None));
-    let shown: Vec<&str> = problems.iter().take(8).map(String::as_str).collect();
-    let count = problems.len();
-    assert!(
-        problems.is_empty(),
-        "failing seed {seed}, {count} problems:\n  {}\nreplay it: REDRIVE_SIM_SEED={seed} cargo test \
-         -p redrive-engine --test it simulator::pipelines::one_seed -- --nocapture",
-        shown.join("\n  ")
-    );
+fn problems(seed: u64) -> Vec<String> {
+    judge(&live(seed, None))
 }
 
 // PIP-1, PIP-2, PIP-5, PIP-7, OPS-6
 #[test]
 fn pipelines_keep_every_rule_through_faults_and_finish_everything_in_the_calm() {
-    KEPT.into_iter().for_each(assert_holds);
-    let mut chance = Chance::new(number("REDRIVE_SIM_START").unwrap_or(20_261_116));
-    let count = number("REDRIVE_SIM_SEEDS").unwrap_or(SEEDS);
-    (0..count).for_each(|_| assert_holds(chance.next()));
+    let seeds = kept(include_str!("seeds.txt")).into_iter().chain(fresh());
+    assert_all_hold("pipelines", seeds, problems);
 }
 
 // OPS-5
@@ -71,5 +48,5 @@ fn one_seed() {
         println!("{:#?}", lived.plan);
         lived.events.iter().for_each(|event| println!("{event:?}"));
     }
-    assert_holds(seed);
+    assert_all_hold("pipelines", [seed].into_iter(), problems);
 }

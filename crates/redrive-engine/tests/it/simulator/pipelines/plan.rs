@@ -14,7 +14,7 @@ use super::super::{
 pub(super) const PIPELINE: &str = "p";
 
 #[derive(Debug, Clone)]
-pub(super) struct StagePlan {
+pub(crate) struct StagePlan {
     pub(super) name: String,
     pub(super) policy: Policy,
     pub(super) pace: Pace,
@@ -23,24 +23,24 @@ pub(super) struct StagePlan {
 
 /// Everything that is fixed from the start.
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
-    pub(super) stages: Vec<StagePlan>,
-    pub(super) rules: PipelineRules,
-    pub(super) runs: u64,
+pub(crate) struct Plan {
+    pub(crate) stages: Vec<StagePlan>,
+    pub(crate) rules: PipelineRules,
+    pub(crate) runs: u64,
     /// Lines of the source, some of which are blank or no samples.
-    pub(super) lines: u64,
-    pub(super) read_ahead: u32,
-    pub(super) workers: u64,
-    pub(super) troubles: Troubles,
+    pub(crate) lines: u64,
+    pub(crate) read_ahead: u32,
+    pub(crate) workers: u64,
+    pub(crate) troubles: Troubles,
     /// Whether attempts are often longer than a lease.
-    pub(super) long: bool,
+    pub(crate) long: bool,
     /// How long there are faults.
-    pub(super) rough: Duration,
-    pub(super) jitter_seed: u64,
+    pub(crate) rough: Duration,
+    pub(crate) jitter_seed: u64,
 }
 
 impl Plan {
-    pub(super) fn new(chance: &mut Chance) -> Self {
+    pub(crate) fn new(chance: &mut Chance) -> Self {
         let stages = (0..chance.between(1, 3)).map(|n| StagePlan::new(n, chance)).collect();
         let budget = FailureBudget {
             rate: *chance.pick(&[0.1, 0.5, 1.0]),

@@ -4,15 +4,30 @@
 use std::collections::BTreeMap;
 
 use redrive_core::{PipelineStatus, SampleStatus};
-use redrive_store::{AttemptOutcome, PipelineRunRecord, SampleRecord};
+use redrive_store::{AttemptOutcome, AttemptRecord, PipelineRunRecord, SampleRecord};
 use serde_json::Value;
 
 use super::{
-    super::log::What, cast::trail, executions, news::SampleNews, plan::Line, world::Lived,
+    super::log::{Event, What},
+    cast::trail,
+    executions,
+    news::SampleNews,
+    plan::{Line, Plan},
 };
 
+/// A world that has come to its end.
+pub(crate) struct Lived {
+    pub(super) seed: u64,
+    pub(super) plan: Plan,
+    pub(super) events: Vec<Event>,
+    pub(super) runs: Vec<PipelineRunRecord>,
+    pub(super) samples: Vec<SampleRecord>,
+    pub(super) attempts: Vec<AttemptRecord>,
+    pub(super) problems: Vec<String>,
+}
+
 /// Everything that is wrong with a world; nothing, if all is well.
-pub(super) fn judge(lived: &Lived) -> Vec<String> {
+pub(crate) fn judge(lived: &Lived) -> Vec<String> {
     let mut problems = lived.problems.clone();
     for run in &lived.runs {
         let found = run_is_over(run, lived).into_iter().chain(lines(run, lived));
