@@ -1,5 +1,6 @@
 -- Many items, each at most once, with their rows of ledger and journal, in one statement. A reset records
--- the count it happened at; the count itself never goes down. An attempt gets the item's next number.
+-- the count it happened at; the count itself never goes down. An attempt gets the item's next number, and may
+-- name the one that it comes after.
 -- The answer is which places in the batch applied.
 -- The LIMIT limits nothing: see finish_runs.
 WITH moved AS (
@@ -14,13 +15,14 @@ WITH moved AS (
         $1::bigint[], $2::text[], $3::text[], $4::timestamptz[], $5::text[], $6::boolean[],
         $7::boolean[], $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::text[],
         $13::text[], $14::text[], $15::text[], $16::timestamptz[], $17::text[], $18::text[],
-        $19::text[], $20::text[], $21::text[], $22::text[]
+        $19::text[], $20::text[], $21::text[], $22::text[], $23::bigint[]
     ) WITH ORDINALITY AS step (
         id, old_status, new_status, moved_at, reason, reset, counted, started_at, outcome, class,
         code, message, fingerprint, cause, worker, at, actor, action, unit, filter, details,
-        dedupe_key, place
+        dedupe_key, after, place
     ) LIMIT cardinality($1)) AS step
     WHERE item.id = step.id AND item.status = step.old_status
+        AND item.last_attempt = coalesce(step.after, item.last_attempt)
     RETURNING step.*, item.last_attempt
 ),
 ledger AS (

@@ -233,6 +233,7 @@ struct MoveColumns<'a> {
     reset: Vec<bool>,
     attempts: [Column<'static>; 9],
     journal: JournalColumns<'a>,
+    after: Vec<Option<i64>>,
 }
 
 impl<'a> MoveColumns<'a> {
@@ -247,6 +248,9 @@ impl<'a> MoveColumns<'a> {
             reset: each(moves, |step| step.event == ItemEvent::Reset),
             attempts: attempt_columns(moves),
             journal: JournalColumns::of(moves.iter().map(|step| step.journal.as_ref())),
+            after: each(moves, |step| {
+                step.attempt.as_ref().and_then(|attempt| attempt.after).map(|after| after.0.into())
+            }),
         })
     }
 
@@ -255,6 +259,7 @@ impl<'a> MoveColumns<'a> {
             vec![&self.id, &self.old_status, &self.new_status, &self.at, &self.reason, &self.reset];
         values.extend(references(&self.attempts));
         values.extend(self.journal.values());
+        values.push(&self.after);
         values
     }
 }

@@ -170,6 +170,7 @@ impl<'a> Mover<'a> {
             step.rejection_reason.as_ref().map(Message::as_str),
             step.event == ItemEvent::Reset,
             step.attempt.is_some(),
+            step.attempt.as_ref().and_then(|attempt| attempt.after).map(|after| after.0),
         ];
         if self.moving.execute(params).doing(Self::DOING)? == 0 {
             return Ok(Written::Stale);

@@ -120,6 +120,9 @@ pub struct ItemAttempt {
     pub failure: Option<Failure>,
     /// Who sent it.
     pub worker: String,
+    /// The item's last attempt when it was sent: with another since, the move is refused. A rejection leaves
+    /// its item pending, so nothing else tells whether it was written when the answer to that was lost.
+    pub after: Option<AttemptNumber>,
 }
 
 impl ItemMove {

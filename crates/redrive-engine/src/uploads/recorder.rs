@@ -7,9 +7,12 @@
 use std::{sync::Arc, time::Duration};
 
 #[cfg(feature = "otel")]
-use redrive_core::{AttemptNumber, Unit};
-use redrive_core::{Failure, ItemEvent};
-use redrive_store::{ItemAttempt, ItemMove, ItemRecord, Result, Store, Written};
+use redrive_core::Unit;
+use redrive_core::{AttemptNumber, Failure, ItemEvent, ItemStatus};
+use redrive_store::{
+    AttemptRecord, ItemAttempt, ItemMove, ItemRecord, MAX_PAGE, Result, Store, UnitKind, UnitRow,
+    Written,
+};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::{
@@ -99,11 +102,48 @@ async fn write(store: &dyn Store, moves: &[ItemMove]) -> Result<Vec<Written>> {
     let until = monotonic() + MAX_PATIENCE;
     let mut patience = Patience::new("upload", "acknowledgements", moves.len());
     loop {
-        match store.move_items(moves).await {
+        match try_to_write(store, moves).await {
             Err(error) if error.is_transient() && monotonic() < until => {
                 patience.after(&error).await;
             }
             answer => return answer,
+        }
+    }
+}
+
+/// May be done again: what was written before is not written twice.
+async fn try_to_write(store: &dyn Store, moves: &[ItemMove]) -> Result<Vec<Written>> {
+    let mut written = store.move_items(moves).await?;
+    for (step, written) in moves.iter().zip(&mut written) {
+        if *written == Written::Stale && step.event == ItemEvent::RejectAttempt {
+            *written = settle(store, step).await?;
+        }
+    }
+    Ok(written)
+}
+
+/// A rejection was refused: its attempt is not the next one any more. Either it was written before, and the
+/// answer to that was lost, or somebody else sent the item meanwhile. The ledger tells.
+async fn settle(store: &dyn Store, step: &ItemMove) -> Result<Written> {
+    let unit = UnitRow::new(UnitKind::Item, step.id.0);
+    let Some(attempt) = &step.attempt else { return Ok(Written::Stale) };
+    // Times are stored in microseconds.
+    let began = attempt.started_at.as_microsecond();
+    let is_it = |row: &AttemptRecord| {
+        row.worker == attempt.worker && row.started_at.as_microsecond() == began
+    };
+    loop {
+        let ledger = store.attempts_of(&unit, AttemptNumber(0), MAX_PAGE).await?;
+        if ledger.iter().any(is_it) {
+            return Ok(Written::Applied);
+        }
+        let item = store.items_by_id(&[step.id]).await?.pop();
+        let pending = item.filter(|item| item.status == ItemStatus::Pending);
+        let Some(item) = pending else { return Ok(Written::Stale) };
+        let attempt = ItemAttempt { after: Some(item.last_attempt), ..attempt.clone() };
+        let again = ItemMove { attempt: Some(attempt), ..step.clone() };
+        if store.move_items(&[again]).await? == [Written::Applied] {
+            return Ok(Written::Applied);
         }
     }
 }
@@ -139,6 +179,8 @@ impl Judged {
                 started_at: self.started_at,
                 failure: self.failure.clone(),
                 worker: worker.to_owned(),
+                // What is acknowledged is so, whoever sent it meanwhile.
+                after: self.failure.as_ref().map(|_| self.item.last_attempt),
             }),
             journal: None,
         }

@@ -28,7 +28,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn attempt(failure: Option<Failure>) -> Option<ItemAttempt> {
-    Some(ItemAttempt { started_at: at(1), failure, worker: "w".to_owned() })
+    Some(ItemAttempt { started_at: at(1), failure, worker: "w".to_owned(), after: None })
 }
 
 fn step(id: i64, event: ItemEvent) -> ItemMove {

@@ -188,7 +188,7 @@ pub async fn a_reset_records_the_count_and_keeps_it(f: &Fixture) {
 }
 
 fn sent(failure: Option<Failure>) -> Option<ItemAttempt> {
-    Some(ItemAttempt { started_at: at(9), failure, worker: "w1".to_owned() })
+    Some(ItemAttempt { started_at: at(9), failure, worker: "w1".to_owned(), after: None })
 }
 
 // UPL-1
@@ -218,6 +218,26 @@ pub async fn attempts_at_an_item_are_in_the_ledger_with_the_move(f: &Fixture) {
     assert_eq!(f.item(ids[0]).await.last_attempt, AttemptNumber(3));
     assert_eq!(f.item(ids[1]).await.last_attempt, AttemptNumber(1));
     assert_eq!(f.item(ids[0]).await.upload_attempts, 0, "one statement alone changes the count");
+}
+
+/// As when the answer is lost, and it is written again.
+// UPL-1
+pub async fn a_rejection_that_names_the_attempt_before_is_written_once(f: &Fixture) {
+    let id = f.add(&[item("a")]).await[0];
+    let rejected = |after: u32| {
+        let attempt = sent(Some(Failure::http(503, None, "later"))).expect("an attempt");
+        let attempt = Some(ItemAttempt { after: Some(AttemptNumber(after)), ..attempt });
+        ItemMove { attempt, ..step(id, ItemEvent::RejectAttempt) }
+    };
+    let (yes, no) = (Written::Applied, Written::Stale);
+    assert_eq!(f.move_one(rejected(0)).await, yes);
+    assert_eq!(f.move_one(rejected(0)).await, no);
+    assert_eq!(f.move_one(rejected(1)).await, yes);
+    let at_once = f.store.move_items(&[rejected(1), rejected(2), rejected(2)]).await;
+    assert_eq!(at_once.expect("answered"), [no, yes, no]);
+    let unit = UnitRow::new(UnitKind::Item, id.0);
+    let ledger = f.store.attempts_of(&unit, AttemptNumber(0), 10).await.expect("read");
+    assert_eq!((ledger.len(), f.item(id).await.last_attempt), (3, AttemptNumber(3)));
 }
 
 // UPL-1

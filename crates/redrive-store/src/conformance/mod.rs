@@ -271,6 +271,7 @@ macro_rules! conformance_tests {
                 a_move_tells_the_journal_once
                 a_reset_records_the_count_and_keeps_it
                 attempts_at_an_item_are_in_the_ledger_with_the_move
+                a_rejection_that_names_the_attempt_before_is_written_once
                 attempts_at_one_item_at_once_get_numbers_without_gaps
                 items_are_found_by_upload_group_and_status
                 items_of_a_group_are_counted_by_status

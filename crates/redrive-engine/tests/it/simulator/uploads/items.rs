@@ -105,6 +105,7 @@ impl Uploader for Sender {
                     started_at,
                     failure: failure.clone(),
                     worker: self.name.clone(),
+                    after: None,
                 }),
                 journal: None,
             };
