@@ -135,8 +135,8 @@ fn ends_once(case: &Case<'_>) -> Vec<String> {
     often.map(|(unit, times)| format!("{unit} was done {times} times")).collect()
 }
 
-/// Between the beginning of an execution that counts and its end, no other execution of the unit begins.
-/// One whose worker was lost may still be under way: its program does not know.
+/// Between the beginning of an execution that counts and its end, no other that counts begins. One whose
+/// worker was lost may still be under way, or begin late: its program does not know.
 fn alone(case: &Case<'_>) -> Vec<String> {
     let counts = |execution: &Execution| {
         case.rows.get(execution).is_some_and(|row| !row.is_lost())
@@ -149,7 +149,7 @@ fn alone(case: &Case<'_>) -> Vec<String> {
         match noted {
             Noted::Begin => {
                 let before = under_way.insert(unit, execution);
-                if let Some(before) = before.filter(|before| counts(before)) {
+                if let Some(before) = before.filter(|it| counts(it) && counts(execution)) {
                     against.push(format!("{execution:?} began while {before:?} was under way"));
                 }
             }
