@@ -48,6 +48,7 @@ mod mutants;
 mod seeds;
 
 mod item_mutants;
+mod lost_answers;
 mod partitions;
 mod pipelines;
 mod uploads;
