@@ -88,7 +88,7 @@ impl SqliteMarks {
                 let mut moving = connection.prepare_cached(moving).map_err(failed)?;
                 let mut insert = connection.prepare_cached(insert).map_err(failed)?;
                 for ItemId(id) in batch.drain(..) {
-                    let item = params![id, "pending", "uploaded", ended, no, false, true];
+                    let item = params![id, "pending", "uploaded", ended, no, false, true, no];
                     moving.execute(item).map_err(failed)?;
                     let attempt = params![
                         "item", id, "", no, 1, 1, no, started, ended, "success", no, no, no, no,
