@@ -17,7 +17,7 @@ use document::Row;
 
 use crate::{
     source_tree::{SourceFile, root, source_files},
-    test_functions::test_functions,
+    test_functions::{missing, test_functions},
 };
 
 const DOCUMENT: &str = "docs/conformance.md";
@@ -100,12 +100,7 @@ fn untrue(
     if cited.get(&clause).is_some_and(|tests| tests.iter().any(|cited| cited == test)) {
         return None;
     }
-    let (path, name) = test.rsplit_once("::").unwrap_or((test, ""));
-    let Some(file) = files.iter().find(|file| file.path == path) else {
-        return Some("is in no file".to_owned());
-    };
-    let exists = test_functions(file).iter().any(|test| test.name == name);
-    Some(if exists { format!("does not cite {clause}") } else { "does not exist".to_owned() })
+    Some(missing(test, files).map_or_else(|| format!("does not cite {clause}"), str::to_owned))
 }
 
 /// Citations of unknown clauses, and in test code those that stand above no test.

@@ -83,4 +83,5 @@ mod test_functions;
 
 mod conformance_doc;
 mod crates_direction;
+mod guarantees_doc;
 mod tidy;

@@ -40,6 +40,16 @@ pub(crate) fn test_functions(file: &SourceFile) -> Vec<TestFunction<'_>> {
     tests
 }
 
+/// What is wrong with the name of a test, `path::name`, if there is no such test.
+pub(crate) fn missing(test: &str, files: &[SourceFile]) -> Option<&'static str> {
+    let (path, name) = test.rsplit_once("::").unwrap_or((test, ""));
+    match files.iter().find(|file| file.path == path) {
+        None => Some("is in no file"),
+        Some(file) if test_functions(file).iter().any(|test| test.name == name) => None,
+        Some(_) => Some("does not exist"),
+    }
+}
+
 fn function_name(line: &str) -> Option<&str> {
     let mut rest = line;
     for qualifier in ["pub ", "pub(crate) ", "const ", "async "] {
