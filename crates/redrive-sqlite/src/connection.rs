@@ -92,3 +92,20 @@ fn refuse_read_only(connection: &Connection, path: &Path) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_waits_for_the_disk_unless_told_otherwise() {
+        // What SQLite calls FULL is 2, NORMAL is 1.
+        for (synchronous, expected) in [(Synchronous::default(), 2), (Synchronous::Normal, 1)] {
+            let connection = connect(&Location::Memory).unwrap();
+            set_up_writer(&connection, &Location::Memory, synchronous).unwrap();
+            let level: i64 =
+                connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
+            assert_eq!(level, expected);
+        }
+    }
+}
