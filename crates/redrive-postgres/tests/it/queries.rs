@@ -7,7 +7,13 @@ use redrive_postgres::QUERIES;
 use crate::server::Database;
 
 /// Statements that only one of the databases needs.
-const SQLITE_ALONE: [&str; 15] = [
+const SQLITE_ALONE: [&str; 21] = [
+    "changed_stretches",
+    "held_stretches",
+    "prunes",
+    "queue_heads",
+    "run_ends",
+    "run_states",
     "claim_due_samples",
     "count_pruned_samples",
     "end_pruning",
@@ -24,7 +30,8 @@ const SQLITE_ALONE: [&str; 15] = [
     "read_lease_clock",
     "set_lease_clock",
 ];
-const POSTGRES_ALONE: [&str; 11] = [
+const POSTGRES_ALONE: [&str; 12] = [
+    "queue_stats",
     "insert_keyless_runs",
     "integrity_problems",
     "backfill_partitions",
