@@ -79,6 +79,12 @@ handler = { exec = ["/bin/sh", "work.sh"] }
 policy = { max-attempts = 2, base = "10ms", cap = "50ms", retriable = "by-class" }
 concurrency = 1
 
+[[upload]]
+name = "tiles"
+url = "http://ADDRESS/tiles"
+max-in-call-retries = 0
+max-item-attempts = 1
+
 [[notify]]
 name = "oncall"
 url = "http://ADDRESS/events?team=data"
@@ -170,6 +176,30 @@ fn a_partition_that_nothing_retries_is_told() {
         assert_eq!(event["subject"], "partition:days/1/q/2026-01-31", "{event}");
         assert_eq!(event["data"]["logical_date"], "2026-01-31", "{event}");
         assert!(event["data"]["error_message"].as_str().unwrap().contains("broken"), "{event}");
+    }
+}
+
+// OPS-3, UPL-2
+#[test]
+fn an_item_that_is_given_up_is_told() {
+    for (shop, server) in shops(&[422]) {
+        shop.drain();
+        shop.folder.write("tile.json", "{}");
+        let of_group = ["--upload", "tiles", "--group", "g"];
+        shop.run(&[&["uploads", "add"], &of_group[..], &["tile.json"]].concat()).ok();
+        let ended = shop.run(&[&["uploads", "run"], &of_group[..], &["-q", "-q"]].concat());
+        assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+        let sent = server.received();
+        assert!(matches!(&sent[..], [(headers, _)] if headers.starts_with("POST /tiles ")));
+        for _ in 0..2 {
+            shop.run(&["worker", "--drain", "--notifiers", "oncall", "-q", "-q"]).ok();
+        }
+        let events = server.received();
+        let [(_, event)] = &events[..] else { panic!("it is told once: {events:?}") };
+        assert_eq!(event["type"], "redrive.upload.giveup", "{event}");
+        assert!(event["subject"].as_str().unwrap().starts_with("item:"), "{event}");
+        assert_eq!(event["data"]["attempts"], 1, "{event}");
+        assert!(event["data"]["last_rejection_reason"].is_string(), "{event}");
     }
 }
 
