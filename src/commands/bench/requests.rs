@@ -1,6 +1,7 @@
 //! Requests to a server of the measurement's own, beside a bare loop of the same client.
 
 use std::{
+    net::Ipv4Addr,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -21,7 +22,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     runtime,
     sync::oneshot,
     task::JoinSet,
@@ -33,14 +34,16 @@ use crate::exit::Failure;
 /// What tells a retry from new work.
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
+/// Connections that may wait to be accepted.
+const MAX_WAITING: u32 = 4_096;
+
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
                         content-length: 12\r\n\r\n{\"ok\": null}";
 
 /// A server on this machine that answers every request the same, at once or after a while. It ends
 /// when dropped.
 ///
-/// It has a thread of its own, as a server elsewhere has a machine: in one queue with who asks, a burst of
-/// answers would keep it from the next requests, and all of them would go round together.
+/// It has a thread of its own, as a server elsewhere has a machine.
 pub(super) struct Server {
     pub(super) url: Uri,
     _ends_when_dropped: oneshot::Sender<()>,
@@ -48,11 +51,13 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn new(takes: Duration) -> Result<Self, Failure> {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let url = format!("http://{}/work", listener.local_addr().map_err(failed)?);
         let runtime =
             runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let listener = {
+            let _inside = runtime.enter();
+            listen().map_err(failed)?
+        };
+        let url = format!("http://{}/work", listener.local_addr().map_err(failed)?);
         let (_ends_when_dropped, end) = oneshot::channel();
         let serve = move || runtime.block_on(serve(listener, takes, end));
         thread::Builder::new().name("server".to_owned()).spawn(serve).map_err(failed)?;
@@ -153,13 +158,15 @@ pub(super) fn headers(content_type: &'static str) -> HeaderMap {
     ])
 }
 
+/// With room for all connections at once: one that finds none is tried again after a second.
+fn listen() -> std::io::Result<TcpListener> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    socket.listen(MAX_WAITING)
+}
+
 /// Accepts connections until told to end.
-async fn serve(
-    listener: std::net::TcpListener,
-    takes: Duration,
-    end: oneshot::Receiver<()>,
-) -> std::io::Result<()> {
-    let listener = TcpListener::from_std(listener)?;
+async fn serve(listener: TcpListener, takes: Duration, end: oneshot::Receiver<()>) {
     let accepting = async {
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(answer(stream, takes));
@@ -169,7 +176,6 @@ async fn serve(
         _ = end => {}
         () = accepting => {}
     }
-    Ok(())
 }
 
 /// Reads requests and answers them, until the other side closes.
