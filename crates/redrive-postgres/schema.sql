@@ -226,6 +226,8 @@ CREATE TABLE redrive.samples (
     lease_owner      text,
     lease_epoch      bigint NOT NULL DEFAULT 0 CHECK (lease_epoch >= 0),
     lease_until      timestamptz,
+    -- Where claims look for it: its stage, or while it is held the one where it was claimed.
+    claim_stage      bigint NOT NULL DEFAULT 0,
     CONSTRAINT samples_line UNIQUE (run_id, line),
     CONSTRAINT samples_ended_is_free
         CHECK (status = 'pending' OR (lease_owner IS NULL AND next_retry_at IS NULL)),
@@ -236,15 +238,16 @@ CREATE TABLE redrive.samples (
 ) WITH (fillfactor = 70);
 
 -- Claims go by these two. What is held is among the open ones, which the read-ahead bounds: no index
--- knows leases, so a claim changes no indexed column and touches no index.
-CREATE INDEX samples_open ON redrive.samples (run_id, stage, id)
+-- knows leases, nor the stage of what is held, so neither a claim nor going on to the next stage with who
+-- holds it changes an indexed column or touches an index.
+CREATE INDEX samples_open ON redrive.samples (run_id, claim_stage, id)
     WHERE status = 'pending' AND next_retry_at IS NULL;
-CREATE INDEX samples_due ON redrive.samples (run_id, stage, next_retry_at)
+CREATE INDEX samples_due ON redrive.samples (run_id, claim_stage, next_retry_at)
     WHERE next_retry_at IS NOT NULL;
 -- Dead letters, by what they are looked for: one by one, and counted for a run.
 CREATE INDEX samples_dead ON redrive.samples (id) WHERE status = 'dlq';
-CREATE INDEX samples_dlq ON redrive.samples (run_id, stage) WHERE status = 'dlq';
-CREATE INDEX samples_skipped ON redrive.samples (run_id, stage) WHERE status = 'skipped';
+CREATE INDEX samples_dlq ON redrive.samples (run_id) WHERE status = 'dlq';
+CREATE INDEX samples_skipped ON redrive.samples (run_id) WHERE status = 'skipped';
 
 -- The ledger: one row per execution, written when it ends.
 CREATE TABLE redrive.attempts (

@@ -234,6 +234,8 @@ CREATE TABLE samples (
     lease_owner      TEXT,
     lease_epoch      INTEGER NOT NULL DEFAULT 0 CHECK (lease_epoch >= 0),
     lease_until      INTEGER,
+    -- Where claims look for it: its stage, or while it is held the one where it was claimed.
+    claim_stage      INTEGER NOT NULL DEFAULT 0,
     UNIQUE (run_id, line),
     CHECK (status = 'pending' OR (lease_owner IS NULL AND next_retry_at IS NULL)),
     CHECK (lease_owner IS NULL OR next_retry_at IS NULL),
@@ -243,14 +245,16 @@ CREATE TABLE samples (
 ) STRICT;
 
 -- Claims go by these two. What is held is among the open ones, which the read-ahead bounds: no index
--- knows leases, so a claim changes no index.
-CREATE INDEX samples_open ON samples (run_id, stage, id)
+-- knows leases, nor the stage of what is held, so neither a claim nor going on to the next stage with who
+-- holds it changes an index.
+CREATE INDEX samples_open ON samples (run_id, claim_stage, id)
     WHERE status = 'pending' AND next_retry_at IS NULL;
-CREATE INDEX samples_due ON samples (run_id, stage, next_retry_at) WHERE next_retry_at IS NOT NULL;
+CREATE INDEX samples_due ON samples (run_id, claim_stage, next_retry_at)
+    WHERE next_retry_at IS NOT NULL;
 -- Dead letters, by what they are looked for: one by one, and counted for a run.
 CREATE INDEX samples_dead ON samples (id) WHERE status = 'dlq';
-CREATE INDEX samples_dlq ON samples (run_id, stage) WHERE status = 'dlq';
-CREATE INDEX samples_skipped ON samples (run_id, stage) WHERE status = 'skipped';
+CREATE INDEX samples_dlq ON samples (run_id) WHERE status = 'dlq';
+CREATE INDEX samples_skipped ON samples (run_id) WHERE status = 'skipped';
 
 -- The ledger: one row per execution, written when it ends.
 CREATE TABLE attempts (

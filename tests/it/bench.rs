@@ -89,7 +89,7 @@ fn uploads_are_measured_beside_a_bare_client_on_both_stores() {
             ["bench", "uploads", "--scale", "0.01", "--store", &store, "-q", "-o", "json"];
         let printed = folder.run(&arguments).json();
         let measures: Vec<_> = printed.as_array().unwrap().iter().collect();
-        assert_eq!(measures.len(), 6);
+        assert_eq!(measures.len(), 8);
         for beside in &measures[4..] {
             assert!(beside["ratio"].as_f64().unwrap() > 0.0, "{printed}");
         }

@@ -6,6 +6,7 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     process::{Child, ChildStdout, Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -45,7 +46,7 @@ pub(crate) struct Browser {
     session: String,
     site: SocketAddr,
     _said: BufReader<ChildStdout>,
-    _profile: TempDir,
+    profile: TempDir,
 }
 
 impl Browser {
@@ -82,7 +83,7 @@ impl Browser {
         assert_eq!(status, 200, "{MISSING}: {body}");
         let body: Value = serde_json::from_str(&body).unwrap();
         let session = body["value"]["sessionId"].as_str().unwrap().to_owned();
-        let browser = Self { driver, address, session, site, _said: said, _profile: profile };
+        let browser = Self { driver, address, session, site, _said: said, profile };
         // Nobody else has the keyboard.
         browser.devtools("Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
         browser
@@ -263,6 +264,11 @@ impl Drop for Browser {
         _ = self.try_tell("DELETE", "", None);
         _ = self.driver.kill();
         _ = self.driver.wait();
+        // Processes of the browser outlive its driver by a moment, and write to the profile.
+        let begun = Instant::now();
+        while fs::remove_dir_all(self.profile.path()).is_err() && begun.elapsed() < PATIENCE {
+            thread::yield_now();
+        }
     }
 }
 

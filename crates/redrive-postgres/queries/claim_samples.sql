@@ -17,16 +17,17 @@ locked AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT tid, true AS due FROM (
             SELECT ctid AS tid FROM redrive.samples
-            WHERE run_id = live.id AND stage = $4 AND next_retry_at <= $8
+            WHERE run_id = live.id AND claim_stage = $4 AND next_retry_at <= $8
             ORDER BY next_retry_at LIMIT $5::bigint
             FOR UPDATE SKIP LOCKED
         ) AS waiting
         UNION ALL
         SELECT tid, false FROM (
             SELECT ctid AS tid FROM redrive.samples
-            WHERE (run_id, stage) >= (live.id, $4) AND (run_id, stage) <= (live.id, $4)
+            WHERE (run_id, claim_stage) >= (live.id, $4)
+                AND (run_id, claim_stage) <= (live.id, $4)
                 AND status = 'pending' AND next_retry_at IS NULL AND lease_owner IS NULL
-            ORDER BY run_id, stage, id LIMIT $5::bigint
+            ORDER BY run_id, claim_stage, id LIMIT $5::bigint
             FOR UPDATE SKIP LOCKED
         ) AS ready
     ) AS taken

@@ -1,11 +1,16 @@
 -- Many samples, with their rows of ledger and journal, in one statement. A sample that is no longer held
 -- under this epoch changes nothing and gets no rows. One that goes on to another stage begins there with
--- nothing, and stays with who keeps it if its run ($43) goes on. The answer is which places in the batch
--- applied, and whether the sample was kept. SQLite takes one sample at a time, and three statements. The
+-- nothing, and stays with who keeps it if its run ($43) goes on: then no column of an index changes. The
+-- answer is which places in the batch applied, and whether the sample was kept. SQLite takes one sample at a time, and three statements. The
 -- order is that of renewals; how rows are found: see finish_runs.
 WITH finished AS (
     UPDATE redrive.samples AS sample SET
-        status = given.status, stage = given.stage_place, data = coalesce(given.data, sample.data),
+        status = given.status, stage = given.stage_place,
+        claim_stage = CASE
+            WHEN given.keep_until IS NOT NULL AND sample.run_id = ANY (given.going_on)
+            THEN sample.claim_stage ELSE given.stage_place
+        END,
+        data = coalesce(given.data, sample.data),
         attempts = given.attempts,
         attempts_at_reset = CASE
             WHEN sample.stage = given.stage_place THEN sample.attempts_at_reset ELSE 0

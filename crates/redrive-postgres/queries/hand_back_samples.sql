@@ -1,7 +1,8 @@
 -- Many samples. What was decided about earlier attempts stays. The answer is which places in the batch
 -- applied, with what the journal is to say of them. The order is that of renewals; the LIMIT limits
 -- nothing: see finish_runs.
-UPDATE redrive.samples AS sample SET lease_owner = NULL, lease_until = NULL
+UPDATE redrive.samples AS sample SET
+    claim_stage = sample.stage, lease_owner = NULL, lease_until = NULL
 FROM (
     SELECT * FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS given (id, epoch, place)
     ORDER BY id LIMIT cardinality($1)

@@ -66,6 +66,12 @@ pub const MIGRATIONS: &[Migration] = &[
         up: include_str!("../migrations/0008_journal_readers.up.sql"),
         down: include_str!("../migrations/0008_journal_readers.down.sql"),
     },
+    Migration {
+        version: 9,
+        name: "claim_stage",
+        up: include_str!("../migrations/0009_claim_stage.up.sql"),
+        down: include_str!("../migrations/0009_claim_stage.down.sql"),
+    },
 ];
 
 /// How long one migration may take, and how long it waits for another process's.

@@ -3,7 +3,7 @@
 UPDATE OR FAIL samples SET lease_owner = ?4, lease_epoch = lease_epoch + 1, lease_until = ?5
 WHERE id IN (
     SELECT id FROM samples INDEXED BY samples_open
-    WHERE run_id = ?1 AND stage = ?2 AND status = 'pending' AND lease_owner IS NULL
+    WHERE run_id = ?1 AND claim_stage = ?2 AND status = 'pending' AND lease_owner IS NULL
         AND next_retry_at IS NULL
     ORDER BY id LIMIT ?3
 )

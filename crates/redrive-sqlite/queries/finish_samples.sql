@@ -1,7 +1,7 @@
 -- One sample. Changes nothing unless it is still held under this epoch. A sample that goes on to
 -- another stage begins there with nothing, and stays with who keeps it (?17) until then (?18), or with nobody.
 UPDATE samples SET
-    status = ?3, stage = ?4, data = coalesce(?5, data), attempts = ?6,
+    status = ?3, stage = ?4, claim_stage = iif(?17 IS NULL, ?4, claim_stage), data = coalesce(?5, data), attempts = ?6,
     attempts_at_reset = CASE stage WHEN ?4 THEN attempts_at_reset ELSE 0 END,
     retry_count = ?7, deferrals = ?8, next_retry_at = ?9, first_attempt_at = ?10,
     last_attempt_at = ?11, error_class = ?12, error_code = ?13, error_message = ?14,

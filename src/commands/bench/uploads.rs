@@ -26,6 +26,7 @@ use super::{
     requests::{IDEMPOTENCY_KEY, Server, headers},
     runs::Measure,
     scale,
+    spent::{Begun, Spent},
 };
 use crate::{
     context::Context,
@@ -93,12 +94,13 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
         marked.push(bare_with_marks(&store, place, &server, count, at_once, round).await?);
         sent.push(upload(&store, &server, count, at_once, round).await?);
     }
-    let [bare, marked, sent] = [bare, marked, sent].map(|mut rates| {
-        rates.sort_unstable_by(f64::total_cmp);
-        rates.get(rates.len() / 2).copied().unwrap_or_default()
-    });
-    measures.push(Measure::beside("items of 1 KB uploaded", sent, bare));
-    measures.push(Measure::beside("the same, beside a bare client and bare marks", sent, marked));
+    let [bare, marked, sent] = [bare, marked, sent].map(|all| Spent::median(&all));
+    let beside = |what, other: Spent| Measure::beside(what, sent.per_second, other.per_second);
+    measures.push(beside("items of 1 KB uploaded", bare));
+    measures.push(beside("the same, bare marks included", marked));
+    let costs = |what, other: Spent| Measure::costs(what, sent.processor, other.processor);
+    measures.push(costs("processor time of an item", bare));
+    measures.push(costs("the same, bare marks included", marked));
     Ok(measures)
 }
 
@@ -119,14 +121,14 @@ fn request(number: usize) -> Result<(HeaderMap, Bytes), Failure> {
     Ok((headers, Bytes::from_static(&BODY)))
 }
 
-/// Items per second of a bare client.
-async fn bare_client(server: &Server, count: usize, at_once: usize) -> Result<f64, Failure> {
-    let start = Instant::now();
+/// What a bare client takes for an item.
+async fn bare_client(server: &Server, count: usize, at_once: usize) -> Result<Spent, Failure> {
+    let begun = Begun::now();
     server.send(count, at_once, request, |_, _| Ok(())).await?;
-    Ok(count as f64 / start.elapsed().as_secs_f64())
+    Ok(begun.done(count))
 }
 
-/// Items per second of a bare client whose answers are written by a bare loop, as durably: what this
+/// The same of a bare client whose answers are written by a bare loop, as durably: what this
 /// machine has to give.
 async fn bare_with_marks(
     store: &Arc<dyn Store>,
@@ -135,13 +137,13 @@ async fn bare_with_marks(
     count: usize,
     at_once: usize,
     round: usize,
-) -> Result<f64, Failure> {
+) -> Result<Spent, Failure> {
     let group = ItemGroup { group: format!("bare-{round}"), ..group(round) };
     let items: Vec<NewItem> = (0..count).map(|n| item(&group, n, String::new())).collect();
     let ids = Arc::new(add(store, &items).await?);
     let marker = Marker::start(place).await?;
     let answered = marker.answered();
-    let start = Instant::now();
+    let begun = Begun::now();
     let tell = move |number: usize, _| {
         // A marker that is gone says why at its end.
         _ = ids.get(number).map(|id| answered.send(*id));
@@ -149,7 +151,7 @@ async fn bare_with_marks(
     };
     server.send(count, at_once, request, tell).await?;
     marker.finish().await?;
-    Ok(count as f64 / start.elapsed().as_secs_f64())
+    Ok(begun.done(count))
 }
 
 /// How long an upload takes to end that is told to stop in a sleep of a minute, in milliseconds.
@@ -300,14 +302,14 @@ async fn add(store: &Arc<dyn Store>, items: &[NewItem]) -> Result<Vec<ItemId>, F
     Ok(ids)
 }
 
-/// Items per second, from files that were left where they are; every acknowledgement is written.
+/// The same of Redrive, from files that were left where they are; every acknowledgement is written.
 async fn upload(
     store: &Arc<dyn Store>,
     server: &Server,
     count: usize,
     at_once: usize,
     round: usize,
-) -> Result<f64, Failure> {
+) -> Result<Spent, Failure> {
     let folder = tempfile::tempdir().map_err(failed)?;
     let group = group(round);
     let mut items = Vec::with_capacity(count);
@@ -332,11 +334,11 @@ async fn upload(
     let contents: Arc<dyn Content> = Arc::new(FolderContent::new(folder.path()));
     let bare = HttpUploader::new(upload, store.clone(), contents).map_err(failed)?;
     let uploader = RetryingUploader::new(bare, store.clone(), RetrySettings::default(), "bench");
-    let start = Instant::now();
+    let begun = Begun::now();
     let report = uploader.upload_pending(&UploadRequest::new(group)).await.map_err(failed)?;
-    let rate = count as f64 / start.elapsed().as_secs_f64();
+    let spent = begun.done(count);
     if report.outcome != UploadOutcome::Success {
         return Err(Failure::new(Exit::Error, "the measurement broke off: an item was rejected"));
     }
-    Ok(rate)
+    Ok(spent)
 }

@@ -1,7 +1,7 @@
 //! Writing what became of items, in batches.
 //!
-//! An acknowledgement is written at once; while one batch is written the next gathers, so that a slow
-//! disk makes batches larger and the upload no slower. What the store cannot take for the moment is kept
+//! What was judged is written within a few milliseconds; meanwhile, and while the batch before is written,
+//! a batch gathers, so that a slow disk makes batches larger and the upload no slower. What the store cannot take for the moment is kept
 //! and tried again for a while: an acknowledgement that is lost is an item that is sent twice.
 
 use std::{sync::Arc, time::Duration};
@@ -13,7 +13,10 @@ use redrive_store::{
     AttemptRecord, ItemAttempt, ItemMove, ItemRecord, MAX_PAGE, Result, Store, UnitKind, UnitRow,
     Written,
 };
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::{
+    sync::{Notify, mpsc},
+    task::JoinHandle,
+};
 
 use crate::{
     clock::monotonic,
@@ -23,6 +26,9 @@ use crate::{
 
 /// Items that are written about together at most.
 const MAX_BATCH: usize = 1_000;
+
+/// How long what was judged waits for company. A commit costs as much as a hundred items.
+const GATHERING: Duration = Duration::from_millis(5);
 
 /// Results that may wait to be written before no more is sent.
 const MAX_WAITING: usize = 4_096;
@@ -43,14 +49,17 @@ pub(super) struct Judged {
 /// Takes what was judged and writes it.
 pub(super) struct Recorder {
     sender: mpsc::Sender<Judged>,
+    no_more: Arc<Notify>,
     writing: JoinHandle<Result<()>>,
 }
 
 impl Recorder {
     pub(super) fn start(store: Arc<dyn Store>, worker: String, observer: UploadObserver) -> Self {
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
-        let writing = tokio::spawn(write_all(store, worker, observer, receiver));
-        Self { sender, writing }
+        let no_more = Arc::new(Notify::new());
+        let gathered = Gathered { judged: receiver, no_more: no_more.clone() };
+        let writing = tokio::spawn(write_all(store, worker, observer, gathered));
+        Self { sender, no_more, writing }
     }
 
     /// Where what was judged goes.
@@ -61,6 +70,7 @@ impl Recorder {
     /// Waits until everything is written. Nobody may send any more.
     pub(super) async fn finish(self) -> Result<()> {
         drop(self.sender);
+        self.no_more.notify_one();
         self.writing.await.unwrap_or_else(|error| {
             let doing = "writing what became of items".to_owned();
             Err(redrive_store::Error::Unavailable { doing, source: error.into() })
@@ -68,14 +78,42 @@ impl Recorder {
     }
 }
 
+/// Batches of what was judged.
+struct Gathered {
+    judged: mpsc::Receiver<Judged>,
+    no_more: Arc<Notify>,
+}
+
+impl Gathered {
+    /// Waits for the next batch. It is empty when there are no more.
+    async fn next(&mut self, batch: &mut Vec<Judged>) {
+        if self.judged.recv_many(batch, MAX_BATCH).await == 0 || batch.len() == MAX_BATCH {
+            return;
+        }
+        // The last batch waits for nobody. Whoever is told that it is the last finds it so ever after.
+        if tokio::time::timeout(GATHERING, self.no_more.notified()).await.is_ok() {
+            self.no_more.notify_one();
+        }
+        while batch.len() < MAX_BATCH
+            && let Ok(judged) = self.judged.try_recv()
+        {
+            batch.push(judged);
+        }
+    }
+}
+
 async fn write_all(
     store: Arc<dyn Store>,
     worker: String,
     observer: UploadObserver,
-    mut judged: mpsc::Receiver<Judged>,
+    mut judged: Gathered,
 ) -> Result<()> {
     let mut batch = Vec::new();
-    while judged.recv_many(&mut batch, MAX_BATCH).await > 0 {
+    loop {
+        judged.next(&mut batch).await;
+        if batch.is_empty() {
+            return Ok(());
+        }
         redrive_store::failpoint!("engine.upload.answered");
         let moves: Vec<ItemMove> = batch.iter().map(|judged| judged.to_move(&worker)).collect();
         let written = write(&*store, &moves).await?;
@@ -95,7 +133,6 @@ async fn write_all(
             });
         }
     }
-    Ok(())
 }
 
 async fn write(store: &dyn Store, moves: &[ItemMove]) -> Result<Vec<Written>> {

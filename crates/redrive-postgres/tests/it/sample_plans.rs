@@ -90,19 +90,20 @@ async fn with_ten_samples() -> Client {
         INSERT INTO redrive.pipeline_runs
             (pipeline, stages, rules, read_ahead, source, started_at, started_by, source_done)
         VALUES ('p', '{a,b}', '{}', 10000, 's', 'epoch', 'me', true);
-        INSERT INTO redrive.samples (run_id, line, data, stage)
-        SELECT 1, 2000000 + n, '{}', 1 FROM generate_series(1, 10) AS n;
+        INSERT INTO redrive.samples (run_id, line, data, stage, claim_stage)
+        SELECT 1, 2000000 + n, '{}', 1, 1 FROM generate_series(1, 10) AS n;
         ANALYZE redrive.pipeline_runs, redrive.samples";
     raw.batch_execute(wanted).await.unwrap();
     raw.batch_execute(SESSION).await.unwrap();
     raw
 }
 
-/// Adds samples; the columns are stage, status, next_retry_at, error_message.
-async fn add(raw: &Client, count: u32, first_line: u32, columns: &str) {
+/// Adds samples at a stage; the columns are status, next_retry_at, error_message.
+async fn add(raw: &Client, count: u32, first_line: u32, stage: u32, columns: &str) {
     let sql = format!(
-        "INSERT INTO redrive.samples (run_id, line, data, stage, status, next_retry_at, error_message)
-         SELECT 1, {first_line} + n, '{{}}', {columns} FROM generate_series(1, {count}) AS n"
+        "INSERT INTO redrive.samples
+             (run_id, line, data, stage, claim_stage, status, next_retry_at, error_message)
+         SELECT 1, {first_line} + n, '{{}}', {stage}, {stage}, {columns} FROM generate_series(1, {count}) AS n"
     );
     raw.batch_execute(&sql).await.unwrap();
 }
@@ -115,10 +116,10 @@ async fn a_claim_costs_the_same_with_a_million_that_are_through_and_as_many_unfi
     let raw = with_ten_samples().await;
     prepare(&raw, "claim_samples").await;
     let few = pages_touched(&raw, "claim_samples", CLAIM).await;
-    add(&raw, 1_000_000, 0, "1, 'succeeded', NULL::timestamptz, NULL").await;
-    add(&raw, 5_000, 1_100_000, "0, 'pending', NULL::timestamptz, NULL").await;
-    add(&raw, 5_000, 1_200_000, "1, 'pending', timestamptz '2100-01-01', 'busy'").await;
-    add(&raw, 5_000, 1_300_000, "1, 'dlq', NULL::timestamptz, 'broken'").await;
+    add(&raw, 1_000_000, 0, 1, "'succeeded', NULL::timestamptz, NULL").await;
+    add(&raw, 5_000, 1_100_000, 0, "'pending', NULL::timestamptz, NULL").await;
+    add(&raw, 5_000, 1_200_000, 1, "'pending', timestamptz '2100-01-01', 'busy'").await;
+    add(&raw, 5_000, 1_300_000, 1, "'dlq', NULL::timestamptz, 'broken'").await;
     raw.batch_execute("ANALYZE redrive.samples").await.unwrap();
     let many = pages_touched(&raw, "claim_samples", CLAIM).await;
     assert!(many < few + 60, "{few} pages without, {many} with a million beside");
@@ -128,7 +129,7 @@ async fn a_claim_costs_the_same_with_a_million_that_are_through_and_as_many_unfi
 #[tokio::test]
 async fn a_claim_of_a_stopped_run_touches_none_of_its_samples() {
     let raw = with_ten_samples().await;
-    add(&raw, 10_000, 0, "1, 'pending', NULL::timestamptz, NULL").await;
+    add(&raw, 10_000, 0, 1, "'pending', NULL::timestamptz, NULL").await;
     let stop = "UPDATE redrive.pipeline_runs SET status = 'cancelled', ended_at = 'epoch'";
     raw.batch_execute(stop).await.unwrap();
     prepare(&raw, "claim_samples").await;
@@ -142,7 +143,7 @@ async fn counting_what_is_unfinished_reads_nothing_of_what_is_through() {
     let raw = with_ten_samples().await;
     prepare(&raw, "stage_counts").await;
     let few = pages_touched(&raw, "stage_counts", "1").await;
-    add(&raw, 300_000, 0, "1, 'succeeded', NULL::timestamptz, NULL").await;
+    add(&raw, 300_000, 0, 1, "'succeeded', NULL::timestamptz, NULL").await;
     raw.batch_execute("ANALYZE redrive.samples").await.unwrap();
     prepare_again(&raw).await;
     let many = pages_touched(&raw, "stage_counts", "1").await;

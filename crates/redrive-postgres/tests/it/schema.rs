@@ -95,6 +95,25 @@ async fn names_that_mean_nothing_are_refused_by_the_database() {
     }
 }
 
+/// What a claim changes, and going on to the next stage: an index that knew one of these columns would be
+/// written to each time.
+// PIP-9
+#[tokio::test]
+async fn no_index_knows_what_changes_while_a_sample_is_held() {
+    let raw = Database::migrated().await.raw().await;
+    let sql =
+        "SELECT indexdef FROM pg_indexes WHERE schemaname = 'redrive' AND tablename = 'samples'";
+    let rows = raw.query(sql, &[]).await.unwrap();
+    assert!(rows.len() > 3, "{rows:?}");
+    for row in rows {
+        let index: String = row.get(0);
+        let of_word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        for changing in ["stage", "data", "attempts", "lease_owner", "lease_epoch", "lease_until"] {
+            assert!(!index.split(of_word).any(|word| word == changing), "{changing}: {index}");
+        }
+    }
+}
+
 /// A 32-bit cast anywhere on the way would break here.
 #[tokio::test]
 async fn ids_have_64_bits() {

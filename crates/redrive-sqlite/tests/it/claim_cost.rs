@@ -213,12 +213,12 @@ fn a_claim_of_samples_costs_the_same_whatever_is_beside_them() {
              VALUES ('p', '[\"a\",\"b\"]', '{}', 10000, 's', 0, 'me')",
         )
         .unwrap();
-    let add = |count: u32, first_line: u32, columns: &str| {
+    let add = |count: u32, first_line: u32, stage: u32, columns: &str| {
         let sql = format!(
             "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {count})
              INSERT INTO samples
-                 (run_id, line, data, stage, status, next_retry_at, error_message)
-             SELECT 1, {first_line} + n, '{{}}', {columns} FROM n"
+                 (run_id, line, data, stage, claim_stage, status, next_retry_at, error_message)
+             SELECT 1, {first_line} + n, '{{}}', {stage}, {stage}, {columns} FROM n"
         );
         connection.execute_batch(&sql).unwrap();
     };
@@ -237,12 +237,12 @@ fn a_claim_of_samples_costs_the_same_whatever_is_beside_them() {
         connection.execute_batch("ROLLBACK").unwrap();
         steps
     };
-    add(10, 9_000_000, "1, 'pending', NULL, NULL");
+    add(10, 9_000_000, 1, "'pending', NULL, NULL");
     let alone = claim();
-    add(bystanders(), 0, "1, 'succeeded', NULL, NULL");
-    add(5_000, 1_000_000, "0, 'pending', NULL, NULL");
-    add(5_000, 2_000_000, "1, 'pending', 9000000000000000, 'busy'");
-    add(5_000, 3_000_000, "1, 'dlq', NULL, 'broken'");
+    add(bystanders(), 0, 1, "'succeeded', NULL, NULL");
+    add(5_000, 1_000_000, 0, "'pending', NULL, NULL");
+    add(5_000, 2_000_000, 1, "'pending', 9000000000000000, 'busy'");
+    add(5_000, 3_000_000, 1, "'dlq', NULL, 'broken'");
     let beside = claim();
     assert!(beside <= alone + alone / 4, "{alone} steps alone, {beside} beside the others");
 }

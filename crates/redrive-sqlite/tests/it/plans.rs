@@ -219,9 +219,12 @@ fn partitions_are_listed_along_an_index() {
 #[test]
 fn samples_are_found_by_the_index_of_what_they_are() {
     let by_id = "SEARCH samples USING INTEGER PRIMARY KEY (rowid=?)";
-    check("claim_samples", &["samples_open (run_id=? AND stage=?)", by_id]);
-    check("claim_due_samples", &["samples_due (run_id=? AND stage=? AND next_retry_at<?)", by_id]);
-    check("next_sample_due", &["samples_due (run_id=? AND stage=?"]);
+    check("claim_samples", &["samples_open (run_id=? AND claim_stage=?)", by_id]);
+    check(
+        "claim_due_samples",
+        &["samples_due (run_id=? AND claim_stage=? AND next_retry_at<?)", by_id],
+    );
+    check("next_sample_due", &["samples_due (run_id=? AND claim_stage=?"]);
     check("pipeline_outlook", &["samples_open (run_id=?", "samples_due (run_id=?"]);
     for name in ["finish_samples", "renew_sample_leases", "hand_back_samples", "reprocess_samples"]
     {
