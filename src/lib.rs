@@ -168,20 +168,20 @@ pub use redrive_engine::{
     BodyTemplate, Call, ChangeTally, Clock, CommandSource, ConsumeError, Consumer, Content,
     ContentError, Control, Daemon, DailyCalendar, Damage, DaySchedule, Ended, Engine, ExecHandler,
     ExecSpec, Explained, ExportedFile, Extracted, Extraction, Extractor, Fate, FeedEnd,
-    FolderContent, Gap, GaveUp, GiveupFile, GroupBusy, GroupLease, Handler, HeaderSource,
-    HttpExtractor, HttpHandler, HttpSpec, HttpUpload, HttpUploader, IntoSample, InvalidHttp,
-    InvalidPointer, InvalidProgram, InvalidSchema, InvalidTemplate, ItemOutcome, ItemReport,
-    IteratorSource, JsonPointer, JsonlSource, Judge, Judged, Judgement, KeptContent, KeyGrid,
-    LineFeed, NotResumed, Notifier, ObjectService, Outcome, Pace, Paging, PartitionCommand,
-    PartitionOutcome, PartitionRules, PartitionSelection, Pipeline, PipelineControl, Prunable,
-    Prune, PruneError, PruneReport, Queue, RawError, RawLocation, RawMetadata, RawReader, RawSink,
-    RawWriter, ReadablePartition, Refusal, Reprocessed, Retry, RetryEvent, RetrySettings,
-    RetryingUploader, RowSchema, RowWriter, RunMode, SamplePages, SampleSource, Source, SourceCall,
-    Stage, StageAnswer, SteadyClock, Stop, Stopper, StreamHandler, StreamSpec, Sweep, SystemClock,
-    Tick, Told, Until, UploadError, UploadEvent, UploadObserver, UploadOutcome, UploadPlan,
-    UploadReport, UploadRequest, Uploader, ValidationRules, Validator, build_uploader, config_hash,
-    extractor_fn, gaps, handler_fn, random_worker_id, reference_content, retry, stage_fn,
-    verdict_code, verify_partitions,
+    FolderContent, Gap, GaveUp, GiveupFile, GroupBusy, GroupLease, GroupSending, GroupSent,
+    GroupUpload, Handler, HeaderSource, HttpExtractor, HttpHandler, HttpSpec, HttpUpload,
+    HttpUploader, IntoSample, InvalidHttp, InvalidPointer, InvalidProgram, InvalidSchema,
+    InvalidTemplate, ItemOutcome, ItemReport, IteratorSource, JsonPointer, JsonlSource, Judge,
+    Judged, Judgement, KeptContent, KeyGrid, LineFeed, NewContent, NotResumed, Notifier,
+    ObjectService, Outcome, Pace, Paging, PartitionCommand, PartitionOutcome, PartitionRules,
+    PartitionSelection, Pipeline, PipelineControl, Prunable, Prune, PruneError, PruneReport, Queue,
+    RawError, RawLocation, RawMetadata, RawReader, RawSink, RawWriter, ReadablePartition, Refusal,
+    Reprocessed, Retry, RetryEvent, RetrySettings, RetryingUploader, RowSchema, RowWriter, RunMode,
+    SamplePages, SampleSource, Source, SourceCall, Stage, StageAnswer, SteadyClock, Stop, Stopper,
+    StreamHandler, StreamSpec, Sweep, SystemClock, Tick, Told, Until, UploadError, UploadEvent,
+    UploadObserver, UploadOutcome, UploadPlan, UploadReport, UploadRequest, Uploader,
+    ValidationRules, Validator, build_uploader, config_hash, extractor_fn, gaps, handler_fn,
+    random_worker_id, reference_content, retry, stage_fn, verdict_code, verify_partitions,
 };
 pub use redrive_store::{
     Categories, DeadCause, InvalidRun, ItemGroup, ItemRecord, Lane, NewItem, NewPipelineRun,
@@ -193,6 +193,6 @@ pub use redrive_store::{
 pub use store_url::{InvalidStoreUrl, PostgresUrl, StoreUrl};
 pub use stores::{OpenError, migrator, open, open_migrated_store, open_store};
 pub use wiring::{
-    Unservable, declared_calendar, declared_giveup_file, declared_notifier,
-    declared_partition_rules, declared_pipeline, declared_queue, declared_source, declared_upload,
+    Unservable, declared_calendar, declared_notifier, declared_partition_rules, declared_pipeline,
+    declared_queue, declared_source, declared_upload,
 };

@@ -2,8 +2,9 @@
 
 use std::{env, io, net::SocketAddr, time::Duration};
 
-use redrive::{config, declared_pipeline};
-use redrive_server::{Access, Limits, Server, Site, Token};
+use redrive::{config, declared_pipeline, declared_upload};
+use redrive_server::{Access, Limits, Server, Site, Token, Uploads};
+use redrive_store::WorkerId;
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{
@@ -11,8 +12,12 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// Starts to listen: where the flag says, or the file, or on this machine alone.
-pub(crate) async fn listen(desk: &Desk, flag: Option<SocketAddr>) -> Result<Server, Failure> {
+/// Starts to listen: where the flag says, or the file, or on this machine alone. `worker` is who sends uploads.
+pub(crate) async fn listen(
+    desk: &Desk,
+    flag: Option<SocketAddr>,
+    worker: &WorkerId,
+) -> Result<Server, Failure> {
     let declared = desk.config.as_ref().map(|config| config.server.clone()).unwrap_or_default();
     let address = flag.unwrap_or(declared.listen);
     let cannot = |error| Failure::new(Exit::Error, "cannot start").because(error);
@@ -23,6 +28,7 @@ pub(crate) async fn listen(desk: &Desk, flag: Option<SocketAddr>) -> Result<Serv
         desk: (**desk).clone(),
         access: access(declared)?,
         pipelines: pipelines.collect::<Result<_, _>>().map_err(cannot)?,
+        uploads: uploads(desk, worker),
         limits: Limits::default(),
     };
     Server::listen(address, site).await.map_err(|error| match error {
@@ -38,8 +44,29 @@ pub(crate) async fn listen(desk: &Desk, flag: Option<SocketAddr>) -> Result<Serv
     })
 }
 
-/// How long requests under way may take after a signal.
-const GRACE: Duration = Duration::from_secs(10);
+/// What sends groups. A server may run where the secrets of an upload are not; then it serves the rest.
+fn uploads(desk: &Desk, worker: &WorkerId) -> Uploads {
+    let declared = desk
+        .config
+        .iter()
+        .flat_map(|config| config.uploads.iter().map(|upload| (upload, config.folder.as_path())));
+    let sends = declared.map(|(upload, folder)| {
+        let (store, content) = (desk.store().clone(), desk.content().clone());
+        let sends = declared_upload(upload, folder, store, content, worker.clone(), None);
+        let sends = sends.map_err(|error| {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(upload = upload.name, error, "an upload cannot be sent from here");
+            let because = error.source().map(|source| format!(": {source}"));
+            format!("{error}{}", because.unwrap_or_default())
+        });
+        (upload.name.clone(), sends)
+    });
+    sends.collect()
+}
+
+/// How long requests and uploads under way may take after a signal. An upload has ten seconds for what it is
+/// sending, and then writes down what became of it.
+const GRACE: Duration = Duration::from_secs(12);
 
 /// A server that answers requests.
 pub(crate) struct Serving {

@@ -6,10 +6,10 @@ use http::HeaderName;
 use redrive_core::InvalidUnit;
 use redrive_engine::{
     BodyTemplate, CommandSource, Content, DailyCalendar, DaySchedule, ExecHandler, ExecSpec,
-    Extractor, GiveupFile, Handler, HeaderSource, HttpExtractor, HttpHandler, HttpSpec, HttpUpload,
-    IntoSample, InvalidHttp, InvalidProgram, JsonPointer, JsonlSource, Judge, Notifier, Pace,
-    PartitionRules, Pipeline, Queue, RawSink, RetrySettings, SampleSource, Source, Stage,
-    StreamHandler, StreamSpec, Told, UploadObserver, UploadPlan, Uploader, ValidationRules,
+    Extractor, GiveupFile, GroupUpload, Handler, HeaderSource, HttpExtractor, HttpHandler,
+    HttpSpec, HttpUpload, IntoSample, InvalidHttp, InvalidProgram, JsonPointer, JsonlSource, Judge,
+    Notifier, Pace, PartitionRules, Pipeline, Queue, RawSink, RetrySettings, SampleSource, Source,
+    Stage, StreamHandler, StreamSpec, Told, UploadObserver, UploadPlan, ValidationRules,
     build_uploader,
 };
 use redrive_store::{Categories, Store, WorkerId};
@@ -124,16 +124,16 @@ pub fn declared_source(
     Ok(source)
 }
 
-/// The uploader that a declaration describes: with retries, unless it disables them. Relative paths
-/// count from `folder`, the folder of the configuration.
+/// What sends the groups of a declared upload, as a worker: with retries, unless it disables them. Relative
+/// paths count from `folder`, the folder of the configuration.
 pub fn declared_upload(
     declared: &config::Upload,
     folder: &Path,
     store: Arc<dyn Store>,
     content: Arc<dyn Content>,
-    worker: &WorkerId,
+    worker: WorkerId,
     observer: Option<UploadObserver>,
-) -> Result<Arc<dyn Uploader>, Unservable> {
+) -> Result<GroupUpload, Unservable> {
     let name = &declared.name;
     let check = Maker { folder, whose: format!("the check of upload {name:?}") };
     let ready = declared.ready.as_ref().map(|ready| check.handler(ready));
@@ -145,17 +145,20 @@ pub fn declared_upload(
         ready: ready.transpose()?,
         worker: worker.0.clone(),
     };
+    let path = declared.giveup_file.as_ref().map(|path| folder.join(path));
+    let giveup_file = path.map(|path| GiveupFile::new(path, name.as_str()));
     let plan = UploadPlan {
         http,
         retry: RetrySettings::new(declared.policy.clone(), declared.max_in_call_retries),
         disable_retry: declared.disable_retry,
-        giveup_file: declared_giveup_file(declared, folder),
+        giveup_file: giveup_file.clone(),
         observer,
     };
-    build_uploader(plan, store, content).map_err(|source| {
+    let uploader = build_uploader(plan, store.clone(), content).map_err(|source| {
         let whose = format!("upload {name:?}");
         Unservable::Request { whose, source }
-    })
+    })?;
+    Ok(GroupUpload::new(uploader, store, worker, declared.lease).with_giveup_file(giveup_file))
 }
 
 /// The pipeline that a declaration describes. Relative programs and files count from `folder`, the
@@ -229,12 +232,6 @@ fn stage_definition(handler: &config::Handler) -> Value {
             })
         }
     }
-}
-
-/// The file of give-ups that an upload declares.
-pub fn declared_giveup_file(declared: &config::Upload, folder: &Path) -> Option<GiveupFile> {
-    let path = declared.giveup_file.as_ref()?;
-    Some(GiveupFile::new(folder.join(path), declared.name.as_str()))
 }
 
 /// What decides about failed partitions, as the sources are declared.

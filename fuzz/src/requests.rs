@@ -9,7 +9,7 @@ use std::{
 
 use redrive::{PartitionRules, RawSink};
 use redrive_desk::Desk;
-use redrive_server::{Access, Limits, Server, Site};
+use redrive_server::{Access, Limits, Server, Site, Uploads};
 use tokio::runtime::Runtime;
 
 /// A server on a store in memory. It lives as long as the process.
@@ -21,7 +21,8 @@ static SERVER: LazyLock<(Runtime, SocketAddr)> = LazyLock::new(|| {
         let raw = RawSink::folder("raw-that-is-not-there");
         let desk = Desk::new(store, None, PartitionRules::default(), raw);
         let (access, limits) = (Access::default(), Limits::default());
-        let site = Site { desk, access, limits, pipelines: Vec::new() };
+        let (pipelines, uploads) = (Vec::new(), Uploads::new());
+        let site = Site { desk, access, limits, pipelines, uploads };
         let server = Server::listen(([127, 0, 0, 1], 0).into(), site).await;
         let server = server.unwrap_or_else(|error| panic!("a server: {error}"));
         let address = server.address();

@@ -10,6 +10,7 @@ use crate::{
     exit::{Exit, Failure},
     signals::Signals,
     site::{Serving, listen},
+    works::worker_name,
 };
 
 /// The arguments of `serve`.
@@ -33,7 +34,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
     let desk = Desk::open(context, Missing::Make).await?;
     let mut signals = Signals::new()?;
-    let server = listen(&desk, arguments.listen).await?;
+    let server = listen(&desk, arguments.listen, &worker_name()?).await?;
     context.output.note(&format!("listening on http://{}", server.address()));
     let mut serving = Serving::start(server);
     let exit = tokio::select! {

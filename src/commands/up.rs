@@ -90,7 +90,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let desk = Desk::open(context, Missing::Make).await?;
     #[cfg(feature = "otel")]
     crate::spans::start(&chosen).await?;
-    let server = listen(&desk, arguments.listen).await?;
+    let server = listen(&desk, arguments.listen, &process).await?;
     seed.plant(&desk).await?;
 
     let summary = Summary {

@@ -1,8 +1,11 @@
 //! The API and the command line tell the same of every object.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::fair::{Fair, Serving};
+use crate::{
+    fair::{Fair, Serving},
+    web::ask,
+};
 
 /// Without what differs from one moment to the next.
 fn timeless(mut value: Value) -> Value {
@@ -46,6 +49,32 @@ fn same(fair: &Fair, server: &Serving, path: &str, arguments: &[&str]) -> Value 
     assert_eq!(answer, printed, "GET {path}\n{answer:#}\n{arguments:?}\n{printed:#}");
     assert!(answer.as_array().is_none_or(|rows| !rows.is_empty()), "{path} has rows");
     printed
+}
+
+/// Adds a file to a group and has the group sent, by either face.
+#[track_caller]
+fn add_and_send(fair: &Fair, server: &Serving, by_api: bool, group: &str) {
+    let of_group = ["--upload", "tiles", "--group", group];
+    if !by_api {
+        fair.told(&[&["uploads", "add"][..], &of_group, &["one.png"]].concat());
+        return fair.told(&[&["uploads", "run"][..], &of_group].concat());
+    }
+    let path = format!("/v1/uploads/tiles/groups/{group}");
+    let (status, added) = server.put(&format!("{path}/items/one.png"), "one.png");
+    assert_eq!(status, 201, "{added}");
+    let (status, begun) = ask(server.address, "POST", &format!("{path}/send"), Some(&json!({})));
+    assert_eq!(status, 202, "{begun}");
+    while !server.get(&path)["sending_since"].is_null() {}
+}
+
+/// The item of a group, without what no two items share.
+fn sent(fair: &Fair, group: &str) -> Value {
+    let mut item = fair.printed(&["uploads", "list", "--group", group])[0].take();
+    for field in ["id", "group", "updated_at"] {
+        item[field].take();
+    }
+    assert_eq!(item["status"], "upload_giveup", "{item}");
+    item
 }
 
 // OPS-3
@@ -93,6 +122,15 @@ fn the_api_and_the_command_line_tell_the_same_of_every_object() {
             same(&format!("/v1/items/{id}"), &["uploads", "show", &id]);
             same(&format!("/v1/why?unit=item:{id}"), &["why", &format!("item:{id}")]);
         }
+        for (face, group) in [("the API", "by-api"), ("the command line", "by-hand")] {
+            add_and_send(&fair, &server, face == "the API", group);
+            same(
+                &format!("/v1/items?upload=tiles&group={group}"),
+                &["uploads", "list", "--upload", "tiles", "--group", group],
+            );
+        }
+        let [by_api, by_hand] = ["by-api", "by-hand"].map(|group| sent(&fair, group));
+        assert_eq!(by_api, by_hand, "it is the same who sends what");
         same("/v1/pipeline-runs", &["pipeline", "list"]);
         same("/v1/pipeline-runs/1", &["pipeline", "status", "1"]);
         same("/v1/pipeline-runs/1/stats", &["pipeline", "stats", "1"]);

@@ -157,6 +157,12 @@ impl Serving {
         serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
     }
 
+    /// What the API answers to a PUT of any content.
+    #[track_caller]
+    pub(crate) fn put(&self, path: &str, content: &str) -> (u16, String) {
+        web::send(self.address, "PUT", path, "application/octet-stream", content)
+    }
+
     /// What the API answers that is no JSON.
     #[track_caller]
     pub(crate) fn text(&self, path: &str) -> String {

@@ -71,6 +71,7 @@ mod upload_script;
 mod upload_server;
 mod upload_shop;
 mod uploads;
+mod uploads_api;
 mod uploads_content;
 mod uploads_example;
 mod why;

@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use redrive::{
     Clock, Failure, ItemEvent, ItemGroup, ItemId, ItemOutcome, ItemRecord, ItemReport, NewItem,
-    Policy, PolicySpec, RetrySettings, RetryingUploader, Store, UploadError, UploadOutcome,
-    UploadReport, UploadRequest, Uploader, config,
+    Operator, Policy, PolicySpec, RetrySettings, RetryingUploader, Store, UploadError,
+    UploadOutcome, UploadReport, UploadRequest, Uploader, config,
     store::{AddedItem, ItemMove, JournalFilter, Written},
 };
 use serde_json::Value;
@@ -156,7 +156,9 @@ impl Bench {
             let settings = config::Store::default();
             let store = redrive::open_migrated_store(&url, &settings).await.unwrap();
             let new: Vec<NewItem> = (0..items).map(|n| item(&format!("tile{n}"))).collect();
-            let added = store.add_items(&new, Timestamp::UNIX_EPOCH).await.unwrap();
+            let at = Timestamp::UNIX_EPOCH;
+            let by = Operator { actor: "ada".to_owned(), at, reason: None };
+            let added = store.add_items(&new, &by).await.unwrap();
             let id = |added| match added {
                 AddedItem::Accepted(id) => id,
                 other => panic!("{other:?}"),

@@ -103,7 +103,7 @@ fn an_operator_brings_back_what_was_given_up_and_its_story_says_so() {
         let story = shop.shop.run(&["why", &format!("item:{id}"), "-o", "json"]).json();
         let actions = story["journal"].as_array().unwrap().iter();
         let actions: Vec<&str> = actions.map(|row| row["action"].as_str().unwrap()).collect();
-        assert_eq!(actions, ["upload.giveup", "upload.reset", "upload.giveup"]);
+        assert_eq!(actions, ["upload.add", "upload.giveup", "upload.reset", "upload.giveup"]);
         let rules = story["attempts"].as_array().unwrap().iter();
         let rules: Vec<bool> =
             rules.map(|row| row["rule"].as_str().unwrap().contains("given up")).collect();

@@ -16,11 +16,23 @@ pub(crate) fn ask(
     body: Option<&Value>,
 ) -> (u16, String) {
     let body = body.map(Value::to_string).unwrap_or_default();
+    send(address, method, path, "application/json", &body)
+}
+
+/// The same with a body of any kind.
+#[track_caller]
+pub(crate) fn send(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    kind: &str,
+    body: &str,
+) -> (u16, String) {
     let mut connection = TcpStream::connect(address).unwrap();
     write!(
         connection,
         "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+         Content-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     )
     .unwrap();

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use redrive_core::JitterSeed;
-use redrive_engine::{Clock, Control, PartitionRules, PipelineControl, RawSink, SystemClock};
+use redrive_engine::{
+    Clock, Content, Control, PartitionRules, PipelineControl, RawSink, SystemClock,
+};
 use redrive_store::Store;
 
 use crate::Declared;
@@ -15,6 +17,7 @@ pub struct Desk {
     declared: Option<Declared>,
     partitions: Control,
     pipelines: PipelineControl,
+    content: Arc<dyn Content>,
     clock: Arc<dyn Clock>,
 }
 
@@ -29,6 +32,7 @@ impl Desk {
         Self {
             declared,
             pipelines: PipelineControl::new(store.clone()),
+            content: raw.content(),
             partitions: Control::new(store, rules, raw),
             clock: Arc::new(SystemClock),
         }
@@ -57,6 +61,11 @@ impl Desk {
     /// What operators do to pipeline runs and dead letters.
     pub fn pipelines(&self) -> &PipelineControl {
         &self.pipelines
+    }
+
+    /// Where the content of items is kept.
+    pub fn content(&self) -> &Arc<dyn Content> {
+        &self.content
     }
 
     /// What time it is.

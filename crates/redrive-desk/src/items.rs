@@ -1,9 +1,9 @@
-//! Items of uploads: the way back for those that were given up.
+//! Items of uploads: adding one, and the way back for those that were given up.
 
 use redrive_core::{ItemEvent, ItemId, ItemStatus, Unit};
-use redrive_engine::RunMode;
+use redrive_engine::{ContentError, NewContent, RunMode};
 use redrive_store::{
-    ItemFilter, ItemGroup, ItemMove, ItemRecord, JournalEntry, Operator, Result, Written,
+    AddedItem, ItemFilter, ItemGroup, ItemMove, ItemRecord, JournalEntry, Operator, Result, Written,
 };
 use serde_json::json;
 
@@ -21,7 +21,40 @@ pub enum ItemSelection {
     Group(ItemGroup),
 }
 
+/// Why an item was not added.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotAdded {
+    /// No store could keep its name.
+    #[error("it cannot be called that")]
+    Name(#[source] redrive_store::Error),
+    /// Its content could not be kept.
+    #[error(transparent)]
+    Content(#[from] ContentError),
+    /// The store did not do it.
+    #[error(transparent)]
+    Store(#[from] redrive_store::Error),
+}
+
 impl Desk {
+    /// Adds an item with its content, which is kept before the item is there.
+    pub async fn add_item(
+        &self,
+        group: ItemGroup,
+        name: String,
+        content: NewContent,
+        by: &Operator,
+    ) -> std::result::Result<AddedItem, NotAdded> {
+        group.check_name(&name).map_err(NotAdded::Name)?;
+        let kept = self.content().keep(content).await?;
+        let item = kept.into_item(group, name).map_err(NotAdded::Name)?;
+        let mut added = self.store().add_items(&[item], by).await?;
+        added.pop().ok_or_else(|| {
+            let what = "the store did not say what became of an item";
+            NotAdded::Store(redrive_store::Error::misuse("adding items", what))
+        })
+    }
+
     /// The items that are meant, each once, in order; no more than `most`.
     pub async fn select_items(
         &self,

@@ -21,7 +21,7 @@ pub mod words;
 pub use declared::{Declared, DeclaredPipeline, DeclaredQueue, DeclaredSource, DeclaredUpload};
 pub use desk::Desk;
 pub use instant::parse_instant;
-pub use items::ItemSelection;
+pub use items::{ItemSelection, NotAdded};
 pub use metrics::{Counted, Lengths};
 pub use new_run::read_run;
 pub use partitions::{GapFilter, PartitionQuery};

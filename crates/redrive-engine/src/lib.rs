@@ -144,9 +144,10 @@ pub use stop::{Stop, Stopper};
 pub use stream::{StreamHandler, StreamSpec};
 pub use uploads::{
     Chunks, Content, ContentError, FolderContent, GiveupFile, GiveupFileError, GroupBusy,
-    GroupLease, HttpUpload, HttpUploader, ItemOutcome, ItemReport, KeptContent, RetrySettings,
-    RetryingUploader, UploadError, UploadEvent, UploadObserver, UploadOutcome, UploadPlan,
-    UploadReport, UploadRequest, Uploader, build_uploader, reference_content, sha256_of,
+    GroupLease, GroupSending, GroupSent, GroupUpload, HttpUpload, HttpUploader, ItemOutcome,
+    ItemReport, KeptContent, NewContent, RetrySettings, RetryingUploader, UploadError, UploadEvent,
+    UploadObserver, UploadOutcome, UploadPlan, UploadReport, UploadRequest, Uploader,
+    build_uploader, reference_content, sha256_of,
 };
 pub use validator::{
     Extraction, InvalidSchema, Judge, Judged, Judgement, MAX_ROW_BYTES, RowSchema,

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Cause, Epoch, ItemEvent, ItemId, ItemStatus, Message};
 use redrive_store::{
     AddedItem, AttemptRecord, ClaimedGroup, Error, GroupClaim, ItemCounts, ItemFilter, ItemGroup,
-    ItemMove, ItemRecord, Items, LeaseRef, NewItem, Result, WorkerId, Written,
+    ItemMove, ItemRecord, Items, JournalEntry, LeaseRef, NewItem, Operator, Result, WorkerId,
+    Written,
 };
 use tokio_postgres::{Row, types::ToSql};
 
@@ -22,12 +22,12 @@ use crate::{
 
 #[async_trait]
 impl Items for PostgresStore {
-    async fn add_items(&self, items: &[NewItem], now: Timestamp) -> Result<Vec<AddedItem>> {
+    async fn add_items(&self, items: &[NewItem], by: &Operator) -> Result<Vec<AddedItem>> {
         if items.is_empty() {
             return Ok(Vec::new());
         }
         items.iter().try_for_each(NewItem::check)?;
-        let sizes = sizes_of(items)?;
+        let (sizes, by) = (sizes_of(items)?, by.cleaned());
         let mut session = self.session(ADDING).await?;
         let inserted = session
             .begin(
@@ -39,13 +39,16 @@ impl Items for PostgresStore {
                     &each(items, |item| item.content_url.as_str()),
                     &sizes,
                     &each(items, |item| item.sha256.as_str()),
-                    &Micros(now),
+                    &Micros(by.at),
                 ],
             )
             .await?;
         let mut new = read_names(&inserted, |_| Ok(()))?;
         // The first item with a new name was accepted; a later one with the same name was not.
         let accepted = each(items, |item| new.remove(&name_of(item)).map(|(id, ())| id));
+        let entry =
+            |(item, id): (&NewItem, &Option<ItemId>)| id.map(|id| item.journal_entry(id, &by));
+        let entries: Vec<JournalEntry> = items.iter().zip(&accepted).filter_map(entry).collect();
         let refused: Vec<Name<'_>> = items
             .iter()
             .zip(&accepted)
@@ -75,7 +78,9 @@ impl Items for PostgresStore {
             }),
         };
         let answers = items.iter().zip(accepted).map(answer).collect::<Result<_>>()?;
-        session.commit().await?;
+        let journal = JournalColumns::of(entries.iter().map(Some));
+        let entries = Command { sql: queries::INSERT_JOURNAL, values: &journal.values() };
+        session.commit_all(&[entries]).await?;
         redrive_store::failpoint!("postgres.add_items.committed");
         Ok(answers)
     }

@@ -9,7 +9,8 @@ use redrive_engine::Pipeline;
 use redrive_store::Operator;
 
 use crate::{
-    Limits, access::Access, guard::Visitor, pages::live::Live, problem::Problem, tally::Tally,
+    Limits, Uploads, access::Access, guard::Visitor, pages::live::Live, problem::Problem,
+    sendings::Sendings, tally::Tally,
 };
 
 /// What is served.
@@ -20,6 +21,8 @@ pub struct Site {
     pub access: Access,
     /// The pipelines that can be started.
     pub pipelines: Vec<Pipeline>,
+    /// The uploads whose items can be added and whose groups can be sent.
+    pub uploads: Uploads,
     /// How much is taken from those who ask.
     pub limits: Limits,
 }
@@ -32,6 +35,8 @@ const MAX_GUESSES_A_MINUTE: u32 = 60;
 pub(crate) struct App {
     pub(crate) desk: Desk,
     pub(crate) pipelines: HashMap<String, Pipeline>,
+    /// What sends groups of uploads.
+    pub(crate) sendings: Sendings,
     /// Figures for those who watch.
     pub(crate) watch: Watch,
     /// Who tells open pages.
@@ -55,6 +60,7 @@ impl App {
             watch: Watch::new(site.desk.clone()),
             desk: site.desk,
             pipelines,
+            sendings: Sendings::new(site.uploads),
             live: Live::default(),
             access: site.access,
             guesses: Tally::new(MAX_GUESSES_A_MINUTE, 60),

@@ -116,7 +116,7 @@ pub(crate) async fn json_bytes<S: Send + Sync>(
 }
 
 /// The bytes of a body that comes soon enough.
-async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
+pub(crate) async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
     let limits = request.extensions().get::<Limits>().copied().unwrap_or_default();
     match tokio::time::timeout(limits.patience, Bytes::from_request(request, state)).await {
         Ok(read) => read.map_err(unread),

@@ -19,6 +19,7 @@ mod limits;
 mod metrics;
 mod pages;
 mod problem;
+mod sendings;
 mod tally;
 
 use std::{future::Future, net::SocketAddr, sync::Arc};
@@ -30,6 +31,7 @@ pub use access::{Access, Open, Role, Token};
 pub use api::openapi;
 pub use app::Site;
 pub use limits::Limits;
+pub use sendings::Uploads;
 
 use app::App;
 use guard::{Guard, guard};
@@ -77,7 +79,8 @@ impl Server {
         self.address
     }
 
-    /// Answers requests until told to stop; those under way are finished first.
+    /// Answers requests until told to stop; those under way are finished first, and so is what is being sent
+    /// of uploads.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send) {
         let limits = self.site.limits;
         let app = App::new(self.site);
@@ -87,6 +90,7 @@ impl Server {
         let stop = async move {
             stop.await;
             live.live.close();
+            live.sendings.stop();
         };
         let router: Router = api::router()
             .merge(pages::router())
@@ -95,9 +99,10 @@ impl Server {
             .route("/readyz", get(health::readyz))
             .fallback(problem::nothing_there)
             .method_not_allowed_fallback(problem::not_like_that)
-            .with_state(app)
+            .with_state(Arc::clone(&app))
             .layer(middleware::from_fn_with_state(admission, guard));
         connections::serve(self.listener, router, limits, stop).await;
+        app.sendings.ended().await;
     }
 }
 

@@ -1,11 +1,10 @@
 //! Items of uploads.
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Epoch, ItemEvent, ItemId, ItemStatus, Message};
 use redrive_store::{
     AddedItem, ClaimedGroup, Error, GroupClaim, ItemCounts, ItemFilter, ItemGroup, ItemMove,
-    ItemRecord, Items, LeaseRef, NewItem, Result, WorkerId, Written,
+    ItemRecord, Items, LeaseRef, NewItem, Operator, Result, WorkerId, Written,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
@@ -20,10 +19,10 @@ use crate::{
 
 #[async_trait]
 impl Items for SqliteStore {
-    async fn add_items(&self, items: &[NewItem], now: Timestamp) -> Result<Vec<AddedItem>> {
-        let items = items.to_vec();
+    async fn add_items(&self, items: &[NewItem], by: &Operator) -> Result<Vec<AddedItem>> {
+        let (items, by) = (items.to_vec(), by.cleaned());
         let added = self
-            .write(move |connection| items.iter().map(|item| add(connection, item, now)).collect())
+            .write(move |connection| items.iter().map(|item| add(connection, item, &by)).collect())
             .await?;
         redrive_store::failpoint!("sqlite.add_items.committed");
         Ok(added)
@@ -112,7 +111,7 @@ impl Items for SqliteStore {
     }
 }
 
-fn add(connection: &Connection, item: &NewItem, now: Timestamp) -> Result<AddedItem> {
+fn add(connection: &Connection, item: &NewItem, by: &Operator) -> Result<AddedItem> {
     const DOING: &str = "adding items";
     item.check()?;
     let ItemGroup { upload, group } = &item.group;
@@ -122,13 +121,15 @@ fn add(connection: &Connection, item: &NewItem, now: Timestamp) -> Result<AddedI
         .prepare_cached(queries::INSERT_ITEMS)
         .doing(DOING)?
         .query_row(
-            params![upload, group, item.name, item.content_url, size, item.sha256, micros(now)],
+            params![upload, group, item.name, item.content_url, size, item.sha256, micros(by.at)],
             |row| row.get(0),
         )
         .optional()
         .doing(DOING)?;
-    if let Some(id) = id {
-        return Ok(AddedItem::Accepted(ItemId(id)));
+    if let Some(id) = id.map(ItemId) {
+        redrive_store::failpoint!("sqlite.add_items.row");
+        insert_journal(connection, &item.journal_entry(id, by))?;
+        return Ok(AddedItem::Accepted(id));
     }
     let (id, sha256): (i64, String) = connection
         .prepare_cached(queries::NAMED_ITEMS)

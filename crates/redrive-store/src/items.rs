@@ -2,11 +2,12 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, Failure, ItemEvent, ItemId, ItemStatus, Message};
+use redrive_core::{AttemptNumber, Failure, ItemEvent, ItemId, ItemStatus, Message, Unit};
+use serde_json::json;
 
 use crate::{
     AttemptOutcome, AttemptRecord, ClaimedGroup, Error, GroupClaim, JournalEntry, MAX_NAME_BYTES,
-    Result, UnitKind, UnitRow, Written,
+    Operator, Result, UnitKind, UnitRow, Written,
 };
 
 /// The items that one call sends together.
@@ -33,11 +34,10 @@ pub struct NewItem {
     pub sha256: String,
 }
 
-impl NewItem {
-    /// Refuses names that no store could keep, or that nobody could tell apart.
-    pub fn check(&self) -> Result<()> {
-        let ItemGroup { upload, group } = &self.group;
-        let names = [("upload", upload), ("group", group), ("name", &self.name)];
+impl ItemGroup {
+    /// Refuses names of an item and its group that no store could keep, or that nobody could tell apart.
+    pub fn check_name(&self, name: &str) -> Result<()> {
+        let names = [("upload", &*self.upload), ("group", &*self.group), ("name", name)];
         for (field, value) in names {
             let problem = if value.is_empty() {
                 "must not be empty".to_owned()
@@ -51,6 +51,35 @@ impl NewItem {
             return Err(Error::misuse("adding items", format!("the {field} of an item {problem}")));
         }
         Ok(())
+    }
+}
+
+impl NewItem {
+    /// Refuses it as [`ItemGroup::check_name`] does.
+    pub fn check(&self) -> Result<()> {
+        self.group.check_name(&self.name)
+    }
+
+    /// What the journal says of it once it is accepted.
+    pub fn journal_entry(&self, id: ItemId, by: &Operator) -> JournalEntry {
+        let ItemGroup { upload, group } = &self.group;
+        let details = json!({
+            "upload": upload,
+            "group": group,
+            "name": self.name,
+            "size_bytes": self.size_bytes,
+            "sha256": self.sha256,
+            "reason": by.reason,
+        });
+        JournalEntry {
+            at: by.at,
+            actor: by.actor.clone(),
+            action: "upload.add".to_owned(),
+            unit: Some(Unit::Item(id).to_string()),
+            filter: None,
+            details: details.to_string(),
+            dedupe_key: None,
+        }
     }
 }
 
@@ -197,8 +226,9 @@ impl ItemCounts {
 /// The items of a store.
 #[async_trait]
 pub trait Items: Send + Sync {
-    /// Adds items as pending. Items that [`NewItem::check`] refuses are refused with their whole batch.
-    async fn add_items(&self, items: &[NewItem], now: Timestamp) -> Result<Vec<AddedItem>>;
+    /// Adds items as pending, each accepted one with its row of the journal. Items that
+    /// [`NewItem::check`] refuses are refused with their whole batch.
+    async fn add_items(&self, items: &[NewItem], by: &Operator) -> Result<Vec<AddedItem>>;
 
     /// Items by id; unknown ids are left out.
     async fn items_by_id(&self, ids: &[ItemId]) -> Result<Vec<ItemRecord>>;

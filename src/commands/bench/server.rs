@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use redrive::{Control, PartitionRules, RawSink};
 use redrive_desk::Desk;
 use redrive_engine::{Clock, SystemClock, random_worker_id};
-use redrive_server::{Access, Limits, Server, Site};
+use redrive_server::{Access, Limits, Server, Site, Uploads};
 use redrive_store::Store;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{sync::mpsc, task::JoinSet};
@@ -92,8 +92,13 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
     fill_partitions(&control, many(100_000.0).max(20)).await?;
 
     let desk = Desk::new(store.clone(), None, PartitionRules::default(), raw);
-    let site =
-        Site { desk, access: Access::default(), pipelines: Vec::new(), limits: Limits::default() };
+    let site = Site {
+        desk,
+        access: Access::default(),
+        pipelines: Vec::new(),
+        uploads: Uploads::new(),
+        limits: Limits::default(),
+    };
     let here = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = Server::listen(here, site).await.map_err(failed)?;
     let visitor = Visitor::new(server.address());

@@ -15,7 +15,6 @@ use redrive::{
     RetrySettings, RetryingUploader, Stopper, Store, UploadError, UploadEvent, UploadObserver,
     UploadOutcome, UploadReport, UploadRequest, Uploader,
 };
-use redrive_engine::{Clock, SystemClock};
 use redrive_store::AddedItem;
 use tokio::task::JoinSet;
 
@@ -31,6 +30,7 @@ use super::{
 use crate::{
     context::Context,
     exit::{Exit, Failure},
+    operator::operator,
 };
 
 /// The arguments of `bench uploads`.
@@ -293,7 +293,7 @@ fn content(number: usize) -> Vec<u8> {
 async fn add(store: &Arc<dyn Store>, items: &[NewItem]) -> Result<Vec<ItemId>, Failure> {
     let mut ids = Vec::new();
     for items in items.chunks(1_000) {
-        let added = store.add_items(items, SystemClock.now()).await.map_err(failed)?;
+        let added = store.add_items(items, &operator(None)).await.map_err(failed)?;
         ids.extend(added.into_iter().filter_map(|added| match added {
             AddedItem::Accepted(id) => Some(id),
             AddedItem::Duplicate(_) | AddedItem::Conflict(_) => None,

@@ -11,8 +11,7 @@ use std::{
 };
 
 use clap::Args;
-use redrive::{Content, ContentError, ItemGroup, NewItem, reference_content};
-use redrive_engine::{Clock, SystemClock};
+use redrive::{Content, ContentError, ItemGroup, NewContent, NewItem, reference_content};
 use redrive_store::{AddedItem, Store};
 use serde::Serialize;
 
@@ -21,6 +20,7 @@ use crate::{
     commands::runs::{Line, Lines, MAX_LINE_BYTES},
     context::{ChosenStore, Context, Missing},
     exit::{Exit, Failure},
+    operator::operator,
     output::{Column, Row},
 };
 
@@ -203,7 +203,7 @@ impl Adding<'_> {
         let name = listed.name().map_err(Problem::OfTheFile)?;
         let kept = match self.in_place || listed.in_place {
             true => reference_content(&listed.path).await,
-            false => self.content.keep(&listed.path).await,
+            false => self.content.keep(NewContent::File(listed.path.clone())).await,
         };
         let kept = kept.map_err(|error| match error {
             ContentError::Write { .. } => Problem::OfAll(Failure::new(Exit::Error, error)),
@@ -215,20 +215,13 @@ impl Adding<'_> {
             let problem = format!("its hash is {}, the list says {expected}", kept.sha256);
             return Err(Problem::OfTheFile(problem));
         }
-        let item = NewItem {
-            group: self.group.clone(),
-            name,
-            content_url: kept.url,
-            size_bytes: kept.size_bytes,
-            sha256: kept.sha256,
-        };
-        item.check().map_err(|error| Problem::OfTheFile(error.to_string()))?;
-        Ok(item)
+        kept.into_item(self.group.clone(), name)
+            .map_err(|error| Problem::OfTheFile(error.to_string()))
     }
 
     async fn write(&mut self) -> Result<(), Failure> {
         let items = std::mem::take(&mut self.waiting);
-        let added = self.store.add_items(&items, SystemClock.now()).await;
+        let added = self.store.add_items(&items, &operator(None)).await;
         let added = added.map_err(|error| self.chosen.failure(error))?;
         for (item, added) in items.into_iter().zip(added) {
             match added {

@@ -1,20 +1,18 @@
 //! `redrive uploads run`: sends what is pending in a group.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use clap::Args;
 use redrive::{
-    GroupLease, HumanDuration, ItemGroup, UploadError, UploadReport, UploadRequest, Uploader,
-    config::{Config, Upload},
-    declared_giveup_file, declared_upload,
+    GroupBusy, GroupSending, GroupSent, HumanDuration, ItemGroup, Stopper, UploadError,
+    declared_upload,
 };
-use redrive_engine::{Clock, Stopper, SystemClock};
-use redrive_store::{Store, WorkerId, Written};
 
 use super::{declaring, progress::Progress, summary::Summary};
 use crate::{
     context::{ChosenStore, Context, Missing},
     exit::{Exit, Failure},
+    operator::operator,
     signals::Signals,
     works::worker_name,
 };
@@ -64,34 +62,21 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let content = context.raw(Some(&config))?.content();
     let folder = &config.folder;
     let observer = Some(progress.observer());
-    let uploader = declared_upload(declared, folder, store.clone(), content, &worker, observer)
+    let upload = declared_upload(declared, folder, store.clone(), content, worker, observer)
         .map_err(|error| Failure::new(Exit::Error, "cannot start").because(error))?;
     #[cfg(feature = "otel")]
     crate::spans::start(&chosen).await?;
     let mut signals = Signals::new()?;
-    let lease = take(&store, &group, worker, declared, &chosen).await?;
-    tell_missed_giveups(declared, &config, &*store).await;
-
-    let ended = upload(&*uploader, &group, &lease, &mut signals).await;
+    let taken = upload.begin(&group, &operator(None)).await;
+    let taken = taken.map_err(|error| chosen.failure(error))?;
+    let sending = taken.map_err(|busy| refusal(&busy, &group))?;
+    let ended = upload_until(sending, &mut signals).await;
     progress.end();
-    let (report, signal) = match ended {
-        Ended::ByItself(report, signal) => (report, signal),
+    let (GroupSent { report, lost }, signal) = match ended {
+        Ended::ByItself(sent, signal) => (sent, signal),
         // What was under way may have been acknowledged; the lease ends by itself.
         Ended::AtOnce(exit) => return Ok(exit),
     };
-    let why = match (&report, signal) {
-        (_, Some(_)) => "shutdown",
-        (Ok(_), None) => "done",
-        (Err(_), None) => "error",
-    };
-    let mut lost = lease.lost().is_told();
-    match lease.release(why, SystemClock.now()).await {
-        Ok(written) => lost |= written == Written::Stale,
-        Err(error) => {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "cannot give the group back; it is free when its lease ends");
-        }
-    }
     let report = report.map_err(|error| failure(error, &chosen, &group))?;
     let counts = store.item_counts(&group).await.map_err(|error| chosen.failure(error))?;
     let summary = Summary::new(&group, &report, &counts);
@@ -108,61 +93,34 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     Ok(signal.unwrap_or_else(|| summary.exit(report.outcome)))
 }
 
-async fn take(
-    store: &Arc<dyn Store>,
-    group: &ItemGroup,
-    worker: WorkerId,
-    declared: &Upload,
-    chosen: &ChosenStore,
-) -> Result<GroupLease, Failure> {
-    let taken = GroupLease::take(store.clone(), group, worker, declared.lease).await;
-    taken.map_err(|error| chosen.failure(error))?.map_err(|busy| {
-        // Nobody waits for a part of a second.
-        let rest = Duration::from_secs(busy.remaining.as_secs().saturating_add(1));
-        let (owner, rest) = (busy.owner, HumanDuration::from(rest));
-        let name = &group.group;
-        let message = format!("group {name:?} is being uploaded by {owner}; nothing was sent");
-        Failure::new(Exit::Refused, message)
-            .help(format!("if it was killed, the group is free when its lease ends, in {rest}"))
-    })
-}
-
-/// What an upload that was killed could not say any more.
-async fn tell_missed_giveups(declared: &Upload, config: &Config, store: &dyn Store) {
-    let Some(file) = declared_giveup_file(declared, &config.folder) else { return };
-    if let Err(error) = file.catch_up(store).await {
-        let error = &error as &dyn std::error::Error;
-        tracing::warn!(error, "cannot write the file of give-ups; the journal has them");
-    }
+fn refusal(busy: &GroupBusy, group: &ItemGroup) -> Failure {
+    // Nobody waits for a part of a second.
+    let rest = Duration::from_secs(busy.remaining.as_secs().saturating_add(1));
+    let (owner, rest) = (&busy.owner, HumanDuration::from(rest));
+    let name = &group.group;
+    let message = format!("group {name:?} is being uploaded by {owner}; nothing was sent");
+    Failure::new(Exit::Refused, message)
+        .help(format!("if it was killed, the group is free when its lease ends, in {rest}"))
 }
 
 /// How an upload came to its end.
 enum Ended {
     /// With a report or an error, perhaps after a signal.
-    ByItself(Result<UploadReport, UploadError>, Option<Exit>),
+    ByItself(GroupSent, Option<Exit>),
     /// By a second signal.
     AtOnce(Exit),
 }
 
-async fn upload(
-    uploader: &dyn Uploader,
-    group: &ItemGroup,
-    lease: &GroupLease,
-    signals: &mut Signals,
-) -> Ended {
+async fn upload_until(sending: GroupSending, signals: &mut Signals) -> Ended {
     let (stopper, stop) = Stopper::new();
-    let request = UploadRequest::new(group.clone()).with_stop(stop);
-    let mut work = Box::pin(uploader.upload_pending(&request));
-    let mut lost = lease.lost();
+    let mut sending = Box::pin(sending.run(stop));
     let signal = tokio::select! {
-        report = &mut work => return Ended::ByItself(report, None),
-        exit = signals.next() => Some(exit),
-        () = lost.told() => None,
+        sent = &mut sending => return Ended::ByItself(sent, None),
+        exit = signals.next() => exit,
     };
     stopper.stop();
-    tracing::info!("stopping: what is under way may end, nothing more is sent");
     tokio::select! {
-        report = &mut work => Ended::ByItself(report, signal),
+        sent = &mut sending => Ended::ByItself(sent, Some(signal)),
         again = signals.next() => Ended::AtOnce(again),
     }
 }

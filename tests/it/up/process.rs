@@ -127,6 +127,13 @@ impl Process {
         self.ask(&head, body)
     }
 
+    /// What it answers to a PUT of any content.
+    #[track_caller]
+    pub(crate) fn put(&self, path: &str, content: &str) -> (u16, String) {
+        let length = content.len();
+        self.ask(&format!("PUT {path} HTTP/1.1\r\nContent-Length: {length}\r\n"), content)
+    }
+
     #[track_caller]
     fn ask(&self, head: &str, body: &str) -> (u16, String) {
         let mut connection = TcpStream::connect(&self.address).unwrap();

@@ -8,7 +8,7 @@
 
 use std::{
     fmt,
-    path::Path,
+    path::PathBuf,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -16,6 +16,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream::BoxStream};
+use redrive_store::{ItemGroup, NewItem};
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -72,6 +73,15 @@ impl fmt::Debug for Chunks {
     }
 }
 
+/// Content to keep.
+#[derive(Debug, Clone)]
+pub enum NewContent {
+    /// What a file holds.
+    File(PathBuf),
+    /// Bytes that are there.
+    Bytes(Bytes),
+}
+
 /// Content as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptContent {
@@ -81,6 +91,16 @@ pub struct KeptContent {
     pub size_bytes: u64,
     /// Their hash, as lower-case hex.
     pub sha256: String,
+}
+
+impl KeptContent {
+    /// The item of a group that has this content. Names that no store could keep are refused.
+    pub fn into_item(self, group: ItemGroup, name: String) -> redrive_store::Result<NewItem> {
+        let Self { url, size_bytes, sha256 } = self;
+        let item = NewItem { group, name, content_url: url, size_bytes, sha256 };
+        item.check()?;
+        Ok(item)
+    }
 }
 
 /// Why content cannot be kept or sent.
@@ -133,8 +153,8 @@ pub enum ContentError {
 /// Where content is kept by its hash.
 #[async_trait]
 pub trait Content: Send + Sync {
-    /// Keeps a copy of a file. Content that is there already is not written again.
-    async fn keep(&self, file: &Path) -> Result<KeptContent, ContentError>;
+    /// Keeps a copy. Content that is there already is not written again.
+    async fn keep(&self, content: NewContent) -> Result<KeptContent, ContentError>;
 
     /// Begins to read the content at each place, kept or not.
     async fn open(&self, urls: Vec<String>) -> Vec<Result<Chunks, ContentError>>;

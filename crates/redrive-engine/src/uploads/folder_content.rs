@@ -1,19 +1,15 @@
 //! Content in a local folder.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{io, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 
 use crate::{
     raw::{DurableFolders, sync_folder},
     uploads::{
-        Chunks, Content, ContentError, KeptContent,
+        Chunks, Content, ContentError, KeptContent, NewContent,
         content::kept_at,
-        local_files::{blocking, copy, left_in, open_all, unwritten},
+        local_files::{blocking, copy_new, left_in, open_all, unwritten},
     },
 };
 
@@ -33,7 +29,7 @@ impl FolderContent {
         Ok(self.folders.root().join(kept_at(url)?))
     }
 
-    fn keep_now(&self, file: &Path) -> Result<KeptContent, ContentError> {
+    fn keep_now(&self, content: &NewContent) -> Result<KeptContent, ContentError> {
         let folder = self.folders.root().join("items");
         let failed = |error: &io::Error| unwritten(&folder, error);
         let unsynced = self.folders.make(&folder).map_err(|error| failed(&error))?;
@@ -42,7 +38,7 @@ impl FolderContent {
             .prefix(".new-")
             .tempfile_in(&folder)
             .map_err(|error| failed(&error))?;
-        let (size_bytes, sha256) = copy(file, copied.as_file_mut(), &folder)?;
+        let (size_bytes, sha256) = copy_new(content, copied.as_file_mut(), &folder)?;
         let url = format!("sha256:{sha256}");
         let place = self.place_of(&url)?;
         let parent = place.parent().unwrap_or(&folder);
@@ -64,9 +60,9 @@ impl FolderContent {
 
 #[async_trait]
 impl Content for FolderContent {
-    async fn keep(&self, file: &Path) -> Result<KeptContent, ContentError> {
-        let (this, file) = (self.clone(), file.to_owned());
-        blocking(move || this.keep_now(&file)).await
+    async fn keep(&self, content: NewContent) -> Result<KeptContent, ContentError> {
+        let this = self.clone();
+        blocking(move || this.keep_now(&content)).await
     }
 
     async fn open(&self, urls: Vec<String>) -> Vec<Result<Chunks, ContentError>> {

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use crate::uploads::{
-    Chunks, ContentError, KeptContent,
+    Chunks, ContentError, KeptContent, NewContent,
     content::{CHUNK_BYTES, CHUNKS_AHEAD, hex},
 };
 
@@ -120,13 +120,36 @@ pub(super) fn copy(
     place: &Path,
 ) -> Result<(u64, String), ContentError> {
     let unread = |error| unread(from, &error);
-    let mut file = File::open(from).map_err(unread)?;
+    let file = File::open(from).map_err(unread)?;
     if file.metadata().map_err(unread)?.is_dir() {
         return Err(unread(io::ErrorKind::IsADirectory.into()));
     }
+    copy_from(file, unread, to, place)
+}
+
+/// Copies content, wherever it comes from.
+pub(super) fn copy_new(
+    from: &NewContent,
+    to: &mut impl Write,
+    place: &Path,
+) -> Result<(u64, String), ContentError> {
+    match from {
+        NewContent::File(path) => copy(path, to, place),
+        NewContent::Bytes(bytes) => {
+            copy_from(&**bytes, |error| unwritten(place, &error), to, place)
+        }
+    }
+}
+
+fn copy_from(
+    mut from: impl Read,
+    unread: impl Fn(io::Error) -> ContentError,
+    to: &mut impl Write,
+    place: &Path,
+) -> Result<(u64, String), ContentError> {
     let (mut hash, mut size, mut chunk) = (Sha256::new(), 0, vec![0; CHUNK_BYTES]);
     loop {
-        let read = match file.read(&mut chunk) {
+        let read = match from.read(&mut chunk) {
             Ok(0) => return Ok((size, hex(hash.finalize().as_slice()))),
             Ok(read) => chunk.get(..read).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

@@ -37,6 +37,7 @@ mod sending;
 mod supply;
 
 mod group_lease;
+mod group_upload;
 
 mod giveup_file;
 
@@ -44,11 +45,12 @@ mod build;
 
 pub use build::{UploadPlan, build_uploader};
 pub(crate) use content::hex;
-pub use content::{Chunks, Content, ContentError, KeptContent, sha256_of};
+pub use content::{Chunks, Content, ContentError, KeptContent, NewContent, sha256_of};
 pub use event::{UploadEvent, UploadObserver};
 pub use folder_content::FolderContent;
 pub use giveup_file::{GiveupFile, GiveupFileError};
 pub use group_lease::{GroupBusy, GroupLease};
+pub use group_upload::{GroupSending, GroupSent, GroupUpload};
 pub use http_uploader::{HttpUpload, HttpUploader};
 pub use local_files::reference_content;
 pub use report::{ItemOutcome, ItemReport, UploadOutcome, UploadReport};

@@ -7,7 +7,7 @@
 use std::{
     fs::File,
     io::{self, Read},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use async_trait::async_trait;
@@ -19,10 +19,10 @@ use crate::{
     RawError,
     raw::{ObjectReader, Objects, PART_BYTES, Parts},
     uploads::{
-        Chunks, Content, ContentError, KeptContent,
+        Chunks, Content, ContentError, KeptContent, NewContent,
         body::CheckedBody,
         content::{kept_at, sha256_of},
-        local_files::{blocking, copy, left_in, open_all, unread},
+        local_files::{blocking, copy_new, left_in, open_all, unread},
     },
 };
 
@@ -45,16 +45,22 @@ impl ObjectContent {
         }
     }
 
-    async fn keep_long(&self, file: &Path) -> Result<KeptContent, ContentError> {
-        let path = file.to_owned();
-        let (size, sha256) = blocking(move || copy(&path, &mut io::sink(), &path)).await?;
+    async fn keep_long(&self, content: NewContent) -> Result<KeptContent, ContentError> {
+        let place = PathBuf::from(self.objects.url());
+        let hashed = content.clone();
+        let (size, sha256) = blocking(move || copy_new(&hashed, &mut io::sink(), &place)).await?;
         let kept = kept(size, sha256);
         let place = kept_at(&kept.url)?;
         if self.objects.has(&place).await.map_err(|error| self.unwritten(&error))? {
             return Ok(kept);
         }
-        let chunks = open_all(vec![Ok(file.to_owned())]).await.pop();
-        let chunks = chunks.unwrap_or_else(|| Ok(Chunks::whole(Bytes::new())))?;
+        let chunks = match content {
+            NewContent::Bytes(bytes) => Chunks::whole(bytes),
+            NewContent::File(file) => {
+                let chunks = open_all(vec![Ok(file)]).await.pop();
+                chunks.unwrap_or_else(|| Ok(Chunks::whole(Bytes::new())))?
+            }
+        };
         let body = CheckedBody::begin(chunks, kept.size_bytes, &kept.sha256).await?;
         let mut parts =
             self.objects.put_parts(&place).await.map_err(|error| self.unwritten(&error))?;
@@ -70,7 +76,7 @@ impl ObjectContent {
         Ok(kept)
     }
 
-    /// Puts a file as it is read again, and notices if it is another meanwhile.
+    /// Puts content as it is read again, and notices if it is another meanwhile.
     async fn put(&self, mut body: CheckedBody, parts: &mut Parts) -> Result<(), ContentError> {
         while let Some(frame) = body.frame().await {
             let Ok(chunk) = frame?.into_data() else { continue };
@@ -108,11 +114,17 @@ impl ObjectContent {
 
 #[async_trait]
 impl Content for ObjectContent {
-    async fn keep(&self, file: &Path) -> Result<KeptContent, ContentError> {
-        let path = file.to_owned();
-        match blocking(move || read_part(&path)).await? {
+    async fn keep(&self, content: NewContent) -> Result<KeptContent, ContentError> {
+        let part = match &content {
+            NewContent::Bytes(bytes) => (bytes.len() <= PART_BYTES).then(|| bytes.to_vec()),
+            NewContent::File(path) => {
+                let path = path.clone();
+                blocking(move || read_part(&path)).await?
+            }
+        };
+        match part {
             Some(bytes) => self.keep_short(bytes).await,
-            None => self.keep_long(file).await,
+            None => self.keep_long(content).await,
         }
     }
 

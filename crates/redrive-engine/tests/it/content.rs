@@ -5,11 +5,12 @@ use std::{fs, path::PathBuf, sync::Arc};
 use jiff::Timestamp;
 use redrive_core::ItemId;
 use redrive_engine::{
-    Content, ContentError, HttpUpload, HttpUploader, ItemOutcome, KeptContent, ObjectService,
-    RawSink, UploadError, UploadOutcome, UploadReport, UploadRequest, Uploader, reference_content,
+    Content, ContentError, HttpUpload, HttpUploader, ItemOutcome, KeptContent, NewContent,
+    ObjectService, RawSink, UploadError, UploadOutcome, UploadReport, UploadRequest, Uploader,
+    reference_content, sha256_of,
 };
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
-use redrive_store::{AddedItem, ItemGroup, ItemRecord, Items, NewItem};
+use redrive_store::{AddedItem, ItemGroup, ItemRecord, Items, NewItem, Operator};
 use tempfile::TempDir;
 
 use crate::{
@@ -46,7 +47,7 @@ impl Post {
 
     async fn keep(&self, content: &dyn Content, name: &str, bytes: &[u8]) -> KeptContent {
         let path = self.file(name, bytes);
-        let kept = content.keep(&path).await.unwrap();
+        let kept = content.keep(NewContent::File(path.clone())).await.unwrap();
         fs::remove_file(path).unwrap();
         self.add(name, &kept).await;
         kept
@@ -60,7 +61,8 @@ impl Post {
             size_bytes: kept.size_bytes,
             sha256: kept.sha256.clone(),
         };
-        let added = self.store.add_items(&[item], Timestamp::UNIX_EPOCH).await.unwrap();
+        let by = Operator { actor: "ada".to_owned(), at: Timestamp::UNIX_EPOCH, reason: None };
+        let added = self.store.add_items(&[item], &by).await.unwrap();
         assert!(matches!(added[..], [AddedItem::Accepted(_)]), "{added:?}");
     }
 
@@ -119,6 +121,11 @@ async fn content_is_kept_beside_the_raw_partitions_and_sent_as_it_was_added() {
             assert_eq!(kept.size_bytes, bytes.len() as u64);
             assert!(fs::read(root.join(place(&kept))).unwrap() == *bytes, "{}", sink.name);
         }
+        for bytes in [b"from memory".to_vec(), Vec::new(), long()[1..].to_vec()] {
+            let kept = content.keep(NewContent::Bytes(bytes.clone().into())).await.unwrap();
+            assert_eq!((kept.size_bytes, &kept.sha256), (bytes.len() as u64, &sha256_of(&bytes)));
+            assert!(fs::read(root.join(place(&kept))).unwrap() == bytes, "{}", sink.name);
+        }
         let left = post.file("left", b"left where it is");
         post.add("left", &reference_content(&left).await.unwrap()).await;
         let report = post.send(content).await.unwrap();
@@ -169,7 +176,8 @@ async fn content_that_cannot_be_reached_costs_its_items_nothing() {
     assert!(error.to_string().contains("s3://bucket/items/sha256/"), "{error}");
     let item = post.items().await.remove(0);
     assert_eq!((item.last_attempt.0, item.upload_attempts), (0, 0));
-    let refused = locked.content().keep(&post.file("new", b"new")).await.unwrap_err();
+    let refused =
+        locked.content().keep(NewContent::File(post.file("new", b"new"))).await.unwrap_err();
     assert!(matches!(refused, ContentError::Write { .. }), "{refused:?}");
     assert_eq!(post.send(server.sink("").content()).await.unwrap().outcome, UploadOutcome::Success);
 }
@@ -179,7 +187,7 @@ async fn what_is_no_file_is_not_kept() {
     for sink in every_sink().await {
         let (post, content) = (Post::new().await, sink.sink.content());
         for path in [post.folder.path().to_owned(), post.folder.path().join("nowhere")] {
-            let refused = content.keep(&path).await.unwrap_err();
+            let refused = content.keep(NewContent::File(path)).await.unwrap_err();
             assert!(matches!(refused, ContentError::Read { .. }), "{}: {refused:?}", sink.name);
         }
     }

@@ -7,7 +7,7 @@ use redrive_core::{Failure, ItemEvent, ItemId, Message};
 use redrive_engine::checker::{Invariant, check};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    ItemAttempt, ItemGroup, ItemMove, Items, JournalEntry, NewItem, Store, Written,
+    ItemAttempt, ItemGroup, ItemMove, Items, JournalEntry, NewItem, Operator, Store, Written,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -70,7 +70,8 @@ impl Lived {
             size_bytes: 1,
             sha256: "ab".repeat(32),
         };
-        self.store.add_items(&["a", "b", "c"].map(item), at(0)).await.unwrap();
+        let by = Operator { actor: "ada".to_owned(), at: at(0), reason: None };
+        self.store.add_items(&["a", "b", "c"].map(item), &by).await.unwrap();
         for id in [UPLOADED, PENDING, GIVEN_UP, GIVEN_UP] {
             self.apply(reject(id)).await;
             self.store.increment_upload_attempts(ItemId(id)).await.unwrap();

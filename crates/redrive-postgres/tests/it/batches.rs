@@ -9,8 +9,8 @@ use redrive_core::{
 use redrive_postgres::PostgresStore;
 use redrive_store::{
     AddedItem, Categories, ClaimRequest, ClaimedRun, HandBack, ItemGroup, ItemMove, Items, Journal,
-    JournalEntry, JournalFilter, LeaseRef, Leased, Leases, Ledger, NewItem, NewRun, RunEnding,
-    RunFinish, Runs, UnitKind, UnitRow, Verdict, WorkerId, Written,
+    JournalEntry, JournalFilter, LeaseRef, Leased, Leases, Ledger, NewItem, NewRun, Operator,
+    RunEnding, RunFinish, Runs, UnitKind, UnitRow, Verdict, WorkerId, Written,
 };
 use serde_json::json;
 
@@ -154,8 +154,9 @@ async fn one_item(store: &PostgresStore, name: &str) -> ItemId {
         size_bytes: 1,
         sha256: "ab".to_owned(),
     };
+    let by = Operator { actor: "ada".to_owned(), at: NOW, reason: None };
     let batch = [item.clone(), NewItem { sha256: "cd".to_owned(), ..item.clone() }, item];
-    let added = store.add_items(&batch, NOW).await.unwrap();
+    let added = store.add_items(&batch, &by).await.unwrap();
     let AddedItem::Accepted(id) = added[0] else { panic!("{added:?}") };
     assert_eq!(added[1..], [AddedItem::Conflict(id), AddedItem::Duplicate(id)]);
     id
@@ -200,7 +201,7 @@ async fn an_item_takes_several_steps_in_one_batch() {
     assert_eq!(statuses, [ItemStatus::Trusted, ItemStatus::Rejected]);
     assert_eq!(
         journal(&store).await,
-        ["give up", "acknowledge", "reset", "trust", "refuse"],
+        ["upload.add", "upload.add", "give up", "acknowledge", "reset", "trust", "refuse"],
         "in the order of the batch, a known key and a stale step left out"
     );
 }

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use redrive_core::{ItemId, RunId};
 use redrive_postgres::{PostgresMigrator, PostgresOptions, PostgresStore};
 use redrive_store::{
-    Error, ItemGroup, Items, Journal, JournalFilter, Migrator, NewItem, NewRun, Runs, Store,
+    Error, ItemGroup, Items, Journal, JournalFilter, Migrator, NewItem, NewRun, Operator, Runs,
+    Store,
 };
 use serde_json::json;
 use tokio::{
@@ -295,6 +296,7 @@ async fn a_server_that_only_reads_is_refused() {
 #[tokio::test]
 async fn text_that_postgresql_cannot_keep_is_refused_by_name() {
     let store = Database::migrated().await.store().await;
+    let by = Operator { actor: "ada".to_owned(), at: Timestamp::UNIX_EPOCH, reason: None };
     for (name, problem) in [("a\0b".to_owned(), "NUL"), (noise(9_000), "512 are allowed")] {
         let item = NewItem {
             group: ItemGroup { upload: "tiles".to_owned(), group: "g".to_owned() },
@@ -303,7 +305,7 @@ async fn text_that_postgresql_cannot_keep_is_refused_by_name() {
             size_bytes: 1,
             sha256: "ab".to_owned(),
         };
-        let error = store.add_items(&[item], Timestamp::UNIX_EPOCH).await.unwrap_err();
+        let error = store.add_items(&[item], &by).await.unwrap_err();
         assert!(matches!(error, Error::Misuse { .. }), "{error:?}");
         check_contains(&error.to_string(), &["adding items", problem]);
     }

@@ -14,6 +14,7 @@ mod pipelines;
 mod queues;
 mod runs;
 mod submit;
+mod uploads;
 mod why;
 
 use std::sync::Arc;
@@ -37,13 +38,14 @@ pub(crate) use partitions::{KeyParts, key_of};
 pub(crate) use pipelines::{cancel_run, find_run, resume_run, start_run};
 pub(crate) use queues::switch_queue;
 pub(crate) use runs::{RunAction, change_runs, status_names as run_status_names};
+pub(crate) use uploads::{group_shown, send_group};
 
 use crate::{app::App, problem::PROBLEM_JSON};
 
 /// What a body may have that is no submission.
 const MAX_BODY_BYTES: usize = 256 * 1024;
 
-/// What a submission may have.
+/// What a submission may have, and the content of an item.
 const MAX_SUBMISSION_BYTES: usize = 32 * 1024 * 1024;
 
 #[derive(OpenApi)]
@@ -71,7 +73,7 @@ impl Modify for Bearer {
 fn completed(mut document: openapi::OpenApi) -> openapi::OpenApi {
     let problem = || Content::new(Some(Ref::from_schema_name("Problem")));
     for item in document.paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.post];
+        let operations = [&mut item.get, &mut item.post, &mut item.put];
         for operation in operations.into_iter().flatten() {
             // Functions are called alike in different modules; the names of operations are known to clients.
             let tag = operation.tags.iter().flatten().next().map(|tag| tag.replace(' ', "_"));
@@ -100,6 +102,7 @@ fn completed(mut document: openapi::OpenApi) -> openapi::OpenApi {
 fn documented() -> (Router<Arc<App>>, openapi::OpenApi) {
     let submissions = OpenApiRouter::new()
         .routes(routes!(submit::submit))
+        .routes(routes!(uploads::add))
         .layer(DefaultBodyLimit::max(MAX_SUBMISSION_BYTES));
     let (routes, document) = OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(overview::show))
@@ -120,6 +123,8 @@ fn documented() -> (Router<Arc<App>>, openapi::OpenApi) {
         .routes(routes!(items::list))
         .routes(routes!(items::show))
         .routes(routes!(items::reset))
+        .routes(routes!(uploads::show_group))
+        .routes(routes!(uploads::send))
         .routes(routes!(pipelines::list))
         .routes(routes!(pipelines::show))
         .routes(routes!(pipelines::stats))

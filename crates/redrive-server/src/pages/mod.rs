@@ -54,6 +54,7 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .route("/uploads", get(uploads::list))
         .route("/uploads/preview", get(uploads::look))
         .route("/uploads/reset", post(uploads::act))
+        .route("/uploads/send", post(uploads::send))
         .route("/uploads/{id}", get(uploads::show))
         .route("/pipelines", get(pipelines::list))
         .route("/pipelines/start", post(pipelines::start))

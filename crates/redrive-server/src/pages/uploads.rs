@@ -1,10 +1,10 @@
 //! Items of uploads.
 
 use axum::{Extension, response::Response};
-use maud::html;
+use maud::{Markup, html};
 use redrive_core::{ItemId, ItemStatus, Unit};
 use redrive_desk::{Asked, Story, shown::ItemShown};
-use redrive_store::ItemFilter;
+use redrive_store::{ItemFilter, ItemGroup};
 use serde::Deserialize;
 
 use super::{
@@ -17,8 +17,8 @@ use super::{
     },
 };
 use crate::{
-    api::{ItemAction, named, reset_items},
-    app::Shared,
+    api::{ItemAction, group_shown, named, reset_items, send_group},
+    app::{App, Shared},
     extract::{Form, Path, Query},
     guard::Visitor,
     problem::Problem,
@@ -60,9 +60,13 @@ pub(super) async fn list(
         address("/uploads", &[one, two, three, ("after", Some(&last))])
     });
     let now = app.desk.now();
-    let look = upload.zip(group).map(|(upload, group)| {
-        address("/uploads/preview", &[("upload", Some(upload)), ("group", Some(group))])
-    });
+    let whole = match upload.zip(group) {
+        Some((upload, group)) if !rows.is_empty() => {
+            let group = ItemGroup { upload: upload.to_owned(), group: group.to_owned() };
+            Some(this_group(&app, &visitor, group).await?)
+        }
+        _ => None,
+    };
     let body = html! {
         h1 { "Uploads" }
         p.lead { "Items of batches that half succeed, each acknowledged by itself." }
@@ -72,15 +76,15 @@ pub(super) async fn list(
             (filter_choice("status", "Status", status, &names))
             button type="submit" { "Show" }
         }
-        @if let (Some(look), true) = (look, may_act(&visitor)) {
-            section { h2 { "This group" } div.actions { a href=(look) { "Reset what was given up …" } } }
-        }
+        @if let Some(whole) = whole { (whole) }
         section {
             @if rows.is_empty() { p.empty { "No item matches." } } @else { div.scroll { table {
                 thead { tr { th.number { "Id" } th { "Upload" } th { "Group" } th { "Name" } th { "Status" } th.number { "Bytes" } th.number { "Attempts" } th { "Changed" } th { "Reason" } } }
                 tbody { @for item in &rows { tr {
                     td.number { a href=(format!("/uploads/{}", item.id)) { (item.id) } }
-                    td.text { (item.upload) } td.text { (item.group) } td.text { (item.name) }
+                    td.text { (item.upload) }
+                    td.text { a href=(group_address(&item.upload, &item.group)) { (item.group) } }
+                    td.text { (item.name) }
                     td { (pill(item.status)) }
                     td.number { (number(item.size_bytes)) }
                     td.number { (item.upload_attempts) }
@@ -92,6 +96,41 @@ pub(super) async fn list(
         }
     };
     Ok(Page::new(Place::Uploads, "Uploads", body).render(&app, &visitor))
+}
+
+/// Where the list of a group is.
+fn group_address(upload: &str, group: &str) -> String {
+    address("/uploads", &[("upload", Some(upload)), ("group", Some(group))])
+}
+
+/// How a group stands, and what may be done to it.
+async fn this_group(app: &App, visitor: &Visitor, group: ItemGroup) -> Shown<Markup> {
+    let ItemGroup { upload, group: name } = group.clone();
+    let shown = group_shown(app, group).await?;
+    let fields = [("upload", Some(upload.as_str())), ("group", Some(name.as_str()))];
+    let sendable = shown.pending > 0 && shown.sending_since.is_none();
+    Ok(html! {
+        section {
+            h2 { "This group" }
+            p {
+                (number(shown.uploaded)) " of " (number(shown.total)) " are uploaded, "
+                (number(shown.pending)) " pending, " (number(shown.upload_giveup)) " given up."
+                @if let Some(since) = &shown.sending_since {
+                    " It is being sent since " (when_some(Some(since), app.desk.now())) "."
+                }
+            }
+            @if may_act(visitor) {
+                div.actions {
+                    @if sendable && app.sendings.knows(&upload) {
+                        (act_button("/uploads/send", &[("upload", &upload), ("group", &name)], "Send what is pending"))
+                    }
+                    @if shown.upload_giveup > 0 {
+                        a href=(address("/uploads/preview", &fields)) { "Reset what was given up …" }
+                    }
+                }
+            }
+        }
+    })
 }
 
 /// One item.
@@ -116,7 +155,7 @@ pub(super) async fn show(
                 h2 { "What it is" }
                 dl {
                     dt { "Name" } dd { (item.name) }
-                    dt { "Group" } dd { a href=(address("/uploads", &[("upload", Some(&item.upload)), ("group", Some(&item.group))])) { (item.upload) " / " (item.group) } }
+                    dt { "Group" } dd { a href=(group_address(&item.upload, &item.group)) { (item.upload) " / " (item.group) } }
                     dt { "Content" } dd { (item.content_url) ", " (number(item.size_bytes)) " bytes" }
                     dt { "SHA-256" } dd { code { (item.sha256) } }
                     dt { "Rejected" } dd { (item.upload_attempts) " times, " (item.attempts_at_reset) " before the last reset" }
@@ -177,6 +216,25 @@ pub(super) async fn look(
     let title = "Reset items?";
     let body = preview(title, &changes, "/uploads/reset", &pressed.fields(), &pressed.back());
     Ok(Page::new(Place::Uploads, title, body).still().render(&app, &visitor))
+}
+
+/// Begins to send a group.
+pub(super) async fn send(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Form(pressed): Form<Pressed>,
+) -> Shown<Response> {
+    let name = |value: &Option<String>| value.clone().unwrap_or_default();
+    let group = ItemGroup { upload: name(&pressed.upload), group: name(&pressed.group) };
+    let begun = send_group(&app, &visitor, group, given(pressed.reason.as_deref())).await?;
+    let body = html! {
+        h1 { "Sending" }
+        section {
+            p { (number(begun.pending)) " items are being sent. What becomes of each is in the list." }
+            p { a href=(pressed.back()) { "Look at them" } }
+        }
+    };
+    Ok(Page::new(Place::Uploads, "Uploads", body).still().render(&app, &visitor))
 }
 
 /// Does it.

@@ -2,7 +2,7 @@
 
 use redrive_desk::Desk;
 use redrive_engine::{PartitionRules, RawSink};
-use redrive_server::{Access, Error, Limits, Server, Site, Token};
+use redrive_server::{Access, Error, Limits, Server, Site, Token, Uploads};
 use serde_json::json;
 
 use crate::{
@@ -89,7 +89,13 @@ async fn an_address_that_others_can_reach_needs_a_token() {
     let listen = async |access| {
         let store = crate::health::store(redrive_sqlite::Location::Memory);
         let desk = Desk::new(store, None, PartitionRules::default(), RawSink::folder("raw"));
-        let site = Site { desk, access, pipelines: Vec::new(), limits: Limits::default() };
+        let site = Site {
+            desk,
+            access,
+            pipelines: Vec::new(),
+            uploads: Uploads::new(),
+            limits: Limits::default(),
+        };
         Server::listen("0.0.0.0:0".parse().unwrap(), site).await
     };
     let refused = listen(Access::default()).await.err().unwrap();

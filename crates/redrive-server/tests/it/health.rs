@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use redrive_desk::Desk;
 use redrive_engine::{PartitionRules, RawSink};
-use redrive_server::{Access, Error, Limits, Server, Site};
+use redrive_server::{Access, Error, Limits, Server, Site, Uploads};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::Store;
 use tokio::{
@@ -40,7 +40,13 @@ async fn get(server: Server, path: &str) -> (String, String) {
 
 fn site(store: Arc<dyn Store>) -> Site {
     let desk = Desk::new(store, None, PartitionRules::default(), RawSink::folder("raw"));
-    Site { desk, access: Access::default(), pipelines: Vec::new(), limits: Limits::default() }
+    Site {
+        desk,
+        access: Access::default(),
+        pipelines: Vec::new(),
+        uploads: Uploads::new(),
+        limits: Limits::default(),
+    }
 }
 
 async fn listen(store: Arc<dyn Store>) -> Result<Server, Error> {

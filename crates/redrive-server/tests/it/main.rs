@@ -9,6 +9,7 @@
 )]
 
 mod client;
+mod receiver;
 mod site;
 
 mod attacks;
@@ -24,3 +25,4 @@ mod live;
 mod metrics;
 mod problems;
 mod submits;
+mod uploads;

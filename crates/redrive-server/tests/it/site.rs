@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{sync::oneshot, task::JoinHandle};
 
-use crate::client::Client;
+use crate::{client::Client, receiver};
 
 pub(crate) const OPERATOR: &str = "operator; of \"things\" %41";
 pub(crate) const VIEWER: &str = "viewer-token-0123456789";
@@ -70,7 +70,8 @@ impl Running {
         let raw = RawSink::folder(folder.path().join("raw"));
         let desk = Desk::new(store.clone(), None, PartitionRules::default(), raw);
         let pipelines = vec![pipeline("it stands still")];
-        let site = Site { desk, access, pipelines, limits };
+        let uploads = receiver::uploads(&store);
+        let site = Site { desk, access, pipelines, uploads, limits };
         let server = Server::listen("127.0.0.1:0".parse().unwrap(), site).await.unwrap();
         let client = Client::new(server.address());
         let (stop, stopped) = oneshot::channel::<()>();
@@ -81,10 +82,11 @@ impl Running {
         Self { client, store, folder, stop, serving }
     }
 
-    /// Tells it to stop, and waits until it has.
-    pub(crate) async fn end(self) {
+    /// Tells it to stop, and waits until it has. What it kept is left.
+    pub(crate) async fn end(self) -> TempDir {
         self.stop.send(()).unwrap();
         self.serving.await.unwrap();
+        self.folder
     }
 
     /// What the journal has: actor and action.
@@ -184,8 +186,9 @@ async fn give_up_items(store: &Arc<dyn Store>, text: &str) {
         size_bytes: 7,
         sha256: "ab".repeat(32),
     };
+    let by = Operator { actor: "filler".to_owned(), at: now, reason: None };
     let items: Vec<NewItem> = (0..ITEMS).map(item).collect();
-    for added in store.add_items(&items, now).await.unwrap() {
+    for added in store.add_items(&items, &by).await.unwrap() {
         let AddedItem::Accepted(id) = added else { panic!("{added:?}") };
         for event in [ItemEvent::RejectAttempt, ItemEvent::GiveUp] {
             let reason = Some(Message::clean(text));

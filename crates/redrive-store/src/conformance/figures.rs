@@ -7,7 +7,7 @@ use redrive_core::{AttemptNumber, ItemStatus};
 use super::{
     Fixture,
     items::item,
-    samples::{at, run},
+    samples::{at, operator, run},
 };
 use crate::{
     AttemptOutcome, AttemptRecord, ItemGroup, JournalEntry, JournalFilter, NewItem, UnitKind,
@@ -140,6 +140,6 @@ pub async fn items_are_counted_over_all_uploads(f: &Fixture) {
         NewItem { group, ..item(name) }
     };
     let items = [of("one", "a"), of("one", "b"), of("two", "a")];
-    f.store.add_items(&items, at(1)).await.expect("added");
+    f.store.add_items(&items, &operator(at(1))).await.expect("added");
     assert_eq!(f.store.items_by_status().await.expect("read"), [(ItemStatus::Pending, 3)]);
 }

@@ -2,10 +2,13 @@
 
 use redrive_core::{AttemptNumber, Failure, ItemEvent, ItemId, ItemStatus, Message};
 
-use super::{Fixture, samples::at};
+use super::{
+    Fixture,
+    samples::{at, operator},
+};
 use crate::{
     AddedItem, AttemptOutcome, ItemAttempt, ItemCounts, ItemFilter, ItemGroup, ItemMove,
-    ItemRecord, JournalEntry, JournalFilter, NewItem, UnitKind, UnitRow, Written,
+    ItemRecord, JournalEntry, JournalFilter, NewItem, Operator, UnitKind, UnitRow, Written,
 };
 
 pub(super) fn group(name: &str) -> ItemGroup {
@@ -28,7 +31,7 @@ fn step(id: ItemId, event: ItemEvent) -> ItemMove {
 
 impl Fixture {
     async fn add(&self, items: &[NewItem]) -> Vec<ItemId> {
-        let added = self.store.add_items(items, at(1)).await.expect("added");
+        let added = self.store.add_items(items, &operator(at(1))).await.expect("added");
         let accepted = |added| match added {
             AddedItem::Accepted(id) => id,
             refused => panic!("not accepted: {refused:?}"),
@@ -61,14 +64,37 @@ pub async fn the_same_item_again_is_a_no_op_and_another_is_refused(f: &Fixture) 
     let id = f.add(&[item("a")]).await[0];
     let other = NewItem { sha256: "cd".repeat(32), ..item("a") };
     let elsewhere = NewItem { group: group("h"), ..item("a") };
-    let added = f.store.add_items(&[item("a"), other, elsewhere], at(2)).await.expect("answered");
+    let again = [item("a"), other, elsewhere];
+    let added = f.store.add_items(&again, &operator(at(2))).await.expect("answered");
     assert_eq!(added[..2], [AddedItem::Duplicate(id), AddedItem::Conflict(id)]);
     assert!(matches!(added[2], AddedItem::Accepted(_)), "a name is unique in its group alone");
 }
 
+pub async fn the_journal_says_who_added_an_item_and_nothing_of_one_that_was_there(f: &Fixture) {
+    let by = operator(at(1));
+    let both = [item("a"), NewItem { size_bytes: 7, ..item("b") }];
+    let ids = f.add(&both).await;
+    let changed = NewItem { sha256: "cd".repeat(32), ..item("b") };
+    let again = [item("a"), changed, item("c")];
+    let added = f.store.add_items(&again, &operator(at(2))).await.expect("answered");
+    let AddedItem::Accepted(third) = added[2] else { panic!("{added:?}") };
+    let filter = JournalFilter { action: Some("upload.add".to_owned()), unit: None };
+    let journal = f.store.journal_page(&filter, 0, 10).await.expect("read");
+    let told: Vec<_> = journal.into_iter().map(|record| record.entry).collect();
+    let late = operator(at(2));
+    let entries = [
+        both[0].journal_entry(ids[0], &by),
+        both[1].journal_entry(ids[1], &by),
+        item("c").journal_entry(third, &late),
+    ];
+    assert_eq!(told, entries);
+    let odd = Operator { actor: "NUL \0".to_owned(), at: at(3), reason: None };
+    f.store.add_items(&[item("d")], &odd).await.expect("whoever adds it");
+}
+
 pub async fn a_name_that_cannot_be_kept_is_refused_with_its_batch(f: &Fixture) {
     for name in ["", "a\0b", &"x".repeat(crate::MAX_NAME_BYTES + 1)] {
-        let error = f.store.add_items(&[item("good"), item(name)], at(1)).await;
+        let error = f.store.add_items(&[item("good"), item(name)], &operator(at(1))).await;
         assert!(error.is_err_and(|error| !error.is_transient()), "{name:?}");
     }
     assert_eq!(f.store.pending_items(&group("g"), ItemId(0), 10).await.expect("read"), []);
@@ -169,7 +195,8 @@ pub async fn a_move_tells_the_journal_once(f: &Fixture) {
     };
     let written = f.store.move_items(&[give_up.clone(), give_up]).await.expect("answered");
     assert_eq!(written, [Written::Applied, Written::Stale]);
-    let journal = f.store.journal_page(&JournalFilter::default(), 0, 10).await.expect("read");
+    let filter = JournalFilter { action: Some("upload.giveup".to_owned()), unit: None };
+    let journal = f.store.journal_page(&filter, 0, 10).await.expect("read");
     assert_eq!(journal.len(), 1);
     assert_eq!(f.item(id).await.rejection_reason.as_deref(), Some("422 broken\\u{0} tile"));
 }

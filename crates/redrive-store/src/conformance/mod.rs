@@ -262,6 +262,7 @@ macro_rules! conformance_tests {
             items {
                 an_item_reads_back_as_it_was_given
                 the_same_item_again_is_a_no_op_and_another_is_refused
+            the_journal_says_who_added_an_item_and_nothing_of_one_that_was_there
                 a_name_that_cannot_be_kept_is_refused_with_its_batch
                 pending_items_come_page_by_page
                 counting_an_attempt_returns_the_new_count

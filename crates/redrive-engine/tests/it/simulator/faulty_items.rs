@@ -1,19 +1,18 @@
 //! Items through the gate and the weather.
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use redrive_core::ItemId;
 use redrive_store::{
     AddedItem, ClaimedGroup, GroupClaim, ItemCounts, ItemFilter, ItemGroup, ItemMove, ItemRecord,
-    Items, NewItem, Result, Written,
+    Items, NewItem, Operator, Result, Written,
 };
 
 use super::faulty_store::FaultyStore;
 
 #[async_trait]
 impl Items for FaultyStore {
-    async fn add_items(&self, items: &[NewItem], now: Timestamp) -> Result<Vec<AddedItem>> {
-        self.call("add_items", self.inner.add_items(items, now)).await
+    async fn add_items(&self, items: &[NewItem], by: &Operator) -> Result<Vec<AddedItem>> {
+        self.call("add_items", self.inner.add_items(items, by)).await
     }
 
     async fn items_by_id(&self, ids: &[ItemId]) -> Result<Vec<ItemRecord>> {

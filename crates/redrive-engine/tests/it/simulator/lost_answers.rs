@@ -8,7 +8,7 @@ use redrive_engine::{
     HttpUpload, HttpUploader, RawSink, UploadRequest, Uploader, reference_content,
 };
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
-use redrive_store::{ItemFilter, ItemGroup, NewItem, Store, UnitKind, UnitRow};
+use redrive_store::{ItemFilter, ItemGroup, NewItem, Operator, Store, UnitKind, UnitRow};
 
 use super::{
     chance::Chance,
@@ -40,6 +40,7 @@ async fn each_sending_is_in_the_ledger_once_though_answers_of_the_store_get_lost
     let store: Arc<dyn Store> =
         Arc::new(SqliteStore::open(Location::Memory, SqliteOptions::default(), now).unwrap());
     let group = ItemGroup { upload: "tiles".to_owned(), group: "g".to_owned() };
+    let by = Operator { actor: "ada".to_owned(), at: now, reason: None };
     for n in 0..ITEMS {
         let path = folder.path().join(n.to_string());
         fs::write(&path, path.to_string_lossy().as_bytes()).unwrap();
@@ -47,7 +48,7 @@ async fn each_sending_is_in_the_ledger_once_though_answers_of_the_store_get_lost
         let (group, name) = (group.clone(), n.to_string());
         let (content_url, size_bytes, sha256) = (kept.url, kept.size_bytes, kept.sha256);
         let item = NewItem { group, name, content_url, size_bytes, sha256 };
-        store.add_items(&[item], now).await.unwrap();
+        store.add_items(&[item], &by).await.unwrap();
     }
     // Two times in three an item is rejected.
     let count = std::sync::atomic::AtomicUsize::new(0);

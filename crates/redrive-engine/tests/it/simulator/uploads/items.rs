@@ -7,7 +7,6 @@ use std::{
 };
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use redrive_core::{Failure, ItemEvent, ItemId, ItemStatus, Policy, PolicySpec, Preset};
 use redrive_engine::{
     Clock, GroupLease, ItemOutcome, ItemReport, RetrySettings, RetryingUploader, Stopper,
@@ -168,7 +167,7 @@ impl Items {
                 sha256: "ab".repeat(32),
             })
             .collect();
-        let added = ground.store.add_items(&new, Timestamp::UNIX_EPOCH).await.unwrap();
+        let added = ground.store.add_items(&new, &ground.by("ada")).await.unwrap();
         let ids = added.into_iter().map(|added| match added {
             AddedItem::Accepted(id) => id,
             other => panic!("{other:?}"),

@@ -1,0 +1,151 @@
+//! Sending a group from beginning to end: its lease, the calls, and giving it back.
+//!
+//! The command line and the server send groups by this and by nothing else.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use redrive_core::Message;
+use redrive_store::{ItemGroup, JournalEntry, Operator, Result, Store, WorkerId, Written};
+use serde_json::json;
+
+use crate::{
+    Clock, Stop, Stopper, SystemClock,
+    uploads::{
+        GiveupFile, GroupBusy, GroupLease, UploadError, UploadReport, UploadRequest, Uploader,
+    },
+};
+
+/// What sends the groups of an upload, one at a time each.
+#[derive(Clone)]
+pub struct GroupUpload {
+    uploader: Arc<dyn Uploader>,
+    store: Arc<dyn Store>,
+    worker: WorkerId,
+    lease: Duration,
+    giveup_file: Option<GiveupFile>,
+}
+
+/// A group that is held, and about to be sent.
+#[derive(Debug)]
+pub struct GroupSending {
+    upload: GroupUpload,
+    group: ItemGroup,
+    lease: GroupLease,
+}
+
+/// How the sending of a group ended.
+#[derive(Debug)]
+pub struct GroupSent {
+    /// What it came to.
+    pub report: std::result::Result<UploadReport, UploadError>,
+    /// Whether the lease was lost: someone else may have the group.
+    pub lost: bool,
+}
+
+impl GroupUpload {
+    /// With an uploader, as a worker who holds groups by leases of this length.
+    pub fn new(
+        uploader: Arc<dyn Uploader>,
+        store: Arc<dyn Store>,
+        worker: WorkerId,
+        lease: Duration,
+    ) -> Self {
+        Self { uploader, store, worker, lease, giveup_file: None }
+    }
+
+    /// With a file that is told of every give-up, also of those that one who was killed could not tell.
+    pub fn with_giveup_file(self, giveup_file: Option<GiveupFile>) -> Self {
+        Self { giveup_file, ..self }
+    }
+
+    /// Who sends.
+    pub fn worker(&self) -> &WorkerId {
+        &self.worker
+    }
+
+    /// Takes a group for whoever wants it sent, which the journal is told; or says who has it.
+    pub async fn begin(
+        &self,
+        group: &ItemGroup,
+        by: &Operator,
+    ) -> Result<std::result::Result<GroupSending, GroupBusy>> {
+        let taken = GroupLease::take(self.store.clone(), group, self.worker.clone(), self.lease);
+        let lease = match taken.await? {
+            Ok(lease) => lease,
+            Err(busy) => return Ok(Err(busy)),
+        };
+        if let Err(error) = self.store.append_journal(&[self.entry(group, by)]).await {
+            _ = give_back(lease, "error").await;
+            return Err(error);
+        }
+        if let Some(file) = &self.giveup_file
+            && let Err(error) = file.catch_up(&*self.store).await
+        {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "cannot write the file of give-ups; the journal has them");
+        }
+        Ok(Ok(GroupSending { upload: self.clone(), group: group.clone(), lease }))
+    }
+
+    fn entry(&self, group: &ItemGroup, by: &Operator) -> JournalEntry {
+        let by = by.cleaned();
+        let filter = json!({ "upload": group.upload, "group": group.group });
+        JournalEntry {
+            at: by.at,
+            actor: by.actor,
+            action: "upload.send".to_owned(),
+            unit: None,
+            filter: Some(filter.to_string()),
+            details: json!({ "worker": self.worker.0, "reason": by.reason }).to_string(),
+            dedupe_key: None,
+        }
+    }
+}
+
+impl GroupSending {
+    /// Sends what is pending, until told to stop, and gives the group back. Dropped before, it leaves the
+    /// group to the end of its lease.
+    pub async fn run(self, mut stop: Stop) -> GroupSent {
+        let (stopper, stopped) = Stopper::new();
+        let request = UploadRequest::new(self.group).with_stop(stopped);
+        let mut work = self.upload.uploader.upload_pending(&request);
+        let mut lost = self.lease.lost();
+        let report = tokio::select! {
+            report = &mut work => report,
+            () = async { tokio::select! { () = stop.told() => {}, () = lost.told() => {} } } => {
+                stopper.stop();
+                tracing::info!("stopping: what is under way may end, nothing more is sent");
+                (&mut work).await
+            }
+        };
+        drop(work);
+        let lost = lost.is_told();
+        let given_back = match &report {
+            Ok(report) if report.interrupted => give_back(self.lease, "shutdown").await,
+            Ok(_) => give_back(self.lease, "done").await,
+            Err(error) => {
+                let why = Message::clean(&format!("error: {error}"));
+                give_back(self.lease, why.as_str()).await
+            }
+        };
+        GroupSent { report, lost: lost || given_back == Written::Stale }
+    }
+}
+
+/// Gives a group back. Where that cannot be written it is free when its lease ends.
+async fn give_back(lease: GroupLease, why: &str) -> Written {
+    match lease.release(why, SystemClock.now()).await {
+        Ok(written) => written,
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "cannot give the group back; it is free when its lease ends");
+            Written::Applied
+        }
+    }
+}
+
+impl fmt::Debug for GroupUpload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupUpload").field("worker", &self.worker).finish_non_exhaustive()
+    }
+}

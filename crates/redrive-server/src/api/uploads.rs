@@ -1,0 +1,219 @@
+//! Groups of uploads: adding an item by its content, and sending what is pending.
+
+use axum::{Extension, Json as Answer, extract::Request, http::StatusCode};
+use redrive_desk::{NotAdded, shown::ItemShown};
+use redrive_engine::{ContentError, NewContent};
+use redrive_store::{AddedItem, ItemCounts, ItemGroup};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{MAX_SUBMISSION_BYTES, queues::Why};
+use crate::{
+    app::{App, Shared},
+    extract::{Json, Path, whole},
+    guard::Visitor,
+    problem::Problem,
+};
+
+/// A group, as it stands in a path.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct GroupNamed {
+    /// The upload, as the configuration names it.
+    upload: String,
+    /// The group within it.
+    group: String,
+}
+
+/// An item, as it stands in a path.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct ItemNamed {
+    /// The upload, as the configuration names it.
+    upload: String,
+    /// The group within it; it is made by its first item.
+    group: String,
+    /// The name of the item in the group. A `/` in it is written `%2F`.
+    name: String,
+}
+
+/// How a group stands.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct GroupShown {
+    /// The upload.
+    upload: String,
+    /// The group.
+    group: String,
+    /// Items that are not acknowledged yet.
+    pub(crate) pending: u64,
+    /// Items that were acknowledged.
+    pub(crate) uploaded: u64,
+    /// Items that the receiver vouches for.
+    trusted: u64,
+    /// Items that the receiver refused for good.
+    rejected: u64,
+    /// Items that were given up.
+    pub(crate) upload_giveup: u64,
+    /// All of them.
+    pub(crate) total: u64,
+    /// Since when this server sends it, if it does. Others may send it too; then this says nothing.
+    pub(crate) sending_since: Option<String>,
+}
+
+/// A group whose sending began.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct GroupBegun {
+    /// The upload.
+    upload: String,
+    /// The group.
+    group: String,
+    /// Items to be sent.
+    pub(crate) pending: u64,
+    /// Who sends them.
+    worker: String,
+    /// When it began.
+    began_at: String,
+}
+
+/// How a group stands.
+#[utoipa::path(get, path = "/v1/uploads/{upload}/groups/{group}", tag = "uploads", params(GroupNamed),
+    responses((status = 200, body = GroupShown), (status = 404, body = Problem)))]
+pub(crate) async fn show_group(
+    app: Shared,
+    Path(named): Path<GroupNamed>,
+) -> Result<Answer<GroupShown>, Problem> {
+    let GroupNamed { upload, group } = named;
+    group_shown(&app, ItemGroup { upload, group }).await.map(Answer)
+}
+
+/// The same for the dashboard.
+pub(crate) async fn group_shown(app: &App, group: ItemGroup) -> Result<GroupShown, Problem> {
+    let counts = counts_of(app, &group).await?;
+    let ItemCounts { pending, uploaded, trusted, rejected, upload_giveup } = counts;
+    let sending_since = app.sendings.since(&group).map(|since| since.to_string());
+    let (ItemGroup { upload, group }, total) = (group, counts.total());
+    Ok(GroupShown {
+        upload,
+        group,
+        pending,
+        uploaded,
+        trusted,
+        rejected,
+        upload_giveup,
+        total,
+        sending_since,
+    })
+}
+
+async fn counts_of(app: &App, group: &ItemGroup) -> Result<ItemCounts, Problem> {
+    let counts = app.desk.store().item_counts(group).await?;
+    if counts.total() == 0 {
+        let ItemGroup { upload, group } = group;
+        let what = format!("upload {upload:?} has no group {group:?}: nothing was added to it");
+        return Err(Problem::not_found(what));
+    }
+    Ok(counts)
+}
+
+/// Adds an item to a group of a declared upload: the body is its content. The same content again changes nothing.
+#[utoipa::path(put, path = "/v1/uploads/{upload}/groups/{group}/items/{name}", tag = "uploads",
+    params(ItemNamed),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 200, description = "it was there already", body = ItemShown),
+              (status = 201, description = "it is pending", body = ItemShown),
+              (status = 400, body = Problem), (status = 404, body = Problem),
+              (status = 408, body = Problem),
+              (status = 409, description = "other content has this name", body = Problem),
+              (status = 413, body = Problem)))]
+pub(crate) async fn add(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Path(named): Path<ItemNamed>,
+    request: Request,
+) -> Result<(StatusCode, Answer<ItemShown>), Problem> {
+    let ItemNamed { upload, group, name } = named;
+    if !app.sendings.knows(&upload) {
+        return Err(app.sendings.unknown(&upload));
+    }
+    let group = ItemGroup { upload, group };
+    group.check_name(&name).map_err(|error| Problem::bad_request(error.to_string()))?;
+    let bytes = whole(request, &()).await.map_err(|problem| match problem.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => problem.allowed(format!(
+            "up to {} MiB; `redrive uploads add` takes files of any size",
+            MAX_SUBMISSION_BYTES / (1024 * 1024)
+        )),
+        _ => problem,
+    })?;
+    let by = app.operator(&visitor, None);
+    let (status, id) = match app.desk.add_item(group, name, NewContent::Bytes(bytes), &by).await? {
+        AddedItem::Accepted(id) => (StatusCode::CREATED, id),
+        AddedItem::Duplicate(id) => (StatusCode::OK, id),
+        AddedItem::Conflict(id) => {
+            let what = format!("item {id} has this name in the group and other content");
+            return Err(Problem::new(StatusCode::CONFLICT, what).allowed("another name"));
+        }
+    };
+    let item = app.desk.store().items_by_id(&[id]).await?.pop();
+    let item = item.ok_or_else(|| Problem::not_found(format!("there is no item {id}")))?;
+    Ok((status, Answer(item.into())))
+}
+
+/// Where content is kept is nothing that a stranger should know; the log has it.
+impl From<NotAdded> for Problem {
+    fn from(error: NotAdded) -> Self {
+        match error {
+            NotAdded::Store(error) => error.into(),
+            NotAdded::Name(error) => Self::bad_request(error.to_string()),
+            error => {
+                let unreachable = matches!(&error, NotAdded::Content(ContentError::Unreachable(_)));
+                tracing::warn!(error = &error as &dyn std::error::Error, "content was not kept");
+                let what = "the content could not be kept; nothing was added";
+                let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, what);
+                if unreachable { problem.retry_after(1) } else { problem }
+            }
+        }
+    }
+}
+
+/// Begins to send what is pending in a group, here, with retries as its upload declares them. How it goes is in the
+/// items, the journal and the log.
+#[utoipa::path(post, path = "/v1/uploads/{upload}/groups/{group}/send", tag = "uploads",
+    params(GroupNamed), request_body = Why,
+    responses((status = 202, description = "it began", body = GroupBegun),
+              (status = 404, description = "no such upload or group", body = Problem),
+              (status = 409, description = "somebody sends it already", body = Problem),
+              (status = 422, description = "nothing is pending, or it cannot be sent from here", body = Problem),
+              (status = 503, description = "too many are being sent", body = Problem)))]
+pub(crate) async fn send(
+    app: Shared,
+    Extension(visitor): Extension<Visitor>,
+    Path(named): Path<GroupNamed>,
+    Json(why): Json<Why>,
+) -> Result<(StatusCode, Answer<GroupBegun>), Problem> {
+    let GroupNamed { upload, group } = named;
+    let group = ItemGroup { upload, group };
+    let begun = send_group(&app, &visitor, group, why.reason.as_deref()).await?;
+    Ok((StatusCode::ACCEPTED, Answer(begun)))
+}
+
+/// The same for the dashboard.
+pub(crate) async fn send_group(
+    app: &App,
+    visitor: &Visitor,
+    group: ItemGroup,
+    reason: Option<&str>,
+) -> Result<GroupBegun, Problem> {
+    if !app.sendings.knows(&group.upload) {
+        return Err(app.sendings.unknown(&group.upload));
+    }
+    let pending = counts_of(app, &group).await?.pending;
+    if pending == 0 {
+        let what = format!("nothing in group {:?} is pending; nothing was sent", group.group);
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, what));
+    }
+    let by = app.operator(visitor, reason);
+    let began_at = by.at.to_string();
+    let worker = app.sendings.begin(group.clone(), by).await?;
+    let ItemGroup { upload, group } = group;
+    Ok(GroupBegun { upload, group, pending, worker, began_at })
+}
