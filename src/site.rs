@@ -3,7 +3,7 @@
 use std::{env, io, net::SocketAddr, time::Duration};
 
 use redrive::{config, declared_pipeline, declared_upload};
-use redrive_server::{Access, Limits, Server, Site, Token, Uploads};
+use redrive_server::{Access, Server, Site, Token, Uploads};
 use redrive_store::WorkerId;
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -26,10 +26,10 @@ pub(crate) async fn listen(
     });
     let site = Site {
         desk: (**desk).clone(),
+        limits: declared.limits,
         access: access(declared)?,
         pipelines: pipelines.collect::<Result<_, _>>().map_err(cannot)?,
         uploads: uploads(desk, worker),
-        limits: Limits::default(),
     };
     Server::listen(address, site).await.map_err(|error| match error {
         redrive_server::Error::Open(open) => Failure::new(Exit::Error, open.to_string())

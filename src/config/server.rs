@@ -1,17 +1,34 @@
 //! `[server]`: where the API and the dashboard listen, and who may ask.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use redrive_server::Limits;
 
 use super::{
     handler::env_name,
     reader::{Section, Value},
-    value::{set, shorten, text},
+    value::{duration_in, set, shorten, text, whole},
 };
 
 const DEFAULT_PORT: u16 = 7878;
 
 /// The longest name of a host.
 const MAX_HOST_BYTES: usize = 253;
+
+/// The most connections at once: each is a file of the process.
+const MAX_CONNECTIONS: usize = 100_000;
+
+/// The most requests of one address within a second.
+const MAX_REQUESTS: u32 = 1_000_000;
+
+/// The least and the most time for a client to say what it wants.
+const PATIENCE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3_600)];
+
+/// The most bytes of an item that comes over HTTP, which are held in memory.
+const MAX_ITEM_BYTES: usize = 1024 * 1024 * 1024;
 
 /// What the file says of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +41,8 @@ pub struct Server {
     pub operator_token: Option<String>,
     /// The environment variable with the token that allows looking.
     pub viewer_token: Option<String>,
+    /// How much is taken from those who ask.
+    pub limits: Limits,
 }
 
 impl Default for Server {
@@ -33,6 +52,7 @@ impl Default for Server {
             hosts: Vec::new(),
             operator_token: None,
             viewer_token: None,
+            limits: Limits::default(),
         }
     }
 }
@@ -43,12 +63,29 @@ impl Server {
         let hosts = s.get("hosts", set(host));
         let operator_token = s.get("operator-token", token);
         let viewer_token = s.get("viewer-token", token);
+        let limits = limits(s);
         Some(Self {
             listen: listen.unwrap_or_else(|| Self::default().listen),
             hosts: hosts.unwrap_or_default(),
             operator_token,
             viewer_token,
+            limits,
         })
+    }
+}
+
+fn limits(s: &mut Section<'_>) -> Limits {
+    let usual = Limits::default();
+    let [least, most] = PATIENCE;
+    Limits {
+        connections: s
+            .get("max-connections", whole(1..=MAX_CONNECTIONS))
+            .unwrap_or(usual.connections),
+        patience: s.get("patience", duration_in(least..=most)).unwrap_or(usual.patience),
+        requests_a_second: s
+            .get("max-requests-per-second", whole(1..=MAX_REQUESTS))
+            .unwrap_or(usual.requests_a_second),
+        item_bytes: s.get("max-item-bytes", whole(1..=MAX_ITEM_BYTES)).unwrap_or(usual.item_bytes),
     }
 }
 

@@ -219,6 +219,25 @@ fn a_wrong_address_to_listen_on_is_refused() {
 }
 
 #[test]
+fn a_wrong_limit_of_the_server_is_refused_with_what_is_allowed() {
+    for (key, value, allowed) in [
+        ("max-connections", "0", "from 1 to 100000"),
+        ("max-connections", "100001", "from 1 to 100000"),
+        ("max-connections", "\"many\"", "must be a whole number"),
+        ("max-requests-per-second", "-1", "from 1 to 1000000"),
+        ("max-requests-per-second", "1.5", "must be a whole number"),
+        ("patience", "\"0s\"", "from 1s to 1h"),
+        ("patience", "\"2h\"", "from 1s to 1h"),
+        ("patience", "30", "must be a duration"),
+        ("max-item-bytes", "0", "from 1 to 1073741824"),
+        ("max-item-bytes", "99999999999999999999", "from 1 to 1073741824"),
+    ] {
+        let text = format!("[server]\n{key} = {value}");
+        wrong(&text, &format!("server.{key}"), &[allowed]);
+    }
+}
+
+#[test]
 fn a_wrong_queue_is_refused_at_its_place() {
     wrong("[[queue]]\nname = \"q\"", "queue[0].handler", &["missing key `handler` in `queue`"]);
     wrong("[[queue]]\nhandler = { exec = [\"x\"] }", "queue[0].name", &["missing key `name`"]);

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 
 use axum::{
-    body::Bytes,
-    extract::{FromRequest, FromRequestParts, Request, rejection::BytesRejection},
+    body::{Bytes, HttpBody},
+    extract::{
+        DefaultBodyLimit, FromRequest, FromRequestParts, Request, rejection::BytesRejection,
+    },
     http::{StatusCode, header, request::Parts},
     response::IntoResponse,
 };
@@ -116,9 +118,9 @@ pub(crate) async fn json_bytes<S: Send + Sync>(
 }
 
 /// The bytes of a body that comes soon enough.
-pub(crate) async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
-    let limits = request.extensions().get::<Limits>().copied().unwrap_or_default();
-    match tokio::time::timeout(limits.patience, Bytes::from_request(request, state)).await {
+async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
+    let patience = limits(&request).patience;
+    match tokio::time::timeout(patience, Bytes::from_request(request, state)).await {
         Ok(read) => read.map_err(unread),
         Err(_) => {
             let what = "the body did not come in time; send less at once";
@@ -127,10 +129,39 @@ pub(crate) async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result
     }
 }
 
+fn limits(request: &Request) -> Limits {
+    request.extensions().get().copied().unwrap_or_default()
+}
+
+/// The content of an item, of any kind.
+pub(crate) struct Content(pub(crate) Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Content {
+    type Rejection = Problem;
+
+    async fn from_request(mut request: Request, state: &S) -> Result<Self, Problem> {
+        let most = limits(&request).item_bytes;
+        let too_large = |problem: Problem| {
+            problem.allowed(format!("up to {most} bytes; `redrive uploads add` takes any size"))
+        };
+        // Whoever says so is told before the body comes.
+        if request.body().size_hint().lower() > most as u64 {
+            return Err(too_large(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE)));
+        }
+        DefaultBodyLimit::max(most).apply(&mut request);
+        whole(request, state).await.map(Self).map_err(|problem| match problem.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => too_large(problem),
+            _ => problem,
+        })
+    }
+}
+
+const TOO_LARGE: &str = "the body is too large; send less at once";
+
 fn unread(rejection: BytesRejection) -> Problem {
     let status = rejection.into_response().status();
     let what = match status {
-        StatusCode::PAYLOAD_TOO_LARGE => "the body is too large; send less at once",
+        StatusCode::PAYLOAD_TOO_LARGE => TOO_LARGE,
         _ => "the body broke off",
     };
     Problem::new(status, what)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// What is allowed at once, and how often.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at once. Whoever comes then is told to come back. A process may commonly have 1024 files
     /// open, and workers beside the server need some of them.
@@ -13,10 +13,17 @@ pub struct Limits {
     pub patience: Duration,
     /// Requests from one address within a second.
     pub requests_a_second: u32,
+    /// Bytes of an item that is added. They are held in memory until they are kept.
+    pub item_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connections: 512, patience: Duration::from_secs(30), requests_a_second: 5_000 }
+        Self {
+            connections: 512,
+            patience: Duration::from_secs(30),
+            requests_a_second: 5_000,
+            item_bytes: 32 * 1024 * 1024,
+        }
     }
 }

@@ -45,7 +45,7 @@ use crate::{app::App, problem::PROBLEM_JSON};
 /// What a body may have that is no submission.
 const MAX_BODY_BYTES: usize = 256 * 1024;
 
-/// What a submission may have, and the content of an item.
+/// What a submission may have.
 const MAX_SUBMISSION_BYTES: usize = 32 * 1024 * 1024;
 
 #[derive(OpenApi)]
@@ -102,7 +102,6 @@ fn completed(mut document: openapi::OpenApi) -> openapi::OpenApi {
 fn documented() -> (Router<Arc<App>>, openapi::OpenApi) {
     let submissions = OpenApiRouter::new()
         .routes(routes!(submit::submit))
-        .routes(routes!(uploads::add))
         .layer(DefaultBodyLimit::max(MAX_SUBMISSION_BYTES));
     let (routes, document) = OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(overview::show))
@@ -125,6 +124,7 @@ fn documented() -> (Router<Arc<App>>, openapi::OpenApi) {
         .routes(routes!(items::reset))
         .routes(routes!(uploads::show_group))
         .routes(routes!(uploads::send))
+        .routes(routes!(uploads::add))
         .routes(routes!(pipelines::list))
         .routes(routes!(pipelines::show))
         .routes(routes!(pipelines::stats))

@@ -1,16 +1,20 @@
 //! Groups of uploads: adding an item by its content, and sending what is pending.
 
-use axum::{Extension, Json as Answer, extract::Request, http::StatusCode};
+use axum::{
+    Extension, Json as Answer,
+    extract::{FromRequest, Request},
+    http::StatusCode,
+};
 use redrive_desk::{NotAdded, shown::ItemShown};
 use redrive_engine::{ContentError, NewContent};
 use redrive_store::{AddedItem, ItemCounts, ItemGroup};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{MAX_SUBMISSION_BYTES, queues::Why};
+use super::queues::Why;
 use crate::{
     app::{App, Shared},
-    extract::{Json, Path, whole},
+    extract::{Content, Json, Path},
     guard::Visitor,
     problem::Problem,
 };
@@ -137,13 +141,7 @@ pub(crate) async fn add(
     }
     let group = ItemGroup { upload, group };
     group.check_name(&name).map_err(|error| Problem::bad_request(error.to_string()))?;
-    let bytes = whole(request, &()).await.map_err(|problem| match problem.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => problem.allowed(format!(
-            "up to {} MiB; `redrive uploads add` takes files of any size",
-            MAX_SUBMISSION_BYTES / (1024 * 1024)
-        )),
-        _ => problem,
-    })?;
+    let Content(bytes) = Content::from_request(request, &()).await?;
     let by = app.operator(&visitor, None);
     let (status, id) = match app.desk.add_item(group, name, NewContent::Bytes(bytes), &by).await? {
         AddedItem::Accepted(id) => (StatusCode::CREATED, id),

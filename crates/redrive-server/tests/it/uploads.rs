@@ -3,6 +3,7 @@
 use std::{fs, path::Path, time::Duration};
 
 use redrive_engine::{GroupLease, sha256_of};
+use redrive_server::{Access, Limits};
 use redrive_store::{ItemGroup, JournalFilter, WorkerId};
 use serde_json::{Value, json};
 
@@ -97,20 +98,30 @@ async fn a_name_is_a_name_and_never_a_path() {
 
 #[tokio::test]
 async fn a_body_has_a_limit_and_must_come_whole() {
-    let site = Running::empty().await;
-    let (large, most) = ("tiles/groups/g/items/large", 32 * 1024 * 1024);
-    let refused = put(&site.client, large, &"x".repeat(most + 1)).await.problem(413);
-    assert!(refused["allowed"].as_str().unwrap().contains("32 MiB"), "{refused}");
+    let most = 100_000;
+    let limits = Limits { item_bytes: most, ..Limits::default() };
+    let site = Running::with(Access::default(), limits).await;
+    let (large, body) = ("tiles/groups/g/items/large", "x".repeat(most));
     let head = format!(
         "PUT /v1/uploads/{large} HTTP/1.1\r\nConnection: close\r\nHost: {}\r\n",
         site.client.address()
     );
-    let body = "x".repeat(most);
+    let told = format!("{head}Content-Length: {}\r\n\r\n", most + 1);
+    let refused = site.client.raw(told.as_bytes()).await.problem(413);
+    assert!(refused["allowed"].as_str().unwrap().contains("up to 100000 bytes"), "{refused}");
     let chunked = format!("Transfer-Encoding: chunked\r\n\r\n{most:x}\r\n{body}\r\n1\r\nx\r\n");
-    site.client.raw(format!("{head}{chunked}0\r\n\r\n").as_bytes()).await.problem(413);
+    let refused =
+        site.client.raw(format!("{head}{chunked}0\r\n\r\n").as_bytes()).await.problem(413);
+    assert!(refused["allowed"].is_string(), "{refused}");
+    let broken = format!("{head}Content-Length: {most}\r\n\r\nnot all of it");
+    assert!(matches!(site.client.raw_status(broken.as_bytes()).await, None | Some(400)));
     assert_eq!(site.client.get("/v1/items").await.ok()["items"], json!([]));
     let whole = put(&site.client, large, &body).await;
     assert_eq!((whole.status, &whole.json()["size_bytes"]), (201, &json!(most)));
+
+    // Beside other bodies, which are smaller, it may be as large as a submission.
+    let site = Running::empty().await;
+    assert_eq!(put(&site.client, large, &"x".repeat(1_000_000)).await.status, 201);
 }
 
 #[tokio::test]
