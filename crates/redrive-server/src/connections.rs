@@ -21,8 +21,8 @@ use tower_service::Service;
 
 use crate::{Limits, problem::Problem};
 
-/// The longest head of a request.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// The longest head of a request. What is read before it is known to be too long may be twice that.
+pub(crate) const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// Clients that are told at once that there is no room. More are hung up on.
 const MAX_TURNED_AWAY: usize = 32;
@@ -98,6 +98,8 @@ async fn converse(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.patience)
+            // Who has said all may close that side, and still wants to hear the answer.
+            .half_close(true)
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(TokioIo::new(stream), service)
     );

@@ -15,7 +15,7 @@ use axum::{
 use percent_encoding::percent_decode_str;
 use redrive_core::Message;
 
-use crate::{access::Role, app::App, pages, problem::Problem};
+use crate::{access::Role, app::App, connections::MAX_HEAD_BYTES, pages, problem::Problem};
 
 /// The cookie that holds a token, for browsers.
 pub(crate) const COOKIE: &str = "redrive_token";
@@ -154,6 +154,12 @@ impl Guard {
 
     fn admit(&self, request: &Request) -> Result<Visitor, Box<Response>> {
         let headers = request.headers();
+        let line = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
+        if headers.iter().map(line).sum::<usize>() > MAX_HEAD_BYTES {
+            let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+            let problem = Problem::new(status, "the headers are too long");
+            return Err(Box::new(problem.allowed("64 KiB").into_response()));
+        }
         let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
         let from = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
         if !self.app.requests.count(from, self.app.desk.now()) {

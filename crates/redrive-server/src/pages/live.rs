@@ -25,6 +25,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Pages that are told at once. More are shown, and not kept up to date.
 const MAX_PAGES: usize = 384;
 
+/// How often a page hears something even if nothing changed: so it is found that one has gone.
+const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(10);
+
 /// What there is to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum News {
@@ -116,5 +119,5 @@ pub(super) async fn events(app: Shared) -> Response {
     };
     let listener = Listener { news: app.live.news.subscribe(), told: None, _permit: permit };
     let events = stream::unfold(listener, Listener::next);
-    Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(20))).into_response()
+    Sse::new(events).keep_alive(KeepAlive::new().interval(SIGN_OF_LIFE_EVERY)).into_response()
 }
