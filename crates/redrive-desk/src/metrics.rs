@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redrive_store::{Activity, TIME_BOUNDS_US};
+use redrive_store::{Activity, LagCount, TIME_BOUNDS_US};
 
 /// Lengths of time, by how many of [`TIME_BOUNDS_US`] they reached.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -36,7 +36,7 @@ impl Lengths {
 }
 
 impl Counted {
-    pub(crate) fn take_in(&mut self, activity: &Activity) {
+    pub(crate) fn take_in(&mut self, activity: &Activity, lags: &[LagCount]) {
         for count in &activity.counts {
             let (kind, class) = (count.kind.name(), count.class.clone().unwrap_or_default());
             *self.attempts.entry((kind, count.outcome.name(), class)).or_default() +=
@@ -47,7 +47,7 @@ impl Counted {
                 *self.lost.entry(kind).or_default() += count.attempts;
             }
         }
-        for lag in &activity.lags {
+        for lag in lags {
             self.lags.add(lag.reached, lag.runs, lag.waited.as_secs_f64());
         }
     }

@@ -10,7 +10,9 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use redrive_store::{Activity, ActivityCount, AttemptOutcome, RecentCause, Result, UnitKind};
+use redrive_store::{
+    Activity, ActivityCount, AttemptOutcome, LagCount, RecentCause, Result, UnitKind,
+};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::{
@@ -89,9 +91,7 @@ impl Watch {
     /// Begins to count: what is attempted from now on.
     pub async fn begin(&self) -> Result<()> {
         let mut seen = self.seen.lock().await;
-        let activity = self.desk.store().activity(seen.ledger_end, MAX_ATTEMPTS).await?;
-        seen.take_in(activity, self.desk.now());
-        Ok(())
+        self.read_on(&mut seen, self.desk.now()).await
     }
 
     /// How everything stood at most two seconds ago.
@@ -133,6 +133,19 @@ impl Watch {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Reads on in the ledger. How long runs waited is counted from the beginning on, so of what was there
+    /// before it is not asked: there may be 200,000 runs to look up.
+    async fn read_on(&self, seen: &mut Seen, now: Timestamp) -> Result<()> {
+        let store = self.desk.store();
+        let activity = store.activity(seen.ledger_end, MAX_ATTEMPTS).await?;
+        let lags = match seen.begun {
+            true => store.lags(activity.after, activity.end).await?,
+            false => Vec::new(),
+        };
+        seen.take_in(activity, &lags, now);
+        Ok(())
+    }
+
     async fn look(&self, mut seen: OwnedMutexGuard<Seen>) -> Result<Arc<OverviewShown>> {
         let (now, last) = (self.desk.now(), self.last());
         if let Some(fresh) = last.as_ref().filter(|last| last.is_younger(FRESH, now)) {
@@ -145,8 +158,7 @@ impl Watch {
         let overview = match last.filter(|_| is_same) {
             Some(last) => last.overview,
             None => {
-                let activity = self.desk.store().activity(seen.ledger_end, MAX_ATTEMPTS).await?;
-                seen.take_in(activity, now);
+                self.read_on(&mut seen, now).await?;
                 let look = Look { desk: &self.desk, at: now };
                 let overview = look.overview(&seen, self.version() + 1).await?;
                 (seen.pulse, seen.read) = (Some(pulse), Some(now));
@@ -160,9 +172,9 @@ impl Watch {
 }
 
 impl Seen {
-    fn take_in(&mut self, activity: Activity, now: Timestamp) {
+    fn take_in(&mut self, activity: Activity, lags: &[LagCount], now: Timestamp) {
         if std::mem::replace(&mut self.begun, true) {
-            self.counted.take_in(&activity);
+            self.counted.take_in(&activity, lags);
         }
         self.ledger_end = activity.end;
         for ActivityCount { kind, outcome, minute, attempts, .. } in activity.counts {

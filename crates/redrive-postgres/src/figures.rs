@@ -52,12 +52,17 @@ impl Figures for PostgresStore {
         })?;
         let rows = session.query(queries::ACTIVITY_CAUSES, &[&after, &end, &MAX_CAUSES]).await?;
         let causes = read_rows(&rows, DOING, read_cause)?;
+        Ok(Activity { after, end, counts, causes })
+    }
+
+    async fn lags(&self, after: i64, end: i64) -> Result<Vec<LagCount>> {
+        const DOING: &str = "reading how long runs waited";
+        let mut session = self.session(DOING).await?;
         let rows = session.query(queries::ACTIVITY_LAGS, &[&after, &end]).await?;
-        let lags = read_rows(&rows, DOING, |row| {
+        read_rows(&rows, DOING, |row| {
             let (reached, runs) = (reached(row)?, row.count("runs")?);
             Ok(LagCount { reached, runs, waited: Duration::from_micros(row.count("waited")?) })
-        })?;
-        Ok(Activity { end, counts, causes, lags })
+        })
     }
 
     async fn newest_journal(

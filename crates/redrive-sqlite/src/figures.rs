@@ -39,6 +39,17 @@ impl Figures for SqliteStore {
         self.read(move |connection| read_activity(connection, after, most)).await
     }
 
+    async fn lags(&self, after: i64, end: i64) -> Result<Vec<LagCount>> {
+        self.read(move |connection| {
+            let (doing, stretch) = ("reading how long runs waited", params![after, end]);
+            read_rows(connection, doing, queries::ACTIVITY_LAGS, stretch, |row| {
+                let (reached, runs) = (row.get()?, row.get()?);
+                Ok(LagCount { reached, runs, waited: Duration::from_micros(row.get()?) })
+            })
+        })
+        .await
+    }
+
     async fn newest_journal(
         &self,
         filter: &JournalFilter,
@@ -89,11 +100,7 @@ fn read_activity(connection: &Connection, after: i64, most: u32) -> Result<Activ
         })?;
     let params = params![after, end, MAX_CAUSES];
     let causes = read_rows(connection, DOING, queries::ACTIVITY_CAUSES, params, read_cause)?;
-    let lags = read_rows(connection, DOING, queries::ACTIVITY_LAGS, params![after, end], |row| {
-        let (reached, runs, waited) = (row.get()?, row.get()?, Duration::from_micros(row.get()?));
-        Ok(LagCount { reached, runs, waited })
-    })?;
-    Ok(Activity { end, counts, causes, lags })
+    Ok(Activity { after, end, counts, causes })
 }
 
 fn read_cause(row: &mut Columns<'_>) -> Result<RecentCause> {

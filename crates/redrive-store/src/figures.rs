@@ -18,14 +18,14 @@ pub const TIME_BOUNDS_US: [u64; 8] =
 /// What was attempted in a stretch of the ledger.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Activity {
+    /// After which place the stretch begins.
+    pub after: i64,
     /// Where the stretch ends: the next one begins after it.
     pub end: i64,
     /// How many attempts there were.
     pub counts: Vec<ActivityCount>,
     /// What failures had in common, the most frequent first.
     pub causes: Vec<RecentCause>,
-    /// How long runs waited for their first attempt.
-    pub lags: Vec<LagCount>,
 }
 
 /// Runs that waited about as long for their first attempt, from when they could begin.
@@ -88,6 +88,10 @@ pub trait Figures: Send + Sync {
     /// What was attempted after a place in the ledger, no more than the `most` newest attempts of that. With
     /// many writers an attempt may be written behind the place and be missed: these are figures for people.
     async fn activity(&self, after: i64, most: u32) -> Result<Activity>;
+
+    /// How long runs waited that were first attempted in a stretch of the ledger. Each of them is looked up, so
+    /// that this costs several times what [`activity`](Self::activity) does.
+    async fn lags(&self, after: i64, end: i64) -> Result<Vec<LagCount>>;
 
     /// Entries of the journal before one, the newest first.
     async fn newest_journal(

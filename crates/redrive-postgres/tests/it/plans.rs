@@ -58,7 +58,9 @@ async fn filled(count: u32) -> Client {
             SELECT n, (ARRAY['dlq', 'skipped', 'succeeded', 'pending', 'pending', 'pending', 'succeeded'])[n % 7 + 1]
             FROM generate_series(1, {count}) AS n
         ) AS given (n, status);
-        ANALYZE redrive.runs, redrive.items, redrive.upload_groups, redrive.partition_state,
+        INSERT INTO redrive.attempts (kind, unit_id, attempt, counted, started_at, ended_at, outcome, worker)
+        SELECT 'run', id, 1, true, now(), now(), 'success', 'w' FROM redrive.runs;
+        ANALYZE redrive.runs, redrive.attempts, redrive.items, redrive.upload_groups, redrive.partition_state,
             redrive.partition_work, redrive.pipeline_runs, redrive.samples"
     );
     raw.batch_execute(&fill).await.unwrap();
@@ -120,6 +122,23 @@ async fn rows_are_found_by_their_keys_whatever_the_size_of_the_table() {
                 ("increment_upload_attempts", &["Index Cond: (id = $1)"]),
                 ("items_page", &["using items_pkey"]),
                 ("item_counts", &["items"]),
+            ],
+        )
+        .await;
+    }
+}
+
+// OPS-3
+#[tokio::test]
+async fn a_stretch_of_the_ledger_is_read_by_its_place_whatever_the_size_of_the_table() {
+    let stretch = "Index Cond: ((id > $1) AND (id <= $2))";
+    for count in [3, 30, 300, 3_000, 100_000] {
+        check(
+            count,
+            &[
+                ("activity_counts", &["using attempts_pkey", stretch]),
+                ("activity_causes", &["using attempts_pkey", stretch]),
+                ("activity_lags", &[stretch, "using runs_pkey", "(id = attempts.unit_id)"]),
             ],
         )
         .await;

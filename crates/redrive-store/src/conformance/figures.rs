@@ -86,6 +86,7 @@ pub async fn what_was_attempted_is_counted_by_minute_from_where_one_left_off(f: 
     assert_eq!(later.counts.iter().map(|count| count.attempts).sum::<u64>(), 1);
     // However long nobody looked, no more than so many are read.
     let newest = f.store.activity(0, 2).await.expect("read");
+    assert_eq!(newest.after, newest.end - 2);
     assert_eq!(newest.counts.iter().map(|count| count.attempts).sum::<u64>(), 2);
 }
 
@@ -100,11 +101,15 @@ pub async fn runs_are_counted_by_how_long_they_waited(f: &Fixture) {
     let [soon, late] = ids[..] else { panic!("{ids:?}") };
     let attempts = [begun(soon, 1, 103), begun(soon, 2, 500), begun(late, 1, 110)];
     f.store.append_attempts(&attempts).await.expect("written");
-    let mut lags = f.store.activity(0, 100).await.expect("read").lags;
+    let activity = f.store.activity(0, 100).await.expect("read");
+    let mut lags = f.store.lags(activity.after, activity.end).await.expect("read");
     lags.sort_by_key(|lag| lag.reached);
     let told: Vec<_> =
         lags.iter().map(|lag| (lag.reached, lag.runs, lag.waited.as_secs())).collect();
     assert_eq!(told, [(0, 1, 0), (5, 1, 3)]);
+    assert_eq!(f.store.lags(activity.end, activity.end).await.expect("read"), []);
+    let last = f.store.lags(activity.end - 1, activity.end).await.expect("read");
+    assert_eq!(last.iter().map(|lag| lag.runs).sum::<u64>(), 1, "of the stretch alone");
 }
 
 pub async fn the_journal_is_read_from_its_end(f: &Fixture) {

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Cause, ItemStatus, RunId};
 use redrive_store::{
     Activity, AttemptRecord, Categories, ClaimRequest, ClaimedRun, ExpiredLease, Figures, HandBack,
-    Journal, JournalEntry, JournalFilter, JournalRecord, LeaseRef, Leased, Leases, Ledger,
-    LedgerPlace, NewRun, Operator, Outlook, PausedQueue, QueueStats, ReaderPlace, Result,
+    Journal, JournalEntry, JournalFilter, JournalRecord, LagCount, LeaseRef, Leased, Leases,
+    Ledger, LedgerPlace, NewRun, Operator, Outlook, PausedQueue, QueueStats, ReaderPlace, Result,
     RunChange, RunEnding, RunFilter, RunFinish, RunRecord, RunWish, Runs, Store, SubmittedRun,
     UnitKind, UnitRow, Written,
 };
@@ -320,6 +320,10 @@ impl Figures for FaultyStore {
 
     async fn activity(&self, after: i64, most: u32) -> Result<Activity> {
         self.call("activity", self.inner.activity(after, most)).await
+    }
+
+    async fn lags(&self, after: i64, end: i64) -> Result<Vec<LagCount>> {
+        self.call("lags", self.inner.lags(after, end)).await
     }
 
     async fn newest_journal(
