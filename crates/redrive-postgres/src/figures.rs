@@ -8,12 +8,10 @@ use redrive_store::{
     Activity, ActivityCount, AttemptOutcome, Figures, JournalFilter, JournalRecord, LagCount,
     RecentCause, Result, UnitKind,
 };
-use tokio_postgres::types::ToSql;
 
 use crate::{
     PostgresStore,
     columns::{Columns, read_rows},
-    journal::read_entry,
     queries,
 };
 
@@ -71,17 +69,8 @@ impl Figures for PostgresStore {
         before: i64,
         limit: u32,
     ) -> Result<Vec<JournalRecord>> {
-        const DOING: &str = "reading the journal";
-        let (action, limit) = (&filter.action, i64::from(limit));
-        let mut session = self.session(DOING).await?;
-        let rows = match &filter.unit {
-            Some(unit) => {
-                let values: [&(dyn ToSql + Sync); 4] = [&before, action, &limit, unit];
-                session.query(queries::NEWEST_JOURNAL_OF_UNIT, &values).await?
-            }
-            None => session.query(queries::NEWEST_JOURNAL, &[&before, action, &limit]).await?,
-        };
-        read_rows(&rows, DOING, read_entry)
+        let pages = (queries::NEWEST_JOURNAL, queries::NEWEST_JOURNAL_OF_UNIT);
+        self.read_journal(pages, filter, before, limit).await
     }
 
     async fn items_by_status(&self) -> Result<Vec<(ItemStatus, u64)>> {

@@ -41,17 +41,8 @@ impl Journal for PostgresStore {
         after: i64,
         limit: u32,
     ) -> Result<Vec<JournalRecord>> {
-        const DOING: &str = "reading the journal";
-        let (action, limit) = (&filter.action, i64::from(limit));
-        let mut session = self.session(DOING).await?;
-        let rows = match &filter.unit {
-            Some(unit) => {
-                let values: [&(dyn ToSql + Sync); 4] = [&after, action, &limit, unit];
-                session.query(queries::JOURNAL_OF_UNIT, &values).await?
-            }
-            None => session.query(queries::JOURNAL_PAGE, &[&after, action, &limit]).await?,
-        };
-        read_rows(&rows, DOING, read_entry)
+        let pages = (queries::JOURNAL_PAGE, queries::JOURNAL_OF_UNIT);
+        self.read_journal(pages, filter, after, limit).await
     }
 
     async fn journal_reader(&self, name: &str, now: Timestamp) -> Result<ReaderPlace> {
@@ -83,6 +74,29 @@ impl Journal for PostgresStore {
             [&name, &from.seen, &was, &to.settled, &to.seen, &is];
         let moved = self.session(DOING).await?.query(queries::MOVE_JOURNAL_READER, &values).await?;
         Ok(if moved.is_empty() { Written::Stale } else { Written::Applied })
+    }
+}
+
+impl PostgresStore {
+    /// A page of the journal from a place on, in the direction of two queries: of all, and of a unit.
+    pub(crate) async fn read_journal(
+        &self,
+        (of_all, of_unit): (&str, &str),
+        filter: &JournalFilter,
+        place: i64,
+        limit: u32,
+    ) -> Result<Vec<JournalRecord>> {
+        const DOING: &str = "reading the journal";
+        let (action, limit) = (&filter.action, i64::from(limit));
+        let mut session = self.session(DOING).await?;
+        let rows = match &filter.unit {
+            Some(unit) => {
+                let values: [&(dyn ToSql + Sync); 4] = [&place, action, &limit, unit];
+                session.query(of_unit, &values).await?
+            }
+            None => session.query(of_all, &[&place, action, &limit]).await?,
+        };
+        read_rows(&rows, DOING, read_entry)
     }
 }
 
@@ -127,7 +141,7 @@ impl<'a> JournalColumns<'a> {
     }
 }
 
-pub(crate) fn read_entry(row: &mut Columns<'_>) -> Result<JournalRecord> {
+fn read_entry(row: &mut Columns<'_>) -> Result<JournalRecord> {
     Ok(JournalRecord {
         id: row.get()?,
         entry: JournalEntry {

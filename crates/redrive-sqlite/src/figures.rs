@@ -14,7 +14,6 @@ use crate::{
     SqliteStore,
     columns::{Columns, read_rows},
     error::Doing,
-    journal::read_entry,
     queries,
 };
 
@@ -56,19 +55,8 @@ impl Figures for SqliteStore {
         before: i64,
         limit: u32,
     ) -> Result<Vec<JournalRecord>> {
-        const DOING: &str = "reading the journal";
-        let JournalFilter { unit, action } = filter.clone();
-        self.read(move |connection| match &unit {
-            Some(unit) => {
-                let params = params![before, action, limit, unit];
-                read_rows(connection, DOING, queries::NEWEST_JOURNAL_OF_UNIT, params, read_entry)
-            }
-            None => {
-                let params = params![before, action, limit];
-                read_rows(connection, DOING, queries::NEWEST_JOURNAL, params, read_entry)
-            }
-        })
-        .await
+        let pages = (queries::NEWEST_JOURNAL, queries::NEWEST_JOURNAL_OF_UNIT);
+        self.read_journal(pages, filter, before, limit).await
     }
 
     async fn items_by_status(&self) -> Result<Vec<(ItemStatus, u64)>> {

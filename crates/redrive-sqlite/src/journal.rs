@@ -30,19 +30,8 @@ impl Journal for SqliteStore {
         after: i64,
         limit: u32,
     ) -> Result<Vec<JournalRecord>> {
-        const DOING: &str = "reading the journal";
-        let JournalFilter { unit, action } = filter.clone();
-        self.read(move |connection| match &unit {
-            Some(unit) => {
-                let params = params![after, action, limit, unit];
-                read_rows(connection, DOING, queries::JOURNAL_OF_UNIT, params, read_entry)
-            }
-            None => {
-                let params = params![after, action, limit];
-                read_rows(connection, DOING, queries::JOURNAL_PAGE, params, read_entry)
-            }
-        })
-        .await
+        let pages = (queries::JOURNAL_PAGE, queries::JOURNAL_OF_UNIT);
+        self.read_journal(pages, filter, after, limit).await
     }
 
     async fn journal_reader(&self, name: &str, now: Timestamp) -> Result<ReaderPlace> {
@@ -90,6 +79,28 @@ impl Journal for SqliteStore {
     }
 }
 
+impl SqliteStore {
+    /// A page of the journal from a place on, in the direction of two queries: of all, and of a unit.
+    pub(crate) async fn read_journal(
+        &self,
+        (of_all, of_unit): (&'static str, &'static str),
+        filter: &JournalFilter,
+        place: i64,
+        limit: u32,
+    ) -> Result<Vec<JournalRecord>> {
+        const DOING: &str = "reading the journal";
+        let JournalFilter { unit, action } = filter.clone();
+        self.read(move |connection| match &unit {
+            Some(unit) => {
+                let params = params![place, action, limit, unit];
+                read_rows(connection, DOING, of_unit, params, read_entry)
+            }
+            None => read_rows(connection, DOING, of_all, params![place, action, limit], read_entry),
+        })
+        .await
+    }
+}
+
 /// Adds one entry, and says whether it was new.
 pub(crate) fn insert_journal(connection: &Connection, entry: &JournalEntry) -> Result<bool> {
     const DOING: &str = "writing the journal";
@@ -109,7 +120,7 @@ pub(crate) fn insert_journal(connection: &Connection, entry: &JournalEntry) -> R
     Ok(added > 0)
 }
 
-pub(crate) fn read_entry(row: &mut Columns<'_>) -> Result<JournalRecord> {
+fn read_entry(row: &mut Columns<'_>) -> Result<JournalRecord> {
     Ok(JournalRecord {
         id: row.get()?,
         entry: JournalEntry {
