@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use redrive_store::{Outlook, Result};
-use tokio::task::JoinHandle;
+use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
-    renewer::{later, margin},
+    lease_clock::Reading,
+    renewer::{later, relied_on},
     work::Work,
     worker::Until,
 };
@@ -16,7 +16,8 @@ use crate::{
 pub(crate) struct Claim<W: Work> {
     pub(crate) units: Vec<W::Unit>,
     pub(crate) asked: usize,
-    pub(crate) until: Timestamp,
+    /// When its leases were asked for.
+    pub(crate) asked_at: Instant,
     /// Whether the leases are about to end, or someone else has them already.
     pub(crate) late: bool,
     /// What there is to do later, if there is nothing to do now.
@@ -41,10 +42,10 @@ impl<W: Work> Claiming<W> {
 /// An answer may take so long that the leases are about to end, or someone else has them already.
 /// Such units are not begun: they go back, as far as they are still ours.
 async fn claim<W: Work>(work: Arc<W>, asked: usize, limit: u32, end: Until) -> Result<Claim<W>> {
-    let until = later(work.lease_now(), work.pace().lease);
-    let units = work.claim(limit, until).await?;
+    let Reading { shared, here: asked_at } = Reading::now(work.lease_now());
+    let units = work.claim(limit, later(shared, work.pace().lease)).await?;
     redrive_store::failpoint!("engine.claim.answered");
-    let late = is_late(&*work, until);
+    let late = is_late(&*work, asked_at);
     let outlook = match end {
         _ if !units.is_empty() => None,
         Until::Drained => work.outlook().await.ok(),
@@ -54,12 +55,12 @@ async fn claim<W: Work>(work: Arc<W>, asked: usize, limit: u32, end: Until) -> R
             due.map(|next_due| Outlook { ready: false, held: true, next_due })
         }
     };
-    Ok(Claim { units, asked, until, late, outlook })
+    Ok(Claim { units, asked, asked_at, late, outlook })
 }
 
-/// Whether a lease that ends at a time is about to, so that nothing is begun under it.
-pub(crate) fn is_late<W: Work>(work: &W, until: Timestamp) -> bool {
-    until <= later(work.lease_now(), margin(work))
+/// Whether a lease that was asked for at a time is about to end, so that nothing is begun under it.
+pub(crate) fn is_late<W: Work>(work: &W, asked_at: Instant) -> bool {
+    asked_at.elapsed() >= relied_on(work)
 }
 
 /// Waits for a claim under way; for ever if there is none.

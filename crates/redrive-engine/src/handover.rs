@@ -8,8 +8,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 /// The way from one loop to another.
 pub struct Handover<U> {
@@ -22,8 +21,8 @@ struct State<U> {
     room: usize,
     /// How many were promised a place and have not come.
     promised: usize,
-    /// What has come, and until when it is held.
-    units: Vec<(U, Timestamp)>,
+    /// What has come, and when its lease was asked for.
+    units: Vec<(U, Instant)>,
 }
 
 impl<U> State<U> {
@@ -57,11 +56,11 @@ impl<U> Handover<U> {
         self.arrived.notify_one();
     }
 
-    /// Hands over a unit that has a place, held until a time on the clock of leases.
-    pub fn hand_over(&self, unit: U, until: Timestamp) {
+    /// Hands over a unit that has a place, and whose lease was asked for at a time.
+    pub fn hand_over(&self, unit: U, asked_at: Instant) {
         let mut state = self.state();
         state.promised = state.promised.saturating_sub(1);
-        state.units.push((unit, until));
+        state.units.push((unit, asked_at));
         self.arrived.notify_one();
     }
 
@@ -76,7 +75,7 @@ impl<U> Handover<U> {
     }
 
     /// Takes what has come.
-    pub(crate) fn take(&self) -> Vec<(U, Timestamp)> {
+    pub(crate) fn take(&self) -> Vec<(U, Instant)> {
         std::mem::take(&mut self.state().units)
     }
 

@@ -3,18 +3,20 @@
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use jiff::Timestamp;
 use redrive_core::Epoch;
 use redrive_store::LeaseRef;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 use crate::stop::{Stop, Stopper};
 
 /// One held unit.
 struct Unit {
-    until: Timestamp,
+    /// When its lease was asked for: it has been good for its whole length since, or for longer. By the
+    /// runtime's clock, which nobody sets.
+    asked: Instant,
     stopper: Option<Stopper>,
     /// Its attempt is over, and what became of it is on the way to the store.
     ended: bool,
@@ -44,11 +46,11 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Adds claimed units.
-    pub(crate) fn add(&self, leases: impl IntoIterator<Item = LeaseRef>, until: Timestamp) {
+    /// Adds units whose leases were asked for at a time.
+    pub(crate) fn add(&self, leases: impl IntoIterator<Item = LeaseRef>, asked: Instant) {
         let mut units = self.units();
         for lease in leases {
-            let unit = Unit { until, stopper: None, ended: false, grip: Grip::Firm };
+            let unit = Unit { asked, stopper: None, ended: false, grip: Grip::Firm };
             units.insert(key(lease), unit);
         }
     }
@@ -84,12 +86,12 @@ impl Held {
         }
     }
 
-    /// Notes that units are held for longer.
-    pub(crate) fn renewed(&self, leases: &[LeaseRef], until: Timestamp) {
+    /// Notes that units are held for longer: their leases were asked for again.
+    pub(crate) fn renewed(&self, leases: &[LeaseRef], asked: Instant) {
         let mut units = self.units();
         for lease in leases {
             if let Some(unit) = units.get_mut(&key(*lease)) {
-                unit.until = until;
+                unit.asked = asked;
             }
         }
     }
@@ -136,9 +138,11 @@ impl Held {
         self.leases_where(|unit| unit.grip != Grip::Lost)
     }
 
-    /// The leases that end at or before a time, and whose attempts are not over.
-    pub(crate) fn ending_by(&self, time: Timestamp) -> Vec<LeaseRef> {
-        self.leases_where(|unit| unit.grip == Grip::Firm && !unit.ended && unit.until <= time)
+    /// The leases that were asked for so long ago, and whose attempts are not over.
+    pub(crate) fn older_than(&self, age: Duration) -> Vec<LeaseRef> {
+        self.leases_where(|unit| {
+            unit.grip == Grip::Firm && !unit.ended && unit.asked.elapsed() >= age
+        })
     }
 
     fn leases_where(&self, wanted: impl Fn(&Unit) -> bool) -> Vec<LeaseRef> {

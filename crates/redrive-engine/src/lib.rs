@@ -56,6 +56,7 @@ mod appetite;
 mod claim;
 mod finisher;
 mod held;
+mod lease_clock;
 mod mishap;
 mod reaper;
 mod renewer;

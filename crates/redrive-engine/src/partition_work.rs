@@ -153,6 +153,10 @@ impl Work for PartitionWork {
         self.store.now()
     }
 
+    fn lease_clock_can_be_set(&self) -> bool {
+        self.store.clock_can_be_set()
+    }
+
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<ClaimedPartition>> {
         let claim = PartitionClaim {
             source: self.source.name.clone(),
@@ -233,8 +237,8 @@ impl Work for PartitionWork {
         self.store.hand_back(Leased::Partition, &hand_backs, self.clock.now()).await
     }
 
-    async fn expired(&self, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
-        self.store.expired_leases(Leased::Partition, self.store.now(), after, limit).await
+    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
+        self.store.expired_leases(Leased::Partition, by, after, limit).await
     }
 
     async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {

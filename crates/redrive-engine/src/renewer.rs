@@ -7,6 +7,7 @@ use redrive_store::Written;
 
 use crate::{
     held::{Grip, Held},
+    lease_clock::Reading,
     stop::Stop,
     work::Work,
 };
@@ -26,7 +27,8 @@ pub(crate) async fn renew_all<W: Work>(work: Arc<W>, held: Arc<Held>, mut stop: 
 }
 
 /// Renews at a third of the lease, and soon again after a store that did not answer: once it is back,
-/// every moment counts.
+/// every moment counts. At once, if the clock of leases was set meanwhile: by that clock, what was just renewed
+/// may have ended.
 async fn renew<W: Work>(work: &W, held: &Held) {
     let lease = work.pace().lease;
     let mut rest = lease / 3;
@@ -37,11 +39,15 @@ async fn renew<W: Work>(work: &W, held: &Held) {
         if leases.is_empty() {
             continue;
         }
-        let until = later(work.lease_now(), lease);
-        match tokio::time::timeout(lease / 3, work.renew(&leases, until)).await {
+        let asked = Reading::now(work.lease_now());
+        let renewal = work.renew(&leases, later(asked.shared, lease));
+        match tokio::time::timeout(lease / 3, renewal).await {
             Ok(Ok(written)) => {
                 redrive_store::failpoint!("engine.renew.written");
-                held.renewed(&leases, until);
+                held.renewed(&leases, asked.here);
+                if Reading::now(work.lease_now()).has_jumped_since(&asked, margin(work)) {
+                    rest = Duration::ZERO;
+                }
                 for (lease, written) in leases.into_iter().zip(written) {
                     // A result that was written just now ends its lease as well.
                     if written == Written::Stale && held.is_under_way(lease) {
@@ -75,14 +81,18 @@ async fn renew<W: Work>(work: &W, held: &Held) {
 /// Gives up leases that are about to end. Looks twice as often as it must, and never waits for the
 /// store: a renewal that hangs must not keep an attempt alive.
 async fn watch<W: Work>(work: &W, held: &Held) {
-    let margin = margin(work);
     loop {
-        tokio::time::sleep(margin / 2).await;
-        for lease in held.ending_by(later(work.lease_now(), margin)) {
+        tokio::time::sleep(margin(work) / 2).await;
+        for lease in held.older_than(relied_on(work)) {
             tracing::warn!(work = work.name(), id = lease.id, "lease about to end; work stopped");
             held.loosen(lease, Grip::Slipping);
         }
     }
+}
+
+/// How long after it was asked for a lease is relied on.
+pub(crate) fn relied_on<W: Work>(work: &W) -> Duration {
+    work.pace().lease.saturating_sub(margin(work))
 }
 
 /// How long before its end a lease is no longer relied on.

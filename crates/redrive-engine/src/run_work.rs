@@ -117,6 +117,10 @@ impl Work for RunWork {
         self.store.now()
     }
 
+    fn lease_clock_can_be_set(&self) -> bool {
+        self.store.clock_can_be_set()
+    }
+
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<ClaimedRun>> {
         let request = ClaimRequest {
             queue: self.queue.name.clone(),
@@ -206,8 +210,8 @@ impl Work for RunWork {
         self.store.hand_back(Leased::Run, &hand_backs, self.clock.now()).await
     }
 
-    async fn expired(&self, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
-        self.store.expired_leases(Leased::Run, self.store.now(), after, limit).await
+    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
+        self.store.expired_leases(Leased::Run, by, after, limit).await
     }
 
     async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {

@@ -76,6 +76,9 @@ pub trait Work: Send + Sync + 'static {
     /// The clock of leases.
     fn lease_now(&self) -> Timestamp;
 
+    /// Whether somebody can set it.
+    fn lease_clock_can_be_set(&self) -> bool;
+
     /// Takes up to so many units, held until a time on the clock of leases.
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<Self::Unit>>;
 
@@ -114,14 +117,14 @@ pub trait Work: Send + Sync + 'static {
         None
     }
 
-    /// Moves the end of leases.
+    /// Moves the end of leases, forward only.
     async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>>;
 
     /// Gives units back without an attempt.
     async fn hand_back(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>>;
 
-    /// Leases that ended, by id, after an id, a page at a time.
-    async fn expired(&self, after: i64, limit: u32) -> Result<Vec<ExpiredLease>>;
+    /// Leases that end by a time, by id, after an id, a page at a time.
+    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>>;
 
     /// The earliest end of all leases that end after a time on the clock of leases.
     async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>>;

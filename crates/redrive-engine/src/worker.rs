@@ -229,11 +229,11 @@ impl<W: Work> Loop<W> {
 
     /// Takes what other loops handed over.
     fn receive(&mut self) {
-        for (unit, until) in self.work.handover().map(Handover::take).unwrap_or_default() {
+        for (unit, asked_at) in self.work.handover().map(Handover::take).unwrap_or_default() {
             redrive_store::failpoint!("engine.unit.handed_over");
             let lease = self.work.lease(&unit);
-            self.held.add([lease], until);
-            if is_late(&*self.work, until) {
+            self.held.add([lease], asked_at);
+            if is_late(&*self.work, asked_at) {
                 self.let_go(lease, LATE);
             } else {
                 self.claimed.push_back(unit);
@@ -269,7 +269,7 @@ impl<W: Work> Loop<W> {
     }
 
     fn hold(&mut self, claim: Claim<W>) {
-        self.held.add(claim.units.iter().map(|unit| self.work.lease(unit)), claim.until);
+        self.held.add(claim.units.iter().map(|unit| self.work.lease(unit)), claim.asked_at);
         self.claimed.extend(claim.units);
     }
 

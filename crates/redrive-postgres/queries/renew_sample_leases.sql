@@ -1,6 +1,6 @@
 -- Many leases, locked in the order of their rows, as finishes do. The answer is those that were still
 -- held. The LIMIT limits nothing: see finish_runs.
-UPDATE redrive.samples AS sample SET lease_until = $3
+UPDATE redrive.samples AS sample SET lease_until = greatest(sample.lease_until, $3)
 FROM (
     SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS held (id, epoch)
     ORDER BY id LIMIT cardinality($1)

@@ -52,6 +52,7 @@ impl Leases for PostgresStore {
             )
             .await?;
         redrive_store::failpoint!("postgres.renew.committed");
+        self.correct_clock(&mut session).await;
         let held: HashSet<LeaseRef> = read_rows(&rows, DOING, |row| {
             Ok(LeaseRef { id: row.get()?, epoch: Epoch(row.get()?) })
         })?

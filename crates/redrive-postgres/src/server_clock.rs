@@ -6,7 +6,8 @@
 //!
 //! The clock never goes back. When the server's clock is set back, this one goes on at half speed
 //! until the two meet: leases still end, only later. When the server is ahead, this clock follows at
-//! once: perhaps this machine slept, and its leases have ended.
+//! once: perhaps this machine slept, and its leases have ended. Perhaps somebody set the server's clock forward
+//! instead; so a renewal reads it too, and nobody takes others for lost by a clock that has just jumped.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -120,6 +120,16 @@ impl PostgresStore {
         self.pool.session(doing).await
     }
 
+    /// Asks the server for the time with whoever renews a lease: should its clock have been set, holders hear of it
+    /// before anybody takes them for lost. While it cannot be asked, the machine's clock carries on.
+    pub(crate) async fn correct_clock(&self, session: &mut Session) {
+        if let Clock::Server(clock) = &self.clock
+            && let Ok(sample) = sample(session, &|| clock.monotonic()).await
+        {
+            clock.correct(sample);
+        }
+    }
+
     /// Tells everyone who waits, here and elsewhere, if there may be something to claim. The caller
     /// holds no connection.
     pub(crate) async fn tell_if(&self, reason: bool) {
@@ -180,6 +190,10 @@ impl Store for PostgresStore {
                 clock.now()
             }
         }
+    }
+
+    fn clock_can_be_set(&self) -> bool {
+        matches!(self.clock, Clock::Server(_))
     }
 
     fn wakes(&self) -> watch::Receiver<u64> {

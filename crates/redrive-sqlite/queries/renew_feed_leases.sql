@@ -1,3 +1,3 @@
 -- A run that was stopped is not read any further.
-UPDATE pipeline_runs SET lease_until = ?3
+UPDATE pipeline_runs SET lease_until = max(lease_until, ?3)
 WHERE id = ?1 AND lease_epoch = ?2 AND lease_owner IS NOT NULL AND status = 'running'

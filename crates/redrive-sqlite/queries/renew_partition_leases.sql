@@ -1,3 +1,3 @@
 -- One lease.
-UPDATE partition_work SET lease_until = ?3
+UPDATE partition_work SET lease_until = max(lease_until, ?3)
 WHERE id = ?1 AND lease_epoch = ?2 AND lease_owner IS NOT NULL

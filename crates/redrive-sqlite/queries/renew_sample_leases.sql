@@ -1,1 +1,1 @@
-UPDATE samples SET lease_until = ?3 WHERE id = ?1 AND lease_epoch = ?2 AND lease_owner IS NOT NULL
+UPDATE samples SET lease_until = max(lease_until, ?3) WHERE id = ?1 AND lease_epoch = ?2 AND lease_owner IS NOT NULL

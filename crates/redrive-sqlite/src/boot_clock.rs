@@ -41,6 +41,11 @@ pub(crate) fn lease_clock_as_it_is(connection: &Connection) -> Result<LeaseClock
     Ok(counting_from(stored.unwrap_or_else(fresh)))
 }
 
+/// Whether leases go by a clock that nobody can set.
+pub(crate) fn is_there() -> bool {
+    boot_id().is_some() && since_boot().is_some()
+}
+
 fn counting_from(anchor: Timestamp) -> LeaseClock {
     Arc::new(move || {
         let since = since_boot().unwrap_or_default();

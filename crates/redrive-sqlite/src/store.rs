@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::{
     backup::backup,
-    boot_clock::{LeaseClock, lease_clock, lease_clock_as_it_is},
+    boot_clock::{self, LeaseClock, lease_clock, lease_clock_as_it_is},
     columns::read_rows,
     connection::{connect, open_reader, set_up_writer},
     error::{Doing, In},
@@ -271,6 +271,10 @@ fn ask(connection: &Connection) -> Result<()> {
 impl Store for SqliteStore {
     fn now(&self) -> Timestamp {
         (self.clock)()
+    }
+
+    fn clock_can_be_set(&self) -> bool {
+        !boot_clock::is_there()
     }
 
     fn wakes(&self) -> watch::Receiver<u64> {

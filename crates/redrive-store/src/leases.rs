@@ -166,7 +166,8 @@ impl HandBack {
 /// The leases of a store.
 #[async_trait]
 pub trait Leases: Send + Sync {
-    /// Moves the end of leases. A stale one is lost: its holder must stop.
+    /// Moves the end of leases, forward only: to a time that lies before its end, a lease is not moved. A stale
+    /// one is lost: its holder must stop.
     async fn renew_leases(
         &self,
         kind: Leased,

@@ -17,6 +17,10 @@ pub trait Store:
     /// that shares the store reads the same time from it.
     fn now(&self) -> Timestamp;
 
+    /// Whether that is a clock that people can set after all, such as a server's. Then it may go forward at
+    /// once by any amount, and whoever judges others by it must have seen it go on for a while.
+    fn clock_can_be_set(&self) -> bool;
+
     /// Changes whenever there may be something new to claim. A hint: who listens must poll as well.
     fn wakes(&self) -> watch::Receiver<u64>;
 

@@ -79,6 +79,10 @@ impl Work for FeedWork {
         self.store.now()
     }
 
+    fn lease_clock_can_be_set(&self) -> bool {
+        self.store.clock_can_be_set()
+    }
+
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<Self::Unit>> {
         let (served, owner) = (self.pipeline.served(), self.worker.clone());
         self.store.claim_feeds(&FeedClaim { served, limit, owner, lease_until: until }).await
@@ -154,8 +158,8 @@ impl Work for FeedWork {
         self.store.hand_back(Leased::Feed, &hand_backs, self.clock.now()).await
     }
 
-    async fn expired(&self, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
-        self.store.expired_leases(Leased::Feed, self.store.now(), after, limit).await
+    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
+        self.store.expired_leases(Leased::Feed, by, after, limit).await
     }
 
     async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {

@@ -8,7 +8,7 @@ use redrive_store::{
     ClaimedSample, Result, SampleEnding, SampleFinish, SampleRecord, SampleWritten, Store, WorkerId,
 };
 
-use crate::{handover::Handover, renewer::later};
+use crate::{clock::monotonic, handover::Handover, renewer::later};
 
 /// The loop of the stage that comes next, in the same process.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ impl NextStage {
             }
         }
         for (end, written) in ends.iter().zip(&written) {
-            self.settle(end, *written);
+            self.settle(end, *written, store.now());
         }
         Ok(written)
     }
@@ -61,7 +61,7 @@ impl NextStage {
     }
 
     /// Keeps what was promised to the next stage.
-    fn settle(&self, end: &SampleFinish, written: SampleWritten) {
+    fn settle(&self, end: &SampleFinish, written: SampleWritten, now: Timestamp) {
         let Some(until) = end.keep_until else { return };
         match (&end.ending, written) {
             (SampleEnding::Answered(data), SampleWritten::Kept) => {
@@ -73,7 +73,10 @@ impl NextStage {
                     epoch: next(end.epoch),
                     history: History::default(),
                 };
-                self.handover.hand_over(sample, until);
+                // Its lease was asked for when the attempt ended, and writing that may have taken a while.
+                let left = Duration::try_from(until.duration_since(now)).unwrap_or_default();
+                let asked_at = monotonic().checked_sub(self.lease.saturating_sub(left));
+                self.handover.hand_over(sample, asked_at.unwrap_or_else(monotonic));
             }
             _ => self.handover.withdraw(),
         }

@@ -189,6 +189,10 @@ impl Work for StageWork {
         self.store.now()
     }
 
+    fn lease_clock_can_be_set(&self) -> bool {
+        self.store.clock_can_be_set()
+    }
+
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<ClaimedSample>> {
         let claim = SampleClaim {
             served: self.served.clone(),
@@ -285,8 +289,8 @@ impl Work for StageWork {
         self.store.hand_back(Leased::Sample, &hand_backs, self.clock.now()).await
     }
 
-    async fn expired(&self, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
-        self.store.expired_leases(Leased::Sample, self.store.now(), after, limit).await
+    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
+        self.store.expired_leases(Leased::Sample, by, after, limit).await
     }
 
     async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {

@@ -7,9 +7,9 @@ use redrive_store::{
     ClaimedGroup, GroupClaim, HandBack, ItemGroup, LeaseRef, Leased, Result, Store, WorkerId,
     Written,
 };
-use tokio::task::JoinHandle;
+use tokio::{task::JoinHandle, time::Instant};
 
-use crate::{Stop, Stopper};
+use crate::{Stop, Stopper, lease_clock::Reading, renewer::later};
 
 /// Someone else is uploading the group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl GroupLease {
         owner: WorkerId,
         length: Duration,
     ) -> Result<std::result::Result<Self, GroupBusy>> {
-        let now = store.now();
+        let Reading { shared: now, here: asked } = Reading::now(store.now());
         let lease_until = later(now, length);
         let claim = GroupClaim { group: group.clone(), owner: owner.clone(), now, lease_until };
         let lease = match store.claim_group(&claim).await? {
@@ -50,7 +50,7 @@ impl GroupLease {
         };
         redrive_store::failpoint!("engine.upload.group_held");
         let (stopper, lost) = Stopper::new();
-        let renewing = tokio::spawn(renew(store.clone(), lease, lease_until, length, stopper));
+        let renewing = tokio::spawn(renew(store.clone(), lease, asked, length, stopper));
         Ok(Ok(Self { store, lease, owner, lost, renewing }))
     }
 
@@ -81,21 +81,30 @@ impl Drop for GroupLease {
     }
 }
 
-/// Renews at a third of the lease. Ends, and so tells that the lease is lost, when someone else has it,
+/// Renews at a third of the lease, and at once if the clock of leases was set meanwhile. Ends, and so tells that the lease is lost, when someone else has it,
 /// or when it cannot be kept any longer.
 async fn renew(
     store: Arc<dyn Store>,
     lease: LeaseRef,
-    mut until: Timestamp,
+    mut asked: Instant,
     length: Duration,
     lost: Stopper,
 ) {
     let step = length / 3;
+    let mut rest = step;
     loop {
-        tokio::time::sleep(step).await;
-        let next = later(store.now(), length);
-        match tokio::time::timeout(step, store.renew_leases(Leased::Group, &[lease], next)).await {
-            Ok(Ok(written)) if written == [Written::Applied] => until = next,
+        tokio::time::sleep(rest).await;
+        rest = step;
+        let now = Reading::now(store.now());
+        let (leases, until) = ([lease], later(now.shared, length));
+        let renewal = store.renew_leases(Leased::Group, &leases, until);
+        match tokio::time::timeout(step, renewal).await {
+            Ok(Ok(written)) if written == [Written::Applied] => {
+                asked = now.here;
+                if Reading::now(store.now()).has_jumped_since(&now, step / 2) {
+                    rest = Duration::ZERO;
+                }
+            }
             Ok(Ok(_)) => {
                 tracing::warn!(epoch = lease.epoch.0, "the lease on the group was lost");
                 return lost.stop();
@@ -107,13 +116,9 @@ async fn renew(
             Err(_) => tracing::warn!("cannot renew the lease on the group: no answer in time"),
         }
         // Whoever cannot renew is through before another may begin.
-        if later(store.now(), step) >= until {
+        if asked.elapsed() >= length.saturating_sub(step) {
             tracing::warn!("the lease on the group ends, and cannot be renewed");
             return lost.stop();
         }
     }
-}
-
-fn later(now: Timestamp, length: Duration) -> Timestamp {
-    now.checked_add(length).unwrap_or(Timestamp::MAX)
 }

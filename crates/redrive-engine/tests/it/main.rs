@@ -48,6 +48,7 @@ mod extractor_fn;
 mod http_paging;
 
 mod tiny_work;
+mod worker_clocks;
 mod worker_loop;
 mod worker_outages;
 

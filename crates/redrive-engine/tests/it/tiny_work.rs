@@ -72,6 +72,8 @@ pub(crate) struct TinyWork {
     pub(crate) claims_take: Duration,
     /// How long the answer to a write is on its way.
     pub(crate) finishes_take: Duration,
+    /// How long every write is on its way there.
+    pub(crate) writes_take: Duration,
 }
 
 pub(crate) struct End {
@@ -101,6 +103,7 @@ impl TinyWork {
             poison: None,
             claims_take: Duration::ZERO,
             finishes_take: Duration::ZERO,
+            writes_take: Duration::ZERO,
         }
     }
 
@@ -138,6 +141,7 @@ impl TinyWork {
 
     /// Waits until the store takes writes.
     async fn takes_writes(&self) -> Result<()> {
+        tokio::time::sleep(self.writes_take).await;
         self.locked.subscribe().wait_for(|locked| !locked).await.unwrap();
         self.answers()
     }
@@ -177,6 +181,10 @@ impl Work for TinyWork {
 
     fn lease_now(&self) -> Timestamp {
         self.now()
+    }
+
+    fn lease_clock_can_be_set(&self) -> bool {
+        false
     }
 
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<(LeaseRef, u32)>> {
@@ -282,7 +290,11 @@ impl Work for TinyWork {
     async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
         self.takes_writes().await?;
         let renew = |lease: &LeaseRef| {
-            self.guarded(*lease, |number| number.status = Status::Held { until })
+            self.guarded(*lease, |number| {
+                if let Status::Held { until: end } = &mut number.status {
+                    *end = until.max(*end);
+                }
+            })
         };
         Ok(leases.iter().map(renew).collect())
     }
@@ -304,12 +316,11 @@ impl Work for TinyWork {
         Ok(ends.min())
     }
 
-    async fn expired(&self, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
+    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
         self.answers()?;
-        let now = self.now();
         let numbers = self.numbers();
         let expired = numbers.iter().filter_map(|(id, number)| match number.status {
-            Status::Held { until } if until <= now && *id > after => Some(ExpiredLease {
+            Status::Held { until } if until <= by && *id > after => Some(ExpiredLease {
                 lease: LeaseRef { id: *id, epoch: Epoch(number.epoch) },
                 owner: WorkerId("lost".to_owned()),
                 until,

@@ -9,8 +9,9 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
+use redrive_core::Epoch;
 use redrive_postgres::{Monotonic, PostgresOptions, PostgresStore, Sample, ServerClock};
-use redrive_store::Store;
+use redrive_store::{LeaseRef, Leased, Leases, Store};
 
 use crate::server::Database;
 
@@ -151,6 +152,26 @@ async fn a_store_asks_the_server_again() {
         store.now();
     }
     panic!("the clock never followed the server");
+}
+
+/// Whoever holds leases hears in time that the server's clock was set. Here the machine's clock was, which the store
+/// cannot tell from it.
+// RUN-7
+#[tokio::test]
+async fn a_renewal_reads_the_clock_of_the_server() {
+    let database = Database::migrated().await;
+    let manual = Manual::default();
+    let options =
+        PostgresOptions { monotonic: Some(manual.monotonic()), ..PostgresOptions::default() };
+    let store = PostgresStore::connect(&database.url, options).await.unwrap();
+    assert!(store.clock_can_be_set());
+    manual.advance(9);
+    let before = store.now();
+    let lease = LeaseRef { id: 1, epoch: Epoch(1) };
+    store.renew_leases(Leased::Run, &[lease], before).await.map(drop).unwrap();
+    assert!(seconds_apart(store.now(), before) == 0, "what was told stands");
+    manual.advance(8);
+    assert_eq!(seconds_apart(store.now(), before), 4, "the server says that no time has passed");
 }
 
 // OPS-5

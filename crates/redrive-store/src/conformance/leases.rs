@@ -32,6 +32,17 @@ pub async fn a_renewed_lease_ends_later(f: &Fixture) {
 }
 
 // RUN-7
+pub async fn a_renewal_never_brings_the_end_of_a_lease_nearer(f: &Fixture) {
+    let id = f.submit(&[run("q", "", at(0))], at(0)).await[0];
+    let claimed = f.claim_one(at(1)).await;
+    for (until, end) in [(500, 500), (90, 500), (501, 501)] {
+        let renewed = f.store.renew_leases(Leased::Run, &[lease(&claimed)], at(until)).await;
+        assert_eq!(renewed.expect("answered"), [Written::Applied], "it is still held");
+        assert_eq!(f.run(id).await.lease_until, Some(at(end)));
+    }
+}
+
+// RUN-7
 pub async fn a_lost_lease_cannot_be_renewed(f: &Fixture) {
     f.submit(&[run("q", "", at(0)), run("q", "", at(1))], at(1)).await;
     let claimed = f.claim(&claim_of(2, at(2))).await;

@@ -109,6 +109,7 @@ macro_rules! conformance_tests {
             }
             leases {
                 a_renewed_lease_ends_later
+                a_renewal_never_brings_the_end_of_a_lease_nearer
                 a_lost_lease_cannot_be_renewed
                 ended_leases_are_found_page_by_page
                 the_next_lease_end_is_the_earliest_that_is_still_to_come

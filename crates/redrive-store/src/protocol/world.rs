@@ -54,7 +54,8 @@ pub enum Step {
     LeaseEnds,
     /// A reaper finds an ended lease.
     Look(usize),
-    /// A reaper renews a lease that ended, to hear whether the store takes writes.
+    /// A reaper writes to a lease that ended, to hear whether the store takes writes. Here it makes the lease good
+    /// again, which is more than a reaper does: it moves no end.
     Probe(usize),
     /// A reaper writes what it decided, and hears the answer or does not.
     Reap(usize, bool),

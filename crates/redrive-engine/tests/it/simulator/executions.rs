@@ -210,12 +210,12 @@ fn outlived_leases(story: &Story<'_>, lived: &Lived) -> Vec<String> {
             *at < execution.began && *who == execution.who && *attempt == Some(execution.attempt)
         });
         let Some((taken, _, epoch, ..)) = taken else { continue };
+        // Renewals move ends forward only.
         let known = story
             .leases
             .iter()
-            .rev()
-            .find(|(at, _, known, ..)| known == epoch && *at < execution.ended);
-        let until = known.unwrap().4;
+            .filter(|(at, _, known, ..)| known == epoch && *at < execution.ended);
+        let until = known.map(|lease| lease.4).max().unwrap();
         let ended = lived.clock.lease_at(lived.events[execution.ended].at);
         if ended > until && !frozen(execution.who, *taken, execution.ended, lived) {
             let began = &lived.events[execution.began];

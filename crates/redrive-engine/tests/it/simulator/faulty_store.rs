@@ -346,6 +346,10 @@ impl Store for FaultyStore {
         self.inner.now()
     }
 
+    fn clock_can_be_set(&self) -> bool {
+        self.inner.clock_can_be_set()
+    }
+
     fn wakes(&self) -> watch::Receiver<u64> {
         self.bells.hang(self.deaf)
     }

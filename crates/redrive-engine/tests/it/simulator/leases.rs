@@ -88,7 +88,7 @@ fn follow(holding: &mut Holding, event: &Event, lived: &Lived) -> Option<String>
             let problem = guarded(holding, *epoch, *written);
             if let (Written::Applied, Some(lease)) = (written, &mut holding.lease) {
                 lease.ran_out |= has_run_out(lease, event.at, lived);
-                lease.until = *until;
+                lease.until = lease.until.max(*until);
             }
             problem
         }
