@@ -14,11 +14,9 @@ use tokio::sync::Mutex;
 
 use crate::{
     Call, Outcome, Stop,
-    raw::{Extracted, RawError, RawWriter},
+    mishap::{refused_by_sink, unwritable},
+    raw::{Extracted, RawWriter},
 };
-
-/// The code of a sink that cannot be written to.
-pub(crate) const RAW_UNWRITABLE: &str = "raw_unwritable";
 
 /// What the answer of an extractor calls the shape of its rows.
 const SCHEMA_VERSION: &str = "schema_version";
@@ -83,12 +81,12 @@ impl RowWriter {
         let failure = match &mut *attempt {
             Attempt::Open(writer) => match writer.write(bytes).await {
                 Ok(()) => return Ok(()),
-                Err(error) => unwritable(&error),
+                Err(error) => refused_by_sink(&error),
             },
             Attempt::Broken(failure) => failure.clone(),
             Attempt::Over => {
                 let late = "a row came after the end of its extraction";
-                return Err(Failure::named(RAW_UNWRITABLE, Cause::Handler, late));
+                return Err(unwritable(late));
             }
         };
         *attempt = Attempt::Broken(failure.clone());
@@ -100,16 +98,9 @@ impl RowWriter {
         match std::mem::replace(&mut *self.0.lock().await, Attempt::Over) {
             Attempt::Open(writer) => Ok(*writer),
             Attempt::Broken(failure) => Err(failure),
-            Attempt::Over => {
-                Err(Failure::named(RAW_UNWRITABLE, Cause::Handler, "the extraction is over"))
-            }
+            Attempt::Over => Err(unwritable("the extraction is over")),
         }
     }
-}
-
-/// The failure of a sink.
-pub(crate) fn unwritable(error: &RawError) -> Failure {
-    Failure::named(RAW_UNWRITABLE, Cause::Handler, &error.in_words())
 }
 
 /// What an extractor answered about its rows.

@@ -58,6 +58,7 @@ mod finisher;
 mod held;
 mod lease_clock;
 mod mishap;
+mod pause;
 mod reaper;
 mod renewer;
 mod settled;

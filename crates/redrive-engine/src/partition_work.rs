@@ -18,10 +18,10 @@ use serde_json::Map;
 
 use crate::{
     clock::Clock,
-    extractor::{RowWriter, described, unwritable},
+    extractor::{RowWriter, described},
     handler::{Call, Outcome},
     lane_shares::LaneShares,
-    mishap::panic_failure,
+    mishap::{RAW_FULL, is_for_want_of_room, panic_failure, refused_by_sink},
     raw::{Extracted, RawWriter},
     run_ids::RunIds,
     source::Source,
@@ -29,6 +29,13 @@ use crate::{
     validator::{Extraction, Judged, Judgement, Validator},
     work::{Ending, Pace, Work},
 };
+
+/// What came of an attempt.
+pub(crate) enum Attempted {
+    Judged(Judgement),
+    /// The sink had no room for it, which says nothing about the partition.
+    NoRoom(Failure),
+}
 
 /// Does the partitions of a source.
 pub(crate) struct PartitionWork {
@@ -64,7 +71,7 @@ impl PartitionWork {
         let begun = self.source.sink.begin(&unit.key, &unit.run_id).await;
         let rows = match begun {
             Ok(writer) => RowWriter::new(writer),
-            Err(error) => return Some(Extraction::Failed(unwritable(&error))),
+            Err(error) => return Some(Extraction::Failed(refused_by_sink(&error))),
         };
         let call = call_of(unit);
         let extraction = self.source.extractor.extract(&call, &rows, self.source.time_limit, stop);
@@ -87,6 +94,7 @@ impl PartitionWork {
         let sealed = match (answer, written) {
             (Ok(extracted), Ok(writer)) => self.seal(writer, extracted).await,
             (Ok(_), Err(failure)) => Err(failure),
+            (Err(_), Err(failure)) if is_for_want_of_room(&failure) => Err(failure),
             (Err(failure), written) => {
                 self.discard(written).await;
                 Err(failure)
@@ -102,7 +110,7 @@ impl PartitionWork {
     ) -> std::result::Result<(), Failure> {
         let schema_version = extracted.schema_version.or(self.source.schema_version.clone());
         let extracted = Extracted { extracted_at: self.clock.now(), schema_version, ..extracted };
-        writer.seal(extracted).await.map(|_| ()).map_err(|error| unwritable(&error))
+        writer.seal(extracted).await.map(|_| ()).map_err(|error| refused_by_sink(&error))
     }
 
     /// Takes away what was written. What cannot be is not sealed, and so nobody reads it.
@@ -134,7 +142,7 @@ impl PartitionWork {
 #[async_trait]
 impl Work for PartitionWork {
     type Unit = ClaimedPartition;
-    type Outcome = Judgement;
+    type Outcome = Attempted;
     type End = PartitionFinish;
 
     fn name(&self) -> &str {
@@ -174,28 +182,37 @@ impl Work for PartitionWork {
         unit.lease
     }
 
-    async fn handle(&self, unit: &ClaimedPartition, stop: Stop) -> Judgement {
+    async fn handle(&self, unit: &ClaimedPartition, stop: Stop) -> Attempted {
         log_start(unit);
-        let Some(extraction) = self.extract(unit, stop.clone()).await else {
-            return Judgement::Stopped;
+        let extraction = match self.extract(unit, stop.clone()).await {
+            Some(Extraction::Failed(failure)) if is_for_want_of_room(&failure) => {
+                return Attempted::NoRoom(failure);
+            }
+            Some(extraction) => extraction,
+            None => return Attempted::Judged(Judgement::Stopped),
         };
         redrive_store::failpoint!("engine.partition.judging");
         let judgement = self.validator.judge(&judged(unit), extraction, stop).await;
         redrive_store::failpoint!("engine.partition.judged");
-        judgement
+        Attempted::Judged(judgement)
     }
 
     fn end(
         &self,
         unit: &ClaimedPartition,
-        judgement: Judgement,
+        attempted: Attempted,
         started_at: Timestamp,
         ended_at: Timestamp,
     ) -> Ending<PartitionFinish> {
-        match judgement {
-            Judgement::Stopped => Ending::HandBack,
-            Judgement::Verdict(verdict) => {
+        match attempted {
+            Attempted::Judged(Judgement::Stopped) => Ending::HandBack,
+            Attempted::Judged(Judgement::Verdict(verdict)) => {
                 Ending::Finish(finish_of(unit, verdict, &self.worker, started_at, ended_at))
+            }
+            Attempted::NoRoom(failure) => {
+                let (partition, error) = (&unit.key, failure.message().as_str());
+                tracing::warn!(%partition, error, "the raw sink has no room; tried again when it has");
+                Ending::Unable(RAW_FULL)
             }
         }
     }
@@ -263,9 +280,9 @@ impl Work for PartitionWork {
     }
 }
 
-impl From<Failure> for Judgement {
+impl From<Failure> for Attempted {
     fn from(failure: Failure) -> Self {
-        Self::Verdict(PartitionVerdict::Rejected { failure })
+        Self::Judged(Judgement::Verdict(PartitionVerdict::Rejected { failure }))
     }
 }
 

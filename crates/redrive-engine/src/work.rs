@@ -52,6 +52,9 @@ pub enum Ending<E> {
     Finish(E),
     /// It was not tried to its end; the unit goes back, uncounted.
     HandBack,
+    /// It could not be tried for a reason that lies outside of it, such as a full disk, and that the journal names. The
+    /// unit goes back, uncounted, and nothing more is taken for a while.
+    Unable(&'static str),
 }
 
 /// A kind of work, in one place: a queue, for example.

@@ -27,6 +27,7 @@ use crate::{
     handover::{Handover, arrived},
     held::{Grip, Held},
     mishap::{panicked, stopped_unasked},
+    pause::Pause,
     reaper::reap_all,
     renewer::{later, renew_all},
     stop::{Stop, Stopper},
@@ -106,6 +107,8 @@ struct Loop<W: Work> {
     nothing_left: bool,
     /// Whether there was a notification that the claim under way may have been too early to see.
     woken: bool,
+    /// While nothing is taken, because units could not be tried.
+    pause: Pause,
 }
 
 impl<W: Work> Loop<W> {
@@ -129,6 +132,7 @@ impl<W: Work> Loop<W> {
             look_at: None,
             nothing_left: false,
             woken: false,
+            pause: Pause::default(),
         }
     }
 
@@ -162,6 +166,7 @@ impl<W: Work> Loop<W> {
                     self.woken = self.claiming.is_some();
                 }
                 () = tokio::time::sleep(rest), if self.look_at.is_some() => self.look_at = None,
+                () = self.pause.over() => {}
             }
         }
     }
@@ -189,7 +194,7 @@ impl<W: Work> Loop<W> {
 
     /// Asks for more, unless enough is in hand or nothing was there a moment ago.
     fn start_claim(&mut self, until: Until) {
-        if self.claiming.is_some() || self.look_at.is_some() {
+        if self.claiming.is_some() || self.look_at.is_some() || self.pause.is_on() {
             return;
         }
         self.offer_nothing();
@@ -311,6 +316,7 @@ impl<W: Work> Loop<W> {
         };
         match ending {
             Ending::Finish(end) => {
+                self.pause.forget();
                 self.held.ended(lease);
                 self.settle(Fate::Ended(end));
             }
@@ -318,6 +324,12 @@ impl<W: Work> Loop<W> {
                 self.let_go(lease, SHUTDOWN);
             }
             Ending::HandBack => self.let_go(lease, LATE),
+            Ending::Unable(why) => {
+                self.let_go(lease, why);
+                // It could not be tried either.
+                self.return_claimed(why);
+                self.pause.begin();
+            }
         }
     }
 

@@ -143,11 +143,13 @@ impl Folder {
         let root = self.root().to_owned();
         blocking(move || {
             let nearest = root.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
-            if nearest.is_dir() {
-                return Ok(());
+            if !nearest.is_dir() {
+                return Err(failed("use", nearest)(io::ErrorKind::NotADirectory.into()));
             }
-            let source = io::Error::from(io::ErrorKind::NotADirectory);
-            Err(failed("use", nearest)(source))
+            match has_room(nearest) {
+                true => Ok(()),
+                false => Err(failed("write to", nearest)(io::ErrorKind::StorageFull.into())),
+            }
         })
         .await
     }
@@ -264,6 +266,17 @@ async fn blocking<T: Send + 'static>(
             Err(RawError::File { doing: "use", place, source: io::Error::other(lost) })
         }
     }
+}
+
+/// Whether a single byte more can be written, as far as anybody can tell.
+#[cfg(unix)]
+fn has_room(path: &Path) -> bool {
+    rustix::fs::statvfs(path).map_or(true, |disk| disk.f_bavail > 0)
+}
+
+#[cfg(not(unix))]
+fn has_room(_: &Path) -> bool {
+    true
 }
 
 fn failed(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> RawError {

@@ -33,6 +33,8 @@ pub(crate) enum Act {
     Linger(Duration),
     /// Says that it was stopped, and was not.
     Quit,
+    /// Cannot be tried, for a reason that is not the number's.
+    Unable,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -235,6 +237,7 @@ impl Work for TinyWork {
                 Outcome::Stopped
             }
             Act::Quit => Outcome::Stopped,
+            Act::Unable => Outcome::Skipped(String::new()),
         };
         self.running.fetch_sub(1, Ordering::SeqCst);
         outcome
@@ -250,9 +253,8 @@ impl Work for TinyWork {
         match outcome {
             Outcome::Stopped => Ending::HandBack,
             Outcome::Answered { .. } => Ending::Finish(End { lease: *lease, success: true }),
-            Outcome::Failed(_) | Outcome::Skipped(_) => {
-                Ending::Finish(End { lease: *lease, success: false })
-            }
+            Outcome::Failed(_) => Ending::Finish(End { lease: *lease, success: false }),
+            Outcome::Skipped(_) => Ending::Unable("unable"),
         }
     }
 

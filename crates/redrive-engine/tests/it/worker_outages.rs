@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -121,6 +121,31 @@ async fn results_are_kept_and_written_when_the_store_is_back() {
     assert_eq!(work.in_status(Status::Done), 6);
     assert!(work.numbers().values().all(|number| number.attempts == 1), "nothing was done twice");
     assert_eq!(work.stale.load(Ordering::SeqCst), 0);
+}
+
+/// A full disk, say, for ten minutes.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_tried_costs_nothing_and_is_tried_now_and_then_until_it_can() {
+    let (room, tries) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let act = {
+        let (room, tries) = (room.clone(), tries.clone());
+        move |_, _| {
+            tries.fetch_add(1, Ordering::SeqCst);
+            if room.load(Ordering::SeqCst) { Act::Succeed } else { Act::Unable }
+        }
+    };
+    let work = tiny(20, act);
+    let workers = start_two(&work).await;
+    pass(Duration::from_secs(600)).await;
+    assert!(work.numbers().values().all(|number| number.attempts == 0), "nothing is counted");
+    // Four at once on each of two workers, after pauses of 1, 2, 4, 8, 16 and then 30 seconds.
+    let tried = tries.load(Ordering::SeqCst);
+    assert!((40..=2 * 4 * 26).contains(&tried), "tried {tried} times");
+    room.store(true, Ordering::SeqCst);
+    let done = futures_util::future::join_all(workers);
+    tokio::time::timeout(Duration::from_secs(31), done).await.expect("it goes on by itself");
+    assert_eq!(work.in_status(Status::Done), 20);
+    assert!(work.numbers().values().all(|number| number.attempts == 1));
 }
 
 // OPS-6

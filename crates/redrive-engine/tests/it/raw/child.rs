@@ -13,7 +13,7 @@ use std::{
 
 use redrive_engine::RawSink;
 
-use super::{a_key, folder, long, run, seal};
+use super::{a_key, folder, long, no_room, run, seal};
 
 const ROLE: &str = "REDRIVE_TEST_ROLE";
 const FOLDER: &str = "REDRIVE_TEST_FOLDER";
@@ -29,6 +29,7 @@ fn plays_its_part() {
         "write without an end" => folder::in_runtime(write_without_an_end(&path)),
         "seal until killed" => folder::in_runtime(seal_until_killed(&path)),
         "fill the disk" => folder::fill_and_go_on(&path),
+        "extract without room" => folder::in_runtime(no_room::extract(&path)),
         "much in a folder" => long::in_a_folder(&path),
         "much on S3" => long::on_s3(),
         unknown => panic!("no such part: {unknown}"),
@@ -73,6 +74,34 @@ pub(super) fn play(role: &str, folder: &Path) -> Vec<String> {
     let mut command = Command::new(env::current_exe().unwrap());
     dress(&mut command, role, folder);
     answers(&command.output().unwrap())
+}
+
+/// The same on a disk of 4 MiB; nothing, where none can be mounted.
+pub(super) fn play_on_a_small_disk(role: &str) -> Option<Vec<String>> {
+    let folder = tempfile::tempdir().unwrap();
+    let mount = r#"mount -t tmpfs -o size=4m tmpfs "$0" && exec "$@""#;
+    let small_disk = || {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount"]);
+        command.args(["sh", "-c", mount]).arg(folder.path());
+        command
+    };
+    match small_disk().arg("true").output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            let why = String::from_utf8_lossy(&output.stderr);
+            eprintln!("skipped: a small disk cannot be mounted here: {why}");
+            return None;
+        }
+        Err(error) => {
+            eprintln!("skipped: there is no unshare here: {error}");
+            return None;
+        }
+    }
+    let mut command = small_disk();
+    command.arg(env::current_exe().unwrap());
+    dress(&mut command, role, folder.path());
+    Some(answers(&command.output().unwrap()))
 }
 
 pub(super) fn answers(output: &Output) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! What only a local folder does: full disks, killed writers, foreign files.
 
-use std::{fs, process::Command};
+use std::fs;
 
 use redrive_engine::{RawError, RawSink};
 
@@ -51,26 +51,9 @@ fn what_was_sealed_before_a_kill_is_whole() {
 // PAR-3
 #[test]
 fn a_full_disk_is_told_and_seals_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let mount = r#"mount -t tmpfs -o size=4m tmpfs "$0" && exec "$@""#;
-    let small_disk = || {
-        let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--mount"]);
-        command.args(["sh", "-c", mount]).arg(folder.path());
-        command
-    };
-    match small_disk().arg("true").output() {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => {
-            let why = String::from_utf8_lossy(&output.stderr);
-            return eprintln!("skipped: a small disk cannot be mounted here: {why}");
-        }
-        Err(error) => return eprintln!("skipped: there is no unshare here: {error}"),
+    if let Some(answers) = child::play_on_a_small_disk("fill the disk") {
+        assert_eq!(answers, ["went on"]);
     }
-    let mut command = small_disk();
-    command.arg(std::env::current_exe().unwrap());
-    child::dress(&mut command, "fill the disk", folder.path());
-    assert_eq!(child::answers(&command.output().unwrap()), ["went on"]);
 }
 
 /// A part of the test above.

@@ -8,6 +8,7 @@ mod cases;
 mod child;
 mod folder;
 mod long;
+mod no_room;
 mod objects;
 
 use redrive_core::{PartitionKey, PartitionRunId};
