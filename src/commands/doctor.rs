@@ -17,7 +17,7 @@ use crate::{
 /// The arguments of `doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Ends with 1 if anything is wrong. Safe on a store in use.
+Ends with 1 if anything is wrong; a warning is no such thing. Safe on a store in use.
 
 Examples:
   redrive doctor
@@ -29,6 +29,8 @@ pub(crate) struct Arguments {}
 struct Checkup {
     check: &'static str,
     ok: bool,
+    /// Nothing is wrong, and somebody should know all the same.
+    warning: bool,
     detail: String,
 }
 
@@ -37,7 +39,11 @@ impl Row for Checkup {
         &[Column::text("check"), Column::text("state"), Column::text("detail")];
 
     fn cells(&self) -> Vec<String> {
-        let state = if self.ok { "ok" } else { "WRONG" };
+        let state = match (self.ok, self.warning) {
+            (true, false) => "ok",
+            (true, true) => "warning",
+            (false, _) => "WRONG",
+        };
         vec![self.check.to_owned(), state.to_owned(), self.detail.clone()]
     }
 }
@@ -48,11 +54,15 @@ struct Checkups(Vec<Checkup>);
 
 impl Checkups {
     fn ok(&mut self, check: &'static str, detail: impl Into<String>) {
-        self.0.push(Checkup { check, ok: true, detail: detail.into() });
+        self.0.push(Checkup { check, ok: true, warning: false, detail: detail.into() });
+    }
+
+    fn warn(&mut self, check: &'static str, detail: impl Into<String>) {
+        self.0.push(Checkup { check, ok: true, warning: true, detail: detail.into() });
     }
 
     fn wrong(&mut self, check: &'static str, detail: impl Into<String>) {
-        self.0.push(Checkup { check, ok: false, detail: detail.into() });
+        self.0.push(Checkup { check, ok: false, warning: false, detail: detail.into() });
     }
 }
 
@@ -151,6 +161,7 @@ async fn look_at_store(store: &ChosenStore, config: Option<&Config>, checkups: &
         Ok(open) => {
             checkups.ok("store", format!("{} ({})", open.describe(), store.chosen_by));
             look_at_clock(&*open, checkups);
+            look_at_durability(&*open, checkups).await;
             look_at_invariants(&*open, checkups).await;
         }
         Err(error) => checkups.wrong("store", with_causes(&error)),
@@ -161,6 +172,20 @@ fn look_at_clock(store: &dyn redrive_store::Store, checkups: &mut Checkups) {
     let apart = SystemClock.now().duration_since(store.now()).abs();
     let detail = format!("{:.3} s from the wall clock", apart.as_secs_f64());
     checkups.ok("lease clock", detail);
+}
+
+/// Whether what is committed stays, whatever happens to the machine.
+async fn look_at_durability(store: &dyn redrive_store::Store, checkups: &mut Checkups) {
+    const CHECK: &str = "durability";
+    match store.durability_doubts().await {
+        Ok(doubts) if doubts.is_empty() => checkups.ok(CHECK, "a commit waits for the disk"),
+        Ok(doubts) => {
+            let doubts = doubts.join(", ");
+            let detail = format!("{doubts}: a power cut may lose what was acknowledged");
+            checkups.warn(CHECK, detail);
+        }
+        Err(error) => checkups.wrong(CHECK, with_causes(&error)),
+    }
 }
 
 async fn look_at_invariants(store: &dyn redrive_store::Store, checkups: &mut Checkups) {

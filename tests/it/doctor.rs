@@ -29,10 +29,38 @@ fn a_store_as_it_must_be_has_no_findings() {
         folder.run(&["db", "migrate", "--store", &store]).ok();
         let ended = doctor(&folder, &store);
         assert_eq!((ended.code, findings(&ended)), (Some(0), Vec::new()));
-        for check in ["version", "configuration", "schema", "store", "lease clock", "invariants"] {
+        for check in [
+            "version",
+            "configuration",
+            "schema",
+            "store",
+            "lease clock",
+            "durability",
+            "invariants",
+        ] {
             assert!(ended.stdout.contains(check), "{check} was not looked at");
         }
         assert!(!ended.stdout.contains("redrive_test:"), "no password: {}", ended.stdout);
+    }
+}
+
+// OPS-4
+#[test]
+fn a_store_that_may_lose_what_was_acknowledged_is_a_warning_and_no_finding() {
+    let folder = Folder::new();
+    folder.run(&["db", "migrate", "--store", "sqlite:store.db"]).ok();
+    for (synchronous, warns) in [("full", false), ("normal", true)] {
+        let store =
+            format!("[store]\nurl = \"sqlite:store.db\"\nsynchronous = \"{synchronous}\"\n");
+        folder.write("redrive.toml", store);
+        let ended = folder.run(&["doctor", "-o", "json"]);
+        assert_eq!((ended.code, findings(&ended)), (Some(0), Vec::new()));
+        let rows: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let rows = rows.as_array().unwrap();
+        let durability = rows.iter().find(|row| row["check"] == "durability").unwrap();
+        assert_eq!(durability["warning"], warns, "{durability}");
+        let table = folder.run(&["doctor"]).stdout;
+        assert_eq!(table.contains("warning"), warns, "{table}");
     }
 }
 

@@ -20,6 +20,10 @@ use crate::{tls, url::Target};
 /// the same settings suit them; a bitmap would collect and sort everything between two keys for the
 /// sake of one page. An index that has only the beginning of an order does not stand in for the one that
 /// has all of it.
+///
+/// A commit is answered when it is on the server's disk. Where server, database or role have `synchronous_commit` off
+/// it would be answered before, and what was acknowledged could be lost. What else it may be set to says
+/// which replicas are waited for: that is for those who run them to say, and stays.
 pub const SESSION: &str = "
     SET search_path = pg_catalog, pg_temp;
     SET default_transaction_isolation = 'read committed';
@@ -30,7 +34,9 @@ pub const SESSION: &str = "
     SET enable_mergejoin = off;
     SET enable_incremental_sort = off;
     SET jit = off;
-    SET client_min_messages = warning";
+    SET client_min_messages = warning;
+    SELECT set_config('synchronous_commit', 'on', false)
+    WHERE current_setting('synchronous_commit') = 'off'";
 
 /// Begins the transaction of a count of everything. There is no other way than to read all of it, and under the
 /// penalty for that the planner would sort what it could hash.

@@ -23,6 +23,11 @@ use crate::{
     url::Target,
 };
 
+/// What a server must have on to keep what it committed. `synchronous_commit` is told as a session of ours has it.
+const SETTINGS_OF_DURABILITY: &str = "
+    SELECT name, pg_catalog.current_setting(name)
+    FROM (VALUES ('fsync'), ('full_page_writes'), ('synchronous_commit')) AS it (name)";
+
 /// How to connect.
 #[derive(Clone)]
 pub struct PostgresOptions {
@@ -211,6 +216,15 @@ impl Store for PostgresStore {
     async fn ping(&self) -> Result<()> {
         let mut session = self.session("asking the database").await?;
         session.query("SELECT 1", &[]).await.map(drop)
+    }
+
+    async fn durability_doubts(&self) -> Result<Vec<String>> {
+        const DOING: &str = "asking the server for its settings";
+        let mut session = self.session(DOING).await?;
+        let rows = session.query(SETTINGS_OF_DURABILITY, &[]).await?;
+        let settings = read_rows(&rows, DOING, |row| Ok((row.get()?, row.get()?)))?;
+        let doubts = settings.into_iter().filter(|(_, value): &(String, String)| value == "off");
+        Ok(doubts.map(|(name, _)| format!("{name} is off on the server")).collect())
     }
 
     async fn integrity_problems(&self) -> Result<Vec<String>> {

@@ -107,6 +107,7 @@ pub struct SqliteStore {
     writer: Writer,
     mode: WriterMode,
     min_free_bytes: u64,
+    synchronous: Synchronous,
     clock: LeaseClock,
     /// What runs were counted, for the next who asks.
     pub(crate) counted: Arc<Mutex<RunCounts>>,
@@ -159,8 +160,19 @@ impl SqliteStore {
         let writer = Writer::start(connection, options.writer)?;
         let wakes = Wakes::new();
         let (mode, watcher, counted) = (options.writer, Arc::default(), Arc::default());
-        let min_free_bytes = options.min_free_bytes;
-        Ok(Self { location, writer, readers, mode, min_free_bytes, clock, counted, watcher, wakes })
+        let SqliteOptions { min_free_bytes, synchronous, .. } = options;
+        Ok(Self {
+            location,
+            readers,
+            writer,
+            mode,
+            min_free_bytes,
+            synchronous,
+            clock,
+            counted,
+            watcher,
+            wakes,
+        })
     }
 
     /// Runs a change in a transaction, a second time if the first was rolled back for another's sake.
@@ -302,6 +314,11 @@ impl Store for SqliteStore {
             })?,
         };
         answer.in_database(&self.location)
+    }
+
+    async fn durability_doubts(&self) -> Result<Vec<String>> {
+        let normal = self.synchronous == Synchronous::Normal;
+        Ok(normal.then(|| "synchronous is normal".to_owned()).into_iter().collect())
     }
 
     async fn integrity_problems(&self) -> Result<Vec<String>> {

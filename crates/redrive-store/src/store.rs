@@ -30,6 +30,10 @@ pub trait Store:
     /// Whether the store answers, and has room for more where it can know. The error says why not.
     async fn ping(&self) -> Result<()>;
 
+    /// Settings of the database under which a power cut may lose or damage what was acknowledged, in words; empty if
+    /// there are none.
+    async fn durability_doubts(&self) -> Result<Vec<String>>;
+
     /// What the database itself finds wrong with its structure; empty if nothing.
     async fn integrity_problems(&self) -> Result<Vec<String>>;
 }

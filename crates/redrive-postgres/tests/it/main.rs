@@ -25,6 +25,7 @@ mod queries;
 mod batches;
 mod claims;
 mod clock;
+mod durability;
 mod faults;
 mod refusals;
 mod submit_in;

@@ -362,6 +362,10 @@ impl Store for FaultyStore {
         self.call("ping", self.inner.ping()).await
     }
 
+    async fn durability_doubts(&self) -> Result<Vec<String>> {
+        self.inner.durability_doubts().await
+    }
+
     async fn integrity_problems(&self) -> Result<Vec<String>> {
         self.call("integrity_problems", self.inner.integrity_problems()).await
     }
