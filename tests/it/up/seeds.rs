@@ -32,3 +32,29 @@ fn starting_again_adds_nothing() {
         here.run(&["doctor", "--store", &store]).ok();
     }
 }
+
+/// Killed when it has told the journal, and before there is a run: rather none than two.
+// OPS-6
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_process_that_dies_between_telling_of_a_pipeline_and_starting_it_leaves_that_to_people() {
+    let here = folder();
+    let points = ["sqlite.pipeline_start.row:1", "postgres.pipeline_start.row:1"];
+    for (store, point) in one_of_each(&here).into_iter().zip(points) {
+        let told = |arguments: &[&str]| {
+            here.run(&[arguments, &["--store", &store, "-o", "json"]].concat()).json()
+        };
+        let started = || told(&["pipeline", "list"]).as_array().unwrap().len();
+        let up = ["up", "--store", &store, "--listen", "127.0.0.1:0"];
+        let died = here.run_with(&[("REDRIVE_KILL_AT", point)], &up);
+        assert_eq!(died.code, None, "it was killed: {}", died.stderr);
+        let mut up = Process::up(&here, &["--store", &store]);
+        up.until("the first run is through", || told(&["runs", "list"])[0]["status"] == "passed");
+        assert_eq!(started(), 0);
+        up.signal("-TERM");
+        assert_eq!(up.end().0, Some(143));
+        here.run(&["pipeline", "run", "flour", "--store", &store]).ok();
+        assert_eq!(started(), 1);
+        here.run(&["doctor", "--store", &store]).ok();
+    }
+}

@@ -52,7 +52,7 @@ impl FaultyStore {
         self.gate.pass().await;
         let fault = {
             let mut chance = self.chance.lock().unwrap_or_else(PoisonError::into_inner);
-            self.weather.fault(&mut chance)
+            self.weather.fault(call, &mut chance)
         };
         if fault != Fault::None {
             self.log.add(&self.who, What::Fault { call, fault });

@@ -1,14 +1,23 @@
-//! A real upload, over real HTTP, whose store writes what it is told while its answers get lost.
+//! Real work whose store writes what it is told while its answers get lost: an upload over real HTTP, and samples that
+//! stay with their worker from stage to stage.
 
-use std::{collections::BTreeMap, fs, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs,
+    sync::{Arc, Mutex},
+};
 
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, ItemId};
+use redrive_core::{AttemptNumber, Failure, ItemId, SampleId, SampleStatus};
 use redrive_engine::{
-    HttpUpload, HttpUploader, RawSink, UploadRequest, Uploader, reference_content,
+    Engine, Handler, HttpUpload, HttpUploader, IteratorSource, Pipeline, RawSink, Stage,
+    StageAnswer, Stopper, Until, UploadRequest, Uploader, reference_content, stage_fn,
 };
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
-use redrive_store::{ItemFilter, ItemGroup, NewItem, Operator, Store, UnitKind, UnitRow};
+use redrive_store::{
+    ItemFilter, ItemGroup, NewItem, Operator, SampleFilter, Store, UnitKind, UnitRow,
+};
+use serde_json::{Value, json};
 
 use super::{
     chance::Chance,
@@ -27,6 +36,23 @@ const ITEMS: usize = 6;
 
 /// Calls within which everything must have been sent.
 const CALLS: usize = 100;
+
+/// The store by a way on which answers get lost.
+fn losing(store: &Arc<dyn Store>, conditions: Conditions) -> Arc<FaultyStore> {
+    let weather = Weather::default();
+    weather.set(conditions);
+    Arc::new(FaultyStore {
+        inner: store.clone(),
+        who: "w".to_owned(),
+        gate: Arc::new(Gate::new()),
+        weather: Arc::new(weather),
+        chance: Chance::new(7).into(),
+        log: Arc::new(Log::new(Arc::new(SimClock::new()))),
+        mutant: None,
+        bells: Arc::default(),
+        deaf: true,
+    })
+}
 
 fn name_of(request: &Seen) -> String {
     request.header("redrive-item").unwrap().to_owned()
@@ -58,19 +84,7 @@ async fn each_sending_is_in_the_ledger_once_though_answers_of_the_store_get_lost
     })
     .await;
 
-    let weather = Weather::default();
-    weather.set(Conditions { loses_answer: 300, ..Conditions::default() });
-    let faulty = Arc::new(FaultyStore {
-        inner: store.clone(),
-        who: "w".to_owned(),
-        gate: Arc::new(Gate::new()),
-        weather: Arc::new(weather),
-        chance: Chance::new(7).into(),
-        log: Arc::new(Log::new(Arc::new(SimClock::new()))),
-        mutant: None,
-        bells: Arc::default(),
-        deaf: true,
-    });
+    let faulty = losing(&store, Conditions { loses_answer: 300, ..Conditions::default() });
     for _ in 0..CALLS {
         let (name, worker) = ("tiles".to_owned(), "w".to_owned());
         let (spec, time_limit) = (web.spec(), LONG);
@@ -94,4 +108,57 @@ async fn each_sending_is_in_the_ledger_once_though_answers_of_the_store_get_lost
         written.insert(item.name, ledger.len());
     }
     assert_eq!(written, received, "as many attempts as there were requests");
+}
+
+const SAMPLES: u64 = 60;
+
+const STAGES: [&str; 3] = ["a", "b", "c"];
+
+/// The calls of each stage for each sample.
+type Calls = Arc<Mutex<BTreeMap<(&'static str, u64), usize>>>;
+
+fn counted(stage: &'static str, calls: &Calls) -> Arc<dyn Handler> {
+    let calls = calls.clone();
+    stage_fn(move |sample: Value| {
+        *calls.lock().unwrap().entry((stage, sample["n"].as_u64().unwrap())).or_default() += 1;
+        async move { Ok::<_, Failure>(StageAnswer::Sample(sample)) }
+    })
+}
+
+/// An end whose answer is lost has been written, and its sample kept for the next stage. Written again it is
+/// refused; then the sample is read back and goes on in the same hands. Were it not, it would wait for its lease
+/// to end, and its next attempt would count as lost.
+// PIP-1
+#[tokio::test]
+async fn a_sample_goes_on_to_its_next_stage_though_the_answer_that_it_was_kept_got_lost() {
+    let now = Timestamp::UNIX_EPOCH;
+    let store: Arc<dyn Store> =
+        Arc::new(SqliteStore::open(Location::Memory, SqliteOptions::default(), now).unwrap());
+    let numbers = IteratorSource::new("numbers", || (0..SAMPLES).map(|n| json!({ "n": n })));
+    let calls = Calls::default();
+    let pipeline = STAGES.into_iter().fold(Pipeline::new("p", Arc::new(numbers)), |all, stage| {
+        all.with_stage(Stage::new(stage, counted(stage, &calls)))
+    });
+    let by = Operator { actor: "test".to_owned(), at: now, reason: None };
+    store.start_pipeline_run(&pipeline.new_run(), &by).await.unwrap();
+
+    let conditions =
+        Conditions { loses_answer: 500, only: Some("finish_samples"), ..Conditions::default() };
+    let engine = Engine::new(losing(&store, conditions)).with_pipeline(pipeline);
+    let (_stopper, stop) = Stopper::new();
+    engine.run(stop, Until::Drained).await.unwrap();
+
+    let filter = SampleFilter { status: Some(SampleStatus::Succeeded), ..SampleFilter::default() };
+    let samples = store.samples_page(&filter, SampleId(0), 1_000).await.unwrap();
+    assert_eq!(samples.len() as u64, SAMPLES);
+    for sample in &samples {
+        for stage in STAGES {
+            let unit = UnitRow { kind: UnitKind::Sample, id: sample.id.0, stage: stage.to_owned() };
+            let ledger = store.attempts_of(&unit, AttemptNumber(0), 10).await.unwrap();
+            assert_eq!(ledger.len(), 1, "nothing was lost: {ledger:?}");
+        }
+    }
+    let calls = calls.lock().unwrap();
+    assert_eq!(calls.len() as u64, SAMPLES * STAGES.len() as u64);
+    assert!(calls.values().all(|times| *times == 1), "no stage was done again: {calls:?}");
 }

@@ -19,12 +19,14 @@ pub(crate) struct Conditions {
     pub(crate) loses_answer: u64,
     pub(crate) slow: u64,
     pub(crate) slowest_millis: u64,
+    /// The one call that they befall, if not all.
+    pub(crate) only: Option<&'static str>,
 }
 
 impl Conditions {
     /// Nothing gets through.
     pub(crate) const OUTAGE: Self =
-        Self { fails: 1_000, loses_answer: 0, slow: 0, slowest_millis: 0 };
+        Self { fails: 1_000, loses_answer: 0, slow: 0, slowest_millis: 0, only: None };
 
     /// Something between hardly noticeable and unbearable.
     pub(crate) fn random(chance: &mut Chance) -> Self {
@@ -33,6 +35,7 @@ impl Conditions {
             loses_answer: *chance.pick(&[0, 10, 50, 200]),
             slow: *chance.pick(&[0, 20, 100, 400]),
             slowest_millis: *chance.pick(&[50, 1_000, 10_000, LONGEST_TROUBLE.as_millis() as u64]),
+            only: None,
         }
     }
 }
@@ -62,8 +65,11 @@ impl Weather {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = conditions;
     }
 
-    pub(crate) fn fault(&self, chance: &mut Chance) -> Fault {
+    pub(crate) fn fault(&self, call: &str, chance: &mut Chance) -> Fault {
         let now = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.only.is_some_and(|only| only != call) {
+            return Fault::None;
+        }
         if chance.permille(now.fails) {
             return if chance.one_in(3) { Fault::Full } else { Fault::Unavailable };
         }
