@@ -132,7 +132,8 @@ impl World {
         if workers < self.queues.plan.workers {
             self.start_worker("w-");
         }
-        self.sources.start_missing_daemon(&mut self.ground);
+        // All of them, or two would seldom look at the same time in a world of so much else.
+        while self.sources.start_missing_daemon(&mut self.ground) {}
     }
 
     fn start_worker(&mut self, prefix: &str) {

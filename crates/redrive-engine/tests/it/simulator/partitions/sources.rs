@@ -62,16 +62,18 @@ impl Sources {
         sources.fold(engine, Engine::with_source)
     }
 
-    /// Daemons that are gone come back under other names.
-    pub(crate) fn start_missing_daemon(&self, ground: &mut Ground) {
+    /// Daemons that are gone come back under other names, one by one. Says whether one did.
+    pub(crate) fn start_missing_daemon(&self, ground: &mut Ground) -> bool {
         let daemons = ground.processes.keys().filter(|id| id.starts_with(DAEMON)).count() as u64;
-        if daemons < self.plan.daemons {
+        let missing = daemons < self.plan.daemons;
+        if missing {
             let who = ground.newcomer(DAEMON);
             let (desk, interval) = (self.desk(&who, ground), self.plan.interval);
             ground.start(who, Until::Stopped, move |stop| async move {
                 desk.daemon().run(interval, stop).await;
             });
         }
+        missing
     }
 
     pub(crate) fn meddle(&self, ground: &mut Ground) {

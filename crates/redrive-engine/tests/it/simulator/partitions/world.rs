@@ -84,7 +84,7 @@ impl World {
         if workers < self.sources.plan.workers {
             self.start_worker();
         }
-        self.sources.start_missing_daemon(&mut self.ground);
+        _ = self.sources.start_missing_daemon(&mut self.ground);
     }
 
     fn start_worker(&mut self) {
