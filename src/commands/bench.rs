@@ -24,6 +24,7 @@ mod sqlite_loop;
 mod store;
 mod stream;
 mod uploads;
+mod workload;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -113,6 +114,15 @@ Examples:
   redrive bench server --pages 300 --seconds 60
   redrive bench server --store postgres://redrive@localhost/bench")]
     Server(server::Arguments),
+    /// A workload by Redrive alone in a new store, to be put beside another system's
+    #[command(after_help = "\
+scripts/peers runs this and the same workload of other systems in turn; docs/benchmarks.md has what came of it.
+
+Examples:
+  redrive bench workload runs
+  redrive bench workload failing-runs --store postgres://redrive@localhost/bench
+  redrive bench workload partitions --count 10000 -o json")]
+    Workload(workload::Arguments),
     /// The program that `bench runs --handler stream` calls
     #[command(hide = true)]
     Echo,
@@ -206,6 +216,9 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         }
         Action::Server(arguments) => {
             context.output.list(server::run(&arguments, context).await?)?;
+        }
+        Action::Workload(arguments) => {
+            context.output.list(workload::run(&arguments, context).await?)?;
         }
         Action::Echo => stream::answer_calls()?,
     }

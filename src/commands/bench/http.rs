@@ -76,5 +76,5 @@ async fn requests(
     count: usize,
 ) -> Result<Spent, Failure> {
     let handler: Arc<dyn Handler> = Arc::new(server.handler()?);
-    Ok(drain(arguments, store, handler, count).await?.1)
+    Ok(drain(arguments.concurrency, store, handler, count).await?.1)
 }

@@ -59,6 +59,9 @@ const PAGE: u32 = 100;
 /// Redrive and the bare loop take turns this often, so that a slow minute hits both.
 const ROUNDS: usize = 5;
 
+/// The source whose partitions are small.
+pub(super) const SMALL: &str = "small";
+
 /// Rows of a small partition.
 const ROWS: usize = 100;
 
@@ -257,21 +260,24 @@ async fn extract_all(
     for round in 0..ROUNDS {
         let root = folder.join(format!("plain-{round}"));
         plain_times.push(write_plainly(&root, share, at_once, &rows()).await?);
-        let grid = grid("small", round * share, share)?;
-        our_times.push(extract(control, raw.clone(), grid, at_once).await?);
+        let grid = grid(SMALL, round * share, share)?;
+        our_times.push(extract(control, raw.clone(), grid, at_once).await?.1);
     }
     let rate = |times: Vec<Duration>| share as f64 / median(times).as_secs_f64().max(1e-9);
     Ok((rate(our_times), rate(plain_times)))
 }
 
-/// How long it takes to extract partitions in this process, to judge and to authorise them.
-async fn extract(
+/// How long it takes to ask for partitions of the small source, and then to extract them in this process, to judge and to
+/// authorise them.
+pub(super) async fn extract(
     control: &Control,
     raw: RawSink,
     grid: KeyGrid,
     at_once: usize,
-) -> Result<Duration, Failure> {
+) -> Result<(Duration, Duration), Failure> {
+    let start = Instant::now();
     ask(control, grid).await?;
+    let asked = start.elapsed();
     let lines: Arc<[u8]> = rows().into();
     let extractor = extractor_fn(move |_, rows: RowWriter| {
         let lines = lines.clone();
@@ -284,10 +290,10 @@ async fn extract(
             Outcome::Answered { value: None, verdict: None }
         }
     });
-    let source = Source::new("small", extractor, raw).with_concurrency(at_once);
+    let source = Source::new(SMALL, extractor, raw).with_concurrency(at_once);
     let engine = Engine::new(control.store().clone()).with_source(source);
     let (_stopper, stop) = Stopper::new();
     let start = Instant::now();
     engine.run(stop, Until::Drained).await.map_err(failed)?;
-    Ok(start.elapsed())
+    Ok((asked, start.elapsed()))
 }

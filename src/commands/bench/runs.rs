@@ -172,15 +172,10 @@ async fn measure_noop(
 ) -> Result<Vec<Measure>, Failure> {
     let count = (100_000.0 * arguments.scale).ceil() as usize;
     let (bare_load, bare) = bare_drain(place, count).await?;
-    let noop = handler_fn(|_| async { Outcome::Answered { value: None, verdict: None } });
-    let (submitted, drained) = drain(arguments, store, noop, count).await?;
-    let failing = handler_fn(|call: Call| async move {
-        if call.attempt.0 == 1 && call.details.get("payload").and_then(one_in_five).is_some() {
-            return Outcome::Failed(UnitFailure::exit(75, "the first try of one in five"));
-        }
-        Outcome::Answered { value: None, verdict: None }
-    });
-    let (_, retried) = drain(arguments, store, failing, count).await?;
+    let noop = handler_fn(|_| async { answer(false) });
+    let (submitted, drained) = drain(arguments.concurrency, store, noop, count).await?;
+    let failing = handler_fn(|call: Call| async move { answer(fails_at_first(&call)) });
+    let (_, retried) = drain(arguments.concurrency, store, failing, count).await?;
     Ok(vec![
         Measure::beside("runs submitted", submitted.per_second, bare_load),
         Measure::beside("runs drained", drained.per_second, bare.per_second),
@@ -188,8 +183,18 @@ async fn measure_noop(
     ])
 }
 
-fn one_in_five(payload: &serde_json::Value) -> Option<u64> {
-    payload.get("n").and_then(serde_json::Value::as_u64).filter(|n| n.is_multiple_of(5))
+/// Whether this is the first attempt of one run in five.
+pub(super) fn fails_at_first(call: &Call) -> bool {
+    let number = || call.details.get("payload")?.get("n")?.as_u64();
+    call.attempt.0 == 1 && number().is_some_and(|n| n.is_multiple_of(5))
+}
+
+/// What a handler says that does nothing, or fails.
+pub(super) fn answer(fails: bool) -> Outcome {
+    if fails {
+        return Outcome::Failed(UnitFailure::exit(75, "the first try of one in five"));
+    }
+    Outcome::Answered { value: None, verdict: None }
 }
 
 async fn measure_exec(
@@ -202,13 +207,13 @@ async fn measure_exec(
     let bare = bare_spawns(count, at_once).await?;
     let spec = ExecSpec::new(vec!["true".to_owned()], ".");
     let handler: Arc<dyn Handler> = Arc::new(ExecHandler::new(spec).map_err(failed)?);
-    let (_, drained) = drain(&arguments, store, handler, count).await?;
+    let (_, drained) = drain(arguments.concurrency, store, handler, count).await?;
     Ok(vec![Measure::beside("programs run", drained.per_second, bare)])
 }
 
 /// Submits runs and waits until an engine has done them; what each took.
 pub(super) async fn drain(
-    arguments: &Arguments,
+    concurrency: u16,
     store: &Arc<dyn Store>,
     handler: Arc<dyn Handler>,
     count: usize,
@@ -225,7 +230,7 @@ pub(super) async fn drain(
     };
     let queue = Queue::new(QUEUE, handler)
         .with_policy(Policy::new(policy).map_err(failed)?)
-        .with_concurrency(arguments.concurrency.into());
+        .with_concurrency(concurrency.into());
     let engine = Engine::new(store.clone()).with_queue(queue);
     let (_stopper, stop) = Stopper::new();
     let begun = Begun::now();

@@ -41,7 +41,7 @@ pub(super) async fn measure(
         let calls = calls(handler(in_flight)?, count, in_flight).await?;
         measures.push(Measure::beside(measure, calls, bare));
     }
-    let (_, drained) = drain(arguments, store, handler(IN_FLIGHT)?, count).await?;
+    let (_, drained) = drain(arguments.concurrency, store, handler(IN_FLIGHT)?, count).await?;
     measures.push(Measure::alone("runs drained", drained.per_second.round(), "per second"));
     Ok(measures)
 }

@@ -1,0 +1,90 @@
+"""What is compared with what. A peer is a program; a contest is one workload that several of them do.
+
+A driver is called with a mode, a count and a place (a database URL, or an empty folder). It submits that
+many jobs, has them done, checks that they were, and prints one JSON object:
+
+    version, settings, keeps    what was measured, in words
+    jobs, attempts              what was done, as counted by the handler
+    submitted_s, drained_s      how long each took
+    forced_wait_s               how long a failed job has to wait at least, whatever one asks for
+"""
+
+from dataclasses import dataclass
+
+# The contests' counts are for so many; fewer or more scale all of them.
+JOBS = 100_000
+
+
+@dataclass(frozen=True)
+class Peer:
+    name: str
+    command: tuple[str, ...]  # {source}: a folder here, {cache}: where it is installed, {built}: what cargo built
+    folder: str = ""  # unset: the name
+    share: float = 1.0  # of the jobs, for those that would take minutes for all of them
+    reference: bool = False  # not a rival: shown beside them, and no aim counts it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", self.folder or self.name)
+
+
+def node(name: str, **more) -> Peer:
+    return Peer(name, ("{cache}/node_modules/.bin/node", "{cache}/driver.mjs"), **more)
+
+
+def python(name: str, **more) -> Peer:
+    return Peer(name, ("{cache}/venv/bin/python", "{source}/driver.py"), **more)
+
+
+def rust(name: str, folder: str, *arguments: str, **more) -> Peer:
+    return Peer(name, (f"{{built}}/peer-{folder}", *arguments), folder, **more)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How a turn becomes a figure: jobs in a second, or time for each job."""
+
+    unit: str
+    times_of: float = 0.0  # so many of the unit in a second; 0: jobs in a second
+    decimals: int = 0
+
+    @property
+    def higher_is_better(self) -> bool:
+        return self.times_of == 0.0
+
+    def of(self, jobs: float, seconds: float) -> float:
+        return jobs / seconds if self.higher_is_better else seconds * self.times_of / jobs
+
+
+RATE = Measure("jobs/s")
+NS = Measure("ns/call", 1e9, 1)
+MS = Measure("ms/partition", 1e3, 3)
+
+
+@dataclass(frozen=True)
+class Contest:
+    name: str
+    title: str
+    mode: str
+    place: str  # postgres or folder
+    measure: Measure
+    peers: tuple[Peer, ...]
+    aim: float  # Redrive is to be so many times as good as the best rival
+    count: int = JOBS
+    rival: str = ""  # the aim is about this one alone
+
+
+REDRIVE = Peer("redrive", ("python3", "{source}/driver.py"))
+ON_POSTGRES = (REDRIVE, node("graphile-worker"))
+
+CONTESTS = (
+    Contest("postgres", "Jobs on PostgreSQL", "plain", "postgres", RATE, ON_POSTGRES, 1.3),
+    Contest(
+        "postgres-failing",
+        "Jobs on PostgreSQL, one in five failing once",
+        "failing",
+        "postgres",
+        RATE,
+        ON_POSTGRES,
+        1.3,
+    ),
+)

@@ -1,0 +1,39 @@
+"""Redrive: driver.py plain|failing|partitions COUNT PLACE. What `redrive bench workload` says, in the words of the others."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+WORK = {"plain": "runs", "failing": "failing-runs", "partitions": "partitions"}
+AT_ONCE, CONNECTIONS = 256, 2
+
+
+def main(mode: str, count: int, place: str) -> None:
+    store = place if "://" in place else f"sqlite:{pathlib.Path(place) / 'redrive.db'}"
+    settings = ["--concurrency", str(AT_ONCE), "--connections", str(CONNECTIONS)]
+    measured = run("bench", "workload", WORK[mode], "--count", str(count), *settings, "--store", store, "-o", "json")
+    value = {row["measure"]: row["value"] for row in json.loads(measured)}
+    print(
+        json.dumps(
+            {
+                "version": run("--version").split()[-1],
+                "settings": f"{AT_ONCE} at once" + (f", {CONNECTIONS} connections" if "://" in place else ""),
+                "keeps": "each with a row for every attempt",
+                "jobs": int(value["done"]),
+                "attempts": int(value["handled"]),
+                "submitted_s": value["submitted in"],
+                "drained_s": value["drained in"],
+                "forced_wait_s": 0,
+            }
+        )
+    )
+
+
+def run(*arguments: str) -> str:
+    program = os.environ["REDRIVE_PROGRAM"]
+    return subprocess.run([program, *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+main(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,205 @@
+"""The table, the page and the plots, from recorded results.
+
+    report.py RESULTS.json [DOCS_FOLDER]
+
+Without a folder it prints the table; with one it writes benchmarks.md and the plots there.
+"""
+
+import json
+import pathlib
+import statistics
+import sys
+from dataclasses import dataclass
+
+import plots
+from contests import CONTESTS, JOBS, Contest
+
+
+@dataclass(frozen=True)
+class Line:
+    """A peer in a contest: what came of its turns."""
+
+    peer: str
+    reference: bool
+    entry: dict
+    figures: tuple[float, ...]  # of each turn, without waits that the peer forces
+    ratio: float | None  # how many times as good Redrive is
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.figures)
+
+    def of_turns(self, value) -> float:
+        return statistics.median(value(turn) for turn in self.entry["rounds"])
+
+
+def net(contest: Contest, jobs: float, turn: dict) -> float:
+    return contest.measure.of(jobs, turn["drained_s"] - turn["forced_wait_s"])
+
+
+def figure(contest: Contest, took: dict) -> str:
+    """A turn, in words."""
+    return number(contest, net(contest, took["jobs"], took)) + " " + contest.measure.unit
+
+
+def lines(contest: Contest, entries: dict) -> list[Line]:
+    """In the order of merit; who failed comes last."""
+    figures = {
+        name: tuple(net(contest, entry["jobs"], turn) for turn in entry["rounds"])
+        for name, entry in entries.items()
+        if "failed" not in entry
+    }
+    own = statistics.median(figures["redrive"]) if "redrive" in figures else None
+    found = []
+    for peer in contest.peers:
+        if peer.name not in entries:
+            continue
+        turns = figures.get(peer.name, ())
+        ratio = None
+        if own is not None and turns:
+            better, worse = (own, statistics.median(turns))
+            ratio = better / worse if contest.measure.higher_is_better else worse / better
+        found.append(Line(peer.name, peer.reference, entries[peer.name], turns, ratio))
+    found.sort(key=lambda line: (not line.figures, line.ratio or 0.0))
+    return found
+
+
+def number(contest: Contest, value: float) -> str:
+    return f"{value:,.{contest.measure.decimals}f}".replace(",", " ")
+
+
+def ratio(line: Line) -> str:
+    return "" if line.ratio is None or line.peer == "redrive" else f"{line.ratio:.2f}"
+
+
+def verdict(contest: Contest, found: list[Line]) -> str:
+    """Whether the aim is reached, in a sentence."""
+    rivals = [line for line in found if line.ratio is not None and line.peer != "redrive" and not line.reference]
+    rivals = [line for line in rivals if contest.rival in ("", line.peer)]
+    if not rivals:
+        return "There is nobody to compare with."
+    best = min(rivals, key=lambda line: line.ratio)
+    reached = "reached" if best.ratio >= contest.aim else "missed"
+    whom = best.peer if contest.rival else f"{best.peer}, the best of the others"
+    return f"Redrive is {best.ratio:.2f} times as fast as {whom}; aimed at {contest.aim:g}: {reached}."
+
+
+def contests(results: dict) -> list[tuple[Contest, list[Line]]]:
+    by_name = {contest.name: contest for contest in CONTESTS}
+    return [(by_name[name], lines(by_name[name], entries)) for name, entries in results["contests"].items()]
+
+
+def table(results: dict) -> str:
+    """All contests as one table for a terminal."""
+    rows = [("CONTEST", "PEER", "MEDIAN", "LEAST – MOST", "UNIT", "REDRIVE IS TIMES AS FAST")]
+    verdicts = []
+    for contest, found in contests(results):
+        for line in found:
+            if line.figures:
+                spread = f"{number(contest, min(line.figures))} – {number(contest, max(line.figures))}"
+                middle = (number(contest, line.median), spread, contest.measure.unit, ratio(line))
+            else:
+                middle = ("failed", line.entry["failed"], "", "")
+            rows.append((contest.name, line.peer, *middle))
+        verdicts.append(f"{contest.name}: {verdict(contest, found)}")
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    right = {2, 3, 5}
+    printed = [
+        "  ".join(
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    ]
+    return "\n".join([*printed, "", *verdicts])
+
+
+def page(results: dict) -> str:
+    machine, postgres = results["machine"], results["postgres"]
+    short = results["jobs"] < JOBS or results["rounds"] < 3
+    warning = ["**This was a short run, to try things out: its figures say little.**", ""] if short else []
+    parts = [
+        "# Beside other systems",
+        "",
+        "Written by `scripts/peers`, which runs the same workloads through Redrive and other systems on one machine, in",
+        "turn; [the drivers](../bench/peers/README.md) say how, and what is fair about it and what is not. Figures of",
+        "another machine differ; ratios differ less. Numbers that Redrive loses are here like those it wins.",
+        "",
+        *warning,
+        "| | |",
+        "| --- | --- |",
+        f"| measured on | {machine['date']} |",
+        f"| processor | {machine['processor']}, {machine['cores']} cores, shared by all that take part |",
+        f"| memory | {machine['memory_gb']} GB |",
+        f"| system | {machine['system']} |",
+        f"| disk | {machine['file_system']}; a fsync of 8 kB takes {machine['fsync_ms']:g} ms |",
+        f"| PostgreSQL | {postgres['version']}, on the same machine; "
+        + ", ".join(f"`{name}` {value}" for name, value in postgres.items() if name != "version")
+        + ", else as it comes |",
+        f"| rounds | {results['rounds']}, in which all take turns, each in a new database or folder; figures are medians, "
+        "with the least and the most |",
+        "",
+    ]
+    for contest, found in contests(results):
+        parts += section(contest, found)
+    return "\n".join(parts)
+
+
+def section(contest: Contest, found: list[Line]) -> list[str]:
+    unit = contest.measure.unit
+    waits = any(turn["forced_wait_s"] for line in found for turn in line.entry["rounds"])
+    jobs_word = "jobs" if contest.measure.higher_is_better else unit.split("/")[1] + "s"
+    columns = ["", "version", unit, "least – most", "Redrive is times as fast"]
+    if waits:
+        columns += ["forced wait", f"{unit} with it"]
+    if contest.measure.higher_is_better:
+        columns += ["submitted/s"]
+    columns += [jobs_word, "keeps"]
+    numeric = {unit, "least – most", "Redrive is times as fast", "forced wait", f"{unit} with it", "submitted/s", jobs_word}
+    rows = [columns, [("---:" if column in numeric else "---") for column in columns]]
+    for line in found:
+        entry = line.entry
+        name = f"**{line.peer}**" if line.peer == "redrive" else line.peer
+        if not line.figures:
+            rows.append([name, entry.get("version", ""), "failed", *[""] * (len(columns) - 4), entry["failed"]])
+            continue
+        row = [name, entry["version"], number(contest, line.median)]
+        row += [f"{number(contest, min(line.figures))} – {number(contest, max(line.figures))}", ratio(line)]
+        jobs = entry["jobs"]
+        if waits:
+            wait = line.of_turns(lambda turn: turn["forced_wait_s"])
+            gross = line.of_turns(lambda turn: contest.measure.of(jobs, turn["drained_s"]))
+            row += [f"{wait:.1f} s" if wait else "", number(contest, gross)]
+        if contest.measure.higher_is_better:
+            row += [number(contest, line.of_turns(lambda turn: jobs / turn["submitted_s"]))]
+        rows.append([*row, f"{jobs:,}".replace(",", " "), entry["keeps"]])
+    settings = [f"- {line.peer}: {line.entry['settings']}" for line in found if line.figures]
+    return [
+        f"## {contest.title}",
+        "",
+        verdict(contest, found),
+        "",
+        f"![{contest.title}: {unit} of each](benchmarks/{contest.name}.svg)",
+        "",
+        *("| " + " | ".join(row) + " |" for row in rows),
+        "",
+        "Settings:",
+        "",
+        *settings,
+        "",
+    ]
+
+
+def write(results: dict, docs: pathlib.Path) -> None:
+    (docs / "benchmarks.md").write_text(page(results))
+    (docs / "benchmarks").mkdir(exist_ok=True)
+    for contest, found in contests(results):
+        (docs / f"benchmarks/{contest.name}.svg").write_text(plots.bars(contest, found))
+
+
+if __name__ == "__main__":
+    recorded = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    if len(sys.argv) > 2:
+        write(recorded, pathlib.Path(sys.argv[2]))
+    else:
+        print(table(recorded))
