@@ -74,7 +74,22 @@ class Contest:
 
 
 REDRIVE = Peer("redrive", ("python3", "{source}/driver.py"))
-ON_POSTGRES = (REDRIVE, node("graphile-worker"))
+ON_POSTGRES = (
+    REDRIVE,
+    node("graphile-worker"),
+    node("pg-boss"),
+    rust("apalis", "apalis", share=0.2),
+    rust("awa", "awa", share=0.2),
+    python("procrastinate", share=0.02),
+)
+ON_SQLITE = (REDRIVE, rust("apalis", "apalis", share=0.03), python("huey", share=0.02))
+IN_PROCESS = (
+    rust("redrive", "retry", "redrive"),
+    rust("backon", "retry", "backon"),
+    rust("tokio-retry2", "retry", "tokio-retry2"),
+    rust("by hand", "retry", "by-hand", reference=True),
+)
+OF_PARTITIONS = (REDRIVE, python("dagster", share=0.003), python("prefect", share=0.01))
 
 CONTESTS = (
     Contest("postgres", "Jobs on PostgreSQL", "plain", "postgres", RATE, ON_POSTGRES, 1.3),
@@ -86,5 +101,27 @@ CONTESTS = (
         RATE,
         ON_POSTGRES,
         1.3,
+    ),
+    Contest("sqlite", "Jobs on SQLite", "plain", "folder", RATE, ON_SQLITE, 10, rival="huey"),
+    Contest(
+        "sqlite-failing",
+        "Jobs on SQLite, one in five failing once",
+        "failing",
+        "folder",
+        RATE,
+        ON_SQLITE,
+        10,
+        rival="huey",
+    ),
+    Contest("partitions", "Partitions", "partitions", "folder", MS, OF_PARTITIONS, 50, count=10_000),
+    Contest(
+        "retry",
+        "A call in a process that succeeds at once",
+        "success",
+        "folder",
+        NS,
+        IN_PROCESS,
+        1,
+        count=10_000_000,
     ),
 )

@@ -16,7 +16,7 @@ def described(folder: pathlib.Path) -> dict:
         "processor": processor(),
         "cores": os.cpu_count(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "file_system": file_system(folder),
         "fsync_ms": round(fsync_ms(folder), 2),
     }

@@ -3,7 +3,7 @@
 from html import escape
 
 WIDTH, NAMES, ROW, BAR, TOP = 760, 170, 30, 16, 34
-ROOM_FOR_FIGURES = 170
+ROOM_FOR_FIGURES = 190
 
 STYLE = """
     text { font: 13px system-ui, sans-serif; fill: #24292f; }
@@ -52,6 +52,6 @@ def bars(contest, found) -> str:
             f'M{high:.1f} {middle - 4:g}v8"/>'
         )
         shown = f"{line.median:,.{contest.measure.decimals}f}".replace(",", " ")
-        times = "" if line.peer == "redrive" or line.ratio is None else f"  (1 : {line.ratio:.2f})"
+        times = "" if line.peer == "redrive" or line.ratio is None else f"  (Redrive: {line.ratio:.2f} ×)"
         drawn.append(f'<text x="{max(end, high) + 8:.1f}" y="{middle + 4:g}">{shown}{times}</text>')
     return "\n".join([*drawn, "</svg>", ""])

@@ -76,7 +76,7 @@ def turn(contest: Contest, peer: Peer, arguments: argparse.Namespace, server: st
     cache = arguments.cache.resolve()
     missing = cache / peer.folder / "failed"
     if missing.exists():
-        return {"failed": "cannot be installed: " + last_line(missing.read_text())}
+        return {"failed": "cannot be installed: " + reason(missing.read_text(), server)}
     count = max(1, round(contest.count * peer.share * arguments.jobs / JOBS))
     with place(contest, cache, server) as where:
         command = [
@@ -97,7 +97,7 @@ def turn(contest: Contest, peer: Peer, arguments: argparse.Namespace, server: st
             return {"failed": f"cannot be started: {error.strerror}"}
     if ended.returncode != 0:
         (cache / f"{peer.name}.log").write_text(ended.stderr)
-        return {"failed": last_line(ended.stderr) or f"exit code {ended.returncode}"}
+        return {"failed": reason(ended.stderr, server) or f"exit code {ended.returncode}"}
     return json.loads(ended.stdout.splitlines()[-1])
 
 
@@ -134,9 +134,13 @@ class place:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def last_line(text: str) -> str:
+def reason(text: str, server: str) -> str:
+    """The last line of what was said, without where this machine keeps things."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else ""
+    last = lines[-1][:200] if lines else ""
+    for private, instead in ((server.rsplit("/", 1)[0], "postgres:"), (str(ROOT), "."), ("|", "/")):
+        last = last.replace(private, instead)
+    return last
 
 
 def say(text: str) -> None:

@@ -36,9 +36,12 @@ pub(super) fn without_workspace_lints(file: &SourceFile) -> Option<String> {
         return None;
     }
     let taken = DeTable::parse(&file.text).is_ok_and(|manifest| {
-        let lints = manifest.get_ref().get("lints");
+        let manifest = manifest.get_ref();
+        // One that only lists others has no code.
+        let only_lists = manifest.contains_key("workspace") && !manifest.contains_key("package");
+        let lints = manifest.get("lints");
         let workspace = lints.and_then(|lints| lints.get_ref().get("workspace"));
-        workspace.and_then(|workspace| workspace.get_ref().as_bool()) == Some(true)
+        only_lists || workspace.and_then(|it| it.get_ref().as_bool()) == Some(true)
     });
     (!taken).then(|| format!("{}:1: lints of its own, or none", file.path))
 }
@@ -84,7 +87,15 @@ mod tests {
             |text| without_workspace_lints(&SourceFile::planted("crates/a/Cargo.toml", text));
         assert_eq!(check("[lints]\nworkspace = true"), None);
         assert_eq!(check("lints.workspace = true"), None);
-        for text in ["", "[package]", "[lints]\nworkspace = false", "[lints.rust]", "not toml"] {
+        assert_eq!(check("[workspace]\nmembers = [\"a\"]"), None);
+        for text in [
+            "",
+            "[package]",
+            "[workspace]\n[package]",
+            "[lints]\nworkspace = false",
+            "[lints.rust]",
+            "not toml",
+        ] {
             assert!(check(text).is_some(), "{text}");
         }
     }

@@ -67,7 +67,7 @@ pub(super) const RULES: &[Rule] = &[
         looks_at: |file| file.is_rust() && !file.is_test_code(),
         part: Part::Code,
         any_case: false,
-        except: &[CLOCK, SQLITE_CLOCK, POSTGRES_CLOCK, "src/commands/bench"],
+        except: &[CLOCK, SQLITE_CLOCK, POSTGRES_CLOCK, "src/commands/bench", "bench/peers/"],
     },
     Rule {
         name: "chance",
