@@ -121,6 +121,22 @@ fn the_server_is_measured_on_both_stores() {
 }
 
 #[test]
+fn a_workload_is_done_and_counted_on_both_stores() {
+    let folder = Folder::new();
+    for store in one_of_each(&folder) {
+        for (work, attempts) in [("runs", 50.0), ("failing-runs", 60.0), ("partitions", 50.0)] {
+            let arguments =
+                ["bench", "workload", work, "--count", "50", "--store", &store, "-o", "json"];
+            let printed = folder.run(&arguments).json();
+            let value = |row: usize| printed[row]["value"].as_f64().unwrap();
+            assert_eq!((value(0), value(1)), (50.0, attempts), "{work}: {printed}");
+            assert!(value(2) > 0.0 && value(3) > 0.0, "{work}: {printed}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[test]
 fn a_store_in_use_is_not_measured() {
     let folder = Folder::new();
     for store in one_of_each(&folder) {
@@ -144,6 +160,7 @@ fn wrong_numbers_are_refused() {
         (["store", "--connections=65"], "1..=64"),
         (["server", "--pages=0"], "1..=300"),
         (["server", "--seconds=0"], "from 0.01 to 600"),
+        (["workload", "--count=0"], "1..=10000000"),
     ];
     for ([what, flag], allowed) in cases {
         let complaint = folder.run(&["bench", what, flag]).failed(2);

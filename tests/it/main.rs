@@ -43,6 +43,7 @@ mod init;
 mod logs;
 mod notify;
 mod partitions;
+mod peers;
 mod pipelines;
 mod policy;
 mod prune;
