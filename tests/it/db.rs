@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Every migration there is, in order.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     "runs_items_attempts_journal",
     "upload_attempts",
     "partitions",
@@ -20,6 +20,7 @@ const MIGRATIONS: [&str; 8] = [
     "pipelines",
     "prune",
     "journal_readers",
+    "claim_stage",
 ];
 const LATEST: usize = MIGRATIONS.len();
 
