@@ -3,8 +3,8 @@
 //! The same policies, classes and [`decide`](redrive_core::decide) as for work in a store; what is
 //! counted lives as long as the call. What a process must not forget belongs in a queue instead.
 //!
-//! An immediate success allocates nothing and reads no clock: a call that might fail costs no more
-//! than the loop one would write by hand.
+//! An immediate success reads no clock, and allocates nothing unless there are wishes beyond the policy or
+//! the policy has a `max_age`.
 
 mod choice;
 mod progress;
@@ -57,16 +57,7 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<T, E>>,
 {
-    Retry {
-        rules: Rules { policy, clock: None, unit: None, jitter_seed: JitterSeed::default() },
-        operation,
-        classify: ByItself,
-        observe: Nobody,
-        stop: None,
-        sleep: None,
-        course: Course::default(),
-        state: State::New,
-    }
+    Retry { policy, operation, classify: ByItself, observe: Nobody, more: None, state: State::New }
 }
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -75,15 +66,33 @@ pin_project! {
     /// An operation that is tried again: what [`retry`] returns, a future with options.
     #[must_use = "nothing is tried until it is awaited"]
     pub struct Retry<'a, F, Fut, E, C = ByItself, N = Nobody> {
-        rules: Rules<'a>,
+        policy: &'a Policy,
         operation: F,
         classify: C,
         observe: N,
-        stop: Option<Stop>,
-        sleep: Option<Box<dyn FnMut(Duration) -> Boxed<'a, ()> + Send + 'a>>,
-        course: Course,
+        // Most calls need none of it: no wish, and no failure.
+        more: Option<Box<More<'a>>>,
         #[pin]
         state: State<'a, Fut, E>,
+    }
+}
+
+/// What is wished for beyond a policy, and what the call has been through.
+#[derive(Default)]
+struct More<'a> {
+    clock: Option<&'a dyn Clock>,
+    unit: Option<&'a str>,
+    jitter_seed: JitterSeed,
+    stop: Option<Stop>,
+    sleep: Option<Sleep<'a>>,
+    course: Course,
+}
+
+type Sleep<'a> = Box<dyn FnMut(Duration) -> Boxed<'a, ()> + Send + 'a>;
+
+impl<'a> More<'a> {
+    fn rules(&self, policy: &'a Policy) -> Rules<'a> {
+        Rules { policy, clock: self.clock, unit: self.unit, jitter_seed: self.jitter_seed }
     }
 }
 
@@ -137,19 +146,19 @@ impl<'a, F, Fut, E, C, N> Retry<'a, F, Fut, E, C, N> {
     /// Names what is tried, so that its jitter is the same whenever it is asked (POL-4): that of
     /// `policy schedule --unit`. Without a name every call has a jitter of its own.
     pub fn unit(mut self, unit: &'a str) -> Self {
-        self.rules.unit = Some(unit);
+        self.wish().unit = Some(unit);
         self
     }
 
     /// The seed of the jitter of a named unit.
     pub fn jitter_seed(mut self, seed: JitterSeed) -> Self {
-        self.rules.jitter_seed = seed;
+        self.wish().jitter_seed = seed;
         self
     }
 
     /// The clock by which age is judged, instead of [`SteadyClock`](crate::SteadyClock).
     pub fn clock(mut self, clock: &'a dyn Clock) -> Self {
-        self.rules.clock = Some(clock);
+        self.wish().clock = Some(clock);
         self
     }
 
@@ -159,7 +168,7 @@ impl<'a, F, Fut, E, C, N> Retry<'a, F, Fut, E, C, N> {
         S: FnMut(Duration) -> W + Send + 'a,
         W: Future<Output = ()> + Send + 'a,
     {
-        self.sleep = Some(Box::new(move |delay| Box::pin(sleep(delay))));
+        self.wish().sleep = Some(Box::new(move |delay| Box::pin(sleep(delay))));
         self
     }
 
@@ -168,13 +177,13 @@ impl<'a, F, Fut, E, C, N> Retry<'a, F, Fut, E, C, N> {
     where
         O: FnMut(&RetryEvent<'_, E>),
     {
-        let Self { rules, operation, classify, stop, sleep, course, state, .. } = self;
-        Retry { rules, operation, classify, observe: Told(observe), stop, sleep, course, state }
+        let Self { policy, operation, classify, more, state, .. } = self;
+        Retry { policy, operation, classify, observe: Told(observe), more, state }
     }
 
     /// When told to stop, waits no longer and tries no more. An attempt that runs is left to end.
     pub fn stop(mut self, stop: Stop) -> Self {
-        self.stop = Some(stop);
+        self.wish().stop = Some(stop);
         self
     }
 
@@ -184,7 +193,11 @@ impl<'a, F, Fut, E, C, N> Retry<'a, F, Fut, E, C, N> {
     }
 
     fn classified<D>(self, classify: D) -> Retry<'a, F, Fut, E, D, N> {
-        let Self { rules, operation, observe, stop, sleep, course, state, .. } = self;
-        Retry { rules, operation, classify, observe, stop, sleep, course, state }
+        let Self { policy, operation, observe, more, state, .. } = self;
+        Retry { policy, operation, classify, observe, more, state }
+    }
+
+    fn wish(&mut self) -> &mut More<'a> {
+        self.more.get_or_insert_default()
     }
 }

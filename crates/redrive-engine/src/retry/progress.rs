@@ -21,6 +21,7 @@ where
     C: Classify<E>,
     N: Observe<E>,
 {
+    #[inline]
     fn poll_explained(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -29,7 +30,11 @@ where
             let mut this = self.as_mut().project();
             match this.state.as_mut().project() {
                 StateProjection::New => {
-                    this.course.begin(this.rules);
+                    if this.policy.spec().max_age.is_some() {
+                        let more = this.more.get_or_insert_default();
+                        let rules = more.rules(this.policy);
+                        more.course.begin(&rules);
+                    }
                     let attempt = (this.operation)();
                     this.state.set(State::Trying { attempt });
                 }
@@ -45,7 +50,7 @@ where
                     let waited = ready!(waiting.as_mut().poll(context));
                     if let (Waited::Stopped, Some(last)) = (waited, last.take()) {
                         let ((error, failure), ended) = (*last, Ended::Stopped);
-                        let attempts = this.course.attempts();
+                        let attempts = this.more.get_or_insert_default().course.attempts();
                         return Poll::Ready(Err(GaveUp { error, failure, attempts, ended }));
                     }
                     let attempt = (this.operation)();
@@ -60,14 +65,16 @@ where
     fn failed(self: Pin<&mut Self>, error: E) -> Option<GaveUp<E>> {
         let mut this = self.project();
         let failure = this.classify.failure(&error);
-        let decision = this.course.decide(this.rules, &failure);
-        let attempts = this.course.attempts();
+        let more = this.more.get_or_insert_default();
+        let rules = more.rules(this.policy);
+        let decision = more.course.decide(&rules, &failure);
+        let attempts = more.course.attempts();
         match decision {
             Decision::GiveUp { reason } => {
                 let ended = Ended::GaveUp(reason);
                 Some(GaveUp { error, failure, attempts, ended })
             }
-            Decision::RetryAt { .. } if this.stop.as_ref().is_some_and(Stop::is_told) => {
+            Decision::RetryAt { .. } if more.stop.as_ref().is_some_and(Stop::is_told) => {
                 Some(GaveUp { error, failure, attempts, ended: Ended::Stopped })
             }
             Decision::RetryAt { at, delay, counted } => {
@@ -75,11 +82,11 @@ where
                 let event =
                     RetryEvent { attempt, error: told, failure: &failure, delay, at, counted };
                 this.observe.retrying(&event);
-                let sleeping: Boxed<'_, ()> = match this.sleep {
+                let sleeping: Boxed<'_, ()> = match &mut more.sleep {
                     Some(sleep) => sleep(delay),
                     None => Box::pin(tokio::time::sleep(delay)),
                 };
-                let waiting = Box::pin(wait(sleeping, this.stop.clone()));
+                let waiting = Box::pin(wait(sleeping, more.stop.clone()));
                 let last = Some(Box::new((error, failure)));
                 this.state.set(State::Waiting { waiting, last });
                 None
@@ -109,6 +116,7 @@ where
 {
     type Output = Result<T, E>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, E>> {
         self.poll_explained(context).map_err(|gave_up| gave_up.error)
     }
