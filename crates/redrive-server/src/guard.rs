@@ -199,7 +199,10 @@ impl Guard {
         }
         if (cookie || token.is_none()) && !is_from_here(headers, host) {
             let what = "a page of another site may not change anything here";
-            return Err(Box::new(Problem::new(StatusCode::FORBIDDEN, what).into_response()));
+            let problem = Problem::new(StatusCode::FORBIDDEN, what).allowed(
+                "a page of this server, or a program: with a Content-Type that no form has, as application/json",
+            );
+            return Err(Box::new(problem.into_response()));
         }
         if visitor.role < Role::Operator && !matches!(path, "/login" | "/logout") {
             let what = "this token lets you look; changing something takes the operator's";
