@@ -105,7 +105,7 @@ struct Loop<W: Work> {
     look_at: Option<Timestamp>,
     /// Whether the last look found nothing to do, now or later, here or elsewhere.
     nothing_left: bool,
-    /// Whether there was a notification that the claim under way may have been too early to see.
+    /// Whether something happened that the claim under way may have been too early to see.
     woken: bool,
     /// While nothing is taken, because units could not be tried.
     pause: Pause,
@@ -157,13 +157,12 @@ impl<W: Work> Loop<W> {
                 () = self.held.freed() => {
                     // The last of all work may be done.
                     if until == Until::Drained && self.held.len() == 0 {
-                        self.look_at = None;
+                        self.look_again();
                     }
                 }
                 woken = self.wakes.changed(), if listening => {
                     listening = woken.is_ok();
-                    self.look_at = None;
-                    self.woken = self.claiming.is_some();
+                    self.look_again();
                 }
                 () = tokio::time::sleep(rest), if self.look_at.is_some() => self.look_at = None,
                 () = self.pause.over() => {}
@@ -276,6 +275,12 @@ impl<W: Work> Loop<W> {
     fn hold(&mut self, claim: Claim<W>) {
         self.held.add(claim.units.iter().map(|unit| self.work.lease(unit)), claim.asked_at);
         self.claimed.extend(claim.units);
+    }
+
+    /// Looks at once; after the claim under way, if there is one.
+    fn look_again(&mut self) {
+        self.look_at = None;
+        self.woken = self.claiming.is_some();
     }
 
     /// Looks again after the poll interval, or when the next waiting unit is due. Sooner after a claim that

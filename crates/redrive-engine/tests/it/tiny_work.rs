@@ -72,6 +72,8 @@ pub(crate) struct TinyWork {
     pub(crate) poison: Option<i64>,
     /// How long the answer to a claim is on its way.
     pub(crate) claims_take: Duration,
+    /// How long the answer to what is still to do is on its way.
+    pub(crate) outlooks_take: Duration,
     /// How long the answer to a write is on its way.
     pub(crate) finishes_take: Duration,
     /// How long every write is on its way there.
@@ -104,6 +106,7 @@ impl TinyWork {
             failing: Mutex::new(Vec::new()),
             poison: None,
             claims_take: Duration::ZERO,
+            outlooks_take: Duration::ZERO,
             finishes_take: Duration::ZERO,
             writes_take: Duration::ZERO,
         }
@@ -338,10 +341,14 @@ impl Work for TinyWork {
 
     async fn outlook(&self) -> Result<Outlook> {
         self.answers()?;
-        let numbers = self.numbers();
-        let held = numbers.values().any(|number| matches!(number.status, Status::Held { .. }));
-        let ready = numbers.values().any(|number| number.status == Status::Ready);
-        Ok(Outlook { ready, held, next_due: None })
+        let outlook = {
+            let numbers = self.numbers();
+            let held = numbers.values().any(|number| matches!(number.status, Status::Held { .. }));
+            let ready = numbers.values().any(|number| number.status == Status::Ready);
+            Outlook { ready, held, next_due: None }
+        };
+        tokio::time::sleep(self.outlooks_take).await;
+        Ok(outlook)
     }
 }
 

@@ -215,6 +215,20 @@ async fn a_drain_ends_as_soon_as_the_last_lost_unit_is_given_up() {
     assert_eq!(work.in_status(Status::GivenUp), 1);
 }
 
+// OPS-7
+#[tokio::test(start_paused = true)]
+async fn a_drain_ends_as_soon_as_the_last_result_is_written_also_while_it_looks_what_is_left() {
+    let poll = Duration::from_secs(1);
+    let mut slow = TinyWork::new(1, Pace { poll, ..Pace::default() }, |_, _| {
+        Act::Take(Duration::from_millis(120))
+    });
+    // It looks from 100 ms on, sees one that is held, and hears so when nothing is any more.
+    slow.outlooks_take = Duration::from_millis(50);
+    let work = Arc::new(slow);
+    tokio::time::timeout(poll / 2, drain(&work)).await.expect("it ends");
+    assert_eq!(work.in_status(Status::Done), 1);
+}
+
 // OPS-6
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_does_not_keep_the_loop_from_stopping() {
