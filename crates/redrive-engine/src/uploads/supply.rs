@@ -1,7 +1,7 @@
 //! What is pending, with the beginning of its content, for whoever sends the next item.
 //!
-//! A page of items is read at a time and opened in parts, each while the part before is sent: lanes wait
-//! neither for the store nor for the disk, and not for each other.
+//! Items are read by pages and opened in parts, each while what came before is sent: lanes wait neither
+//! for the store nor for the disk, and not for each other.
 
 use std::{
     collections::VecDeque,
@@ -11,7 +11,7 @@ use std::{
 };
 
 use redrive_core::ItemId;
-use redrive_store::{ItemGroup, ItemRecord, Store};
+use redrive_store::{ItemGroup, ItemRecord, Result, Store};
 use tokio::task::JoinHandle;
 
 use crate::uploads::{Chunks, Content, ContentError, UploadError};
@@ -43,8 +43,9 @@ impl Supply {
         content: Arc<dyn Content>,
         group: ItemGroup,
     ) -> Self {
+        let next = read_page(&store, &group, ItemId(0));
         let page = Vec::new().into_iter().peekable();
-        let rest = Rest { store, content, group, after: ItemId(0), page };
+        let rest = Rest { store, content, group, page, next };
         Self { ready: Mutex::default(), coming: Some(tokio::spawn(rest.open())).into() }
     }
 
@@ -88,19 +89,21 @@ struct Rest {
     store: Arc<dyn Store>,
     content: Arc<dyn Content>,
     group: ItemGroup,
-    after: ItemId,
     page: Peekable<vec::IntoIter<ItemRecord>>,
+    /// The page after it, which is being read.
+    next: JoinHandle<Result<Vec<ItemRecord>>>,
 }
 
 impl Rest {
     /// Opens the next part.
     async fn open(mut self) -> Result<Part, UploadError> {
         if self.page.peek().is_none() {
-            let page = self.store.pending_items(&self.group, self.after, PAGE).await?;
+            let page =
+                (&mut self.next).await.map_err(|error| UploadError::Other(error.into()))??;
             let Some(last) = page.last() else {
                 return Ok(Part { opened: Vec::new(), rest: None });
             };
-            self.after = last.id;
+            self.next = read_page(&self.store, &self.group, last.id);
             self.page = page.into_iter().peekable();
         }
         let items: Vec<ItemRecord> = self.page.by_ref().take(OPENED_TOGETHER).collect();
@@ -108,4 +111,14 @@ impl Rest {
         let contents = self.content.open(urls).await;
         Ok(Part { opened: items.into_iter().zip(contents).collect(), rest: Some(self) })
     }
+}
+
+/// Reads the items after one.
+fn read_page(
+    store: &Arc<dyn Store>,
+    group: &ItemGroup,
+    after: ItemId,
+) -> JoinHandle<Result<Vec<ItemRecord>>> {
+    let (store, group) = (store.clone(), group.clone());
+    tokio::spawn(async move { store.pending_items(&group, after, PAGE).await })
 }
