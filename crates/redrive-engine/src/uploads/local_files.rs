@@ -63,7 +63,7 @@ struct Begun {
 impl Begun {
     fn new(path: &Path, buffer: &mut [u8]) -> Result<Self, ContentError> {
         let unread = |error| unread(path, &error);
-        let mut file = File::open(path).map_err(unread)?;
+        let mut file = open_unnoticed(path).map_err(unread)?;
         let first = read_chunk(&mut file, buffer).map_err(unread)?;
         Ok(Self { file, first })
     }
@@ -84,6 +84,21 @@ impl Begun {
         });
         Chunks::streamed(rest).after(self.first)
     }
+}
+
+/// Opens a file so that reading it writes nothing: most systems would note the time of the first read. Only
+/// who owns a file may do that.
+fn open_unnoticed(path: &Path) -> io::Result<File> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        let unnoticed = rustix::fs::OFlags::NOATIME.bits().cast_signed();
+        match File::options().read(true).custom_flags(unnoticed).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            opened => return opened,
+        }
+    }
+    File::open(path)
 }
 
 /// A chunk; less than one at the end of the file.

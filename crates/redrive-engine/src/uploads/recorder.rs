@@ -1,8 +1,8 @@
 //! Writing what became of items, in batches.
 //!
-//! What was judged is written within a few milliseconds; meanwhile, and while the batch before is written,
-//! a batch gathers, so that a slow disk makes batches larger and the upload no slower. What the store cannot take for the moment is kept
-//! and tried again for a while: an acknowledgement that is lost is an item that is sent twice.
+//! What was judged waits a moment for company, and while the batch before is written: a slow disk makes
+//! batches larger and the upload no slower. What the store cannot take for the moment is kept and tried
+//! again for a while: an acknowledgement that is lost is an item that is sent twice.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ use crate::{
 const MAX_BATCH: usize = 1_000;
 
 /// How long what was judged waits for company. A commit costs as much as a hundred items.
-const GATHERING: Duration = Duration::from_millis(5);
+const GATHERING: Duration = Duration::from_millis(20);
 
 /// Results that may wait to be written before no more is sent.
 const MAX_WAITING: usize = 4_096;
