@@ -79,7 +79,8 @@ CREATE TABLE redrive.items (
     attempts_at_reset integer NOT NULL DEFAULT 0,
     -- The number of its last attempt in the ledger.
     last_attempt      bigint NOT NULL DEFAULT 0 CHECK (last_attempt >= 0),
-    UNIQUE (upload, group_name, name)
+    -- An item changes at least once, and then its name is in there twice.
+    UNIQUE (upload, group_name, name) WITH (fillfactor = 50)
 );
 
 CREATE INDEX items_pending ON redrive.items (upload, group_name, id) WHERE status = 'pending';

@@ -284,7 +284,8 @@ CREATE TABLE attempts (
     UNIQUE (kind, unit_id, stage, attempt)
 ) STRICT;
 
--- A replacing insert would delete without telling the other trigger.
+-- A replacing insert would delete without telling the other trigger. FAIL: to take back a statement, SQLite would
+-- copy what it changes.
 CREATE TRIGGER attempts_no_replace BEFORE INSERT ON attempts
 WHEN EXISTS (SELECT 1 FROM attempts WHERE id = NEW.id)
     OR EXISTS (
@@ -292,7 +293,7 @@ WHEN EXISTS (SELECT 1 FROM attempts WHERE id = NEW.id)
         WHERE unit_id = NEW.unit_id AND kind = NEW.kind AND stage = NEW.stage
             AND attempt = NEW.attempt
     )
-BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+BEGIN SELECT RAISE(FAIL, 'the ledger is append-only'); END;
 CREATE TRIGGER attempts_no_update BEFORE UPDATE ON attempts
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 -- Rows of runs and samples may go while pruning names the entry of the journal that tells of it.

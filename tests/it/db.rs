@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Every migration there is, in order.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     "runs_items_attempts_journal",
     "upload_attempts",
     "partitions",
@@ -21,6 +21,7 @@ const MIGRATIONS: [&str; 9] = [
     "prune",
     "journal_readers",
     "claim_stage",
+    "cheaper_writes",
 ];
 const LATEST: usize = MIGRATIONS.len();
 

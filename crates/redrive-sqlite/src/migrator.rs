@@ -72,6 +72,12 @@ pub const MIGRATIONS: &[Migration] = &[
         up: include_str!("../migrations/0009_claim_stage.up.sql"),
         down: include_str!("../migrations/0009_claim_stage.down.sql"),
     },
+    Migration {
+        version: 10,
+        name: "cheaper_writes",
+        up: include_str!("../migrations/0010_cheaper_writes.up.sql"),
+        down: include_str!("../migrations/0010_cheaper_writes.down.sql"),
+    },
 ];
 
 const MIGRATING: &str = "migrating the schema";

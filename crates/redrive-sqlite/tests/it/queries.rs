@@ -36,7 +36,7 @@ fn every_file_is_a_query_and_every_query_a_file() {
 
 /// Otherwise SQLite copies every page that such a statement touches: see `claim_runs_in`.
 #[test]
-fn a_statement_that_changes_many_rows_is_not_undone_by_itself() {
+fn a_statement_of_many_rows_or_with_a_rule_of_ours_is_not_undone_by_itself() {
     let many = |sql: &str| sql.contains("update ") && sql.contains("where id in (");
     let mut seen = 0;
     for (name, sql) in QUERIES {
@@ -44,6 +44,9 @@ fn a_statement_that_changes_many_rows_is_not_undone_by_itself() {
         if many(&sql) {
             assert!(sql.contains("update or fail "), "{name}");
             seen += 1;
+        }
+        if sql.contains("into attempts") {
+            assert!(sql.contains("insert or fail into attempts"), "{name}");
         }
     }
     assert!(seen >= 5, "claims and what makes runs claimable: {seen}");
