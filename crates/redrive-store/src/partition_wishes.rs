@@ -67,13 +67,15 @@ pub struct Seen {
     pub attempt_count: u32,
     /// Its last change.
     pub updated_at: Timestamp,
+    /// Whether it was paused, which changes none of these.
+    pub paused: bool,
 }
 
 impl Seen {
     /// How a record is.
     pub fn of(record: &PartitionRecord) -> Self {
         let PartitionRecord { status, attempt_count, updated_at, .. } = *record;
-        Self { status, attempt_count, updated_at }
+        Self { status, attempt_count, updated_at, paused: record.paused().is_some() }
     }
 }
 

@@ -195,7 +195,12 @@ pub async fn what_has_changed_since_it_was_seen_is_left_alone(f: &Fixture) {
         assert_eq!(retry(&named).await, PartitionChange::Moved(PartitionState::Failed));
     }
     assert_eq!(f.partition(&day(1)).await, now);
-    assert_eq!(retry(&NamedPartition::from(&now)).await, done(PartitionState::Failed));
+    // Pausing changes neither its status nor its times.
+    let seen = NamedPartition::from(&now);
+    f.wishing_one(PartitionWish::Pause, &day(1), at(22)).await;
+    assert_eq!(retry(&seen).await, PartitionChange::Moved(PartitionState::Failed));
+    f.wishing_one(PartitionWish::Resume, &day(1), at(22)).await;
+    assert_eq!(retry(&seen).await, done(PartitionState::Failed));
 }
 
 // PAR-8, DMN-2
