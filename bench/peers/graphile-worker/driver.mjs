@@ -9,7 +9,9 @@ import pg from "pg";
 
 const [mode, jobs, url] = [process.argv[2], Number(process.argv[3]), process.argv[4]];
 const submitBatch = 1000;
-const settings = { concurrency: 200, localQueue: 5000, completeJobBatchDelay: 0, failJobBatchDelay: 0 };
+// More at once is as fast where nothing fails, and faster where something does.
+const atOnce = mode === "failing" ? { concurrency: 1000, localQueue: 10000 } : { concurrency: 200, localQueue: 5000 };
+const settings = { ...atOnce, completeJobBatchDelay: 0, failJobBatchDelay: 0 };
 // A failed job waits for e^attempts seconds; nothing makes it wait for less.
 const retryDelay_s = Math.exp(1);
 
