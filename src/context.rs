@@ -24,7 +24,7 @@ use crate::{
 const STORE_VARIABLE: &str = "DATABASE_URL";
 
 /// The surroundings of a command.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Context {
     /// Where to print.
     pub(crate) output: Output,

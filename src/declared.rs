@@ -30,8 +30,10 @@ pub fn declared(config: &config::Config) -> Result<Declared, InvalidUnit> {
         let stages = stages.map(|stage| (stage.name.clone(), stage.policy.policy.clone()));
         DeclaredPipeline { name: pipeline.name.clone(), stages: stages.collect() }
     });
+    let policies = config.policies.of_file();
     Ok(Declared {
         jitter_seed: config.jitter_seed,
+        policies: policies.map(|(name, policy)| (name.to_owned(), policy.clone())).collect(),
         queues: queues.collect(),
         sources: sources.collect::<Result<_, InvalidUnit>>()?,
         uploads: uploads.collect(),

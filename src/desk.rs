@@ -11,6 +11,7 @@ use redrive::{
 use crate::{
     context::{ChosenStore, Context, Missing},
     exit::{Exit, Failure},
+    surroundings::surroundings,
 };
 
 /// All of it.
@@ -41,7 +42,8 @@ impl Desk {
             Failure::new(Exit::Error, "the configuration cannot be used").because(error)
         })?;
         let rules = config.as_ref().map_or_else(PartitionRules::default, declared_partition_rules);
-        let desk = redrive_desk::Desk::new(store, known, rules, raw);
+        let desk = redrive_desk::Desk::new(store, known, rules, raw)
+            .with_surroundings(surroundings(context, &chosen));
         Ok(Self { config, chosen, desk })
     }
 

@@ -14,6 +14,7 @@ mod signals;
 mod site;
 #[cfg(feature = "otel")]
 mod spans;
+mod surroundings;
 mod works;
 
 use std::{panic, process::ExitCode};

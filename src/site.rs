@@ -30,6 +30,7 @@ pub(crate) async fn listen(
         access: access(declared)?,
         pipelines: pipelines.collect::<Result<_, _>>().map_err(cannot)?,
         uploads: uploads(desk, worker),
+        archive: desk.config.as_ref().and_then(|config| config.archive()),
     };
     Server::listen(address, site).await.map_err(|error| match error {
         redrive_server::Error::Open(open) => Failure::new(Exit::Error, open.to_string())

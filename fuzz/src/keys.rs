@@ -7,9 +7,8 @@ use std::{
 };
 
 use redrive::{
-    HumanDuration, LogicalDate, MAX_KEY_BYTES, PartitionKey, PartitionRunId, RawSink, StoreUrl,
-    Unit,
-    config::{JitterText, RawUrl},
+    HumanDuration, Jitter, LogicalDate, MAX_KEY_BYTES, PartitionKey, PartitionRunId, RawSink,
+    StoreUrl, Unit, config::RawUrl,
 };
 
 /// What is refused is shown in part.
@@ -43,7 +42,7 @@ pub fn check(bytes: &[u8]) {
         assert!(!url.to_string().chars().any(char::is_control), "{url}");
     }
     _ = text.parse::<RawUrl>();
-    _ = text.parse::<JitterText>();
+    _ = text.parse::<Jitter>();
     if let Ok(unit) = text.parse::<Unit>() {
         assert!(unit.to_string().bytes().all(|byte| byte.is_ascii_graphic()), "{unit}");
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use redrive::{StoreUrl, migrator};
+use redrive_desk::shown::MigrationShown;
 use redrive_engine::{Clock, SystemClock};
 use redrive_store::{Direction, Error, Migrator, Step};
 use serde::Serialize;
@@ -68,15 +69,7 @@ Examples:
     },
 }
 
-/// A migration, and whether the store has it.
-#[derive(Debug, Serialize)]
-struct MigrationRow {
-    version: u32,
-    name: String,
-    applied_at: Option<String>,
-}
-
-impl Row for MigrationRow {
+impl Row for MigrationShown {
     const COLUMNS: &'static [Column] =
         &[Column::number("version"), Column::text("name"), Column::text("applied at")];
 
@@ -182,21 +175,10 @@ async fn status(
     migrator: &dyn Migrator,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    let applied = migrator.status().await.map_err(|error| store.failure(error))?.applied;
-    let known = migrator.migrations();
-    let pending = known.iter().skip(applied.len()).map(|migration| MigrationRow {
-        version: migration.version,
-        name: migration.name.to_owned(),
-        applied_at: None,
-    });
-    let present = applied.iter().map(|migration| MigrationRow {
-        version: migration.version,
-        name: migration.name.clone(),
-        applied_at: Some(migration.applied_at.to_string()),
-    });
-    context.output.list(present.chain(pending))?;
+    let schema = migrator.status().await.map_err(|error| store.failure(error))?;
+    context.output.list(MigrationShown::all(&schema))?;
     context.output.remark(&format!("{} ({})", store.url, store.chosen_by))?;
-    if applied.len() > known.len() {
+    if schema.current() > schema.latest() {
         context.output.note("the store is newer than this program; use a newer redrive");
     }
     Ok(Exit::Ok)

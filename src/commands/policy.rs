@@ -5,8 +5,9 @@ mod schedule;
 
 use clap::{Args, Subcommand};
 use redrive::{JitterSeed, Policy, config::Policies};
+use redrive_desk::shown::PolicyShown;
 
-pub(crate) use record::{PolicyRecord, PolicySummary};
+pub(crate) use record::{PolicySummary, chosen};
 
 use crate::{
     context::Context,
@@ -55,12 +56,12 @@ pub(crate) fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failu
     };
     match arguments.action {
         Action::List => {
-            let records = policies.iter().map(|(name, policy)| PolicyRecord::new(name, policy));
+            let records = policies.iter().map(|(name, policy)| PolicyShown::new(name, policy));
             context.output.list(records.map(PolicySummary))?;
         }
         Action::Show { name } => {
             let policy = find(&policies, &name)?;
-            context.output.record(&PolicyRecord::new(&name, policy))?;
+            context.output.record(&PolicyShown::new(&name, policy))?;
         }
         Action::Schedule(arguments) => schedule::run(arguments, &policies, seed, context)?,
     }

@@ -1,17 +1,15 @@
 //! `redrive prune`: what is finished and old leaves the store for files.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use clap::Args;
-use redrive::{
-    Clock, ExportedFile, HumanDuration, Prunable, Prune, PruneError, PruneFilter, PruneReport,
-    SystemClock, jiff::Timestamp,
-};
-use serde::Serialize;
+use redrive::{Clock, HumanDuration, Prunable, PruneError, PruneFilter, SystemClock};
+use redrive_desk::shown::{PruneShown, PrunedFileShown};
 
 use crate::{
     confirm::confirm,
     context::{Context, Missing},
+    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
     output::{Column, Row},
@@ -27,7 +25,7 @@ before; and the rows of the ledger of both. Partitions, items, raw data, pipelin
 Everything is written to JSON lines first: runs-TIME.jsonl, samples-TIME.jsonl and attempts-TIME.jsonl, each synced and named
 when it is whole. Then the journal is told, with the files and their SHA-256, and then rows are removed. Stopped at any
 moment, it loses nothing; say it again, and it goes on with what is left. Asks before it removes anything.
-The idempotency key of a run that is gone is free again.
+The idempotency key of a run that is gone is free again. POST /v1/prune does the same from a server.
 
 Examples:
   redrive prune --older-than 90d --export archive --dry-run
@@ -38,9 +36,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DURATION")]
     older_than: HumanDuration,
 
-    /// The folder to write to; made if there is none
+    /// The folder to write to; made if there is none [default: `export` in [prune] of the file]
     #[arg(long, value_name = "DIR")]
-    export: PathBuf,
+    export: Option<PathBuf>,
 
     /// Runs of this queue, and no samples unless --pipeline is given too
     #[arg(long, value_name = "NAME")]
@@ -63,63 +61,7 @@ pub(crate) struct Arguments {
     reason: Option<String>,
 }
 
-/// What was done, or would be.
-#[derive(Debug, Serialize)]
-struct Done {
-    before: String,
-    dry_run: bool,
-    runs: u64,
-    samples: u64,
-    /// Rows of the ledger; a dry run does not count them.
-    attempts: Option<u64>,
-    /// What was written down and stayed, because it changed meanwhile.
-    left: u64,
-    files: Vec<FileRow>,
-}
-
-/// A file that was written.
-#[derive(Debug, Serialize)]
-struct FileRow {
-    kind: &'static str,
-    path: String,
-    rows: u64,
-    sha256: String,
-}
-
-impl From<&ExportedFile> for FileRow {
-    fn from(file: &ExportedFile) -> Self {
-        let path = file.path.display().to_string();
-        Self { kind: file.kind, path, rows: file.rows, sha256: file.sha256.clone() }
-    }
-}
-
-impl Done {
-    fn foreseen(before: Timestamp, prunable: Prunable) -> Self {
-        Self {
-            before: before.to_string(),
-            dry_run: true,
-            runs: prunable.runs,
-            samples: prunable.samples,
-            attempts: None,
-            left: 0,
-            files: Vec::new(),
-        }
-    }
-
-    fn of(before: Timestamp, report: &PruneReport) -> Self {
-        Self {
-            before: before.to_string(),
-            dry_run: false,
-            runs: report.runs.units,
-            samples: report.samples.units,
-            attempts: Some(report.runs.attempts + report.samples.attempts),
-            left: report.left,
-            files: report.files.iter().map(FileRow::from).collect(),
-        }
-    }
-}
-
-impl Row for Done {
+impl Row for PruneShown {
     const COLUMNS: &'static [Column] = &[
         Column::text("untouched since"),
         Column::text("runs"),
@@ -139,7 +81,7 @@ impl Row for Done {
     }
 }
 
-impl Row for FileRow {
+impl Row for PrunedFileShown {
     const COLUMNS: &'static [Column] = &[
         Column::text("kind"),
         Column::number("rows"),
@@ -160,35 +102,35 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         let message = format!("--older-than {} begins before all time", arguments.older_than);
         Failure::usage(message).because(error)
     })?;
-    let config = context.config()?;
-    let chosen = context.store(config.as_ref())?;
-    let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
+    let desk = Desk::open(context, Missing::Refuse).await?;
+    let folder = arguments.export.or_else(|| desk.config.as_ref()?.archive()).ok_or_else(|| {
+        Failure::usage("there is no folder to write to; nothing was removed")
+            .help("give --export DIR, or `export` in [prune] of the file")
+    })?;
     let Arguments { queue, pipeline, .. } = arguments;
-    let filter = PruneFilter { before, queue, pipeline };
-    let prune = Prune::new(store, filter, Arc::new(SystemClock));
+    let prune = desk.prune(PruneFilter { before, queue, pipeline });
     let failure = |error: PruneError| match error {
-        PruneError::Store(error) => chosen.failure(error),
+        PruneError::Store(error) => desk.failure(error),
         error => Failure::new(Exit::Error, "the prune did not come to its end").because(error),
     };
     let advice = "nothing is gone that is not in a whole file; say it again to go on";
     let found = prune.prunable().await.map_err(failure)?;
     let output = context.output;
     if arguments.dry_run {
-        output.record(&Done::foreseen(before, found))?;
+        output.record(&PruneShown::foreseen(before, found))?;
         output.remark("nothing was removed: a dry run")?;
         return Ok(Exit::Ok);
     }
     if found != Prunable::default() {
         let Prunable { runs, samples } = found;
-        let folder = arguments.export.display();
-        let (url, what) = (&chosen.url, format!("{runs} runs and {samples} samples"));
+        let (url, what) = (&desk.chosen.url, format!("{runs} runs and {samples} samples"));
+        let folder = folder.display();
         let question = format!("Write {what} to {folder} and remove them from {url}?");
         confirm(&question, arguments.yes)?;
     }
     let by = operator(arguments.reason);
-    let report =
-        prune.run(&arguments.export, &by).await.map_err(|error| failure(error).help(advice))?;
-    let done = Done::of(before, &report);
+    let report = prune.run(&folder, &by).await.map_err(|error| failure(error).help(advice))?;
+    let done = PruneShown::done(before, &report);
     output.record(&done)?;
     output.remark_list("written", &done.files)?;
     Ok(Exit::Ok)

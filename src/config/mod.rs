@@ -26,7 +26,6 @@ mod path;
 mod reader;
 mod value;
 
-mod jitter;
 mod policy;
 
 mod handler;
@@ -44,6 +43,7 @@ mod pipeline;
 
 mod notify;
 
+mod prune;
 mod raw;
 mod server;
 mod store;
@@ -59,12 +59,12 @@ use toml::de::{DeTable, DeValue};
 pub use file::{FILE_NAME, FileError, find};
 pub use handler::{Handler, Program, Stream};
 pub use http::Http;
-pub use jitter::{InvalidJitter, JitterText};
 pub use limits::Limits;
 pub use notify::{Notify, NotifyEvent};
 pub use pipeline::{Pipeline, SampleSource, Stage};
 pub use policy::{Policies, PolicyChoice};
 pub use problem::{Problem, Report};
+pub use prune::Prune;
 pub use queue::Queue;
 pub use raw::{InvalidRawUrl, RawUrl, Service};
 pub use schedule::{Every, Schedule};
@@ -106,6 +106,8 @@ pub struct Config {
     pub pipelines: Vec<Pipeline>,
     /// Whom to tell what goes wrong for good.
     pub notifiers: Vec<Notify>,
+    /// Where that goes which leaves the store.
+    pub prune: Prune,
     /// What `redrive up` starts with.
     pub up: Up,
 }
@@ -151,6 +153,11 @@ fn read(text: &str, folder: &Path) -> (Option<Config>, Log) {
 }
 
 impl Config {
+    /// The folder that a prune writes to.
+    pub fn archive(&self) -> Option<PathBuf> {
+        self.prune.export.as_ref().map(|folder| self.folder.join(folder))
+    }
+
     /// The queue of that name, be it a notifier's.
     pub fn queue(&self, name: &str) -> Option<&Queue> {
         let told = self.notifiers.iter().map(|notifier| &notifier.queue);
@@ -210,6 +217,7 @@ impl Config {
         let uploads = s.each("upload", |s| Upload::read(s, &mut uploads));
         let pipelines = s.each("pipeline", |s| Pipeline::read(s, &policies, &mut pipelines));
         let notifiers = s.each("notify", |s| Notify::read(s, &policies, &mut notifiers));
+        let prune = s.get("prune", |value| value.table(Prune::read));
         let up = s.get("up", |value| value.table(|s| Up::read(s, &pipelines)));
         Some(Self {
             folder: folder.to_owned(),
@@ -222,6 +230,7 @@ impl Config {
             uploads,
             pipelines,
             notifiers,
+            prune: prune.unwrap_or_default(),
             up: up.unwrap_or_default(),
             policies,
         })

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use redrive_core::{Backoff, Code, InvalidPolicy, Jitter, Policy, PolicySpec, Preset, Retriable};
+use redrive_core::{Backoff, Code, InvalidPolicy, Policy, PolicySpec, Preset, Retriable};
 use toml::de::DeValue;
 
 use super::{
-    JitterText,
     reader::{Section, Value},
     value::{duration, list, number, parsed, shorten, whole, word, wrong_name},
 };
@@ -126,7 +125,7 @@ fn read(s: &mut Section<'_>, start: PolicySpec) -> Option<Policy> {
         base,
         multiplier: s.get("multiplier", number).unwrap_or(start.multiplier),
         cap,
-        jitter: s.get("jitter", jitter).unwrap_or(start.jitter),
+        jitter: s.get("jitter", parsed).unwrap_or(start.jitter),
         retriable: s.get("retriable", retriable).unwrap_or(start.retriable),
         max_hint: s.get("max-hint", duration).unwrap_or(start.max_hint),
         max_deferrals: s.get("max-deferrals", whole(0..=u32::MAX)).unwrap_or(start.max_deferrals),
@@ -172,10 +171,6 @@ fn or_none<'a, T>(
         DeValue::String(word) if word == "none" => Some(None),
         _ => limit(value).map(Some),
     }
-}
-
-fn jitter(value: Value<'_>) -> Option<Jitter> {
-    parsed::<JitterText>(value).map(|jitter| jitter.0)
 }
 
 fn retriable(value: Value<'_>) -> Option<Retriable> {

@@ -150,7 +150,7 @@ fn a_raw_sink_or_a_schema_that_cannot_be_used_is_a_finding() {
     folder.write("row.json", r#"{"type": "objekt"}"#);
     let ended = doctor(&folder, store);
     assert_eq!(ended.code, Some(1));
-    let [(sink, where_to), (schema, why)] = &findings(&ended)[..] else {
+    let [(schema, why), (sink, where_to)] = &findings(&ended)[..] else {
         panic!("{}", ended.stdout)
     };
     assert_eq!((sink.as_str(), schema.as_str()), ("raw sink", "schema of rows"));
@@ -159,5 +159,5 @@ fn a_raw_sink_or_a_schema_that_cannot_be_used_is_a_finding() {
 
     folder.write("redrive.toml", declared("az://container/raw"));
     let found = findings(&doctor(&folder, store));
-    assert!(found[0].1.contains("az://container/raw cannot hold raw partitions"), "{found:?}");
+    assert!(found[1].1.contains("az://container/raw cannot hold raw partitions"), "{found:?}");
 }

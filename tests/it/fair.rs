@@ -28,6 +28,16 @@ customers = ["1234"]
 queries = ["daily", "hourly"]
 extract = { exec = ["/bin/sh", "work.sh"] }
 schedule = { every = "day", at = "04:00", lag-days = 1, start = "2026-11-01" }
+policy = "gentle"
+
+[policy.gentle]
+max-attempts = "none"
+base = "1d"
+cap = "7d"
+jitter = "10%"
+
+[prune]
+export = "archive"
 
 [[pipeline]]
 name = "flour"

@@ -37,7 +37,7 @@ pub(crate) fn send(
     )
     .unwrap();
     let mut answer = BufReader::new(connection);
-    let (mut status, mut length) = (0, None);
+    let (mut status, mut length, mut is_chunked) = (0, None, false);
     loop {
         let mut line = String::new();
         answer.read_line(&mut line).unwrap();
@@ -48,16 +48,34 @@ pub(crate) fn send(
         if status == 0 {
             status = line.split(' ').nth(1).unwrap().parse().unwrap();
         }
-        if let Some((name, value)) = line.split_once(':')
-            && name.eq_ignore_ascii_case("content-length")
-        {
-            length = Some(value.trim().parse().unwrap());
+        match line.split_once(':') {
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = Some(value.trim().parse().unwrap());
+            }
+            Some((name, _)) if name.eq_ignore_ascii_case("transfer-encoding") => is_chunked = true,
+            _ => {}
         }
     }
     let mut body = Vec::new();
     match length {
         Some(length) => _ = answer.take(length).read_to_end(&mut body).unwrap(),
+        None if is_chunked => body = chunks(&mut answer),
         None => _ = answer.read_to_end(&mut body).unwrap(),
     }
     (status, String::from_utf8(body).unwrap())
+}
+
+/// The chunks of a body whose length nobody knew before.
+fn chunks(answer: &mut impl BufRead) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let mut line = String::new();
+        answer.read_line(&mut line).unwrap();
+        let length = u64::from_str_radix(line.trim_end(), 16).unwrap();
+        answer.by_ref().take(length).read_to_end(&mut body).unwrap();
+        answer.read_line(&mut line).unwrap();
+        if length == 0 {
+            return body;
+        }
+    }
 }

@@ -28,6 +28,7 @@ mod retriable;
 
 mod backoff;
 mod jitter;
+mod jitter_text;
 
 mod decide;
 mod preset;
@@ -53,6 +54,7 @@ pub use failure::{Cause, Class, Code, Failure, InvalidCode};
 pub use fingerprint::Fingerprint;
 pub use item_state::{ItemEvent, ItemStatus};
 pub use jitter::{Jitter, JitterKey, JitterSeed};
+pub use jitter_text::InvalidJitter;
 pub use logical_date::{DateRange, LogicalDate};
 pub use message::{MAX_MESSAGE_BYTES, Message};
 pub use number::{AttemptNumber, Epoch, ItemId, PartitionId, PipelineRunId, RunId, SampleId};

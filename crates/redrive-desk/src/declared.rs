@@ -8,6 +8,8 @@ use redrive_engine::DailyCalendar;
 pub struct Declared {
     /// The seed of all jitter.
     pub jitter_seed: JitterSeed,
+    /// Policies by name, beside the presets.
+    pub policies: Vec<(String, Policy)>,
     /// Runs and who handles them.
     pub queues: Vec<DeclaredQueue>,
     /// Partitions and who extracts them.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use redrive_core::JitterSeed;
 use redrive_engine::{
-    Clock, Content, Control, PartitionRules, PipelineControl, RawSink, SystemClock,
+    Clock, Consumer, Content, Control, PartitionRules, PipelineControl, Prune, RawSink,
+    SystemClock, checker, verify_partitions,
 };
-use redrive_store::Store;
+use redrive_store::{PruneFilter, Result, Store};
 
-use crate::Declared;
+use crate::{Declared, Surroundings, shown::MigrationShown};
 
 /// A store, what is declared about it, and the controls.
 #[derive(Clone)]
@@ -19,6 +20,7 @@ pub struct Desk {
     pipelines: PipelineControl,
     content: Arc<dyn Content>,
     clock: Arc<dyn Clock>,
+    surroundings: Surroundings,
 }
 
 impl Desk {
@@ -35,12 +37,18 @@ impl Desk {
             content: raw.content(),
             partitions: Control::new(store, rules, raw),
             clock: Arc::new(SystemClock),
+            surroundings: Surroundings::default(),
         }
     }
 
     /// With another clock.
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
+    }
+
+    /// With what it cannot see by itself.
+    pub fn with_surroundings(self, surroundings: Surroundings) -> Self {
+        Self { surroundings, ..self }
     }
 
     /// The store.
@@ -68,12 +76,37 @@ impl Desk {
         &self.content
     }
 
+    /// What reads good partitions.
+    pub fn consumer(&self) -> Consumer {
+        Consumer::new(self.store().clone(), self.partitions.raw().clone())
+    }
+
+    /// Every partition against its ledger and its raw data. Reads everything, and changes nothing.
+    pub async fn verify(&self) -> Result<checker::Report> {
+        verify_partitions(&**self.store(), self.partitions.raw()).await
+    }
+
+    /// What takes out of the store what a filter says.
+    pub fn prune(&self, filter: PruneFilter) -> Prune {
+        Prune::new(self.store().clone(), filter, self.clock.clone())
+    }
+
+    /// Which migrations the store has, and which of those that are known it has not.
+    pub async fn migrations(&self) -> Result<Vec<MigrationShown>> {
+        Ok(MigrationShown::all(&self.store().schema().await?))
+    }
+
     /// What time it is.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    pub(crate) fn jitter_seed(&self) -> JitterSeed {
+    pub(crate) fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
+    }
+
+    /// The seed of all jitter.
+    pub fn jitter_seed(&self) -> JitterSeed {
         self.declared.as_ref().map(|declared| declared.jitter_seed).unwrap_or_default()
     }
 }

@@ -1,6 +1,6 @@
 //! Checking every good partition against the raw data it stands on (PAR-11).
 
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream};
 use redrive_core::{PartitionId, Unit};
 use redrive_store::{PartitionRecord, Result, Store};
 
@@ -24,12 +24,9 @@ pub async fn verify_partitions(store: &dyn Store, raw: &RawSink) -> Result<Repor
         let page = store.partitions_by_id(after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(report) };
         after = last.id;
-        let judged: Vec<Option<Finding>> = stream::iter(&page)
-            .filter(|partition| std::future::ready(partition.current_run_id.is_some()))
-            .map(|partition| async move { Ok(judge(partition, raw).await) })
-            .buffered(READS)
-            .try_collect()
-            .await?;
+        let good = page.into_iter().filter(|partition| partition.current_run_id.is_some());
+        let judging = good.map(|partition| async move { judge(&partition, raw).await });
+        let judged: Vec<Option<Finding>> = stream::iter(judging).buffered(READS).collect().await;
         report.raw_partitions += judged.len() as u64;
         report.add(judged.into_iter().flatten().collect());
     }

@@ -152,7 +152,7 @@ pub(crate) async fn read_status(session: &mut Session) -> Result<SchemaStatus> {
         .await?;
     let first = read_rows(&found, READING, |row| row.get::<String>())?;
     match first.first().map(String::as_str) {
-        None => return Ok(SchemaStatus::default()),
+        None => return Ok(SchemaStatus { applied: Vec::new(), known: MIGRATIONS }),
         Some("schema_migrations") => {}
         Some(other) => {
             return Err(Error::NotOurs {
@@ -179,7 +179,7 @@ pub(crate) async fn read_status(session: &mut Session) -> Result<SchemaStatus> {
             applied_at: row.timestamp()?,
         })
     })?;
-    Ok(SchemaStatus { applied })
+    Ok(SchemaStatus { applied, known: MIGRATIONS })
 }
 
 /// Plans again under the lock: another process may have migrated meanwhile.

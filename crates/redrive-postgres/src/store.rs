@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_store::{Error, Result, Store, Wakes, latest_version, require_version};
+use redrive_store::{Error, Result, SchemaStatus, Store, Wakes, latest_version, require_version};
 use tokio::{runtime::Handle, sync::watch};
 
 use crate::{
@@ -216,6 +216,10 @@ impl Store for PostgresStore {
     async fn ping(&self) -> Result<()> {
         let mut session = self.session("asking the database").await?;
         session.query("SELECT 1", &[]).await.map(drop)
+    }
+
+    async fn schema(&self) -> Result<SchemaStatus> {
+        read_status(&mut self.session("reading the schema version").await?).await
     }
 
     async fn durability_doubts(&self) -> Result<Vec<String>> {

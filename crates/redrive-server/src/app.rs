@@ -1,12 +1,13 @@
 //! What every request can reach.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use axum::http::StatusCode;
 use redrive_core::Message;
 use redrive_desk::{Desk, Watch};
 use redrive_engine::Pipeline;
 use redrive_store::Operator;
+use tokio::sync::Mutex;
 
 use crate::{
     Limits, Uploads, access::Access, guard::Visitor, pages::live::Live, problem::Problem,
@@ -23,6 +24,8 @@ pub struct Site {
     pub pipelines: Vec<Pipeline>,
     /// The uploads whose items can be added and whose groups can be sent.
     pub uploads: Uploads,
+    /// The folder that a prune writes to; without one, none is done from here.
+    pub archive: Option<PathBuf>,
     /// How much is taken from those who ask.
     pub limits: Limits,
 }
@@ -47,6 +50,12 @@ pub(crate) struct App {
     pub(crate) guesses: Tally,
     /// All requests.
     pub(crate) requests: Tally,
+    /// The folder that a prune writes to.
+    pub(crate) archive: Option<PathBuf>,
+    /// Held by the one prune that is going on.
+    pub(crate) pruning: Arc<Mutex<()>>,
+    /// Held by the one who has everything looked at.
+    pub(crate) doctor: Mutex<()>,
     pub(crate) limits: Limits,
 }
 
@@ -65,6 +74,9 @@ impl App {
             access: site.access,
             guesses: Tally::new(MAX_GUESSES_A_MINUTE, 60),
             requests: Tally::new(site.limits.requests_a_second, 1),
+            archive: site.archive,
+            pruning: Arc::default(),
+            doctor: Mutex::default(),
             limits: site.limits,
         })
     }

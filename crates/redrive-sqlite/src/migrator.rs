@@ -112,7 +112,7 @@ impl Migrator for SqliteMigrator {
         if let Location::File(path) = &self.location
             && !file::is_there(path)?
         {
-            return Ok(SchemaStatus::default());
+            return Ok(SchemaStatus { applied: Vec::new(), known: MIGRATIONS });
         }
         read_status(&self.open()?).in_database(&self.location)
     }
@@ -147,13 +147,13 @@ pub(crate) fn read_status(connection: &Connection) -> Result<SchemaStatus> {
         )
         .doing(DOING)?;
     if !known {
-        return Ok(SchemaStatus::default());
+        return Ok(SchemaStatus { applied: Vec::new(), known: MIGRATIONS });
     }
     let sql = "SELECT version, name, applied_at FROM schema_migrations ORDER BY version";
     let applied = read_rows(connection, DOING, sql, [], |row| {
         Ok(AppliedMigration { version: row.get()?, name: row.get()?, applied_at: row.timestamp()? })
     })?;
-    Ok(SchemaStatus { applied })
+    Ok(SchemaStatus { applied, known: MIGRATIONS })
 }
 
 /// Brings a database to the newest version.

@@ -8,7 +8,9 @@ use std::{
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_store::{Error, Result, Store, Wakes, latest_version, plan_steps, require_version};
+use redrive_store::{
+    Error, Result, SchemaStatus, Store, Wakes, latest_version, plan_steps, require_version,
+};
 use rusqlite::Connection;
 use tokio::sync::watch;
 
@@ -314,6 +316,10 @@ impl Store for SqliteStore {
             })?,
         };
         answer.in_database(&self.location)
+    }
+
+    async fn schema(&self) -> Result<SchemaStatus> {
+        self.read(read_status).await
     }
 
     async fn durability_doubts(&self) -> Result<Vec<String>> {

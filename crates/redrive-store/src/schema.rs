@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use crate::{Error, Result};
 
 /// One step of the schema, with its way back.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migration {
     /// 1, 2, 3 … without gaps.
     pub version: u32,
@@ -58,16 +58,28 @@ pub struct AppliedMigration {
 }
 
 /// Where a database stands.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaStatus {
     /// The migrations it has, in order; none for a database that has nothing of ours yet.
     pub applied: Vec<AppliedMigration>,
+    /// Those that this program knows.
+    pub known: &'static [Migration],
 }
 
 impl SchemaStatus {
     /// The version of the database; 0 is before the first migration.
     pub fn current(&self) -> u32 {
         self.applied.last().map_or(0, |migration| migration.version)
+    }
+
+    /// The newest version this program knows.
+    pub fn latest(&self) -> u32 {
+        latest_version(self.known)
+    }
+
+    /// What this program knows and the database does not have.
+    pub fn pending(&self) -> &'static [Migration] {
+        self.known.get(self.applied.len()..).unwrap_or_default()
     }
 }
 

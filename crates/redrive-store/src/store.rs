@@ -6,6 +6,7 @@ use tokio::sync::watch;
 
 use crate::{
     Figures, Items, Journal, Leases, Ledger, Partitions, Pipelines, Pruning, Result, Runs, Samples,
+    SchemaStatus,
 };
 
 /// Everything the engine needs of a database.
@@ -29,6 +30,9 @@ pub trait Store:
 
     /// Whether the store answers, and has room for more where it can know. The error says why not.
     async fn ping(&self) -> Result<()>;
+
+    /// Which migrations the database has. It had all of them when it was opened.
+    async fn schema(&self) -> Result<SchemaStatus>;
 
     /// Settings of the database under which a power cut may lose or damage what was acknowledged, in words; empty if
     /// there are none.

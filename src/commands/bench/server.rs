@@ -97,6 +97,7 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
         access: Access::default(),
         pipelines: Vec::new(),
         uploads: Uploads::new(),
+        archive: None,
         limits: Limits::default(),
     };
     let here = SocketAddr::from(([127, 0, 0, 1], 0));

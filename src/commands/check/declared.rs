@@ -1,13 +1,16 @@
 //! What a configuration declares, kind by kind.
 
 use redrive::config::{Pipeline, Queue, SampleSource, Source, Stage, Upload};
-use redrive_desk::words::{human, seconds};
+use redrive_desk::{
+    shown::PolicyShown,
+    words::{human, seconds},
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::parts::{LimitFields, Worker, clock_time, policy_name, program, schedule, validate};
 use crate::{
-    commands::policy::PolicyRecord,
+    commands::policy::chosen,
     output::{Column, Row},
 };
 
@@ -16,7 +19,7 @@ use crate::{
 pub(crate) struct QueueRow<'a> {
     name: &'a str,
     handler: Worker<'a>,
-    policy: PolicyRecord,
+    policy: PolicyShown,
     categories: Option<&'a [String]>,
     #[serde(flatten)]
     limits: LimitFields,
@@ -30,7 +33,7 @@ impl<'a> QueueRow<'a> {
         Self {
             name: &queue.name,
             handler: Worker(&queue.handler),
-            policy: PolicyRecord::of_choice(&queue.policy),
+            policy: chosen(&queue.policy),
             categories: queue.categories.as_deref(),
             limits: queue.limits.into(),
             queue,
@@ -73,7 +76,7 @@ pub(crate) struct SourceRow<'a> {
     extract: Worker<'a>,
     schema_version: Option<&'a str>,
     validate: Value,
-    policy: PolicyRecord,
+    policy: PolicyShown,
     schedule: Option<Value>,
     backfill_share: f64,
     #[serde(flatten)]
@@ -92,7 +95,7 @@ impl<'a> SourceRow<'a> {
             extract: Worker(&source.extract),
             schema_version: source.schema_version.as_deref(),
             validate: validate(&source.validate),
-            policy: PolicyRecord::of_choice(&source.policy),
+            policy: chosen(&source.policy),
             schedule: source.schedule.as_ref().map(schedule),
             backfill_share: source.backfill_share,
             limits: source.limits.into(),
@@ -143,7 +146,7 @@ pub(crate) struct UploadRow<'a> {
     giveup_file: Option<String>,
     disable_retry: bool,
     max_in_call_retries: u32,
-    policy: PolicyRecord,
+    policy: PolicyShown,
 }
 
 impl<'a> UploadRow<'a> {
@@ -161,7 +164,7 @@ impl<'a> UploadRow<'a> {
             giveup_file: upload.giveup_file.as_ref().map(|path| path.display().to_string()),
             disable_retry: upload.disable_retry,
             max_in_call_retries: upload.max_in_call_retries,
-            policy: PolicyRecord::new(&upload.name, &upload.policy),
+            policy: PolicyShown::new(&upload.name, &upload.policy),
         }
     }
 }
@@ -183,8 +186,8 @@ impl Row for UploadRow<'_> {
                 true => "off".to_owned(),
                 false => self.max_in_call_retries.to_string(),
             },
-            self.policy.attempts(),
-            self.policy.backoff(),
+            self.policy.attempts_in_words(),
+            self.policy.backoff_in_words(),
         ]
     }
 }
@@ -257,7 +260,7 @@ impl Row for PipelineRow<'_> {
 pub(crate) struct StageRow<'a> {
     name: &'a str,
     handler: Worker<'a>,
-    policy: PolicyRecord,
+    policy: PolicyShown,
     #[serde(flatten)]
     limits: LimitFields,
     #[serde(skip)]
@@ -271,7 +274,7 @@ impl<'a> StageRow<'a> {
         Self {
             name: &stage.name,
             handler: Worker(&stage.handler),
-            policy: PolicyRecord::of_choice(&stage.policy),
+            policy: chosen(&stage.policy),
             limits: stage.limits.into(),
             pipeline,
             stage,

@@ -1,11 +1,12 @@
 //! Whom a configuration tells.
 
 use redrive::config::{Handler, Notify, NotifyEvent};
+use redrive_desk::shown::PolicyShown;
 use serde::Serialize;
 
 use super::parts::{LimitFields, policy_name};
 use crate::{
-    commands::policy::PolicyRecord,
+    commands::policy::chosen,
     output::{Column, Row},
 };
 
@@ -19,7 +20,7 @@ pub(crate) struct NotifierRow<'a> {
     events: Vec<&'static str>,
     dead_letters_every: Option<u64>,
     queue: &'a str,
-    policy: PolicyRecord,
+    policy: PolicyShown,
     #[serde(flatten)]
     limits: LimitFields,
     #[serde(skip)]
@@ -46,7 +47,7 @@ impl<'a> NotifierRow<'a> {
             events: notify.events.iter().map(|event| event.name()).collect(),
             dead_letters_every: counts.then_some(notify.dead_letters_every),
             queue: &queue.name,
-            policy: PolicyRecord::of_choice(&queue.policy),
+            policy: chosen(&queue.policy),
             limits: queue.limits.into(),
             notify,
         }

@@ -1,6 +1,7 @@
 //! What `check` prints: what the file declares, or what is wrong with it.
 
 use redrive::config::{Config, Report};
+use redrive_desk::shown::PolicyShown;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use super::{
     notifiers::NotifierRow,
 };
 use crate::{
-    commands::policy::{PolicyRecord, PolicySummary},
+    commands::policy::PolicySummary,
     context::Context,
     exit::Failure,
     output::{Column, Row},
@@ -27,6 +28,7 @@ pub(crate) struct Summary<'a> {
     raw: String,
     listen: String,
     jitter_seed: u64,
+    prune: Value,
     up: Value,
     policies: Vec<PolicySummary>,
     queues: Vec<QueueRow<'a>>,
@@ -50,9 +52,10 @@ impl<'a> Summary<'a> {
             raw: config.raw.clone().in_folder(&config.folder).to_string(),
             listen: config.server.listen.to_string(),
             jitter_seed: config.jitter_seed.0,
+            prune: json!({ "export": config.prune.export }),
             up: json!({ "submit": config.up.submit, "pipelines": config.up.pipelines }),
             policies: policies
-                .map(|(name, policy)| PolicySummary(PolicyRecord::new(name, policy)))
+                .map(|(name, policy)| PolicySummary(PolicyShown::new(name, policy)))
                 .collect(),
             queues: config.queues.iter().map(QueueRow::new).collect(),
             sources: config.sources.iter().map(SourceRow::new).collect(),

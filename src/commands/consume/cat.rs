@@ -40,7 +40,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
             .help("name them by filters such as --source NAME, or say --all"));
     }
     let desk = Desk::open(context, Missing::Refuse).await?;
-    let consumer = Consumer::new(desk.store().clone(), desk.partitions().raw().clone());
+    let consumer = desk.consumer();
     if let Some(key) = arguments.which.only_key() {
         let found = consumer.find(&key).await.map_err(|error| failure(error, &desk))?;
         print(&consumer, &found, context, &desk).await?;

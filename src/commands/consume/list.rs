@@ -1,9 +1,9 @@
 //! `redrive consume list`.
 
 use clap::Args;
-use redrive::{Consumer, PartitionKey, ReadablePartition};
+use redrive::PartitionKey;
+use redrive_desk::shown::ReadableShown;
 use redrive_store::MAX_PAGE;
-use serde::Serialize;
 
 use crate::{
     commands::state::{Which, parse_partition},
@@ -36,37 +36,7 @@ pub(crate) struct Arguments {
     after: Option<PartitionKey>,
 }
 
-/// A partition that can be read.
-#[derive(Debug, Serialize)]
-struct ReadableRow {
-    source: String,
-    customer_id: String,
-    query_name: String,
-    logical_date: String,
-    current_run_id: String,
-    schema_version: Option<String>,
-    record_count: Option<u64>,
-    updated_at: String,
-    payload: String,
-}
-
-impl ReadableRow {
-    fn new(found: &ReadablePartition, consumer: &Consumer) -> Self {
-        Self {
-            source: found.key.source().to_owned(),
-            customer_id: found.key.customer_id().to_owned(),
-            query_name: found.key.query_name().to_owned(),
-            logical_date: found.key.logical_date().to_string(),
-            current_run_id: found.run_id.to_string(),
-            schema_version: found.schema_version.clone(),
-            record_count: found.record_count,
-            updated_at: found.updated_at.to_string(),
-            payload: consumer.location(found).payload,
-        }
-    }
-}
-
-impl Row for ReadableRow {
+impl Row for ReadableShown {
     const COLUMNS: &'static [Column] = &[
         Column::key("source"),
         Column::key("customer_id"),
@@ -96,10 +66,10 @@ impl Row for ReadableRow {
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
     let filter = arguments.which.filter()?;
     let desk = Desk::open(context, Missing::Refuse).await?;
-    let consumer = Consumer::new(desk.store().clone(), desk.partitions().raw().clone());
+    let consumer = desk.consumer();
     let page = consumer.page(&filter, arguments.after.as_ref(), arguments.limit).await;
     let page = page.map_err(|error| desk.failure(error))?;
-    context.output.list(page.iter().map(|found| ReadableRow::new(found, &consumer)))?;
+    context.output.list(page.iter().map(|found| ReadableShown::new(found, &consumer)))?;
     if let Some(last) = page.last().filter(|_| page.len() >= arguments.limit as usize) {
         context.output.remark(&format!("there may be more: --after {}", last.key))?;
     }

@@ -3,14 +3,9 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use redrive::{
-    Backoff, HumanDuration, JitterKey, JitterSeed, Policy, PolicySpec, Scheduled, Unit,
-    config::{JitterText, Policies},
-    schedule,
-};
-use redrive_desk::words::{rounded, seconds};
+use redrive::{Backoff, HumanDuration, Jitter, JitterSeed, Policy, Unit, config::Policies};
+use redrive_desk::{PolicyChanges, Waits, parse_max_attempts, shown::WaitShown, words::rounded};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::find;
 use crate::{
@@ -18,15 +13,6 @@ use crate::{
     exit::Failure,
     output::{Column, Row, bar},
 };
-
-/// More rows than this are a mistake.
-const MAX_ATTEMPTS: i64 = 10_000;
-
-/// Rows for a policy that never gives up.
-const ENDLESS_ROWS: u32 = 10;
-
-/// The most rows that are printed unless asked for.
-const UNASKED_ROWS: u32 = 100;
 
 /// The arguments of `policy schedule`.
 #[derive(Debug, Args)]
@@ -62,7 +48,7 @@ pub(crate) struct Arguments {
 
     /// What spreads the waits: none, full, a time such as 30s, or a share such as 25%
     #[arg(long, value_name = "JITTER", allow_hyphen_values = true)]
-    jitter: Option<JitterText>,
+    jitter: Option<Jitter>,
 
     /// Executions including the first, or none for no limit
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = limit)]
@@ -70,7 +56,7 @@ pub(crate) struct Arguments {
 
     /// How many failed attempts to print [default: the policy's retries, or 10]
     #[arg(long, value_name = "N", allow_hyphen_values = true,
-          value_parser = clap::value_parser!(u32).range(1..=MAX_ATTEMPTS))]
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(Waits::MAX_ATTEMPTS)))]
     attempts: Option<u32>,
 
     /// Whose waits to print; jitter differs between units
@@ -104,13 +90,7 @@ impl From<BackoffName> for Backoff {
 struct Limit(Option<u32>);
 
 fn limit(text: &str) -> Result<Limit, String> {
-    match text {
-        "none" => Ok(Limit(None)),
-        _ => text
-            .parse()
-            .map(|max| Limit(Some(max)))
-            .map_err(|_| format!("write a whole number from 1 to {}, or none", u32::MAX)),
-    }
+    parse_max_attempts(text).map(Limit)
 }
 
 fn finite(text: &str) -> Result<f64, String> {
@@ -129,15 +109,9 @@ pub(crate) fn run(
         return Err(Failure::usage("--plot draws in a table; leave out -o or --plot"));
     }
     let policy = policy(&arguments, policies)?;
-    let retries =
-        policy.spec().max_attempts.map(|max| max.saturating_sub(1).clamp(1, UNASKED_ROWS));
-    let attempts = arguments.attempts.or(retries).unwrap_or(ENDLESS_ROWS);
-    let jitter = JitterKey::new(seed, &arguments.unit);
-    // One more than is printed, to see whether the policy ends right after.
-    let mut waits: Vec<Scheduled> = schedule(&policy, jitter, attempts + 1).collect();
-    let end = waits.iter().find(|wait| wait.gives_up.is_some()).copied();
-    waits.truncate(attempts as usize);
-    let waits = Wait::all(&waits, end);
+    let foreseen = Waits::new(&policy, seed, &arguments.unit, arguments.attempts);
+    let end = foreseen.end;
+    let waits = Wait::all(&foreseen);
     if arguments.plot {
         context.output.list(waits.map(Plotted))?;
     } else {
@@ -152,20 +126,16 @@ pub(crate) fn run(
 
 /// The policy that the flags describe.
 fn policy(arguments: &Arguments, policies: &Policies) -> Result<Policy, Failure> {
-    let start = match &arguments.preset {
-        Some(name) => find(policies, name)?.spec().clone(),
-        None => PolicySpec::default(),
+    let start = arguments.preset.as_deref().map(|name| find(policies, name)).transpose()?;
+    let changes = PolicyChanges {
+        max_attempts: arguments.max_attempts.map(|limit| limit.0),
+        backoff: arguments.backoff.map(Backoff::from),
+        base: arguments.base.map(Duration::from),
+        multiplier: arguments.multiplier,
+        cap: arguments.cap.map(Duration::from),
+        jitter: arguments.jitter,
     };
-    let spec = PolicySpec {
-        max_attempts: arguments.max_attempts.map_or(start.max_attempts, |limit| limit.0),
-        backoff: arguments.backoff.map_or(start.backoff, Backoff::from),
-        base: arguments.base.map_or(start.base, Duration::from),
-        multiplier: arguments.multiplier.unwrap_or(start.multiplier),
-        cap: arguments.cap.map_or(start.cap, Duration::from),
-        jitter: arguments.jitter.map_or(start.jitter, |jitter| jitter.0),
-        ..start
-    };
-    Policy::new(spec).map_err(|invalid| {
+    changes.of(start).map_err(|invalid| {
         let problems = invalid.problems().iter();
         let problems: Vec<String> = problems.map(|problem| format!("--{problem}")).collect();
         Failure::usage(problems.join("; "))
@@ -175,8 +145,8 @@ fn policy(arguments: &Arguments, policies: &Policies) -> Result<Policy, Failure>
 /// The wait after an attempt.
 #[derive(Debug, Serialize)]
 struct Wait {
-    attempt: u32,
-    delay_s: Value,
+    #[serde(flatten)]
+    shown: WaitShown,
     #[serde(skip)]
     delay: Duration,
     #[serde(skip)]
@@ -188,15 +158,15 @@ struct Wait {
 }
 
 impl Wait {
-    fn all(waits: &[Scheduled], end: Option<Scheduled>) -> impl Iterator<Item = Self> {
-        let longest = waits.iter().map(|wait| wait.delay).max().unwrap_or_default();
-        let end = end.map_or(u32::MAX, |end| end.attempt);
+    fn all(foreseen: &Waits) -> impl Iterator<Item = Self> {
+        let waits = foreseen.waits.iter();
+        let longest = waits.clone().map(|wait| wait.delay).max().unwrap_or_default();
+        let end = foreseen.end.map_or(u32::MAX, |end| end.attempt);
         let mut total = Duration::ZERO;
-        waits.iter().map(move |wait| {
+        waits.map(move |wait| {
             total = total.saturating_add(wait.delay);
             Self {
-                attempt: wait.attempt,
-                delay_s: seconds(wait.delay),
+                shown: wait.into(),
                 delay: wait.delay,
                 total,
                 note: match wait.attempt {
@@ -220,7 +190,7 @@ impl Row for Wait {
 
     fn cells(&self) -> Vec<String> {
         vec![
-            self.attempt.to_string(),
+            self.shown.attempt.to_string(),
             rounded(self.delay),
             rounded(self.total),
             self.note.to_owned(),

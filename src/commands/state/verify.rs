@@ -1,9 +1,7 @@
 //! `redrive state verify`: every partition against its ledger and its raw data (PAR-11).
 
 use clap::Args;
-use redrive::verify_partitions;
-use redrive_engine::checker::Finding;
-use serde::Serialize;
+use redrive_desk::shown::FindingShown;
 
 use crate::{
     context::{Context, Missing},
@@ -24,21 +22,7 @@ Examples:
   redrive state verify -o json")]
 pub(crate) struct Arguments {}
 
-/// Something that is wrong.
-#[derive(Debug, Serialize)]
-struct FindingRow {
-    invariant: &'static str,
-    unit: String,
-    problem: String,
-}
-
-impl From<Finding> for FindingRow {
-    fn from(Finding { invariant, unit, problem }: Finding) -> Self {
-        Self { invariant: invariant.name(), unit, problem }
-    }
-}
-
-impl Row for FindingRow {
+impl Row for FindingShown {
     const COLUMNS: &'static [Column] =
         &[Column::text("invariant"), Column::text("unit"), Column::text("problem")];
 
@@ -50,15 +34,14 @@ impl Row for FindingRow {
 /// Runs `state verify`.
 pub(crate) async fn run(_: Arguments, context: &Context) -> Result<Exit, Failure> {
     let desk = Desk::open(context, Missing::Refuse).await?;
-    let report = verify_partitions(&**desk.store(), desk.partitions().raw()).await;
-    let report = report.map_err(|error| desk.failure(error))?;
+    let report = desk.verify().await.map_err(|error| desk.failure(error))?;
     let (is_clean, more) = (report.is_clean(), report.more);
     let looked = format!(
         "{} partitions with {} attempts, {} raw partitions read",
         report.partitions, report.attempts, report.raw_partitions
     );
     let wrong = report.findings.len() as u64 + more;
-    context.output.list(report.findings.into_iter().map(FindingRow::from))?;
+    context.output.list(report.findings.into_iter().map(FindingShown::from))?;
     let verdict = match (is_clean, more) {
         (true, _) => "all is well".to_owned(),
         (false, 0) => format!("{wrong} findings"),

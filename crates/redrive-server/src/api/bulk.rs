@@ -45,47 +45,73 @@ pub(crate) struct Changes<T> {
 /// A look at what an action would do.
 pub(crate) struct Look<T> {
     foreseen: Vec<T>,
-    token: String,
+    sight: Sight,
 }
 
 impl<T: Serialize> Look<T> {
     /// From the name of the action with all that bears on it, and what would become of each unit.
     pub(crate) fn new(action: &str, foreseen: Vec<T>) -> Result<Self, Problem> {
         if foreseen.is_empty() {
-            let what = "nothing matches; nothing was changed";
-            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, what));
+            return Err(nothing_matches());
         }
         if foreseen.len() > MAX_UNITS {
             let what = format!("more than {MAX_UNITS} match; nothing was changed");
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, what)
                 .allowed("a narrower filter, or the command line, which takes any number"));
         }
-        let mut digest = Sha256::new_with_prefix(action);
-        for unit in &foreseen {
-            digest.update([0]);
-            digest.update(serde_json::to_vec(unit).unwrap_or_default());
-        }
-        let digest = digest.finalize();
-        let token = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { foreseen, token })
+        Ok(Self { sight: Sight::of(action, &foreseen), foreseen })
     }
 
     /// The answer to a dry run.
     pub(crate) fn answer(self) -> Changes<T> {
         let count = self.foreseen.len();
-        Changes { dry_run: true, token: Some(self.token), count, changes: self.foreseen }
+        Changes { dry_run: true, token: Some(self.sight.token()), count, changes: self.foreseen }
     }
 
     /// Goes on if the action may be done. `named` says that units are named one by one.
     pub(crate) fn confirm(&self, how: &How, named: bool) -> Result<(), Problem> {
         match &how.token {
-            Some(token) if *token == self.token => Ok(()),
+            None if named && self.foreseen.len() <= UNASKED => Ok(()),
+            token => self.sight.confirm(token.as_deref()),
+        }
+    }
+}
+
+/// What is said where there is nothing to do.
+pub(crate) fn nothing_matches() -> Problem {
+    let what = "nothing matches; nothing was changed";
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, what)
+}
+
+/// What was seen, in so few characters that it can be sent back.
+pub(crate) struct Sight(String);
+
+impl Sight {
+    /// From the name of an action with all that bears on it, and all that was seen.
+    pub(crate) fn of<T: Serialize>(action: &str, seen: impl IntoIterator<Item = T>) -> Self {
+        let mut digest = Sha256::new_with_prefix(action);
+        for unit in seen {
+            digest.update([0]);
+            digest.update(serde_json::to_vec(&unit).unwrap_or_default());
+        }
+        let digest = digest.finalize();
+        Self(digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// What to send to have exactly this done.
+    pub(crate) fn token(&self) -> String {
+        self.0.clone()
+    }
+
+    /// Goes on if whoever asks has seen the same.
+    pub(crate) fn confirm(&self, token: Option<&str>) -> Result<(), Problem> {
+        match token {
+            Some(token) if token == self.0 => Ok(()),
             Some(_) => {
                 let what = "what matches is not what the dry run saw; nothing was changed";
                 Err(Problem::new(StatusCode::CONFLICT, what)
                     .allowed("another dry run, and its token"))
             }
-            None if named && self.foreseen.len() <= UNASKED => Ok(()),
             None => {
                 let what = "this takes the token of a dry run; nothing was changed";
                 Err(Problem::new(StatusCode::PRECONDITION_REQUIRED, what)

@@ -4,6 +4,7 @@
 
 mod bulk;
 mod dead_letters;
+mod doctor;
 mod items;
 mod journal;
 mod overview;
@@ -11,7 +12,10 @@ mod page;
 mod partition_actions;
 mod partitions;
 mod pipelines;
+mod policies;
+mod prune;
 mod queues;
+mod readable;
 mod runs;
 mod submit;
 mod uploads;
@@ -119,6 +123,8 @@ fn documented() -> (Router<Arc<App>>, openapi::OpenApi) {
         .routes(routes!(partitions::gaps))
         .routes(routes!(partition_actions::change))
         .routes(routes!(partition_actions::backfill))
+        .routes(routes!(readable::readable))
+        .routes(routes!(readable::rows))
         .routes(routes!(items::list))
         .routes(routes!(items::show))
         .routes(routes!(items::reset))
@@ -138,6 +144,13 @@ fn documented() -> (Router<Arc<App>>, openapi::OpenApi) {
         .routes(routes!(dead_letters::reprocess))
         .routes(routes!(journal::list))
         .routes(routes!(why::why))
+        .routes(routes!(policies::list))
+        .routes(routes!(policies::show))
+        .routes(routes!(policies::schedule))
+        .routes(routes!(doctor::doctor))
+        .routes(routes!(doctor::verify))
+        .routes(routes!(doctor::db))
+        .routes(routes!(prune::prune))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .merge(submissions)
         .split_for_parts();

@@ -37,13 +37,24 @@ async fn a_viewer_may_look_and_not_change_and_an_operator_may_do_both() {
     let body = json!({ "queue": "q" });
     assert_eq!(operator.post("/v1/runs", &body).await.status, 201);
     operator.get("/v1/runs").await.ok();
-    viewer.get("/v1/runs").await.ok();
+    for path in [
+        "/v1/runs",
+        "/v1/doctor",
+        "/v1/verify",
+        "/v1/db",
+        "/v1/policies",
+        "/v1/schedule",
+        "/v1/readable",
+    ] {
+        viewer.get(path).await.ok();
+    }
     for (path, body) in [
         ("/v1/runs", body.clone()),
         ("/v1/runs/cancel", json!({ "ids": [1] })),
         ("/v1/runs/cancel", json!({ "ids": [1], "dry_run": true })),
         ("/v1/queues/q/pause", json!({})),
         ("/v1/partitions/retry", json!({ "all": true, "dry_run": true })),
+        ("/v1/prune", json!({ "before": "2026-01-01T00:00:00Z", "dry_run": true })),
     ] {
         viewer.post(path, &body).await.problem(403);
     }
@@ -94,6 +105,7 @@ async fn an_address_that_others_can_reach_needs_a_token() {
             access,
             pipelines: Vec::new(),
             uploads: Uploads::new(),
+            archive: None,
             limits: Limits::default(),
         };
         Server::listen("0.0.0.0:0".parse().unwrap(), site).await

@@ -45,6 +45,7 @@ fn site(store: Arc<dyn Store>) -> Site {
         access: Access::default(),
         pipelines: Vec::new(),
         uploads: Uploads::new(),
+        archive: None,
         limits: Limits::default(),
     }
 }

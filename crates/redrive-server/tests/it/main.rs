@@ -24,5 +24,7 @@ mod lists;
 mod live;
 mod metrics;
 mod problems;
+mod prune;
+mod rows;
 mod submits;
 mod uploads;

@@ -23,6 +23,25 @@ async fn every_kind_of_refusal_is_a_problem_with_its_status() {
         ("/v1/partitions/ads/1234/daily/2025-01-01/history", 404),
         ("/v1/partitions/ads/1234/daily/tomorrow", 400),
         ("/v1/why", 400),
+        ("/v1/policies/nobody", 404),
+        ("/v1/schedule?policy=nobody", 404),
+        ("/v1/schedule?backoff=quick", 400),
+        ("/v1/schedule?base=90", 400),
+        ("/v1/schedule?base=2h&cap=1h", 400),
+        ("/v1/schedule?multiplier=NaN", 400),
+        ("/v1/schedule?multiplier=0.5", 400),
+        ("/v1/schedule?jitter=-5%25", 400),
+        ("/v1/schedule?max_attempts=0", 400),
+        ("/v1/schedule?max_attempts=many", 400),
+        ("/v1/schedule?attempts=0", 400),
+        ("/v1/schedule?attempts=10001", 400),
+        ("/v1/schedule?unit=thing:1", 400),
+        ("/v1/readable?status=success", 400),
+        ("/v1/readable?after=nothing", 400),
+        ("/v1/partitions/ads/1234/daily/2026-01-02/rows", 409),
+        ("/v1/partitions/ads/1234/daily/2025-01-01/rows", 409),
+        ("/v1/partitions/ads/1234/daily/tomorrow/rows", 400),
+        ("/v1/doctor/now", 404),
     ] {
         client.get(path).await.problem(status);
     }
@@ -45,6 +64,12 @@ async fn every_kind_of_refusal_is_a_problem_with_its_status() {
     post("/v1/items/reset", json!({ "upload": "tiles" })).await.problem(400);
     post("/v1/pipeline-runs/1/cancel", json!({})).await.problem(409);
     post("/v1/pipelines/nobody/runs", json!({})).await.problem(404);
+    post("/v1/prune", json!({})).await.problem(400);
+    post("/v1/prune", json!({ "before": "yesterday" })).await.problem(400);
+    post("/v1/prune", json!({ "before": "9999-01-01T00:00:00Z" })).await.problem(400);
+    post("/v1/prune", json!({ "before": "2020-01-01T00:00:00Z" })).await.problem(422);
+    let elsewhere = json!({ "before": "2020-01-01T00:00:00Z", "export": "/etc" });
+    post("/v1/prune", elsewhere).await.problem(400);
     post("/v1/queues/%20/pause", json!({ "command": "rm" })).await.problem(400);
     let long = "q".repeat(3_000);
     post(&format!("/v1/queues/{long}/pause"), json!({})).await.problem(400);

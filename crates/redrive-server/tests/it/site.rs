@@ -71,7 +71,8 @@ impl Running {
         let desk = Desk::new(store.clone(), None, PartitionRules::default(), raw);
         let pipelines = vec![pipeline("it stands still")];
         let uploads = receiver::uploads(&store);
-        let site = Site { desk, access, pipelines, uploads, limits };
+        let archive = Some(folder.path().join("archive"));
+        let site = Site { desk, access, pipelines, uploads, archive, limits };
         let server = Server::listen("127.0.0.1:0".parse().unwrap(), site).await.unwrap();
         let client = Client::new(server.address());
         let (stop, stopped) = oneshot::channel::<()>();

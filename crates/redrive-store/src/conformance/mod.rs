@@ -320,6 +320,7 @@ macro_rules! conformance_tests {
             whole_store {
                 the_lease_clock_does_not_go_back
                 a_fresh_store_answers_and_is_sound
+                an_open_store_has_every_migration
                 a_failed_call_leaves_nothing_and_the_next_one_works
             }
         }

@@ -24,6 +24,15 @@ pub async fn a_fresh_store_answers_and_is_sound(f: &Fixture) {
     assert!(!f.store.describe().is_empty());
 }
 
+// OPS-2
+pub async fn an_open_store_has_every_migration(f: &Fixture) {
+    let schema = f.store.schema().await.expect("read");
+    assert_eq!((schema.current(), schema.pending().len()), (schema.latest(), 0));
+    let applied: Vec<&str> = schema.applied.iter().map(|it| it.name.as_str()).collect();
+    let known: Vec<&str> = schema.known.iter().map(|it| it.name).collect();
+    assert!(applied == known && !known.is_empty(), "{applied:?}");
+}
+
 /// A ledger row that is there already makes the finish fail as a whole: state and ledger move
 /// together or not at all.
 pub async fn a_failed_call_leaves_nothing_and_the_next_one_works(f: &Fixture) {

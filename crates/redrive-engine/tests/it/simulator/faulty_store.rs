@@ -13,8 +13,8 @@ use redrive_store::{
     Activity, AttemptRecord, Categories, ClaimRequest, ClaimedRun, ExpiredLease, Figures, HandBack,
     Journal, JournalEntry, JournalFilter, JournalRecord, LagCount, LeaseRef, Leased, Leases,
     Ledger, LedgerPlace, NewRun, Operator, Outlook, PausedQueue, QueueStats, ReaderPlace, Result,
-    RunChange, RunEnding, RunFilter, RunFinish, RunRecord, RunWish, Runs, Store, SubmittedRun,
-    UnitKind, UnitRow, Written,
+    RunChange, RunEnding, RunFilter, RunFinish, RunRecord, RunWish, Runs, SchemaStatus, Store,
+    SubmittedRun, UnitKind, UnitRow, Written,
 };
 use tokio::sync::watch;
 
@@ -360,6 +360,10 @@ impl Store for FaultyStore {
 
     async fn ping(&self) -> Result<()> {
         self.call("ping", self.inner.ping()).await
+    }
+
+    async fn schema(&self) -> Result<SchemaStatus> {
+        self.call("schema", self.inner.schema()).await
     }
 
     async fn durability_doubts(&self) -> Result<Vec<String>> {

@@ -1,0 +1,177 @@
+//! Is everything as it must be?
+//!
+//! A doctor looks and changes nothing. Everything is looked at, also after the first trouble.
+
+use std::{error::Error, fmt, sync::Arc};
+
+use redrive_engine::{Clock, RawSink, SystemClock, checker};
+use redrive_store::{Result, SchemaStatus, Store};
+
+use crate::{Desk, shown::CheckupShown};
+
+/// What was found so far.
+#[derive(Debug)]
+pub struct Checkups(Vec<CheckupShown>);
+
+/// Looks at what a desk cannot see by itself.
+type LookAround = dyn Fn(&mut Checkups) + Send + Sync;
+
+/// What a desk cannot see by itself.
+#[derive(Clone, Default)]
+pub struct Surroundings {
+    /// Looks at the configuration, as it is now, and at the files that it names.
+    pub look: Option<Arc<LookAround>>,
+    /// Who named the store, in words.
+    pub store_chosen_by: Option<String>,
+}
+
+impl fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let chosen_by = &self.store_chosen_by;
+        f.debug_struct("Surroundings").field("store_chosen_by", chosen_by).finish_non_exhaustive()
+    }
+}
+
+impl Desk {
+    /// Looks at everything this desk stands on.
+    pub async fn checkups(&self) -> Vec<CheckupShown> {
+        let mut checkups = Checkups::default();
+        let Surroundings { look, store_chosen_by } = self.surroundings();
+        if let Some(look) = look {
+            look(&mut checkups);
+        }
+        if self.declared().is_some_and(|declared| !declared.sources.is_empty()) {
+            checkups.look_at_raw(self.partitions().raw()).await;
+        }
+        let store = &**self.store();
+        if checkups.look_at_schema(store.describe(), store.schema().await) {
+            checkups.look_at_store(store, store_chosen_by.as_deref()).await;
+        }
+        checkups.found()
+    }
+}
+
+/// Nothing was found yet but who looks.
+impl Default for Checkups {
+    fn default() -> Self {
+        let mut checkups = Self(Vec::new());
+        checkups.ok("version", format!("redrive {}", env!("CARGO_PKG_VERSION")));
+        checkups
+    }
+}
+
+impl Checkups {
+    /// All of it.
+    pub fn found(self) -> Vec<CheckupShown> {
+        self.0
+    }
+
+    /// Something is as it must be.
+    pub fn ok(&mut self, check: &'static str, detail: impl Into<String>) {
+        self.0.push(CheckupShown { check, ok: true, warning: false, detail: detail.into() });
+    }
+
+    /// Something is as it may be, and somebody should know.
+    pub fn warn(&mut self, check: &'static str, detail: impl Into<String>) {
+        self.0.push(CheckupShown { check, ok: true, warning: true, detail: detail.into() });
+    }
+
+    /// Something is not as it must be.
+    pub fn wrong(&mut self, check: &'static str, detail: impl Into<String>) {
+        self.0.push(CheckupShown { check, ok: false, warning: false, detail: detail.into() });
+    }
+
+    /// Where the partitions of sources are kept.
+    pub async fn look_at_raw(&mut self, sink: &RawSink) {
+        match sink.check().await {
+            Ok(()) => self.ok("raw sink", sink.to_string()),
+            Err(error) => self.wrong("raw sink", error.in_words()),
+        }
+    }
+
+    /// Whether the database has the schema that this program needs. Nothing else can be said of one that
+    /// does not.
+    pub fn look_at_schema(
+        &mut self,
+        place: impl fmt::Display,
+        schema: Result<SchemaStatus>,
+    ) -> bool {
+        let (current, latest) = match schema {
+            Ok(schema) => (schema.current(), schema.latest()),
+            Err(error) => {
+                self.wrong("store", with_causes(&error));
+                return false;
+            }
+        };
+        let wrong = match current {
+            _ if current == latest => {
+                self.ok("schema", format!("version {current}, the latest"));
+                return true;
+            }
+            0 => format!("{place} has no schema yet; run `redrive db migrate`"),
+            _ if current > latest => {
+                format!("version {current} is newer than this program's {latest}")
+            }
+            _ => format!("version {current} of {latest}; run `redrive db migrate`"),
+        };
+        self.wrong("schema", wrong);
+        false
+    }
+
+    /// What can be said of a store that is open.
+    pub async fn look_at_store(&mut self, store: &dyn Store, chosen_by: Option<&str>) {
+        let chosen_by = chosen_by.map(|who| format!(" ({who})")).unwrap_or_default();
+        self.ok("store", format!("{}{chosen_by}", store.describe()));
+        let apart = SystemClock.now().duration_since(store.now()).abs();
+        self.ok("lease clock", format!("{:.3} s from the wall clock", apart.as_secs_f64()));
+        self.look_at_durability(store).await;
+        self.look_at_invariants(store).await;
+    }
+
+    /// Whether what is committed stays, whatever happens to the machine.
+    async fn look_at_durability(&mut self, store: &dyn Store) {
+        const CHECK: &str = "durability";
+        match store.durability_doubts().await {
+            Ok(doubts) if doubts.is_empty() => self.ok(CHECK, "a commit waits for the disk"),
+            Ok(doubts) => {
+                let doubts = doubts.join(", ");
+                self.warn(CHECK, format!("{doubts}: a power cut may lose what was acknowledged"));
+            }
+            Err(error) => self.wrong(CHECK, with_causes(&error)),
+        }
+    }
+
+    async fn look_at_invariants(&mut self, store: &dyn Store) {
+        const CHECK: &str = "invariants";
+        match checker::check(store).await {
+            Ok(report) if report.is_clean() => {
+                let checker::Report { partitions, runs, items, samples, attempts, .. } = report;
+                let units = format!(
+                    "{partitions} partitions, {runs} runs, {items} items and {samples} samples"
+                );
+                self.ok(CHECK, format!("hold for {units} with {attempts} attempts"));
+            }
+            Ok(report) => {
+                for finding in &report.findings {
+                    self.wrong(CHECK, finding.to_string());
+                }
+                if report.more > 0 {
+                    self.wrong(CHECK, format!("and {} more", report.more));
+                }
+            }
+            Err(error) => self.wrong(CHECK, with_causes(&error)),
+        }
+    }
+}
+
+/// An error and what it comes from.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,127 @@
+//! Partitions that can be read, and their rows.
+
+use std::io;
+
+use axum::{
+    Json as Answer,
+    body::Body,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use redrive_desk::shown::ReadableShown;
+use redrive_engine::{ConsumeError, RawError, RawReader};
+use redrive_store::PartitionFilter;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::{
+    page::{Page, limit},
+    partitions::{KeyParts, day, key, key_of},
+};
+use crate::{
+    app::Shared,
+    extract::{Path, Query},
+    problem::Problem,
+};
+
+/// Which partitions. Everything given must match exactly.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReadableQuery {
+    /// Of this source alone.
+    source: Option<String>,
+    /// Of this customer alone.
+    customer_id: Option<String>,
+    /// Of this query alone.
+    query_name: Option<String>,
+    /// Not before this day.
+    since: Option<String>,
+    /// Not after this day, which is included.
+    until: Option<String>,
+    /// At most so many, up to 10000; 100 unless given.
+    limit: Option<u32>,
+    /// Those alone that come after this one, as SOURCE/CUSTOMER/QUERY/DATE.
+    after: Option<String>,
+}
+
+/// Partitions that are good and so can be read, by key.
+#[utoipa::path(get, path = "/v1/readable", tag = "partitions", params(ReadableQuery),
+    responses((status = 200, body = Page<ReadableShown>), (status = 400, body = Problem)))]
+pub(crate) async fn readable(
+    app: Shared,
+    Query(asked): Query<ReadableQuery>,
+) -> Result<Answer<Page<ReadableShown>>, Problem> {
+    let limit = limit(asked.limit)?;
+    let filter = PartitionFilter {
+        source: asked.source,
+        customer_id: asked.customer_id,
+        query_name: asked.query_name,
+        since: day("since", asked.since.as_deref())?,
+        until: day("until", asked.until.as_deref())?,
+        status: None,
+    };
+    let after = asked.after.as_deref().map(key).transpose()?;
+    let consumer = app.desk.consumer();
+    let page = consumer.page(&filter, after.as_ref(), limit).await?;
+    let last = page.last().map(|found| found.key.to_string());
+    let shown = page.iter().map(|found| ReadableShown::new(found, &consumer));
+    Ok(Answer(Page::new(shown.collect(), limit, last)))
+}
+
+/// The rows of a partition that is good, as they were extracted, one JSON object a line. What was read is compared with
+/// its seal at its end: if they differ, the answer breaks off.
+#[utoipa::path(get, path = "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/rows",
+    tag = "partitions",
+    params(("source" = String, Path), ("customer_id" = String, Path), ("query_name" = String, Path),
+           ("logical_date" = String, Path)),
+    responses((status = 200, content_type = "application/x-ndjson", body = String),
+              (status = 400, body = Problem),
+              (status = 409, description = "it is not good, or not as it was sealed", body = Problem),
+              (status = 503, description = "its rows cannot be had at the moment", body = Problem)))]
+pub(crate) async fn rows(app: Shared, Path(parts): Path<KeyParts>) -> Result<Response, Problem> {
+    let key = key_of(&parts)?;
+    let mut reader = app.desk.consumer().read(&key).await?;
+    // Rows that cannot be had at all are a problem; after the first of them it is too late to say so.
+    let first = reader.next().await;
+    let first = first.map_err(|source| ConsumeError::Raw { key: key.clone(), source })?;
+    let rest = stream::try_unfold(reader, |mut reader: RawReader| async move {
+        Ok(reader.next().await?.map(|bytes| (bytes, reader)))
+    });
+    let rest = rest.map_err(move |error: RawError| {
+        tracing::warn!(partition = %key, error = &error as &dyn std::error::Error, "rows broke off");
+        io::Error::other(error)
+    });
+    let rows = stream::iter(first.map(Ok)).chain(rest);
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(rows)).into_response())
+}
+
+/// Where rows are kept is nothing that a stranger should know; the log has it.
+impl From<ConsumeError> for Problem {
+    fn from(error: ConsumeError) -> Self {
+        let (key, source) = match error {
+            ConsumeError::Store(error) => return error.into(),
+            ConsumeError::Raw { key, source } => (key, source),
+            other => {
+                return Self::new(StatusCode::CONFLICT, other.to_string())
+                    .allowed("partitions that /v1/readable lists");
+            }
+        };
+        tracing::warn!(
+            partition = %key,
+            error = &source as &dyn std::error::Error,
+            "rows cannot be read"
+        );
+        match source {
+            RawError::Damaged { .. } => {
+                let what = format!("the rows of partition:{key} are not as they were sealed");
+                Self::new(StatusCode::CONFLICT, what)
+            }
+            _ => {
+                let what = format!("the rows of partition:{key} cannot be had; the log has why");
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, what).retry_after(1)
+            }
+        }
+    }
+}
