@@ -85,7 +85,8 @@ fn a_server_stopped_while_it_sends_leaves_the_rest_to_whoever_comes_next() {
             // While it waits, nobody else sends the group.
             let (status, busy) = server.post("/v1/uploads/tiles/groups/g/send", "{}");
             assert!(status == 409 && busy.contains(" since "), "{status} {busy}");
-            shop.upload().failed(4);
+            let refused = shop.upload().failed(4);
+            assert!(refused.contains(" since 20") && refused.contains("local (api)"), "{refused}");
             server.signal("-TERM");
             let (code, log) = server.end();
             assert_eq!(code, Some(143), "{log}");
@@ -96,6 +97,27 @@ fn a_server_stopped_while_it_sends_leaves_the_rest_to_whoever_comes_next() {
             assert_eq!((&summary["uploaded"], &summary["total"]), (&json!(1), &json!(2)));
             shop.doctor();
         }
+    }
+}
+
+// UPL-7
+#[test]
+fn a_group_that_another_process_sends_is_refused_with_who_and_since_when() {
+    for shop in UploadShop::both(LATE, by_name) {
+        let servers = [serving(&shop, "serve"), serving(&shop, "serve")];
+        let [mut first, second] = servers;
+        put(&first, "flaky", "y");
+        let (status, begun) = first.post("/v1/uploads/tiles/groups/g/send", "{}");
+        let begun: Value = serde_json::from_str(&begun).unwrap();
+        first.wait_for("sending again what is pending");
+        let (again, busy) = second.post("/v1/uploads/tiles/groups/g/send", "{}");
+        assert_eq!((status, again), (202, 409), "{busy}");
+        let said = format!(
+            "by {} since {}, for local (api)",
+            begun["worker"].as_str().unwrap(),
+            begun["began_at"].as_str().unwrap()
+        );
+        assert!(busy.contains(&said), "{said}: {busy}");
     }
 }
 

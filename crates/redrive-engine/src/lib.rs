@@ -145,10 +145,10 @@ pub use source::{DEFAULT_BACKFILL_SHARE, Source};
 pub use stop::{Stop, Stopper};
 pub use stream::{StreamHandler, StreamSpec};
 pub use uploads::{
-    Chunks, Content, ContentError, FolderContent, GiveupFile, GiveupFileError, GroupBusy,
-    GroupLease, GroupSending, GroupSent, GroupUpload, HttpUpload, HttpUploader, ItemOutcome,
-    ItemReport, KeptContent, NewContent, RetrySettings, RetryingUploader, UploadError, UploadEvent,
-    UploadObserver, UploadOutcome, UploadPlan, UploadReport, UploadRequest, Uploader,
+    Chunks, Content, ContentError, FolderContent, GiveupFile, GiveupFileError, GroupBegun,
+    GroupBusy, GroupLease, GroupSending, GroupSent, GroupUpload, HttpUpload, HttpUploader,
+    ItemOutcome, ItemReport, KeptContent, NewContent, RetrySettings, RetryingUploader, UploadError,
+    UploadEvent, UploadObserver, UploadOutcome, UploadPlan, UploadReport, UploadRequest, Uploader,
     build_uploader, reference_content, sha256_of,
 };
 pub use validator::{

@@ -82,7 +82,7 @@ impl Sendings {
         self.spawn(sending, telling)?;
         match told.await {
             Ok(Ok(Ok(()))) => Ok(worker),
-            Ok(Ok(Err(busy))) => Err(self.busy(&group, &busy)),
+            Ok(Ok(Err(busy))) => Err(refusal(&group, &busy)),
             Ok(Err(error)) => Err(error.into()),
             Err(_) => Err(unable("the server could not begin")),
         }
@@ -101,16 +101,6 @@ impl Sendings {
         }
         tasks.spawn(sending.run(telling));
         Ok(())
-    }
-
-    fn busy(&self, group: &ItemGroup, busy: &GroupBusy) -> Problem {
-        let (name, owner) = (&group.group, &busy.owner);
-        let since = self.since(group).map(|since| format!(" since {since}")).unwrap_or_default();
-        // Nobody waits for a part of a second.
-        let rest = busy.remaining.as_secs().saturating_add(1);
-        let what = format!("group {name:?} is being sent by {owner}{since}; nothing was sent");
-        Problem::new(StatusCode::CONFLICT, what)
-            .allowed(format!("another try once that has ended; if it was killed, in {rest} s"))
     }
 
     /// Tells all of them to stop, and lets none begin.
@@ -190,6 +180,14 @@ fn tell_end(group: &ItemGroup, sent: &GroupSent) {
     if sent.lost {
         tracing::warn!(upload, group, "the lease on the group was lost: another may send it");
     }
+}
+
+fn refusal(group: &ItemGroup, busy: &GroupBusy) -> Problem {
+    // Nobody waits for a part of a second.
+    let rest = busy.remaining.as_secs().saturating_add(1);
+    let what = format!("group {:?} is being sent by {busy}; nothing was sent", group.group);
+    Problem::new(StatusCode::CONFLICT, what)
+        .allowed(format!("another try once that has ended; if it was killed, in {rest} s"))
 }
 
 fn unable(what: impl Into<String>) -> Problem {

@@ -96,9 +96,8 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
 fn refusal(busy: &GroupBusy, group: &ItemGroup) -> Failure {
     // Nobody waits for a part of a second.
     let rest = Duration::from_secs(busy.remaining.as_secs().saturating_add(1));
-    let (owner, rest) = (&busy.owner, HumanDuration::from(rest));
-    let name = &group.group;
-    let message = format!("group {name:?} is being uploaded by {owner}; nothing was sent");
+    let (name, rest) = (&group.group, HumanDuration::from(rest));
+    let message = format!("group {name:?} is being uploaded by {busy}; nothing was sent");
     Failure::new(Exit::Refused, message)
         .help(format!("if it was killed, the group is free when its lease ends, in {rest}"))
 }

@@ -16,8 +16,29 @@ use crate::{Stop, Stopper, lease_clock::Reading, renewer::later};
 pub struct GroupBusy {
     /// Who.
     pub owner: WorkerId,
+    /// Since when and at whose wish, as far as the journal tells.
+    pub begun: Option<GroupBegun>,
     /// How long at least, unless it renews its lease.
     pub remaining: Duration,
+}
+
+/// A sending of a group, as the journal tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupBegun {
+    /// When it began.
+    pub at: Timestamp,
+    /// Who wanted it.
+    pub by: String,
+}
+
+/// Who, since when and at whose wish.
+impl fmt::Display for GroupBusy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.begun {
+            Some(GroupBegun { at, by }) => write!(f, "{} since {at}, for {by}", self.owner),
+            None => self.owner.fmt(f),
+        }
+    }
 }
 
 /// A held group. Its lease is renewed until it is released or dropped; dropped without a release, it
@@ -45,7 +66,8 @@ impl GroupLease {
             ClaimedGroup::Held(lease) => lease,
             ClaimedGroup::Busy { owner, until } => {
                 let remaining = Duration::try_from(until.duration_since(store.now()));
-                return Ok(Err(GroupBusy { owner, remaining: remaining.unwrap_or_default() }));
+                let remaining = remaining.unwrap_or_default();
+                return Ok(Err(GroupBusy { owner, begun: None, remaining }));
             }
         };
         redrive_store::failpoint!("engine.upload.group_held");

@@ -5,15 +5,24 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use redrive_core::Message;
-use redrive_store::{ItemGroup, JournalEntry, Operator, Result, Store, WorkerId, Written};
-use serde_json::json;
+use redrive_store::{
+    ItemGroup, JournalEntry, JournalFilter, Operator, Result, Store, WorkerId, Written,
+};
+use serde_json::{Value, json};
 
 use crate::{
     Clock, Stop, Stopper, SystemClock,
     uploads::{
-        GiveupFile, GroupBusy, GroupLease, UploadError, UploadReport, UploadRequest, Uploader,
+        GiveupFile, GroupBegun, GroupBusy, GroupLease, UploadError, UploadReport, UploadRequest,
+        Uploader,
     },
 };
+
+/// How the journal calls a sending that begins.
+const SEND: &str = "upload.send";
+
+/// Entries of the journal that are looked through for one.
+const RECENT: u32 = 1_000;
 
 /// What sends the groups of an upload, one at a time each.
 #[derive(Clone)]
@@ -72,7 +81,10 @@ impl GroupUpload {
         let taken = GroupLease::take(self.store.clone(), group, self.worker.clone(), self.lease);
         let lease = match taken.await? {
             Ok(lease) => lease,
-            Err(busy) => return Ok(Err(busy)),
+            Err(busy) => {
+                let begun = self.begun(group, &busy.owner).await?;
+                return Ok(Err(GroupBusy { begun, ..busy }));
+            }
         };
         if let Err(error) = self.store.append_journal(&[self.entry(group, by)]).await {
             _ = give_back(lease, "error").await;
@@ -87,19 +99,39 @@ impl GroupUpload {
         Ok(Ok(GroupSending { upload: self.clone(), group: group.clone(), lease }))
     }
 
+    /// When another began to send a group. The lease does not say it and the journal has no index of groups, so
+    /// only its newest entries are looked through.
+    async fn begun(&self, group: &ItemGroup, owner: &WorkerId) -> Result<Option<GroupBegun>> {
+        let newest = self.store.newest_journal(&JournalFilter::default(), i64::MAX, RECENT).await?;
+        let filter = Some(filter_of(group));
+        let sends = newest.into_iter().map(|row| row.entry).filter(|entry| entry.action == SEND);
+        let mut sends = sends.filter(|entry| entry.filter == filter);
+        let is_theirs = |entry: &JournalEntry| {
+            let details: Value = serde_json::from_str(&entry.details).unwrap_or_default();
+            details.get("worker").and_then(Value::as_str) == Some(&owner.0)
+        };
+        // A sending that is not told of yet, or too long ago, must not be taken for the one before it.
+        let last = sends.next().filter(is_theirs);
+        Ok(last.map(|entry| GroupBegun { at: entry.at, by: entry.actor }))
+    }
+
     fn entry(&self, group: &ItemGroup, by: &Operator) -> JournalEntry {
         let by = by.cleaned();
-        let filter = json!({ "upload": group.upload, "group": group.group });
         JournalEntry {
             at: by.at,
             actor: by.actor,
-            action: "upload.send".to_owned(),
+            action: SEND.to_owned(),
             unit: None,
-            filter: Some(filter.to_string()),
+            filter: Some(filter_of(group)),
             details: json!({ "worker": self.worker.0, "reason": by.reason }).to_string(),
             dedupe_key: None,
         }
     }
+}
+
+/// A group as the journal has it.
+fn filter_of(group: &ItemGroup) -> String {
+    json!({ "upload": group.upload, "group": group.group }).to_string()
 }
 
 impl GroupSending {

@@ -49,7 +49,7 @@ pub use content::{Chunks, Content, ContentError, KeptContent, NewContent, sha256
 pub use event::{UploadEvent, UploadObserver};
 pub use folder_content::FolderContent;
 pub use giveup_file::{GiveupFile, GiveupFileError};
-pub use group_lease::{GroupBusy, GroupLease};
+pub use group_lease::{GroupBegun, GroupBusy, GroupLease};
 pub use group_upload::{GroupSending, GroupSent, GroupUpload};
 pub use http_uploader::{HttpUpload, HttpUploader};
 pub use local_files::reference_content;
