@@ -83,9 +83,15 @@ pub(crate) async fn readable(
 pub(crate) async fn rows(app: Shared, Path(parts): Path<KeyParts>) -> Result<Response, Problem> {
     let key = key_of(&parts)?;
     let mut reader = app.desk.consumer().read(&key).await?;
-    // Rows that cannot be had at all are a problem; after the first of them it is too late to say so.
-    let first = reader.next().await;
-    let first = first.map_err(|source| ConsumeError::Raw { key: key.clone(), source })?;
+    // Once rows were sent it is too late to say what is wrong. Of few rows it is known before: their end is compared
+    // with the seal.
+    let mut first = Vec::new();
+    while first.len() < 2
+        && let Some(bytes) =
+            reader.next().await.map_err(|source| ConsumeError::Raw { key: key.clone(), source })?
+    {
+        first.push(bytes);
+    }
     let rest = stream::try_unfold(reader, |mut reader: RawReader| async move {
         Ok(reader.next().await?.map(|bytes| (bytes, reader)))
     });
@@ -93,7 +99,7 @@ pub(crate) async fn rows(app: Shared, Path(parts): Path<KeyParts>) -> Result<Res
         tracing::warn!(partition = %key, error = &error as &dyn std::error::Error, "rows broke off");
         io::Error::other(error)
     });
-    let rows = stream::iter(first.map(Ok)).chain(rest);
+    let rows = stream::iter(first.into_iter().map(Ok)).chain(rest);
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(rows)).into_response())
 }
 
