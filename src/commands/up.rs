@@ -3,7 +3,6 @@
 //! What can be found wrong is found before anything begins: handlers, the files of `[up]`, the store and the
 //! address come first, work last. So a port that is taken leaves nothing half started.
 
-mod figures;
 mod seed;
 mod status;
 mod summary;
@@ -103,7 +102,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         process: &process,
     };
     summary.tell(context);
-    let status = Status::start(&desk, server.address(), context);
+    let status = Status::start(server.watch(), server.address(), context);
     let mut serving = Serving::start(server);
     let engine = works.engine(desk.store().clone(), &config);
     let daemon = Daemon::new(desk.partitions().clone(), daemon_name(&process));

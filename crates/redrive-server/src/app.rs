@@ -63,10 +63,10 @@ pub(crate) struct App {
 pub(crate) type Shared = axum::extract::State<Arc<App>>;
 
 impl App {
-    pub(crate) fn new(site: Site) -> Arc<Self> {
+    pub(crate) fn new(site: Site, watch: Watch) -> Arc<Self> {
         let pipelines = site.pipelines.into_iter().map(|it| (it.name.clone(), it)).collect();
         Arc::new(Self {
-            watch: Watch::new(site.desk.clone()),
+            watch,
             desk: site.desk,
             pipelines,
             sendings: Sendings::new(site.uploads),

@@ -25,6 +25,7 @@ mod tally;
 use std::{future::Future, net::SocketAddr, sync::Arc};
 
 use axum::{Router, middleware, routing::get};
+use redrive_desk::Watch;
 use tokio::net::TcpListener;
 
 pub use access::{Access, Open, Role, Token};
@@ -61,6 +62,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     site: Site,
+    watch: Watch,
 }
 
 impl Server {
@@ -71,7 +73,8 @@ impl Server {
         let failed = |source| Error::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address, site })
+        let watch = Watch::new(site.desk.clone());
+        Ok(Self { listener, address, site, watch })
     }
 
     /// Where it listens.
@@ -79,11 +82,16 @@ impl Server {
         self.address
     }
 
+    /// What looks at the store for all who ask: whoever shows figures beside the server need not count again.
+    pub fn watch(&self) -> Watch {
+        self.watch.clone()
+    }
+
     /// Answers requests until told to stop; those under way are finished first, and so is what is being sent
     /// of uploads.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send) {
         let limits = self.site.limits;
-        let app = App::new(self.site);
+        let app = App::new(self.site, self.watch);
         let admission = Guard { app: Arc::clone(&app), listening: self.address };
         let _watching = AbortOnDrop(tokio::spawn(Live::run(Arc::clone(&app))));
         let live = Arc::clone(&app);

@@ -1,7 +1,7 @@
 //! How things stand, while everything runs: the last line of a terminal, or a line of the log now and then.
 //!
-//! It looks at the store and never at the work. Counting reads every run once, so with a million of them it looks
-//! more seldom: it may take a twentieth of the time.
+//! It looks at the store and never at the work, together with whoever looks at the dashboard. Counting reads every run once,
+//! so with a million of them it looks more seldom: it may take a twentieth of the time.
 
 use std::{
     io::{self, IsTerminal},
@@ -10,11 +10,15 @@ use std::{
 };
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use redrive_desk::{Desk, words::between};
-use redrive_engine::{Clock, SteadyClock};
+use jiff::Timestamp;
+use redrive_desk::{
+    Watch,
+    shown::OverviewShown,
+    words::{apart, between},
+};
+use redrive_engine::{Clock, SteadyClock, SystemClock};
 use tokio::{task::JoinHandle, time::sleep};
 
-use super::figures::Figures;
 use crate::{context::Context, screen};
 
 /// How long it rests between two looks on a terminal.
@@ -34,15 +38,14 @@ pub(super) struct Status {
 
 impl Status {
     /// Begins.
-    pub(super) fn start(desk: &Desk, address: SocketAddr, context: &Context) -> Self {
+    pub(super) fn start(watch: Watch, address: SocketAddr, context: &Context) -> Self {
         let watched = io::stderr().is_terminal() && context.output.is_talkative();
         let line = watched.then(line);
         let shown = line.clone();
-        let desk = desk.clone();
         let watcher = tokio::spawn(async move {
             match shown {
-                Some(line) => draw(&desk, address, &line).await,
-                None => log(&desk).await,
+                Some(line) => draw(&watch, address, &line).await,
+                None => log(&watch).await,
             }
         });
         Self { watcher, line }
@@ -71,12 +74,12 @@ fn line() -> ProgressBar {
     line
 }
 
-async fn draw(desk: &Desk, address: SocketAddr, line: &ProgressBar) {
+async fn draw(watch: &Watch, address: SocketAddr, line: &ProgressBar) {
     let clock = SteadyClock::default();
     loop {
         let began = clock.now();
-        let said = match Figures::read(desk).await {
-            Ok(figures) => figures.in_words(desk.now()),
+        let said = match watch.newest().await {
+            Ok(overview) => in_words(&overview, SystemClock.now()),
             Err(error) => format!("the store does not answer: {error}"),
         };
         // The address comes last: a narrow terminal cuts the end off.
@@ -85,16 +88,101 @@ async fn draw(desk: &Desk, address: SocketAddr, line: &ProgressBar) {
     }
 }
 
-async fn log(desk: &Desk) {
+async fn log(watch: &Watch) {
     let mut last = None;
     loop {
         sleep(LOG_REST).await;
         // A store that does not answer is told of by those who need it.
-        let Ok(figures) = Figures::read(desk).await else { continue };
-        if last.as_ref() != Some(&figures) {
-            let Figures { waiting, running, retrying, given_up, dead, .. } = figures;
-            tracing::info!(waiting, running, retrying, given_up, dead_letters = dead, "status");
+        let Ok(overview) = watch.newest().await else { continue };
+        let failed: u64 = overview.failed().iter().map(|(count, _)| count).sum();
+        let figures @ (to_do, to_retry, failed) = (to_do(&overview), to_retry(&overview), failed);
+        if last != Some(figures) {
+            tracing::info!(to_do, to_retry, failed, "status");
         }
         last = Some(figures);
+    }
+}
+
+/// What is for workers, or with them.
+fn to_do(overview: &OverviewShown) -> u64 {
+    let open = [
+        ("run", "discovered"),
+        ("run", "processing"),
+        ("partition", "pending"),
+        ("sample", "pending"),
+    ];
+    open.iter().map(|(kind, state)| overview.count(kind, state)).sum()
+}
+
+fn to_retry(overview: &OverviewShown) -> u64 {
+    overview.count("run", "waiting_for_retry")
+}
+
+/// `12 to do · 2 to retry · next in 4s · 1 run given up · 1 dead letter`
+fn in_words(overview: &OverviewShown, now: Timestamp) -> String {
+    let mut said = vec![format!("{} to do", to_do(overview))];
+    match to_retry(overview) {
+        0 => {}
+        many => said.push(format!("{many} to retry")),
+    }
+    let next: Option<Timestamp> = overview.due.first().and_then(|due| due.at.parse().ok());
+    if let Some(at) = next {
+        said.push(match between(now, at).is_zero() {
+            true => "next now".to_owned(),
+            false => format!("next in {}", apart(now, at)),
+        });
+    }
+    said.extend(overview.failed().iter().map(|(count, what)| format!("{count} {what}")));
+    said.join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive_desk::shown::{DueShown, UnitCountShown};
+
+    use super::*;
+
+    fn overview(units: &[(&'static str, &'static str, u64)], due: Option<&str>) -> OverviewShown {
+        let units = units.iter().map(|&(kind, state, count)| UnitCountShown { kind, state, count });
+        let due = due.map(|at| DueShown {
+            at: at.to_owned(),
+            kind: "queue",
+            name: "work".to_owned(),
+            what: "a run is tried again".to_owned(),
+        });
+        OverviewShown {
+            version: 1,
+            at: String::new(),
+            units: units.collect(),
+            queues: Vec::new(),
+            sources: Vec::new(),
+            pipeline_runs: Vec::new(),
+            activity: Vec::new(),
+            causes: Vec::new(),
+            due: due.into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn only_what_there_is_is_said() {
+        let now = Timestamp::UNIX_EPOCH;
+        let ended = [("run", "passed", 7), ("partition", "success", 3), ("sample", "succeeded", 2)];
+        assert_eq!(in_words(&overview(&ended, None), now), "0 to do");
+        let much = [
+            ("run", "discovered", 5),
+            ("run", "processing", 3),
+            ("run", "waiting_for_retry", 2),
+            ("run", "given_up", 1),
+            ("partition", "pending", 3),
+            ("partition", "failed", 6),
+            ("sample", "pending", 1),
+            ("sample", "dlq", 1),
+        ];
+        assert_eq!(
+            in_words(&overview(&much, Some("1970-01-01T00:00:04Z")), now),
+            "12 to do · 2 to retry · next in 4s · 6 failed partitions · 1 run given up · 1 dead letter"
+        );
+        let due = overview(&[("sample", "dlq", 2)], Some("1970-01-01T00:00:00Z"));
+        assert_eq!(in_words(&due, now), "0 to do · next now · 2 dead letters");
     }
 }

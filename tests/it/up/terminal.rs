@@ -25,7 +25,7 @@ fn on_a_terminal_it_sums_up_and_the_last_line_says_how_things_stand() {
         terminal.wait_for(words);
     }
     terminal.wait_for("open       http://127.0.0.1:");
-    terminal.wait_for("0 waiting · 0 running · 1 given up");
+    terminal.wait_for("0 to do · 1 run given up");
     let id = folder.read("id");
     assert!(Command::new("kill").args(["-INT", id.trim()]).status().unwrap().success());
     let (code, log) = terminal.end();

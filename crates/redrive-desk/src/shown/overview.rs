@@ -28,6 +28,30 @@ pub struct OverviewShown {
     pub due: Vec<DueShown>,
 }
 
+impl OverviewShown {
+    /// How many units of a kind are in a state.
+    pub fn count(&self, kind: &str, state: &str) -> u64 {
+        let units = self.units.iter();
+        units.filter(|it| it.kind == kind && it.state == state).map(|it| it.count).sum()
+    }
+
+    /// What failed and is there, kind by kind: how many, and what they are called.
+    pub fn failed(&self) -> Vec<(u64, &'static str)> {
+        let named = |kind, state, one, many| match self.count(kind, state) {
+            1 => (1, one),
+            count => (count, many),
+        };
+        let mut failed = vec![
+            named("partition", "failed", "failed partition", "failed partitions"),
+            named("run", "given_up", "run given up", "runs given up"),
+            named("item", "upload_giveup", "item given up", "items given up"),
+            named("sample", "dlq", "dead letter", "dead letters"),
+        ];
+        failed.retain(|(count, _)| *count > 0);
+        failed
+    }
+}
+
 /// Units of a kind that are in a state.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct UnitCountShown {

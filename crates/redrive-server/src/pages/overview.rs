@@ -56,29 +56,19 @@ fn body(overview: &OverviewShown, now: Timestamp) -> Markup {
 
 /// `5 failed partitions, 1 run given up and 2 dead letters; 3 runs wait for another try.`
 fn in_a_sentence(overview: &OverviewShown) -> String {
-    let of = |kind: &str, state: &str, one: &str, many: &str| {
-        let units = overview.units.iter();
-        let matching = units.filter(|unit| unit.kind == kind && unit.state == state);
-        match matching.map(|unit| unit.count).sum() {
-            0 => None,
-            1 => Some(format!("1 {one}")),
-            count => Some(format!("{} {many}", number(count))),
-        }
-    };
-    let dead = [
-        of("partition", "failed", "failed partition", "failed partitions"),
-        of("run", "given_up", "run given up", "runs given up"),
-        of("item", "upload_giveup", "item given up", "items given up"),
-        of("sample", "dlq", "dead letter", "dead letters"),
-    ];
-    let dead: Vec<String> = dead.into_iter().flatten().collect();
+    let dead =
+        overview.failed().into_iter().map(|(count, what)| format!("{} {what}", number(count)));
+    let dead: Vec<String> = dead.collect();
     let dead = match dead.split_last() {
         Some((last, [])) => Some(last.clone()),
         Some((last, others)) => Some(format!("{} and {last}", others.join(", "))),
         None => None,
     };
-    let waiting =
-        of("run", "waiting_for_retry", "run waits for another try", "runs wait for another try");
+    let waiting = match overview.count("run", "waiting_for_retry") {
+        0 => None,
+        1 => Some("1 run waits for another try".to_owned()),
+        many => Some(format!("{} runs wait for another try", number(many))),
+    };
     match (dead, waiting) {
         (None, None) => "Nothing has failed.".to_owned(),
         (None, Some(waiting)) => format!("{waiting}, nothing is given up."),
