@@ -91,7 +91,8 @@ impl Browser {
 
     fn try_tell(&self, method: &str, command: &str, body: Option<&Value>) -> Result<Value, String> {
         let path = format!("/session/{}/{command}", self.session);
-        let (status, body) = web::ask(self.address, method, &path, body);
+        // The session itself, without a command, is known without a slash alone.
+        let (status, body) = web::ask(self.address, method, path.trim_end_matches('/'), body);
         let mut answer: Value = serde_json::from_str(&body).unwrap();
         if status == 200 {
             Ok(answer["value"].take())
