@@ -290,3 +290,16 @@ fn a_folder_that_cannot_be_written_removes_nothing() {
         assert_eq!((count(&shop, "runs"), count(&shop, "samples")), (4, 4));
     }
 }
+
+// OPS-8
+#[test]
+fn the_folder_is_that_of_the_command_or_of_the_file_or_nothing_is_removed() {
+    let [shop, _] = shops();
+    let refused = shop.run(&["prune", "--older-than", "0s", "--yes"]).failed(2);
+    assert!(refused.contains("--export DIR") && refused.contains("[prune]"), "{refused}");
+    let config = shop.folder.read("redrive.toml");
+    shop.folder.write("redrive.toml", format!("[prune]\nexport = \"archive\"\n{config}"));
+    let done = shop.run(&["prune", "--older-than", "0s", "--yes", "-o", "json"]).json();
+    assert!(done["files"][0]["path"].as_str().unwrap().starts_with("[FOLDER]/archive/"), "{done}");
+    assert!(!Archive::read(&shop).files.is_empty());
+}

@@ -42,39 +42,33 @@ pub(crate) struct Changes<T> {
     changes: Vec<T>,
 }
 
-/// A look at what an action would do.
-pub(crate) struct Look<T> {
+/// The answer to a dry run, or none if the action may be done: it is named with all that bears on it, beside what would
+/// become of each unit. `named` says that units are named one by one.
+pub(crate) fn seen<T: Serialize>(
+    action: &str,
     foreseen: Vec<T>,
-    sight: Sight,
-}
-
-impl<T: Serialize> Look<T> {
-    /// From the name of the action with all that bears on it, and what would become of each unit.
-    pub(crate) fn new(action: &str, foreseen: Vec<T>) -> Result<Self, Problem> {
-        if foreseen.is_empty() {
-            return Err(nothing_matches());
-        }
-        if foreseen.len() > MAX_UNITS {
-            let what = format!("more than {MAX_UNITS} match; nothing was changed");
-            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, what)
-                .allowed("a narrower filter, or the command line, which takes any number"));
-        }
-        Ok(Self { sight: Sight::of(action, &foreseen), foreseen })
+    how: &How,
+    named: bool,
+) -> Result<Option<Changes<T>>, Problem> {
+    let count = foreseen.len();
+    if count == 0 {
+        return Err(nothing_matches());
     }
-
-    /// The answer to a dry run.
-    pub(crate) fn answer(self) -> Changes<T> {
-        let count = self.foreseen.len();
-        Changes { dry_run: true, token: Some(self.sight.token()), count, changes: self.foreseen }
+    if count > MAX_UNITS {
+        let what = format!("more than {MAX_UNITS} match; nothing was changed");
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, what)
+            .allowed("a narrower filter, or the command line, which takes any number"));
     }
-
-    /// Goes on if the action may be done. `named` says that units are named one by one.
-    pub(crate) fn confirm(&self, how: &How, named: bool) -> Result<(), Problem> {
-        match &how.token {
-            None if named && self.foreseen.len() <= UNASKED => Ok(()),
-            token => self.sight.confirm(token.as_deref()),
-        }
+    let sight = Sight::of(action, &foreseen);
+    if how.dry_run {
+        let token = Some(sight.token());
+        return Ok(Some(Changes { dry_run: true, token, count, changes: foreseen }));
     }
+    match &how.token {
+        None if named && count <= UNASKED => {}
+        token => sight.confirm(token.as_deref())?,
+    }
+    Ok(None)
 }
 
 /// What is said where there is nothing to do.

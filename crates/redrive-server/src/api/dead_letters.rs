@@ -9,7 +9,7 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    bulk::{Changes, How, Look, MAX_UNITS},
+    bulk::{Changes, How, MAX_UNITS, seen},
     page::{Page, limit},
 };
 use crate::{
@@ -185,12 +185,10 @@ pub(crate) async fn reprocess_letters(
         control.reprocess(&action.query().filter(), most, None, tell).await?;
         ids = foreseen.iter().map(|it| SampleId(it.id)).collect();
     }
-    let look = Look::new("reprocess", foreseen)?;
     let how = How { dry_run: action.dry_run, token: action.token, reason: action.reason };
-    if how.dry_run {
-        return Ok(look.answer());
+    if let Some(seen) = seen("reprocess", foreseen, &how, by_id)? {
+        return Ok(seen);
     }
-    look.confirm(&how, by_id)?;
     let by = app.operator(visitor, how.reason.as_deref());
     let mut changes = Vec::new();
     let tell = |id, sample: Option<&SampleRecord>, change| {

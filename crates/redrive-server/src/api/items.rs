@@ -11,7 +11,7 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    bulk::{Changes, How, Look, MAX_UNITS},
+    bulk::{Changes, How, MAX_UNITS, seen},
     page::{Page, limit, named},
 };
 use crate::{
@@ -113,11 +113,9 @@ pub(crate) async fn reset_items(
     };
     let how = How { dry_run: action.dry_run, token: action.token, reason: action.reason };
     let ids = app.desk.select_items(&selection, MAX_UNITS + 1).await?;
-    let look = Look::new("reset", app.desk.reset_items(&ids, None).await?)?;
-    if how.dry_run {
-        return Ok(look.answer());
+    if let Some(seen) = seen("reset", app.desk.reset_items(&ids, None).await?, &how, by_id)? {
+        return Ok(seen);
     }
-    look.confirm(&how, by_id)?;
     let by = app.operator(visitor, how.reason.as_deref());
     Ok(Changes::done(app.desk.reset_items(&ids, Some(&by)).await?))
 }

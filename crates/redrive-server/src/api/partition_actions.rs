@@ -9,7 +9,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::{
-    bulk::{Changes, How, Look, MAX_UNITS},
+    bulk::{Changes, How, MAX_UNITS, seen},
     page::named,
     partitions::{day, key},
 };
@@ -270,11 +270,9 @@ impl Asked {
             app.desk.foresee_partitions(&command, &self.selection, MAX_UNITS + 1).await?;
         let shown = foreseen.iter().cloned();
         let shown = shown.map(|outcome| PartitionChanged::new(outcome, RunMode::DryRun));
-        let look = Look::new(&name, shown.collect())?;
-        if how.dry_run {
-            return Ok(look.answer());
+        if let Some(seen) = seen(&name, shown.collect(), &how, self.named)? {
+            return Ok(seen);
         }
-        look.confirm(&how, self.named)?;
         let done = app.desk.change_partitions(&command, &self.selection, &foreseen).await?;
         let done = done.into_iter().map(|outcome| PartitionChanged::new(outcome, RunMode::Real));
         Ok(Changes::done(done.collect()))

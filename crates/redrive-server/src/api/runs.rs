@@ -11,7 +11,7 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    bulk::{Changes, How, Look, MAX_UNITS},
+    bulk::{Changes, How, MAX_UNITS, seen},
     page::{Page, limit, named},
 };
 use crate::{
@@ -156,11 +156,9 @@ pub(crate) async fn change_runs(
     let how = How { dry_run: action.dry_run, token: action.token, reason: action.reason };
     let desk = &app.desk;
     let ids = desk.select_runs(&selection, MAX_UNITS + 1).await?;
-    let look = Look::new(name, desk.foresee_runs(wish, &ids).await?)?;
-    if how.dry_run {
-        return Ok(look.answer());
+    if let Some(seen) = seen(name, desk.foresee_runs(wish, &ids).await?, &how, by_id)? {
+        return Ok(seen);
     }
-    look.confirm(&how, by_id)?;
     let by = app.operator(visitor, how.reason.as_deref());
     let (changes, ended) = desk.change_runs(wish, &ids, &by).await;
     if let Err(error) = ended {
