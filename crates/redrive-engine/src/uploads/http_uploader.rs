@@ -42,7 +42,7 @@ pub struct HttpUpload {
 
 /// Posts the bytes of every pending item of a group.
 ///
-/// A status from 200 to 299 acknowledges an item, which is written at once. Any other, a connection that
+/// A status from 200 to 299 acknowledges an item, which is soon written. Any other, a connection that
 /// is cut and a time limit that is over are rejections: the item stays pending. Content that is not what
 /// was added is rejected too, and is not sent. Where the server cannot be reached before it has answered
 /// anything, that is an error; later, what could not be sent stays as it is. 401 and 407 are about who
