@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    bench, check, completions, consume, daemon, db, dlq, doctor, init, pipeline, policy, prune,
-    queue, runs, serve, state, up, uploads, why, worker,
+    check, completions, consume, daemon, db, dlq, doctor, init, pipeline, policy, prune, queue,
+    runs, serve, state, up, uploads, why, worker,
 };
 
 /// Redrive: retries for work that fails.
@@ -158,8 +158,6 @@ pub(crate) enum Command {
     Prune(prune::Arguments),
     /// Serve Redrive over HTTP
     Serve(serve::Arguments),
-    /// Measure, beside a bare loop in the same run
-    Bench(bench::Arguments),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
 }

@@ -20,13 +20,13 @@ pub(crate) struct Desk {
     pub(crate) config: Option<Config>,
     /// Which store it is.
     pub(crate) chosen: ChosenStore,
-    desk: redrive_desk::Desk,
+    desk: redrive_ops::Desk,
 }
 
 impl Deref for Desk {
-    type Target = redrive_desk::Desk;
+    type Target = redrive_ops::Desk;
 
-    fn deref(&self) -> &redrive_desk::Desk {
+    fn deref(&self) -> &redrive_ops::Desk {
         &self.desk
     }
 }
@@ -42,7 +42,7 @@ impl Desk {
             Failure::new(Exit::Error, "the configuration cannot be used").because(error)
         })?;
         let rules = config.as_ref().map_or_else(PartitionRules::default, declared_partition_rules);
-        let desk = redrive_desk::Desk::new(store, known, rules, raw)
+        let desk = redrive_ops::Desk::new(store, known, rules, raw)
             .with_surroundings(surroundings(context, &chosen));
         Ok(Self { config, chosen, desk })
     }

@@ -39,8 +39,6 @@ fn run() -> Exit {
     };
     let mut globals = cli.globals.clone();
     let tells_itself = match &cli.command {
-        // A line for every retry would be measured too.
-        Command::Bench(_) => true,
         // Its progress tells of retries, and a line for each would hide it.
         Command::Pipeline(arguments) => arguments.shows_progress(),
         _ => false,

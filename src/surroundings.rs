@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redrive::{config::Config, declared_rules};
-use redrive_desk::{Checkups, Surroundings, with_causes};
+use redrive_ops::{Checkups, Surroundings, with_causes};
 
 use crate::context::{ChosenStore, Context};
 

@@ -3,7 +3,7 @@
 use std::io::BufReader;
 
 use redrive::{jiff::Timestamp, serde_json, store::NewRun};
-use redrive_desk::read_run;
+use redrive_ops::read_run;
 use serde_json::{Value, json};
 
 // The program's own: it has no library.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use redrive::{PartitionRules, RawSink};
-use redrive_desk::Desk;
+use redrive_ops::Desk;
 use redrive_server::{Access, Limits, Server, Site, Uploads};
 use tokio::runtime::Runtime;
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use redrive::{StoreUrl, migrator};
-use redrive_desk::shown::MigrationShown;
 use redrive_engine::{Clock, SystemClock};
+use redrive_ops::shown::MigrationShown;
 use redrive_store::{Direction, Error, Migrator, Step};
 use serde::Serialize;
 

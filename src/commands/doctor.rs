@@ -5,7 +5,7 @@
 
 use clap::Args;
 use redrive::{config::Config, migrator, open_migrated_store, raw_sink};
-use redrive_desk::{Checkups, shown::CheckupShown, with_causes};
+use redrive_ops::{Checkups, shown::CheckupShown, with_causes};
 
 use crate::{
     context::{ChosenStore, Context},

@@ -1,6 +1,5 @@
 //! One file per command.
 
-pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod consume;
@@ -48,7 +47,6 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::Doctor(arguments) => doctor::run(arguments, context).await,
         Command::Prune(arguments) => prune::run(arguments, context).await,
         Command::Serve(arguments) => serve::run(arguments, context).await,
-        Command::Bench(arguments) => bench::run(arguments, context).await,
         Command::Completions(arguments) => completions::run(arguments, context),
     }
 }

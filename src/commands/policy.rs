@@ -5,7 +5,7 @@ mod schedule;
 
 use clap::{Args, Subcommand};
 use redrive::{JitterSeed, Policy, config::Policies};
-use redrive_desk::shown::PolicyShown;
+use redrive_ops::shown::PolicyShown;
 
 pub(crate) use record::{PolicySummary, chosen};
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use redrive::{Clock, HumanDuration, Prunable, PruneError, PruneFilter, SystemClock};
-use redrive_desk::shown::{PruneShown, PrunedFileShown};
+use redrive_ops::shown::{PruneShown, PrunedFileShown};
 
 use crate::{
     confirm::confirm,

@@ -1,7 +1,7 @@
 //! `redrive queue pause | resume | list` (RUN-6).
 
 use clap::{Args, Subcommand};
-use redrive_desk::shown::QueueShown;
+use redrive_ops::shown::QueueShown;
 use redrive_store::QueueWish;
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::{InvalidUnit, Unit};
-use redrive_desk::{
+use redrive_ops::{
     Asked, ItemStory, Next, PartitionStory, RunStory, SampleStory, Story,
     shown::{AttemptShown, JournalShown},
     words::rounded,

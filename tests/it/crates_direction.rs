@@ -26,13 +26,13 @@ const PLACES: &[Place] = &[
         tests_use: &["redrive-sqlite"],
     },
     Place {
-        name: "redrive-desk",
+        name: "redrive-ops",
         uses: &["redrive-core", "redrive-store", "redrive-engine"],
         tests_use: &["redrive-sqlite"],
     },
     Place {
         name: "redrive-server",
-        uses: &["redrive-core", "redrive-store", "redrive-engine", "redrive-desk"],
+        uses: &["redrive-core", "redrive-store", "redrive-engine", "redrive-ops"],
         tests_use: &["redrive-sqlite"],
     },
     Place {
@@ -43,7 +43,7 @@ const PLACES: &[Place] = &[
             "redrive-sqlite",
             "redrive-postgres",
             "redrive-engine",
-            "redrive-desk",
+            "redrive-ops",
             "redrive-server",
         ],
         tests_use: &[],
@@ -61,7 +61,7 @@ const RESERVED: &[(&str, &[&str])] = &[
             "redrive-sqlite",
             "redrive-postgres",
             "redrive-engine",
-            "redrive-desk",
+            "redrive-ops",
             "redrive-server",
             "redrive",
         ],

@@ -24,7 +24,6 @@ mod bench;
 mod chaos;
 mod check;
 mod cli;
-mod config;
 mod consume;
 mod daemon;
 mod daemon_year;
@@ -58,8 +57,6 @@ mod state_plan;
 mod state_retry;
 mod state_views;
 mod store_url;
-#[cfg(feature = "tower")]
-mod tower;
 #[cfg(feature = "otel")]
 mod traced;
 #[cfg(feature = "otel")]

@@ -14,70 +14,19 @@
 //! The [`checker`] reads a whole store and reports every unit that breaks an invariant. `redrive
 //! doctor` runs it on a real store.
 
-mod chance;
-mod clock;
-
-pub mod checker;
-
-mod stop;
-
-mod course;
-mod retry;
-
-mod handler;
-
-pub mod reply;
-
-mod program;
-
-mod exec;
-mod stream;
-
-mod http;
-
-mod raw;
-
-mod validator;
-
-mod calendar;
-mod gaps;
-
-mod control;
-
-mod consumer;
-mod daemon;
-
-mod extractor;
-
-mod handover;
-mod work;
-
-mod appetite;
-mod claim;
-mod finisher;
-mod held;
-mod lease_clock;
-mod mishap;
-mod pause;
-mod reaper;
-mod renewer;
-mod settled;
 mod worker;
-mod write_times;
 
-mod run_work;
+mod handlers;
 
-mod source;
+mod runs;
 
-mod lane_shares;
-mod run_ids;
+mod partitions;
 
-mod partition_work;
-mod scheduler;
-
-mod page_size;
+mod uploads;
 
 mod pipelines;
+
+mod checks;
 
 mod notify;
 
@@ -86,64 +35,48 @@ mod prune;
 #[cfg(feature = "otel")]
 pub mod traces;
 
-mod engine;
-
-mod uploads;
-
-mod item_checks;
-mod item_invariants;
-mod ledger_reader;
-mod partition_checks;
-mod partition_invariants;
-mod pipeline_checks;
-mod pipeline_invariants;
-mod raw_checks;
-mod run_invariants;
-mod sample_checks;
-mod sample_invariants;
-mod unit_checks;
-
-pub use calendar::DailyCalendar;
-pub use chance::{NoChance, random_worker_id};
-pub use clock::{Clock, SteadyClock, SystemClock};
-pub use consumer::{ConsumeError, Consumer, ReadablePartition};
-pub use control::{
-    ChangeTally, Control, Fate, KeyGrid, PartitionCommand, PartitionOutcome, PartitionRules,
-    PartitionSelection, Refusal, RunMode, Sweep,
-};
-pub use course::{Course, Rules};
-pub use daemon::{DEFAULT_INTERVAL, Daemon, Tick};
-pub use engine::{DEFAULT_TIME_LIMIT, Engine};
-pub use exec::{ExecHandler, ExecSpec};
-pub use extractor::{Extractor, RowWriter, extractor_fn};
-pub use gaps::{Gap, gaps};
-pub use handler::{Call, Handler, Outcome, handler_fn};
-pub use handover::Handover;
-pub use http::{
+pub use checks::checker;
+pub use checks::raw_checks::verify_partitions;
+pub use handlers::exec::{ExecHandler, ExecSpec};
+pub use handlers::handler::{Call, Handler, Outcome, handler_fn};
+pub use handlers::http::{
     BodyTemplate, DEFAULT_CONNECT_TIMEOUT, HeaderSource, HttpExtractor, HttpHandler, HttpSpec,
     InvalidHttp, InvalidPointer, InvalidTemplate, JsonPointer, MAX_BODY_BYTES, MAX_PAGES, Paging,
 };
+pub use handlers::program::{DEFAULT_GRACE, InvalidProgram};
+pub use handlers::reply;
+pub use handlers::stream::{StreamHandler, StreamSpec};
 pub use notify::{Notifier, RESERVED_QUEUES, Told};
+pub use partitions::consumer::{ConsumeError, Consumer, ReadablePartition};
+pub use partitions::control::{
+    ChangeTally, Control, Fate, KeyGrid, PartitionCommand, PartitionOutcome, PartitionRules,
+    PartitionSelection, Refusal, RunMode, Sweep,
+};
+pub use partitions::daemon::{DEFAULT_INTERVAL, Daemon, Tick};
+pub use partitions::extractor::{Extractor, RowWriter, extractor_fn};
+pub use partitions::raw::{
+    Damage, Extracted, ObjectService, RawError, RawLocation, RawMetadata, RawReader, RawSink,
+    RawWriter,
+};
+pub use partitions::schedules::calendar::DailyCalendar;
+pub use partitions::schedules::gaps::{Gap, gaps};
+pub use partitions::schedules::scheduler::DaySchedule;
+pub use partitions::source::{DEFAULT_BACKFILL_SHARE, Source};
+pub use partitions::validator::{
+    Extraction, InvalidSchema, Judge, Judged, Judgement, MAX_ROW_BYTES, RowSchema,
+    Rules as ValidationRules, Validator, verdict_code,
+};
 pub use pipelines::{
     BAD_LINE, CommandSource, DEFAULT_READ_AHEAD, FeedEnd, IntoSample, IteratorSource, JsonlSource,
     LineFeed, NotResumed, Pipeline, PipelineControl, Reprocessed, SOURCE_CHANGED, SamplePages,
     SampleSource, SourceCall, Stage, StageAnswer, TOO_LARGE, config_hash, stage_fn,
 };
-pub use program::{DEFAULT_GRACE, InvalidProgram};
 pub use prune::{ExportedFile, Prunable, Prune, PruneError, PruneReport};
-pub use raw::{
-    Damage, Extracted, ObjectService, RawError, RawLocation, RawMetadata, RawReader, RawSink,
-    RawWriter,
+pub use redrive_retry::{
+    AnyError, ByItself, Classify, Clock, Ended, Explained, GaveUp, NoRandomness, Retry, RetryEvent,
+    RetryRules, RetryState, SteadyClock, Stop, Stopper, SystemClock, When, retry,
 };
-pub use raw_checks::verify_partitions;
-pub use retry::{
-    AnyError, ByItself, Classify, Ended, Explained, GaveUp, Retry, RetryEvent, When, retry,
-};
-pub use run_work::Queue;
-pub use scheduler::DaySchedule;
-pub use source::{DEFAULT_BACKFILL_SHARE, Source};
-pub use stop::{Stop, Stopper};
-pub use stream::{StreamHandler, StreamSpec};
+pub use runs::work::Queue;
 pub use uploads::{
     Chunks, Content, ContentError, FolderContent, GiveupFile, GiveupFileError, GroupBegun,
     GroupBusy, GroupLease, GroupSending, GroupSent, GroupUpload, HttpUpload, HttpUploader,
@@ -151,10 +84,8 @@ pub use uploads::{
     UploadEvent, UploadObserver, UploadOutcome, UploadPlan, UploadReport, UploadRequest, Uploader,
     build_uploader, reference_content, sha256_of,
 };
-pub use validator::{
-    Extraction, InvalidSchema, Judge, Judged, Judgement, MAX_ROW_BYTES, RowSchema,
-    Rules as ValidationRules, Validator, verdict_code,
-};
-pub use work::{Ending, Pace, Work};
-pub use worker::{Until, run_worker};
-pub use write_times::write_times;
+pub use worker::engine::{DEFAULT_TIME_LIMIT, Engine, random_worker_id};
+pub use worker::handoff::Handover;
+pub use worker::work::{Ending, Pace, Work};
+pub use worker::worker_loop::{Until, run_worker};
+pub use worker::write_times::write_times;

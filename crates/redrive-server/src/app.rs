@@ -4,8 +4,8 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use axum::http::StatusCode;
 use redrive_core::Message;
-use redrive_desk::{Desk, Watch};
 use redrive_engine::Pipeline;
+use redrive_ops::{Desk, Watch};
 use redrive_store::Operator;
 use tokio::sync::Mutex;
 

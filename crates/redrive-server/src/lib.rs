@@ -1,6 +1,6 @@
 //! Redrive over HTTP: the dashboard, the API under `/v1`, and whether all is well.
 //!
-//! The server sees no SQL and no database: everything goes through the [`Desk`](redrive_desk::Desk) that the
+//! The server sees no SQL and no database: everything goes through the [`Desk`](redrive_ops::Desk) that the
 //! command line uses.
 //!
 //! - `/`: the dashboard, pages that are rendered here.
@@ -25,7 +25,7 @@ mod tally;
 use std::{future::Future, net::SocketAddr, sync::Arc};
 
 use axum::{Router, middleware, routing::get};
-use redrive_desk::Watch;
+use redrive_ops::Watch;
 use tokio::net::TcpListener;
 
 pub use access::{Access, Open, Role, Token};

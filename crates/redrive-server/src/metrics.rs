@@ -15,8 +15,8 @@ use prometheus_client::{
     metrics::MetricType,
     registry::Registry,
 };
-use redrive_desk::{Counted, Lengths, shown::OverviewShown};
 use redrive_engine::write_times;
+use redrive_ops::{Counted, Lengths, shown::OverviewShown};
 use redrive_store::TIME_BOUNDS_US;
 
 use crate::{app::Shared, problem::Problem};

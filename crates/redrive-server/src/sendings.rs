@@ -92,7 +92,7 @@ impl Sendings {
     fn spawn(&self, sending: Sending, telling: oneshot::Sender<Held>) -> Result<(), Problem> {
         let mut tasks = locked(&self.tasks);
         while tasks.try_join_next().is_some() {}
-        if self.stop.is_told() {
+        if self.stop.is_stopped() {
             return Err(unable("the server is stopping; nothing was sent"));
         }
         if tasks.len() >= MAX_SENDINGS {

@@ -12,8 +12,8 @@
 //!   [`Written::Applied`] or [`Written::Stale`] for each.
 //! - Time comes in as an argument. No store asks a clock what to write.
 //!
-//! The `conformance` feature holds the suite that every store runs in full. New behaviour starts
-//! there. The `failpoints` feature lets tests end the process between the steps of a write.
+//! The crate `redrive-conformance` has the test suite that every store passes. The `failpoints` feature lets tests end
+//! the process between the steps of a write.
 
 mod error;
 mod failpoint;
@@ -58,12 +58,6 @@ mod pruning;
 mod wakes;
 
 mod store;
-
-#[cfg(feature = "conformance")]
-pub mod protocol;
-
-#[cfg(feature = "conformance")]
-pub mod conformance;
 
 pub use error::{BoxError, Error, Result};
 #[cfg(feature = "failpoints")]

@@ -1,7 +1,7 @@
 //! What a configuration declares, kind by kind.
 
 use redrive::config::{Pipeline, Queue, SampleSource, Source, Stage, Upload};
-use redrive_desk::{
+use redrive_ops::{
     shown::PolicyShown,
     words::{human, seconds},
 };

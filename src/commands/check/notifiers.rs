@@ -1,7 +1,7 @@
 //! Whom a configuration tells.
 
 use redrive::config::{Handler, Notify, NotifyEvent};
-use redrive_desk::shown::PolicyShown;
+use redrive_ops::shown::PolicyShown;
 use serde::Serialize;
 
 use super::parts::{LimitFields, policy_name};

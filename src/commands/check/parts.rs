@@ -7,7 +7,7 @@ use redrive::{
     BodyTemplate, JsonPointer,
     config::{Every, Handler, Http, Limits, PolicyChoice, Program, Schedule, Validate},
 };
-use redrive_desk::words::seconds;
+use redrive_ops::words::seconds;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 

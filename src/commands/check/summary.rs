@@ -1,7 +1,7 @@
 //! What `check` prints: what the file declares, or what is wrong with it.
 
 use redrive::config::{Config, Report};
-use redrive_desk::shown::PolicyShown;
+use redrive_ops::shown::PolicyShown;
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::PartitionKey;
-use redrive_desk::shown::ReadableShown;
+use redrive_ops::shown::ReadableShown;
 use redrive_store::MAX_PAGE;
 
 use crate::{

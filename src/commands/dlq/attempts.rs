@@ -1,6 +1,6 @@
 //! The attempts at a sample, over all stages, as they are printed.
 
-use redrive_desk::{shown::AttemptShown, words::rounded};
+use redrive_ops::{shown::AttemptShown, words::rounded};
 use serde::Serialize;
 
 use crate::output::{Column, Row};

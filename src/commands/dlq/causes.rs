@@ -1,6 +1,6 @@
 //! What dead letters died of, as it is printed: ten causes instead of ten thousand lines.
 
-use redrive_desk::shown::CauseShown;
+use redrive_ops::shown::CauseShown;
 
 use crate::output::{Column, Row, excerpt_of};
 

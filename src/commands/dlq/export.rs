@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 use redrive::SamplePages;
-use redrive_desk::shown::SampleShown;
+use redrive_ops::shown::SampleShown;
 
 use super::which::Which;
 use crate::{

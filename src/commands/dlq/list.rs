@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::{SampleId, SamplePages};
-use redrive_desk::shown::{CauseShown, SampleShown};
+use redrive_ops::shown::{CauseShown, SampleShown};
 use redrive_store::MAX_PAGE;
 
 use super::{record::SampleSummary, which::Which};

@@ -1,6 +1,6 @@
 //! A sample as it is printed: all of it, or what fits in a row.
 
-use redrive_desk::shown::SampleShown;
+use redrive_ops::shown::SampleShown;
 use serde::Serialize;
 
 use crate::output::{Column, Row, excerpt, excerpt_of};

@@ -4,7 +4,7 @@
 
 use clap::Args;
 use redrive::{Operator, Reprocessed, RunMode, SampleChange, SampleFilter, SampleId, SampleRecord};
-use redrive_desk::shown::SampleChanged;
+use redrive_ops::shown::SampleChanged;
 
 use super::{parse_id, which::Which};
 use crate::{

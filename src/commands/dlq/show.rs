@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::SampleId;
-use redrive_desk::shown::{SampleShown, SampleWithLedger};
+use redrive_ops::shown::{SampleShown, SampleWithLedger};
 
 use super::{attempts::StageAttempt, parse_id};
 use crate::{

@@ -1,6 +1,6 @@
 //! Where the samples of a run are, stage by stage, as it is printed.
 
-use redrive_desk::shown::StageCountShown;
+use redrive_ops::shown::StageCountShown;
 
 use crate::output::{Column, Row};
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::{PipelineRunFilter, PipelineRunId, PipelineStatus};
-use redrive_desk::shown::PipelineRunShown;
+use redrive_ops::shown::PipelineRunShown;
 use redrive_store::MAX_PAGE;
 
 use super::{parse_status, record::RunSummary};

@@ -12,7 +12,7 @@ use std::{
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use redrive::{Message, PipelineRunId, PipelineRunRecord};
-use redrive_desk::{shown::StageCountShown, words::human};
+use redrive_ops::{shown::StageCountShown, words::human};
 use redrive_store::{Result, Store};
 use tokio::{
     task::JoinHandle,

@@ -1,7 +1,7 @@
 //! A run of a pipeline as it is printed.
 
 use redrive::{PipelineRunRecord, PipelineStatus};
-use redrive_desk::{
+use redrive_ops::{
     shown::{PipelineRunShown, StageCountShown},
     words::percent,
 };

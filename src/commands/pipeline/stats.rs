@@ -1,7 +1,7 @@
 //! `redrive pipeline stats`: how the stages of a run have fared.
 
 use clap::Args;
-use redrive_desk::{
+use redrive_ops::{
     shown::{ErrorShown, HistogramShown, PipelineStatsShown, StageStatsShown},
     words::percent,
 };

@@ -1,7 +1,7 @@
 //! A policy as it is printed.
 
 use redrive::{Code, Policy, Retriable, config::PolicyChoice};
-use redrive_desk::{shown::PolicyShown, words::human};
+use redrive_ops::{shown::PolicyShown, words::human};
 use serde::Serialize;
 
 use crate::output::{Column, Row};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use redrive::{Backoff, HumanDuration, Jitter, JitterSeed, Policy, Unit, config::Policies};
-use redrive_desk::{PolicyChanges, Waits, parse_max_attempts, shown::WaitShown, words::rounded};
+use redrive_ops::{PolicyChanges, Waits, parse_max_attempts, shown::WaitShown, words::rounded};
 use serde::Serialize;
 
 use super::find;

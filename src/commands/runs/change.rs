@@ -6,7 +6,7 @@
 
 use clap::Args;
 use redrive::{RunId, RunMode, RunStatus};
-use redrive_desk::RunSelection;
+use redrive_ops::RunSelection;
 use redrive_store::RunWish;
 
 use super::{changed::print, parse_id, parse_status};

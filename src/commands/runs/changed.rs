@@ -1,7 +1,7 @@
 //! What became of each run that an operator named, as it is printed.
 
 use redrive::RunMode;
-use redrive_desk::shown::RunChanged;
+use redrive_ops::shown::RunChanged;
 
 use crate::{
     context::Context,

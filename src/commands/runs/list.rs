@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::{RunId, RunStatus};
-use redrive_desk::shown::RunShown;
+use redrive_ops::shown::RunShown;
 use redrive_store::{MAX_PAGE, RunFilter};
 
 use super::{parse_status, record::RunSummary};

@@ -1,6 +1,6 @@
 //! A run as it is printed: all of it, or what fits in a row.
 
-use redrive_desk::shown::RunShown;
+use redrive_ops::shown::RunShown;
 use serde::Serialize;
 use serde_json::Value;
 

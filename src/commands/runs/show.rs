@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use clap::Args;
 use redrive::RunId;
-use redrive_desk::shown::RunShown;
+use redrive_ops::shown::RunShown;
 use redrive_store::MAX_BATCH;
 
 use super::parse_id;

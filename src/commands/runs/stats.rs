@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use redrive_desk::{
+use redrive_ops::{
     shown::{QueueStatsShown, run_state_name},
     words::human,
 };

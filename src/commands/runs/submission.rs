@@ -1,8 +1,8 @@
 //! Runs on their way into the store, in batches, and what became of them.
 
 use jiff::Timestamp;
-use redrive_desk::read_run;
 use redrive_engine::{Clock, SystemClock};
+use redrive_ops::read_run;
 use redrive_store::{NewRun, Result, Store, SubmittedRun};
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::Unit;
-use redrive_desk::shown::JournalShown;
+use redrive_ops::shown::JournalShown;
 use redrive_store::{JournalFilter, MAX_PAGE};
 use serde::Serialize;
 

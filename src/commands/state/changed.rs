@@ -1,7 +1,7 @@
 //! What became of each partition that a command was for, as it is printed.
 
 use redrive::{ChangeTally, PartitionOutcome, RunMode};
-use redrive_desk::shown::PartitionChanged;
+use redrive_ops::shown::PartitionChanged;
 
 use crate::{
     exit::{Exit, Failure},

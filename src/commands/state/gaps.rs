@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::LogicalDate;
-use redrive_desk::{DeclaredSource, GapFilter, shown::GapShown};
+use redrive_ops::{DeclaredSource, GapFilter, shown::GapShown};
 
 use super::which::parse_part;
 use crate::{

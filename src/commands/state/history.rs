@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::{AttemptNumber, PartitionKey};
-use redrive_desk::{shown::AttemptShown, words::rounded};
+use redrive_ops::{shown::AttemptShown, words::rounded};
 use redrive_store::MAX_PAGE;
 use serde::Serialize;
 

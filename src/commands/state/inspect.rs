@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::{PartitionFilter, PartitionKey, PartitionStatus};
-use redrive_desk::{PartitionQuery, shown::PartitionShown};
+use redrive_ops::{PartitionQuery, shown::PartitionShown};
 use redrive_store::MAX_PAGE;
 
 use super::{

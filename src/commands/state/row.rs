@@ -1,6 +1,6 @@
 //! A partition as it is printed: all of it, or what fits in a row.
 
-use redrive_desk::shown::PartitionShown;
+use redrive_ops::shown::PartitionShown;
 use serde::Serialize;
 
 use crate::output::{Column, Row};

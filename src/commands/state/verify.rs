@@ -1,7 +1,7 @@
 //! `redrive state verify`: every partition against its ledger and its raw data (PAR-11).
 
 use clap::Args;
-use redrive_desk::shown::FindingShown;
+use redrive_ops::shown::FindingShown;
 
 use crate::{
     context::{Context, Missing},

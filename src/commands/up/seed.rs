@@ -4,8 +4,8 @@
 use std::{fs::File, io::BufReader, path::Path};
 
 use redrive::{Message, Pipeline, SourcePosition, config::Config, serde_json::json};
-use redrive_desk::read_run;
 use redrive_engine::{Clock, SystemClock};
+use redrive_ops::read_run;
 use redrive_store::{JournalEntry, NewRun, PipelineRunFilter, SubmittedRun};
 
 use crate::{

@@ -11,12 +11,12 @@ use std::{
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
-use redrive_desk::{
+use redrive_engine::{Clock, SteadyClock, SystemClock};
+use redrive_ops::{
     Watch,
     shown::OverviewShown,
     words::{apart, between},
 };
-use redrive_engine::{Clock, SteadyClock, SystemClock};
 use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{context::Context, screen};
@@ -138,7 +138,7 @@ fn in_words(overview: &OverviewShown, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use redrive_desk::shown::{DueShown, UnitCountShown};
+    use redrive_ops::shown::{DueShown, UnitCountShown};
 
     use super::*;
 

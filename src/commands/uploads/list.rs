@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::{ItemId, ItemStatus};
-use redrive_desk::shown::ItemShown;
+use redrive_ops::shown::ItemShown;
 use redrive_store::{ItemFilter, MAX_PAGE};
 
 use super::{parse_status, record::ItemSummary};

@@ -1,6 +1,6 @@
 //! An item as it is printed: all of it, or what fits in a row.
 
-use redrive_desk::shown::ItemShown;
+use redrive_ops::shown::ItemShown;
 use serde::Serialize;
 
 use crate::output::{Column, Row, excerpt};

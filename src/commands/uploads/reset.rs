@@ -4,7 +4,7 @@
 
 use clap::Args;
 use redrive::{ItemGroup, ItemId};
-use redrive_desk::{ItemSelection, shown::ItemChanged};
+use redrive_ops::{ItemSelection, shown::ItemChanged};
 
 use super::parse_id;
 use crate::{

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use clap::Args;
 use redrive::ItemId;
-use redrive_desk::shown::ItemShown;
+use redrive_ops::shown::ItemShown;
 use redrive_store::MAX_BATCH;
 
 use super::parse_id;

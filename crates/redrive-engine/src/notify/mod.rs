@@ -15,7 +15,8 @@ use std::sync::Arc;
 use redrive_store::Store;
 
 pub(crate) use self::reader::NotifierLoop;
-use crate::{clock::Clock, run_work::Queue};
+use crate::runs::work::Queue;
+use redrive_retry::Clock;
 
 /// What the names of Redrive's own queues begin with.
 pub const RESERVED_QUEUES: &str = "redrive.";

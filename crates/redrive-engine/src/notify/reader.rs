@@ -18,7 +18,7 @@ use redrive_store::{
 use serde_json::Value;
 
 use super::{Notifier, RESERVED_QUEUES, event::Event};
-use crate::{clock::Clock, stop::Stop};
+use redrive_retry::{Clock, Stop};
 
 /// How often new entries are looked for.
 const REST: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ impl NotifierLoop {
     /// Goes on until told to stop.
     pub(crate) async fn run(self, mut stop: Stop) {
         tokio::select! {
-            () = stop.told() => {}
+            () = stop.stopped() => {}
             () = self.keep() => {}
         }
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{FeedEnd, LineFeed, SOURCE_CHANGED, SampleSource, SourceCall, stage::for_good};
 use crate::{
     ExecHandler, Outcome, Stop,
-    exec::{Input, Listener},
+    handlers::exec::{Input, Listener},
 };
 
 /// A source may go on for as long as it likes.

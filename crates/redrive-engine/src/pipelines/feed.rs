@@ -13,7 +13,8 @@ use serde::de::IgnoredAny;
 use sha2::{Digest, Sha256};
 
 use super::{FeedEnd, stage::for_good};
-use crate::{Stop, clock::Clock, finisher::Patience, uploads::hex};
+use crate::{Stop, uploads::hex, worker::finisher::Patience};
+use redrive_retry::Clock;
 
 /// The code of a line that is no JSON.
 pub const BAD_LINE: &str = "bad_line";
@@ -225,7 +226,7 @@ impl LineFeed {
     fn heard(&mut self, answer: redrive_store::Result<Option<PipelineRunRecord>>) {
         match answer {
             Ok(Some(run)) => self.run = run,
-            Ok(None) if self.stop.is_told() => self.over = Some(FeedEnd::Stopped),
+            Ok(None) if self.stop.is_stopped() => self.over = Some(FeedEnd::Stopped),
             Ok(None) => self.over = Some(FeedEnd::Unwanted),
             Err(error) => {
                 let message = format!("what was read cannot be stored: {error}");
@@ -248,7 +249,7 @@ impl LineFeed {
             match self.store.append_samples(self.lease, batch, position, now).await {
                 Err(error) if error.is_transient() => tokio::select! {
                     biased;
-                    () = self.stop.told() => return Ok(None),
+                    () = self.stop.stopped() => return Ok(None),
                     () = patience.after(&error) => {}
                 },
                 answer => return answer,
@@ -271,7 +272,7 @@ impl LineFeed {
             before = room;
             tokio::select! {
                 biased;
-                () = self.stop.told() => return None,
+                () = self.stop.stopped() => return None,
                 () = tokio::time::sleep(wait) => {}
             }
             wait = (wait * 2).min(MAX_WAIT);

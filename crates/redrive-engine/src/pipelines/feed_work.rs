@@ -14,11 +14,8 @@ use redrive_store::{
 };
 
 use super::{FeedEnd, LineFeed, Pipeline, SourceCall, stage_work::outlook_of_one};
-use crate::{
-    clock::Clock,
-    stop::Stop,
-    work::{Ending, Pace, Work},
-};
+use crate::worker::work::{Ending, Pace, Work};
+use redrive_retry::{Clock, Stop};
 
 /// How many sources of one pipeline a worker reads at once.
 const CONCURRENCY: usize = 4;

@@ -46,7 +46,7 @@ where
             line.push(b'\n');
             if feed.lines() < call.position.lines {
                 feed.pass_over(&line);
-            } else if stop.is_told() {
+            } else if stop.is_stopped() {
                 return FeedEnd::Stopped;
             } else if !feed.push(&line).await {
                 return feed.end();

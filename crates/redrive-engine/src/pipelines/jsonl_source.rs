@@ -98,7 +98,7 @@ impl SampleSource for JsonlSource {
     async fn read(&self, call: &SourceCall, feed: &mut LineFeed, mut stop: Stop) -> FeedEnd {
         tokio::select! {
             biased;
-            () = stop.told() => FeedEnd::Stopped,
+            () = stop.stopped() => FeedEnd::Stopped,
             end = self.read_on(call, feed) => end.unwrap_or_else(FeedEnd::Failed),
         }
     }

@@ -7,11 +7,8 @@ use redrive_store::{Served, Store, WorkerId};
 use tokio::task::JoinSet;
 
 use super::{FeedWork, Pipeline, StageWork};
-use crate::{
-    clock::Clock,
-    stop::{Stop, Stopper},
-    worker::{Until, run_worker},
-};
+use crate::worker::worker_loop::{Until, run_worker};
+use redrive_retry::{Clock, Stop, Stopper};
 
 /// How often to look whether anything is left, if nothing says so before, and how often at most.
 const LOOK: Duration = Duration::from_secs(1);
@@ -36,7 +33,7 @@ impl PipelineLoops {
         loop {
             tokio::select! {
                 biased;
-                () = stop.told() => break,
+                () = stop.stopped() => break,
                 () = &mut drained, if until == Until::Drained => break,
                 Some(ended) = loops.join_next() => say_if_broken(ended),
             }

@@ -10,6 +10,7 @@ mod feed;
 mod feed_work;
 mod loops;
 mod next_stage;
+pub(crate) mod page_size;
 mod pages;
 mod pipeline;
 mod source;

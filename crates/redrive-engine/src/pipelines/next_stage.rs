@@ -8,7 +8,8 @@ use redrive_store::{
     ClaimedSample, Result, SampleEnding, SampleFinish, SampleRecord, SampleWritten, Store, WorkerId,
 };
 
-use crate::{clock::monotonic, handover::Handover, renewer::later};
+use crate::worker::{handoff::Handover, renewer::later};
+use redrive_retry::monotonic;
 
 /// The loop of the stage that comes next, in the same process.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redrive_core::SampleId;
 use redrive_store::{Result, SampleFilter, SampleRecord, Store};
 
-use crate::page_size::PageSize;
+use crate::pipelines::page_size::PageSize;
 
 /// The samples that match, by id. Pages are small where samples are large.
 pub struct SamplePages {

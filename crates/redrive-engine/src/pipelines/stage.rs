@@ -8,8 +8,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
-    Call, Handler, JsonPointer, Outcome, Pace, Stop, engine::DEFAULT_TIME_LIMIT, handler_fn,
-    sha256_of,
+    Call, Handler, JsonPointer, Outcome, Pace, Stop, handler_fn, sha256_of,
+    worker::engine::DEFAULT_TIME_LIMIT,
 };
 
 /// The code of a sample that a typed stage cannot read.

@@ -17,12 +17,13 @@ use serde_json::{Map, Value};
 
 use super::{Pipeline, Stage, TOO_LARGE, next_stage::NextStage, stage::for_good};
 use crate::{
-    clock::Clock,
-    handler::{Call, Outcome},
-    handover::Handover,
-    stop::Stop,
-    work::{Ending, Pace, Work},
+    handlers::handler::{Call, Outcome},
+    worker::{
+        handoff::Handover,
+        work::{Ending, Pace, Work},
+    },
 };
+use redrive_retry::{Clock, Stop};
 
 /// Does the samples at a stage.
 pub(crate) struct StageWork {

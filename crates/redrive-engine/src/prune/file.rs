@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::PruneError;
-use crate::{raw::durable::sync_folder, uploads::hex};
+use crate::{partitions::raw::durable::sync_folder, uploads::hex};
 
 /// A file that was written, whole and synced.
 #[derive(Debug, Clone, PartialEq, Eq)]

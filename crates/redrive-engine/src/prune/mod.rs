@@ -24,7 +24,8 @@ use serde::Deserialize;
 
 use self::file::ExportFile;
 pub use self::file::ExportedFile;
-use crate::{clock::Clock, page_size::PageSize, raw::durable::DurableFolders};
+use crate::{partitions::raw::durable::DurableFolders, pipelines::page_size::PageSize};
+use redrive_retry::Clock;
 
 /// Units that one transaction removes.
 const BATCH: usize = 1_000;

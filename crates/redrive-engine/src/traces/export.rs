@@ -26,12 +26,10 @@ use tokio::{
 };
 
 use super::{TraceSettings, span::text};
-use crate::{
-    clock::{Clock, SystemClock},
-    http::{Answer, Client, HttpSpec, InvalidHttp, Kept, late, refused, unanswered, usual_headers},
-    retry::retry,
-    stop::{Stop, Stopper},
+use crate::handlers::http::{
+    Answer, Client, HttpSpec, InvalidHttp, Kept, late, refused, unanswered, usual_headers,
 };
+use redrive_retry::{Clock, Stop, Stopper, SystemClock, retry};
 
 /// How long the end of a process may wait for what is left to be sent.
 const FINISH: Duration = Duration::from_secs(3);
@@ -161,7 +159,7 @@ impl Sending {
         let first = tokio::select! {
             biased;
             first = self.waiting.recv() => first,
-            () = stop.told() => None,
+            () = stop.stopped() => None,
         };
         let mut spans = vec![first?];
         let mut over = pin!(sleep(self.delay));
@@ -170,7 +168,7 @@ impl Sending {
             tokio::select! {
                 biased;
                 taken = self.waiting.recv_many(&mut spans, room) => if taken == 0 { break },
-                () = stop.told() => break,
+                () = stop.stopped() => break,
                 () = &mut over => break,
             }
         }

@@ -28,7 +28,7 @@ use self::{
     export::{Export, Spans},
     ids::Ids,
 };
-use crate::http::InvalidHttp;
+use crate::handlers::http::InvalidHttp;
 
 /// The traces of this process, if it was asked for them.
 static TRACES: OnceLock<Traces> = OnceLock::new();

@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     RawSink,
-    raw::Root,
+    partitions::raw::Root,
     uploads::{FolderContent, object_content::ObjectContent},
 };
 

@@ -5,7 +5,7 @@ use std::{io, path::PathBuf, sync::Arc};
 use async_trait::async_trait;
 
 use crate::{
-    raw::{DurableFolders, sync_folder},
+    partitions::raw::{DurableFolders, sync_folder},
     uploads::{
         Chunks, Content, ContentError, KeptContent, NewContent,
         content::kept_at,

@@ -9,7 +9,10 @@ use redrive_store::{
 };
 use tokio::{task::JoinHandle, time::Instant};
 
-use crate::{Stop, Stopper, lease_clock::Reading, renewer::later};
+use crate::{
+    Stop, Stopper,
+    worker::{lease_clock::Reading, renewer::later},
+};
 
 /// Someone else is uploading the group.
 #[derive(Debug, Clone, PartialEq, Eq)]

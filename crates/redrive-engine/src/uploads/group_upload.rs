@@ -144,14 +144,14 @@ impl GroupSending {
         let mut lost = self.lease.lost();
         let report = tokio::select! {
             report = &mut work => report,
-            () = async { tokio::select! { () = stop.told() => {}, () = lost.told() => {} } } => {
+            () = async { tokio::select! { () = stop.stopped() => {}, () = lost.stopped() => {} } } => {
                 stopper.stop();
                 tracing::info!("stopping: what is under way may end, nothing more is sent");
                 (&mut work).await
             }
         };
         drop(work);
-        let lost = lost.is_told();
+        let lost = lost.is_stopped();
         let given_back = match &report {
             Ok(report) if report.interrupted => give_back(self.lease, "shutdown").await,
             Ok(_) => give_back(self.lease, "done").await,

@@ -17,7 +17,7 @@ use http_body_util::BodyExt;
 
 use crate::{
     RawError,
-    raw::{ObjectReader, Objects, PART_BYTES, Parts},
+    partitions::raw::{ObjectReader, Objects, PART_BYTES, Parts},
     uploads::{
         Chunks, Content, ContentError, KeptContent, NewContent,
         body::CheckedBody,

@@ -19,10 +19,10 @@ use tokio::{
 };
 
 use crate::{
-    clock::monotonic,
-    finisher::Patience,
     uploads::{UploadEvent, UploadObserver},
+    worker::finisher::Patience,
 };
+use redrive_retry::monotonic;
 
 /// Items that are written about together at most.
 const MAX_BATCH: usize = 1_000;

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::{
     Clock, HttpSpec, InvalidHttp,
-    http::{
+    handlers::http::{
         Answer, BodyEnd, Client, ERROR_BODY_WAIT, IDEMPOTENCY_KEY, Kept, NoAnswer, Secrets, late,
         refused, unanswered, usual_headers, without_mark,
     },
@@ -151,7 +151,7 @@ impl Sender {
         }
         #[cfg(feature = "otel")]
         if let Some(parent) = traceparent(item) {
-            headers.entry(crate::http::TRACEPARENT).or_insert(parent);
+            headers.entry(crate::handlers::http::TRACEPARENT).or_insert(parent);
         }
         request
     }

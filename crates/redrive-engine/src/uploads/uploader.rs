@@ -28,13 +28,13 @@ impl UploadRequest {
 
     /// Whether it was told to stop.
     pub fn is_stopped(&self) -> bool {
-        self.stop.as_ref().is_some_and(Stop::is_told)
+        self.stop.as_ref().is_some_and(Stop::is_stopped)
     }
 
     /// Waits until it is told to stop, for ever if nobody can.
     pub(crate) async fn stopped(&self) {
         match self.stop.clone() {
-            Some(mut stop) => stop.told().await,
+            Some(mut stop) => stop.stopped().await,
             None => std::future::pending().await,
         }
     }

@@ -16,8 +16,6 @@ mod item_checker;
 mod partition_checker;
 mod sample_checker;
 
-mod retry;
-
 mod alone;
 mod program;
 

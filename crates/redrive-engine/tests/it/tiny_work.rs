@@ -226,16 +226,16 @@ impl Work for TinyWork {
                 tokio::time::timeout(time, std::future::pending::<()>()).await.unwrap_err();
                 Outcome::Answered { value: None, verdict: None }
             }
-            Act::TakeOrStop(time) => match tokio::time::timeout(time, stop.told()).await {
+            Act::TakeOrStop(time) => match tokio::time::timeout(time, stop.stopped()).await {
                 Ok(()) => Outcome::Stopped,
                 Err(_) => Outcome::Answered { value: None, verdict: None },
             },
             Act::UntilStopped => {
-                stop.told().await;
+                stop.stopped().await;
                 Outcome::Stopped
             }
             Act::Linger(time) => {
-                stop.told().await;
+                stop.stopped().await;
                 tokio::time::timeout(time, std::future::pending::<()>()).await.unwrap_err();
                 Outcome::Stopped
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use redrive_store::conformance::{Fixture, RawSql};
+use redrive_conformance::suite::{Fixture, RawSql};
 use tokio_postgres::Client;
 
 use crate::server::Database;
@@ -30,4 +30,4 @@ async fn fresh() -> Fixture {
     Fixture { store: Arc::new(database.store().await), raw: Box::new(Raw(raw)) }
 }
 
-redrive_store::conformance_tests!(super::fresh);
+redrive_conformance::conformance_tests!(super::fresh);

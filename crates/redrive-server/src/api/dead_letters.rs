@@ -2,8 +2,8 @@
 
 use axum::{Extension, Json as Answer};
 use redrive_core::{PipelineRunId, SampleId, SampleStatus};
-use redrive_desk::shown::{CauseShown, SampleChanged, SampleShown, SampleWithLedger};
 use redrive_engine::RunMode;
+use redrive_ops::shown::{CauseShown, SampleChanged, SampleShown, SampleWithLedger};
 use redrive_store::{SampleFilter, SampleRecord};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};

@@ -1,7 +1,7 @@
 //! Whether everything is as it must be, and which schema the store has.
 
 use axum::{Json as Answer, http::StatusCode};
-use redrive_desk::shown::{CheckupShown, FindingShown, MigrationShown};
+use redrive_ops::shown::{CheckupShown, FindingShown, MigrationShown};
 use tokio::sync::MutexGuard;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use axum::{Extension, Json as Answer};
 use redrive_core::{ItemId, ItemStatus};
-use redrive_desk::{
+use redrive_ops::{
     ItemSelection,
     shown::{ItemChanged, ItemShown},
 };

@@ -1,7 +1,7 @@
 //! The journal.
 
 use axum::Json as Answer;
-use redrive_desk::shown::JournalShown;
+use redrive_ops::shown::JournalShown;
 use redrive_store::JournalFilter;
 use serde::Deserialize;
 use utoipa::IntoParams;

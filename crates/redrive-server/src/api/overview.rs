@@ -1,7 +1,7 @@
 //! How everything stands.
 
 use axum::Json as Answer;
-use redrive_desk::shown::OverviewShown;
+use redrive_ops::shown::OverviewShown;
 
 use crate::{app::Shared, problem::Problem};
 

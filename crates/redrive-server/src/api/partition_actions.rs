@@ -2,8 +2,8 @@
 
 use axum::{Extension, Json as Answer};
 use redrive_core::DateRange;
-use redrive_desk::shown::PartitionChanged;
 use redrive_engine::{KeyGrid, PartitionCommand, PartitionSelection, RunMode};
+use redrive_ops::shown::PartitionChanged;
 use redrive_store::{Lane, PartitionFilter, PartitionOrder, PartitionWish};
 use serde::Deserialize;
 use utoipa::ToSchema;

@@ -2,7 +2,7 @@
 
 use axum::Json as Answer;
 use redrive_core::{AttemptNumber, LogicalDate, PartitionKey, PartitionStatus};
-use redrive_desk::{
+use redrive_ops::{
     DeclaredSource, GapFilter, PartitionQuery,
     shown::{AttemptShown, GapShown, PartitionShown},
 };

@@ -6,8 +6,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use redrive_core::{PipelineRunId, PipelineStatus, SampleId, SampleStatus};
-use redrive_desk::shown::{PipelineRunShown, PipelineStatsShown};
 use redrive_engine::{NotResumed, SamplePages};
+use redrive_ops::shown::{PipelineRunShown, PipelineStatsShown};
 use redrive_store::{PipelineChange, PipelineRunFilter, PipelineRunRecord, SampleFilter};
 use serde::Deserialize;
 use utoipa::IntoParams;

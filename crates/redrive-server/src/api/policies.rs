@@ -4,7 +4,7 @@ use std::{fmt::Display, str::FromStr, time::Duration};
 
 use axum::Json as Answer;
 use redrive_core::{Backoff, HumanDuration, Policy, RunId, Unit};
-use redrive_desk::{
+use redrive_ops::{
     PolicyChanges, Waits, parse_max_attempts,
     shown::{PolicyShown, WaitShown},
 };

@@ -1,8 +1,8 @@
 //! Taking what is finished and old out of the store.
 
 use axum::{Extension, Json as Answer, http::StatusCode};
-use redrive_desk::{parse_instant, shown::PruneShown};
 use redrive_engine::{Prunable, PruneError};
+use redrive_ops::{parse_instant, shown::PruneShown};
 use redrive_store::PruneFilter;
 use serde::Deserialize;
 use utoipa::ToSchema;

@@ -1,7 +1,7 @@
 //! Queues.
 
 use axum::{Extension, Json as Answer};
-use redrive_desk::shown::{QueueShown, QueueStatsShown};
+use redrive_ops::shown::{QueueShown, QueueStatsShown};
 use redrive_store::QueueWish;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

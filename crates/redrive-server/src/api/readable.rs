@@ -9,8 +9,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
-use redrive_desk::shown::ReadableShown;
 use redrive_engine::{ConsumeError, RawError, RawReader};
+use redrive_ops::shown::ReadableShown;
 use redrive_store::PartitionFilter;
 use serde::Deserialize;
 use utoipa::IntoParams;

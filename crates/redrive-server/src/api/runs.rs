@@ -2,7 +2,7 @@
 
 use axum::{Extension, Json as Answer};
 use redrive_core::{RunId, RunStatus};
-use redrive_desk::{
+use redrive_ops::{
     RunSelection,
     shown::{RunChanged, RunShown},
 };

@@ -6,7 +6,7 @@ use axum::{
     http::{HeaderMap, HeaderName, StatusCode},
     response::{IntoResponse, Response},
 };
-use redrive_desk::read_run;
+use redrive_ops::read_run;
 use redrive_store::{NewRun, SubmittedRun};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};

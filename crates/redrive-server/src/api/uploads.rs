@@ -5,8 +5,8 @@ use axum::{
     extract::{FromRequest, Request},
     http::StatusCode,
 };
-use redrive_desk::{NotAdded, shown::ItemShown};
 use redrive_engine::{ContentError, NewContent};
+use redrive_ops::{NotAdded, shown::ItemShown};
 use redrive_store::{AddedItem, ItemCounts, ItemGroup};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};

@@ -2,7 +2,7 @@
 
 use axum::Json as Answer;
 use redrive_core::{InvalidUnit, SampleId};
-use redrive_desk::{Asked, Story};
+use redrive_ops::{Asked, Story};
 use serde::Deserialize;
 use utoipa::IntoParams;
 

@@ -1,7 +1,7 @@
 //! Before and after a change of many: what would become of each, a button, and what became of them.
 
 use maud::{Markup, html};
-use redrive_desk::shown::{ItemChanged, PartitionChanged, RunChanged, SampleChanged};
+use redrive_ops::shown::{ItemChanged, PartitionChanged, RunChanged, SampleChanged};
 
 use super::parts::{number, pill};
 use crate::api::Changes;

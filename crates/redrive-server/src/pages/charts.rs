@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
-use redrive_desk::{
+use redrive_ops::{
     shown::{HistogramShown, MinuteShown, PipelineRunShown},
     words::percent,
 };

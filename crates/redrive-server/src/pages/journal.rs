@@ -2,7 +2,7 @@
 
 use axum::{Extension, response::Response};
 use maud::html;
-use redrive_desk::shown::JournalShown;
+use redrive_ops::shown::JournalShown;
 use redrive_store::JournalFilter;
 use serde::Deserialize;
 

@@ -3,7 +3,7 @@
 use axum::{Extension, response::Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use redrive_desk::shown::{DueShown, OverviewShown, RecentCauseShown};
+use redrive_ops::shown::{DueShown, OverviewShown, RecentCauseShown};
 
 use super::{
     Shown, charts,

@@ -3,7 +3,7 @@
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::PartitionKey;
-use redrive_desk::{Asked, Story, shown::PartitionShown};
+use redrive_ops::{Asked, Story, shown::PartitionShown};
 use serde::Deserialize;
 
 use super::{

@@ -6,7 +6,7 @@ use axum::{Extension, response::Response};
 use jiff::{ToSpan, civil::Date};
 use maud::{Markup, html};
 use redrive_core::{LogicalDate, PartitionKey, PartitionStatus};
-use redrive_desk::{PartitionQuery, shown::PartitionShown};
+use redrive_ops::{PartitionQuery, shown::PartitionShown};
 use redrive_store::{PartitionFilter, PartitionRecord};
 use serde::Deserialize;
 

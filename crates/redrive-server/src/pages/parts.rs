@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use redrive_desk::{
+use redrive_ops::{
     shown::{AttemptShown, JournalShown},
     words::{apart, rounded},
 };

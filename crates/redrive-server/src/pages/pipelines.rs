@@ -3,7 +3,7 @@
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::{PipelineRunId, PipelineStatus};
-use redrive_desk::{
+use redrive_ops::{
     shown::{PipelineRunShown, PipelineStatsShown},
     words::percent,
 };

@@ -3,7 +3,7 @@
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::{RunId, RunStatus};
-use redrive_desk::{
+use redrive_ops::{
     Asked, Story,
     shown::RunShown,
     words::{between, rounded},

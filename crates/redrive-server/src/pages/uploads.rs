@@ -3,7 +3,7 @@
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::{ItemId, ItemStatus, Unit};
-use redrive_desk::{Asked, Story, shown::ItemShown};
+use redrive_ops::{Asked, Story, shown::ItemShown};
 use redrive_store::{ItemFilter, ItemGroup};
 use serde::Deserialize;
 

@@ -1,7 +1,7 @@
 //! Who is let in, and for what.
 
-use redrive_desk::Desk;
 use redrive_engine::{PartitionRules, RawSink};
+use redrive_ops::Desk;
 use redrive_server::{Access, Error, Limits, Server, Site, Token, Uploads};
 use serde_json::json;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use redrive_desk::Desk;
 use redrive_engine::{PartitionRules, RawSink};
+use redrive_ops::Desk;
 use redrive_server::{Access, Error, Limits, Server, Site, Uploads};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::Store;

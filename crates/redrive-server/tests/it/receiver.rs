@@ -22,7 +22,7 @@ impl Uploader for Receiver {
         let (mut items, mut interrupted) = (Vec::new(), false);
         for item in self.enumerate_pending(&request.group, ItemId(0), 100).await? {
             if item.name == "slow" {
-                request.stop.clone().unwrap().told().await;
+                request.stop.clone().unwrap().stopped().await;
                 interrupted = true;
                 continue;
             }

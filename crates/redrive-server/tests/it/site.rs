@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use redrive_core::{Class, Code, Failure, ItemEvent, Message, PartitionKey};
-use redrive_desk::Desk;
 use redrive_engine::{
     Call, Clock, Engine, IteratorSource, Outcome, PartitionRules, Pipeline, Queue, RawSink,
     RowWriter, Source, Stage, Stopper, SystemClock, Until, extractor_fn, handler_fn,
 };
+use redrive_ops::Desk;
 use redrive_server::{Access, Limits, Server, Site, Token};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{

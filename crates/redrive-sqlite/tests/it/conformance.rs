@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use redrive_conformance::suite::{Fixture, RawSql};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore, WriterMode};
-use redrive_store::conformance::{Fixture, RawSql};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -29,15 +29,15 @@ fn fixture(writer: WriterMode) -> Fixture {
 }
 
 mod with_a_writer_thread {
-    async fn fresh() -> redrive_store::conformance::Fixture {
+    async fn fresh() -> redrive_conformance::suite::Fixture {
         super::fixture(redrive_sqlite::WriterMode::Thread)
     }
-    redrive_store::conformance_tests!(super::fresh);
+    redrive_conformance::conformance_tests!(super::fresh);
 }
 
 mod inline {
-    async fn fresh() -> redrive_store::conformance::Fixture {
+    async fn fresh() -> redrive_conformance::suite::Fixture {
         super::fixture(redrive_sqlite::WriterMode::Inline)
     }
-    redrive_store::conformance_tests!(super::fresh);
+    redrive_conformance::conformance_tests!(super::fresh);
 }

@@ -9,8 +9,5 @@
 )]
 
 mod new_run;
-#[cfg(feature = "conformance")]
-mod protocol_model;
 mod schema;
-mod suite_is_complete;
 mod wishes;

@@ -129,7 +129,7 @@ impl Handler for Actor {
         let execution = self.begin(queue, call);
         // A frozen worker does not hear that it should stop, while what it waits for may come.
         let told = async {
-            stop.told().await;
+            stop.stopped().await;
             self.gate.pass().await;
         };
         let outcome = tokio::select! {

@@ -147,7 +147,7 @@ impl Extractor for Actor {
         self.log.add(&self.worker, What::Extracting { key: key.clone(), run_id });
         // A frozen worker does not hear that it should stop.
         let told = async {
-            stop.told().await;
+            stop.stopped().await;
             self.gate.pass().await;
         };
         let outcome = tokio::select! {

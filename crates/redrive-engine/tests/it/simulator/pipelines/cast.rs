@@ -64,7 +64,7 @@ impl SampleSource for Source {
             self.gate.pass().await;
             let wanted = tokio::select! {
                 biased;
-                () = stop.told() => return FeedEnd::Stopped,
+                () = stop.stopped() => return FeedEnd::Stopped,
                 wanted = async {
                     if let Some(pause) = pause {
                         tokio::time::sleep(pause).await;
@@ -197,7 +197,7 @@ impl Handler for Actor {
         let execution = self.begin(call, &stage).await;
         // A frozen worker does not hear that it should stop, while what it waits for may come.
         let told = async {
-            stop.told().await;
+            stop.stopped().await;
             self.gate.pass().await;
         };
         let outcome = tokio::select! {

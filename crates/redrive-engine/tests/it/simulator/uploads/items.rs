@@ -205,7 +205,7 @@ impl Items {
             let mut work = Box::pin(uploader.upload_pending(&request));
             let ended = tokio::select! {
                 ended = &mut work => Some(ended),
-                () = lost.told() => None,
+                () = lost.stopped() => None,
             };
             if ended.is_none() {
                 stopper.stop();

@@ -1,0 +1,118 @@
+//! What must hold at every step, whoever takes it.
+
+use redrive_core::RunState;
+
+use super::{
+    actors::MAX_ATTEMPTS,
+    row::Trace,
+    world::{Step, World},
+};
+use redrive_store::RunWish;
+
+/// Whether a run has come to an end, until an operator says otherwise.
+pub(super) fn is_over(state: RunState) -> bool {
+    match state {
+        RunState::Passed
+        | RunState::NeedsReview
+        | RunState::Failed
+        | RunState::GivenUp
+        | RunState::Cancelled => true,
+        RunState::Discovered | RunState::Processing | RunState::WaitingForRetry => false,
+    }
+}
+
+/// The law that a step breaks.
+pub(super) fn broken(
+    before: &World,
+    step: Step,
+    after: &World,
+    traces: &[Trace],
+) -> Option<&'static str> {
+    let (was, is) = (&before.row, &after.row);
+    let wished = matches!(step, Step::Wish(_));
+    let claimed = matches!(step, Step::Claim(_));
+    let closed: Vec<i64> = traces.iter().filter_map(|trace| trace.closed()).collect();
+    let ledger: Vec<u32> = traces.iter().filter_map(|trace| trace.ledger()).collect();
+    let laws = [
+        (!claimed || was.holder.is_none(), "nobody claims what is held"),
+        (
+            closed.iter().all(|serial| was.holder == Some(*serial)),
+            "only who holds a run ends its attempt",
+        ),
+        (closed.len() <= 1, "a claim ends once"),
+        (
+            was.holder.is_none() || was.holder == is.holder || closed.len() == 1,
+            "every claim ends in a row of ledger or journal",
+        ),
+        (
+            traces.iter().filter_map(|trace| trace.renewed()).all(|it| was.holder == Some(it)),
+            "only who holds a run renews its lease",
+        ),
+        (
+            match step {
+                Step::Wish(RunWish::Retry) => is.state == RunState::Discovered,
+                Step::Wish(RunWish::Cancel) => is.state == RunState::Cancelled,
+                _ => true,
+            },
+            "an operator's wish is done when it is answered",
+        ),
+        (
+            wished || !is_over(was.state) || is.state == was.state,
+            "what is over stays so unless an operator says otherwise",
+        ),
+        (
+            wished || claimed || was.state == is.state || was.state == RunState::Processing,
+            "nothing changes a run that nobody holds",
+        ),
+        (
+            matches!(step, Step::Say(..) | Step::Reap(..)) || ledger.is_empty(),
+            "only the end of an attempt is in the ledger",
+        ),
+        (
+            ledger.iter().copied().eq((was.attempts + 1..).take(ledger.len())),
+            "numbers of the ledger have no gaps and no doubles",
+        ),
+        (
+            is.attempts == was.attempts + ledger.len() as u32,
+            "the run knows how many rows the ledger has",
+        ),
+        (
+            (is.state == RunState::Processing) == is.lease.is_some()
+                && is.lease.is_some() == is.holder.is_some(),
+            "who works has a lease, and nobody else",
+        ),
+        (is.epoch >= was.epoch, "epochs never go back"),
+        (is.counted < MAX_ATTEMPTS, "no run is tried more often than its policy allows"),
+        (
+            !matches!(step, Step::Reap(..))
+                || closed.is_empty()
+                || is.counted > was.counted
+                || is_over(is.state),
+            "a lost worker counts",
+        ),
+    ];
+    laws.iter().find(|(holds, _)| !holds).map(|(_, law)| *law)
+}
+
+impl Trace {
+    fn closed(&self) -> Option<i64> {
+        match self {
+            Self::Closed(serial) => Some(*serial),
+            Self::Ledger(_) | Self::Renewed(_) => None,
+        }
+    }
+
+    fn ledger(&self) -> Option<u32> {
+        match self {
+            Self::Ledger(number) => Some(*number),
+            Self::Closed(_) | Self::Renewed(_) => None,
+        }
+    }
+
+    fn renewed(&self) -> Option<i64> {
+        match self {
+            Self::Renewed(serial) => Some(*serial),
+            Self::Closed(_) | Self::Ledger(_) => None,
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The row of a run, and the guarded statements that change it: what SQL does in the stores.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use redrive_core::{RunEvent, RunId, RunState};
+
+use super::actors::{Claim, End};
+use redrive_store::{RunChange, RunWish, Written};
+
+/// A rule that the model may break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mutant {
+    /// A result is taken whatever its epoch.
+    FinishIgnoresEpoch,
+    /// A result is taken whatever the state of the run.
+    FinishIgnoresState,
+    /// A result is written and its row of the ledger is not.
+    FinishForgetsLedger,
+    /// A row of the ledger is written though the result was refused.
+    LedgerOutsideTheGuard,
+    /// A reaper's result is taken whatever its epoch.
+    ReaperIgnoresEpoch,
+    /// A reaper sends a lost run back without counting.
+    ReaperDoesNotCount,
+    /// Nobody looks for ended leases.
+    NoReaper,
+    /// A claim does not raise the epoch.
+    ClaimKeepsEpoch,
+    /// A claim takes what is held.
+    ClaimTakesWhatIsHeld,
+    /// A hand-back is taken whatever its epoch.
+    HandBackIgnoresEpoch,
+    /// A hand-back is taken whatever the state of the run.
+    HandBackIgnoresState,
+    /// A lease is renewed whatever the epoch.
+    RenewalIgnoresEpoch,
+    /// An operator's cancel is done when the worker hears of it.
+    CancelWaitsForTheWorker,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::FinishIgnoresEpoch,
+        Self::FinishIgnoresState,
+        Self::FinishForgetsLedger,
+        Self::LedgerOutsideTheGuard,
+        Self::ReaperIgnoresEpoch,
+        Self::ReaperDoesNotCount,
+        Self::NoReaper,
+        Self::ClaimKeepsEpoch,
+        Self::ClaimTakesWhatIsHeld,
+        Self::HandBackIgnoresEpoch,
+        Self::HandBackIgnoresState,
+        Self::RenewalIgnoresEpoch,
+        Self::CancelWaitsForTheWorker,
+    ];
+}
+
+/// The run as it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Row {
+    /// Its state.
+    pub state: RunState,
+    /// The last epoch it was held under.
+    pub epoch: i64,
+    /// Whether it has a lease, and whether that has ended.
+    pub lease: Option<Lease>,
+    /// Rows of the ledger.
+    pub attempts: u32,
+    /// Counted failures since the last reset.
+    pub counted: u32,
+    /// Waits for a hint in a row.
+    pub deferrals: u32,
+    /// The claim that is open, which nobody in the world can see.
+    pub(super) holder: Option<i64>,
+    /// How many claims there were.
+    pub(super) claims: i64,
+}
+
+/// The end of a lease, on the clock of leases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lease {
+    /// It is still to come.
+    Good,
+    /// It has passed.
+    Ended,
+}
+
+/// What a write left behind, beside the row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trace {
+    /// A claim ended, with a row of ledger or journal, by whoever had this claim.
+    Closed(i64),
+    /// A row of the ledger, with its number.
+    Ledger(u32),
+    /// A lease was renewed by whoever had this claim.
+    Renewed(i64),
+}
+
+impl Row {
+    pub(super) fn submitted() -> Self {
+        Self {
+            state: RunState::Discovered,
+            epoch: 0,
+            lease: None,
+            attempts: 0,
+            counted: 0,
+            deferrals: 0,
+            holder: None,
+            claims: 0,
+        }
+    }
+
+    /// What a reader sees of the run.
+    pub(super) fn read(&self) -> Claim {
+        Claim {
+            serial: self.holder.unwrap_or_default(),
+            epoch: self.epoch,
+            attempt: self.attempts + 1,
+            counted: self.counted,
+            deferrals: self.deferrals,
+        }
+    }
+
+    /// `claim_runs`: what is ready is taken under the next epoch.
+    pub(super) fn claim(&mut self, mutant: Option<Mutant>) -> Option<Claim> {
+        let held = self.state == RunState::Processing;
+        let state = match self.state.apply(RunEvent::Claim) {
+            Ok(state) => state,
+            Err(_) if held && mutant == Some(Mutant::ClaimTakesWhatIsHeld) => self.state,
+            Err(_) => return None,
+        };
+        self.state = state;
+        self.epoch += i64::from(mutant != Some(Mutant::ClaimKeepsEpoch));
+        self.lease = Some(Lease::Good);
+        self.claims += 1;
+        self.holder = Some(self.claims);
+        Some(self.read())
+    }
+
+    /// `renew_run_leases`.
+    pub(super) fn renew(
+        &mut self,
+        claim: &Claim,
+        mutant: Option<Mutant>,
+        traces: &mut Vec<Trace>,
+    ) -> Written {
+        let epoch = claim.epoch == self.epoch || mutant == Some(Mutant::RenewalIgnoresEpoch);
+        if !epoch || self.state != RunState::Processing {
+            return Written::Stale;
+        }
+        self.lease = Some(Lease::Good);
+        traces.push(Trace::Renewed(claim.serial));
+        Written::Applied
+    }
+
+    /// `finish_runs`, of a worker or of a reaper.
+    pub(super) fn finish(
+        &mut self,
+        claim: &Claim,
+        end: End,
+        mutant: Option<Mutant>,
+        traces: &mut Vec<Trace>,
+    ) -> Written {
+        let now = Timestamp::UNIX_EPOCH;
+        let finish = claim.finish(RunId(1), end, now);
+        let row = finish.ledger_row();
+        let lax = match end {
+            End::Lost => Mutant::ReaperIgnoresEpoch,
+            _ => Mutant::FinishIgnoresEpoch,
+        };
+        let epoch = claim.epoch == self.epoch || mutant == Some(lax);
+        let processing = self.state == RunState::Processing;
+        if !epoch || !(processing || mutant == Some(Mutant::FinishIgnoresState)) {
+            if mutant == Some(Mutant::LedgerOutsideTheGuard) {
+                traces.push(Trace::Ledger(row.attempt.0));
+            }
+            return Written::Stale;
+        }
+        let columns = finish.columns(now);
+        self.state = RunState::of(columns.status, columns.next_retry_at.is_some());
+        if !(end == End::Lost && mutant == Some(Mutant::ReaperDoesNotCount)) {
+            self.counted = columns.retry_count;
+            self.deferrals = columns.deferrals;
+        }
+        self.attempts = finish.attempt.0;
+        self.lease = None;
+        self.holder = None;
+        traces.push(Trace::Closed(claim.serial));
+        if mutant != Some(Mutant::FinishForgetsLedger) {
+            traces.push(Trace::Ledger(row.attempt.0));
+        }
+        Written::Applied
+    }
+
+    /// `hand_back_runs`.
+    pub(super) fn hand_back(
+        &mut self,
+        claim: &Claim,
+        mutant: Option<Mutant>,
+        traces: &mut Vec<Trace>,
+    ) -> Written {
+        let epoch = claim.epoch == self.epoch || mutant == Some(Mutant::HandBackIgnoresEpoch);
+        let state = match self.state.apply(RunEvent::HandBack) {
+            Ok(state) => state,
+            Err(_) if mutant == Some(Mutant::HandBackIgnoresState) => RunState::Discovered,
+            Err(_) => return Written::Stale,
+        };
+        if !epoch {
+            return Written::Stale;
+        }
+        self.state = state;
+        self.lease = None;
+        self.holder = None;
+        traces.push(Trace::Closed(claim.serial));
+        Written::Applied
+    }
+
+    /// `retry_runs` and `cancel_runs`. A run that is stopped loses its worker.
+    pub(super) fn wish(
+        &mut self,
+        wish: RunWish,
+        mutant: Option<Mutant>,
+        traces: &mut Vec<Trace>,
+    ) -> bool {
+        let id = RunId(1);
+        let changes = wish.changes(&[id], HashMap::from([(id, self.state)]));
+        let Some((_, RunChange::Done(before))) = changes.first() else { return false };
+        match wish {
+            RunWish::Retry => (self.counted, self.deferrals) = (0, 0),
+            RunWish::Cancel
+                if mutant == Some(Mutant::CancelWaitsForTheWorker) && self.holder.is_some() =>
+            {
+                return true;
+            }
+            RunWish::Cancel => self.epoch += i64::from(*before == RunState::Processing),
+        }
+        self.state = before.apply(wish.event()).unwrap_or(*before);
+        self.lease = None;
+        traces.extend(self.holder.take().map(Trace::Closed));
+        true
+    }
+}

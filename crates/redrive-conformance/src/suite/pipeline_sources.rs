@@ -1,0 +1,194 @@
+//! Sources of pipeline runs: who reads them, what is added, what is no sample.
+
+use std::collections::HashSet;
+
+use redrive_core::{
+    BudgetCount, Cause, Epoch, Failure, FailureBudget, PipelineRules, PipelineRunId,
+    PipelineStatus, SampleId, SampleStatus,
+};
+
+use super::{
+    Fixture,
+    pipeline_samples::{feed_claim, lines, new_run, position, served, tally},
+    samples::{at, before, operator},
+};
+use redrive_store::{
+    ExpiringLease, FeedClaim, FeedFinish, LeaseRef, NewPipelineRun, NewSample, SampleFilter,
+    Served, WorkerId, Written,
+};
+
+// PIP-2
+pub async fn a_source_is_read_by_one_who_holds_it(f: &Fixture) {
+    let id = f.store.start_pipeline_run(&new_run(), &operator(at(0))).await.expect("started");
+    let claims = async |claim: FeedClaim| f.store.claim_feeds(&claim).await.expect("claimed");
+    let other = Served { stages: vec!["clean".to_owned()], ..served() };
+    assert_eq!(claims(FeedClaim { served: other, ..feed_claim(at(1)) }).await, []);
+    let other = Served { pipeline: "q".to_owned(), ..served() };
+    assert_eq!(claims(FeedClaim { served: other, ..feed_claim(at(1)) }).await, []);
+    let other = Served { run: Some(PipelineRunId(id.0 + 1)), ..served() };
+    assert_eq!(claims(FeedClaim { served: other, ..feed_claim(at(1)) }).await, []);
+    assert_eq!(claims(FeedClaim { limit: 0, ..feed_claim(at(1)) }).await, []);
+
+    let first = claims(feed_claim(at(1))).await;
+    assert_eq!(first[0].0, LeaseRef { id: id.0, epoch: Epoch(1) });
+    let feed = ExpiringLease { owner: WorkerId("w1".to_owned()), until: at(61) };
+    assert_eq!(first[0].1.feed, Some(feed));
+    assert_eq!(claims(feed_claim(at(2))).await, [], "it is held");
+    f.feed(first[0].0, &lines(1..=3), false).await;
+
+    let finish = |lease, failure| FeedFinish {
+        lease,
+        failure,
+        at: at(3),
+        worker: WorkerId("w1".to_owned()),
+    };
+    let finishes = [
+        finish(LeaseRef { epoch: before(first[0].0.epoch), ..first[0].0 }, None),
+        finish(first[0].0, None),
+        finish(first[0].0, Some(Failure::spawn("too late"))),
+    ];
+    let written = f.store.finish_feeds(&finishes).await.expect("answered");
+    assert_eq!(written, [Written::Stale, Written::Applied, Written::Stale]);
+    assert_eq!(f.progress(id).await.status, PipelineStatus::Running);
+
+    let second = claims(feed_claim(at(4))).await;
+    assert_eq!(second[0].0.epoch, Epoch(2));
+    assert_eq!(second[0].1.position, position(3, false), "whoever comes next goes on from there");
+    f.feed(second[0].0, &lines(4..=4), true).await;
+    let written = f.store.finish_feeds(&[finish(second[0].0, None)]).await.expect("answered");
+    assert_eq!(written, [Written::Applied]);
+    assert_eq!(claims(feed_claim(at(5))).await, [], "it was read to its end");
+    assert_eq!(f.store.finish_feeds(&[]).await.expect("answered"), []);
+}
+
+// PIP-2
+pub async fn claims_of_sources_at_once_are_granted_to_one(f: &Fixture) {
+    for _ in 0..20 {
+        f.store.start_pipeline_run(&new_run(), &operator(at(0))).await.expect("started");
+    }
+    let mut tasks = tokio::task::JoinSet::new();
+    for worker in 0..8 {
+        let store = f.store.clone();
+        tasks.spawn(async move {
+            let owner = WorkerId(format!("w{worker}"));
+            let mut mine = Vec::new();
+            for _ in 0..20 {
+                let claim = FeedClaim { limit: 3, owner: owner.clone(), ..feed_claim(at(1)) };
+                mine.extend(store.claim_feeds(&claim).await.expect("claimed"));
+            }
+            mine.into_iter().map(|(lease, _)| lease.id).collect::<Vec<_>>()
+        });
+    }
+    let taken: Vec<i64> = tasks.join_all().await.into_iter().flatten().collect();
+    let distinct: HashSet<i64> = taken.iter().copied().collect();
+    assert_eq!((taken.len(), distinct.len()), (20, 20));
+}
+
+// PIP-2
+pub async fn samples_and_the_position_are_stored_together(f: &Fixture) {
+    let feed = f.reading(&new_run()).await;
+    let id = PipelineRunId(feed.id);
+    let run = f.feed(feed, &lines(1..=3), false).await;
+    assert_eq!(run.position, position(3, false));
+    assert_eq!(run.progress.tally, tally([3, 0, 0, 0], false));
+    assert_eq!(run, f.pipeline_run(id).await);
+
+    let stale = LeaseRef { epoch: before(feed.epoch), ..feed };
+    let unknown = LeaseRef { id: feed.id + 1, ..feed };
+    for lease in [stale, unknown] {
+        let added = f.store.append_samples(lease, &lines(4..=5), &position(5, true), at(2)).await;
+        assert_eq!(added.expect("answered"), None);
+    }
+    assert_eq!(f.pipeline_run(id).await, run, "someone else adds nothing");
+    // A line that is there already: the position and the other line are not kept either.
+    let twice = f.store.append_samples(feed, &lines(3..=4), &position(4, false), at(2)).await;
+    twice.expect_err("a line is read once");
+    assert_eq!(f.pipeline_run(id).await, run);
+    assert_eq!(f.store.count_samples(&SampleFilter::default()).await.expect("read"), 3);
+
+    let all = SampleFilter::default();
+    let samples = f.store.samples_page(&all, SampleId(0), 9).await.expect("read");
+    assert_eq!(samples.iter().map(|sample| sample.line).collect::<Vec<_>>(), [1, 2, 3]);
+    for sample in &samples {
+        assert_eq!((sample.run, sample.pipeline.as_str()), (id, "p"));
+        assert_eq!(sample.data, Some(format!("{{\"n\": {}}}", sample.line)));
+        assert_eq!((sample.status, sample.stage), (SampleStatus::Pending, 0));
+        assert_eq!((sample.stage_name.as_str(), sample.attempts), ("clean", 0));
+        assert_eq!((sample.lease_epoch, sample.lease_until), (Epoch(0), None));
+    }
+
+    let run = f.feed(feed, &[], true).await;
+    assert_eq!(run.progress.tally, tally([3, 0, 0, 0], true));
+    assert_eq!(run.progress.status, PipelineStatus::Running, "there is work");
+}
+
+// PIP-2, PIP-3
+pub async fn a_line_that_is_no_sample_is_a_dead_letter_at_once(f: &Fixture) {
+    // Ids of samples go on where those of another run end; lines begin anew.
+    let other = f.reading(&new_run()).await;
+    f.feed(other, &lines(1..=3), true).await;
+    let feed = f.reading(&new_run()).await;
+    let failure = || Failure::named("not_json", Cause::Validator, "line 2 is no JSON: \0 <html>");
+    let mut given = lines(1..=4);
+    for line in [1, 3] {
+        given[line] = NewSample { line: given[line].line, data: Err(failure()) };
+    }
+    let run = f.feed(feed, &given, false).await;
+    assert_eq!(run.progress.tally, tally([4, 0, 0, 2], false));
+    assert_eq!(run.progress.budget, BudgetCount { processed: 2, failed: 2 });
+    let filter = SampleFilter { status: Some(SampleStatus::Dlq), ..SampleFilter::default() };
+    let dead = f.store.samples_page(&filter, SampleId(0), 9).await.expect("read");
+    assert_eq!(dead.iter().map(|sample| sample.line).collect::<Vec<_>>(), [2, 4]);
+    for sample in &dead {
+        assert_eq!((&sample.data, sample.stage_name.as_str()), (&None, "source"));
+        assert_eq!(sample.error_code.as_deref(), Some("not_json"));
+        assert_eq!(sample.error_message.as_deref(), Some(failure().message().as_str()));
+        assert_eq!(sample.last_attempt_at, Some(at(1)));
+        assert!(sample.fingerprint.is_some());
+    }
+    let told = f.told_by("sample.dead").await;
+    let units: Vec<_> = told.iter().map(|entry| entry.unit.clone().expect("a unit")).collect();
+    let named =
+        |sample: &redrive_store::SampleRecord| redrive_store::sample_unit(sample.id, "source");
+    assert_eq!(units, dead.iter().map(named).collect::<Vec<_>>());
+    let claimed = f.samples_at(0, 9, at(2)).await;
+    let of_run = claimed.iter().filter(|sample| sample.run.0 == feed.id);
+    assert_eq!(of_run.count(), 2, "the rest goes on");
+}
+
+// PIP-6
+pub async fn dead_lines_of_a_source_count_against_the_budget(f: &Fixture) {
+    let budget = FailureBudget { rate: 0.5, every: 2, ..FailureBudget::default() };
+    let rules = PipelineRules { budget, ..PipelineRules::default() };
+    let feed = f.reading(&NewPipelineRun { rules, ..new_run() }).await;
+    let failure = || Failure::named("not_json", Cause::Validator, "no JSON");
+    let dead = |line| NewSample { line, data: Err(failure()) };
+    let run = f.feed(feed, &[dead(1), dead(2), dead(3)], true).await;
+    assert_eq!(run.progress.status, PipelineStatus::Aborted);
+    assert_eq!(run.progress.tally, tally([3, 0, 0, 3], true), "every sample is accounted for");
+    let why = run.stop_reason.expect("a reason");
+    assert!(why.contains("2 of 2 failed"), "{why}");
+    let more = f.store.append_samples(feed, &lines(4..=4), &position(4, true), at(2)).await;
+    assert_eq!(more.expect("answered"), None, "nothing is added to a run that was stopped");
+}
+
+// PIP-2
+pub async fn a_source_that_cannot_be_read_stops_its_run(f: &Fixture) {
+    let feed = f.reading(&new_run()).await;
+    let id = PipelineRunId(feed.id);
+    f.feed(feed, &lines(1..=2), false).await;
+    let failure = Failure::named("source_changed", Cause::Validator, "line 1 is another\0");
+    let finish = FeedFinish {
+        lease: feed,
+        failure: Some(failure),
+        at: at(9),
+        worker: WorkerId("w1".into()),
+    };
+    let written = f.store.finish_feeds(&[finish]).await.expect("answered");
+    assert_eq!(written, [Written::Applied]);
+    let run = f.pipeline_run(id).await;
+    assert_eq!((run.progress.status, run.ended_at), (PipelineStatus::Aborted, Some(at(9))));
+    assert!(run.stop_reason.expect("a reason").contains("line 1 is another"));
+    assert_eq!((run.feed, f.told_by("pipeline.abort").await.len()), (None, 1));
+    assert_eq!(f.samples_at(0, 9, at(10)).await, []);
+}

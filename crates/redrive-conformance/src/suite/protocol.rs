@@ -1,0 +1,147 @@
+//! The model of leases and finishes beside the store: every situation of the model is brought about here
+//! too, and must come out the same.
+
+use jiff::{SignedDuration, Timestamp};
+use redrive_core::{AttemptNumber, Epoch, RunId, RunState};
+
+use super::{
+    Fixture,
+    samples::{at, claim_of, operator, run},
+};
+use crate::protocol::{Cast, Claim, End, Said, Seat, Step, World, explore};
+use redrive_store::{
+    ClaimRequest, HandBack, LeaseRef, Leased, RunChange, RunRecord, RunWish, WorkerId,
+};
+
+/// One of each, and one who comes too late.
+const CAST: Cast = Cast { workers: 2, reapers: 1 };
+
+// RUN-7, PAR-10
+pub async fn every_step_of_the_protocol_comes_out_as_in_its_model(f: &Fixture) {
+    let model = explore(CAST, None).unwrap_or_else(|flaw| panic!("{flaw}"));
+    assert!(model.walks.len() > 100, "{} walks", model.walks.len());
+    for (number, walk) in model.walks.iter().enumerate() {
+        let queue = format!("walk-{number}");
+        let submitted = f.submit(&[run(&queue, "", at(0))], at(0)).await;
+        let mut walker = Walker {
+            f,
+            queue,
+            id: submitted[0],
+            world: World::new(CAST),
+            workers: vec![None; CAST.workers],
+            reapers: vec![None; CAST.reapers],
+            now: at(0),
+        };
+        for (place, step) in walk.iter().enumerate() {
+            walker.take(*step).await;
+            walker.compare(&walk[..=place]).await;
+        }
+    }
+}
+
+/// Takes the steps of a walk on the store, beside the model.
+struct Walker<'a> {
+    f: &'a Fixture,
+    queue: String,
+    id: RunId,
+    world: World,
+    /// What each really holds, as it was told by the store.
+    workers: Vec<Option<Claim>>,
+    reapers: Vec<Option<Claim>>,
+    now: Timestamp,
+}
+
+impl Walker<'_> {
+    async fn take(&mut self, step: Step) {
+        // Whatever waits is due by the next step.
+        self.now += SignedDuration::from_hours(1);
+        let (world, _) = self.world.after(step, None).expect("a step of the model");
+        let store = &self.f.store;
+        match step {
+            Step::Claim(who) => {
+                let claim = ClaimRequest { queue: self.queue.clone(), ..claim_of(1, self.now) };
+                let claimed = self.f.claim(&claim).await.pop().expect("the model claims it");
+                self.workers[who] = Some(Claim::of(
+                    claimed.epoch,
+                    claimed.attempt,
+                    claimed.history.counted,
+                    claimed.history.deferrals,
+                ));
+            }
+            Step::Renew(who) => self.renew(self.workers[who]).await,
+            Step::Probe(who) => self.renew(self.reapers[who]).await,
+            Step::Say(who, Said::Ended(end), _) => self.finish(self.workers[who], end).await,
+            Step::Reap(who, _) => self.finish(self.reapers[who], End::Lost).await,
+            Step::Say(who, Said::HandedBack, _) => {
+                let lease = self.lease(self.workers[who]);
+                let back = HandBack::each(&[lease], &WorkerId("w1".to_owned()), "shutdown");
+                _ = store.hand_back(Leased::Run, &back, self.now).await.expect("answered");
+            }
+            Step::Look(who) => {
+                let far = self.now + SignedDuration::from_hours(1);
+                let before = self.id.0 - 1;
+                let found = store.expired_leases(Leased::Run, far, before, 1).await;
+                let lease = found.expect("answered").pop().expect("the model finds it").lease;
+                let run = self.f.run(self.id).await;
+                assert_eq!(lease, LeaseRef { id: self.id.0, epoch: run.lease_epoch });
+                let attempt = AttemptNumber(run.attempts + 1);
+                let claim = Claim::of(lease.epoch, attempt, run.retry_count, run.deferrals);
+                self.reapers[who] = Some(claim);
+            }
+            Step::Wish(wish) => {
+                let by = operator(self.now);
+                let changes = match wish {
+                    RunWish::Retry => store.retry_runs(&[self.id], &by).await,
+                    RunWish::Cancel => store.cancel_runs(&[self.id], &by).await,
+                };
+                let changes = changes.expect("answered");
+                assert_eq!(changes, [RunChange::Done(self.world.row.state)]);
+            }
+            Step::Die(_) | Step::Forget(_) | Step::LeaseEnds => {}
+        }
+        self.world = world;
+    }
+
+    fn lease(&self, claim: Option<Claim>) -> LeaseRef {
+        LeaseRef { id: self.id.0, epoch: Epoch(claim.expect("it holds the run").epoch) }
+    }
+
+    async fn renew(&self, claim: Option<Claim>) {
+        let until = self.now + SignedDuration::from_secs(60);
+        let renewed = self.f.store.renew_leases(Leased::Run, &[self.lease(claim)], until).await;
+        _ = renewed.expect("answered");
+    }
+
+    async fn finish(&self, claim: Option<Claim>, end: End) {
+        let finish = claim.expect("it holds the run").finish(self.id, end, self.now);
+        _ = self.f.store.finish_runs(&[finish], self.now).await.expect("answered");
+    }
+
+    /// Checks that the store has what the model has.
+    async fn compare(&self, walk: &[Step]) {
+        let run: RunRecord = self.f.run(self.id).await;
+        let row = &self.world.row;
+        let real = (
+            RunState::of(run.status, run.next_retry_at.is_some()),
+            run.lease_epoch,
+            run.lease_owner.is_some(),
+            run.attempts,
+            run.retry_count,
+            run.deferrals,
+        );
+        let modelled = (
+            row.state,
+            Epoch(row.epoch),
+            row.lease.is_some(),
+            row.attempts,
+            row.counted,
+            row.deferrals,
+        );
+        assert_eq!(real, modelled, "after {walk:#?}");
+        for (seat, held) in self.world.workers.iter().zip(&self.workers) {
+            if let Some(claim) = Seat::claim(seat) {
+                assert_eq!(held.map(|held| held.epoch), Some(claim.epoch), "after {walk:#?}");
+            }
+        }
+    }
+}

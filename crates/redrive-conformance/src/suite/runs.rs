@@ -1,0 +1,172 @@
+//! Submitting and reading runs.
+
+use jiff::SignedDuration;
+use redrive_core::{Epoch, RunId, RunStatus};
+use serde_json::json;
+
+use super::{
+    Fixture,
+    samples::{at, claim_of, operator, passed, run},
+};
+use redrive_store::{NewRun, RunFilter, SubmittedRun};
+
+pub async fn submitted_runs_get_ids_that_grow_with_their_order(f: &Fixture) {
+    let ids =
+        f.submit(&[run("q", "", at(2)), run("q", "", at(1)), run("r", "", at(0))], at(3)).await;
+    assert!(ids.is_sorted() && ids[0] != ids[1] && ids[1] != ids[2], "{ids:?}");
+}
+
+// RUN-1
+pub async fn a_submitted_run_reads_back_as_it_was_given(f: &Fixture) {
+    let payload = json!({ "text": "naïve\u{0}\u{1b}[31m", "big": 9_007_199_254_740_993_i64 });
+    let new = NewRun::new("q", &payload, at(1))
+        .and_then(|run| run.with_category("käse"))
+        .and_then(|run| run.with_idempotency_key("key"))
+        .expect("a valid run")
+        .with_not_before(at(60));
+    let id = f.submit(&[new], at(2)).await[0];
+
+    let run = f.run(id).await;
+    assert_eq!(run.queue, "q");
+    assert_eq!(run.category, "käse");
+    assert_eq!(run.payload, payload.to_string());
+    assert_eq!(run.submitted_at, at(1));
+    assert_eq!(run.not_before, Some(at(60)));
+    assert_eq!(run.idempotency_key.as_deref(), Some("key"));
+    assert_eq!(run.status, RunStatus::Discovered);
+    assert_eq!((run.attempts, run.attempts_at_reset), (0, 0));
+    assert_eq!((run.retry_count, run.deferrals), (0, 0));
+    assert_eq!((run.next_retry_at, run.first_attempt_at), (None, None));
+    assert_eq!((run.error_class, run.error_message, run.result), (None, None, None));
+    assert_eq!((run.lease_owner, run.lease_epoch, run.lease_until), (None, Epoch(0), None));
+    assert_eq!((run.ready, run.due_at), (false, Some(at(60))));
+}
+
+fn keyed(queue: &str, category: &str, payload: i64) -> NewRun {
+    NewRun::new(queue, &json!(payload), at(0))
+        .and_then(|run| run.with_category(category))
+        .and_then(|run| run.with_idempotency_key("once"))
+        .expect("a valid run")
+}
+
+// RUN-6
+pub async fn the_same_content_under_an_idempotency_key_is_a_no_op(f: &Fixture) {
+    let id = f.submit(&[keyed("q", "a", 1)], at(0)).await[0];
+    let again = f.store.submit_runs(&[keyed("q", "a", 1)], at(9)).await.expect("submitted");
+    assert_eq!(again, [SubmittedRun::Duplicate(id)]);
+    assert_eq!(
+        f.store.runs_page(&RunFilter::default(), RunId(0), 10).await.expect("read").len(),
+        1
+    );
+}
+
+// RUN-6
+pub async fn other_content_under_an_idempotency_key_is_refused(f: &Fixture) {
+    let id = f.submit(&[keyed("q", "a", 1)], at(0)).await[0];
+    for other in [keyed("q", "a", 2), keyed("q", "b", 1)] {
+        let refused = f.store.submit_runs(&[other], at(0)).await.expect("answered");
+        assert_eq!(refused, [SubmittedRun::Conflict(id)]);
+    }
+    assert_eq!(f.run(id).await.payload, "1");
+}
+
+// RUN-6
+pub async fn an_idempotency_key_is_unique_per_queue_alone(f: &Fixture) {
+    let ids = f.submit(&[keyed("q", "a", 1), keyed("r", "a", 2)], at(0)).await;
+    assert_eq!(ids.len(), 2);
+}
+
+// RUN-6
+pub async fn one_batch_may_repeat_a_key(f: &Fixture) {
+    let batch = [keyed("q", "", 1), run("q", "", at(0)), keyed("q", "", 1), keyed("q", "", 2)];
+    let answers = f.store.submit_runs(&batch, at(0)).await.expect("submitted");
+    let SubmittedRun::Accepted(first) = answers[0] else { panic!("{answers:?}") };
+    assert!(matches!(answers[1], SubmittedRun::Accepted(_)));
+    assert_eq!(answers[2..], [SubmittedRun::Duplicate(first), SubmittedRun::Conflict(first)]);
+}
+
+// RUN-6
+pub async fn two_submitters_of_one_key_make_one_run(f: &Fixture) {
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let store = f.store.clone();
+        tasks.spawn(async move { store.submit_runs(&[keyed("q", "", 1)], at(0)).await });
+    }
+    let mut accepted = 0;
+    for answer in tasks.join_all().await {
+        match answer.expect("submitted")[..] {
+            [SubmittedRun::Accepted(_)] => accepted += 1,
+            [SubmittedRun::Duplicate(_)] => {}
+            ref other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(accepted, 1);
+}
+
+pub async fn unknown_ids_are_left_out(f: &Fixture) {
+    let id = f.submit(&[run("q", "", at(0))], at(0)).await[0];
+    let unknown = [RunId(id.0 + 1), id, RunId(i64::MAX), RunId(-1)];
+    let found = f.store.runs_by_id(&unknown).await.expect("read");
+    assert_eq!(found.iter().map(|run| run.id).collect::<Vec<_>>(), [id]);
+}
+
+pub async fn pages_cover_every_run_once(f: &Fixture) {
+    let new: Vec<_> =
+        (0..25).map(|n| run("q", "", at(0) + SignedDuration::from_secs(-n))).collect();
+    let ids = f.submit(&new, at(0)).await;
+    let (mut after, mut seen) = (RunId(0), Vec::new());
+    loop {
+        let page = f.store.runs_page(&RunFilter::default(), after, 10).await.expect("read");
+        let Some(last) = page.last() else { break };
+        assert!(page.len() <= 10);
+        after = last.id;
+        seen.extend(page.into_iter().map(|run| run.id));
+    }
+    assert_eq!(seen, ids);
+}
+
+// RUN-6
+pub async fn filters_match_exactly(f: &Fixture) {
+    let names = ["%", "_", "q", "Q", "q ", "qq"];
+    let mut new = Vec::new();
+    for queue in names {
+        new.extend(["", "%", "_", "c"].map(|category| run(queue, category, at(0))));
+    }
+    let ids = f.submit(&new, at(0)).await;
+    let claimed = f.claim(&claim_of(1, at(1))).await;
+    f.end(&claimed[0], at(2), passed()).await;
+
+    let filter = |queue: Option<&str>, category: Option<&str>, status| RunFilter {
+        queue: queue.map(str::to_owned),
+        category: category.map(str::to_owned),
+        status,
+    };
+    let found = async |filter: RunFilter| -> Vec<RunId> {
+        let page = f.store.runs_page(&filter, RunId(0), 100).await.expect("read");
+        page.into_iter().map(|run| run.id).collect()
+    };
+    for (n, queue) in names.iter().enumerate() {
+        let own = &ids[n * 4..n * 4 + 4];
+        assert_eq!(found(filter(Some(queue), None, None)).await, own, "queue {queue:?}");
+        assert_eq!(found(filter(Some(queue), Some("%"), None)).await, own[1..2]);
+        assert_eq!(found(filter(Some(queue), Some(""), None)).await, own[..1], "no category");
+    }
+    assert_eq!(found(filter(None, Some("_"), None)).await.len(), names.len());
+    assert_eq!(found(filter(None, None, Some(RunStatus::Passed))).await, [claimed[0].id]);
+    let rest = filter(Some("q"), None, Some(RunStatus::Discovered));
+    assert_eq!(found(rest.clone()).await.len(), 3);
+    assert_eq!(found(filter(Some("none"), None, None)).await, []);
+    let page = f.store.runs_page(&rest, ids[9], 1).await.expect("read");
+    assert_eq!(page.iter().map(|run| run.id).collect::<Vec<_>>(), [ids[10]], "pages go on by id");
+}
+
+pub async fn empty_batches_do_nothing(f: &Fixture) {
+    assert_eq!(f.store.submit_runs(&[], at(0)).await.expect("answered"), []);
+    assert_eq!(f.store.finish_runs(&[], at(0)).await.expect("answered"), []);
+    assert_eq!(f.store.runs_by_id(&[]).await.expect("answered"), []);
+    assert_eq!(f.store.retry_runs(&[], &operator(at(0))).await.expect("answered"), []);
+    assert_eq!(f.store.cancel_runs(&[], &operator(at(0))).await.expect("answered"), []);
+    assert_eq!(f.store.move_items(&[]).await.expect("answered"), []);
+    assert_eq!(f.store.append_journal(&[]).await.expect("answered"), Vec::<bool>::new());
+    f.store.append_attempts(&[]).await.expect("answered");
+}

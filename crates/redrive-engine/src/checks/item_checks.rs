@@ -1,0 +1,42 @@
+//! What is wrong with an item, from its row, its ledger and the journal.
+
+use async_trait::async_trait;
+use redrive_core::{ItemId, ItemStatus, Unit};
+use redrive_store::{AttemptRecord, ItemFilter, ItemRecord, Result, Store, UnitKind};
+
+use crate::checks::{
+    checker::{Finding, Report},
+    item_invariants::judge_item,
+    ledger_reader::PAGE,
+    unit_checks::{Checked, give_up_recorded},
+};
+
+#[async_trait]
+impl Checked for ItemRecord {
+    const KIND: UnitKind = UnitKind::Item;
+
+    fn id(&self) -> i64 {
+        self.id.0
+    }
+
+    fn count(report: &mut Report) -> &mut u64 {
+        &mut report.items
+    }
+
+    async fn page(store: &dyn Store, after: i64) -> Result<Vec<Self>> {
+        store.items_page(&ItemFilter::default(), ItemId(after), PAGE).await
+    }
+
+    async fn find(store: &dyn Store, id: i64) -> Result<Option<Self>> {
+        Ok(store.items_by_id(&[ItemId(id)]).await?.pop())
+    }
+
+    async fn judge(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
+        let mut findings = judge_item(self, attempts);
+        if self.status == ItemStatus::UploadGiveup {
+            let unit = Unit::Item(self.id).to_string();
+            findings.extend(give_up_recorded(store, unit, "upload.giveup").await?);
+        }
+        Ok(findings)
+    }
+}

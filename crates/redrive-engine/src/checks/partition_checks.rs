@@ -1,0 +1,73 @@
+//! What is wrong with a partition, from its row, its work, its ledger and the journal.
+
+use async_trait::async_trait;
+use redrive_core::{PartitionId, Unit};
+use redrive_store::{
+    AttemptRecord, JournalFilter, PartitionRecord, PartitionWork, Result, Store, UnitKind,
+};
+use serde_json::Value;
+
+use crate::checks::{
+    checker::{Finding, Invariant, Report},
+    ledger_reader::PAGE,
+    partition_invariants::judge_partition,
+    unit_checks::Checked,
+};
+
+#[async_trait]
+impl Checked for PartitionRecord {
+    const KIND: UnitKind = UnitKind::Partition;
+
+    fn id(&self) -> i64 {
+        self.id.0
+    }
+
+    fn count(report: &mut Report) -> &mut u64 {
+        &mut report.partitions
+    }
+
+    async fn page(store: &dyn Store, after: i64) -> Result<Vec<Self>> {
+        store.partitions_by_id(PartitionId(after), PAGE).await
+    }
+
+    async fn find(store: &dyn Store, id: i64) -> Result<Option<Self>> {
+        let mut next = store.partitions_by_id(PartitionId(id.saturating_sub(1)), 1).await?;
+        Ok(next.pop().filter(|partition| partition.id.0 == id))
+    }
+
+    async fn judge(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
+        let mut findings = judge_partition(self, attempts);
+        let unit = Unit::Partition(self.key.clone()).to_string();
+        if let Some(work) = self.work.as_ref().filter(|work| work.lease_epoch.0 > 0) {
+            findings.extend(hand_backs(store, unit, work).await?);
+        }
+        Ok(findings)
+    }
+}
+
+/// A row of work goes when its attempt is judged. So every claim of it but a live one was handed back.
+async fn hand_backs(
+    store: &dyn Store,
+    unit: String,
+    work: &PartitionWork,
+) -> Result<Option<Finding>> {
+    let ended = work.lease_epoch.0 - i64::from(work.lease_owner.is_some());
+    let action = Some("partition.handback".to_owned());
+    let filter = JournalFilter { unit: Some(unit.clone()), action };
+    let (mut after, mut told) = (0, 0);
+    loop {
+        let page = store.journal_page(&filter, after, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = last.id;
+        let of_this = |details: &str| {
+            let details: Value = serde_json::from_str(details).unwrap_or_default();
+            details.get("work").and_then(Value::as_i64) == Some(work.id)
+        };
+        told += page.iter().filter(|record| of_this(&record.entry.details)).count() as i64;
+    }
+    Ok((told != ended).then(|| Finding {
+        invariant: Invariant::HandBackRecorded,
+        unit,
+        problem: format!("{ended} of its claims ended untried, the journal has {told} hand-backs"),
+    }))
+}

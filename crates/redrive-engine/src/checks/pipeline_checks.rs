@@ -1,0 +1,42 @@
+//! Checking every run of a pipeline beside its samples.
+
+use redrive_core::PipelineRunId;
+use redrive_store::{PipelineRunFilter, PipelineRunRecord, Result, SampleFilter, Store};
+
+use crate::checks::{
+    checker::{Finding, REREADS, Report},
+    ledger_reader::PAGE,
+    pipeline_invariants::{Counted, judge_pipeline_run},
+};
+
+/// Checks every run of every pipeline.
+pub(crate) async fn check_pipeline_runs(store: &dyn Store, report: &mut Report) -> Result<()> {
+    let mut before = PipelineRunId(i64::MAX);
+    loop {
+        let page = store.pipeline_runs_page(&PipelineRunFilter::default(), before, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        before = last.id;
+        for run in page {
+            report.pipeline_runs += 1;
+            report.add(judge(store, run).await?);
+        }
+    }
+}
+
+/// Counts the samples of a run until it stands still meanwhile. A sample that goes from stage to stage is
+/// counted once: where samples are is read at one moment, and how many there are only the run changes.
+async fn judge(store: &dyn Store, mut run: PipelineRunRecord) -> Result<Vec<Finding>> {
+    for _ in 0..REREADS {
+        let filter = SampleFilter { run: Some(run.id), ..SampleFilter::default() };
+        let counted = Counted {
+            samples: store.count_samples(&filter).await?,
+            stages: store.stage_counts(run.id).await?,
+        };
+        let Some(after) = store.pipeline_runs_by_id(&[run.id]).await?.pop() else { break };
+        if after == run {
+            return Ok(judge_pipeline_run(&run, &counted));
+        }
+        run = after;
+    }
+    Ok(Vec::new())
+}

@@ -1,0 +1,49 @@
+//! Checking every good partition against the raw data it stands on (PAR-11).
+
+use futures_util::{StreamExt, stream};
+use redrive_core::{PartitionId, Unit};
+use redrive_store::{PartitionRecord, Result, Store};
+
+use crate::{
+    checks::{
+        checker::{Finding, Invariant, Report},
+        ledger_reader::PAGE,
+        unit_checks::check_units,
+    },
+    partitions::raw::RawSink,
+};
+
+/// How many raw partitions are read at once.
+const READS: usize = 4;
+
+/// Checks every partition beside its ledger, and reads every raw partition that has authority to its end.
+/// Reads only. Memory does not grow with how much there is.
+pub async fn verify_partitions(store: &dyn Store, raw: &RawSink) -> Result<Report> {
+    let mut report = Report::default();
+    check_units::<PartitionRecord>(store, &mut report).await?;
+    let mut after = PartitionId(0);
+    loop {
+        let page = store.partitions_by_id(after, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(report) };
+        after = last.id;
+        let good = page.into_iter().filter(|partition| partition.current_run_id.is_some());
+        let judging = good.map(|partition| async move { judge(&partition, raw).await });
+        let judged: Vec<Option<Finding>> = stream::iter(judging).buffered(READS).collect().await;
+        report.raw_partitions += judged.len() as u64;
+        report.add(judged.into_iter().flatten().collect());
+    }
+}
+
+async fn judge(partition: &PartitionRecord, raw: &RawSink) -> Option<Finding> {
+    let run_id = partition.current_run_id.as_ref()?;
+    let problem = match raw.verify(&partition.key, run_id).await {
+        Err(error) => error.in_words(),
+        Ok(sealed) if Some(sealed.record_count) != partition.record_count => {
+            let stored = partition.record_count.map_or("none".to_owned(), |n| n.to_string());
+            format!("record_count is {stored}, run {run_id} has {} records", sealed.record_count)
+        }
+        Ok(_) => return None,
+    };
+    let unit = Unit::Partition(partition.key.clone()).to_string();
+    Some(Finding { invariant: Invariant::RawData, unit, problem })
+}

@@ -1,0 +1,111 @@
+//! What is wrong with a sample, from its row, its run, its ledger and the journal.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use redrive_core::{PipelineRunId, SampleId, SampleState};
+use redrive_store::{
+    AttemptRecord, JournalFilter, PipelineRunRecord, Result, SampleFilter, SampleRecord, Store,
+    UnitKind, sample_unit,
+};
+
+use crate::checks::{
+    checker::{Finding, Invariant, Report},
+    ledger_reader::PAGE,
+    sample_invariants::judge_sample,
+    unit_checks::{Checked, give_up_recorded},
+};
+
+/// A sample with its run, which is read after it: so the run knows of whatever happened to the sample.
+pub(crate) struct SampleOfRun {
+    sample: SampleRecord,
+    run: Arc<PipelineRunRecord>,
+}
+
+/// A sample stands still while its run moves.
+impl PartialEq for SampleOfRun {
+    fn eq(&self, other: &Self) -> bool {
+        self.sample == other.sample
+    }
+}
+
+impl SampleOfRun {
+    async fn with_runs(store: &dyn Store, samples: Vec<SampleRecord>) -> Result<Vec<Self>> {
+        let mut ids: Vec<PipelineRunId> = samples.iter().map(|sample| sample.run).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let runs = store.pipeline_runs_by_id(&ids).await?;
+        let runs: BTreeMap<_, _> = runs.into_iter().map(|run| (run.id, Arc::new(run))).collect();
+        let with_run = |sample: SampleRecord| {
+            let run = runs.get(&sample.run)?.clone();
+            Some(Self { sample, run })
+        };
+        Ok(samples.into_iter().filter_map(with_run).collect())
+    }
+}
+
+#[async_trait]
+impl Checked for SampleOfRun {
+    const KIND: UnitKind = UnitKind::Sample;
+
+    fn id(&self) -> i64 {
+        self.sample.id.0
+    }
+
+    fn count(report: &mut Report) -> &mut u64 {
+        &mut report.samples
+    }
+
+    async fn page(store: &dyn Store, after: i64) -> Result<Vec<Self>> {
+        let page = store.samples_page(&SampleFilter::default(), SampleId(after), PAGE).await?;
+        Self::with_runs(store, page).await
+    }
+
+    async fn find(store: &dyn Store, id: i64) -> Result<Option<Self>> {
+        let sample = store.samples_by_id(&[SampleId(id)]).await?;
+        Ok(Self::with_runs(store, sample).await?.pop())
+    }
+
+    async fn judge(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
+        let Self { sample, run } = self;
+        let mut findings = judge_sample(sample, run, attempts);
+        if sample.state() == SampleState::Dead {
+            let unit = sample_unit(sample.id, &sample.stage_name);
+            findings.extend(give_up_recorded(store, unit, "sample.dead").await?);
+        }
+        findings.extend(self.hand_backs(store, attempts.len()).await?);
+        Ok(findings)
+    }
+}
+
+impl SampleOfRun {
+    /// A claim ends in a row of the ledger or in a hand-back, and a live one in neither.
+    async fn hand_backs(&self, store: &dyn Store, rows: usize) -> Result<Option<Finding>> {
+        let Self { sample, run } = self;
+        let live = i64::from(sample.lease_owner.is_some());
+        let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+        let untried = sample.lease_epoch.0.saturating_sub(rows).saturating_sub(live);
+        if untried <= 0 {
+            return Ok(None);
+        }
+        let mut told = 0;
+        for stage in &run.stages {
+            let unit = Some(sample_unit(sample.id, stage));
+            let filter = JournalFilter { unit, action: Some("sample.handback".to_owned()) };
+            let mut after = 0;
+            loop {
+                let page = store.journal_page(&filter, after, PAGE).await?;
+                let Some(last) = page.last() else { break };
+                after = last.id;
+                told += page.len() as i64;
+            }
+        }
+        Ok((told != untried).then(|| Finding {
+            invariant: Invariant::HandBackRecorded,
+            unit: sample_unit(sample.id, &sample.stage_name),
+            problem: format!(
+                "{untried} of its claims ended untried, the journal has {told} hand-backs"
+            ),
+        }))
+    }
+}

@@ -1,0 +1,99 @@
+//! Checking every unit of a kind beside its ledger: one walk for all kinds.
+
+use async_trait::async_trait;
+use redrive_store::{AttemptRecord, JournalFilter, Result, Store, UnitKind};
+
+use crate::checks::{
+    checker::{Finding, Invariant, MAX_FINDINGS, REREADS, Report},
+    ledger_reader::{LedgerReader, all_attempts},
+};
+
+/// A unit as it is stored, of a kind whose every unit can be checked.
+#[async_trait]
+pub(crate) trait Checked: PartialEq + Sized + Send + Sync {
+    /// Its kind, which says which ledger.
+    const KIND: UnitKind;
+
+    /// The id of its row.
+    fn id(&self) -> i64;
+
+    /// Where a report counts its kind.
+    fn count(report: &mut Report) -> &mut u64;
+
+    /// Units by id, after an id, a page at a time.
+    async fn page(store: &dyn Store, after: i64) -> Result<Vec<Self>>;
+
+    /// The unit of that id.
+    async fn find(store: &dyn Store, id: i64) -> Result<Option<Self>>;
+
+    /// What is wrong with it, beside its attempts.
+    async fn judge(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>>;
+}
+
+/// Checks every unit of a kind.
+pub(crate) async fn check_units<C: Checked>(store: &dyn Store, report: &mut Report) -> Result<()> {
+    let mut ledger = LedgerReader::new(store, C::KIND);
+    let mut after = 0;
+    loop {
+        let page = C::page(store, after).await?;
+        let Some(last) = page.last() else { break };
+        after = last.id();
+        for unit in &page {
+            let (orphans, attempts) = ledger.attempts_up_to(unit.id()).await?;
+            *C::count(report) += 1;
+            report.attempts += (attempts.len() + orphans.len()) as u64;
+            report.add(orphans.iter().map(orphan).collect());
+            let findings = unit.judge(store, &attempts).await?;
+            if findings.is_empty() {
+                continue;
+            }
+            // Past the limit they are only counted: looking twice at a million would take for ever.
+            let full = report.findings.len() >= MAX_FINDINGS;
+            report.add(if full { findings } else { judge_again::<C>(store, unit.id()).await? });
+        }
+    }
+    // What is left belongs to units made since; only one that does not exist is an orphan.
+    for attempt in ledger.rest(MAX_FINDINGS).await? {
+        report.attempts += 1;
+        if C::find(store, attempt.unit.id).await?.is_none() {
+            report.add(vec![orphan(&attempt)]);
+        }
+    }
+    Ok(())
+}
+
+fn orphan(attempt: &AttemptRecord) -> Finding {
+    Finding {
+        invariant: Invariant::LedgerNumbers,
+        unit: attempt.unit.to_string(),
+        problem: format!("attempt {} belongs to no {}", attempt.attempt, attempt.unit.kind.name()),
+    }
+}
+
+/// That a unit was given up, if no such row of the journal says so.
+pub(crate) async fn give_up_recorded(
+    store: &dyn Store,
+    unit: String,
+    action: &str,
+) -> Result<Option<Finding>> {
+    let filter = JournalFilter { unit: Some(unit.clone()), action: Some(action.to_owned()) };
+    Ok(store.journal_page(&filter, 0, 1).await?.is_empty().then(|| Finding {
+        invariant: Invariant::GiveUpRecorded,
+        unit,
+        problem: "it was given up, and the journal does not say why".to_owned(),
+    }))
+}
+
+/// Reads a unit and its attempts until the unit stands still between two looks.
+async fn judge_again<C: Checked>(store: &dyn Store, id: i64) -> Result<Vec<Finding>> {
+    for _ in 0..REREADS {
+        let Some(before) = C::find(store, id).await? else { return Ok(Vec::new()) };
+        let attempts = all_attempts(store, C::KIND, id).await?;
+        let findings = before.judge(store, &attempts).await?;
+        let after = C::find(store, id).await?;
+        if findings.is_empty() || after.as_ref() == Some(&before) {
+            return Ok(findings);
+        }
+    }
+    Ok(Vec::new())
+}

@@ -1,0 +1,94 @@
+//! From how a program ended and what it printed to an outcome.
+
+use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
+
+use redrive_core::{Cause, Failure};
+
+use super::{
+    last_line::LastLine,
+    supervision::{Ending, Supervised},
+};
+use crate::{
+    Outcome,
+    handlers::{
+        program::report::{by_status, explain, legible, misfit, outcome, took_too_long},
+        reply::Reply,
+    },
+};
+
+/// The code of a program whose exit status is lost.
+const EXIT_UNKNOWN: &str = "exit_unknown";
+
+/// What a call of this kind ended in.
+pub(super) fn conclude(
+    kind: &str,
+    program: Supervised,
+    stdout: &LastLine,
+    time_limit: Duration,
+) -> Outcome {
+    let stderr = legible(&program.stderr.to_bytes());
+    let stderr = stderr.as_str();
+    let failure = match program.ending {
+        Ending::Stopped(status) => return stopped(kind, status, stdout),
+        Ending::Exited(status) if status.success() => return answered(kind, stdout, stderr),
+        Ending::Exited(status) => failed(status, stdout, stderr),
+        Ending::TimedOut => took_too_long(time_limit, stderr),
+        Ending::Unknown(error) => exit_unknown(&error, stderr),
+    };
+    Outcome::Failed(failure)
+}
+
+/// A program whose exit status is lost.
+pub(super) fn exit_unknown(error: &io::Error, stderr: &str) -> Failure {
+    let what = format!("the program ended and nothing tells how: {error}");
+    Failure::named(EXIT_UNKNOWN, Cause::Handler, &explain(&what, stderr))
+}
+
+/// Exit 0: the reply decides, and it must be one that the kind allows.
+fn answered(kind: &str, stdout: &LastLine, stderr: &str) -> Outcome {
+    let reply = Reply::parse(stdout.line());
+    match reply.and_then(|reply| Reply::allowed_for(kind, reply)) {
+        Ok(None) => Outcome::Answered { value: None, verdict: None },
+        Ok(Some(reply)) => outcome(reply, stderr),
+        Err(bad) => Outcome::Failed(misfit(&bad, stderr)),
+    }
+}
+
+/// Told to stop: what it says in so many words is done need not be done again. Silence says nothing,
+/// and an error may come of the stop.
+fn stopped(kind: &str, status: Option<ExitStatus>, stdout: &LastLine) -> Outcome {
+    if !status.is_some_and(|status| status.success()) {
+        return Outcome::Stopped;
+    }
+    let reply = Reply::parse(stdout.line());
+    match reply.and_then(|reply| Reply::allowed_for(kind, reply)) {
+        Ok(Some(reply @ (Reply::Ok { .. } | Reply::Skip(_)))) => outcome(reply, ""),
+        Ok(Some(Reply::Error(_)) | None) | Err(_) => Outcome::Stopped,
+    }
+}
+
+/// A non-zero exit or a signal: an error that the program reported says more, anything else says
+/// nothing.
+fn failed(status: ExitStatus, stdout: &LastLine, stderr: &str) -> Failure {
+    let (reported, what) = match Reply::parse(stdout.line()) {
+        Ok(Some(Reply::Error(error))) => {
+            let what = error.message.clone().unwrap_or_default();
+            (Some(error), what)
+        }
+        Ok(_) => (None, String::new()),
+        Err(bad) => (None, bad.to_string()),
+    };
+    // A signal says what happened; an exit code only says that something did.
+    let what = match what {
+        what if !what.is_empty() => what,
+        _ if status.signal().is_some() || stderr.is_empty() => {
+            format!("the program ended with {status}")
+        }
+        what => what,
+    };
+    let message = explain(&what, stderr);
+    match reported {
+        Some(error) => error.failure(|message| by_status(status, message), &message),
+        None => by_status(status, &message),
+    }
+}

@@ -1,0 +1,67 @@
+//! What is kept of an answer's body, however long it is.
+
+use http::StatusCode;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+
+use crate::handlers::program::output::Ends;
+
+/// The longest body that is read, in bytes, as it comes: nothing is unpacked. What is longer is cut
+/// off, and its connection closed.
+pub const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
+
+/// A body, as far as it matters: all of a success, both ends of a failure.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    Whole(Vec<u8>),
+    Ends(Ends),
+}
+
+/// How the reading of a body ended.
+#[derive(Debug)]
+pub(crate) enum BodyEnd {
+    Complete,
+    Cut(hyper::Error),
+    TooLong,
+    Late,
+}
+
+impl Kept {
+    /// For the body of an answer with this status.
+    pub(crate) fn new(status: StatusCode) -> Self {
+        if status.is_success() { Self::Whole(Vec::new()) } else { Self::Ends(Ends::default()) }
+    }
+
+    /// Reads until the end, or until there is no use in it.
+    pub(crate) async fn read(&mut self, mut body: Incoming) -> BodyEnd {
+        let whole = matches!(self, Self::Whole(_));
+        if whole && body.size_hint().lower() > MAX_BODY_BYTES as u64 {
+            return BodyEnd::TooLong;
+        }
+        let mut length = 0;
+        while let Some(frame) = body.frame().await {
+            let chunk = match frame.map(hyper::body::Frame::into_data) {
+                Ok(Ok(chunk)) => chunk,
+                // Trailers say nothing that is needed here.
+                Ok(Err(_)) => continue,
+                Err(error) => return BodyEnd::Cut(error),
+            };
+            length += chunk.len();
+            if length > MAX_BODY_BYTES {
+                return BodyEnd::TooLong;
+            }
+            match self {
+                Self::Whole(bytes) => bytes.extend_from_slice(&chunk),
+                Self::Ends(ends) => ends.push(&chunk),
+            }
+        }
+        BodyEnd::Complete
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Self::Whole(bytes) => bytes,
+            Self::Ends(ends) => ends.to_bytes(),
+        }
+    }
+}

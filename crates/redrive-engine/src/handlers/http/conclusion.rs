@@ -1,0 +1,156 @@
+//! From an answer to an outcome.
+
+use std::{borrow::Cow, time::Duration};
+
+use http::{HeaderMap, StatusCode, header::CONTENT_ENCODING, header::RETRY_AFTER};
+use jiff::Timestamp;
+use redrive_core::{Cause, Code, Failure, HumanDuration, named, parse_retry_after};
+use serde_json::Value;
+
+use super::{
+    body::{BodyEnd, MAX_BODY_BYTES},
+    pointer::JsonPointer,
+    unanswered::chain,
+};
+use crate::{
+    Outcome,
+    handlers::reply::{MAX_REPLY_BYTES, Reply},
+};
+
+/// The code of an error that a reply reports without one.
+const UNNAMED_ERROR: &str = "error";
+
+/// How much of an answer that does not fit is shown, in characters.
+const EXCERPT_CHARS: usize = 200;
+
+/// An answer, its text without secrets.
+pub(crate) struct Answer<'a> {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) text: Cow<'a, str>,
+    pub(crate) end: BodyEnd,
+}
+
+/// What a call of this kind ended in.
+pub(crate) fn conclude(
+    kind: &str,
+    answer: Answer<'_>,
+    reply: Option<&JsonPointer>,
+    time_limit: Duration,
+    now: Timestamp,
+) -> Outcome {
+    let text = match successful(answer, time_limit, now) {
+        Ok(text) => text,
+        Err(failure) => return Outcome::Failed(failure),
+    };
+    let answered = match reply {
+        Some(pointer) => picked(&text, pointer),
+        None => whole(kind, &text),
+    };
+    answered.unwrap_or_else(|problem| Outcome::Failed(bad_reply(&problem)))
+}
+
+/// The whole text of a success, or what the answer failed with.
+pub(super) fn successful(
+    answer: Answer<'_>,
+    time_limit: Duration,
+    now: Timestamp,
+) -> Result<Cow<'_, str>, Failure> {
+    if !answer.status.is_success() {
+        return Err(refused(&answer, now));
+    }
+    match answer.end {
+        BodyEnd::Complete => {}
+        BodyEnd::Cut(error) => {
+            let why = chain(&error).last().map(ToString::to_string).unwrap_or_default();
+            let what = format!("the body of the answer was cut off: {why}");
+            return Err(Failure::named(named::CUT_BODY, Cause::Handler, &what));
+        }
+        BodyEnd::TooLong => {
+            let what = format!("the body of the answer is longer than {MAX_BODY_BYTES} bytes");
+            return Err(Failure::named(named::BODY_TOO_LARGE, Cause::Handler, &what));
+        }
+        BodyEnd::Late => return Err(late(time_limit)),
+    }
+    match encoding(answer.headers) {
+        Some(encoding) => {
+            Err(bad_reply(&format!("the answer is encoded as {encoding}, which nobody asked for")))
+        }
+        None => Ok(answer.text),
+    }
+}
+
+/// An answer that fits nothing.
+pub(super) fn bad_reply(problem: &str) -> Failure {
+    Failure::named(named::BAD_REPLY, Cause::Handler, problem)
+}
+
+/// A call over its time limit.
+pub(crate) fn late(time_limit: Duration) -> Failure {
+    let limit = HumanDuration::from(time_limit);
+    Failure::timeout(&format!("the request took longer than its time limit of {limit}"))
+}
+
+/// The status alone says what kind of failure this is: an API's own error object looks too much like
+/// one of ours, and means something else. A body that never ends does not take the status back.
+pub(crate) fn refused(answer: &Answer<'_>, now: Timestamp) -> Failure {
+    let hint = answer.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let hint = hint.and_then(|value| parse_retry_after(value, now));
+    let status = answer.status;
+    let why_not = if status.is_redirection() { "; redirects are not followed" } else { "" };
+    let message = match answer.text.trim() {
+        "" => format!("the server answered {status}{why_not}"),
+        body => format!("the server answered {status}{why_not}\n{body}"),
+    };
+    Failure::http(status.as_u16(), hint, &message)
+}
+
+/// An encoding of the body, if it has one.
+fn encoding(headers: &HeaderMap) -> Option<String> {
+    let encoding = headers.get(CONTENT_ENCODING)?;
+    (!encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
+        .then(|| String::from_utf8_lossy(encoding.as_bytes()).into_owned())
+}
+
+/// The part that was asked for is the answer, whatever it looks like.
+fn picked(text: &str, pointer: &JsonPointer) -> Result<Outcome, String> {
+    let answer: Value = serde_json::from_str(text)
+        .map_err(|error| format!("the answer is not JSON ({error}): {}", excerpt(text)))?;
+    let value = pointer.of(&answer).cloned();
+    let value = value.ok_or_else(|| format!("the answer has no {pointer}: {}", excerpt(text)))?;
+    Ok(Outcome::Answered { value: Some(value), verdict: None })
+}
+
+/// A reply if it is one; otherwise the JSON, or the text, is the answer. Nothing is no reply.
+fn whole(kind: &str, text: &str) -> Result<Outcome, String> {
+    let text = text.trim();
+    let reply = if text.len() > MAX_REPLY_BYTES { None } else { parsed(text)? };
+    if reply.is_none() && !text.is_empty() {
+        let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+        return Ok(Outcome::Answered { value: Some(value), verdict: None });
+    }
+    Ok(match Reply::allowed_for(kind, reply).map_err(|bad| bad.to_string())? {
+        None => Outcome::Answered { value: None, verdict: None },
+        Some(Reply::Ok { value, verdict }) => Outcome::Answered { value: Some(value), verdict },
+        Some(Reply::Skip(why)) => Outcome::Skipped(why),
+        Some(Reply::Error(error)) => {
+            let unnamed =
+                |message: &str| Failure::reported(None, Code::name(UNNAMED_ERROR), message);
+            let silent = "the server reported an error without a message";
+            let message = error.message.as_deref().filter(|message| !message.is_empty());
+            Outcome::Failed(error.failure(unnamed, message.unwrap_or(silent)))
+        }
+    })
+}
+
+fn parsed(text: &str) -> Result<Option<Reply>, String> {
+    Reply::parse(text.as_bytes()).map_err(|bad| bad.to_string())
+}
+
+pub(super) fn excerpt(text: &str) -> String {
+    let mut excerpt: String = text.chars().take(EXCERPT_CHARS).collect();
+    if excerpt.len() < text.len() {
+        excerpt.push('…');
+    }
+    excerpt
+}

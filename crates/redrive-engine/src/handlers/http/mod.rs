@@ -1,0 +1,324 @@
+//! A request for each unit (HANDLERS-4).
+//!
+//! Servers do what servers do: answer late, in part, without end, with a page of HTML, or not at all.
+//! None of that may hang a worker, cost it memory or lose the outcome. So everything that is read has
+//! a bound, the time limit covers the whole exchange, and whatever happened has a code of its own.
+//!
+//! The way of a call: [`template`] makes the body, [`secrets`] holds the headers, [`connection`] finds
+//! the way, [`client`] sends it over a [`line`], [`body`] keeps what matters of the answer, and [`conclusion`] makes an outcome of it, or
+//! [`unanswered`] of its absence. An extractor sends one for each page of rows: [`paging`], which reads
+//! them by [`raw_json`].
+
+mod spec;
+
+mod pointer;
+mod template;
+
+mod secrets;
+
+mod addresses;
+mod connection;
+mod line;
+
+mod client;
+
+mod body;
+mod unanswered;
+
+mod conclusion;
+
+mod paging;
+mod raw_json;
+
+use std::{
+    borrow::Cow,
+    fmt,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Request, Uri,
+    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT},
+    response::Parts,
+    uri::PathAndQuery,
+};
+use http_body_util::Full;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use redrive_core::{Cause, Failure, named};
+use serde_json::Value;
+use tokio::time::{Sleep, sleep, timeout};
+
+use self::conclusion::conclude;
+pub use self::{
+    body::MAX_BODY_BYTES,
+    paging::{HttpExtractor, MAX_PAGES, Paging},
+    pointer::{InvalidPointer, JsonPointer},
+    spec::{DEFAULT_CONNECT_TIMEOUT, HeaderSource, HttpSpec, InvalidHttp},
+    template::{BodyTemplate, InvalidTemplate},
+};
+pub(crate) use self::{
+    body::{BodyEnd, Kept},
+    client::{AnswerBody, Client, NoAnswer},
+    conclusion::{Answer, late, refused},
+    secrets::Secrets,
+    unanswered::unanswered,
+};
+use crate::{Call, Clock, Handler, Outcome, Stop, SystemClock};
+
+/// What tells a retry from new work: the same for every attempt at a unit.
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// The span that a request is part of.
+#[cfg(feature = "otel")]
+pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// How long the body of an error is waited for. Its status says enough.
+pub(crate) const ERROR_BODY_WAIT: Duration = Duration::from_secs(2);
+
+/// Handles each call by a request. It needs a runtime with I/O and time enabled, always the same one:
+/// connections are used again.
+///
+/// A status from 200 to 299 is success. With [`HttpSpec::reply`] the part that it points to is the
+/// answer. Without, a body that is a [reply](crate::handlers::reply) is that reply, any other JSON is the answer
+/// as it is, other text is the answer as text, and nothing is no answer, which passes a run. Every
+/// other status is a failure with that code; redirects are not followed.
+///
+/// Sent unless [`HttpSpec::headers`] says otherwise: `content-type: application/json` with a body,
+/// `accept: application/json, */*`, `accept-encoding: identity`, `user-agent: redrive/VERSION`, and
+/// `idempotency-key` with the unit, such as `run:7`, the same in every attempt.
+pub struct HttpHandler {
+    spec: HttpSpec,
+    /// The path, with the query that every call has.
+    target: Uri,
+    headers: HeaderMap,
+    secrets: Secrets,
+    client: Client<Full<Bytes>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl HttpHandler {
+    /// Checks a specification. The environment is read here, once.
+    pub fn new(spec: HttpSpec) -> Result<Self, InvalidHttp> {
+        spec.check()?;
+        let (given, secrets) = Secrets::read(&spec.headers)?;
+        let mut headers = usual_headers(&spec);
+        if spec.has_body() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        headers.extend(given);
+        let (client, target) = (Client::new(&spec)?, spec.target());
+        Ok(Self { spec, target, headers, secrets, client, clock: Arc::new(SystemClock) })
+    }
+
+    /// With another clock, for tests. It says how far away a date in Retry-After is.
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// The request for a call.
+    fn request_for(&self, call: &Call) -> Result<Request<Full<Bytes>>, Failure> {
+        let key = call.unit.to_string();
+        if self.spec.body.is_none() && self.spec.query.is_empty() && self.spec.has_body() {
+            let request = self.assembled(call.to_text().into(), self.target.clone(), &key);
+            #[cfg(feature = "otel")]
+            let request = within(request, call.traceparent().as_deref());
+            return Ok(request);
+        }
+        self.request(&call.to_json(), &key)
+    }
+
+    /// A request for a call as JSON. `key` tells a retry from new work.
+    fn request(&self, call: &Value, key: &str) -> Result<Request<Full<Bytes>>, Failure> {
+        let body = if self.spec.has_body() { self.body(call)? } else { Bytes::new() };
+        let request = self.assembled(body, self.target_for(call)?, key);
+        #[cfg(feature = "otel")]
+        let request = within(request, call.get("traceparent").and_then(Value::as_str));
+        Ok(request)
+    }
+
+    fn assembled(&self, body: Bytes, target: Uri, key: &str) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = self.spec.method.clone();
+        *request.uri_mut() = target;
+        request.headers_mut().clone_from(&self.headers);
+        // Units are percent-encoded, so they always fit into a header.
+        if let Ok(key) = HeaderValue::from_str(key) {
+            request.headers_mut().entry(IDEMPOTENCY_KEY).or_insert(key);
+        }
+        request
+    }
+
+    fn target_for(&self, call: &Value) -> Result<Uri, Failure> {
+        if self.spec.query.is_empty() {
+            return Ok(self.target.clone());
+        }
+        let mut query = self.target.query().unwrap_or_default().to_owned();
+        for (name, template) in &self.spec.query {
+            let value = match filled(template, call, "the query")? {
+                Value::Null => continue,
+                Value::String(text) => text,
+                scalar @ (Value::Bool(_) | Value::Number(_)) => scalar.to_string(),
+                Value::Array(_) | Value::Object(_) => {
+                    let what =
+                        format!("the query takes {name} of the call, which is no single value");
+                    return Err(Failure::named(named::BAD_TEMPLATE, Cause::Handler, &what));
+                }
+            };
+            let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+            let and = if query.is_empty() { "" } else { "&" };
+            query.push_str(&format!("{and}{}={}", encode(name), encode(&value)));
+        }
+        if query.is_empty() {
+            return Ok(self.target.clone());
+        }
+        let target = PathAndQuery::try_from(format!("{}?{query}", self.target.path()));
+        target.map(Uri::from).map_err(|error| {
+            let what = format!("the query makes no URL: {error}");
+            Failure::named(named::BAD_TEMPLATE, Cause::Handler, &what)
+        })
+    }
+
+    fn body(&self, call: &Value) -> Result<Bytes, Failure> {
+        let body = match &self.spec.body {
+            None => Cow::Borrowed(call),
+            Some(template) => Cow::Owned(filled(template, call, "the body")?),
+        };
+        Ok(body.to_string().into())
+    }
+
+    /// Sends a request and takes its answer, unless its time is over or it is told to stop.
+    async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+        mut over: Pin<&mut Sleep>,
+        stop: &mut Stop,
+    ) -> Result<Exchange, Unsent> {
+        let sent = tokio::select! {
+            biased;
+            sent = self.client.request(request) => sent,
+            () = stop.stopped() => return Err(Unsent::Stopped),
+            () = over.as_mut() => return Err(Unsent::Late),
+        };
+        let (head, body) = match sent {
+            Ok(answer) => answer,
+            Err(error) => return Err(Unsent::Failed(unanswered(&error, &self.spec.place()))),
+        };
+        let mut kept = Kept::new(head.status);
+        let end = tokio::select! {
+            biased;
+            end = Self::read(body, &mut kept) => end,
+            () = stop.stopped() => {
+                if head.status.is_success() {
+                    return Err(Unsent::Stopped);
+                }
+                // It has failed already; handed back, it would only fail again.
+                BodyEnd::Late
+            }
+            () = over => BodyEnd::Late,
+        };
+        Ok(Exchange { head, bytes: kept.into_bytes(), end })
+    }
+
+    /// An answer, without secrets.
+    fn answer<'a>(&self, exchange: &'a mut Exchange) -> Answer<'a> {
+        let end = std::mem::replace(&mut exchange.end, BodyEnd::Late);
+        let text = self.secrets.hide(without_mark(&exchange.bytes));
+        Answer { status: exchange.head.status, headers: &exchange.head.headers, text, end }
+    }
+
+    /// Reads the body: for a success all of it, for a failure what comes soon.
+    async fn read(body: AnswerBody<Full<Bytes>>, kept: &mut Kept) -> BodyEnd {
+        match kept {
+            Kept::Whole(_) => body.read(kept).await,
+            Kept::Ends(_) => {
+                timeout(ERROR_BODY_WAIT, body.read(kept)).await.unwrap_or(BodyEnd::Late)
+            }
+        }
+    }
+}
+
+/// A request that says in which span it is sent, unless its headers say so already.
+#[cfg(feature = "otel")]
+fn within<B>(mut request: Request<B>, span: Option<&str>) -> Request<B> {
+    if let Some(Ok(span)) = span.map(HeaderValue::from_str) {
+        request.headers_mut().entry(TRACEPARENT).or_insert(span);
+    }
+    request
+}
+
+#[async_trait]
+impl Handler for HttpHandler {
+    async fn handle(&self, call: &Call, time_limit: Duration, mut stop: Stop) -> Outcome {
+        if stop.is_stopped() {
+            return Outcome::Stopped;
+        }
+        let request = match self.request_for(call) {
+            Ok(request) => request,
+            Err(failure) => return Outcome::Failed(failure),
+        };
+        let over = pin!(sleep(time_limit));
+        let mut exchange = match self.send(request, over, &mut stop).await {
+            Ok(exchange) => exchange,
+            Err(unsent) => return unsent.outcome(time_limit),
+        };
+        let (answer, reply) = (self.answer(&mut exchange), self.spec.reply.as_ref());
+        conclude(call.kind(), answer, reply, time_limit, self.clock.now())
+    }
+}
+
+/// A request and what came back.
+struct Exchange {
+    head: Parts,
+    bytes: Vec<u8>,
+    end: BodyEnd,
+}
+
+/// A request without an answer.
+enum Unsent {
+    Failed(Failure),
+    Late,
+    Stopped,
+}
+
+impl Unsent {
+    fn outcome(self, time_limit: Duration) -> Outcome {
+        match self {
+            Self::Failed(failure) => Outcome::Failed(failure),
+            Self::Late => Outcome::Failed(late(time_limit)),
+            Self::Stopped => Outcome::Stopped,
+        }
+    }
+}
+
+fn filled(template: &BodyTemplate, call: &Value, part: &str) -> Result<Value, Failure> {
+    template.fill(call).map_err(|pointer| {
+        let what = format!("{part} takes {pointer} of the call, which has no such value");
+        Failure::named(named::BAD_TEMPLATE, Cause::Handler, &what)
+    })
+}
+
+impl fmt::Debug for HttpHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpHandler").field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+/// What every request carries.
+pub(crate) fn usual_headers(spec: &HttpSpec) -> HeaderMap {
+    let agent = concat!("redrive/", env!("CARGO_PKG_VERSION"));
+    HeaderMap::from_iter([
+        (HOST, spec.host()),
+        (ACCEPT, HeaderValue::from_static("application/json, */*")),
+        (ACCEPT_ENCODING, HeaderValue::from_static("identity")),
+        (USER_AGENT, HeaderValue::from_static(agent)),
+    ])
+}
+
+/// The text of a body. Some servers begin theirs with a byte order mark, which is no JSON.
+pub(crate) fn without_mark(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
+}

@@ -1,0 +1,173 @@
+//! Rows behind HTTP, a page at a time.
+//!
+//! The first request has the cursor null, each further one what the page before named as the next. A
+//! server that names the same again, or pages without end, would be asked for ever; so both fail.
+
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use redrive_core::Failure;
+use serde_json::{Value, value::RawValue};
+use tokio::time::{Sleep, sleep};
+
+use super::{
+    HttpHandler, HttpSpec, InvalidHttp, JsonPointer,
+    conclusion::{bad_reply, excerpt, successful},
+    raw_json::{add_line, items, part},
+};
+use crate::{Call, Clock, Extractor, Outcome, RowWriter, Stop};
+
+/// The most pages of one partition.
+pub const MAX_PAGES: u32 = 100_000;
+
+/// How much is gathered before it is written.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Where in an answer the rows are, and what comes next.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Paging {
+    /// A list of rows; by default the whole answer.
+    pub rows: JsonPointer,
+    /// The cursor of the next page; where it is absent, null, false or empty, there is none. Without it
+    /// there is one page.
+    pub next: Option<JsonPointer>,
+}
+
+/// Extracts partitions by requests.
+///
+/// It sends what its [`HttpSpec`] says, with one more field in the call: `cursor`, which the body or the
+/// query can take. The time limit covers all pages together. Each page has an `idempotency-key` of its
+/// own.
+#[derive(Debug)]
+pub struct HttpExtractor {
+    handler: HttpHandler,
+    paging: Paging,
+}
+
+/// Why there are no more pages.
+enum Over {
+    Failed(Failure),
+    Ended(Outcome),
+}
+
+impl HttpExtractor {
+    /// Checks a specification. The environment is read here, once.
+    pub fn new(spec: HttpSpec, paging: Paging) -> Result<Self, InvalidHttp> {
+        Ok(Self { handler: HttpHandler::new(spec)?, paging })
+    }
+
+    /// With another clock, for tests.
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { handler: self.handler.with_clock(clock), ..self }
+    }
+
+    /// Writes the rows of one page; says which is the next.
+    async fn page(
+        &self,
+        call: &Value,
+        key: &str,
+        rows: &RowWriter,
+        (time_limit, over): (Duration, Pin<&mut Sleep>),
+        stop: &mut Stop,
+    ) -> Result<Option<Value>, Over> {
+        let request = self.handler.request(call, key)?;
+        let sent = self.handler.send(request, over, stop).await;
+        let mut exchange = sent.map_err(|unsent| Over::Ended(unsent.outcome(time_limit)))?;
+        let answer = self.handler.answer(&mut exchange);
+        let text = successful(answer, time_limit, self.handler.clock.now())?;
+        if let Err(error) = serde_json::from_str::<&RawValue>(&text) {
+            let what = format!("the answer is not JSON ({error}): {}", excerpt(&text));
+            return Err(bad_reply(&what).into());
+        }
+        let found = part(&text, &self.paging.rows).and_then(items).ok_or_else(|| {
+            let pointer = &self.paging.rows;
+            bad_reply(&format!("the answer has no list at {pointer:?}: {}", excerpt(&text)))
+        })?;
+        let mut lines = Vec::new();
+        for row in found {
+            add_line(row, &mut lines);
+            if lines.len() >= CHUNK_BYTES {
+                rows.write(&lines).await?;
+                lines.clear();
+            }
+        }
+        rows.write(&lines).await?;
+        Ok(self.next(&text)?)
+    }
+
+    fn next(&self, text: &str) -> Result<Option<Value>, Failure> {
+        let Some(pointer) = &self.paging.next else { return Ok(None) };
+        let named = part(text, pointer).and_then(|next| serde_json::from_str(next.get()).ok());
+        match named {
+            None | Some(Value::Null | Value::Bool(false)) => Ok(None),
+            Some(Value::String(empty)) if empty.is_empty() => Ok(None),
+            Some(cursor @ (Value::String(_) | Value::Number(_))) => Ok(Some(cursor)),
+            Some(other) => {
+                let other = excerpt(&other.to_string());
+                Err(bad_reply(&format!("{pointer} of the answer is no cursor: {other}")))
+            }
+        }
+    }
+
+    async fn pages(
+        &self,
+        call: &Call,
+        rows: &RowWriter,
+        time_limit: Duration,
+        mut stop: Stop,
+    ) -> Result<(), Over> {
+        let mut over = pin!(sleep(time_limit));
+        let mut with_cursor = call.to_json();
+        // Of each run and page its own: a server that remembers its answers has none of this one.
+        let run = call.run_id.as_deref().unwrap_or_default();
+        let mut cursor = Value::Null;
+        for number in 1..=MAX_PAGES {
+            if let Value::Object(fields) = &mut with_cursor {
+                fields.insert("cursor".to_owned(), cursor.clone());
+            }
+            let key = format!("{run}#{number}");
+            let limit = (time_limit, over.as_mut());
+            let next = self.page(&with_cursor, &key, rows, limit, &mut stop).await?;
+            match next {
+                None => return Ok(()),
+                Some(next) if next == cursor => {
+                    return Err(
+                        bad_reply(&format!("the answer names the cursor {next} again")).into()
+                    );
+                }
+                Some(next) => cursor = next,
+            }
+        }
+        Err(bad_reply(&format!("there are more than {MAX_PAGES} pages")).into())
+    }
+}
+
+impl From<Failure> for Over {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+#[async_trait]
+impl Extractor for HttpExtractor {
+    async fn extract(
+        &self,
+        call: &Call,
+        rows: &RowWriter,
+        time_limit: Duration,
+        stop: Stop,
+    ) -> Outcome {
+        if stop.is_stopped() {
+            return Outcome::Stopped;
+        }
+        match self.pages(call, rows, time_limit, stop).await {
+            Ok(()) => Outcome::Answered { value: None, verdict: None },
+            Err(Over::Failed(failure)) => Outcome::Failed(failure),
+            Err(Over::Ended(outcome)) => outcome,
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Handlers: the code that performs an attempt.
+//!
+//! - `handler`: the interface, and handlers written as Rust functions
+//! - `exec`: one program per call
+//! - `stream`: programs that stay running and take many calls
+//! - `http`: one HTTP request per call
+//! - `program`: how programs are started, limited and ended
+//! - `reply`: how the reply of a program or server is read
+//!
+//! `docs/handlers.md` and `docs/http-handlers.md` describe the protocols.
+
+pub(crate) mod handler;
+
+pub(crate) mod exec;
+pub(crate) mod stream;
+
+pub(crate) mod http;
+
+pub(crate) mod program;
+pub mod reply;

@@ -1,0 +1,296 @@
+//! The retry daemon (DMN): sends failed partitions back when their time has come.
+//!
+//! It decides by what the store says and keeps nothing between ticks: killed at any point and started
+//! again, it does the same. It is an operator like any other, and acts through [`Control`]: each change is
+//! guarded by how the partition was when it was looked at, so of several daemons one changes it and the
+//! others see that. It passes no terminal mark and no limit of a policy; of a limit it tells the journal,
+//! once for each count of attempts.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use jiff::{Timestamp, tz::TimeZone};
+use redrive_core::{HumanDuration, PartitionKey, PartitionStatus, Prospect, TerminalReason, Unit};
+use redrive_store::{
+    Lane, Operator, PartitionFilter, PartitionOrder, PartitionRecord, PartitionWish, Result,
+    partition_giveup,
+};
+use tokio::time::MissedTickBehavior;
+
+use crate::partitions::{
+    control::{Control, Fate, PartitionCommand, RunMode},
+    schedules::calendar::FRESH_DAYS,
+};
+use redrive_retry::{Clock, Stop, SystemClock};
+
+/// How often the daemon looks unless told otherwise.
+pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How many partitions are looked at once.
+const PAGE: u32 = 1_000;
+
+/// How many batches are on their way at once. A store commits what comes together together.
+const BATCHES: usize = 32;
+
+/// The retry daemon.
+pub struct Daemon {
+    control: Control,
+    clock: Arc<dyn Clock>,
+    name: String,
+    mode: RunMode,
+}
+
+/// What a tick found and did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tick {
+    /// Failed partitions that it looked at.
+    pub failed: u64,
+    /// Of those, retried, or they would be.
+    pub retried: u64,
+    /// Waiting for their time.
+    pub waiting: u64,
+    /// Marked by an operator, or paused.
+    pub left_alone: u64,
+    /// Ended by a limit of their policy.
+    pub given_up: u64,
+    /// Due, but somebody was faster.
+    pub overtaken: u64,
+}
+
+/// A partition that is due, and how long it had to wait.
+struct Due {
+    partition: PartitionRecord,
+    delay: Duration,
+}
+
+/// Partitions of one customer and query that are due.
+struct Batch {
+    lane: Lane,
+    due: Vec<Due>,
+}
+
+impl Daemon {
+    /// A daemon under a name that the journal tells.
+    pub fn new(control: Control, name: impl Into<String>) -> Self {
+        let clock = Arc::new(SystemClock);
+        Self { control, clock, name: name.into(), mode: RunMode::Real }
+    }
+
+    /// With another clock, for tests.
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// Doing it, or only saying what it would do.
+    pub fn with_mode(self, mode: RunMode) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// Ticks at once and then at every interval, until it is told to stop. It stops at once: each
+    /// partition changes by itself, so there is nothing to bring to an end.
+    pub async fn run(&self, interval: Duration, mut stop: Stop) {
+        let mut ticks = tokio::time::interval(interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.stopped() => return,
+                _ = ticks.tick() => {}
+            }
+            tokio::select! {
+                biased;
+                () = stop.stopped() => return,
+                ticked = self.tick() => self.tell(ticked),
+            }
+        }
+    }
+
+    fn tell(&self, ticked: Result<Tick>) {
+        match ticked {
+            Ok(tick) => tracing::debug!(
+                failed = tick.failed,
+                retried = tick.retried,
+                waiting = tick.waiting,
+                given_up = tick.given_up,
+                "looked at failed partitions"
+            ),
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(error, "cannot look at failed partitions; trying again");
+            }
+        }
+    }
+
+    /// Looks at every failed partition once.
+    pub async fn tick(&self) -> Result<Tick> {
+        let now = self.clock.now();
+        let filter =
+            PartitionFilter { status: Some(PartitionStatus::Failed), ..Default::default() };
+        let (mut tick, mut after) = (Tick::default(), None);
+        loop {
+            let store = self.control.store();
+            let page = store.partitions_page(&filter, after.as_ref(), PAGE).await?;
+            let Some(last) = page.last() else { return Ok(tick) };
+            after = Some(last.key.clone());
+            let is_last = page.len() < PAGE as usize;
+            let (due, given_up) = self.judge(page, now, &mut tick);
+            self.tell_give_ups(&given_up, now).await?;
+            redrive_store::failpoint!("engine.daemon.told");
+            self.retry(due, now, &mut tick).await?;
+            redrive_store::failpoint!("engine.daemon.retried");
+            if is_last {
+                return Ok(tick);
+            }
+        }
+    }
+
+    /// What is due, and what a policy has ended.
+    fn judge(
+        &self,
+        page: Vec<PartitionRecord>,
+        now: Timestamp,
+        tick: &mut Tick,
+    ) -> (Vec<Due>, Vec<(PartitionRecord, TerminalReason)>) {
+        let (mut due, mut given_up) = (Vec::new(), Vec::new());
+        tick.failed += page.len() as u64;
+        for partition in page {
+            let prospect = self.control.rules().prospect(&partition, now);
+            match prospect.filter(|_| partition.paused().is_none()) {
+                None | Some(Prospect::Terminal { reason: TerminalReason::Marked }) => {
+                    tick.left_alone += 1;
+                }
+                Some(Prospect::Terminal { reason }) => {
+                    tick.given_up += 1;
+                    given_up.push((partition, reason));
+                }
+                Some(prospect @ Prospect::RetryAt { delay, .. }) if prospect.is_due(now) => {
+                    due.push(Due { partition, delay });
+                }
+                Some(Prospect::RetryAt { .. }) => tick.waiting += 1,
+            }
+        }
+        (due, given_up)
+    }
+
+    async fn tell_give_ups(
+        &self,
+        given_up: &[(PartitionRecord, TerminalReason)],
+        now: Timestamp,
+    ) -> Result<()> {
+        if given_up.is_empty() || self.mode == RunMode::DryRun {
+            return Ok(());
+        }
+        let entry = |(partition, reason): &(PartitionRecord, TerminalReason)| {
+            partition_giveup(&partition.key, partition.attempt_count, *reason, &self.name, now)
+        };
+        let entries: Vec<_> = given_up.iter().map(entry).collect();
+        let new = self.control.store().append_journal(&entries).await?;
+        for ((partition, reason), _) in given_up.iter().zip(new).filter(|(_, new)| *new) {
+            tracing::warn!(
+                partition = written(&partition.key),
+                attempt_count = partition.attempt_count,
+                reason = reason.name(),
+                "gave up"
+            );
+        }
+        Ok(())
+    }
+
+    async fn retry(&self, due: Vec<Due>, now: Timestamp, tick: &mut Tick) -> Result<()> {
+        let retried: Vec<(u64, u64)> = stream::iter(batches(due, now))
+            .map(|batch| self.retry_batch(batch, now))
+            .buffer_unordered(BATCHES)
+            .try_collect()
+            .await?;
+        for (retried, overtaken) in retried {
+            tick.retried += retried;
+            tick.overtaken += overtaken;
+        }
+        Ok(())
+    }
+
+    /// How many were retried, and for how many somebody was faster.
+    async fn retry_batch(&self, batch: Batch, now: Timestamp) -> Result<(u64, u64)> {
+        let Some(command) = self.command(&batch, now) else { return Ok((0, 0)) };
+        let (partitions, delays): (Vec<_>, Vec<_>) =
+            batch.due.into_iter().map(|due| (due.partition, due.delay)).unzip();
+        let outcomes = self.control.change(&command, partitions, self.mode).await?;
+        let (mut retried, mut overtaken) = (0, 0);
+        for (outcome, delay) in outcomes.into_iter().zip(delays) {
+            let partition = written(&outcome.key);
+            let attempt_count = outcome.attempt_count;
+            match (outcome.fate, self.mode) {
+                (Fate::Done(_), mode) => {
+                    retried += 1;
+                    // To the second, as people read it.
+                    let delay = HumanDuration::from(Duration::from_secs(delay.as_secs()));
+                    let delay = delay.to_string();
+                    match mode {
+                        RunMode::Real => {
+                            tracing::info!(partition, attempt_count, delay, "retrying");
+                        }
+                        RunMode::DryRun => {
+                            tracing::info!(partition, attempt_count, delay, "would retry");
+                        }
+                    }
+                }
+                (Fate::Already(_) | Fate::Refused(_), _) => {
+                    overtaken += 1;
+                    tracing::debug!(partition, attempt_count, "somebody was faster");
+                }
+            }
+        }
+        Ok((retried, overtaken))
+    }
+
+    /// The command for a batch: `state retry --force` for its customer and query.
+    fn command(&self, batch: &Batch, now: Timestamp) -> Option<PartitionCommand> {
+        let key = &batch.due.first()?.partition.key;
+        let order = PartitionOrder {
+            by: Operator { actor: self.name.clone(), at: now, reason: None },
+            command: "daemon".to_owned(),
+            filter: Some(PartitionFilter {
+                source: Some(key.source().to_owned()),
+                customer_id: Some(key.customer_id().to_owned()),
+                query_name: Some(key.query_name().to_owned()),
+                ..PartitionFilter::default()
+            }),
+            flags: vec!["--force".to_owned()],
+        };
+        let wish = PartitionWish::Retry { clear_terminal: false, lane: batch.lane };
+        Some(PartitionCommand::new(wish, order).forced())
+    }
+}
+
+/// What belongs to one customer and query, and goes one lane. Pages come in the order of keys.
+fn batches(due: Vec<Due>, now: Timestamp) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = Vec::new();
+    for due in due {
+        let (lane, key) = (lane_of(&due.partition.key, now), &due.partition.key);
+        let fits = |batch: &&mut Batch| {
+            let last = batch.due.last().map(|due| &due.partition.key);
+            batch.lane == lane && last.is_some_and(|last| same_series(last, key))
+        };
+        // The lanes of a series alternate at most once, at the day where the present begins.
+        match batches.last_mut().filter(fits) {
+            Some(batch) => batch.due.push(due),
+            None => batches.push(Batch { lane, due: vec![due] }),
+        }
+    }
+    batches
+}
+
+fn same_series(a: &PartitionKey, b: &PartitionKey) -> bool {
+    (a.source(), a.customer_id(), a.query_name()) == (b.source(), b.customer_id(), b.query_name())
+}
+
+fn lane_of(key: &PartitionKey, now: Timestamp) -> Lane {
+    let today = now.to_zoned(TimeZone::UTC).date();
+    let age = key.logical_date().date().until((jiff::Unit::Day, today));
+    let is_old = age.is_ok_and(|age| i64::from(age.get_days()) > FRESH_DAYS);
+    if is_old { Lane::Backfill } else { Lane::Fresh }
+}
+
+fn written(key: &PartitionKey) -> String {
+    Unit::Partition(key.clone()).to_string()
+}

@@ -1,0 +1,177 @@
+//! Makes the days of a source pending when their time has come.
+//!
+//! Nothing depends on who does it, or when: a day has an entry or it has none, and who finds none makes
+//! one. Several workers do no harm, and what was missed while none ran is caught up by the next. What
+//! has come lately is fresh; what lies further back is backfill, so that history never stands before
+//! today.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use jiff::{Timestamp, ToSpan};
+use redrive_core::{DateRange, InvalidUnit, LogicalDate, PartitionKey};
+use redrive_store::{
+    Lane, NamedPartition, Operator, PartitionChange, PartitionOrder, PartitionSeries,
+    PartitionWish, Result, Store,
+};
+
+use crate::partitions::schedules::calendar::{DailyCalendar, FRESH_DAYS};
+use redrive_retry::{Clock, Stop};
+
+/// Who the journal says it was.
+const ACTOR: &str = "schedule";
+
+/// Days that are looked at, and made, at a time.
+const DAYS_AT_A_TIME: i64 = 500;
+
+/// How long the clock is not looked at: it may be set.
+const MAX_REST: Duration = Duration::from_secs(60);
+
+/// A partition for every day, customer and query, made when the day's data should be there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DaySchedule {
+    /// Whose data is extracted.
+    pub customers: Vec<String>,
+    /// Which queries are extracted.
+    pub queries: Vec<String>,
+    /// Which days, and when.
+    pub calendar: DailyCalendar,
+}
+
+/// The schedule of one source.
+pub(crate) struct Scheduler {
+    pub(crate) source: String,
+    pub(crate) schedule: DaySchedule,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// Until which day everything has an entry, as far as this process has seen.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Seen(Option<LogicalDate>);
+
+impl Scheduler {
+    /// Keeps the schedule until told to stop. Every step is whole, so it may be stopped anywhere.
+    pub(crate) async fn run(self, mut stop: Stop) {
+        tokio::select! {
+            biased;
+            () = stop.stopped() => {}
+            () = self.keep() => {}
+        }
+    }
+
+    async fn keep(&self) {
+        let mut seen = Seen::default();
+        loop {
+            if let Err(error) = self.tick(&mut seen).await {
+                tracing::warn!(
+                    source = self.source,
+                    error = &error as &dyn std::error::Error,
+                    "cannot keep the schedule"
+                );
+            }
+            let rest = self.schedule.calendar.until_next(self.clock.now()).min(MAX_REST);
+            // A clock just before the time must not be asked again and again.
+            tokio::time::sleep(rest.max(Duration::from_millis(10))).await;
+        }
+    }
+
+    /// Makes pending what is due by now and has no entry; says how many there were.
+    pub(crate) async fn tick(&self, seen: &mut Seen) -> Result<u64> {
+        let now = self.clock.now();
+        let Some(due) = self.schedule.calendar.due(now) else { return Ok(0) };
+        let last = due.until();
+        let first = seen.0.map_or(Some(due.since()), LogicalDate::next);
+        let Some(first) = first.filter(|first| *first <= last) else { return Ok(0) };
+        let fresh = days_before(last, FRESH_DAYS - 1).max(first);
+        let mut made = self.make(fresh, last, Lane::Fresh, now).await?;
+        if first < fresh {
+            made += self.make(first, days_before(fresh, 1), Lane::Backfill, now).await?;
+        }
+        seen.0 = Some(last);
+        if made > 0 {
+            tracing::info!(source = self.source, partitions = made, until = %last, "due now");
+        }
+        Ok(made)
+    }
+
+    /// Makes days pending that have no entry, of every customer and query, a few at a time.
+    async fn make(
+        &self,
+        first: LogicalDate,
+        last: LogicalDate,
+        lane: Lane,
+        now: Timestamp,
+    ) -> Result<u64> {
+        let mut made = 0;
+        for customer_id in &self.schedule.customers {
+            for query_name in &self.schedule.queries {
+                let series = PartitionSeries {
+                    source: self.source.clone(),
+                    customer_id: customer_id.clone(),
+                    query_name: query_name.clone(),
+                };
+                for range in pieces(first, last) {
+                    made += self.make_series(&series, range, lane, now).await?;
+                }
+            }
+        }
+        Ok(made)
+    }
+
+    async fn make_series(
+        &self,
+        series: &PartitionSeries,
+        range: DateRange,
+        lane: Lane,
+        now: Timestamp,
+    ) -> Result<u64> {
+        let entries = self.store.partition_dates(series, range).await?;
+        let entries: HashSet<LogicalDate> = entries.into_iter().map(|(day, _)| day).collect();
+        let missing = range.iter().filter(|day| !entries.contains(day));
+        let missing: std::result::Result<Vec<NamedPartition>, InvalidUnit> =
+            missing.map(|day| key(series, day).map(NamedPartition::from)).collect();
+        let missing = match missing {
+            Ok(missing) if missing.is_empty() => return Ok(0),
+            Ok(missing) => missing,
+            Err(error) => {
+                tracing::error!(source = self.source, %error, "a scheduled partition has no key");
+                return Ok(0);
+            }
+        };
+        let wish = PartitionWish::Backfill { force_pending: false, lane };
+        let by = Operator { actor: ACTOR.to_owned(), at: now, reason: None };
+        let order =
+            PartitionOrder { by, command: ACTOR.to_owned(), filter: None, flags: Vec::new() };
+        let changes = self.store.change_partitions(&wish, &missing, &order).await?;
+        let done = changes.iter().filter(|change| matches!(change, PartitionChange::Done(_)));
+        Ok(done.count() as u64)
+    }
+}
+
+fn key(
+    series: &PartitionSeries,
+    day: LogicalDate,
+) -> std::result::Result<PartitionKey, InvalidUnit> {
+    PartitionKey::new(&series.source, &series.customer_id, &series.query_name, day)
+}
+
+/// A range of days in pieces, in order.
+fn pieces(first: LogicalDate, last: LogicalDate) -> impl Iterator<Item = DateRange> {
+    let mut next = Some(first).filter(|first| *first <= last);
+    std::iter::from_fn(move || {
+        let since = next?;
+        let until = days_after(since, DAYS_AT_A_TIME - 1).min(last);
+        next = until.next().filter(|day| *day <= last);
+        DateRange::new(since, until).ok()
+    })
+}
+
+fn days_before(day: LogicalDate, days: i64) -> LogicalDate {
+    let before = day.date().checked_sub(days.days()).ok();
+    before.and_then(|date| date.try_into().ok()).unwrap_or(LogicalDate::MIN)
+}
+
+fn days_after(day: LogicalDate, days: i64) -> LogicalDate {
+    let after = day.date().checked_add(days.days()).ok();
+    after.and_then(|date| date.try_into().ok()).unwrap_or(LogicalDate::MAX)
+}

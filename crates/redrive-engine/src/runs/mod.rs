@@ -1,0 +1,3 @@
+//! Runs: units of a durable queue.
+
+pub(crate) mod work;

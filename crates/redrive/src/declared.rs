@@ -1,0 +1,42 @@
+//! What a configuration declares, for those who look.
+
+use redrive_core::InvalidUnit;
+use redrive_ops::{Declared, DeclaredPipeline, DeclaredQueue, DeclaredSource, DeclaredUpload};
+
+use crate::{config, wiring::declared_calendar};
+
+/// All of it. A schedule that begins on a day that no partition can have is refused.
+pub fn declared(config: &config::Config) -> Result<Declared, InvalidUnit> {
+    let told = config.notifiers.iter().map(|notifier| &notifier.queue);
+    let queues = config.queues.iter().chain(told).map(|queue| DeclaredQueue {
+        name: queue.name.clone(),
+        policy: queue.policy.policy.clone(),
+        categories: queue.categories.clone(),
+    });
+    let sources = config.sources.iter().map(|source| {
+        Ok(DeclaredSource {
+            name: source.name.clone(),
+            customers: source.customers.clone(),
+            queries: source.queries.clone(),
+            calendar: source.schedule.as_ref().map(declared_calendar).transpose()?,
+        })
+    });
+    let uploads = config.uploads.iter().map(|upload| DeclaredUpload {
+        name: upload.name.clone(),
+        max_attempts: upload.policy.spec().max_attempts.filter(|_| !upload.disable_retry),
+    });
+    let pipelines = config.pipelines.iter().map(|pipeline| {
+        let stages = pipeline.stages.iter();
+        let stages = stages.map(|stage| (stage.name.clone(), stage.policy.policy.clone()));
+        DeclaredPipeline { name: pipeline.name.clone(), stages: stages.collect() }
+    });
+    let policies = config.policies.of_file();
+    Ok(Declared {
+        jitter_seed: config.jitter_seed,
+        policies: policies.map(|(name, policy)| (name.to_owned(), policy.clone())).collect(),
+        queues: queues.collect(),
+        sources: sources.collect::<Result<_, InvalidUnit>>()?,
+        uploads: uploads.collect(),
+        pipelines: pipelines.collect(),
+    })
+}

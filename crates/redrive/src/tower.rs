@@ -1,0 +1,227 @@
+//! The same policies as a layer of `tower` services (feature `tower`).
+//!
+//! [`retry`] makes a layer for HTTP clients: answers are classified by their status and Retry-After
+//! (CLS-2, CLS-3), errors by [`AsFailure`](crate::AsFailure). When the policy gives up, the last
+//! answer or error is returned as it came. Requests are cloned, one for each further attempt, and so
+//! is the service.
+//!
+//! ```
+//! # use std::{convert::Infallible, time::Duration};
+//! # use redrive::{Policy, PolicySpec};
+//! # use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let policy = Policy::new(PolicySpec { base: Duration::from_millis(5), ..PolicySpec::default() })?;
+//! let statuses = std::sync::Mutex::new(vec![200, 503]);
+//! let statuses = &statuses;
+//! let server = service_fn(move |_request: http::Request<()>| async move {
+//!     let status = statuses.lock().unwrap().pop().unwrap();
+//!     let answer = http::Response::builder().status(status).body(()).unwrap();
+//!     Ok::<_, Infallible>(answer)
+//! });
+//!
+//! let client = ServiceBuilder::new().layer(redrive::tower::retry(policy)).service(server);
+//! let answer = client.oneshot(http::Request::new(())).await?;
+//! assert_eq!(answer.status(), 200);
+//! # Ok(())
+//! # }) }
+//! ```
+
+use std::sync::Arc;
+
+use http::{Response, header::RETRY_AFTER};
+use jiff::Timestamp;
+use redrive_core::{Decision, Failure, HumanDuration, JitterSeed, Policy, parse_retry_after};
+use redrive_retry::{AnyError, ByItself, Classify, Clock, RetryRules, RetryState, When};
+
+/// A layer that tries calls again by a policy. It begins with HTTP: see
+/// [`errors_alone`](RetryLayer::errors_alone) and [`judge`](RetryLayer::judge) for other services.
+pub fn retry(policy: Policy) -> RetryLayer<ByStatus, ByItself> {
+    let settings = Settings { policy, clock: None, unit: None, jitter_seed: JitterSeed::default() };
+    RetryLayer { settings, answers: ByStatus, errors: ByItself }
+}
+
+/// Wraps services so that their calls are tried again; made by [`retry`].
+#[derive(Clone)]
+pub struct RetryLayer<A, C> {
+    settings: Settings,
+    answers: A,
+    errors: C,
+}
+
+#[derive(Clone)]
+struct Settings {
+    policy: Policy,
+    clock: Option<Arc<dyn Clock>>,
+    unit: Option<String>,
+    jitter_seed: JitterSeed,
+}
+
+impl Settings {
+    fn rules(&self) -> RetryRules<'_> {
+        RetryRules {
+            policy: &self.policy,
+            clock: self.clock.as_deref(),
+            unit: self.unit.as_deref(),
+            jitter_seed: self.jitter_seed,
+        }
+    }
+}
+
+impl<A, C> RetryLayer<A, C> {
+    /// Classifies errors: by a [`Class`](crate::Class) for those that have no code, or a [`Failure`].
+    pub fn when<E, W, R>(self, classify: W) -> RetryLayer<A, When<W>>
+    where
+        W: Fn(&E) -> R,
+        R: Into<Failure>,
+    {
+        let Self { settings, answers, .. } = self;
+        RetryLayer { settings, answers, errors: When(classify) }
+    }
+
+    /// Takes every error for one that may be retried, because nothing is known about it.
+    pub fn any_error(self) -> RetryLayer<A, AnyError> {
+        let Self { settings, answers, .. } = self;
+        RetryLayer { settings, answers, errors: AnyError }
+    }
+
+    /// Takes every answer for a success.
+    pub fn errors_alone(self) -> RetryLayer<EveryAnswer, C> {
+        let Self { settings, errors, .. } = self;
+        RetryLayer { settings, answers: EveryAnswer, errors }
+    }
+
+    /// Says which answers are failures.
+    pub fn judge<Res, J>(self, judge: J) -> RetryLayer<Judged<J>, C>
+    where
+        J: Fn(&Res) -> Option<Failure>,
+    {
+        let Self { settings, errors, .. } = self;
+        RetryLayer { settings, answers: Judged(judge), errors }
+    }
+
+    /// Gives all calls the jitter of one unit (POL-4), for tests. Otherwise every call has its own,
+    /// so that calls which fail together do not come back together.
+    pub fn unit(mut self, unit: &str) -> Self {
+        self.settings.unit = Some(unit.to_owned());
+        self
+    }
+
+    /// The seed of that jitter.
+    pub fn jitter_seed(mut self, seed: JitterSeed) -> Self {
+        self.settings.jitter_seed = seed;
+        self
+    }
+
+    /// The clock by which age and dates are judged, instead of [`SteadyClock`](crate::SteadyClock).
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.settings.clock = Some(clock);
+        self
+    }
+}
+
+impl<S, A: Clone, C: Clone> ::tower::Layer<S> for RetryLayer<A, C> {
+    type Service = ::tower::retry::Retry<RetryPolicy<A, C>, S>;
+
+    fn layer(&self, service: S) -> Self::Service {
+        let policy = RetryPolicy {
+            settings: Arc::new(self.settings.clone()),
+            answers: self.answers.clone(),
+            errors: self.errors.clone(),
+            state: RetryState::default(),
+        };
+        ::tower::retry::Retry::new(policy, service)
+    }
+}
+
+/// Decides for `tower`. Each call has a copy of its own, which counts.
+#[derive(Clone)]
+pub struct RetryPolicy<A, C> {
+    settings: Arc<Settings>,
+    answers: A,
+    errors: C,
+    state: RetryState,
+}
+
+impl<Req, Res, E, A, C> ::tower::retry::Policy<Req, Res, E> for RetryPolicy<A, C>
+where
+    Req: Clone,
+    A: Judge<Res>,
+    C: Classify<E>,
+{
+    type Future = tokio::time::Sleep;
+
+    fn retry(&mut self, _: &mut Req, result: &mut Result<Res, E>) -> Option<Self::Future> {
+        let rules = self.settings.rules();
+        let failure = match result {
+            Ok(answer) => self.answers.failure(answer, || self.state.now(&rules))?,
+            Err(error) => self.errors.failure(error),
+        };
+        let decision = self.state.decide(&rules, &failure);
+        let attempt = self.state.attempts();
+        match decision {
+            Decision::RetryAt { delay, .. } => {
+                let wait = HumanDuration::from(delay);
+                tracing::debug!(attempt, error = %failure, "failed; retry in {wait}");
+                Some(tokio::time::sleep(delay))
+            }
+            Decision::GiveUp { reason } => {
+                tracing::debug!(attempt, error = %failure, "given up: {reason}");
+                None
+            }
+        }
+    }
+
+    /// Called before each attempt. The service's own copy begins with every call; a call's copy begins
+    /// once and has failures behind it when it comes here again.
+    fn clone_request(&mut self, request: &Req) -> Option<Req> {
+        if self.state.attempts() == 0 {
+            self.state = RetryState::default();
+            self.state.start(&self.settings.rules());
+        }
+        Some(request.clone())
+    }
+}
+
+/// Says which answers are failures.
+pub trait Judge<Res> {
+    /// The failure that an answer is, if it is one. The time is for hints that are dates.
+    fn failure(&self, answer: &Res, now: impl FnOnce() -> Timestamp) -> Option<Failure>;
+}
+
+/// By HTTP status and Retry-After. What is neither a client's nor a server's error is a success, so
+/// that redirects pass.
+#[derive(Debug, Clone, Copy)]
+pub struct ByStatus;
+
+impl<B> Judge<Response<B>> for ByStatus {
+    fn failure(&self, answer: &Response<B>, now: impl FnOnce() -> Timestamp) -> Option<Failure> {
+        let status = answer.status();
+        if !status.is_client_error() && !status.is_server_error() {
+            return None;
+        }
+        let hint = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let hint = hint.and_then(|value| parse_retry_after(value, now()));
+        Some(Failure::http(status.as_u16(), hint, status.canonical_reason().unwrap_or_default()))
+    }
+}
+
+/// Every answer is a success.
+#[derive(Debug, Clone, Copy)]
+pub struct EveryAnswer;
+
+impl<Res> Judge<Res> for EveryAnswer {
+    fn failure(&self, _: &Res, _: impl FnOnce() -> Timestamp) -> Option<Failure> {
+        None
+    }
+}
+
+/// By a function of the caller's.
+#[derive(Debug, Clone, Copy)]
+pub struct Judged<J>(J);
+
+impl<Res, J: Fn(&Res) -> Option<Failure>> Judge<Res> for Judged<J> {
+    fn failure(&self, answer: &Res, _: impl FnOnce() -> Timestamp) -> Option<Failure> {
+        (self.0)(answer)
+    }
+}
