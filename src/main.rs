@@ -4,18 +4,18 @@ mod cli;
 mod commands;
 mod confirm;
 mod context;
-mod desk;
+mod environment;
 mod exit;
 mod logging;
 mod operator;
+mod ops;
 mod output;
 mod screen;
+mod server_setup;
 mod signals;
-mod site;
 #[cfg(feature = "otel")]
 mod spans;
-mod surroundings;
-mod works;
+mod worker_set;
 
 use std::{panic, process::ExitCode};
 

@@ -8,8 +8,8 @@ use std::{
 };
 
 use redrive::{PartitionRules, RawSink};
-use redrive_ops::Desk;
-use redrive_server::{Access, Limits, Server, Site, Uploads};
+use redrive_ops::Ops;
+use redrive_server::{Access, Limits, Server, ServerSetup, Uploads};
 use tokio::runtime::Runtime;
 
 /// A server on a store in memory. It lives as long as the process.
@@ -19,10 +19,10 @@ static SERVER: LazyLock<(Runtime, SocketAddr)> = LazyLock::new(|| {
         let store = redrive::open("sqlite::memory:").await;
         let store = store.unwrap_or_else(|error| panic!("a store: {error}"));
         let raw = RawSink::folder("raw-that-is-not-there");
-        let desk = Desk::new(store, None, PartitionRules::default(), raw);
+        let ops = Ops::new(store, None, PartitionRules::default(), raw);
         let (access, limits) = (Access::default(), Limits::default());
         let (pipelines, uploads) = (Vec::new(), Uploads::new());
-        let site = Site { desk, access, limits, pipelines, uploads, archive: None };
+        let site = ServerSetup { ops, access, limits, pipelines, uploads, archive: None };
         let server = Server::listen(([127, 0, 0, 1], 0).into(), site).await;
         let server = server.unwrap_or_else(|error| panic!("a server: {error}"));
         let address = server.address();

@@ -8,10 +8,10 @@ use redrive_store::WorkerId;
 
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
     signals::Signals,
-    works::worker_name,
+    worker_set::worker_name,
 };
 
 /// A shorter interval is a busy loop.
@@ -47,21 +47,21 @@ pub(crate) struct Arguments {
 /// Runs `daemon` until a signal, or once.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
     let interval = checked_interval(arguments.interval)?;
-    let desk = Desk::open(context, Missing::Refuse).await?;
+    let ops = Ops::open(context, Missing::Refuse).await?;
     let mut signals = Signals::new()?;
     let name = daemon_name(&worker_name()?);
     let mode = if arguments.dry_run { RunMode::DryRun } else { RunMode::Real };
-    let daemon = Daemon::new(desk.partitions().clone(), name.as_str()).with_mode(mode);
+    let daemon = Daemon::new(ops.partitions().clone(), name.as_str()).with_mode(mode);
     if arguments.once {
         return tokio::select! {
             ticked = daemon.tick() => {
-                ticked.map_err(|error| desk.failure(error))?;
+                ticked.map_err(|error| ops.failure(error))?;
                 Ok(Exit::Ok)
             }
             exit = signals.next() => Ok(exit),
         };
     }
-    let url = desk.chosen.url.to_string();
+    let url = ops.chosen.url.to_string();
     tracing::info!(name, store = url, interval = %arguments.interval, "watching failed partitions");
     let (_stopper, stop) = Stopper::new();
     tokio::select! {

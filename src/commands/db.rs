@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use redrive::{StoreUrl, migrator};
 use redrive_engine::{Clock, SystemClock};
-use redrive_ops::shown::MigrationShown;
+use redrive_ops::views::MigrationView;
 use redrive_store::{Direction, Error, Migrator, Step};
 use serde::Serialize;
 
@@ -69,7 +69,7 @@ Examples:
     },
 }
 
-impl Row for MigrationShown {
+impl Row for MigrationView {
     const COLUMNS: &'static [Column] =
         &[Column::number("version"), Column::text("name"), Column::text("applied at")];
 
@@ -176,7 +176,7 @@ async fn status(
     context: &Context,
 ) -> Result<Exit, Failure> {
     let schema = migrator.status().await.map_err(|error| store.failure(error))?;
-    context.output.list(MigrationShown::all(&schema))?;
+    context.output.list(MigrationView::all(&schema))?;
     context.output.remark(&format!("{} ({})", store.url, store.chosen_by))?;
     if schema.current() > schema.latest() {
         context.output.note("the store is newer than this program; use a newer redrive");

@@ -5,13 +5,13 @@
 
 use clap::Args;
 use redrive::{config::Config, migrator, open_migrated_store, raw_sink};
-use redrive_ops::{Checkups, shown::CheckupShown, with_causes};
+use redrive_ops::{Checkups, views::CheckupView, with_causes};
 
 use crate::{
     context::{ChosenStore, Context},
+    environment::look_around,
     exit::{Exit, Failure},
     output::{Column, Row},
-    surroundings::look_around,
 };
 
 /// The arguments of `doctor`.
@@ -25,7 +25,7 @@ Examples:
   redrive doctor --store sqlite:prod.db -o json")]
 pub(crate) struct Arguments {}
 
-impl Row for CheckupShown {
+impl Row for CheckupView {
     const COLUMNS: &'static [Column] =
         &[Column::text("check"), Column::text("state"), Column::text("detail")];
 

@@ -5,7 +5,7 @@ mod schedule;
 
 use clap::{Args, Subcommand};
 use redrive::{JitterSeed, Policy, config::Policies};
-use redrive_ops::shown::PolicyShown;
+use redrive_ops::views::PolicyView;
 
 pub(crate) use record::{PolicySummary, chosen};
 
@@ -56,12 +56,12 @@ pub(crate) fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failu
     };
     match arguments.action {
         Action::List => {
-            let records = policies.iter().map(|(name, policy)| PolicyShown::new(name, policy));
+            let records = policies.iter().map(|(name, policy)| PolicyView::new(name, policy));
             context.output.list(records.map(PolicySummary))?;
         }
         Action::Show { name } => {
             let policy = find(&policies, &name)?;
-            context.output.record(&PolicyShown::new(&name, policy))?;
+            context.output.record(&PolicyView::new(&name, policy))?;
         }
         Action::Schedule(arguments) => schedule::run(arguments, &policies, seed, context)?,
     }

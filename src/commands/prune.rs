@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use redrive::{Clock, HumanDuration, Prunable, PruneError, PruneFilter, SystemClock};
-use redrive_ops::shown::{PruneShown, PrunedFileShown};
+use redrive_ops::views::{PruneView, PrunedFileView};
 
 use crate::{
     confirm::confirm,
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
+    ops::Ops,
     output::{Column, Row},
 };
 
@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     reason: Option<String>,
 }
 
-impl Row for PruneShown {
+impl Row for PruneView {
     const COLUMNS: &'static [Column] = &[
         Column::text("untouched since"),
         Column::text("runs"),
@@ -81,7 +81,7 @@ impl Row for PruneShown {
     }
 }
 
-impl Row for PrunedFileShown {
+impl Row for PrunedFileView {
     const COLUMNS: &'static [Column] = &[
         Column::text("kind"),
         Column::number("rows"),
@@ -102,35 +102,35 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         let message = format!("--older-than {} begins before all time", arguments.older_than);
         Failure::usage(message).because(error)
     })?;
-    let desk = Desk::open(context, Missing::Refuse).await?;
-    let folder = arguments.export.or_else(|| desk.config.as_ref()?.archive()).ok_or_else(|| {
+    let ops = Ops::open(context, Missing::Refuse).await?;
+    let folder = arguments.export.or_else(|| ops.config.as_ref()?.archive()).ok_or_else(|| {
         Failure::usage("there is no folder to write to; nothing was removed")
             .help("give --export DIR, or `export` in [prune] of the file")
     })?;
     let Arguments { queue, pipeline, .. } = arguments;
-    let prune = desk.prune(PruneFilter { before, queue, pipeline });
+    let prune = ops.prune(PruneFilter { before, queue, pipeline });
     let failure = |error: PruneError| match error {
-        PruneError::Store(error) => desk.failure(error),
+        PruneError::Store(error) => ops.failure(error),
         error => Failure::new(Exit::Error, "the prune did not come to its end").because(error),
     };
     let advice = "nothing is gone that is not in a whole file; say it again to go on";
     let found = prune.prunable().await.map_err(failure)?;
     let output = context.output;
     if arguments.dry_run {
-        output.record(&PruneShown::foreseen(before, found))?;
+        output.record(&PruneView::foreseen(before, found))?;
         output.remark("nothing was removed: a dry run")?;
         return Ok(Exit::Ok);
     }
     if found != Prunable::default() {
         let Prunable { runs, samples } = found;
-        let (url, what) = (&desk.chosen.url, format!("{runs} runs and {samples} samples"));
+        let (url, what) = (&ops.chosen.url, format!("{runs} runs and {samples} samples"));
         let folder = folder.display();
         let question = format!("Write {what} to {folder} and remove them from {url}?");
         confirm(&question, arguments.yes)?;
     }
     let by = operator(arguments.reason);
     let report = prune.run(&folder, &by).await.map_err(|error| failure(error).help(advice))?;
-    let done = PruneShown::done(before, &report);
+    let done = PruneView::done(before, &report);
     output.record(&done)?;
     output.remark_list("written", &done.files)?;
     Ok(Exit::Ok)

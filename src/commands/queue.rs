@@ -1,15 +1,15 @@
 //! `redrive queue pause | resume | list` (RUN-6).
 
 use clap::{Args, Subcommand};
-use redrive_ops::shown::QueueShown;
-use redrive_store::QueueWish;
+use redrive_ops::views::QueueView;
+use redrive_store::QueueAction;
 use serde::Serialize;
 
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
+    ops::Ops,
     output::{Column, Row},
 };
 
@@ -86,7 +86,7 @@ impl Row for Switched<'_> {
     }
 }
 
-impl Row for QueueShown {
+impl Row for QueueView {
     const COLUMNS: &'static [Column] = &[
         Column::text("queue"),
         Column::text("declared"),
@@ -114,8 +114,8 @@ impl Row for QueueShown {
 /// Runs `queue`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
     let checked = match &arguments.action {
-        Action::Pause { name, .. } => QueueWish::Pause.check_name(name),
-        Action::Resume { name, .. } => QueueWish::Resume.check_name(name),
+        Action::Pause { name, .. } => QueueAction::Pause.check_name(name),
+        Action::Resume { name, .. } => QueueAction::Resume.check_name(name),
         Action::List => Ok(()),
     };
     checked.map_err(Failure::usage)?;
@@ -123,12 +123,12 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         Action::List => Missing::Refuse,
         Action::Pause { .. } | Action::Resume { .. } => Missing::Make,
     };
-    let desk = Desk::open(context, missing).await?;
-    let store = desk.store();
-    let failed = |error| desk.failure(error);
+    let ops = Ops::open(context, missing).await?;
+    let store = ops.store();
+    let failed = |error| ops.failure(error);
     match arguments.action {
         Action::Pause { name, reason } => {
-            warn_of_strangers(&name, &desk, context).await?;
+            warn_of_strangers(&name, &ops, context).await?;
             let by = operator(reason);
             let changed = store.pause_queue(&name, &by).await.map_err(failed)?;
             context.output.record(&Switched { queue: &name, paused: true, changed })?;
@@ -139,18 +139,18 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
             context.output.record(&Switched { queue: &name, paused: false, changed })?;
         }
         Action::List => {
-            context.output.list(desk.queues().await.map_err(failed)?)?;
+            context.output.list(ops.queues().await.map_err(failed)?)?;
         }
     }
     Ok(Exit::Ok)
 }
 
 /// A pause of a mistyped name would be obeyed by nobody.
-async fn warn_of_strangers(name: &str, desk: &Desk, context: &Context) -> Result<(), Failure> {
-    if desk.declared().is_some_and(|declared| declared.queue(name).is_some()) {
+async fn warn_of_strangers(name: &str, ops: &Ops, context: &Context) -> Result<(), Failure> {
+    if ops.declared().is_some_and(|declared| declared.queue(name).is_some()) {
         return Ok(());
     }
-    let stats = desk.store().queue_stats().await.map_err(|error| desk.failure(error))?;
+    let stats = ops.store().queue_stats().await.map_err(|error| ops.failure(error))?;
     if !stats.iter().any(|stats| stats.queue == name) {
         context.output.note(&format!("note: {name:?} is neither declared nor has it any runs"));
     }

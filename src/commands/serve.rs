@@ -6,11 +6,11 @@ use clap::Args;
 
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
+    server_setup::{Serving, listen},
     signals::Signals,
-    site::{Serving, listen},
-    works::worker_name,
+    worker_set::worker_name,
 };
 
 /// The arguments of `serve`.
@@ -32,9 +32,9 @@ pub(crate) struct Arguments {
 
 /// Runs `serve` until a signal.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = Desk::open(context, Missing::Make).await?;
+    let ops = Ops::open(context, Missing::Make).await?;
     let mut signals = Signals::new()?;
-    let server = listen(&desk, arguments.listen, &worker_name()?).await?;
+    let server = listen(&ops, arguments.listen, &worker_name()?).await?;
     context.output.note(&format!("listening on http://{}", server.address()));
     let mut serving = Serving::start(server);
     let exit = tokio::select! {

@@ -16,11 +16,11 @@ use self::{seed::Seed, status::Status, summary::Summary};
 use super::daemon::{checked_interval, daemon_name};
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
+    server_setup::{Serving, listen},
     signals::Signals,
-    site::{Serving, listen},
-    works::{DEFAULT_GRACE, Wanted, Works, worker_name},
+    worker_set::{DEFAULT_GRACE, WorkerSelection, WorkerSet, worker_name},
 };
 
 /// The arguments of `up`.
@@ -63,7 +63,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let context = within.as_ref().unwrap_or(context);
     let interval = checked_interval(arguments.interval)?;
     let config = context.needed_config()?;
-    let all = Wanted {
+    let all = WorkerSelection {
         queues: None,
         sources: None,
         pipelines: None,
@@ -71,7 +71,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         concurrency: None,
         grace: arguments.grace,
     };
-    let works = Works::new(&config, &all)?;
+    let works = WorkerSet::new(&config, &all)?;
     let seed = Seed::read(&config, &works).await?;
     let mut signals = Signals::new()?;
     let process = worker_name()?;
@@ -86,11 +86,11 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
             );
         }
     }
-    let desk = Desk::open(context, Missing::Make).await?;
+    let ops = Ops::open(context, Missing::Make).await?;
     #[cfg(feature = "otel")]
     crate::spans::start(&chosen).await?;
-    let server = listen(&desk, arguments.listen, &process).await?;
-    seed.plant(&desk).await?;
+    let server = listen(&ops, arguments.listen, &process).await?;
+    seed.plant(&ops).await?;
 
     let summary = Summary {
         config: context.config_name()?,
@@ -104,8 +104,8 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     summary.tell(context);
     let status = Status::start(server.watch(), server.address(), context);
     let mut serving = Serving::start(server);
-    let engine = works.engine(desk.store().clone(), &config);
-    let daemon = Daemon::new(desk.partitions().clone(), daemon_name(&process));
+    let engine = works.engine(ops.store().clone(), &config);
+    let daemon = Daemon::new(ops.partitions().clone(), daemon_name(&process));
     let (stopper, stop) = Stopper::new();
     let mut work = Box::pin(async {
         tokio::join!(

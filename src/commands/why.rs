@@ -3,8 +3,9 @@
 use clap::Args;
 use redrive::{InvalidUnit, Unit};
 use redrive_ops::{
-    Asked, ItemStory, Next, PartitionStory, RunStory, SampleStory, Story,
-    shown::{AttemptShown, JournalShown},
+    Asked, Explanation, ItemExplanation, Next, PartitionExplanation, RunExplanation,
+    SampleExplanation,
+    views::{AttemptView, JournalView},
     words::rounded,
 };
 use serde::Serialize;
@@ -12,8 +13,8 @@ use serde::Serialize;
 use crate::{
     commands::dlq::parse_id,
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
     output::{Column, Output, Row},
 };
 
@@ -43,13 +44,13 @@ fn parse_asked(text: &str) -> Result<Asked, String> {
 
 /// Tells the story.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = Desk::open(context, Missing::Refuse).await?;
-    let story = desk.story(&arguments.unit).await.map_err(|error| desk.failure(error))?;
-    let Some(story) = story else { return Err(unknown(&arguments.unit, &desk)) };
+    let ops = Ops::open(context, Missing::Refuse).await?;
+    let story = ops.explain(&arguments.unit).await.map_err(|error| ops.failure(error))?;
+    let Some(story) = story else { return Err(unknown(&arguments.unit, &ops)) };
     let story = match (story, &arguments.unit) {
-        (Story::Sample(story), Asked::Unit(Unit::Sample { stage, .. })) => {
+        (Explanation::Sample(story), Asked::Unit(Unit::Sample { stage, .. })) => {
             let known = story.stages.iter().map(|known| known.stage.clone()).collect();
-            Story::Sample(Box::new(story.only(stage).ok_or_else(|| no_stage(stage, known))?))
+            Explanation::Sample(Box::new(story.only(stage).ok_or_else(|| no_stage(stage, known))?))
         }
         (story, _) => story,
     };
@@ -57,8 +58,8 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     Ok(Exit::Ok)
 }
 
-fn unknown(asked: &Asked, desk: &Desk) -> Failure {
-    let url = &desk.chosen.url;
+fn unknown(asked: &Asked, ops: &Ops) -> Failure {
+    let url = &ops.chosen.url;
     let (message, help) = match asked {
         Asked::Unit(unit @ Unit::Run(_)) => {
             (format!("there is no {unit} in {url}"), "`redrive runs list` shows what there is")
@@ -82,29 +83,29 @@ fn no_stage(stage: &str, known: Vec<String>) -> Failure {
 }
 
 /// Prints it: an object, or one part below the other.
-fn print(story: &Story, output: Output) -> Result<(), Failure> {
+fn print(story: &Explanation, output: Output) -> Result<(), Failure> {
     match story {
-        Story::Run(story) => {
-            let RunStory { run, attempts, journal, next, .. } = &**story;
+        Explanation::Run(story) => {
+            let RunExplanation { run, attempts, journal, next, .. } = &**story;
             print_parts(&**story, run, attempts, journal, next, output)
         }
-        Story::Item(story) => {
-            let ItemStory { item, attempts, journal, next, .. } = &**story;
+        Explanation::Item(story) => {
+            let ItemExplanation { item, attempts, journal, next, .. } = &**story;
             print_parts(&**story, item, attempts, journal, next, output)
         }
-        Story::Partition(story) => {
-            let PartitionStory { partition, attempts, journal, next, .. } = &**story;
+        Explanation::Partition(story) => {
+            let PartitionExplanation { partition, attempts, journal, next, .. } = &**story;
             print_parts(&**story, partition, attempts, journal, next, output)
         }
-        Story::Sample(story) => print_sample(story, output),
+        Explanation::Sample(story) => print_sample(story, output),
     }
 }
 
 fn print_parts<T: Serialize, R: Row>(
     story: &T,
     record: &R,
-    attempts: &[AttemptShown],
-    journal: &[JournalShown],
+    attempts: &[AttemptView],
+    journal: &[JournalView],
     next: &Next,
     output: Output,
 ) -> Result<(), Failure> {
@@ -116,7 +117,7 @@ fn print_parts<T: Serialize, R: Row>(
     print_end(journal, next, output)
 }
 
-fn print_sample(story: &SampleStory, output: Output) -> Result<(), Failure> {
+fn print_sample(story: &SampleExplanation, output: Output) -> Result<(), Failure> {
     if !output.is_table() {
         return output.object(story);
     }
@@ -134,12 +135,12 @@ fn print_sample(story: &SampleStory, output: Output) -> Result<(), Failure> {
     print_end(&story.journal, &story.next, output)
 }
 
-fn print_end(journal: &[JournalShown], next: &Next, output: Output) -> Result<(), Failure> {
+fn print_end(journal: &[JournalView], next: &Next, output: Output) -> Result<(), Failure> {
     output.remark_list("journal", journal)?;
     output.remark(&format!("next: {}", next.because))
 }
 
-impl Row for AttemptShown {
+impl Row for AttemptView {
     const COLUMNS: &'static [Column] = &[
         Column::number("attempt"),
         Column::text("started at"),
@@ -165,7 +166,7 @@ impl Row for AttemptShown {
     }
 }
 
-impl Row for JournalShown {
+impl Row for JournalView {
     const COLUMNS: &'static [Column] = &[
         Column::text("at"),
         Column::text("actor"),

@@ -8,7 +8,7 @@ use crate::{
     context::{Context, Missing},
     exit::{Exit, Failure},
     signals::Signals,
-    works::{DEFAULT_GRACE, Wanted, Works, worker_name},
+    worker_set::{DEFAULT_GRACE, WorkerSelection, WorkerSet, worker_name},
 };
 
 /// The most units of one queue, source or stage at once.
@@ -73,7 +73,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         return Err(Failure::new(Exit::Error, message)
             .help("add a [[queue]], a [[source]] or a [[pipeline]]; `redrive init` shows them"));
     }
-    let wanted = Wanted {
+    let wanted = WorkerSelection {
         queues: arguments.queues.as_deref(),
         sources: arguments.sources.as_deref(),
         pipelines: arguments.pipelines.as_deref(),
@@ -81,7 +81,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         concurrency: arguments.concurrency,
         grace: arguments.grace,
     };
-    let works = Works::new(&config, &wanted)?;
+    let works = WorkerSet::new(&config, &wanted)?;
     let chosen = context.store(Some(&config))?;
     let store = chosen.open(Some(&config), Missing::Make).await?;
     let mut signals = Signals::new()?;

@@ -11,9 +11,9 @@ use std::{
 };
 
 use redrive::{
-    Cause, Clock, Control, Extracted, Failure, Lane, Operator, PartitionFilter, PartitionKey,
-    PartitionOrder, PartitionRecord, PartitionRules, PartitionRunId, PartitionStatus,
-    PartitionWish, RawSink, Store, SystemClock, declared_partition_rules,
+    AuditContext, Cause, Clock, Control, Extracted, Failure, Lane, Operator, PartitionAction,
+    PartitionFilter, PartitionKey, PartitionRecord, PartitionRules, PartitionRunId,
+    PartitionStatus, RawSink, Store, SystemClock, declared_partition_rules,
     jiff::Timestamp,
     store::{
         NamedPartition, PartitionChange, PartitionClaim, PartitionFinish, PartitionVerdict,
@@ -108,9 +108,9 @@ impl Archive {
         Control::new(self.store.clone(), self.rules(), self.raw.clone())
     }
 
-    pub(crate) fn wish(&self, wish: PartitionWish, key: &PartitionKey) -> PartitionChange {
+    pub(crate) fn action(&self, action: PartitionAction, key: &PartitionKey) -> PartitionChange {
         let (named, order) = ([NamedPartition::from(key.clone())], order("test"));
-        let changed = self.store.change_partitions(&wish, &named, &order);
+        let changed = self.store.change_partitions(&action, &named, &order);
         self.runtime.block_on(changed).unwrap()[0]
     }
 
@@ -118,7 +118,7 @@ impl Archive {
     pub(crate) fn pending(&self, key: &str) -> PartitionKey {
         let key: PartitionKey = key.parse().unwrap();
         let lane = Lane::Backfill;
-        self.done(PartitionWish::Backfill { force_pending: false, lane }, &key);
+        self.done(PartitionAction::Backfill { force_pending: false, lane }, &key);
         key
     }
 
@@ -126,7 +126,7 @@ impl Archive {
     pub(crate) fn good(&self, key: &str, rows: &[&str]) -> PartitionKey {
         let key: PartitionKey = key.parse().unwrap();
         let lane = Lane::Fresh;
-        self.done(PartitionWish::Backfill { force_pending: false, lane }, &key);
+        self.done(PartitionAction::Backfill { force_pending: false, lane }, &key);
         self.accept(&key, rows);
         key
     }
@@ -146,10 +146,10 @@ impl Archive {
     ) -> PartitionKey {
         let key: PartitionKey = key.parse().unwrap();
         let lane = Lane::Fresh;
-        self.done(PartitionWish::Backfill { force_pending: false, lane }, &key);
+        self.done(PartitionAction::Backfill { force_pending: false, lane }, &key);
         for time in 0..times {
             if time > 0 {
-                self.done(PartitionWish::Retry { clear_terminal: true, lane }, &key);
+                self.done(PartitionAction::Retry { clear_terminal: true, lane }, &key);
             }
             self.reject(&key, at, leaves_raw);
         }
@@ -159,14 +159,14 @@ impl Archive {
     /// One that failed, and that an operator marked.
     pub(crate) fn terminal(&self, key: &str) -> PartitionKey {
         let key = self.failed(key, 1);
-        self.done(PartitionWish::MarkTerminal, &key);
+        self.done(PartitionAction::MarkTerminal, &key);
         key
     }
 
     #[track_caller]
-    pub(crate) fn done(&self, wish: PartitionWish, key: &PartitionKey) {
-        let change = self.wish(wish, key);
-        assert!(matches!(change, PartitionChange::Done(_)), "{wish:?} {key}: {change:?}");
+    pub(crate) fn done(&self, action: PartitionAction, key: &PartitionKey) {
+        let change = self.action(action, key);
+        assert!(matches!(change, PartitionChange::Done(_)), "{action:?} {key}: {change:?}");
     }
 
     /// The attempt that is asked for is good.
@@ -308,9 +308,9 @@ impl Archive {
     }
 }
 
-pub(crate) fn order(command: &str) -> PartitionOrder {
+pub(crate) fn order(command: &str) -> AuditContext {
     let by = Operator { actor: "test".to_owned(), at: SystemClock.now(), reason: None };
-    PartitionOrder { by, command: command.to_owned(), filter: None, flags: Vec::new() }
+    AuditContext { by, command: command.to_owned(), filter: None, flags: Vec::new() }
 }
 
 /// Each row's partition and outcome, as a changing command prints them with `-o json`.

@@ -33,7 +33,7 @@ use self::{
     item_rules::ITEM_RULES,
     report::{RECOVERY, Report},
     rules::RULES,
-    site::{Site, StoreKind},
+    site::{ServerSetup, StoreKind},
 };
 
 /// How long faults go on, unless the environment says otherwise.
@@ -62,7 +62,7 @@ fn chaos(kind: StoreKind) -> String {
     let seconds = from_environment("REDRIVE_CHAOS_SECONDS").unwrap_or(SECONDS);
     // On a machine that does other things as well, nobody can say how long anything takes.
     let timed = from_environment::<u8>("REDRIVE_CHAOS_TIMED") == Some(1);
-    let site = match Site::new(kind) {
+    let site = match ServerSetup::new(kind) {
         Ok(site) => site,
         Err(why) => return format!("skipped: {why}"),
     };

@@ -1,6 +1,6 @@
 //! `redrive consume list | cat`, and the same from Rust.
 
-use redrive::{ConsumeError, Consumer, Lane, PartitionWish};
+use redrive::{ConsumeError, Consumer, Lane, PartitionAction};
 use serde_json::json;
 
 use crate::archive::Archive;
@@ -50,7 +50,7 @@ fn a_reprocess_switches_what_is_read_at_once_and_readers_go_on() {
     for archive in Archive::both() {
         let key = archive.good("ads/7/daily/2026-03-01", &["\"old\""]);
         let cat = || archive.run(&["consume", "cat", "ads/7/daily/2026-03-01"]).ok();
-        let again = PartitionWish::Reprocess { lane: Lane::Fresh };
+        let again = PartitionAction::Reprocess { lane: Lane::Fresh };
         archive.done(again, &key);
         assert_eq!(cat(), "\"old\"\n", "while it is being reprocessed");
         let consumer = Consumer::new(archive.store.clone(), archive.raw.clone());

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use redrive::{Clock, PartitionStatus, PartitionWish, SystemClock, jiff::ToSpan};
+use redrive::{Clock, PartitionAction, PartitionStatus, SystemClock, jiff::ToSpan};
 use serde_json::json;
 
 use crate::archive::Archive;
@@ -23,9 +23,9 @@ fn it_retries_what_is_due_and_leaves_the_rest_alone() {
         let waiting = archive.failed_at("ads/7/daily/2026-03-02", 1, ago(4), false);
         let longer = archive.failed_at("ads/7/daily/2026-03-03", 2, ago(9), false);
         let marked = archive.failed_at("ads/7/daily/2026-03-04", 1, ago(60), false);
-        archive.done(PartitionWish::MarkTerminal, &marked);
+        archive.done(PartitionAction::MarkTerminal, &marked);
         let paused = archive.failed_at("ads/7/daily/2026-03-05", 1, ago(60), false);
-        archive.done(PartitionWish::Pause, &paused);
+        archive.done(PartitionAction::Pause, &paused);
         let spent = archive.failed_at("strict/7/daily/2026-03-01", 2, ago(600), false);
         let unknown = archive.failed_at("nobody/7/daily/2026-03-01", 1, ago(6), false);
         let good = archive.good("ads/8/daily/2026-03-01", &["{}"]);

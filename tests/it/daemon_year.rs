@@ -13,8 +13,8 @@ use redrive_core::{
 };
 use redrive_engine::{Clock, Control, Daemon, PartitionRules, RawSink};
 use redrive_store::{
-    JournalFilter, Lane, Operator, PartitionClaim, PartitionFinish, PartitionOrder,
-    PartitionVerdict, PartitionWish, Store, WorkerId, Written,
+    AuditContext, JournalFilter, Lane, Operator, PartitionAction, PartitionClaim, PartitionFinish,
+    PartitionVerdict, Store, WorkerId, Written,
 };
 
 use crate::{databases::fresh_postgres, folder::Folder};
@@ -76,9 +76,9 @@ impl World {
         let key: PartitionKey = key.parse().unwrap();
         let by = Operator { actor: "ada".to_owned(), at: self.clock.now(), reason: None };
         let order =
-            PartitionOrder { by, command: "test".to_owned(), filter: None, flags: Vec::new() };
-        let wish = PartitionWish::Backfill { force_pending: false, lane: Lane::Fresh };
-        self.store.change_partitions(&wish, &[key.clone().into()], &order).await.unwrap();
+            AuditContext { by, command: "test".to_owned(), filter: None, flags: Vec::new() };
+        let action = PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh };
+        self.store.change_partitions(&action, &[key.clone().into()], &order).await.unwrap();
         key
     }
 

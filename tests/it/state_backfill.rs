@@ -1,6 +1,6 @@
 //! `redrive state backfill`.
 
-use redrive::{PartitionStatus, PartitionWish};
+use redrive::{PartitionAction, PartitionStatus};
 
 use crate::archive::{Archive, outcomes, pairs};
 
@@ -63,7 +63,7 @@ fn what_is_there_is_respected_and_success_is_never_demoted() {
         let failed = archive.failed("ads/7/daily/2026-01-02", 1);
         let marked = archive.terminal("ads/7/daily/2026-01-03");
         let again = archive.good("ads/7/daily/2026-01-04", &["{}"]);
-        archive.done(PartitionWish::Reprocess { lane: redrive::Lane::Backfill }, &again);
+        archive.done(PartitionAction::Reprocess { lane: redrive::Lane::Backfill }, &again);
         archive.pending("ads/7/daily/2026-01-05");
         let range = ["--customer-id", "7", "--since", "2026-01-01", "--until", "2026-01-06"];
         let before = archive.everything();

@@ -1,9 +1,9 @@
 //! A dry run says what the real run does, whatever the partitions are and however they are asked for.
 
 use redrive::{
-    Clock, Control, DateRange, Fate, KeyGrid, Lane, PartitionCommand, PartitionFilter,
-    PartitionKey, PartitionOutcome, PartitionRecord, PartitionSelection, PartitionState,
-    PartitionStatus, PartitionWish, Refusal, RunMode, SystemClock,
+    Clock, Control, DateRange, Fate, KeyGrid, Lane, PartitionAction, PartitionCommand,
+    PartitionFilter, PartitionKey, PartitionOutcome, PartitionRecord, PartitionSelection,
+    PartitionState, PartitionStatus, Refusal, RunMode, SystemClock,
 };
 
 use crate::archive::{Archive, order};
@@ -24,16 +24,16 @@ impl Dice {
         self.roll(2) == 0
     }
 
-    fn wish(&mut self) -> PartitionWish {
+    fn action(&mut self) -> PartitionAction {
         let lane = if self.heads() { Lane::Fresh } else { Lane::Backfill };
         match self.roll(7) {
-            0 => PartitionWish::Retry { clear_terminal: self.heads(), lane },
-            1 => PartitionWish::Reprocess { lane },
-            2 => PartitionWish::Backfill { force_pending: self.heads(), lane },
-            3 => PartitionWish::MarkTerminal,
-            4 => PartitionWish::ClearTerminal,
-            5 => PartitionWish::Pause,
-            _ => PartitionWish::Resume,
+            0 => PartitionAction::Retry { clear_terminal: self.heads(), lane },
+            1 => PartitionAction::Reprocess { lane },
+            2 => PartitionAction::Backfill { force_pending: self.heads(), lane },
+            3 => PartitionAction::MarkTerminal,
+            4 => PartitionAction::ClearTerminal,
+            5 => PartitionAction::Pause,
+            _ => PartitionAction::Resume,
         }
     }
 
@@ -41,11 +41,11 @@ impl Dice {
         format!("2026-03-{:02}", 1 + self.roll(6)).parse().unwrap()
     }
 
-    fn selection(&mut self, wish: PartitionWish) -> PartitionSelection {
+    fn selection(&mut self, action: PartitionAction) -> PartitionSelection {
         let source = ["ads", "strict"][self.roll(2) as usize];
         let (a, b) = (self.day(), self.day());
         let (since, until) = (a.min(b), a.max(b));
-        if wish.makes_entries() {
+        if action.makes_entries() {
             let customers = ["7", "8"].map(str::to_owned);
             let days = DateRange::new(since, until).unwrap();
             let grid = KeyGrid::new(source, &customers, &["daily".to_owned()], days);
@@ -89,12 +89,12 @@ fn a_dry_run_says_exactly_what_the_real_run_changes() {
         let control = archive.control();
         let mut seen = std::collections::HashSet::new();
         for step in 0..STEPS {
-            let wish = dice.wish();
-            let mut command = PartitionCommand::new(wish, order("test"));
+            let action = dice.action();
+            let mut command = PartitionCommand::new(action, order("test"));
             if dice.heads() {
                 command = command.forced();
             }
-            let selection = dice.selection(wish);
+            let selection = dice.selection(action);
             let before = archive.everything();
             let (dry, untouched, real, after, counted) = archive.runtime.block_on(async {
                 let counted = control.count(&command, &selection).await.unwrap();
@@ -134,7 +134,7 @@ fn a_dry_run_says_exactly_what_the_real_run_changes() {
             }
             assert!(after.len() >= before.len());
             seen.extend(
-                real.iter().map(|outcome| (wish.action(), std::mem::discriminant(&outcome.fate))),
+                real.iter().map(|outcome| (action.action(), std::mem::discriminant(&outcome.fate))),
             );
             for source in ["ads", "strict"] {
                 let (good, raw) = (dice.heads(), dice.heads());
@@ -153,7 +153,7 @@ fn a_partition_that_changed_since_it_was_looked_at_is_left_alone() {
         let key = archive.failed("ads/7/daily/2026-03-01", 1);
         let seen = archive.partition(&key).unwrap();
         // Somebody sends it back, and it fails once more.
-        let retry = PartitionWish::Retry { clear_terminal: false, lane: Lane::Fresh };
+        let retry = PartitionAction::Retry { clear_terminal: false, lane: Lane::Fresh };
         archive.done(retry, &key);
         archive.reject(&key, Clock::now(&SystemClock), true);
         let command = PartitionCommand::new(retry, order("daemon")).forced();

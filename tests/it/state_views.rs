@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use redrive::{Clock, PartitionWish, SystemClock, jiff::ToSpan, jiff::tz::TimeZone};
+use redrive::{Clock, PartitionAction, SystemClock, jiff::ToSpan, jiff::tz::TimeZone};
 use serde_json::{Value, json};
 
 use crate::archive::Archive;
@@ -47,8 +47,8 @@ fn inspect_shows_every_column_and_what_comes_next() {
         let failed = archive.failed("ads/7/daily/2026-03-02", 2);
         let row = archive.inspect(&failed);
         let record = archive.partition(&failed).unwrap();
-        let Some(redrive::Prospect::RetryAt { at, .. }) =
-            archive.rules().prospect(&record, SystemClock.now())
+        let Some(redrive::RetryForecast::RetryAt { at, .. }) =
+            archive.rules().forecast(&record, SystemClock.now())
         else {
             panic!()
         };
@@ -222,7 +222,7 @@ fn the_journal_is_read_by_partition_action_and_filter() {
     for archive in Archive::both() {
         let key = archive.failed("ads/7/daily/2026-03-01", 1);
         archive.failed("strict/7/daily/2026-03-01", 1);
-        archive.done(PartitionWish::MarkTerminal, &key);
+        archive.done(PartitionAction::MarkTerminal, &key);
         let actions = |arguments: &[&str]| {
             let rows = archive.run(&[&["state", "audit", "-o", "json"], arguments].concat()).json();
             let action = |row: &Value| row["action"].as_str().unwrap().to_owned();

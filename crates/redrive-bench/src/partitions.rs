@@ -16,10 +16,10 @@ use redrive::{
     extractor_fn,
 };
 use redrive_core::DateRange;
-use redrive_ops::{Desk, PartitionQuery};
+use redrive_ops::{Ops, PartitionQuery};
 use redrive_engine::{Engine, Outcome};
 use redrive_store::{
-    Lane, PartitionClaim, PartitionFinish, PartitionOrder, PartitionVerdict, PartitionWish, Store,
+    Lane, PartitionClaim, PartitionFinish, AuditContext, PartitionVerdict, PartitionAction, Store,
     WorkerId,
 };
 use tracing::{instrument::WithSubscriber, subscriber::NoSubscriber};
@@ -143,15 +143,15 @@ pub(super) fn grid(source: &str, from: usize, count: usize) -> Result<KeyGrid, F
     KeyGrid::new(source, &customers, &["daily".to_owned()], range).map_err(failed)
 }
 
-fn order() -> PartitionOrder {
+fn order() -> AuditContext {
     let by = Operator { actor: "bench".to_owned(), at: at(0), reason: None };
-    PartitionOrder { by, command: "bench".to_owned(), filter: None, flags: Vec::new() }
+    AuditContext { by, command: "bench".to_owned(), filter: None, flags: Vec::new() }
 }
 
 /// What `state backfill` does.
 pub(super) async fn ask(control: &Control, grid: KeyGrid) -> Result<(), Failure> {
-    let wish = PartitionWish::Backfill { force_pending: false, lane: Lane::Backfill };
-    let command = PartitionCommand::new(wish, order());
+    let action = PartitionAction::Backfill { force_pending: false, lane: Lane::Backfill };
+    let command = PartitionCommand::new(action, order());
     let selection = PartitionSelection::Grid(grid);
     let mut sweep = control.sweep(&command, &selection, RunMode::Real);
     while sweep.next().await.map_err(failed)?.is_some() {}
@@ -211,13 +211,13 @@ pub(super) async fn judge(
 /// Milliseconds until there is a page of `state inspect`, the best of a few: the first waits for the disk.
 async fn first_page_time(control: &Control) -> Result<f64, Failure> {
     let (store, raw) = (control.store().clone(), control.raw().clone());
-    let desk = Desk::new(store, None, PartitionRules::default(), raw);
+    let ops = Ops::new(store, None, PartitionRules::default(), raw);
     let query = PartitionQuery { limit: PAGE, ..PartitionQuery::default() };
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
         let start = Instant::now();
-        let page = desk.partitions_page(&query).await.map_err(failed)?;
-        let shown: Vec<_> = page.into_iter().map(|found| desk.show_partition(found)).collect();
+        let page = ops.partitions_page(&query).await.map_err(failed)?;
+        let shown: Vec<_> = page.into_iter().map(|found| ops.show_partition(found)).collect();
         black_box(shown);
         best = best.min(start.elapsed().as_secs_f64() * 1_000.0);
     }

@@ -16,9 +16,9 @@ use hyper_util::{
 };
 use jiff::Timestamp;
 use redrive::{Control, PartitionRules, RawSink};
-use redrive_ops::Desk;
+use redrive_ops::Ops;
 use redrive_engine::{Clock, SystemClock, random_worker_id};
-use redrive_server::{Access, Limits, Server, Site, Uploads};
+use redrive_server::{Access, Limits, Server, ServerSetup, Uploads};
 use redrive_store::Store;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{sync::mpsc, task::JoinSet};
@@ -91,9 +91,9 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
     fill_runs(&store, many(1_000_000.0)).await?;
     fill_partitions(&control, many(100_000.0).max(20)).await?;
 
-    let desk = Desk::new(store.clone(), None, PartitionRules::default(), raw);
-    let site = Site {
-        desk,
+    let ops = Ops::new(store.clone(), None, PartitionRules::default(), raw);
+    let site = ServerSetup {
+        ops,
         access: Access::default(),
         pipelines: Vec::new(),
         uploads: Uploads::new(),

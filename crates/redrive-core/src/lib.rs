@@ -43,7 +43,7 @@ pub mod sample_state;
 mod pipeline_progress;
 mod pipeline_rules;
 
-mod prospect;
+mod retry_forecast;
 mod terminal_mark;
 
 pub use as_failure::AsFailure;
@@ -65,9 +65,9 @@ pub use pipeline_rules::{BudgetExceeded, FailureBudget, PipelineRules};
 pub use pipeline_state::{PipelineEvent, PipelineStatus};
 pub use policy::{Backoff, FieldProblem, InvalidPolicy, MAX_MULTIPLIER, Policy, PolicySpec};
 pub use preset::Preset;
-pub use prospect::{FailedPartition, Prospect, TerminalReason};
 pub use retriable::Retriable;
 pub use retry_after::parse_retry_after;
+pub use retry_forecast::{FailedPartition, RetryForecast, TerminalReason};
 pub use run_state::{RunEvent, RunState, RunStatus};
 pub use sample_state::{SampleEvent, SampleState, SampleStatus};
 pub use schedule::{Scheduled, schedule};

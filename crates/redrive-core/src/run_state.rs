@@ -94,7 +94,7 @@ pub enum RunEvent {
     /// The attempt failed and will not be tried again.
     GiveUp,
     /// A worker that stops returns it untried.
-    HandBack,
+    LeaseRelease,
     /// An operator asks for another try.
     Retry,
     /// An operator stops it.
@@ -134,7 +134,7 @@ impl RunState {
             (Self::Processing, E::Fail) => Ok(Self::Failed),
             (Self::Processing, E::ScheduleRetry) => Ok(Self::WaitingForRetry),
             (Self::Processing, E::GiveUp) => Ok(Self::GivenUp),
-            (Self::Processing, E::HandBack) => Ok(Self::Discovered),
+            (Self::Processing, E::LeaseRelease) => Ok(Self::Discovered),
 
             (
                 Self::WaitingForRetry
@@ -202,7 +202,7 @@ impl RunEvent {
         Self::Fail,
         Self::ScheduleRetry,
         Self::GiveUp,
-        Self::HandBack,
+        Self::LeaseRelease,
         Self::Retry,
         Self::Cancel,
     ];
@@ -216,7 +216,7 @@ impl RunEvent {
             Self::Fail => "fail",
             Self::ScheduleRetry => "schedule retry",
             Self::GiveUp => "give up",
-            Self::HandBack => "hand back",
+            Self::LeaseRelease => "hand back",
             Self::Retry => "retry",
             Self::Cancel => "cancel",
         }

@@ -53,7 +53,7 @@ pub enum SampleEvent {
     /// Its stage failed for good.
     GiveUp,
     /// A worker gives it back without an attempt.
-    HandBack,
+    LeaseRelease,
     /// An operator brings it back from the dead-letter queue.
     Reprocess,
 }
@@ -124,7 +124,7 @@ impl SampleState {
         use SampleEvent as E;
         match (self, event) {
             (Self::Ready | Self::WaitingForRetry, E::Claim) => Ok(Self::Running),
-            (Self::Running, E::Advance | E::HandBack) => Ok(Self::Ready),
+            (Self::Running, E::Advance | E::LeaseRelease) => Ok(Self::Ready),
             (Self::Running, E::Complete) => Ok(Self::Succeeded),
             (Self::Running, E::Skip) => Ok(Self::Skipped),
             (Self::Running, E::ScheduleRetry) => Ok(Self::WaitingForRetry),
@@ -158,7 +158,7 @@ impl SampleEvent {
         Self::Skip,
         Self::ScheduleRetry,
         Self::GiveUp,
-        Self::HandBack,
+        Self::LeaseRelease,
         Self::Reprocess,
     ];
 
@@ -171,7 +171,7 @@ impl SampleEvent {
             Self::Skip => "skip",
             Self::ScheduleRetry => "schedule retry",
             Self::GiveUp => "give up",
-            Self::HandBack => "hand back",
+            Self::LeaseRelease => "hand back",
             Self::Reprocess => "reprocess",
         }
     }

@@ -49,7 +49,7 @@ pub use handlers::stream::{StreamHandler, StreamSpec};
 pub use notify::{Notifier, RESERVED_QUEUES, Told};
 pub use partitions::consumer::{ConsumeError, Consumer, ReadablePartition};
 pub use partitions::control::{
-    ChangeTally, Control, Fate, KeyGrid, PartitionCommand, PartitionOutcome, PartitionRules,
+    ChangeCounts, Control, Fate, KeyGrid, PartitionCommand, PartitionOutcome, PartitionRules,
     PartitionSelection, Refusal, RunMode, Sweep,
 };
 pub use partitions::daemon::{DEFAULT_INTERVAL, Daemon, Tick};
@@ -67,9 +67,9 @@ pub use partitions::validator::{
     Rules as ValidationRules, Validator, verdict_code,
 };
 pub use pipelines::{
-    BAD_LINE, CommandSource, DEFAULT_READ_AHEAD, FeedEnd, IntoSample, IteratorSource, JsonlSource,
-    LineFeed, NotResumed, Pipeline, PipelineControl, Reprocessed, SOURCE_CHANGED, SamplePages,
-    SampleSource, SourceCall, Stage, StageAnswer, TOO_LARGE, config_hash, stage_fn,
+    BAD_LINE, CommandSource, DEFAULT_READ_AHEAD, IntoSample, IteratorSource, JsonlSource,
+    NotResumed, Pipeline, PipelineControl, Reprocessed, SOURCE_CHANGED, SamplePages, SampleSource,
+    SampleWriter, SourceCall, SourceEnd, Stage, StageAnswer, TOO_LARGE, config_hash, stage_fn,
 };
 pub use prune::{ExportedFile, Prunable, Prune, PruneError, PruneReport};
 pub use redrive_retry::{
@@ -85,7 +85,7 @@ pub use uploads::{
     build_uploader, reference_content, sha256_of,
 };
 pub use worker::engine::{DEFAULT_TIME_LIMIT, Engine, random_worker_id};
-pub use worker::handoff::Handover;
-pub use worker::work::{Ending, Pace, Work};
+pub use worker::handoff::Handoff;
+pub use worker::work::{Ending, Work, WorkerLimits};
 pub use worker::worker_loop::{Until, run_worker};
 pub use worker::write_times::write_times;

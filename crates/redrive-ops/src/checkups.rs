@@ -7,11 +7,11 @@ use std::{error::Error, fmt, sync::Arc};
 use redrive_engine::{Clock, RawSink, SystemClock, checker};
 use redrive_store::{Result, SchemaStatus, Store};
 
-use crate::{Desk, shown::CheckupShown};
+use crate::{Ops, views::CheckupView};
 
 /// What was found so far.
 #[derive(Debug)]
-pub struct Checkups(Vec<CheckupShown>);
+pub struct Checkups(Vec<CheckupView>);
 
 /// Looks at what a desk cannot see by itself.
 type LookAround = dyn Fn(&mut Checkups) + Send + Sync;
@@ -32,11 +32,11 @@ impl fmt::Debug for Surroundings {
     }
 }
 
-impl Desk {
+impl Ops {
     /// Looks at everything this desk stands on.
-    pub async fn checkups(&self) -> Vec<CheckupShown> {
+    pub async fn checkups(&self) -> Vec<CheckupView> {
         let mut checkups = Checkups::default();
-        let Surroundings { look, store_chosen_by } = self.surroundings();
+        let Surroundings { look, store_chosen_by } = self.environment();
         if let Some(look) = look {
             look(&mut checkups);
         }
@@ -62,23 +62,23 @@ impl Default for Checkups {
 
 impl Checkups {
     /// All of it.
-    pub fn found(self) -> Vec<CheckupShown> {
+    pub fn found(self) -> Vec<CheckupView> {
         self.0
     }
 
     /// Something is as it must be.
     pub fn ok(&mut self, check: &'static str, detail: impl Into<String>) {
-        self.0.push(CheckupShown { check, ok: true, warning: false, detail: detail.into() });
+        self.0.push(CheckupView { check, ok: true, warning: false, detail: detail.into() });
     }
 
     /// Something is as it may be, and somebody should know.
     pub fn warn(&mut self, check: &'static str, detail: impl Into<String>) {
-        self.0.push(CheckupShown { check, ok: true, warning: true, detail: detail.into() });
+        self.0.push(CheckupView { check, ok: true, warning: true, detail: detail.into() });
     }
 
     /// Something is not as it must be.
     pub fn wrong(&mut self, check: &'static str, detail: impl Into<String>) {
-        self.0.push(CheckupShown { check, ok: false, warning: false, detail: detail.into() });
+        self.0.push(CheckupView { check, ok: false, warning: false, detail: detail.into() });
     }
 
     /// Where the partitions of sources are kept.

@@ -7,7 +7,7 @@ use redrive_store::{
 };
 use serde_json::json;
 
-use crate::{Desk, shown::ItemChanged};
+use crate::{Ops, views::ItemChangeView};
 
 /// Items that are read or changed at once.
 const BATCH: u32 = 1_000;
@@ -36,7 +36,7 @@ pub enum NotAdded {
     Store(#[from] redrive_store::Error),
 }
 
-impl Desk {
+impl Ops {
     /// Adds an item with its content, which is kept before the item is there.
     pub async fn add_item(
         &self,
@@ -93,7 +93,7 @@ impl Desk {
         &self,
         ids: &[ItemId],
         by: Option<&Operator>,
-    ) -> Result<Vec<ItemChanged>> {
+    ) -> Result<Vec<ItemChangeView>> {
         let mut rows = Vec::new();
         for ids in ids.chunks(BATCH as usize) {
             rows.extend(self.reset_batch(ids, by).await?);
@@ -101,7 +101,11 @@ impl Desk {
         Ok(rows)
     }
 
-    async fn reset_batch(&self, ids: &[ItemId], by: Option<&Operator>) -> Result<Vec<ItemChanged>> {
+    async fn reset_batch(
+        &self,
+        ids: &[ItemId],
+        by: Option<&Operator>,
+    ) -> Result<Vec<ItemChangeView>> {
         let items = self.store().items_by_id(ids).await?;
         let (given_up, others): (Vec<&ItemRecord>, Vec<&ItemRecord>) =
             items.iter().partition(|item| item.status == ItemStatus::UploadGiveup);
@@ -113,19 +117,21 @@ impl Desk {
                 (self.store().move_items(&moves).await?, RunMode::Real)
             }
         };
-        let mut rows: Vec<ItemChanged> = given_up
+        let mut rows: Vec<ItemChangeView> = given_up
             .iter()
             .zip(written)
             .map(|(item, written)| match written {
-                Written::Applied => ItemChanged::reset(item, mode),
-                Written::Stale => ItemChanged::refused(item, "it has changed meanwhile".to_owned()),
+                Written::Applied => ItemChangeView::reset(item, mode),
+                Written::Stale => {
+                    ItemChangeView::refused(item, "it has changed meanwhile".to_owned())
+                }
             })
             .collect();
         let refused =
-            |item: &&ItemRecord| ItemChanged::refused(item, format!("it is {}", item.status));
+            |item: &&ItemRecord| ItemChangeView::refused(item, format!("it is {}", item.status));
         rows.extend(others.iter().map(refused));
         let unknown = ids.iter().filter(|id| items.iter().all(|item| item.id != **id));
-        rows.extend(unknown.map(|id| ItemChanged::unknown(*id)));
+        rows.extend(unknown.map(|id| ItemChangeView::unknown(*id)));
         rows.sort_unstable_by_key(|row| row.id);
         Ok(rows)
     }

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use redrive_core::{PartitionId, PartitionStatus, PipelineRunId, PipelineStatus, Prospect, Unit};
+use redrive_core::{
+    PartitionId, PartitionStatus, PipelineRunId, PipelineStatus, RetryForecast, Unit,
+};
 use redrive_store::{PartitionFilter, PipelineRunFilter, RecentCause, Result, Served, UnitKind};
 
 use crate::{
-    Desk,
-    shown::{
-        DueShown, OverviewShown, PipelineRunShown, QueueStatsShown, RecentCauseShown,
-        SourceCountShown, UnitCountShown, run_state_name,
+    Ops,
+    views::{
+        DueView, OverviewView, PipelineRunView, QueueStatsView, RecentCauseView, SourceCountView,
+        UnitCountView, run_state_name,
     },
     watch::Seen,
 };
@@ -26,20 +28,20 @@ pub(crate) const SHOWN: usize = 12;
 
 /// Counts for an overview, as of when the look began.
 pub(crate) struct Look<'a> {
-    pub(crate) desk: &'a Desk,
+    pub(crate) ops: &'a Ops,
     pub(crate) at: Timestamp,
 }
 
 impl Look<'_> {
     /// All of it.
-    pub(crate) async fn overview(&self, seen: &Seen, version: u64) -> Result<OverviewShown> {
-        let store = self.desk.store();
-        let queues = self.desk.queue_stats().await?;
+    pub(crate) async fn overview(&self, seen: &Seen, version: u64) -> Result<OverviewView> {
+        let store = self.ops.store();
+        let queues = self.ops.queue_stats().await?;
         let sources = self.sources().await?;
         let filter = PipelineRunFilter::default();
         let newest = PipelineRunId(i64::MAX);
         let runs = store.pipeline_runs_page(&filter, newest, PIPELINE_RUNS).await?;
-        let runs: Vec<PipelineRunShown> = runs.iter().map(PipelineRunShown::from).collect();
+        let runs: Vec<PipelineRunView> = runs.iter().map(PipelineRunView::from).collect();
         let mut units = partitions_by_state(&sources);
         units.extend(runs_by_state(&queues));
         let items = store.items_by_status().await?;
@@ -48,7 +50,7 @@ impl Look<'_> {
         units.extend(items.into_iter().map(of_item));
         units.extend(self.samples_by_state().await?);
         units.retain(|unit| unit.count > 0);
-        Ok(OverviewShown {
+        Ok(OverviewView {
             version,
             at: self.at.to_string(),
             units,
@@ -61,13 +63,13 @@ impl Look<'_> {
         })
     }
 
-    async fn sources(&self) -> Result<Vec<SourceCountShown>> {
-        let mut sources: BTreeMap<String, SourceCountShown> = BTreeMap::new();
-        let declared = self.desk.declared().into_iter().flat_map(|declared| &declared.sources);
+    async fn sources(&self) -> Result<Vec<SourceCountView>> {
+        let mut sources: BTreeMap<String, SourceCountView> = BTreeMap::new();
+        let declared = self.ops.declared().into_iter().flat_map(|declared| &declared.sources);
         for source in declared {
             sources.entry(source.name.clone()).or_default();
         }
-        for counted in self.desk.store().partition_counts().await? {
+        for counted in self.ops.store().partition_counts().await? {
             let shown = sources.entry(counted.source).or_default();
             let count = match counted.status {
                 PartitionStatus::Pending => &mut shown.pending,
@@ -76,17 +78,17 @@ impl Look<'_> {
             };
             *count += counted.partitions;
         }
-        let named = |(source, shown)| SourceCountShown { source, ..shown };
+        let named = |(source, shown)| SourceCountView { source, ..shown };
         Ok(sources.into_iter().map(named).collect())
     }
 
     /// Every run of a pipeline has its counts, so no sample is read.
-    async fn samples_by_state(&self) -> Result<Vec<UnitCountShown>> {
+    async fn samples_by_state(&self) -> Result<Vec<UnitCountView>> {
         const PAGE: u32 = 1_000;
         let (mut before, mut sums) = (PipelineRunId(i64::MAX), [0; 4]);
         loop {
             let filter = PipelineRunFilter::default();
-            let page = self.desk.store().pipeline_runs_page(&filter, before, PAGE).await?;
+            let page = self.ops.store().pipeline_runs_page(&filter, before, PAGE).await?;
             for run in &page {
                 let tally = run.progress.tally;
                 let counts = [tally.pending(), tally.succeeded, tally.skipped, tally.dlq];
@@ -105,10 +107,10 @@ impl Look<'_> {
             .collect())
     }
 
-    async fn causes(&self, seen: &Seen) -> Result<Vec<RecentCauseShown>> {
+    async fn causes(&self, seen: &Seen) -> Result<Vec<RecentCauseView>> {
         let mut shown = Vec::new();
         for cause in seen.causes() {
-            shown.push(RecentCauseShown {
+            shown.push(RecentCauseView {
                 kind: cause.kind.name(),
                 fingerprint: cause.fingerprint.clone(),
                 code: cause.code.clone(),
@@ -126,7 +128,7 @@ impl Look<'_> {
         let id = cause.unit_id;
         if cause.kind == UnitKind::Partition {
             let before = PartitionId(id.saturating_sub(1));
-            let found = self.desk.store().partitions_by_id(before, 1).await?.pop();
+            let found = self.ops.store().partitions_by_id(before, 1).await?.pop();
             if let Some(found) = found.filter(|found| found.id.0 == id) {
                 return Ok(Unit::Partition(found.key).to_string());
             }
@@ -134,8 +136,8 @@ impl Look<'_> {
         Ok(format!("{}:{id}", cause.kind.name()))
     }
 
-    async fn due(&self, queues: &[QueueStatsShown]) -> Result<Vec<DueShown>> {
-        let of_queue = |queue: &QueueStatsShown| {
+    async fn due(&self, queues: &[QueueStatsView]) -> Result<Vec<DueView>> {
+        let of_queue = |queue: &QueueStatsView| {
             let waiting = queue.runs.get("waiting_for_retry").and_then(|it| it.as_u64());
             let what = match waiting.unwrap_or(0) {
                 0 => "a run may begin".to_owned(),
@@ -143,9 +145,9 @@ impl Look<'_> {
                 many => format!("the first of {many} runs is tried again"),
             };
             let at = queue.next_due_at.clone()?;
-            Some(DueShown { at, kind: "queue", name: queue.queue.clone(), what })
+            Some(DueView { at, kind: "queue", name: queue.queue.clone(), what })
         };
-        let mut due: Vec<DueShown> = queues.iter().filter_map(of_queue).collect();
+        let mut due: Vec<DueView> = queues.iter().filter_map(of_queue).collect();
         due.extend(self.due_partitions().await?);
         due.extend(self.due_samples().await?);
         due.sort();
@@ -153,33 +155,33 @@ impl Look<'_> {
         Ok(due)
     }
 
-    async fn due_partitions(&self) -> Result<Vec<DueShown>> {
+    async fn due_partitions(&self) -> Result<Vec<DueView>> {
         let status = Some(PartitionStatus::Failed);
         let filter = PartitionFilter { status, ..PartitionFilter::default() };
-        let page = self.desk.store().partitions_page(&filter, None, FAILED_PARTITIONS).await?;
-        let (rules, now) = (self.desk.partitions().rules(), self.at);
+        let page = self.ops.store().partitions_page(&filter, None, FAILED_PARTITIONS).await?;
+        let (rules, now) = (self.ops.partitions().rules(), self.at);
         let of_partition = |partition: &redrive_store::PartitionRecord| {
-            let Some(Prospect::RetryAt { at, .. }) = rules.prospect(partition, now) else {
+            let Some(RetryForecast::RetryAt { at, .. }) = rules.forecast(partition, now) else {
                 return None;
             };
-            partition.paused().is_none().then(|| DueShown {
+            partition.paused().is_none().then(|| DueView {
                 at: at.to_string(),
                 kind: "partition",
                 name: partition.key.to_string(),
                 what: format!("retried, after failure {}", partition.attempt_count),
             })
         };
-        let mut due: Vec<DueShown> = page.iter().filter_map(of_partition).collect();
+        let mut due: Vec<DueView> = page.iter().filter_map(of_partition).collect();
         due.sort();
         due.truncate(SHOWN);
         Ok(due)
     }
 
-    async fn due_samples(&self) -> Result<Vec<DueShown>> {
+    async fn due_samples(&self) -> Result<Vec<DueView>> {
         let status = Some(PipelineStatus::Running);
         let filter = PipelineRunFilter { pipeline: None, status };
         let newest = PipelineRunId(i64::MAX);
-        let page = self.desk.store().pipeline_runs_page(&filter, newest, PIPELINE_RUNS).await?;
+        let page = self.ops.store().pipeline_runs_page(&filter, newest, PIPELINE_RUNS).await?;
         let mut due = Vec::new();
         for run in page {
             let served = Served {
@@ -187,8 +189,8 @@ impl Look<'_> {
                 stages: run.stages.clone(),
                 run: Some(run.id),
             };
-            if let Some(at) = self.desk.store().pipeline_outlook(&served).await?.next_due {
-                due.push(DueShown {
+            if let Some(at) = self.ops.store().pipeline_backlog(&served).await?.next_due {
+                due.push(DueView {
                     at: at.to_string(),
                     kind: "pipeline",
                     name: format!("{} {}", run.pipeline, run.id),
@@ -200,12 +202,12 @@ impl Look<'_> {
     }
 }
 
-fn unit(kind: &'static str, state: &'static str, count: u64) -> UnitCountShown {
-    UnitCountShown { kind, state, count }
+fn unit(kind: &'static str, state: &'static str, count: u64) -> UnitCountView {
+    UnitCountView { kind, state, count }
 }
 
-fn partitions_by_state(sources: &[SourceCountShown]) -> Vec<UnitCountShown> {
-    let sum = |of: fn(&SourceCountShown) -> u64| sources.iter().map(of).sum();
+fn partitions_by_state(sources: &[SourceCountView]) -> Vec<UnitCountView> {
+    let sum = |of: fn(&SourceCountView) -> u64| sources.iter().map(of).sum();
     vec![
         unit("partition", "pending", sum(|source| source.pending)),
         unit("partition", "success", sum(|source| source.success)),
@@ -213,8 +215,8 @@ fn partitions_by_state(sources: &[SourceCountShown]) -> Vec<UnitCountShown> {
     ]
 }
 
-fn runs_by_state(queues: &[QueueStatsShown]) -> Vec<UnitCountShown> {
-    let mut sums: Vec<UnitCountShown> = Vec::new();
+fn runs_by_state(queues: &[QueueStatsView]) -> Vec<UnitCountView> {
+    let mut sums: Vec<UnitCountView> = Vec::new();
     for (state, count) in queues.iter().flat_map(|queue| &queue.counts) {
         let name = run_state_name(*state);
         match sums.iter_mut().find(|sum| sum.state == name) {

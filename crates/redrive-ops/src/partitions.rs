@@ -1,7 +1,7 @@
 //! Partitions: how they stand, what was done to them, and which days are not good.
 
 use redrive_core::{
-    AttemptNumber, DateRange, LogicalDate, PartitionKey, PartitionStatus, Prospect,
+    AttemptNumber, DateRange, LogicalDate, PartitionKey, PartitionStatus, RetryForecast,
 };
 use redrive_engine::{Gap, PartitionCommand, PartitionOutcome, PartitionSelection, RunMode, gaps};
 use redrive_store::{
@@ -9,7 +9,7 @@ use redrive_store::{
     Result, UnitKind, UnitRow,
 };
 
-use crate::{DeclaredSource, Desk, PartitionNext, shown::PartitionShown};
+use crate::{DeclaredSource, Ops, PartitionNext, views::PartitionView};
 
 /// How many rows of the journal are read at once.
 const JOURNAL_PAGE: u32 = 1_000;
@@ -43,7 +43,7 @@ pub struct GapFilter {
     pub until: Option<LogicalDate>,
 }
 
-impl Desk {
+impl Ops {
     /// The partitions of a page, by key. Whether one is terminal is not for the store to say, so pages are
     /// read until there are enough.
     pub async fn partitions_page(&self, query: &PartitionQuery) -> Result<Vec<PartitionRecord>> {
@@ -56,8 +56,8 @@ impl Desk {
         let (mut found, mut after) = (Vec::new(), after.clone());
         let (most, now) = (*limit as usize, self.now());
         let is_terminal = |partition: &PartitionRecord| {
-            let prospect = self.partitions().rules().prospect(partition, now);
-            matches!(prospect, Some(Prospect::Terminal { .. }))
+            let forecast = self.partitions().rules().forecast(partition, now);
+            matches!(forecast, Some(RetryForecast::Terminal { .. }))
         };
         while found.len() < most {
             let page = store.partitions_page(&filter, after.as_ref(), *limit).await?;
@@ -74,10 +74,10 @@ impl Desk {
     }
 
     /// A partition as it is shown.
-    pub fn show_partition(&self, partition: PartitionRecord) -> PartitionShown {
+    pub fn show_partition(&self, partition: PartitionRecord) -> PartitionView {
         let (rules, lease_now) = (self.partitions().rules(), self.store().now());
         let next = PartitionNext::of(&partition, rules, self.now(), lease_now);
-        PartitionShown::new(partition, next)
+        PartitionView::new(partition, next)
     }
 
     /// The attempts at a partition, by number.

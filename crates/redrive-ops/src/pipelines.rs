@@ -8,11 +8,11 @@ use redrive_store::{
 };
 
 use crate::{
-    Desk,
-    shown::{AttemptShown, PipelineStatsShown, SampleShown, SampleWithLedger, StageCountShown},
+    Ops,
+    views::{AttemptView, PipelineStatsView, SampleView, SampleWithLedger, StageCountView},
 };
 
-impl Desk {
+impl Ops {
     /// The newest run, of a pipeline or of any.
     pub async fn newest_pipeline_run(
         &self,
@@ -23,10 +23,10 @@ impl Desk {
     }
 
     /// How the stages of a run have fared.
-    pub async fn pipeline_stats(&self, run: &PipelineRunRecord) -> Result<PipelineStatsShown> {
-        let counts = StageCountShown::read(run, &**self.store()).await?;
+    pub async fn pipeline_stats(&self, run: &PipelineRunRecord) -> Result<PipelineStatsView> {
+        let counts = StageCountView::read(run, &**self.store()).await?;
         let stats = self.store().stage_stats(run.id).await?;
-        Ok(PipelineStatsShown::new(run, &stats, counts))
+        Ok(PipelineStatsView::new(run, &stats, counts))
     }
 
     /// A sample with its attempts over all stages; `None` if there is no such sample.
@@ -46,7 +46,7 @@ impl Desk {
         filter: SampleFilter,
         after: SampleId,
         limit: u32,
-    ) -> Result<Vec<SampleShown>> {
+    ) -> Result<Vec<SampleView>> {
         let pages = SamplePages::new(self.store().clone(), filter);
         let mut pages = pages.after(after).at_most(limit.into());
         let mut found = Vec::new();
@@ -55,7 +55,7 @@ impl Desk {
             if page.is_empty() {
                 return Ok(found);
             }
-            found.extend(page.into_iter().map(|sample| SampleShown::from(sample).without_data()));
+            found.extend(page.into_iter().map(|sample| SampleView::from(sample).without_data()));
         }
     }
 
@@ -63,12 +63,12 @@ impl Desk {
         &self,
         sample: &SampleRecord,
         stages: &[String],
-    ) -> Result<Vec<AttemptShown>> {
+    ) -> Result<Vec<AttemptView>> {
         let mut rows = Vec::new();
         for stage in stages {
             let unit = UnitRow { kind: UnitKind::Sample, id: sample.id.0, stage: stage.clone() };
             let attempts = self.store().attempts_of(&unit, AttemptNumber(0), MAX_PAGE).await?;
-            rows.extend(attempts.iter().map(AttemptShown::from));
+            rows.extend(attempts.iter().map(AttemptView::from));
         }
         Ok(rows)
     }

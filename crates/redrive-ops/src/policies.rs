@@ -7,7 +7,7 @@ use redrive_core::{
     Unit, schedule,
 };
 
-use crate::Desk;
+use crate::Ops;
 
 /// Rows for a policy that never gives up.
 const ENDLESS_ROWS: u32 = 10;
@@ -15,7 +15,7 @@ const ENDLESS_ROWS: u32 = 10;
 /// The most rows unless asked for.
 const UNASKED_ROWS: u32 = 100;
 
-impl Desk {
+impl Ops {
     /// Every policy that has a name: the presets, then those that are declared.
     pub fn policies(&self) -> Vec<(String, Policy)> {
         let presets = Preset::ALL.map(|preset| (preset.name().to_owned(), preset.policy()));

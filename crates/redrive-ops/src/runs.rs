@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use redrive_core::{RunId, RunState, RunStatus};
 use redrive_engine::RunMode;
 use redrive_store::{
-    Operator, PausedQueue, QueueStats, Result, RunChange, RunFilter, RunRecord, RunWish,
+    Operator, PausedQueue, QueueStats, Result, RunAction, RunChange, RunFilter, RunRecord,
 };
 
 use crate::{
-    Desk,
-    shown::{QueueShown, QueueStatsShown, RunChanged},
+    Ops,
+    views::{QueueStatsView, QueueView, RunChangeView},
 };
 
 /// How many runs change in one transaction.
@@ -35,7 +35,7 @@ pub enum RunSelection {
     },
 }
 
-impl Desk {
+impl Ops {
     /// The runs that are meant, each once, in order; no more than `most`.
     pub async fn select_runs(&self, selection: &RunSelection, most: usize) -> Result<Vec<RunId>> {
         let mut ids = match selection {
@@ -79,14 +79,18 @@ impl Desk {
     }
 
     /// What would become of the runs.
-    pub async fn foresee_runs(&self, wish: RunWish, ids: &[RunId]) -> Result<Vec<RunChanged>> {
+    pub async fn foresee_runs(
+        &self,
+        action: RunAction,
+        ids: &[RunId],
+    ) -> Result<Vec<RunChangeView>> {
         let mut changes = Vec::new();
         for batch in ids.chunks(SELECTION_PAGE as usize) {
             let runs = self.store().runs_by_id(batch).await?;
             let states: HashMap<RunId, RunState> =
                 runs.iter().map(|run| (run.id, state_of(run))).collect();
-            let foreseen = wish.changes(batch, states).into_iter();
-            changes.extend(foreseen.map(|(id, it)| RunChanged::new(id, it, RunMode::DryRun)));
+            let foreseen = action.changes(batch, states).into_iter();
+            changes.extend(foreseen.map(|(id, it)| RunChangeView::new(id, it, RunMode::DryRun)));
         }
         Ok(changes)
     }
@@ -94,20 +98,21 @@ impl Desk {
     /// Does it, as far as the store answers: what is done is told also if the rest fails.
     pub async fn change_runs(
         &self,
-        wish: RunWish,
+        action: RunAction,
         ids: &[RunId],
         by: &Operator,
-    ) -> (Vec<RunChanged>, Result<()>) {
+    ) -> (Vec<RunChangeView>, Result<()>) {
         let mut changes = Vec::new();
         for batch in ids.chunks(BATCH_RUNS) {
-            let changed: Result<Vec<RunChange>> = match wish {
-                RunWish::Retry => self.store().retry_runs(batch, by).await,
-                RunWish::Cancel => self.store().cancel_runs(batch, by).await,
+            let changed: Result<Vec<RunChange>> = match action {
+                RunAction::Retry => self.store().retry_runs(batch, by).await,
+                RunAction::Cancel => self.store().cancel_runs(batch, by).await,
             };
             match changed {
                 Ok(changed) => {
                     let changed = batch.iter().zip(changed);
-                    changes.extend(changed.map(|(id, it)| RunChanged::new(*id, it, RunMode::Real)));
+                    changes
+                        .extend(changed.map(|(id, it)| RunChangeView::new(*id, it, RunMode::Real)));
                 }
                 Err(error) => return (changes, Err(error)),
             }
@@ -116,7 +121,7 @@ impl Desk {
     }
 
     /// How every queue stands that has runs or is declared.
-    pub async fn queue_stats(&self) -> Result<Vec<QueueStatsShown>> {
+    pub async fn queue_stats(&self) -> Result<Vec<QueueStatsView>> {
         let mut stats = self.store().queue_stats().await?;
         for queue in self.declared().into_iter().flat_map(|declared| &declared.queues) {
             if !stats.iter().any(|stats| stats.queue == queue.name) {
@@ -125,12 +130,12 @@ impl Desk {
         }
         stats.sort_by(|one, other| one.queue.cmp(&other.queue));
         let now = self.now();
-        let shown = |stats| QueueStatsShown::new(stats, self.declared(), now);
+        let shown = |stats| QueueStatsView::new(stats, self.declared(), now);
         Ok(stats.into_iter().map(shown).collect())
     }
 
     /// The queues that are declared, have runs or are paused.
-    pub async fn queues(&self) -> Result<Vec<QueueShown>> {
+    pub async fn queues(&self) -> Result<Vec<QueueView>> {
         let paused = self.store().paused_queues().await?.into_iter();
         let mut paused: BTreeMap<String, PausedQueue> =
             paused.map(|paused| (paused.queue.clone(), paused)).collect();
@@ -140,7 +145,7 @@ impl Desk {
         names.extend(paused.keys().cloned());
         let shown = |name: String| {
             let paused = paused.remove(&name);
-            QueueShown::new(name, self.declared(), paused)
+            QueueView::new(name, self.declared(), paused)
         };
         Ok(names.into_iter().map(shown).collect())
     }

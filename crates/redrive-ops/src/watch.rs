@@ -16,9 +16,9 @@ use redrive_store::{
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::{
-    Counted, Desk,
+    Counted, Ops,
     overview::{Look, SHOWN},
-    shown::{MinuteShown, OverviewShown},
+    views::{MinuteView, OverviewView},
 };
 
 /// After so long somebody looks again, if anyone asks.
@@ -39,7 +39,7 @@ const MAX_ATTEMPTS: u32 = 200_000;
 /// Looks at a store for all who ask.
 #[derive(Clone)]
 pub struct Watch {
-    desk: Desk,
+    ops: Ops,
     /// What the last look saw. It is never held for long.
     last: Arc<Lock<Option<Last>>>,
     /// Held by who looks.
@@ -51,7 +51,7 @@ pub struct Watch {
 struct Last {
     /// When it began.
     looked: Timestamp,
-    overview: Arc<OverviewShown>,
+    overview: Arc<OverviewView>,
 }
 
 impl Last {
@@ -63,7 +63,7 @@ impl Last {
 /// What looks have gathered.
 #[derive(Default)]
 pub(crate) struct Seen {
-    pulse: Option<u64>,
+    change_token: Option<u64>,
     /// When units were last counted, and not only looked whether there is anything new.
     read: Option<Timestamp>,
     ledger_end: i64,
@@ -84,19 +84,19 @@ struct Minute {
 
 impl Watch {
     /// Looks at the store of a desk.
-    pub fn new(desk: Desk) -> Self {
-        Self { desk, last: Arc::default(), seen: Arc::default() }
+    pub fn new(ops: Ops) -> Self {
+        Self { ops, last: Arc::default(), seen: Arc::default() }
     }
 
     /// Begins to count: what is attempted from now on.
     pub async fn begin(&self) -> Result<()> {
         let mut seen = self.seen.lock().await;
-        self.read_on(&mut seen, self.desk.now()).await
+        self.read_on(&mut seen, self.ops.now()).await
     }
 
     /// How everything stood at most two seconds ago.
-    pub async fn overview(&self) -> Result<Arc<OverviewShown>> {
-        let now = self.desk.now();
+    pub async fn overview(&self) -> Result<Arc<OverviewView>> {
+        let now = self.ops.now();
         match self.last().filter(|last| last.is_younger(RECENT, now)) {
             Some(last) => {
                 if !last.is_younger(FRESH, now)
@@ -113,7 +113,7 @@ impl Watch {
     }
 
     /// How everything stands, at most a second ago. Whoever asks while somebody looks waits for that look.
-    pub async fn newest(&self) -> Result<Arc<OverviewShown>> {
+    pub async fn newest(&self) -> Result<Arc<OverviewView>> {
         let seen = Arc::clone(&self.seen).lock_owned().await;
         self.look(seen).await
     }
@@ -124,7 +124,7 @@ impl Watch {
     }
 
     /// How everything stands, and what was counted since the watch began.
-    pub async fn counted(&self) -> Result<(Arc<OverviewShown>, Counted)> {
+    pub async fn counted(&self) -> Result<(Arc<OverviewView>, Counted)> {
         let overview = self.newest().await?;
         Ok((overview, self.seen.lock().await.counted.clone()))
     }
@@ -136,7 +136,7 @@ impl Watch {
     /// Reads on in the ledger. How long runs waited is counted from the beginning on, so of what was there
     /// before it is not asked: there may be 200,000 runs to look up.
     async fn read_on(&self, seen: &mut Seen, now: Timestamp) -> Result<()> {
-        let store = self.desk.store();
+        let store = self.ops.store();
         let activity = store.activity(seen.ledger_end, MAX_ATTEMPTS).await?;
         let lags = match seen.begun {
             true => store.lags(activity.after, activity.end).await?,
@@ -146,22 +146,22 @@ impl Watch {
         Ok(())
     }
 
-    async fn look(&self, mut seen: OwnedMutexGuard<Seen>) -> Result<Arc<OverviewShown>> {
-        let (now, last) = (self.desk.now(), self.last());
+    async fn look(&self, mut seen: OwnedMutexGuard<Seen>) -> Result<Arc<OverviewView>> {
+        let (now, last) = (self.ops.now(), self.last());
         if let Some(fresh) = last.as_ref().filter(|last| last.is_younger(FRESH, now)) {
             return Ok(Arc::clone(&fresh.overview));
         }
-        let pulse = self.desk.store().pulse().await?;
+        let change_token = self.ops.store().change_token().await?;
         let age = seen.read.map(|read| now.duration_since(read));
         let is_recent = age.is_some_and(|age| (SignedDuration::ZERO..STALE).contains(&age));
-        let is_same = is_recent && seen.pulse == Some(pulse);
+        let is_same = is_recent && seen.change_token == Some(change_token);
         let overview = match last.filter(|_| is_same) {
             Some(last) => last.overview,
             None => {
                 self.read_on(&mut seen, now).await?;
-                let look = Look { desk: &self.desk, at: now };
+                let look = Look { ops: &self.ops, at: now };
                 let overview = look.overview(&seen, self.version() + 1).await?;
-                (seen.pulse, seen.read) = (Some(pulse), Some(now));
+                (seen.change_token, seen.read) = (Some(change_token), Some(now));
                 Arc::new(overview)
             }
         };
@@ -196,8 +196,8 @@ impl Seen {
         self.causes.retain(|_, cause| cause.last_at >= since);
     }
 
-    pub(crate) fn minutes(&self) -> Vec<MinuteShown> {
-        let shown = |((minute, kind), counted): (&(Timestamp, UnitKind), &Minute)| MinuteShown {
+    pub(crate) fn minutes(&self) -> Vec<MinuteView> {
+        let shown = |((minute, kind), counted): (&(Timestamp, UnitKind), &Minute)| MinuteView {
             minute: minute.to_string(),
             kind: kind.name(),
             good: counted.good,

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use redrive_core::{PartitionId, PartitionKey, PartitionState};
 use redrive_store::{
-    NamedPartition, PartitionChange, PartitionOrder, PartitionRecord, PartitionWish,
+    AuditContext, NamedPartition, PartitionAction, PartitionChange, PartitionRecord,
     PartitionWrite, Result,
 };
 use tokio_postgres::types::ToSql;
@@ -29,14 +29,14 @@ pub const BY_HASH: &str = "BEGIN; SET LOCAL enable_hashjoin = on; SET LOCAL enab
 /// Makes entries where there are none, and says what became of each key that is named.
 pub(crate) async fn backfill(
     store: &PostgresStore,
-    wish: PartitionWish,
+    action: PartitionAction,
     named: &[NamedPartition],
-    order: &PartitionOrder,
+    order: &AuditContext,
 ) -> Result<Vec<PartitionChange>> {
     const DOING: &str = "adding partitions";
     let keys: BTreeSet<&PartitionKey> = named.iter().map(|named| &named.key).collect();
     let keys: Vec<&PartitionKey> = keys.into_iter().collect();
-    let writes = as_if_new(wish, &keys, order);
+    let writes = as_if_new(action, &keys, order);
     let Some(first) = writes.first() else { return Ok(Vec::new()) };
     let units =
         each(&writes, |write| write.journal.first().and_then(|entry| entry.unit.as_deref()));
@@ -49,7 +49,7 @@ pub(crate) async fn backfill(
         &request.map(|request| request.kind.name()),
         &request.map(|request| request.lane.name()),
         &order.by.actor,
-        &wish.action(),
+        &action.action(),
         &entry.and_then(|entry| entry.filter.as_deref()),
         &entry.map(|entry| entry.details.as_str()),
     ];
@@ -73,20 +73,20 @@ pub(crate) async fn backfill(
     let rows = session.query(queries::PARTITIONS_BY_KEY, &columns.values()).await?;
     let found = read_rows(&rows, DOING, read_partition)?;
     let found = found.into_iter().map(|record| (record.key.clone(), record)).collect();
-    let changes = wish.changes(named, found, made, order);
+    let changes = action.changes(named, found, made, order);
     Ok(changes.into_iter().map(|(change, _)| change).collect())
 }
 
 /// What is written of each, if there is no entry.
 fn as_if_new(
-    wish: PartitionWish,
+    action: PartitionAction,
     keys: &[&PartitionKey],
-    order: &PartitionOrder,
+    order: &AuditContext,
 ) -> Vec<PartitionWrite> {
     let new =
         |key: &&PartitionKey| PartitionRecord::new(PartitionId(0), (*key).clone(), order.by.at);
     let made = keys.iter().map(|key| ((*key).clone(), new(key))).collect();
     let named: Vec<NamedPartition> = keys.iter().map(|key| (*key).clone().into()).collect();
-    let changes = wish.changes(&named, HashMap::new(), made, order);
+    let changes = action.changes(&named, HashMap::new(), made, order);
     changes.into_iter().filter_map(|(_, write)| write).collect()
 }

@@ -20,10 +20,10 @@ const MAX_CAUSES: i64 = 50;
 
 #[async_trait]
 impl Figures for PostgresStore {
-    async fn pulse(&self) -> Result<u64> {
+    async fn change_token(&self) -> Result<u64> {
         const DOING: &str = "asking whether anything changed";
         let mut session = self.session(DOING).await?;
-        let rows = session.query(queries::PULSE, &[]).await?;
+        let rows = session.query(queries::CHANGE_TOKEN, &[]).await?;
         let places: Vec<i64> = read_rows(&rows, DOING, |row| row.get())?;
         Ok(places.first().copied().unwrap_or_default().unsigned_abs())
     }

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::Epoch;
 use redrive_store::{
-    ExpiredLease, HandBack, ItemGroup, JournalEntry, LeaseRef, Leased, Leases, Result, WorkerId,
-    Written,
+    ExpiredLease, ItemGroup, JournalEntry, LeaseRef, LeaseRelease, Leased, Leases, Result,
+    WorkerId, Written,
 };
 use tokio_postgres::types::ToSql;
 
@@ -102,17 +102,17 @@ impl Leases for PostgresStore {
         Ok(ends.into_iter().flatten().next())
     }
 
-    async fn hand_back(
+    async fn release_leases(
         &self,
         kind: Leased,
-        hand_backs: &[HandBack],
+        releases: &[LeaseRelease],
         at: Timestamp,
     ) -> Result<Vec<Written>> {
-        if hand_backs.is_empty() {
+        if releases.is_empty() {
             return Ok(Vec::new());
         }
         // After the first of two equal ones there is nothing left to give back.
-        let batch = Firsts::of(hand_backs, |back| back.lease);
+        let batch = Firsts::of(releases, |back| back.lease);
         let written = match kind {
             Leased::Partition => hand_back_partitions(self, &batch, at).await?,
             Leased::Run => hand_back_runs(self, &batch, at).await?,
@@ -129,7 +129,7 @@ impl Leases for PostgresStore {
 
 async fn hand_back_runs(
     store: &PostgresStore,
-    batch: &Firsts<'_, HandBack>,
+    batch: &Firsts<'_, LeaseRelease>,
     at: Timestamp,
 ) -> Result<Vec<Written>> {
     const DOING: &str = "handing runs back";
@@ -147,7 +147,7 @@ async fn hand_back_runs(
 /// The journal names partitions by their keys, which the rows of work do not have.
 async fn hand_back_partitions(
     store: &PostgresStore,
-    batch: &Firsts<'_, HandBack>,
+    batch: &Firsts<'_, LeaseRelease>,
     at: Timestamp,
 ) -> Result<Vec<Written>> {
     const DOING: &str = "handing partitions back";
@@ -162,7 +162,7 @@ async fn hand_back_partitions(
 /// It names groups, which their leases do not.
 async fn hand_back_groups(
     store: &PostgresStore,
-    batch: &Firsts<'_, HandBack>,
+    batch: &Firsts<'_, LeaseRelease>,
     at: Timestamp,
 ) -> Result<Vec<Written>> {
     const DOING: &str = "handing groups back";
@@ -176,7 +176,7 @@ async fn hand_back_groups(
 /// It names samples by their stages, which their leases do not.
 async fn hand_back_samples(
     store: &PostgresStore,
-    batch: &Firsts<'_, HandBack>,
+    batch: &Firsts<'_, LeaseRelease>,
     at: Timestamp,
 ) -> Result<Vec<Written>> {
     const DOING: &str = "handing samples back";
@@ -189,7 +189,7 @@ async fn hand_back_samples(
 
 async fn hand_back_feeds(
     store: &PostgresStore,
-    batch: &Firsts<'_, HandBack>,
+    batch: &Firsts<'_, LeaseRelease>,
     at: Timestamp,
 ) -> Result<Vec<Written>> {
     const DOING: &str = "handing sources back";
@@ -200,10 +200,10 @@ async fn hand_back_feeds(
 /// Hands back by a statement that answers with what the journal is to say.
 async fn hand_back_told(
     store: &PostgresStore,
-    batch: &Firsts<'_, HandBack>,
+    batch: &Firsts<'_, LeaseRelease>,
     doing: &'static str,
     sql: &'static str,
-    entry: impl Fn(&mut Columns<'_>, &HandBack) -> Result<JournalEntry>,
+    entry: impl Fn(&mut Columns<'_>, &LeaseRelease) -> Result<JournalEntry>,
 ) -> Result<Vec<Written>> {
     let ids = each(&batch.rows, |back| back.lease.id);
     let epochs = each(&batch.rows, |back| back.lease.epoch.0);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use redrive_core::{RunId, RunState, RunStatus};
-use redrive_store::{Error, JournalEntry, Operator, Result, RunChange, RunWish};
+use redrive_store::{Error, JournalEntry, Operator, Result, RunAction, RunChange};
 use tokio_postgres::{Row, types::ToSql};
 
 use crate::{PostgresStore, batch::each, columns::read_rows, journal::JournalColumns, queries};
@@ -11,21 +11,21 @@ use crate::{PostgresStore, batch::each, columns::read_rows, journal::JournalColu
 /// Locks runs, and changes and journals those whose state allows it.
 pub(crate) async fn change_runs(
     store: &PostgresStore,
-    wish: RunWish,
+    action: RunAction,
     ids: &[RunId],
     by: &Operator,
 ) -> Result<Vec<RunChange>> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let (doing, sql) = match wish {
-        RunWish::Retry => ("sending runs back", queries::RETRY_RUNS),
-        RunWish::Cancel => ("cancelling runs", queries::CANCEL_RUNS),
+    let (doing, sql) = match action {
+        RunAction::Retry => ("sending runs back", queries::RETRY_RUNS),
+        RunAction::Cancel => ("cancelling runs", queries::CANCEL_RUNS),
     };
     let mut session = store.session(doing).await?;
     let locked = session.begin(queries::STATES_OF_RUNS, &[&each(ids, |id| id.0)]).await?;
     redrive_store::failpoint!("postgres.change.locked");
-    let changes = wish.changes(ids, states(&locked, doing)?);
+    let changes = action.changes(ids, states(&locked, doing)?);
     let done: Vec<(RunId, RunState)> = changes
         .iter()
         .filter_map(|(id, change)| match change {
@@ -35,7 +35,7 @@ pub(crate) async fn change_runs(
         .collect();
     if !done.is_empty() {
         let told: Vec<JournalEntry> =
-            each(&done, |(id, before)| wish.journal_entry(*id, *before, by));
+            each(&done, |(id, before)| action.journal_entry(*id, *before, by));
         let journal = JournalColumns::of(told.iter().map(Some));
         let id = each(&done, |(id, _)| id.0);
         let status = each(&done, |(_, before)| before.status().name());

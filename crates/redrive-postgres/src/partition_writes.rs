@@ -9,8 +9,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use redrive_core::{PartitionId, PartitionKey, PartitionRunId};
 use redrive_store::{
-    JournalEntry, NamedPartition, PartitionChange, PartitionFinish, PartitionOrder,
-    PartitionRecord, PartitionWish, PartitionWrite, Result, WorkWrite, Written,
+    AuditContext, JournalEntry, NamedPartition, PartitionAction, PartitionChange, PartitionFinish,
+    PartitionRecord, PartitionWrite, Result, WorkWrite, Written,
 };
 use tokio_postgres::{Row, types::ToSql};
 
@@ -55,9 +55,9 @@ pub(crate) async fn finish(
 /// Locks the partitions that are named, and changes and journals those whose state allows it.
 pub(crate) async fn change(
     store: &PostgresStore,
-    wish: PartitionWish,
+    action: PartitionAction,
     named: &[NamedPartition],
-    order: &PartitionOrder,
+    order: &AuditContext,
 ) -> Result<Vec<PartitionChange>> {
     const DOING: &str = "changing partitions";
     if named.is_empty() {
@@ -66,10 +66,10 @@ pub(crate) async fn change(
     let keys: BTreeSet<&PartitionKey> = named.iter().map(|named| &named.key).collect();
     let keys: Vec<&PartitionKey> = keys.into_iter().collect();
     let mut session = store.session(DOING).await?;
-    let new_by = wish.makes_entries().then_some(order);
+    let new_by = action.makes_entries().then_some(order);
     let (found, made) = lock(&mut session, &keys, new_by, DOING).await?;
     let (changes, writes): (Vec<_>, Vec<_>) =
-        wish.changes(named, found, made, order).into_iter().unzip();
+        action.changes(named, found, made, order).into_iter().unzip();
     let writes: Vec<PartitionWrite> = writes.into_iter().flatten().collect();
     apply(&mut session, &writes).await?;
     Ok(changes)
@@ -82,7 +82,7 @@ type Records = HashMap<PartitionKey, PartitionRecord>;
 async fn lock(
     session: &mut Session,
     keys: &[&PartitionKey],
-    new_by: Option<&PartitionOrder>,
+    new_by: Option<&AuditContext>,
     doing: &'static str,
 ) -> Result<(Records, Records)> {
     const LOCKS: [&str; 3] =
@@ -115,7 +115,7 @@ fn read_found(answers: &[Vec<Row>], doing: &'static str) -> Result<Records> {
     Ok(found.map(|record| (record.key.clone(), record)).collect())
 }
 
-fn read_made(rows: &[Row], order: &PartitionOrder, doing: &'static str) -> Result<Records> {
+fn read_made(rows: &[Row], order: &AuditContext, doing: &'static str) -> Result<Records> {
     let made = read_rows(rows, doing, |row| {
         let (id, key) = (PartitionId(row.get()?), read_key(row)?);
         Ok((key.clone(), PartitionRecord::new(id, key, order.by.at)))

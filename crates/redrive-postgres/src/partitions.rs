@@ -7,9 +7,9 @@ use redrive_core::{
     DateRange, LogicalDate, PartitionId, PartitionKey, PartitionRunId, PartitionStatus,
 };
 use redrive_store::{
-    ClaimedPartition, KeyPlace, LeaseRef, NamedPartition, Outlook, PartitionChange, PartitionClaim,
-    PartitionCount, PartitionFilter, PartitionFinish, PartitionOrder, PartitionRecord,
-    PartitionSeries, PartitionWish, Partitions, Result, Written,
+    AuditContext, Backlog, ClaimedPartition, KeyPlace, LeaseRef, NamedPartition, PartitionAction,
+    PartitionChange, PartitionClaim, PartitionCount, PartitionFilter, PartitionFinish,
+    PartitionRecord, PartitionSeries, Partitions, Result, Written,
 };
 use tokio_postgres::types::ToSql;
 
@@ -51,15 +51,15 @@ impl Partitions for PostgresStore {
 
     async fn change_partitions(
         &self,
-        wish: &PartitionWish,
+        action: &PartitionAction,
         named: &[NamedPartition],
-        order: &PartitionOrder,
+        order: &AuditContext,
     ) -> Result<Vec<PartitionChange>> {
         let order = order.cleaned();
-        let changes = if matches!(wish, PartitionWish::Backfill { force_pending: false, .. }) {
-            backfill(self, *wish, named, &order).await?
+        let changes = if matches!(action, PartitionAction::Backfill { force_pending: false, .. }) {
+            backfill(self, *action, named, &order).await?
         } else {
-            change(self, *wish, named, &order).await?
+            change(self, *action, named, &order).await?
         };
         redrive_store::failpoint!("postgres.change_partitions.committed");
         let done = |change: &PartitionChange| matches!(change, PartitionChange::Done(_));
@@ -161,11 +161,11 @@ impl Partitions for PostgresStore {
         Ok(PartitionCount::in_order(counts))
     }
 
-    async fn partition_outlook(&self, source: &str) -> Result<Outlook> {
+    async fn partition_backlog(&self, source: &str) -> Result<Backlog> {
         const DOING: &str = "looking at what a source has to do";
         let rows = self.session(DOING).await?.query(queries::PARTITION_OUTLOOK, &[&source]).await?;
         let outlooks = read_rows(&rows, DOING, |row| {
-            Ok(Outlook { ready: row.get()?, held: row.get()?, next_due: None })
+            Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: None })
         })?;
         Ok(outlooks.into_iter().next().unwrap_or_default())
     }

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{Epoch, PipelineRunId, PipelineStatus};
 use redrive_store::{
-    AttemptOutcome, Error, ExpiringLease, FeedClaim, FeedFinish, JournalEntry, LeaseRef,
-    NewPipelineRun, Operator, Outlook, PipelineChange, PipelineRunFilter, PipelineRunRecord,
-    PipelineWish, PipelineWrite, Pipelines, PrunedSamples, Result, Served, SourcePosition,
+    AttemptOutcome, Backlog, Error, ExpiringLease, JournalEntry, LeaseRef, NewPipelineRun,
+    Operator, PipelineAction, PipelineChange, PipelineRunFilter, PipelineRunRecord, PipelineWrite,
+    Pipelines, PrunedSamples, Result, Served, SourceClaim, SourceFinish, SourcePosition,
     StageCount, StageStats, WorkerId, Written, progress_of, rules_from_json, rules_to_json,
     start_entry,
 };
@@ -59,16 +59,16 @@ impl Pipelines for PostgresStore {
     async fn change_pipeline_run(
         &self,
         id: PipelineRunId,
-        wish: &PipelineWish,
+        action: &PipelineAction,
         by: &Operator,
     ) -> Result<PipelineChange> {
-        let change = change(self, id, wish, &by.cleaned()).await?;
+        let change = change(self, id, action, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.pipeline_change.committed");
         self.tell_if(matches!(change, PipelineChange::Done(_))).await;
         Ok(change)
     }
 
-    async fn claim_feeds(&self, claim: &FeedClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>> {
+    async fn claim_feeds(&self, claim: &SourceClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>> {
         const DOING: &str = "claiming sources";
         let Served { pipeline, stages, run } = &claim.served;
         let (only, limit) = (run.map(|run| run.0), i64::from(claim.limit));
@@ -83,7 +83,7 @@ impl Pipelines for PostgresStore {
         Ok(runs.into_iter().map(|run| (lease(&run), run)).collect())
     }
 
-    async fn finish_feeds(&self, finishes: &[FeedFinish]) -> Result<Vec<Written>> {
+    async fn finish_feeds(&self, finishes: &[SourceFinish]) -> Result<Vec<Written>> {
         if finishes.is_empty() {
             return Ok(Vec::new());
         }
@@ -127,12 +127,12 @@ impl Pipelines for PostgresStore {
         Ok(StageStats::gather(&run.stages, executions, outcomes))
     }
 
-    async fn pipeline_outlook(&self, served: &Served) -> Result<Outlook> {
+    async fn pipeline_backlog(&self, served: &Served) -> Result<Backlog> {
         let Served { pipeline, stages, run } = served;
         let values: [&(dyn ToSql + Sync); 3] = [pipeline, stages, &run.map(|run| run.0)];
         let rows = self.session(READING).await?.query(queries::PIPELINE_OUTLOOK, &values).await?;
         let outlooks = read_rows(&rows, READING, |row| {
-            Ok(Outlook { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
+            Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
         })?;
         Ok(outlooks.into_iter().next().unwrap_or_default())
     }
@@ -182,7 +182,7 @@ async fn start(
 async fn change(
     store: &PostgresStore,
     id: PipelineRunId,
-    wish: &PipelineWish,
+    action: &PipelineAction,
     by: &Operator,
 ) -> Result<PipelineChange> {
     const DOING: &str = "changing a pipeline run";
@@ -191,8 +191,8 @@ async fn change(
     let run = read_rows(&rows, DOING, read_run)?.pop();
     redrive_store::failpoint!("postgres.pipeline_change.locked");
     let before = run.as_ref().map(|run| run.progress.status);
-    let write = run.as_ref().and_then(|run| wish.write(run, by));
-    let rules = run.as_ref().map(|run| rules_to_json(wish.rules(run)));
+    let write = run.as_ref().and_then(|run| action.write(run, by));
+    let rules = run.as_ref().map(|run| rules_to_json(action.rules(run)));
     let rules: [&(dyn ToSql + Sync); 2] = [&id.0, &rules];
     let set_rules = Command { sql: queries::SET_PIPELINE_RULES, values: &rules };
     match &write {
@@ -206,7 +206,7 @@ async fn change(
     })
 }
 
-async fn finish(store: &PostgresStore, finishes: &[FeedFinish]) -> Result<Vec<Written>> {
+async fn finish(store: &PostgresStore, finishes: &[SourceFinish]) -> Result<Vec<Written>> {
     const DOING: &str = "ending the reading of sources";
     // After the first of two with one lease, the lease is gone.
     let batch = Firsts::of(finishes, |finish| finish.lease);
@@ -219,7 +219,7 @@ async fn finish(store: &PostgresStore, finishes: &[FeedFinish]) -> Result<Vec<Wr
         let place: usize = row.count("place")?;
         let run = read_run(row)?;
         let finish = place.checked_sub(1).and_then(|place| batch.rows.get(place));
-        Ok(finish.and_then(|FeedFinish { failure, at, worker, .. }| {
+        Ok(finish.and_then(|SourceFinish { failure, at, worker, .. }| {
             let (before, failure) = (run.progress, failure.as_ref()?);
             let actor = &worker.0;
             let write = PipelineWrite::after_source_failure(run.id, before, failure, *at, actor);

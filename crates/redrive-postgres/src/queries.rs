@@ -10,7 +10,7 @@ macro_rules! queries {
 }
 
 queries! {
-    PULSE => "pulse",
+    CHANGE_TOKEN => "change_token",
     LEDGER_END => "ledger_end",
     ACTIVITY_COUNTS => "activity_counts",
     ACTIVITY_LAGS => "activity_lags",

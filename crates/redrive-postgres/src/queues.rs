@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use redrive_core::{RunState, RunStatus};
 use redrive_store::{
-    Categories, Operator, Outlook, PausedQueue, QueueCount, QueueStats, QueueWish, Result,
+    Backlog, Categories, Operator, PausedQueue, QueueAction, QueueCount, QueueStats, Result,
 };
 use tokio_postgres::types::ToSql;
 
@@ -41,22 +41,22 @@ fn read_count(row: &mut Columns<'_>) -> Result<QueueCount> {
 
 /// Pauses a queue, and says whether it was not paused before.
 pub(crate) async fn pause(store: &PostgresStore, queue: &str, by: &Operator) -> Result<bool> {
-    let wish = QueueWish::Pause;
-    let told = wish.journal_entry(queue, by);
+    let action = QueueAction::Pause;
+    let told = action.journal_entry(queue, by);
     let at = Micros(by.at);
     let values: [&(dyn ToSql + Sync); 6] =
         [&queue, &at, &by.actor, &by.reason, &told.action, &told.details];
-    let rows = store.session(wish.doing()).await?.query(queries::PAUSE_QUEUE, &values).await?;
+    let rows = store.session(action.doing()).await?.query(queries::PAUSE_QUEUE, &values).await?;
     Ok(!rows.is_empty())
 }
 
 /// Resumes a queue, and says whether it was paused before.
 pub(crate) async fn resume(store: &PostgresStore, queue: &str, by: &Operator) -> Result<bool> {
-    let wish = QueueWish::Resume;
-    let told = wish.journal_entry(queue, by);
+    let action = QueueAction::Resume;
+    let told = action.journal_entry(queue, by);
     let values: [&(dyn ToSql + Sync); 5] =
         [&queue, &Micros(by.at), &by.actor, &told.action, &told.details];
-    let rows = store.session(wish.doing()).await?.query(queries::RESUME_QUEUE, &values).await?;
+    let rows = store.session(action.doing()).await?.query(queries::RESUME_QUEUE, &values).await?;
     Ok(!rows.is_empty())
 }
 
@@ -71,11 +71,11 @@ pub(crate) async fn paused(store: &PostgresStore) -> Result<Vec<PausedQueue>> {
     })
 }
 
-pub(crate) async fn outlook(
+pub(crate) async fn backlog(
     store: &PostgresStore,
     queue: &str,
     categories: &Categories,
-) -> Result<Outlook> {
+) -> Result<Backlog> {
     const DOING: &str = "looking at what a queue has to do";
     let mut session = store.session(DOING).await?;
     let rows = match categories {
@@ -83,7 +83,7 @@ pub(crate) async fn outlook(
         Categories::Only(named) => session.query(queries::OUTLOOK_OF, &[&queue, named]).await?,
     };
     let mut outlooks = read_rows(&rows, DOING, |row| {
-        Ok(Outlook { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
+        Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
     })?;
     Ok(outlooks.pop().unwrap_or_default())
 }

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Cause, Epoch, History, RunId, RunStatus};
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, NewRun, Operator, Outlook, PausedQueue, QueueStats,
-    QueueWish, Result, RunChange, RunFilter, RunFinish, RunRecord, RunWish, Runs, SubmittedRun,
+    Backlog, Categories, ClaimRequest, ClaimedRun, NewRun, Operator, PausedQueue, QueueAction,
+    QueueStats, Result, RunAction, RunChange, RunFilter, RunFinish, RunRecord, Runs, SubmittedRun,
     WorkerId, Written,
 };
 use tokio_postgres::{Row, types::ToSql};
@@ -117,7 +117,7 @@ impl Runs for PostgresStore {
     }
 
     async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
-        let changes = change_runs(self, RunWish::Retry, ids, &by.cleaned()).await?;
+        let changes = change_runs(self, RunAction::Retry, ids, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.retry.committed");
         self.marks.came_anywhere();
         self.tell_if(changes.iter().any(|change| matches!(change, RunChange::Done(_)))).await;
@@ -125,7 +125,7 @@ impl Runs for PostgresStore {
     }
 
     async fn cancel_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
-        let changes = change_runs(self, RunWish::Cancel, ids, &by.cleaned()).await?;
+        let changes = change_runs(self, RunAction::Cancel, ids, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.cancel.committed");
         Ok(changes)
     }
@@ -135,14 +135,14 @@ impl Runs for PostgresStore {
     }
 
     async fn pause_queue(&self, queue: &str, by: &Operator) -> Result<bool> {
-        QueueWish::Pause.check_name(queue)?;
+        QueueAction::Pause.check_name(queue)?;
         let paused = queues::pause(self, queue, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.pause.committed");
         Ok(paused)
     }
 
     async fn resume_queue(&self, queue: &str, by: &Operator) -> Result<bool> {
-        QueueWish::Resume.check_name(queue)?;
+        QueueAction::Resume.check_name(queue)?;
         let resumed = queues::resume(self, queue, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.resume.committed");
         self.tell_if(resumed).await;
@@ -153,8 +153,8 @@ impl Runs for PostgresStore {
         queues::paused(self).await
     }
 
-    async fn outlook(&self, queue: &str, categories: &Categories) -> Result<Outlook> {
-        queues::outlook(self, queue, categories).await
+    async fn backlog(&self, queue: &str, categories: &Categories) -> Result<Backlog> {
+        queues::backlog(self, queue, categories).await
     }
 
     async fn next_due(&self, queue: &str, categories: &Categories) -> Result<Option<Timestamp>> {

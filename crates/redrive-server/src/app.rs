@@ -5,7 +5,7 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc};
 use axum::http::StatusCode;
 use redrive_core::Message;
 use redrive_engine::Pipeline;
-use redrive_ops::{Desk, Watch};
+use redrive_ops::{Ops, Watch};
 use redrive_store::Operator;
 use tokio::sync::Mutex;
 
@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// What is served.
-pub struct Site {
+pub struct ServerSetup {
     /// What is shown and done.
-    pub desk: Desk,
+    pub ops: Ops,
     /// Who may ask.
     pub access: Access,
     /// The pipelines that can be started.
@@ -36,7 +36,7 @@ const MAX_GUESSES_A_MINUTE: u32 = 60;
 
 /// The same, for requests.
 pub(crate) struct App {
-    pub(crate) desk: Desk,
+    pub(crate) ops: Ops,
     pub(crate) pipelines: HashMap<String, Pipeline>,
     /// What sends groups of uploads.
     pub(crate) sendings: Sendings,
@@ -63,11 +63,11 @@ pub(crate) struct App {
 pub(crate) type Shared = axum::extract::State<Arc<App>>;
 
 impl App {
-    pub(crate) fn new(site: Site, watch: Watch) -> Arc<Self> {
+    pub(crate) fn new(site: ServerSetup, watch: Watch) -> Arc<Self> {
         let pipelines = site.pipelines.into_iter().map(|it| (it.name.clone(), it)).collect();
         Arc::new(Self {
             watch,
-            desk: site.desk,
+            ops: site.ops,
             pipelines,
             sendings: Sendings::new(site.uploads),
             live: Live::default(),
@@ -85,14 +85,14 @@ impl App {
     pub(crate) fn too_many_guesses(&self) -> Problem {
         let what = "too many wrong tokens came from there; wait a minute";
         Problem::new(StatusCode::TOO_MANY_REQUESTS, what)
-            .retry_after(self.guesses.seconds_left(self.desk.now()))
+            .retry_after(self.guesses.seconds_left(self.ops.now()))
     }
 
     /// Who acts, for the journal.
     pub(crate) fn operator(&self, visitor: &Visitor, reason: Option<&str>) -> Operator {
         Operator {
             actor: visitor.actor(),
-            at: self.desk.now(),
+            at: self.ops.now(),
             reason: reason.map(|reason| Message::clean(reason).to_string()),
         }
     }

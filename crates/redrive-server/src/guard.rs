@@ -141,7 +141,7 @@ fn for_people(mut response: Response) -> Response {
 impl Guard {
     /// What a token allows. Whoever tried too many wrong ones is not told.
     fn role_of(&self, token: &str, from: IpAddr) -> Result<Option<Role>, Box<Response>> {
-        let (now, guesses) = (self.app.desk.now(), &self.app.guesses);
+        let (now, guesses) = (self.app.ops.now(), &self.app.guesses);
         if !guesses.allows(from, now) {
             return Err(Box::new(self.app.too_many_guesses().into_response()));
         }
@@ -162,7 +162,7 @@ impl Guard {
         }
         let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
         let from = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
-        if !self.app.requests.count(from, self.app.desk.now()) {
+        if !self.app.requests.count(from, self.app.ops.now()) {
             let what = "too many requests came from there; send less often, or more in one";
             let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, what).retry_after(1);
             return Err(Box::new(problem.into_response()));

@@ -26,7 +26,7 @@ pub(crate) async fn healthz() -> (StatusCode, Json<Health>) {
 
 /// Whether requests would be answered: the store can be read and written.
 pub(crate) async fn readyz(app: Shared) -> (StatusCode, Json<Health>) {
-    let store = app.desk.store();
+    let store = app.ops.store();
     let problem = match tokio::time::timeout(PATIENCE, store.ping()).await {
         Ok(Ok(())) => None,
         Ok(Err(error)) => {

@@ -1,6 +1,6 @@
 //! Redrive over HTTP: the dashboard, the API under `/v1`, and whether all is well.
 //!
-//! The server sees no SQL and no database: everything goes through the [`Desk`](redrive_ops::Desk) that the
+//! The server sees no SQL and no database: everything goes through the [`Ops`](redrive_ops::Ops) that the
 //! command line uses.
 //!
 //! - `/`: the dashboard, pages that are rendered here.
@@ -30,7 +30,7 @@ use tokio::net::TcpListener;
 
 pub use access::{Access, Open, Role, Token};
 pub use api::openapi;
-pub use app::Site;
+pub use app::ServerSetup;
 pub use limits::Limits;
 pub use sendings::Uploads;
 
@@ -61,19 +61,19 @@ pub enum Error {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    site: Site,
+    site: ServerSetup,
     watch: Watch,
 }
 
 impl Server {
     /// Starts to listen. Port 0 takes any free one. An address that other machines can reach needs a
     /// token.
-    pub async fn listen(address: SocketAddr, site: Site) -> Result<Self, Error> {
+    pub async fn listen(address: SocketAddr, site: ServerSetup) -> Result<Self, Error> {
         site.access.check(address)?;
         let failed = |source| Error::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let watch = Watch::new(site.desk.clone());
+        let watch = Watch::new(site.ops.clone());
         Ok(Self { listener, address, site, watch })
     }
 

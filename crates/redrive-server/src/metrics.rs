@@ -16,7 +16,7 @@ use prometheus_client::{
     registry::Registry,
 };
 use redrive_engine::write_times;
-use redrive_ops::{Counted, Lengths, shown::OverviewShown};
+use redrive_ops::{Counted, Lengths, views::OverviewView};
 use redrive_store::TIME_BOUNDS_US;
 
 use crate::{app::Shared, problem::Problem};
@@ -41,7 +41,7 @@ pub(crate) async fn metrics(app: Shared) -> Result<Response, Problem> {
 
 #[derive(Debug)]
 struct Figures {
-    overview: Arc<OverviewShown>,
+    overview: Arc<OverviewView>,
     counted: Counted,
 }
 

@@ -22,10 +22,10 @@ const MAX_CAUSES: u32 = 50;
 
 #[async_trait]
 impl Figures for SqliteStore {
-    async fn pulse(&self) -> Result<u64> {
+    async fn change_token(&self) -> Result<u64> {
         self.watch(|connection| {
             let version: u64 = connection
-                .prepare_cached(queries::PULSE)
+                .prepare_cached(queries::CHANGE_TOKEN)
                 .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
                 .doing("asking whether anything changed")?;
             // A database in memory changes on this very connection, which the version does not tell.

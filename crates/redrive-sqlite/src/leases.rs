@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{Epoch, SampleId};
 use redrive_store::{
-    ClaimedPartition, ExpiredLease, HandBack, ItemGroup, LeaseRef, Leased, Leases, Result,
+    ClaimedPartition, ExpiredLease, ItemGroup, LeaseRef, LeaseRelease, Leased, Leases, Result,
     WorkerId, Written,
 };
 use rusqlite::{Connection, Params, params};
@@ -92,16 +92,16 @@ impl Leases for SqliteStore {
         .await
     }
 
-    async fn hand_back(
+    async fn release_leases(
         &self,
         kind: Leased,
-        hand_backs: &[HandBack],
+        releases: &[LeaseRelease],
         at: Timestamp,
     ) -> Result<Vec<Written>> {
-        let hand_backs = hand_backs.to_vec();
+        let releases = releases.to_vec();
         let written: Vec<Written> = self
             .write(move |connection| {
-                hand_backs.iter().map(|back| hand_back_one(connection, kind, back, at)).collect()
+                releases.iter().map(|back| hand_back_one(connection, kind, back, at)).collect()
             })
             .await?;
         redrive_store::failpoint!("sqlite.hand_back.committed");
@@ -113,7 +113,7 @@ impl Leases for SqliteStore {
 fn hand_back_one(
     connection: &Connection,
     kind: Leased,
-    back: &HandBack,
+    back: &LeaseRelease,
     at: Timestamp,
 ) -> Result<Written> {
     let (sql, entry) = match kind {
@@ -143,7 +143,7 @@ fn hand_back_one(
     Ok(written)
 }
 
-fn hand_back_group(connection: &Connection, back: &HandBack, at: Timestamp) -> Result<Written> {
+fn hand_back_group(connection: &Connection, back: &LeaseRelease, at: Timestamp) -> Result<Written> {
     let params = params![back.lease.id, back.lease.epoch.0];
     let sql = queries::HAND_BACK_GROUPS;
     let groups = read_rows(connection, "handing groups back", sql, params, |row| {

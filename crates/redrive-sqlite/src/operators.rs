@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use redrive_core::{RunId, RunState, RunStatus};
-use redrive_store::{Error, Operator, Result, RunChange, RunWish};
+use redrive_store::{Error, Operator, Result, RunAction, RunChange};
 use rusqlite::{Connection, params};
 
 use crate::{
@@ -16,16 +16,16 @@ use crate::{
 /// Reads the states of runs, and changes and journals those whose state allows it.
 pub(crate) fn change_runs(
     connection: &Connection,
-    wish: RunWish,
+    action: RunAction,
     ids: &[RunId],
     by: &Operator,
 ) -> Result<Vec<RunChange>> {
-    let changes = wish.changes(ids, states(connection, ids)?);
+    let changes = action.changes(ids, states(connection, ids)?);
     for (id, change) in &changes {
         if let RunChange::Done(before) = change {
-            change_run(connection, wish, *id, *before)?;
+            change_run(connection, action, *id, *before)?;
             redrive_store::failpoint!("sqlite.change.row");
-            insert_journal(connection, &wish.journal_entry(*id, *before, by))?;
+            insert_journal(connection, &action.journal_entry(*id, *before, by))?;
             redrive_store::failpoint!("sqlite.change.journal");
         }
     }
@@ -48,10 +48,15 @@ fn states(connection: &Connection, ids: &[RunId]) -> Result<HashMap<RunId, RunSt
     Ok(rows.into_iter().collect())
 }
 
-fn change_run(connection: &Connection, wish: RunWish, id: RunId, before: RunState) -> Result<()> {
-    let (doing, sql) = match wish {
-        RunWish::Retry => ("sending runs back", queries::RETRY_RUNS),
-        RunWish::Cancel => ("cancelling runs", queries::CANCEL_RUNS),
+fn change_run(
+    connection: &Connection,
+    action: RunAction,
+    id: RunId,
+    before: RunState,
+) -> Result<()> {
+    let (doing, sql) = match action {
+        RunAction::Retry => ("sending runs back", queries::RETRY_RUNS),
+        RunAction::Cancel => ("cancelling runs", queries::CANCEL_RUNS),
     };
     let waits = before == RunState::WaitingForRetry;
     let changed = connection

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use redrive_core::{PartitionId, PartitionKey, PartitionRunId};
 use redrive_store::{
-    Lane, NamedPartition, PartitionChange, PartitionFinish, PartitionOrder, PartitionRecord,
-    PartitionWish, PartitionWrite, Result, WorkKind, WorkWrite, Written,
+    AuditContext, Lane, NamedPartition, PartitionAction, PartitionChange, PartitionFinish,
+    PartitionRecord, PartitionWrite, Result, WorkKind, WorkWrite, Written,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -31,13 +31,13 @@ pub(crate) fn finish(connection: &Connection, finish: &PartitionFinish) -> Resul
 /// Reads the partitions that are named, and changes and journals those whose state allows it.
 pub(crate) fn change(
     connection: &Connection,
-    wish: PartitionWish,
+    action: PartitionAction,
     named: &[NamedPartition],
-    order: &PartitionOrder,
+    order: &AuditContext,
 ) -> Result<Vec<PartitionChange>> {
     let (mut found, mut made) = (HashMap::new(), HashMap::new());
     for NamedPartition { key, .. } in named {
-        if wish.makes_entries()
+        if action.makes_entries()
             && let Some(new) = make(connection, key, order)?
         {
             redrive_store::failpoint!("sqlite.partition.made");
@@ -47,7 +47,7 @@ pub(crate) fn change(
         }
     }
     let mut changes = Vec::with_capacity(named.len());
-    for (change, write) in wish.changes(named, found, made, order) {
+    for (change, write) in action.changes(named, found, made, order) {
         if let Some(write) = write {
             apply(connection, &write, "changing partitions")?;
         }
@@ -60,7 +60,7 @@ pub(crate) fn change(
 fn make(
     connection: &Connection,
     key: &PartitionKey,
-    order: &PartitionOrder,
+    order: &AuditContext,
 ) -> Result<Option<PartitionRecord>> {
     const DOING: &str = "adding partitions";
     let date = written_date(key.logical_date());

@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use redrive_core::{DateRange, LogicalDate, PartitionId, PartitionKey, PartitionStatus};
 use redrive_store::{
-    ClaimedPartition, LeaseRef, NamedPartition, Outlook, PartitionChange, PartitionClaim,
-    PartitionCount, PartitionFilter, PartitionFinish, PartitionOrder, PartitionRecord,
-    PartitionSeries, PartitionWish, Partitions, Result, Written,
+    AuditContext, Backlog, ClaimedPartition, LeaseRef, NamedPartition, PartitionAction,
+    PartitionChange, PartitionClaim, PartitionCount, PartitionFilter, PartitionFinish,
+    PartitionRecord, PartitionSeries, Partitions, Result, Written,
 };
 use rusqlite::{Connection, params};
 
@@ -54,13 +54,13 @@ impl Partitions for SqliteStore {
 
     async fn change_partitions(
         &self,
-        wish: &PartitionWish,
+        action: &PartitionAction,
         named: &[NamedPartition],
-        order: &PartitionOrder,
+        order: &AuditContext,
     ) -> Result<Vec<PartitionChange>> {
-        let (wish, named, order) = (*wish, named.to_vec(), order.cleaned());
+        let (action, named, order) = (*action, named.to_vec(), order.cleaned());
         let changes =
-            self.write(move |connection| change(connection, wish, &named, &order)).await?;
+            self.write(move |connection| change(connection, action, &named, &order)).await?;
         redrive_store::failpoint!("sqlite.change_partitions.committed");
         let done = |change: &PartitionChange| matches!(change, PartitionChange::Done(_));
         self.wakes.wake_if(changes.iter().any(done));
@@ -164,12 +164,12 @@ impl Partitions for SqliteStore {
         .await
     }
 
-    async fn partition_outlook(&self, source: &str) -> Result<Outlook> {
+    async fn partition_backlog(&self, source: &str) -> Result<Backlog> {
         let source = source.to_owned();
         self.read(move |connection| {
             const DOING: &str = "looking at what a source has to do";
             let read = |row: &mut crate::columns::Columns<'_>| {
-                Ok(Outlook { ready: row.get()?, held: row.get()?, next_due: None })
+                Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: None })
             };
             let rows = read_rows(connection, DOING, queries::PARTITION_OUTLOOK, [&source], read)?;
             Ok(rows.into_iter().next().unwrap_or_default())

@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{Epoch, PipelineRunId, PipelineStatus};
 use redrive_store::{
-    AttemptOutcome, ExpiringLease, FeedClaim, FeedFinish, LeaseRef, NewPipelineRun, Operator,
-    Outlook, PipelineChange, PipelineRunFilter, PipelineRunRecord, PipelineWish, PipelineWrite,
-    Pipelines, PrunedSamples, Result, Served, SourcePosition, StageCount, StageStats, WorkerId,
+    AttemptOutcome, Backlog, ExpiringLease, LeaseRef, NewPipelineRun, Operator, PipelineAction,
+    PipelineChange, PipelineRunFilter, PipelineRunRecord, PipelineWrite, Pipelines, PrunedSamples,
+    Result, Served, SourceClaim, SourceFinish, SourcePosition, StageCount, StageStats, WorkerId,
     Written, progress_of, rules_from_json, rules_to_json, start_entry,
 };
 use rusqlite::{Connection, params};
@@ -57,17 +57,17 @@ impl Pipelines for SqliteStore {
     async fn change_pipeline_run(
         &self,
         id: PipelineRunId,
-        wish: &PipelineWish,
+        action: &PipelineAction,
         by: &Operator,
     ) -> Result<PipelineChange> {
-        let (wish, by) = (wish.clone(), by.cleaned());
-        let change = self.write(move |connection| change(connection, id, &wish, &by)).await?;
+        let (action, by) = (action.clone(), by.cleaned());
+        let change = self.write(move |connection| change(connection, id, &action, &by)).await?;
         redrive_store::failpoint!("sqlite.pipeline_change.committed");
         self.wakes.wake_if(matches!(change, PipelineChange::Done(_)));
         Ok(change)
     }
 
-    async fn claim_feeds(&self, claim: &FeedClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>> {
+    async fn claim_feeds(&self, claim: &SourceClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>> {
         let claim = claim.clone();
         let runs = self
             .write(move |connection| {
@@ -82,7 +82,7 @@ impl Pipelines for SqliteStore {
         Ok(runs.into_iter().map(|run| (lease(&run), run)).collect())
     }
 
-    async fn finish_feeds(&self, finishes: &[FeedFinish]) -> Result<Vec<Written>> {
+    async fn finish_feeds(&self, finishes: &[SourceFinish]) -> Result<Vec<Written>> {
         let finishes = finishes.to_vec();
         let written: Vec<Written> = self
             .write(move |connection| {
@@ -102,12 +102,12 @@ impl Pipelines for SqliteStore {
         self.read(move |connection| stage_stats(connection, id)).await
     }
 
-    async fn pipeline_outlook(&self, served: &Served) -> Result<Outlook> {
+    async fn pipeline_backlog(&self, served: &Served) -> Result<Backlog> {
         let served = served.clone();
         self.read(move |connection| {
             let live = json_ids(live_runs(connection, &served)?);
             let rows = read_rows(connection, READING, queries::PIPELINE_OUTLOOK, [live], |row| {
-                Ok(Outlook {
+                Ok(Backlog {
                     ready: row.get()?,
                     held: row.get()?,
                     next_due: row.optional_timestamp()?,
@@ -158,13 +158,13 @@ fn start(connection: &Connection, run: &NewPipelineRun, by: &Operator) -> Result
 fn change(
     connection: &Connection,
     id: PipelineRunId,
-    wish: &PipelineWish,
+    action: &PipelineAction,
     by: &Operator,
 ) -> Result<PipelineChange> {
     let Some(run) = one(connection, id)? else { return Ok(PipelineChange::Unknown) };
     let before = run.progress.status;
-    let Some(write) = wish.write(&run, by) else { return Ok(PipelineChange::Refused(before)) };
-    let rules = rules_to_json(wish.rules(&run));
+    let Some(write) = action.write(&run, by) else { return Ok(PipelineChange::Refused(before)) };
+    let rules = rules_to_json(action.rules(&run));
     connection
         .prepare_cached(queries::SET_PIPELINE_RULES)
         .doing(WRITING)?
@@ -174,8 +174,8 @@ fn change(
     Ok(PipelineChange::Done(before))
 }
 
-fn finish_feed(connection: &Connection, finish: &FeedFinish) -> Result<Written> {
-    let FeedFinish { lease, failure, at, worker } = finish;
+fn finish_feed(connection: &Connection, finish: &SourceFinish) -> Result<Written> {
+    let SourceFinish { lease, failure, at, worker } = finish;
     let changed = connection
         .prepare_cached(queries::FINISH_FEEDS)
         .doing(WRITING)?

@@ -1,7 +1,7 @@
 //! Queues as a whole.
 
 use redrive_store::{
-    Categories, Operator, Outlook, PausedQueue, QueueCount, QueueStats, QueueWish, Result,
+    Backlog, Categories, Operator, PausedQueue, QueueAction, QueueCount, QueueStats, Result,
 };
 use rusqlite::{Connection, params};
 
@@ -28,27 +28,27 @@ pub(crate) fn stats(connection: &Connection, counted: &mut RunCounts) -> Result<
 /// Pauses a queue, and says whether it was not paused before.
 pub(crate) fn pause(connection: &Connection, queue: &str, by: &Operator) -> Result<bool> {
     let params = params![queue, micros(by.at), by.actor, by.reason];
-    change(connection, QueueWish::Pause, queries::PAUSE_QUEUE, params, queue, by)
+    change(connection, QueueAction::Pause, queries::PAUSE_QUEUE, params, queue, by)
 }
 
 /// Resumes a queue, and says whether it was paused before.
 pub(crate) fn resume(connection: &Connection, queue: &str, by: &Operator) -> Result<bool> {
-    change(connection, QueueWish::Resume, queries::RESUME_QUEUE, params![queue], queue, by)
+    change(connection, QueueAction::Resume, queries::RESUME_QUEUE, params![queue], queue, by)
 }
 
 fn change(
     connection: &Connection,
-    wish: QueueWish,
+    action: QueueAction,
     sql: &str,
     params: impl rusqlite::Params,
     queue: &str,
     by: &Operator,
 ) -> Result<bool> {
-    let doing = wish.doing();
+    let doing = action.doing();
     let changed = connection.prepare_cached(sql).doing(doing)?.execute(params).doing(doing)?;
     if changed > 0 {
         redrive_store::failpoint!("sqlite.queue.row");
-        insert_journal(connection, &wish.journal_entry(queue, by))?;
+        insert_journal(connection, &action.journal_entry(queue, by))?;
         redrive_store::failpoint!("sqlite.queue.journal");
     }
     Ok(changed > 0)
@@ -63,14 +63,14 @@ pub(crate) fn paused(connection: &Connection) -> Result<Vec<PausedQueue>> {
     })
 }
 
-pub(crate) fn outlook(
+pub(crate) fn backlog(
     connection: &Connection,
     queue: &str,
     categories: &Categories,
-) -> Result<Outlook> {
+) -> Result<Backlog> {
     const DOING: &str = "looking at what a queue has to do";
     let read = |row: &mut Columns<'_>| {
-        Ok(Outlook { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
+        Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
     };
     let mut rows = match categories {
         Categories::All => read_rows(connection, DOING, queries::OUTLOOK_ANY, [queue], read)?,

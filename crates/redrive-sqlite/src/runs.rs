@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Epoch, History, RunId, RunStatus};
 use redrive_store::{
-    AttemptRecord, Categories, ClaimRequest, ClaimedRun, NewRun, Operator, Outlook, PausedQueue,
-    QueueStats, QueueWish, Result, RunChange, RunFilter, RunFinish, RunRecord, RunWish, Runs,
+    AttemptRecord, Backlog, Categories, ClaimRequest, ClaimedRun, NewRun, Operator, PausedQueue,
+    QueueAction, QueueStats, Result, RunAction, RunChange, RunFilter, RunFinish, RunRecord, Runs,
     SubmittedRun, WorkerId, Written,
 };
 use rusqlite::{Connection, params};
@@ -79,7 +79,7 @@ impl Runs for SqliteStore {
     async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
         let (ids, by) = (ids.to_vec(), by.cleaned());
         let changes = self
-            .write(move |connection| change_runs(connection, RunWish::Retry, &ids, &by))
+            .write(move |connection| change_runs(connection, RunAction::Retry, &ids, &by))
             .await?;
         redrive_store::failpoint!("sqlite.retry.committed");
         self.wakes.wake_if(changes.iter().any(|change| matches!(change, RunChange::Done(_))));
@@ -89,7 +89,7 @@ impl Runs for SqliteStore {
     async fn cancel_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
         let (ids, by) = (ids.to_vec(), by.cleaned());
         let changes = self
-            .write(move |connection| change_runs(connection, RunWish::Cancel, &ids, &by))
+            .write(move |connection| change_runs(connection, RunAction::Cancel, &ids, &by))
             .await?;
         redrive_store::failpoint!("sqlite.cancel.committed");
         Ok(changes)
@@ -108,7 +108,7 @@ impl Runs for SqliteStore {
     }
 
     async fn pause_queue(&self, queue: &str, by: &Operator) -> Result<bool> {
-        QueueWish::Pause.check_name(queue)?;
+        QueueAction::Pause.check_name(queue)?;
         let (queue, by) = (queue.to_owned(), by.cleaned());
         let paused = self.write(move |connection| queues::pause(connection, &queue, &by)).await?;
         redrive_store::failpoint!("sqlite.pause.committed");
@@ -116,7 +116,7 @@ impl Runs for SqliteStore {
     }
 
     async fn resume_queue(&self, queue: &str, by: &Operator) -> Result<bool> {
-        QueueWish::Resume.check_name(queue)?;
+        QueueAction::Resume.check_name(queue)?;
         let (queue, by) = (queue.to_owned(), by.cleaned());
         let resumed = self.write(move |connection| queues::resume(connection, &queue, &by)).await?;
         redrive_store::failpoint!("sqlite.resume.committed");
@@ -128,14 +128,14 @@ impl Runs for SqliteStore {
         self.read(queues::paused).await
     }
 
-    async fn outlook(&self, queue: &str, categories: &Categories) -> Result<Outlook> {
+    async fn backlog(&self, queue: &str, categories: &Categories) -> Result<Backlog> {
         let (queue, categories) = (queue.to_owned(), categories.clone());
-        self.read(move |connection| queues::outlook(connection, &queue, &categories)).await
+        self.read(move |connection| queues::backlog(connection, &queue, &categories)).await
     }
 
     /// An index has what is held, so the whole outlook costs as little.
     async fn next_due(&self, queue: &str, categories: &Categories) -> Result<Option<Timestamp>> {
-        self.outlook(queue, categories).await.map(|outlook| outlook.next_due)
+        self.backlog(queue, categories).await.map(|backlog| backlog.next_due)
     }
 }
 

@@ -76,7 +76,7 @@ mod passing {
 
     impl Plan {
         fn from_environment() -> Self {
-            let kill_at = env::var("REDRIVE_KILL_AT").ok().map(|wish| KillAt::parse(&wish));
+            let kill_at = env::var("REDRIVE_KILL_AT").ok().map(|action| KillAt::parse(&action));
             let seen = env::var_os("REDRIVE_FAILPOINTS_SEEN")
                 .and_then(|path| OpenOptions::new().append(true).create(true).open(path).ok())
                 .map(|file| Mutex::new(Seen { file, names: HashSet::new() }));
@@ -85,10 +85,10 @@ mod passing {
     }
 
     impl KillAt {
-        fn parse(wish: &str) -> Self {
-            let numbered = wish.split_once(':');
+        fn parse(action: &str) -> Self {
+            let numbered = action.split_once(':');
             let numbered = numbered.and_then(|(name, number)| Some((name, number.parse().ok()?)));
-            let (name, number) = numbered.unwrap_or((wish, 1));
+            let (name, number) = numbered.unwrap_or((action, 1));
             Self { name: name.to_owned(), passages_left: AtomicU32::new(number) }
         }
 

@@ -83,7 +83,7 @@ pub struct RecentCause {
 #[async_trait]
 pub trait Figures: Send + Sync {
     /// A number that is another one after anybody wrote anything. It may be another one without reason.
-    async fn pulse(&self) -> Result<u64>;
+    async fn change_token(&self) -> Result<u64>;
 
     /// What was attempted after a place in the ledger, no more than the `most` newest attempts of that. With
     /// many writers an attempt may be written behind the place and be missed: these are figures for people.

@@ -81,7 +81,7 @@ pub struct ExpiredLease {
 
 /// A unit to give back without an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HandBack {
+pub struct LeaseRelease {
     /// What is held, and under which epoch.
     pub lease: LeaseRef,
     /// Who gives it back.
@@ -90,7 +90,7 @@ pub struct HandBack {
     pub why: String,
 }
 
-impl HandBack {
+impl LeaseRelease {
     /// One for each of some leases.
     pub fn each(leases: &[LeaseRef], owner: &WorkerId, why: &str) -> Vec<Self> {
         let back =
@@ -189,10 +189,10 @@ pub trait Leases: Send + Sync {
     async fn next_lease_end(&self, kind: Leased, now: Timestamp) -> Result<Option<Timestamp>>;
 
     /// Gives units back: claimable at once, counts untouched, no ledger row, one journal row each.
-    async fn hand_back(
+    async fn release_leases(
         &self,
         kind: Leased,
-        hand_backs: &[HandBack],
+        releases: &[LeaseRelease],
         at: Timestamp,
     ) -> Result<Vec<Written>>;
 }

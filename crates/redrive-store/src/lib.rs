@@ -43,14 +43,14 @@ mod partition_filter;
 
 mod partition_finish;
 
-mod partition_wishes;
+mod partition_actions;
 
 mod pipelines;
 mod samples;
 
 mod sample_finish;
 
-mod pipeline_wishes;
+mod pipeline_actions;
 
 mod figures;
 mod pruning;
@@ -68,30 +68,30 @@ pub use items::{
     AddedItem, ItemAttempt, ItemCounts, ItemFilter, ItemGroup, ItemMove, ItemRecord, Items, NewItem,
 };
 pub use journal::{Journal, JournalEntry, JournalFilter, JournalRecord, ReaderPlace};
-pub use leases::{ExpiredLease, HandBack, LeaseRef, Leased, Leases, WorkerId, Written};
+pub use leases::{ExpiredLease, LeaseRef, LeaseRelease, Leased, Leases, WorkerId, Written};
 pub use ledger::{AttemptOutcome, AttemptRecord, Ledger, LedgerPlace, UnitKind, UnitRow};
 pub use limits::{
     MAX_BATCH, MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAGE, MAX_PAYLOAD_BYTES,
     MAX_SAMPLE_BYTES,
 };
-pub use operators::{Operator, RunChange, RunWish};
+pub use operators::{Operator, RunAction, RunChange};
+pub use partition_actions::{AuditContext, NamedPartition, PartitionAction, PartitionChange, Seen};
 pub use partition_filter::{KeyPlace, PartitionFilter};
 pub use partition_finish::{PartitionWrite, WorkWrite, partition_giveup};
-pub use partition_wishes::{NamedPartition, PartitionChange, PartitionOrder, PartitionWish, Seen};
 pub use partitions::{
     ClaimedPartition, Lane, PartitionClaim, PartitionCount, PartitionFinish, PartitionRecord,
     PartitionSeries, PartitionVerdict, PartitionWork, Partitions, WorkKind, WorkRequest,
 };
-pub use pipeline_wishes::{
-    PipelineChange, PipelineWish, SampleChange, reopened, reprocess_entry, start_entry,
+pub use pipeline_actions::{
+    PipelineAction, PipelineChange, SampleChange, reopened, reprocess_entry, start_entry,
 };
 pub use pipelines::{
-    ExpiringLease, FeedClaim, FeedFinish, NewPipelineRun, PipelineRunFilter, PipelineRunRecord,
-    Pipelines, Served, SourcePosition, StageCount, StageStats, progress_of, rules_from_json,
-    rules_to_json,
+    ExpiringLease, NewPipelineRun, PipelineRunFilter, PipelineRunRecord, Pipelines, Served,
+    SourceClaim, SourceFinish, SourcePosition, StageCount, StageStats, progress_of,
+    rules_from_json, rules_to_json,
 };
 pub use pruning::{ExportedUnit, PruneFilter, PruneRecord, Pruned, PrunedSamples, Pruning};
-pub use queues::{Outlook, PausedQueue, QueueCount, QueueStats, QueueWish};
+pub use queues::{Backlog, PausedQueue, QueueAction, QueueCount, QueueStats};
 pub use run_finish::RunColumns;
 pub use runs::{
     Categories, ClaimRequest, ClaimedRun, InvalidRun, NewRun, RunEnding, RunFilter, RunFinish,

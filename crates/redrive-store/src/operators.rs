@@ -44,14 +44,14 @@ pub enum RunChange {
 
 /// What an operator may wish of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RunWish {
+pub enum RunAction {
     /// That it is tried again, with a new count.
     Retry,
     /// That it stops.
     Cancel,
 }
 
-impl RunWish {
+impl RunAction {
     /// All wishes.
     pub const ALL: [Self; 2] = [Self::Retry, Self::Cancel];
 

@@ -15,8 +15,8 @@ use redrive_core::{
 };
 
 use crate::{
-    LeaseRef, NamedPartition, Operator, Outlook, PartitionChange, PartitionFilter, PartitionOrder,
-    PartitionWish, Result, WorkerId, Written,
+    AuditContext, Backlog, LeaseRef, NamedPartition, Operator, PartitionAction, PartitionChange,
+    PartitionFilter, Result, WorkerId, Written,
 };
 
 /// A partition as it is stored.
@@ -335,9 +335,9 @@ pub trait Partitions: Send + Sync {
     /// One journal row for each that changed.
     async fn change_partitions(
         &self,
-        wish: &PartitionWish,
+        action: &PartitionAction,
         named: &[NamedPartition],
-        order: &PartitionOrder,
+        order: &AuditContext,
     ) -> Result<Vec<PartitionChange>>;
 
     /// Partitions by key, in the order of the keys; none where there is no entry.
@@ -373,5 +373,5 @@ pub trait Partitions: Send + Sync {
     async fn partition_counts(&self) -> Result<Vec<PartitionCount>>;
 
     /// What a source still has to do. Nothing waits for a time by itself, so nothing is ever due later.
-    async fn partition_outlook(&self, source: &str) -> Result<Outlook>;
+    async fn partition_backlog(&self, source: &str) -> Result<Backlog>;
 }

@@ -16,7 +16,7 @@ use redrive_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    AttemptOutcome, Error, LeaseRef, NewSample, Operator, Outlook, PipelineChange, PipelineWish,
+    AttemptOutcome, Backlog, Error, LeaseRef, NewSample, Operator, PipelineAction, PipelineChange,
     PrunedSamples, Result, WorkerId, Written,
 };
 
@@ -158,7 +158,7 @@ pub struct Served {
 
 /// Whoever asks for sources to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FeedClaim {
+pub struct SourceClaim {
     /// Of which runs.
     pub served: Served,
     /// At most so many.
@@ -171,7 +171,7 @@ pub struct FeedClaim {
 
 /// The end of reading a source.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FeedFinish {
+pub struct SourceFinish {
     /// The run, and the epoch under which its source was read.
     pub lease: LeaseRef,
     /// Why it cannot be read any further, if so; the run is stopped then. Otherwise the source was
@@ -309,16 +309,16 @@ pub trait Pipelines: Send + Sync {
     async fn change_pipeline_run(
         &self,
         id: PipelineRunId,
-        wish: &PipelineWish,
+        action: &PipelineAction,
         by: &Operator,
     ) -> Result<PipelineChange>;
 
     /// Takes sources that nobody reads, of runs that go on and are not read to their end, the oldest
     /// run first. The record says from where to read.
-    async fn claim_feeds(&self, claim: &FeedClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>>;
+    async fn claim_feeds(&self, claim: &SourceClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>>;
 
     /// Ends the reading of sources, each guarded by its epoch.
-    async fn finish_feeds(&self, finishes: &[FeedFinish]) -> Result<Vec<Written>>;
+    async fn finish_feeds(&self, finishes: &[SourceFinish]) -> Result<Vec<Written>>;
 
     /// Where the samples of a run are, one count for each of its stages. Cheap enough to be asked
     /// every second: it reads what is unfinished, skipped and dead, not what is done.
@@ -328,7 +328,7 @@ pub trait Pipelines: Send + Sync {
     async fn stage_stats(&self, id: PipelineRunId) -> Result<Vec<StageStats>>;
 
     /// What the served runs still have to do: samples and sources.
-    async fn pipeline_outlook(&self, served: &Served) -> Result<Outlook>;
+    async fn pipeline_backlog(&self, served: &Served) -> Result<Backlog>;
 
     /// When the next waiting sample of the served runs is due, at a stage.
     async fn next_sample_due(&self, served: &Served, stage: u32) -> Result<Option<Timestamp>>;

@@ -84,7 +84,7 @@ pub struct PausedQueue {
 
 /// What a queue still has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Outlook {
+pub struct Backlog {
     /// Whether a claim would find something.
     pub ready: bool,
     /// Whether some worker holds something.
@@ -95,14 +95,14 @@ pub struct Outlook {
 
 /// What an operator may wish of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum QueueWish {
+pub enum QueueAction {
     /// That nothing is claimed from it.
     Pause,
     /// That claims go on.
     Resume,
 }
 
-impl QueueWish {
+impl QueueAction {
     /// The wish, as the journal calls it.
     pub fn action(self) -> &'static str {
         match self {

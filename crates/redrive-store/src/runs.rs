@@ -6,7 +6,7 @@ use redrive_core::{AttemptNumber, Decision, Epoch, Failure, History, RunId, RunS
 use serde_json::Value;
 
 use crate::{
-    MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES, Operator, Outlook, PausedQueue,
+    Backlog, MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES, Operator, PausedQueue,
     QueueStats, Result, RunChange, WorkerId, Written,
 };
 
@@ -363,7 +363,7 @@ pub trait Runs: Send + Sync {
     async fn paused_queues(&self) -> Result<Vec<PausedQueue>>;
 
     /// What a queue still has to do, as far as some categories go. A paused queue has nothing ready.
-    async fn outlook(&self, queue: &str, categories: &Categories) -> Result<Outlook>;
+    async fn backlog(&self, queue: &str, categories: &Categories) -> Result<Backlog>;
 
     /// When the next waiting run is due. What an idle worker asks every second, so its cost does not
     /// grow with the runs that are done; that of [`Runs::outlook`] may.

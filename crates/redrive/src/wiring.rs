@@ -8,8 +8,8 @@ use redrive_engine::{
     BodyTemplate, CommandSource, Content, DailyCalendar, DaySchedule, ExecHandler, ExecSpec,
     Extractor, GiveupFile, GroupUpload, Handler, HeaderSource, HttpExtractor, HttpHandler,
     HttpSpec, HttpUpload, IntoSample, InvalidHttp, InvalidProgram, JsonPointer, JsonlSource, Judge,
-    Notifier, Pace, PartitionRules, Pipeline, Queue, RawSink, RetrySettings, SampleSource, Source,
-    Stage, StreamHandler, StreamSpec, Told, UploadObserver, UploadPlan, ValidationRules,
+    Notifier, PartitionRules, Pipeline, Queue, RawSink, RetrySettings, SampleSource, Source, Stage,
+    StreamHandler, StreamSpec, Told, UploadObserver, UploadPlan, ValidationRules, WorkerLimits,
     build_uploader,
 };
 use redrive_store::{Categories, Store, WorkerId};
@@ -74,7 +74,7 @@ pub fn declared_queue(declared: &config::Queue, folder: &Path) -> Result<Queue, 
         Some(names) => Categories::Only(names.clone()),
     };
     queue.time_limit = declared.limits.timeout;
-    queue.pace = pace(declared.limits);
+    queue.limits = limits(declared.limits);
     Ok(queue)
 }
 
@@ -120,7 +120,7 @@ pub fn declared_source(
         source.schedule = Some(DaySchedule { customers, queries, calendar });
     }
     source.time_limit = time_limit;
-    source.pace = pace(declared.limits);
+    source.limits = limits(declared.limits);
     Ok(source)
 }
 
@@ -190,7 +190,7 @@ pub fn declared_pipeline(
             .with_policy(declared.policy.policy.clone())
             .with_config(&stage_definition(&declared.handler));
         stage.time_limit = declared.limits.timeout;
-        stage.pace = pace(declared.limits);
+        stage.limits = limits(declared.limits);
         Ok(pipeline.with_stage(stage))
     })
 }
@@ -248,8 +248,12 @@ pub fn declared_calendar(schedule: &config::Schedule) -> Result<DailyCalendar, I
     Ok(DailyCalendar { start, at: schedule.at, lag_days: schedule.lag_days })
 }
 
-fn pace(limits: config::Limits) -> Pace {
-    Pace { concurrency: limits.concurrency as usize, lease: limits.lease, ..Pace::default() }
+fn limits(limits: config::Limits) -> WorkerLimits {
+    WorkerLimits {
+        concurrency: limits.concurrency as usize,
+        lease: limits.lease,
+        ..WorkerLimits::default()
+    }
 }
 
 /// Makes handlers, and knows whose they are.

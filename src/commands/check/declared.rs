@@ -2,7 +2,7 @@
 
 use redrive::config::{Pipeline, Queue, SampleSource, Source, Stage, Upload};
 use redrive_ops::{
-    shown::PolicyShown,
+    views::PolicyView,
     words::{human, seconds},
 };
 use serde::Serialize;
@@ -19,7 +19,7 @@ use crate::{
 pub(crate) struct QueueRow<'a> {
     name: &'a str,
     handler: Worker<'a>,
-    policy: PolicyShown,
+    policy: PolicyView,
     categories: Option<&'a [String]>,
     #[serde(flatten)]
     limits: LimitFields,
@@ -76,7 +76,7 @@ pub(crate) struct SourceRow<'a> {
     extract: Worker<'a>,
     schema_version: Option<&'a str>,
     validate: Value,
-    policy: PolicyShown,
+    policy: PolicyView,
     schedule: Option<Value>,
     backfill_share: f64,
     #[serde(flatten)]
@@ -146,7 +146,7 @@ pub(crate) struct UploadRow<'a> {
     giveup_file: Option<String>,
     disable_retry: bool,
     max_in_call_retries: u32,
-    policy: PolicyShown,
+    policy: PolicyView,
 }
 
 impl<'a> UploadRow<'a> {
@@ -164,7 +164,7 @@ impl<'a> UploadRow<'a> {
             giveup_file: upload.giveup_file.as_ref().map(|path| path.display().to_string()),
             disable_retry: upload.disable_retry,
             max_in_call_retries: upload.max_in_call_retries,
-            policy: PolicyShown::new(&upload.name, &upload.policy),
+            policy: PolicyView::new(&upload.name, &upload.policy),
         }
     }
 }
@@ -260,7 +260,7 @@ impl Row for PipelineRow<'_> {
 pub(crate) struct StageRow<'a> {
     name: &'a str,
     handler: Worker<'a>,
-    policy: PolicyShown,
+    policy: PolicyView,
     #[serde(flatten)]
     limits: LimitFields,
     #[serde(skip)]

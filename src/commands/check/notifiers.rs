@@ -1,7 +1,7 @@
 //! Whom a configuration tells.
 
 use redrive::config::{Handler, Notify, NotifyEvent};
-use redrive_ops::shown::PolicyShown;
+use redrive_ops::views::PolicyView;
 use serde::Serialize;
 
 use super::parts::{LimitFields, policy_name};
@@ -20,7 +20,7 @@ pub(crate) struct NotifierRow<'a> {
     events: Vec<&'static str>,
     dead_letters_every: Option<u64>,
     queue: &'a str,
-    policy: PolicyShown,
+    policy: PolicyView,
     #[serde(flatten)]
     limits: LimitFields,
     #[serde(skip)]

@@ -1,7 +1,7 @@
 //! What `check` prints: what the file declares, or what is wrong with it.
 
 use redrive::config::{Config, Report};
-use redrive_ops::shown::PolicyShown;
+use redrive_ops::views::PolicyView;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ impl<'a> Summary<'a> {
             prune: json!({ "export": config.prune.export }),
             up: json!({ "submit": config.up.submit, "pipelines": config.up.pipelines }),
             policies: policies
-                .map(|(name, policy)| PolicySummary(PolicyShown::new(name, policy)))
+                .map(|(name, policy)| PolicySummary(PolicyView::new(name, policy)))
                 .collect(),
             queues: config.queues.iter().map(QueueRow::new).collect(),
             sources: config.sources.iter().map(SourceRow::new).collect(),

@@ -6,8 +6,8 @@ use redrive::{ConsumeError, Consumer, ReadablePartition};
 use crate::{
     commands::state::Which,
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
 };
 
 /// How many partitions are found at once.
@@ -39,19 +39,19 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         return Err(Failure::new(Exit::Refused, "no partitions are named; nothing was printed")
             .help("name them by filters such as --source NAME, or say --all"));
     }
-    let desk = Desk::open(context, Missing::Refuse).await?;
-    let consumer = desk.consumer();
+    let ops = Ops::open(context, Missing::Refuse).await?;
+    let consumer = ops.consumer();
     if let Some(key) = arguments.which.only_key() {
-        let found = consumer.find(&key).await.map_err(|error| failure(error, &desk))?;
-        print(&consumer, &found, context, &desk).await?;
+        let found = consumer.find(&key).await.map_err(|error| failure(error, &ops))?;
+        print(&consumer, &found, context, &ops).await?;
         return Ok(Exit::Ok);
     }
     let mut after = None;
     loop {
         let page = consumer.page(&filter, after.as_ref(), PAGE).await;
-        let page = page.map_err(|error| desk.failure(error))?;
+        let page = page.map_err(|error| ops.failure(error))?;
         for found in &page {
-            print(&consumer, found, context, &desk).await?;
+            print(&consumer, found, context, &ops).await?;
         }
         match page.last() {
             Some(last) if page.len() >= PAGE as usize => after = Some(last.key.clone()),
@@ -64,14 +64,15 @@ async fn print(
     consumer: &Consumer,
     found: &ReadablePartition,
     context: &Context,
-    desk: &Desk,
+    ops: &Ops,
 ) -> Result<(), Failure> {
     let mut cut = Vec::new();
-    let mut rows = consumer.read_run(found).await.map_err(|error| failure(error, desk))?;
+    let mut rows = consumer.read_run(found).await.map_err(|error| failure(error, ops))?;
     loop {
-        let next = rows.next().await.map_err(|source| {
-            failure(ConsumeError::Raw { key: found.key.clone(), source }, desk)
-        })?;
+        let next = rows
+            .next()
+            .await
+            .map_err(|source| failure(ConsumeError::Raw { key: found.key.clone(), source }, ops))?;
         match next {
             Some(bytes) => context.output.data(&bytes, &mut cut)?,
             None => return Ok(()),
@@ -79,9 +80,9 @@ async fn print(
     }
 }
 
-fn failure(error: ConsumeError, desk: &Desk) -> Failure {
+fn failure(error: ConsumeError, ops: &Ops) -> Failure {
     match error {
-        ConsumeError::Store(error) => desk.failure(error),
+        ConsumeError::Store(error) => ops.failure(error),
         ConsumeError::NotReadable { key, why } => {
             Failure::new(Exit::Error, format!("partition:{key} cannot be read: {why}"))
                 .help("only what is good can be read; `redrive why` tells what becomes of it")

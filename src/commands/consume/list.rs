@@ -2,14 +2,14 @@
 
 use clap::Args;
 use redrive::PartitionKey;
-use redrive_ops::shown::ReadableShown;
+use redrive_ops::views::ReadableView;
 use redrive_store::MAX_PAGE;
 
 use crate::{
     commands::state::{Which, parse_partition},
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
     output::{Column, Row},
 };
 
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     after: Option<PartitionKey>,
 }
 
-impl Row for ReadableShown {
+impl Row for ReadableView {
     const COLUMNS: &'static [Column] = &[
         Column::key("source"),
         Column::key("customer_id"),
@@ -65,11 +65,11 @@ impl Row for ReadableShown {
 /// Runs `consume list`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
     let filter = arguments.which.filter()?;
-    let desk = Desk::open(context, Missing::Refuse).await?;
-    let consumer = desk.consumer();
+    let ops = Ops::open(context, Missing::Refuse).await?;
+    let consumer = ops.consumer();
     let page = consumer.page(&filter, arguments.after.as_ref(), arguments.limit).await;
-    let page = page.map_err(|error| desk.failure(error))?;
-    context.output.list(page.iter().map(|found| ReadableShown::new(found, &consumer)))?;
+    let page = page.map_err(|error| ops.failure(error))?;
+    context.output.list(page.iter().map(|found| ReadableView::new(found, &consumer)))?;
     if let Some(last) = page.last().filter(|_| page.len() >= arguments.limit as usize) {
         context.output.remark(&format!("there may be more: --after {}", last.key))?;
     }

@@ -1,6 +1,6 @@
 //! The attempts at a sample, over all stages, as they are printed.
 
-use redrive_ops::{shown::AttemptShown, words::rounded};
+use redrive_ops::{views::AttemptView, words::rounded};
 use serde::Serialize;
 
 use crate::output::{Column, Row};
@@ -8,7 +8,7 @@ use crate::output::{Column, Row};
 /// An attempt at a stage.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct StageAttempt<'a>(pub(super) &'a AttemptShown);
+pub(super) struct StageAttempt<'a>(pub(super) &'a AttemptView);
 
 impl Row for StageAttempt<'_> {
     const COLUMNS: &'static [Column] = &[

@@ -1,13 +1,13 @@
 //! What dead letters died of, as it is printed: ten causes instead of ten thousand lines.
 
-use redrive_ops::shown::CauseShown;
+use redrive_ops::views::CauseView;
 
 use crate::output::{Column, Row, excerpt_of};
 
 /// How much of an example a row shows, in characters.
 const EXAMPLE_CHARS: usize = 120;
 
-impl Row for CauseShown {
+impl Row for CauseView {
     const COLUMNS: &'static [Column] = &[
         Column::number("count"),
         Column::text("cause"),

@@ -8,13 +8,13 @@ use std::{
 
 use clap::Args;
 use redrive::SamplePages;
-use redrive_ops::shown::SampleShown;
+use redrive_ops::views::SampleView;
 
 use super::which::Which;
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
     output::Output,
 };
 
@@ -51,19 +51,19 @@ pub(crate) struct Arguments {
 
 /// Runs `dlq export`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = Desk::open(context, Missing::Refuse).await?;
+    let ops = Ops::open(context, Missing::Refuse).await?;
     let mut target = Target::open(&arguments.to, arguments.force, context.output)?;
     let limit = arguments.limit.unwrap_or(u64::MAX);
     let filter = arguments.which.filter();
-    let mut pages = SamplePages::new(desk.store().clone(), filter).at_most(limit);
+    let mut pages = SamplePages::new(ops.store().clone(), filter).at_most(limit);
     let mut count = 0_usize;
     loop {
-        let page = pages.next().await.map_err(|error| desk.failure(error))?;
+        let page = pages.next().await.map_err(|error| ops.failure(error))?;
         if page.is_empty() {
             break;
         }
         count += page.len();
-        target.add(page.into_iter().map(SampleShown::from))?;
+        target.add(page.into_iter().map(SampleView::from))?;
     }
     target.end()?;
     let to = match arguments.to.to_str() {
@@ -101,7 +101,7 @@ impl Target {
         Ok(Self::File { file: BufWriter::new(file), partial, path: path.to_owned() })
     }
 
-    fn add(&mut self, rows: impl Iterator<Item = SampleShown>) -> Result<(), Failure> {
+    fn add(&mut self, rows: impl Iterator<Item = SampleView>) -> Result<(), Failure> {
         let mut lines = Vec::new();
         for row in rows {
             serde_json::to_writer(&mut lines, &row)

@@ -2,14 +2,14 @@
 
 use clap::Args;
 use redrive::{SampleId, SamplePages};
-use redrive_ops::shown::{CauseShown, SampleShown};
+use redrive_ops::views::{CauseView, SampleView};
 use redrive_store::MAX_PAGE;
 
 use super::{record::SampleSummary, which::Which};
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
     output::Listing,
 };
 
@@ -45,28 +45,28 @@ pub(crate) struct Arguments {
 
 /// Runs `dlq list`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = Desk::open(context, Missing::Refuse).await?;
+    let ops = Ops::open(context, Missing::Refuse).await?;
     let filter = arguments.which.filter();
     if arguments.group {
-        let causes = desk.store().dead_causes(&filter, arguments.limit).await;
-        let causes = causes.map_err(|error| desk.failure(error))?;
+        let causes = ops.store().dead_causes(&filter, arguments.limit).await;
+        let causes = causes.map_err(|error| ops.failure(error))?;
         let is_full = causes.len() >= arguments.limit as usize;
-        context.output.list(causes.into_iter().map(CauseShown::from))?;
+        context.output.list(causes.into_iter().map(CauseView::from))?;
         if is_full {
             context.output.remark("there may be more: --limit shows them")?;
         }
         return Ok(Exit::Ok);
     }
-    let mut pages = SamplePages::new(desk.store().clone(), filter)
+    let mut pages = SamplePages::new(ops.store().clone(), filter)
         .after(SampleId(arguments.after))
         .at_most(arguments.limit.into());
     let (mut listing, mut count, mut last) = (Listing::new(context.output), 0, None);
     loop {
-        let page = pages.next().await.map_err(|error| desk.failure(error))?;
+        let page = pages.next().await.map_err(|error| ops.failure(error))?;
         let Some(id) = page.last().map(|sample| sample.id) else { break };
         last = Some(id);
         count += page.len();
-        let rows = page.into_iter().map(SampleShown::from).map(SampleShown::without_data);
+        let rows = page.into_iter().map(SampleView::from).map(SampleView::without_data);
         listing.add(rows.map(SampleSummary))?;
     }
     let hidden = listing.end()?;

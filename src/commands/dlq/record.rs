@@ -1,6 +1,6 @@
 //! A sample as it is printed: all of it, or what fits in a row.
 
-use redrive_ops::shown::SampleShown;
+use redrive_ops::views::SampleView;
 use serde::Serialize;
 
 use crate::output::{Column, Row, excerpt, excerpt_of};
@@ -8,7 +8,7 @@ use crate::output::{Column, Row, excerpt, excerpt_of};
 /// How much of a sample a table shows, in characters; programs get all of it.
 const SHOWN_CHARS: usize = 2_000;
 
-impl Row for SampleShown {
+impl Row for SampleView {
     const COLUMNS: &'static [Column] = &[
         Column::text("id"),
         Column::text("run"),
@@ -48,7 +48,7 @@ impl Row for SampleShown {
 /// The same record in a list, where a table has room for less.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct SampleSummary(pub(super) SampleShown);
+pub(super) struct SampleSummary(pub(super) SampleView);
 
 impl Row for SampleSummary {
     const COLUMNS: &'static [Column] = &[

@@ -4,15 +4,15 @@
 
 use clap::Args;
 use redrive::{Operator, Reprocessed, RunMode, SampleChange, SampleFilter, SampleId, SampleRecord};
-use redrive_ops::shown::SampleChanged;
+use redrive_ops::views::SampleChangeView;
 
 use super::{parse_id, which::Which};
 use crate::{
     confirm::confirm,
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
+    ops::Ops,
     output::{Column, Listing, Row},
 };
 
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     reason: Option<String>,
 }
 
-impl Row for SampleChanged {
+impl Row for SampleChangeView {
     const COLUMNS: &'static [Column] = &[
         Column::number("id"),
         Column::number("run"),
@@ -94,10 +94,10 @@ pub(crate) async fn run(mut arguments: Arguments, context: &Context) -> Result<E
     }
     arguments.ids.sort_unstable();
     arguments.ids.dedup();
-    let desk = Desk::open(context, Missing::Refuse).await?;
+    let ops = Ops::open(context, Missing::Refuse).await?;
     let (filter, limit) = (arguments.which.filter(), arguments.limit.unwrap_or(u64::MAX));
     let count = match arguments.ids.len() as u64 {
-        0 => desk.store().count_samples(&filter).await.map_err(|error| desk.failure(error))?,
+        0 => ops.store().count_samples(&filter).await.map_err(|error| ops.failure(error))?,
         named => named,
     };
     if count == 0 {
@@ -108,7 +108,7 @@ pub(crate) async fn run(mut arguments: Arguments, context: &Context) -> Result<E
     }
     let count = count.min(limit);
     if count > UNASKED && !arguments.dry_run {
-        let question = format!("Bring back {count} dead letters in {}?", desk.chosen.url);
+        let question = format!("Bring back {count} dead letters in {}?", ops.chosen.url);
         confirm(&question, arguments.yes)?;
     }
     let by = operator(arguments.reason.clone());
@@ -119,20 +119,20 @@ pub(crate) async fn run(mut arguments: Arguments, context: &Context) -> Result<E
     let told = |id, sample: Option<&SampleRecord>, change| {
         // What is done is done, also when nobody reads it any more.
         if printed.is_ok() {
-            printed = listing.add([SampleChanged::new(id, sample, change, mode)]);
+            printed = listing.add([SampleChangeView::new(id, sample, change, mode)]);
         }
     };
-    let done = bring_back(&desk, &arguments.ids, &filter, limit, by, told).await;
+    let done = bring_back(&ops, &arguments.ids, &filter, limit, by, told).await;
     printed?;
     let hidden = listing.end()?;
     let tally = done.map_err(|error| {
-        desk.failure(error).help("what was not reached is as it was; say it again for that")
+        ops.failure(error).help("what was not reached is as it was; say it again for that")
     })?;
     end(tally, hidden, arguments.dry_run, context)
 }
 
 async fn bring_back(
-    desk: &Desk,
+    ops: &Ops,
     ids: &[SampleId],
     filter: &SampleFilter,
     limit: u64,
@@ -140,8 +140,8 @@ async fn bring_back(
     told: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
 ) -> redrive_store::Result<Reprocessed> {
     match ids {
-        [] => desk.pipelines().reprocess(filter, limit, by, told).await,
-        ids => desk.pipelines().reprocess_these(ids, by, told).await,
+        [] => ops.pipelines().reprocess(filter, limit, by, told).await,
+        ids => ops.pipelines().reprocess_these(ids, by, told).await,
     }
 }
 

@@ -2,13 +2,13 @@
 
 use clap::Args;
 use redrive::SampleId;
-use redrive_ops::shown::{SampleShown, SampleWithLedger};
+use redrive_ops::views::{SampleView, SampleWithLedger};
 
 use super::{attempts::StageAttempt, parse_id};
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
     output::{Column, Row},
 };
 
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 }
 
 impl Row for SampleWithLedger {
-    const COLUMNS: &'static [Column] = SampleShown::COLUMNS;
+    const COLUMNS: &'static [Column] = SampleView::COLUMNS;
 
     fn cells(&self) -> Vec<String> {
         self.sample.cells()
@@ -37,10 +37,10 @@ impl Row for SampleWithLedger {
 
 /// Runs `dlq show`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = Desk::open(context, Missing::Refuse).await?;
+    let ops = Ops::open(context, Missing::Refuse).await?;
     let (mut shown, mut unknown) = (Vec::new(), Vec::new());
     for id in &arguments.ids {
-        match desk.sample(*id).await.map_err(|error| desk.failure(error))? {
+        match ops.sample(*id).await.map_err(|error| ops.failure(error))? {
             Some(sample) => shown.push(sample),
             None => unknown.push(id.to_string()),
         }

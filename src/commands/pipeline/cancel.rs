@@ -6,9 +6,9 @@ use redrive::{PipelineChange, PipelineRunId};
 use super::{parse_id, record::print};
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
+    ops::Ops,
 };
 
 /// The arguments of `pipeline cancel`.
@@ -31,11 +31,11 @@ pub(crate) struct Arguments {
 
 /// Runs `pipeline cancel`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = Desk::open(context, Missing::Refuse).await?;
-    let run = desk.pipeline_run(arguments.id).await?;
-    let change = desk.pipelines().cancel(run.id, &operator(arguments.reason)).await;
-    match change.map_err(|error| desk.failure(error))? {
-        PipelineChange::Done(_) => print(&desk.pipeline_run(run.id).await?, &desk, context).await?,
+    let ops = Ops::open(context, Missing::Refuse).await?;
+    let run = ops.pipeline_run(arguments.id).await?;
+    let change = ops.pipelines().cancel(run.id, &operator(arguments.reason)).await;
+    match change.map_err(|error| ops.failure(error))? {
+        PipelineChange::Done(_) => print(&ops.pipeline_run(run.id).await?, &ops, context).await?,
         PipelineChange::Refused(status) => {
             let message = format!("pipeline run {} is {status}; nothing was changed", run.id);
             return Err(Failure::new(Exit::Error, message));

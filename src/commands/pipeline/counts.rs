@@ -1,10 +1,10 @@
 //! Where the samples of a run are, stage by stage, as it is printed.
 
-use redrive_ops::shown::StageCountShown;
+use redrive_ops::views::StageCountView;
 
 use crate::output::{Column, Row};
 
-impl Row for StageCountShown {
+impl Row for StageCountView {
     const COLUMNS: &'static [Column] = &[
         Column::text("stage"),
         Column::number("done"),

@@ -2,14 +2,14 @@
 
 use clap::Args;
 use redrive::{PipelineRunFilter, PipelineRunId, PipelineStatus};
-use redrive_ops::shown::PipelineRunShown;
+use redrive_ops::views::PipelineRunView;
 use redrive_store::MAX_PAGE;
 
 use super::{parse_status, record::RunSummary};
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
 };
 
 /// The arguments of `pipeline list`.
@@ -44,12 +44,12 @@ pub(crate) struct Arguments {
 
 /// Runs `pipeline list`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = Desk::open(context, Missing::Refuse).await?;
+    let ops = Ops::open(context, Missing::Refuse).await?;
     let filter = PipelineRunFilter { pipeline: arguments.pipeline, status: arguments.status };
     let before = PipelineRunId(arguments.after.unwrap_or(i64::MAX));
-    let page = desk.store().pipeline_runs_page(&filter, before, arguments.limit).await;
-    let page = page.map_err(|error| desk.failure(error))?;
-    context.output.list(page.iter().map(PipelineRunShown::from).map(RunSummary))?;
+    let page = ops.store().pipeline_runs_page(&filter, before, arguments.limit).await;
+    let page = page.map_err(|error| ops.failure(error))?;
+    context.output.list(page.iter().map(PipelineRunView::from).map(RunSummary))?;
     if let Some(last) = page.last().filter(|_| page.len() >= arguments.limit as usize) {
         context.output.remark(&format!("there may be more: --after {}", last.id))?;
     }

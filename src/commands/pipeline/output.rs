@@ -7,8 +7,8 @@ use super::which::Which;
 use crate::{
     cli::Format,
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
 };
 
 /// The arguments of `pipeline output`.
@@ -31,18 +31,18 @@ pub(crate) struct Arguments {
 
 /// Runs `pipeline output`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = Desk::open(context, Missing::Refuse).await?;
-    let run = arguments.which.find(&desk).await?;
+    let ops = Ops::open(context, Missing::Refuse).await?;
+    let run = arguments.which.find(&ops).await?;
     let filter = SampleFilter {
         run: Some(run.id),
         status: Some(SampleStatus::Succeeded),
         ..SampleFilter::default()
     };
     let array = context.output.format() == Format::Json;
-    let mut pages = SamplePages::new(desk.store().clone(), filter);
+    let mut pages = SamplePages::new(ops.store().clone(), filter);
     let (mut printed, mut cut) = (0_u64, Vec::new());
     loop {
-        let page = pages.next().await.map_err(|error| desk.failure(error))?;
+        let page = pages.next().await.map_err(|error| ops.failure(error))?;
         if page.is_empty() {
             break;
         }

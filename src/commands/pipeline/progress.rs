@@ -12,7 +12,7 @@ use std::{
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use redrive::{Message, PipelineRunId, PipelineRunRecord};
-use redrive_ops::{shown::StageCountShown, words::human};
+use redrive_ops::{views::StageCountView, words::human};
 use redrive_store::{Result, Store};
 use tokio::{
     task::JoinHandle,
@@ -101,9 +101,9 @@ async fn watch(id: PipelineRunId, file: Option<PathBuf>, store: Arc<dyn Store>, 
 async fn look_at(
     id: PipelineRunId,
     store: &dyn Store,
-) -> Result<Option<(PipelineRunRecord, Vec<StageCountShown>)>> {
+) -> Result<Option<(PipelineRunRecord, Vec<StageCountView>)>> {
     let Some(run) = store.pipeline_runs_by_id(&[id]).await?.pop() else { return Ok(None) };
-    let counts = StageCountShown::read(&run, store).await?;
+    let counts = StageCountView::read(&run, store).await?;
     Ok(Some((run, counts)))
 }
 
@@ -111,13 +111,13 @@ impl Drawn {
     fn draw(
         &self,
         run: &PipelineRunRecord,
-        counts: &[StageCountShown],
+        counts: &[StageCountView],
         rate: &Rate,
         bytes: Option<u64>,
     ) {
         let whole = whole(run, rate, bytes);
         if !self.watched {
-            let sum = |of: fn(&StageCountShown) -> u64| counts.iter().map(of).sum::<u64>();
+            let sum = |of: fn(&StageCountView) -> u64| counts.iter().map(of).sum::<u64>();
             let (flying, retrying) = (sum(|row| row.in_flight), sum(|row| row.retrying));
             let dead = run.progress.tally.dlq;
             self.output
@@ -136,8 +136,8 @@ impl Drawn {
     }
 }
 
-fn of_stage(row: &StageCountShown, width: usize) -> String {
-    let StageCountShown { stage, done, in_flight, retrying, dlq, .. } = row;
+fn of_stage(row: &StageCountView, width: usize) -> String {
+    let StageCountView { stage, done, in_flight, retrying, dlq, .. } = row;
     let stage = Message::clean(stage).to_string();
     format!(
         "{stage:width$}  {done:>8} done  {in_flight:>5} in flight  {retrying:>5} retrying  {dlq:>5} dead"

@@ -2,31 +2,31 @@
 
 use redrive::{PipelineRunRecord, PipelineStatus};
 use redrive_ops::{
-    shown::{PipelineRunShown, StageCountShown},
+    views::{PipelineRunView, StageCountView},
     words::percent,
 };
 use serde::Serialize;
 
 use crate::{
     context::Context,
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
     output::{Column, Row, excerpt},
 };
 
-fn read_in_words(run: &PipelineRunShown) -> String {
+fn read_in_words(run: &PipelineRunView) -> String {
     let lines = run.lines_read;
     let end = if run.source_done { "to its end" } else { "not to its end" };
     format!("{} ({lines} lines read, {end})", run.source)
 }
 
-fn budget_in_words(run: &PipelineRunShown) -> String {
-    let PipelineRunShown { budget_processed: processed, budget_failed: failed, .. } = run;
+fn budget_in_words(run: &PipelineRunView) -> String {
+    let PipelineRunView { budget_processed: processed, budget_failed: failed, .. } = run;
     let verdict = if run.budget_exceeded { "exceeded" } else { "kept" };
     format!("{verdict}: {failed} of {processed} failed, {} allowed", percent(run.failure_budget))
 }
 
-impl Row for PipelineRunShown {
+impl Row for PipelineRunView {
     const COLUMNS: &'static [Column] = &[
         Column::text("id"),
         Column::text("pipeline"),
@@ -70,7 +70,7 @@ impl Row for PipelineRunShown {
 /// The same record in a list, where a table has room for less.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct RunSummary(pub(super) PipelineRunShown);
+pub(super) struct RunSummary(pub(super) PipelineRunView);
 
 impl Row for RunSummary {
     const COLUMNS: &'static [Column] = &[
@@ -107,16 +107,16 @@ impl Row for RunSummary {
 /// Prints how a run stands, and below it where its samples are and what to do.
 pub(super) async fn print(
     run: &PipelineRunRecord,
-    desk: &Desk,
+    ops: &Ops,
     context: &Context,
 ) -> Result<(), Failure> {
     let output = context.output;
-    output.record(&PipelineRunShown::from(run))?;
+    output.record(&PipelineRunView::from(run))?;
     if !output.is_table() {
         return Ok(());
     }
-    let counts = StageCountShown::read(run, &**desk.store()).await;
-    output.remark_list("stages", &counts.map_err(|error| desk.failure(error))?)?;
+    let counts = StageCountView::read(run, &**ops.store()).await;
+    output.remark_list("stages", &counts.map_err(|error| ops.failure(error))?)?;
     let advice = advice(run);
     if advice.is_empty() { Ok(()) } else { output.remark(&advice.join("\n")) }
 }

@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
+    ops::Ops,
 };
 
 /// The arguments of `pipeline resume`.
@@ -47,9 +47,9 @@ pub(crate) struct Arguments {
 
 /// Runs `pipeline resume`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = Desk::open(context, Missing::Refuse).await?;
-    let name = desk.pipeline_run(arguments.id).await?.pipeline;
-    let Some(config) = &desk.config else {
+    let ops = Ops::open(context, Missing::Refuse).await?;
+    let name = ops.pipeline_run(arguments.id).await?.pipeline;
+    let Some(config) = &ops.config else {
         let message = format!("there is no configuration here, and run {} needs one", arguments.id);
         return Err(Failure::new(Exit::Error, message).help("`--config FILE` names one"));
     };
@@ -62,24 +62,24 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     };
     let declared = Declared::new(declared, config)?;
     let by = operator(arguments.reason);
-    let resumed = desk.pipelines().resume(arguments.id, &declared.pipeline, &by).await;
-    let run = resumed.map_err(|refusal| failure(refusal, &desk))?;
+    let resumed = ops.pipelines().resume(arguments.id, &declared.pipeline, &by).await;
+    let run = resumed.map_err(|refusal| failure(refusal, &ops))?;
     if arguments.detach {
-        print(&run, &desk, context).await?;
+        print(&run, &ops, context).await?;
         return Ok(Exit::Ok);
     }
     if run.ended_at.is_some() {
         // Nothing was left to do.
-        print(&run, &desk, context).await?;
+        print(&run, &ops, context).await?;
         return Ok(exit(run.progress.status));
     }
-    declared.work_on(&run, arguments.grace.into(), &desk, context).await
+    declared.work_on(&run, arguments.grace.into(), &ops, context).await
 }
 
-fn failure(refusal: NotResumed, desk: &Desk) -> Failure {
+fn failure(refusal: NotResumed, ops: &Ops) -> Failure {
     let message = refusal.to_string();
     match refusal {
-        NotResumed::Store(error) => desk.failure(error),
+        NotResumed::Store(error) => ops.failure(error),
         NotResumed::OtherStages { .. } => Failure::new(Exit::Refused, message)
             .help("put the stages back to go on with this run, or start a new one"),
         NotResumed::Source { why, .. } if why.code().to_string() == SOURCE_CHANGED => {

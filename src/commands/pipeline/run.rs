@@ -6,9 +6,9 @@ use redrive::{HumanDuration, SourcePosition};
 use super::{record::print, work::Declared};
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
+    ops::Ops,
 };
 
 /// The arguments of `pipeline run`.
@@ -61,17 +61,17 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
             Failure::new(Exit::Error, message).help("no run was started")
         })?;
     }
-    let desk = Desk::open(context, Missing::Make).await?;
+    let ops = Ops::open(context, Missing::Make).await?;
     let by = operator(arguments.reason);
-    let id = desk.pipelines().start(&declared.pipeline, &by).await;
-    let run = desk.pipeline_run(id.map_err(|error| desk.failure(error))?).await?;
+    let id = ops.pipelines().start(&declared.pipeline, &by).await;
+    let run = ops.pipeline_run(id.map_err(|error| ops.failure(error))?).await?;
     if arguments.detach {
-        print(&run, &desk, context).await?;
+        print(&run, &ops, context).await?;
         context.output.note(&format!(
             "run {} is left to workers: `redrive worker --pipelines {name}` is one",
             run.id
         ));
         return Ok(Exit::Ok);
     }
-    declared.work_on(&run, arguments.grace.into(), &desk, context).await
+    declared.work_on(&run, arguments.grace.into(), &ops, context).await
 }

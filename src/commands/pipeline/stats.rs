@@ -2,15 +2,15 @@
 
 use clap::Args;
 use redrive_ops::{
-    shown::{ErrorShown, HistogramShown, PipelineStatsShown, StageStatsShown},
+    views::{ErrorView, HistogramView, PipelineStatsView, StageStatsView},
     words::percent,
 };
 
 use super::which::Which;
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
     output::{Column, Row, bar},
 };
 
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     which: Which,
 }
 
-impl Row for PipelineStatsShown {
+impl Row for PipelineStatsView {
     const COLUMNS: &'static [Column] =
         &[Column::text("id"), Column::text("pipeline"), Column::text("status")];
 
@@ -37,7 +37,7 @@ impl Row for PipelineStatsShown {
     }
 }
 
-impl Row for StageStatsShown {
+impl Row for StageStatsView {
     const COLUMNS: &'static [Column] = &[
         Column::text("stage"),
         Column::number("samples"),
@@ -67,7 +67,7 @@ impl Row for StageStatsShown {
     }
 }
 
-impl Row for HistogramShown {
+impl Row for HistogramView {
     const COLUMNS: &'static [Column] = &[
         Column::text("stage"),
         Column::number("retries"),
@@ -81,7 +81,7 @@ impl Row for HistogramShown {
     }
 }
 
-impl Row for ErrorShown {
+impl Row for ErrorView {
     const COLUMNS: &'static [Column] = &[
         Column::text("stage"),
         Column::text("code"),
@@ -96,9 +96,9 @@ impl Row for ErrorShown {
 
 /// Runs `pipeline stats`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = Desk::open(context, Missing::Refuse).await?;
-    let run = arguments.which.find(&desk).await?;
-    let stats = desk.pipeline_stats(&run).await.map_err(|error| desk.failure(error))?;
+    let ops = Ops::open(context, Missing::Refuse).await?;
+    let run = arguments.which.find(&ops).await?;
+    let stats = ops.pipeline_stats(&run).await.map_err(|error| ops.failure(error))?;
     let output = context.output;
     output.record(&stats)?;
     if stats.pruned > 0 {

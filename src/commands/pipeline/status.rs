@@ -5,8 +5,8 @@ use clap::Args;
 use super::{record::print, which::Which};
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
 };
 
 /// The arguments of `pipeline status`.
@@ -26,8 +26,8 @@ pub(crate) struct Arguments {
 
 /// Runs `pipeline status`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = Desk::open(context, Missing::Refuse).await?;
-    let run = arguments.which.find(&desk).await?;
-    print(&run, &desk, context).await?;
+    let ops = Ops::open(context, Missing::Refuse).await?;
+    let run = arguments.which.find(&ops).await?;
+    print(&run, &ops, context).await?;
     Ok(Exit::Ok)
 }

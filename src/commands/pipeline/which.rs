@@ -4,7 +4,7 @@ use clap::Args;
 use redrive::{PipelineRunId, PipelineRunRecord};
 
 use super::parse_id;
-use crate::{desk::Desk, exit::Failure};
+use crate::{exit::Failure, ops::Ops};
 
 /// A run by its id, or the newest.
 #[derive(Debug, Args)]
@@ -21,10 +21,10 @@ pub(super) struct Which {
 
 impl Which {
     /// Finds it.
-    pub(super) async fn find(self, desk: &Desk) -> Result<PipelineRunRecord, Failure> {
+    pub(super) async fn find(self, ops: &Ops) -> Result<PipelineRunRecord, Failure> {
         match self.id {
-            Some(id) => desk.pipeline_run(id).await,
-            None => desk.newest_run(self.pipeline).await,
+            Some(id) => ops.pipeline_run(id).await,
+            None => ops.newest_run(self.pipeline).await,
         }
     }
 }

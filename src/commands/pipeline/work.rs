@@ -1,4 +1,4 @@
-//! Works on one run in this process, until it is over or a signal comes.
+//! WorkerSet on one run in this process, until it is over or a signal comes.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -14,10 +14,10 @@ use super::{
 };
 use crate::{
     context::Context,
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
     signals::Signals,
-    works::worker_name,
+    worker_set::worker_name,
 };
 
 /// A pipeline as it is declared, ready to be worked on.
@@ -40,24 +40,24 @@ impl<'a> Declared<'a> {
         Ok(Self { pipeline, config, file })
     }
 
-    /// Works on a run, and prints how it stands then.
+    /// WorkerSet on a run, and prints how it stands then.
     pub(super) async fn work_on(
         self,
         run: &PipelineRunRecord,
         grace: Duration,
-        desk: &Desk,
+        ops: &Ops,
         context: &Context,
     ) -> Result<Exit, Failure> {
         #[cfg(feature = "otel")]
-        crate::spans::start(&desk.chosen).await?;
+        crate::spans::start(&ops.chosen).await?;
         let mut signals = Signals::new()?;
         let worker = worker_name()?;
         let mut pipeline = self.pipeline.of_run(run.id);
-        pipeline.stages.iter_mut().for_each(|stage| stage.pace.grace = grace);
-        let engine = Engine::new(desk.store().clone())
+        pipeline.stages.iter_mut().for_each(|stage| stage.limits.grace = grace);
+        let engine = Engine::new(ops.store().clone())
             .with_jitter_seed(self.config.jitter_seed)
             .with_pipeline(pipeline);
-        let progress = Progress::start(run, self.file, desk.store().clone(), context);
+        let progress = Progress::start(run, self.file, ops.store().clone(), context);
         let (stopper, stop) = Stopper::new();
         let mut work = Box::pin(engine.run_as(worker, stop, Until::Drained));
         let signal = tokio::select! {
@@ -77,16 +77,16 @@ impl<'a> Declared<'a> {
                 return Ok(stopped(again, run, context));
             }
             progress.end();
-            let run = desk.pipeline_run(run.id).await?;
-            print(&run, desk, context).await?;
+            let run = ops.pipeline_run(run.id).await?;
+            print(&run, ops, context).await?;
             return Ok(match run.progress.status {
                 PipelineStatus::Running => stopped(exit, &run, context),
                 _ => exit,
             });
         }
         progress.end();
-        let run = desk.pipeline_run(run.id).await?;
-        print(&run, desk, context).await?;
+        let run = ops.pipeline_run(run.id).await?;
+        print(&run, ops, context).await?;
         if run.progress.status == PipelineStatus::Running {
             stopped(Exit::Error, &run, context);
         }

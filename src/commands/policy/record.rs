@@ -1,14 +1,14 @@
 //! A policy as it is printed.
 
 use redrive::{Code, Policy, Retriable, config::PolicyChoice};
-use redrive_ops::{shown::PolicyShown, words::human};
+use redrive_ops::{views::PolicyView, words::human};
 use serde::Serialize;
 
 use crate::output::{Column, Row};
 
 /// A policy as something uses it.
-pub(crate) fn chosen(choice: &PolicyChoice) -> PolicyShown {
-    PolicyShown::new(choice.name.as_deref().unwrap_or("in place"), &choice.policy)
+pub(crate) fn chosen(choice: &PolicyChoice) -> PolicyView {
+    PolicyView::new(choice.name.as_deref().unwrap_or("in place"), &choice.policy)
 }
 
 fn max_age(policy: &Policy) -> String {
@@ -27,7 +27,7 @@ fn retriable(policy: &Policy) -> String {
     }
 }
 
-impl Row for PolicyShown {
+impl Row for PolicyView {
     const COLUMNS: &'static [Column] = &[
         Column::text("name"),
         Column::text("max attempts"),
@@ -63,7 +63,7 @@ impl Row for PolicyShown {
 /// The same record in a list, where a table has room for less.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(crate) struct PolicySummary(pub(crate) PolicyShown);
+pub(crate) struct PolicySummary(pub(crate) PolicyView);
 
 impl Row for PolicySummary {
     const COLUMNS: &'static [Column] = &[

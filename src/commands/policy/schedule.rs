@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use redrive::{Backoff, HumanDuration, Jitter, JitterSeed, Policy, Unit, config::Policies};
-use redrive_ops::{PolicyChanges, Waits, parse_max_attempts, shown::WaitShown, words::rounded};
+use redrive_ops::{PolicyChanges, Waits, parse_max_attempts, views::WaitView, words::rounded};
 use serde::Serialize;
 
 use super::find;
@@ -146,7 +146,7 @@ fn policy(arguments: &Arguments, policies: &Policies) -> Result<Policy, Failure>
 #[derive(Debug, Serialize)]
 struct Wait {
     #[serde(flatten)]
-    shown: WaitShown,
+    shown: WaitView,
     #[serde(skip)]
     delay: Duration,
     #[serde(skip)]

@@ -7,15 +7,15 @@
 use clap::Args;
 use redrive::{RunId, RunMode, RunStatus};
 use redrive_ops::RunSelection;
-use redrive_store::RunWish;
+use redrive_store::RunAction;
 
 use super::{changed::print, parse_id, parse_status};
 use crate::{
     confirm::confirm,
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
+    ops::Ops,
 };
 
 /// More runs than this are asked about.
@@ -92,18 +92,18 @@ struct Selection {
 /// Runs `runs retry`.
 pub(crate) async fn retry(arguments: RetryArguments, context: &Context) -> Result<Exit, Failure> {
     let statuses = arguments.status.map_or(vec![RunStatus::Error], |status| vec![status]);
-    change(RunWish::Retry, arguments.selection, &statuses, context).await
+    change(RunAction::Retry, arguments.selection, &statuses, context).await
 }
 
 /// Runs `runs cancel`.
 pub(crate) async fn cancel(arguments: CancelArguments, context: &Context) -> Result<Exit, Failure> {
     let unended = vec![RunStatus::Discovered, RunStatus::Processing, RunStatus::Error];
     let statuses = arguments.status.map_or(unended, |status| vec![status]);
-    change(RunWish::Cancel, arguments.selection, &statuses, context).await
+    change(RunAction::Cancel, arguments.selection, &statuses, context).await
 }
 
 async fn change(
-    wish: RunWish,
+    action: RunAction,
     selection: Selection,
     statuses: &[RunStatus],
     context: &Context,
@@ -120,9 +120,9 @@ async fn change(
             statuses: statuses.to_vec(),
         },
     };
-    let desk = Desk::open(context, Missing::Refuse).await?;
-    let ids = desk.select_runs(&selected, usize::MAX).await;
-    let ids = ids.map_err(|error| desk.failure(error))?;
+    let ops = Ops::open(context, Missing::Refuse).await?;
+    let ids = ops.select_runs(&selected, usize::MAX).await;
+    let ids = ids.map_err(|error| ops.failure(error))?;
     if ids.is_empty() {
         let names: Vec<&str> = statuses.iter().map(|status| status.name()).collect();
         let message = format!("no run matches with status {}", names.join(" or "));
@@ -130,29 +130,29 @@ async fn change(
             .help("`redrive runs stats` shows what there is"));
     }
     if selection.dry_run {
-        let changes = desk.foresee_runs(wish, &ids).await;
-        let changes = changes.map_err(|error| desk.failure(error))?;
+        let changes = ops.foresee_runs(action, &ids).await;
+        let changes = changes.map_err(|error| ops.failure(error))?;
         return print(&changes, RunMode::DryRun, context);
     }
     if ids.len() > UNASKED_RUNS {
-        let question = format!("{} {} runs in {}?", verb(wish), ids.len(), desk.chosen.url);
+        let question = format!("{} {} runs in {}?", verb(action), ids.len(), ops.chosen.url);
         confirm(&question, selection.yes)?;
     }
     let by = operator(selection.reason);
-    let (changes, ended) = desk.change_runs(wish, &ids, &by).await;
+    let (changes, ended) = ops.change_runs(action, &ids, &by).await;
     let exit = match (&ended, changes.is_empty()) {
         (Err(_), true) => Exit::Error,
         _ => print(&changes, RunMode::Real, context)?,
     };
     ended.map(|()| exit).map_err(|error| {
         let rest = ids.len() - changes.len();
-        desk.failure(error).help(format!("{rest} runs were not reached; say it again for those"))
+        ops.failure(error).help(format!("{rest} runs were not reached; say it again for those"))
     })
 }
 
-fn verb(wish: RunWish) -> &'static str {
-    match wish {
-        RunWish::Retry => "Retry",
-        RunWish::Cancel => "Cancel",
+fn verb(action: RunAction) -> &'static str {
+    match action {
+        RunAction::Retry => "Retry",
+        RunAction::Cancel => "Cancel",
     }
 }

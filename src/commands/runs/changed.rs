@@ -1,7 +1,7 @@
 //! What became of each run that an operator named, as it is printed.
 
 use redrive::RunMode;
-use redrive_ops::shown::RunChanged;
+use redrive_ops::views::RunChangeView;
 
 use crate::{
     context::Context,
@@ -12,7 +12,7 @@ use crate::{
 /// The most rows of a table; programs get them all.
 const MAX_TABLE_ROWS: usize = 1_000;
 
-impl Row for RunChanged {
+impl Row for RunChangeView {
     const COLUMNS: &'static [Column] =
         &[Column::number("id"), Column::text("outcome"), Column::text("")];
 
@@ -23,7 +23,7 @@ impl Row for RunChanged {
 
 /// Prints what became of each run, and says how the command ends.
 pub(super) fn print(
-    changes: &[RunChanged],
+    changes: &[RunChangeView],
     mode: RunMode,
     context: &Context,
 ) -> Result<Exit, Failure> {

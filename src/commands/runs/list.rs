@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::{RunId, RunStatus};
-use redrive_ops::shown::RunShown;
+use redrive_ops::views::RunView;
 use redrive_store::{MAX_PAGE, RunFilter};
 
 use super::{parse_status, record::RunSummary};
@@ -60,7 +60,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         .map_err(|error| chosen.failure(error))?;
     let last = page.last().map(|run| run.id);
     let is_full = page.len() >= arguments.limit as usize;
-    context.output.list(page.into_iter().map(RunShown::from).map(RunSummary))?;
+    context.output.list(page.into_iter().map(RunView::from).map(RunSummary))?;
     if let Some(last) = last.filter(|_| is_full) {
         context.output.remark(&format!("there may be more: --after {last}"))?;
     }

@@ -1,12 +1,12 @@
 //! A run as it is printed: all of it, or what fits in a row.
 
-use redrive_ops::shown::RunShown;
+use redrive_ops::views::RunView;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::output::{Column, Row, excerpt};
 
-impl Row for RunShown {
+impl Row for RunView {
     const COLUMNS: &'static [Column] = &[
         Column::text("id"),
         Column::text("queue"),
@@ -52,7 +52,7 @@ impl Row for RunShown {
 /// The same record in a list, where a table has room for less.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct RunSummary(pub(super) RunShown);
+pub(super) struct RunSummary(pub(super) RunView);
 
 impl Row for RunSummary {
     const COLUMNS: &'static [Column] = &[

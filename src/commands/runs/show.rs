@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use clap::Args;
 use redrive::RunId;
-use redrive_ops::shown::RunShown;
+use redrive_ops::views::RunView;
 use redrive_store::MAX_BATCH;
 
 use super::parse_id;
@@ -42,7 +42,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let mut unknown = Vec::new();
     for id in &arguments.ids {
         match found.get(id) {
-            Some(run) => rows.push(RunShown::from(run.clone())),
+            Some(run) => rows.push(RunView::from(run.clone())),
             None => unknown.push(id.to_string()),
         }
     }

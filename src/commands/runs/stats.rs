@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use clap::Args;
 use redrive_ops::{
-    shown::{QueueStatsShown, run_state_name},
+    views::{QueueStatsView, run_state_name},
     words::human,
 };
 
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
     output::{Column, Row},
 };
 
@@ -26,14 +26,14 @@ Examples:
   redrive runs stats -o json")]
 pub(crate) struct Arguments {}
 
-fn note(stats: &QueueStatsShown) -> String {
+fn note(stats: &QueueStatsView) -> String {
     let paused = stats.paused_at.as_ref().map(|_| "paused");
     let unroutable = stats.unroutable.filter(|is| *is).map(|_| "unroutable");
     let notes: Vec<&str> = paused.into_iter().chain(unroutable).collect();
     notes.join(", ")
 }
 
-impl Row for QueueStatsShown {
+impl Row for QueueStatsView {
     const COLUMNS: &'static [Column] = &[
         Column::text("queue"),
         Column::text("runs"),
@@ -62,8 +62,8 @@ fn whole_seconds(age: Duration) -> String {
 
 /// Runs `runs stats`.
 pub(crate) async fn run(_: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = Desk::open(context, Missing::Refuse).await?;
-    let stats = desk.queue_stats().await.map_err(|error| desk.failure(error))?;
+    let ops = Ops::open(context, Missing::Refuse).await?;
+    let stats = ops.queue_stats().await.map_err(|error| ops.failure(error))?;
     context.output.list(stats)?;
     Ok(Exit::Ok)
 }

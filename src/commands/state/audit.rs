@@ -2,15 +2,15 @@
 
 use clap::Args;
 use redrive::Unit;
-use redrive_ops::shown::JournalShown;
+use redrive_ops::views::JournalView;
 use redrive_store::{JournalFilter, MAX_PAGE};
 use serde::Serialize;
 
 use super::which::Which;
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
     output::{Column, Row},
 };
 
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
 /// An entry of the journal, with the unit it is about.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-struct AuditRow(JournalShown);
+struct AuditRow(JournalView);
 
 impl Row for AuditRow {
     const COLUMNS: &'static [Column] = &[
@@ -75,14 +75,14 @@ impl Row for AuditRow {
 /// Runs `state audit`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
     let filter = arguments.which.filter()?;
-    let desk = Desk::open(context, Missing::Refuse).await?;
+    let ops = Ops::open(context, Missing::Refuse).await?;
     let unit = arguments.which.only_key().map(|key| Unit::Partition(key).to_string());
     let of_one = JournalFilter { unit, action: arguments.action };
-    let rows = desk.partition_journal(&of_one, &filter, arguments.after, arguments.limit).await;
-    let rows = rows.map_err(|error| desk.failure(error))?;
+    let rows = ops.partition_journal(&of_one, &filter, arguments.after, arguments.limit).await;
+    let rows = rows.map_err(|error| ops.failure(error))?;
     let last = rows.last().map(|row| row.id);
     let is_full = rows.len() >= arguments.limit as usize;
-    context.output.list(rows.into_iter().map(JournalShown::from).map(AuditRow))?;
+    context.output.list(rows.into_iter().map(JournalView::from).map(AuditRow))?;
     if let Some(last) = last.filter(|_| is_full) {
         context.output.remark(&format!("there may be more: --after {last}"))?;
     }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::{
-    KeyGrid, LogicalDate, PartitionFilter, PartitionSelection, PartitionWish, config::Config,
+    KeyGrid, LogicalDate, PartitionAction, PartitionFilter, PartitionSelection, config::Config,
 };
 
 use super::{
@@ -98,7 +98,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     flags.extend(told("--query-name", &arguments.query_name));
     let force_pending = arguments.force_pending;
     let change = Change {
-        wish: PartitionWish::Backfill { force_pending, lane: arguments.lane.into() },
+        action: PartitionAction::Backfill { force_pending, lane: arguments.lane.into() },
         command: "state backfill",
         selection: PartitionSelection::Grid(grid),
         filter,

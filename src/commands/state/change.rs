@@ -4,7 +4,7 @@
 
 use clap::Args;
 use redrive::{
-    Lane, PartitionCommand, PartitionFilter, PartitionOrder, PartitionSelection, PartitionWish,
+    AuditContext, Lane, PartitionAction, PartitionCommand, PartitionFilter, PartitionSelection,
     RunMode,
 };
 
@@ -12,9 +12,9 @@ use super::{changed::Changes, which::Which};
 use crate::{
     confirm::confirm,
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
+    ops::Ops,
 };
 
 /// More partitions than this are asked about.
@@ -74,7 +74,7 @@ impl From<LaneName> for Lane {
 
 /// A change that is asked for.
 pub(super) struct Change {
-    pub(super) wish: PartitionWish,
+    pub(super) action: PartitionAction,
     /// Its command, as it is written and as the journal has it.
     pub(super) command: &'static str,
     pub(super) selection: PartitionSelection,
@@ -90,7 +90,7 @@ pub(super) struct Change {
 impl Change {
     /// By a filter, which must not be empty.
     pub(super) fn by_filter(
-        wish: PartitionWish,
+        action: PartitionAction,
         command: &'static str,
         selected: Selected,
     ) -> Result<Self, Failure> {
@@ -102,7 +102,7 @@ impl Change {
         }
         let flags = if selected.all { vec!["--all".to_owned()] } else { Vec::new() };
         Ok(Self {
-            wish,
+            action,
             command,
             selection: PartitionSelection::Filter(filter.clone()),
             filter,
@@ -122,21 +122,21 @@ impl Change {
 
     /// Does it, or shows what it would do.
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let missing = if self.wish.makes_entries() { Missing::Make } else { Missing::Refuse };
-        let desk = Desk::open(context, missing).await?;
+        let missing = if self.action.makes_entries() { Missing::Make } else { Missing::Refuse };
+        let ops = Ops::open(context, missing).await?;
         let command = self.order();
         if self.rails.dry_run {
-            return self.sweep(&desk, &command, RunMode::DryRun, context).await;
+            return self.sweep(&ops, &command, RunMode::DryRun, context).await;
         }
         if !self.rails.yes && !self.rails.force {
-            let count = desk.partitions().count(&command, &self.selection).await;
-            let count = count.map_err(|error| desk.failure(error))?;
+            let count = ops.partitions().count(&command, &self.selection).await;
+            let count = count.map_err(|error| ops.failure(error))?;
             if count > self.unasked {
-                let (command, url) = (self.command, &desk.chosen.url);
+                let (command, url) = (self.command, &ops.chosen.url);
                 confirm(&format!("{command}: change {count} partitions in {url}?"), false)?;
             }
         }
-        self.sweep(&desk, &command, RunMode::Real, context).await
+        self.sweep(&ops, &command, RunMode::Real, context).await
     }
 
     fn order(&self) -> PartitionCommand {
@@ -144,30 +144,30 @@ impl Change {
         let mut flags = self.flags.clone();
         let given = [("--yes", yes), ("--force", force)];
         flags.extend(given.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned()));
-        let order = PartitionOrder {
+        let order = AuditContext {
             by: operator(self.rails.reason.clone()),
             command: self.command.to_owned(),
             filter: Some(self.filter.clone()),
             flags,
         };
-        let command = PartitionCommand::new(self.wish, order);
+        let command = PartitionCommand::new(self.action, order);
         if force { command.forced() } else { command }
     }
 
     async fn sweep(
         &self,
-        desk: &Desk,
+        ops: &Ops,
         command: &PartitionCommand,
         mode: RunMode,
         context: &Context,
     ) -> Result<Exit, Failure> {
         let mut changes = Changes::new(mode, context.output);
-        let mut sweep = desk.partitions().sweep(command, &self.selection, mode);
+        let mut sweep = ops.partitions().sweep(command, &self.selection, mode);
         let stopped = loop {
             match sweep.next().await {
                 Ok(Some(page)) => changes.add(page)?,
                 Ok(None) => break None,
-                Err(error) => break Some(desk.failure(error)),
+                Err(error) => break Some(ops.failure(error)),
             }
         };
         if let Some(failure) = stopped {

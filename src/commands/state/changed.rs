@@ -1,7 +1,7 @@
 //! What became of each partition that a command was for, as it is printed.
 
-use redrive::{ChangeTally, PartitionOutcome, RunMode};
-use redrive_ops::shown::PartitionChanged;
+use redrive::{ChangeCounts, PartitionOutcome, RunMode};
+use redrive_ops::views::PartitionChangeView;
 
 use crate::{
     exit::{Exit, Failure},
@@ -12,11 +12,11 @@ use crate::{
 pub(super) struct Changes {
     mode: RunMode,
     output: Output,
-    listing: Listing<PartitionChanged>,
-    tally: ChangeTally,
+    listing: Listing<PartitionChangeView>,
+    tally: ChangeCounts,
 }
 
-impl Row for PartitionChanged {
+impl Row for PartitionChangeView {
     const COLUMNS: &'static [Column] = &[
         Column::key("source"),
         Column::key("customer_id"),
@@ -40,7 +40,7 @@ impl Row for PartitionChanged {
 
 impl Changes {
     pub(super) fn new(mode: RunMode, output: Output) -> Self {
-        Self { mode, output, listing: Listing::new(output), tally: ChangeTally::default() }
+        Self { mode, output, listing: Listing::new(output), tally: ChangeCounts::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -50,13 +50,14 @@ impl Changes {
     pub(super) fn add(&mut self, outcomes: Vec<PartitionOutcome>) -> Result<(), Failure> {
         let mode = self.mode;
         outcomes.iter().for_each(|outcome| self.tally.add(outcome));
-        self.listing.add(outcomes.into_iter().map(|outcome| PartitionChanged::new(outcome, mode)))
+        self.listing
+            .add(outcomes.into_iter().map(|outcome| PartitionChangeView::new(outcome, mode)))
     }
 
     /// Ends the list, and says how the command ends.
     pub(super) fn end(self, more_pending: bool) -> Result<Exit, Failure> {
         let hidden = self.listing.end()?;
-        let ChangeTally { done, already, railed, refused } = self.tally;
+        let ChangeCounts { done, already, railed, refused } = self.tally;
         let verb = match self.mode {
             RunMode::Real => "done",
             RunMode::DryRun => "would be done",

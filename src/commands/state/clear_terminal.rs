@@ -1,7 +1,7 @@
 //! `redrive state clear-terminal` (PAR-9).
 
 use clap::Args;
-use redrive::PartitionWish;
+use redrive::PartitionAction;
 
 use super::change::{Change, Selected};
 use crate::{
@@ -26,6 +26,6 @@ pub(crate) struct Arguments {
 
 /// Runs `state clear-terminal`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let wish = PartitionWish::ClearTerminal;
-    Change::by_filter(wish, "state clear-terminal", arguments.selected)?.run(context).await
+    let action = PartitionAction::ClearTerminal;
+    Change::by_filter(action, "state clear-terminal", arguments.selected)?.run(context).await
 }

@@ -2,13 +2,13 @@
 
 use clap::Args;
 use redrive::LogicalDate;
-use redrive_ops::{DeclaredSource, GapFilter, shown::GapShown};
+use redrive_ops::{DeclaredSource, GapFilter, views::GapView};
 
 use super::which::parse_part;
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
     output::{Column, Listing, Row},
 };
 
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     until: Option<LogicalDate>,
 }
 
-impl Row for GapShown {
+impl Row for GapView {
     const COLUMNS: &'static [Column] = &[
         Column::key("source"),
         Column::key("customer_id"),
@@ -76,7 +76,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     if let (Some(since), Some(until)) = (arguments.since, arguments.until) {
         super::which::days(since, until)?;
     }
-    let desk = Desk::open(context, Missing::Refuse).await?;
+    let ops = Ops::open(context, Missing::Refuse).await?;
     let filter = GapFilter {
         customer_id: arguments.customer_id,
         query_name: arguments.query_name,
@@ -85,14 +85,14 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     };
     let mut listing = Listing::new(context.output);
     let (mut missing, mut late) = (0, 0);
-    for source in selected(&desk, arguments.source.as_deref())? {
-        let found = desk.gaps(source, &filter).await.map_err(|error| desk.failure(error))?;
+    for source in selected(&ops, arguments.source.as_deref())? {
+        let found = ops.gaps(source, &filter).await.map_err(|error| ops.failure(error))?;
         for (series, gaps) in found {
             for gap in &gaps {
                 let count = if gap.status.is_some() { &mut late } else { &mut missing };
                 *count += gap.days.days();
             }
-            listing.add(gaps.iter().map(|gap| GapShown::new(&series, gap)))?;
+            listing.add(gaps.iter().map(|gap| GapView::new(&series, gap)))?;
         }
     }
     let hidden = listing.end()?;
@@ -101,8 +101,8 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     Ok(Exit::Ok)
 }
 
-fn selected<'a>(desk: &'a Desk, asked: Option<&str>) -> Result<Vec<&'a DeclaredSource>, Failure> {
-    let (Some(declared), Some(config)) = (desk.declared(), &desk.config) else {
+fn selected<'a>(ops: &'a Ops, asked: Option<&str>) -> Result<Vec<&'a DeclaredSource>, Failure> {
+    let (Some(declared), Some(config)) = (ops.declared(), &ops.config) else {
         return Err(Failure::new(Exit::Error, "which days are expected is in the configuration")
             .help("`redrive init` writes one, `--config FILE` names one"));
     };

@@ -2,15 +2,15 @@
 
 use clap::Args;
 use redrive::{AttemptNumber, PartitionKey};
-use redrive_ops::{shown::AttemptShown, words::rounded};
+use redrive_ops::{views::AttemptView, words::rounded};
 use redrive_store::MAX_PAGE;
 use serde::Serialize;
 
 use super::which::Which;
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
     output::{Column, Row},
 };
 
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 /// An attempt at a partition.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-struct AttemptEntry(AttemptShown);
+struct AttemptEntry(AttemptView);
 
 impl Row for AttemptEntry {
     const COLUMNS: &'static [Column] = &[
@@ -77,16 +77,16 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
                    --customer-id, --query-name and --logical-date",
         )
     })?;
-    let desk = Desk::open(context, Missing::Refuse).await?;
-    let failed = |error| desk.failure(error);
-    let Some(found) = desk.partition(&key).await.map_err(failed)? else {
-        let message = format!("partition:{key} has no entry in {}", desk.chosen.url);
+    let ops = Ops::open(context, Missing::Refuse).await?;
+    let failed = |error| ops.failure(error);
+    let Some(found) = ops.partition(&key).await.map_err(failed)? else {
+        let message = format!("partition:{key} has no entry in {}", ops.chosen.url);
         return Err(Failure::new(Exit::Error, message));
     };
     let after = AttemptNumber(arguments.after);
-    let attempts = desk.partition_attempts(&found, after, arguments.limit).await;
+    let attempts = ops.partition_attempts(&found, after, arguments.limit).await;
     let attempts = attempts.map_err(failed)?;
-    context.output.list(attempts.iter().map(AttemptShown::from).map(AttemptEntry))?;
+    context.output.list(attempts.iter().map(AttemptView::from).map(AttemptEntry))?;
     if let Some(last) = attempts.last().filter(|_| attempts.len() >= arguments.limit as usize) {
         context.output.remark(&format!("there may be more: --after {}", last.attempt))?;
     }

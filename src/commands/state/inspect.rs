@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::{PartitionFilter, PartitionKey, PartitionStatus};
-use redrive_ops::{PartitionQuery, shown::PartitionShown};
+use redrive_ops::{PartitionQuery, views::PartitionView};
 use redrive_store::MAX_PAGE;
 
 use super::{
@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
 };
 
 /// The arguments of `state inspect`.
@@ -52,12 +52,12 @@ pub(crate) struct Arguments {
 /// Runs `state inspect`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
     let filter = arguments.which.filter()?;
-    let desk = Desk::open(context, Missing::Refuse).await?;
+    let ops = Ops::open(context, Missing::Refuse).await?;
     let only = arguments.which.only_key().filter(|_| !arguments.terminal);
     if let Some(key) = only.filter(|_| arguments.status.is_none()) {
-        let found = desk.partition(&key).await.map_err(|error| desk.failure(error))?;
-        let absent = || PartitionShown::absent(&key);
-        let shown = found.map_or_else(absent, |found| desk.show_partition(found));
+        let found = ops.partition(&key).await.map_err(|error| ops.failure(error))?;
+        let absent = || PartitionView::absent(&key);
+        let shown = found.map_or_else(absent, |found| ops.show_partition(found));
         context.output.records(&[shown])?;
         return Ok(Exit::Ok);
     }
@@ -67,10 +67,10 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         after: arguments.after,
         limit: arguments.limit,
     };
-    let page = desk.partitions_page(&query).await.map_err(|error| desk.failure(error))?;
+    let page = ops.partitions_page(&query).await.map_err(|error| ops.failure(error))?;
     let last = page.last().map(|partition| partition.key.clone());
     let is_full = page.len() >= arguments.limit as usize;
-    let shown = page.into_iter().map(|found| desk.show_partition(found));
+    let shown = page.into_iter().map(|found| ops.show_partition(found));
     context.output.list(shown.map(PartitionSummary))?;
     if let Some(last) = last.filter(|_| is_full) {
         context.output.remark(&format!("there may be more: --after {last}"))?;

@@ -1,7 +1,7 @@
 //! `redrive state pause` (PAR-9).
 
 use clap::Args;
-use redrive::PartitionWish;
+use redrive::PartitionAction;
 
 use super::change::{Change, Selected};
 use crate::{
@@ -26,6 +26,6 @@ pub(crate) struct Arguments {
 
 /// Runs `state pause`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let wish = PartitionWish::Pause;
-    Change::by_filter(wish, "state pause", arguments.selected)?.run(context).await
+    let action = PartitionAction::Pause;
+    Change::by_filter(action, "state pause", arguments.selected)?.run(context).await
 }

@@ -1,7 +1,7 @@
 //! `redrive state reprocess` (PAR-9).
 
 use clap::Args;
-use redrive::PartitionWish;
+use redrive::PartitionAction;
 
 use super::change::{Change, LaneName, Selected};
 use crate::{
@@ -31,6 +31,6 @@ pub(crate) struct Arguments {
 
 /// Runs `state reprocess`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let wish = PartitionWish::Reprocess { lane: arguments.lane.into() };
-    Change::by_filter(wish, "state reprocess", arguments.selected)?.run(context).await
+    let action = PartitionAction::Reprocess { lane: arguments.lane.into() };
+    Change::by_filter(action, "state reprocess", arguments.selected)?.run(context).await
 }

@@ -1,7 +1,7 @@
 //! `redrive state resume` (PAR-9).
 
 use clap::Args;
-use redrive::PartitionWish;
+use redrive::PartitionAction;
 
 use super::change::{Change, Selected};
 use crate::{
@@ -25,6 +25,6 @@ pub(crate) struct Arguments {
 
 /// Runs `state resume`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let wish = PartitionWish::Resume;
-    Change::by_filter(wish, "state resume", arguments.selected)?.run(context).await
+    let action = PartitionAction::Resume;
+    Change::by_filter(action, "state resume", arguments.selected)?.run(context).await
 }

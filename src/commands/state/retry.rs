@@ -1,7 +1,7 @@
 //! `redrive state retry` (PAR-8).
 
 use clap::Args;
-use redrive::PartitionWish;
+use redrive::PartitionAction;
 
 use super::change::{Change, LaneName, Selected};
 use crate::{
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
 /// Runs `state retry`.
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
     let clear_terminal = arguments.clear_terminal;
-    let wish = PartitionWish::Retry { clear_terminal, lane: arguments.lane.into() };
-    let change = Change::by_filter(wish, "state retry", arguments.selected)?;
+    let action = PartitionAction::Retry { clear_terminal, lane: arguments.lane.into() };
+    let change = Change::by_filter(action, "state retry", arguments.selected)?;
     change.with_flag("--clear-terminal", clear_terminal).run(context).await
 }

@@ -1,11 +1,11 @@
 //! A partition as it is printed: all of it, or what fits in a row.
 
-use redrive_ops::shown::PartitionShown;
+use redrive_ops::views::PartitionView;
 use serde::Serialize;
 
 use crate::output::{Column, Row};
 
-impl Row for PartitionShown {
+impl Row for PartitionView {
     const COLUMNS: &'static [Column] = &[
         Column::key("source"),
         Column::key("customer_id"),
@@ -49,7 +49,7 @@ impl Row for PartitionShown {
 /// The same record in a list, where a table has room for less.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct PartitionSummary(pub(super) PartitionShown);
+pub(super) struct PartitionSummary(pub(super) PartitionView);
 
 impl Row for PartitionSummary {
     const COLUMNS: &'static [Column] = &[

@@ -1,12 +1,12 @@
 //! `redrive state verify`: every partition against its ledger and its raw data (PAR-11).
 
 use clap::Args;
-use redrive_ops::shown::FindingShown;
+use redrive_ops::views::FindingView;
 
 use crate::{
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
+    ops::Ops,
     output::{Column, Row},
 };
 
@@ -22,7 +22,7 @@ Examples:
   redrive state verify -o json")]
 pub(crate) struct Arguments {}
 
-impl Row for FindingShown {
+impl Row for FindingView {
     const COLUMNS: &'static [Column] =
         &[Column::text("invariant"), Column::text("unit"), Column::text("problem")];
 
@@ -33,15 +33,15 @@ impl Row for FindingShown {
 
 /// Runs `state verify`.
 pub(crate) async fn run(_: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let desk = Desk::open(context, Missing::Refuse).await?;
-    let report = desk.verify().await.map_err(|error| desk.failure(error))?;
+    let ops = Ops::open(context, Missing::Refuse).await?;
+    let report = ops.verify().await.map_err(|error| ops.failure(error))?;
     let (is_clean, more) = (report.is_clean(), report.more);
     let looked = format!(
         "{} partitions with {} attempts, {} raw partitions read",
         report.partitions, report.attempts, report.raw_partitions
     );
     let wrong = report.findings.len() as u64 + more;
-    context.output.list(report.findings.into_iter().map(FindingShown::from))?;
+    context.output.list(report.findings.into_iter().map(FindingView::from))?;
     let verdict = match (is_clean, more) {
         (true, _) => "all is well".to_owned(),
         (false, 0) => format!("{wrong} findings"),

@@ -10,10 +10,10 @@ use redrive_store::{JournalEntry, NewRun, PipelineRunFilter, SubmittedRun};
 
 use crate::{
     commands::runs::{Line, Lines, MAX_LINE_BYTES},
-    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
-    works::Works,
+    ops::Ops,
+    worker_set::WorkerSet,
 };
 
 /// The most runs of all files together. More are not what one starts with.
@@ -33,7 +33,7 @@ struct SeedRun {
 
 impl Seed {
     /// Reads the files, and looks whether the pipelines have something to read.
-    pub(super) async fn read(config: &Config, works: &Works) -> Result<Self, Failure> {
+    pub(super) async fn read(config: &Config, works: &WorkerSet) -> Result<Self, Failure> {
         let mut runs = Vec::new();
         for file in &config.up.submit {
             read_file(&config.folder.join(file), &mut runs)?;
@@ -52,20 +52,20 @@ impl Seed {
     }
 
     /// Puts into the store what is not there yet.
-    pub(super) async fn plant(self, desk: &Desk) -> Result<(), Failure> {
-        self.submit(desk).await.map_err(|error| desk.failure(error))?;
+    pub(super) async fn plant(self, ops: &Ops) -> Result<(), Failure> {
+        self.submit(ops).await.map_err(|error| ops.failure(error))?;
         for pipeline in &self.pipelines {
-            start_once(pipeline, desk).await.map_err(|error| desk.failure(error))?;
+            start_once(pipeline, ops).await.map_err(|error| ops.failure(error))?;
         }
         Ok(())
     }
 
-    async fn submit(&self, desk: &Desk) -> redrive_store::Result<()> {
+    async fn submit(&self, ops: &Ops) -> redrive_store::Result<()> {
         let runs: Vec<NewRun> = self.runs.iter().map(|seed| seed.run.clone()).collect();
         if runs.is_empty() {
             return Ok(());
         }
-        let submitted = desk.store().submit_runs(&runs, desk.now()).await?;
+        let submitted = ops.store().submit_runs(&runs, ops.now()).await?;
         let is_new = |submitted: &&SubmittedRun| matches!(submitted, SubmittedRun::Accepted(_));
         let new = submitted.iter().filter(is_new).count();
         for (seed, submitted) in self.runs.iter().zip(&submitted) {
@@ -82,10 +82,10 @@ impl Seed {
 }
 
 /// Several processes may start at once: the one whose entry is the first in the journal does it.
-async fn start_once(pipeline: &Pipeline, desk: &Desk) -> redrive_store::Result<()> {
+async fn start_once(pipeline: &Pipeline, ops: &Ops) -> redrive_store::Result<()> {
     let name = &pipeline.name;
     let of_it = PipelineRunFilter { pipeline: Some(name.clone()), status: None };
-    if desk.newest_pipeline_run(of_it.pipeline).await?.is_some() {
+    if ops.newest_pipeline_run(of_it.pipeline).await?.is_some() {
         return Ok(());
     }
     let by = operator(Some("[up] in the file".to_owned()));
@@ -98,8 +98,8 @@ async fn start_once(pipeline: &Pipeline, desk: &Desk) -> redrive_store::Result<(
         details: json!({ "pipeline": name }).to_string(),
         dedupe_key: Some(format!("up:pipeline:{name}")),
     };
-    if desk.store().append_journal(&[entry]).await?.first() == Some(&true) {
-        let run = desk.pipelines().start(pipeline, &by).await?;
+    if ops.store().append_journal(&[entry]).await?.first() == Some(&true) {
+        let run = ops.pipelines().start(pipeline, &by).await?;
         tracing::info!(pipeline = name, run = run.0, "started what [up] names");
     }
     Ok(())

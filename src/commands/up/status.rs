@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use redrive_engine::{Clock, SteadyClock, SystemClock};
 use redrive_ops::{
     Watch,
-    shown::OverviewShown,
+    views::OverviewView,
     words::{apart, between},
 };
 use tokio::{task::JoinHandle, time::sleep};
@@ -104,7 +104,7 @@ async fn log(watch: &Watch) {
 }
 
 /// What is for workers, or with them.
-fn to_do(overview: &OverviewShown) -> u64 {
+fn to_do(overview: &OverviewView) -> u64 {
     let open = [
         ("run", "discovered"),
         ("run", "processing"),
@@ -114,12 +114,12 @@ fn to_do(overview: &OverviewShown) -> u64 {
     open.iter().map(|(kind, state)| overview.count(kind, state)).sum()
 }
 
-fn to_retry(overview: &OverviewShown) -> u64 {
+fn to_retry(overview: &OverviewView) -> u64 {
     overview.count("run", "waiting_for_retry")
 }
 
 /// `12 to do · 2 to retry · next in 4s · 1 run given up · 1 dead letter`
-fn in_words(overview: &OverviewShown, now: Timestamp) -> String {
+fn in_words(overview: &OverviewView, now: Timestamp) -> String {
     let mut said = vec![format!("{} to do", to_do(overview))];
     match to_retry(overview) {
         0 => {}
@@ -138,19 +138,19 @@ fn in_words(overview: &OverviewShown, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use redrive_ops::shown::{DueShown, UnitCountShown};
+    use redrive_ops::views::{DueView, UnitCountView};
 
     use super::*;
 
-    fn overview(units: &[(&'static str, &'static str, u64)], due: Option<&str>) -> OverviewShown {
-        let units = units.iter().map(|&(kind, state, count)| UnitCountShown { kind, state, count });
-        let due = due.map(|at| DueShown {
+    fn overview(units: &[(&'static str, &'static str, u64)], due: Option<&str>) -> OverviewView {
+        let units = units.iter().map(|&(kind, state, count)| UnitCountView { kind, state, count });
+        let due = due.map(|at| DueView {
             at: at.to_owned(),
             kind: "queue",
             name: "work".to_owned(),
             what: "a run is tried again".to_owned(),
         });
-        OverviewShown {
+        OverviewView {
             version: 1,
             at: String::new(),
             units: units.collect(),

@@ -10,7 +10,7 @@ use redrive_store::WorkerId;
 
 use crate::{
     context::{ChosenStore, Context},
-    works::Names,
+    worker_set::Names,
 };
 
 /// What runs, from where, and where it is to be seen.

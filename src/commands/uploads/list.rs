@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::{ItemId, ItemStatus};
-use redrive_ops::shown::ItemShown;
+use redrive_ops::views::ItemView;
 use redrive_store::{ItemFilter, MAX_PAGE};
 
 use super::{parse_status, record::ItemSummary};
@@ -57,7 +57,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         .map_err(|error| chosen.failure(error))?;
     let last = page.last().map(|item| item.id);
     let is_full = page.len() >= arguments.limit as usize;
-    context.output.list(page.into_iter().map(ItemShown::from).map(ItemSummary))?;
+    context.output.list(page.into_iter().map(ItemView::from).map(ItemSummary))?;
     if let Some(last) = last.filter(|_| is_full) {
         context.output.remark(&format!("there may be more: --after {last}"))?;
     }

@@ -1,11 +1,11 @@
 //! An item as it is printed: all of it, or what fits in a row.
 
-use redrive_ops::shown::ItemShown;
+use redrive_ops::views::ItemView;
 use serde::Serialize;
 
 use crate::output::{Column, Row, excerpt};
 
-impl Row for ItemShown {
+impl Row for ItemView {
     const COLUMNS: &'static [Column] = &[
         Column::text("id"),
         Column::text("upload"),
@@ -44,7 +44,7 @@ impl Row for ItemShown {
 /// The same record in a list, where a table has room for less.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct ItemSummary(pub(super) ItemShown);
+pub(super) struct ItemSummary(pub(super) ItemView);
 
 impl Row for ItemSummary {
     const COLUMNS: &'static [Column] = &[

@@ -4,15 +4,15 @@
 
 use clap::Args;
 use redrive::{ItemGroup, ItemId};
-use redrive_ops::{ItemSelection, shown::ItemChanged};
+use redrive_ops::{ItemSelection, views::ItemChangeView};
 
 use super::parse_id;
 use crate::{
     confirm::confirm,
     context::{Context, Missing},
-    desk::Desk,
     exit::{Exit, Failure},
     operator::operator,
+    ops::Ops,
     output::{Column, Row},
 };
 
@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     yes: bool,
 }
 
-impl Row for ItemChanged {
+impl Row for ItemChangeView {
     const COLUMNS: &'static [Column] = &[
         Column::number("id"),
         Column::text("name"),
@@ -79,21 +79,21 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         }
         _ => ItemSelection::Ids(arguments.ids),
     };
-    let desk = Desk::open(context, Missing::Refuse).await?;
-    let failed = |error| desk.failure(error);
-    let ids = desk.select_items(&selection, usize::MAX).await.map_err(failed)?;
+    let ops = Ops::open(context, Missing::Refuse).await?;
+    let failed = |error| ops.failure(error);
+    let ids = ops.select_items(&selection, usize::MAX).await.map_err(failed)?;
     if ids.is_empty() {
         let message = "no item of the group was given up; nothing was changed";
         return Err(Failure::new(Exit::Refused, message));
     }
     if !arguments.dry_run {
         let items = if ids.len() == 1 { "item" } else { "items" };
-        let question = format!("Reset {} {items} in {}?", ids.len(), desk.chosen.url);
+        let question = format!("Reset {} {items} in {}?", ids.len(), ops.chosen.url);
         confirm(&question, arguments.yes)?;
     }
     let by = operator(arguments.reason);
     let by = (!arguments.dry_run).then_some(&by);
-    let rows = desk.reset_items(&ids, by).await.map_err(failed)?;
+    let rows = ops.reset_items(&ids, by).await.map_err(failed)?;
     let done = rows.iter().filter(|row| row.is_done()).count();
     let exit = match (done, rows.len() - done) {
         (_, 0) => Exit::Ok,

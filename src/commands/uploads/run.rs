@@ -14,7 +14,7 @@ use crate::{
     exit::{Exit, Failure},
     operator::operator,
     signals::Signals,
-    works::worker_name,
+    worker_set::worker_name,
 };
 
 /// The arguments of `uploads run`.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use clap::Args;
 use redrive::ItemId;
-use redrive_ops::shown::ItemShown;
+use redrive_ops::views::ItemView;
 use redrive_store::MAX_BATCH;
 
 use super::parse_id;
@@ -41,7 +41,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let (mut rows, mut unknown) = (Vec::new(), Vec::new());
     for id in &arguments.ids {
         match found.get(id) {
-            Some(item) => rows.push(ItemShown::from(item.clone())),
+            Some(item) => rows.push(ItemView::from(item.clone())),
             None => unknown.push(id.to_string()),
         }
     }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{process::Process, site::Site};
+use super::{process::Process, site::ServerSetup};
 
 /// All of them, by name and arguments.
 const PLAYERS: [(&str, &[&str]); 6] = [
@@ -55,7 +55,7 @@ impl Cast {
     }
 
     /// Starts whoever is to be there, and looks who has ended.
-    pub(super) fn look(&mut self, site: &Site, rest: Duration) {
+    pub(super) fn look(&mut self, site: &ServerSetup, rest: Duration) {
         for player in &mut self.players {
             if let Some(process) = &mut player.process {
                 let Some(status) = process.ended() else { continue };

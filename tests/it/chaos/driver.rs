@@ -10,7 +10,7 @@ use super::{
     chance::Chance,
     faults::{Faults, Incident},
     requests::{Asked, Requests},
-    site::Site,
+    site::ServerSetup,
 };
 use crate::databases::texts;
 
@@ -52,9 +52,9 @@ pub(super) struct Lived {
 }
 
 /// Lives through it.
-pub(super) fn live(site: &Site, seed: u64, lasting: Duration) -> Lived {
+pub(super) fn live(site: &ServerSetup, seed: u64, lasting: Duration) -> Lived {
     // What is asked for does not depend on what goes wrong, nor either on how often anybody looks.
-    let [mut wishes, mut mishaps, mut returns, mut mending] =
+    let [mut actions, mut mishaps, mut returns, mut mending] =
         [0, 1, 2, 3].map(|of| Chance::new(seed.wrapping_mul(4).wrapping_add(of)));
     let (mut cast, mut requests, mut faults) = (Cast::new(), Requests::new(), Faults::default());
     let began = Instant::now();
@@ -66,8 +66,8 @@ pub(super) fn live(site: &Site, seed: u64, lasting: Duration) -> Lived {
             next_fault = Instant::now() + rest;
         }
         if next_wish <= Instant::now() {
-            requests.ask(site, &mut wishes);
-            next_wish = Instant::now() + wishes.millis(50..350);
+            requests.ask(site, &mut actions);
+            next_wish = Instant::now() + actions.millis(50..350);
         }
         cast.look(site, returns.millis(0..500));
         requests.look(site);
@@ -88,7 +88,7 @@ pub(super) fn live(site: &Site, seed: u64, lasting: Duration) -> Lived {
 }
 
 /// Waits until nothing is unfinished, and says what is after all.
-fn come_to_the_end(site: &Site, cast: &mut Cast, requests: &mut Requests) -> Vec<String> {
+fn come_to_the_end(site: &ServerSetup, cast: &mut Cast, requests: &mut Requests) -> Vec<String> {
     requests.operate(&["queue", "resume", "stream"]);
     let over = Instant::now() + CALM_PATIENCE;
     loop {
@@ -111,7 +111,7 @@ fn come_to_the_end(site: &Site, cast: &mut Cast, requests: &mut Requests) -> Vec
     }
 }
 
-fn unfinished(site: &Site) -> Vec<String> {
+fn unfinished(site: &ServerSetup) -> Vec<String> {
     let mut left = Vec::new();
     for (what, sql) in UNFINISHED {
         let found = texts(&site.own_store(), sql);

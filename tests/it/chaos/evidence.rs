@@ -10,7 +10,7 @@ use redrive::{
     store::{AttemptOutcome, AttemptRecord, ItemFilter, JournalFilter, LedgerPlace, UnitKind},
 };
 
-use super::site::{Receipt, Site};
+use super::site::{Receipt, ServerSetup};
 
 const PAGE: u32 = 1_000;
 
@@ -89,7 +89,7 @@ pub(super) struct Evidence {
 }
 
 /// Gathers it from a site at which nothing happens any more.
-pub(super) fn gather(site: &Site) -> Evidence {
+pub(super) fn gather(site: &ServerSetup) -> Evidence {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let mut evidence = runtime.block_on(async {
         let store = redrive::open(&site.own_store()).await.unwrap();

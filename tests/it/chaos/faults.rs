@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use redrive::{Clock, SystemClock, jiff::Timestamp};
 
 use super::{
-    cast::Cast, chance::Chance, handlers::LEASE, proxy::Way, requests::Requests, site::Site,
+    cast::Cast, chance::Chance, handlers::LEASE, proxy::Way, requests::Requests, site::ServerSetup,
 };
 
 /// Something that goes wrong.
@@ -61,7 +61,7 @@ impl Fault {
     }
 
     /// Why it cannot happen in a place, if it cannot.
-    pub(super) fn impossible(self, site: &Site) -> Option<String> {
+    pub(super) fn impossible(self, site: &ServerSetup) -> Option<String> {
         let needs_server = "SQLite has no server and no connections".to_owned();
         match self {
             Self::Killed | Self::Stopped | Self::Frozen | Self::FrozenBeyondLease => None,
@@ -109,7 +109,7 @@ impl Faults {
     /// Has something go wrong, and says how long nothing else should.
     pub(super) fn strike(
         &mut self,
-        site: &Site,
+        site: &ServerSetup,
         (cast, requests): (&mut Cast, &mut Requests),
         chance: &mut Chance,
     ) -> Duration {
@@ -170,7 +170,7 @@ impl Faults {
     /// Mends what has lasted long enough; all of it, if it is to be calm.
     pub(super) fn mend(
         &mut self,
-        site: &Site,
+        site: &ServerSetup,
         (cast, requests): (&mut Cast, &mut Requests),
         chance: &mut Chance,
         calm: bool,

@@ -14,7 +14,7 @@ use super::{
     evidence::Noted,
     faults::{Fault, Incident},
     handlers::LEASE,
-    site::Site,
+    site::ServerSetup,
 };
 
 /// How long after a kill whatever was held is to be back.
@@ -39,7 +39,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(site: &Site, lived: &Lived, case: &Case<'_>, head: &str) -> Self {
+    pub(super) fn new(site: &ServerSetup, lived: &Lived, case: &Case<'_>, head: &str) -> Self {
         let recoveries = recoveries(case);
         let mut report = Self { text: format!("{head}\n\n"), recoveries, violations: Vec::new() };
         report.tell_faults(site, lived);
@@ -70,7 +70,7 @@ impl Report {
         writeln!(self.text, "  {name:<34} {value}").unwrap();
     }
 
-    fn tell_faults(&mut self, site: &Site, lived: &Lived) {
+    fn tell_faults(&mut self, site: &ServerSetup, lived: &Lived) {
         self.text.push_str("faults\n");
         for fault in Fault::ALL {
             match fault.impossible(site) {

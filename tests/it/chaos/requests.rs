@@ -15,7 +15,7 @@ use super::{
     chance::Chance,
     handlers::{EXEC_CATEGORIES, STREAM_CATEGORIES},
     process::Process,
-    site::Site,
+    site::ServerSetup,
 };
 
 /// So many at a time: the machine is small.
@@ -96,7 +96,7 @@ impl Requests {
     }
 
     /// Asks for something new.
-    pub(super) fn ask(&mut self, site: &Site, chance: &mut Chance) {
+    pub(super) fn ask(&mut self, site: &ServerSetup, chance: &mut Chance) {
         match chance.below(16) {
             0..5 => self.ask_for_runs(site, chance),
             5..8 => self.ask_for_days(chance),
@@ -115,7 +115,7 @@ impl Requests {
         self.waiting.push(Request { kind, arguments, not_before: Instant::now() });
     }
 
-    fn ask_for_runs(&mut self, site: &Site, chance: &mut Chance) {
+    fn ask_for_runs(&mut self, site: &ServerSetup, chance: &mut Chance) {
         self.count += 1;
         let mut lines = String::new();
         for n in 0..RUNS_AT_ONCE {
@@ -160,7 +160,7 @@ impl Requests {
         self.add(Kind::Mill, &["pipeline", "run", "mill", "--detach", "-o", "json"]);
     }
 
-    fn ask_for_items(&mut self, site: &Site) {
+    fn ask_for_items(&mut self, site: &ServerSetup) {
         self.count += 1;
         let group = format!("g{}", self.count);
         let mut names = Vec::new();
@@ -185,7 +185,7 @@ impl Requests {
     }
 
     /// Starts what waits, and looks what has ended.
-    pub(super) fn look(&mut self, site: &Site) {
+    pub(super) fn look(&mut self, site: &ServerSetup) {
         for (mut request, mut process) in std::mem::take(&mut self.under_way) {
             match process.ended() {
                 None => self.under_way.push((request, process)),

@@ -46,7 +46,7 @@ pub(super) struct Receipt {
 }
 
 /// The place. All of it is gone afterwards.
-pub(super) struct Site {
+pub(super) struct ServerSetup {
     pub(super) database: Option<Database>,
     /// What the store or its raw partitions are on; or why there is none.
     pub(super) disk: Result<SmallDisk, String>,
@@ -61,7 +61,7 @@ pub(super) struct Database {
     pub(super) proxy: Proxy,
 }
 
-impl Site {
+impl ServerSetup {
     /// A new one, with a migrated store, or why that is not possible here.
     pub(super) fn new(kind: StoreKind) -> Result<Self, String> {
         let database = match kind {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use redrive::{
-    Clock, Lane, PartitionKey, PartitionStatus, PartitionWish, SystemClock,
+    Clock, Lane, PartitionAction, PartitionKey, PartitionStatus, SystemClock,
     jiff::{Timestamp, ToSpan},
 };
 use serde_json::json;
@@ -235,7 +235,7 @@ fn section_6_a_history_with_holes_is_read_with_its_holes() {
         archive.good("ads/7/daily/2026-03-01", &["1"]);
         archive.failed("ads/7/daily/2026-03-02", 1);
         archive.done(
-            PartitionWish::Backfill { force_pending: false, lane: Lane::Backfill },
+            PartitionAction::Backfill { force_pending: false, lane: Lane::Backfill },
             &"ads/7/daily/2026-03-03".parse().unwrap(),
         );
         archive.good("ads/7/daily/2026-03-05", &["5"]);

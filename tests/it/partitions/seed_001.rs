@@ -2,7 +2,7 @@
 //! are its own; `docs/partitions.md` has the whole list.
 
 use redrive::{
-    Clock, PartitionRecord, PartitionStatus, PartitionWish, SystemClock,
+    Clock, PartitionAction, PartitionRecord, PartitionStatus, SystemClock,
     jiff::{Timestamp, ToSpan},
     store::JournalFilter,
 };
@@ -45,7 +45,7 @@ fn overview_the_daemon_makes_no_runs_no_raw_data_and_no_verdicts() {
 fn selection_logic_a_mark_is_respected_until_it_is_cleared_by_hand() {
     for archive in Archive::both() {
         let key = archive.failed_at("ads/7/daily/2026-03-01", 1, ago(60), false);
-        archive.done(PartitionWish::MarkTerminal, &key);
+        archive.done(PartitionAction::MarkTerminal, &key);
         for _ in 0..3 {
             archive.run(&["daemon", "--once"]).ok();
             assert_eq!(archive.inspect(&key)["terminal_reason"], "marked");

@@ -6,8 +6,8 @@ use redrive::{
     AttemptNumber, Clock, Operator, PartitionKey, PartitionStatus, RawSink, Store, SystemClock,
     Unit,
     store::{
-        AttemptRecord, JournalFilter, Lane, NamedPartition, PartitionChange, PartitionOrder,
-        PartitionRecord, PartitionWish, UnitKind, UnitRow,
+        AttemptRecord, AuditContext, JournalFilter, Lane, NamedPartition, PartitionAction,
+        PartitionChange, PartitionRecord, UnitKind, UnitRow,
     },
 };
 use tokio::runtime::Runtime;
@@ -130,12 +130,12 @@ impl Yard {
     }
 
     #[track_caller]
-    pub(super) fn wish(&self, wish: PartitionWish, key: &PartitionKey) {
+    pub(super) fn action(&self, action: PartitionAction, key: &PartitionKey) {
         let by = Operator { actor: "test".to_owned(), at: SystemClock.now(), reason: None };
         let order =
-            PartitionOrder { by, command: "test".to_owned(), filter: None, flags: Vec::new() };
+            AuditContext { by, command: "test".to_owned(), filter: None, flags: Vec::new() };
         let named = [NamedPartition::from(key.clone())];
-        let changes = self.block_on(self.store.change_partitions(&wish, &named, &order)).unwrap();
+        let changes = self.block_on(self.store.change_partitions(&action, &named, &order)).unwrap();
         assert!(matches!(changes[..], [PartitionChange::Done(_)]), "{changes:?}");
     }
 
@@ -148,18 +148,18 @@ impl Yard {
     #[track_caller]
     pub(super) fn ask_in(&self, lane: Lane, key: &str) -> PartitionKey {
         let key = key.parse().unwrap();
-        self.wish(PartitionWish::Backfill { force_pending: false, lane }, &key);
+        self.action(PartitionAction::Backfill { force_pending: false, lane }, &key);
         key
     }
 
     #[track_caller]
     pub(super) fn reprocess(&self, key: &PartitionKey) {
-        self.wish(PartitionWish::Reprocess { lane: Lane::Fresh }, key);
+        self.action(PartitionAction::Reprocess { lane: Lane::Fresh }, key);
     }
 
     #[track_caller]
     pub(super) fn retry(&self, key: &PartitionKey) {
-        self.wish(PartitionWish::Retry { clear_terminal: false, lane: Lane::Fresh }, key);
+        self.action(PartitionAction::Retry { clear_terminal: false, lane: Lane::Fresh }, key);
     }
 
     #[track_caller]

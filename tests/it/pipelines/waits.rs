@@ -78,7 +78,7 @@ fn failing(
         async move { Outcome::Failed(failure) }
     });
     let mut stage = Stage::new("call", handler).with_policy(policy).with_concurrency(64);
-    stage.pace.poll = Duration::from_millis(10);
+    stage.limits.poll = Duration::from_millis(10);
     let source = IteratorSource::new("numbers", move || (0..samples).map(|n| json!({ "n": n })));
     let budget = redrive::FailureBudget { rate: 1.0, ..redrive::FailureBudget::default() };
     let rules = redrive::PipelineRules { budget, ..redrive::PipelineRules::default() };

@@ -7,7 +7,7 @@ use super::{
     row::Trace,
     world::{Step, World},
 };
-use redrive_store::RunWish;
+use redrive_store::RunAction;
 
 /// Whether a run has come to an end, until an operator says otherwise.
 pub(super) fn is_over(state: RunState) -> bool {
@@ -50,8 +50,8 @@ pub(super) fn broken(
         ),
         (
             match step {
-                Step::Wish(RunWish::Retry) => is.state == RunState::Discovered,
-                Step::Wish(RunWish::Cancel) => is.state == RunState::Cancelled,
+                Step::Wish(RunAction::Retry) => is.state == RunState::Discovered,
+                Step::Wish(RunAction::Cancel) => is.state == RunState::Cancelled,
                 _ => true,
             },
             "an operator's wish is done when it is answered",

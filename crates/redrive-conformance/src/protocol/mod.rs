@@ -8,7 +8,7 @@
 //! What is modelled is what SQL does, and no more: `row.rs` has the guards of the statements. What they write
 //! comes from the code that the stores use: [`RunState`](redrive_core::RunState),
 //! [`decide`](redrive_core::decide), [`RunFinish::columns`](redrive_store::RunFinish::columns) and
-//! [`RunWish::changes`](redrive_store::RunWish::changes). So that the guards are not a copy that drifts, the
+//! [`RunAction::changes`](redrive_store::RunAction::changes). So that the guards are not a copy that drifts, the
 //! conformance suite walks every situation of the model on the real store.
 //!
 //! `laws.rs` says what must hold at every step. A [`Mutant`] breaks one rule; a test has each found out.

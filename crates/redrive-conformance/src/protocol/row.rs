@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use redrive_core::{RunEvent, RunId, RunState};
 
 use super::actors::{Claim, End};
-use redrive_store::{RunChange, RunWish, Written};
+use redrive_store::{RunAction, RunChange, Written};
 
 /// A rule that the model may break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -196,14 +196,14 @@ impl Row {
     }
 
     /// `hand_back_runs`.
-    pub(super) fn hand_back(
+    pub(super) fn release_leases(
         &mut self,
         claim: &Claim,
         mutant: Option<Mutant>,
         traces: &mut Vec<Trace>,
     ) -> Written {
         let epoch = claim.epoch == self.epoch || mutant == Some(Mutant::HandBackIgnoresEpoch);
-        let state = match self.state.apply(RunEvent::HandBack) {
+        let state = match self.state.apply(RunEvent::LeaseRelease) {
             Ok(state) => state,
             Err(_) if mutant == Some(Mutant::HandBackIgnoresState) => RunState::Discovered,
             Err(_) => return Written::Stale,
@@ -219,25 +219,25 @@ impl Row {
     }
 
     /// `retry_runs` and `cancel_runs`. A run that is stopped loses its worker.
-    pub(super) fn wish(
+    pub(super) fn action(
         &mut self,
-        wish: RunWish,
+        action: RunAction,
         mutant: Option<Mutant>,
         traces: &mut Vec<Trace>,
     ) -> bool {
         let id = RunId(1);
-        let changes = wish.changes(&[id], HashMap::from([(id, self.state)]));
+        let changes = action.changes(&[id], HashMap::from([(id, self.state)]));
         let Some((_, RunChange::Done(before))) = changes.first() else { return false };
-        match wish {
-            RunWish::Retry => (self.counted, self.deferrals) = (0, 0),
-            RunWish::Cancel
+        match action {
+            RunAction::Retry => (self.counted, self.deferrals) = (0, 0),
+            RunAction::Cancel
                 if mutant == Some(Mutant::CancelWaitsForTheWorker) && self.holder.is_some() =>
             {
                 return true;
             }
-            RunWish::Cancel => self.epoch += i64::from(*before == RunState::Processing),
+            RunAction::Cancel => self.epoch += i64::from(*before == RunState::Processing),
         }
-        self.state = before.apply(wish.event()).unwrap_or(*before);
+        self.state = before.apply(action.event()).unwrap_or(*before);
         self.lease = None;
         traces.extend(self.holder.take().map(Trace::Closed));
         true

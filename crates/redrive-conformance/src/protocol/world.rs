@@ -6,7 +6,7 @@ use super::{
     actors::{Claim, End, Said},
     row::{Lease, Mutant, Row, Trace},
 };
-use redrive_store::{RunWish, Written};
+use redrive_store::{RunAction, Written};
 
 /// How many there are of each. The operator is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub enum Step {
     /// A reaper dies.
     Forget(usize),
     /// An operator wishes.
-    Wish(RunWish),
+    Wish(RunAction),
 }
 
 impl Step {
@@ -87,7 +87,7 @@ impl World {
 
     /// Everything that may happen now.
     pub(super) fn steps(&self, mutant: Option<Mutant>) -> Vec<Step> {
-        let mut steps: Vec<Step> = RunWish::ALL.into_iter().map(Step::Wish).collect();
+        let mut steps: Vec<Step> = RunAction::ALL.into_iter().map(Step::Wish).collect();
         if self.row.lease == Some(Lease::Good) {
             steps.push(Step::LeaseEnds);
         }
@@ -145,7 +145,7 @@ impl World {
                 let claim = seat.claim()?;
                 _ = match said {
                     Said::Ended(end) => world.row.finish(&claim, end, mutant, &mut traces),
-                    Said::HandedBack => world.row.hand_back(&claim, mutant, &mut traces),
+                    Said::HandedBack => world.row.release_leases(&claim, mutant, &mut traces),
                 };
                 *seat = if heard { Seat::Idle } else { Seat::Unsure(claim, said) };
             }
@@ -164,8 +164,8 @@ impl World {
                 *seat = if heard { Seat::Idle } else { unsure };
             }
             Step::Forget(at) => *world.reapers.get_mut(at)? = Seat::Idle,
-            Step::Wish(wish) => {
-                if !world.row.wish(wish, mutant, &mut traces) {
+            Step::Wish(action) => {
+                if !world.row.action(action, mutant, &mut traces) {
                     return None;
                 }
             }

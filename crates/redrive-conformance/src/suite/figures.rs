@@ -27,13 +27,13 @@ fn attempt(id: i64, outcome: AttemptOutcome, ended: i64, message: Option<&str>) 
 }
 
 pub async fn the_pulse_changes_with_every_write_and_not_without(f: &Fixture) {
-    let quiet = f.store.pulse().await.expect("asked");
+    let quiet = f.store.change_token().await.expect("asked");
     let attempts = [attempt(1, AttemptOutcome::Success, 10, None)];
     f.store.append_attempts(&attempts).await.expect("written");
-    let written = f.store.pulse().await.expect("asked");
+    let written = f.store.change_token().await.expect("asked");
     assert_ne!(quiet, written);
     f.store.activity(0, 10).await.expect("read");
-    let again = f.store.pulse().await.expect("asked");
+    let again = f.store.change_token().await.expect("asked");
     let entry = JournalEntry {
         at: at(1),
         actor: "somebody".to_owned(),
@@ -44,7 +44,7 @@ pub async fn the_pulse_changes_with_every_write_and_not_without(f: &Fixture) {
         dedupe_key: None,
     };
     f.store.append_journal(&[entry]).await.expect("written");
-    assert_ne!(again, f.store.pulse().await.expect("asked"));
+    assert_ne!(again, f.store.change_token().await.expect("asked"));
 }
 
 pub async fn what_was_attempted_is_counted_by_minute_from_where_one_left_off(f: &Fixture) {

@@ -9,15 +9,15 @@ use super::{
     samples::{at, before, claim_of, passed, retry, run},
 };
 use redrive_store::{
-    ClaimedRun, HandBack, JournalFilter, LeaseRef, Leased, UnitKind, UnitRow, WorkerId, Written,
+    ClaimedRun, JournalFilter, LeaseRef, LeaseRelease, Leased, UnitKind, UnitRow, WorkerId, Written,
 };
 
 fn lease(run: &ClaimedRun) -> LeaseRef {
     LeaseRef { id: run.id.0, epoch: run.epoch }
 }
 
-fn hand_back(lease: LeaseRef) -> HandBack {
-    HandBack { lease, owner: WorkerId("w1".to_owned()), why: "shutdown".to_owned() }
+fn release_leases(lease: LeaseRef) -> LeaseRelease {
+    LeaseRelease { lease, owner: WorkerId("w1".to_owned()), why: "shutdown".to_owned() }
 }
 
 // RUN-7
@@ -99,7 +99,7 @@ pub async fn a_run_handed_back_is_claimable_at_once_and_uncounted(f: &Fixture) {
     let first = f.claim_one(at(1)).await;
     f.end(&first, at(2), retry(at(2), Duration::from_secs(1), true)).await;
     let second = f.claim_one(at(5)).await;
-    let back = f.store.hand_back(Leased::Run, &[hand_back(lease(&second))], at(6)).await;
+    let back = f.store.release_leases(Leased::Run, &[release_leases(lease(&second))], at(6)).await;
     assert_eq!(back.expect("answered"), [Written::Applied]);
 
     let stored = f.run(id).await;
@@ -125,7 +125,7 @@ pub async fn a_lost_lease_cannot_be_handed_back(f: &Fixture) {
     let id = f.submit(&[run("q", "", at(0))], at(0)).await[0];
     let claimed = f.claim_one(at(1)).await;
     f.end(&claimed, at(2), passed()).await;
-    let back = f.store.hand_back(Leased::Run, &[hand_back(lease(&claimed))], at(3)).await;
+    let back = f.store.release_leases(Leased::Run, &[release_leases(lease(&claimed))], at(3)).await;
     assert_eq!(back.expect("answered"), [Written::Stale]);
     assert_eq!(f.run(id).await.status, RunStatus::Passed);
     let journal = f.store.journal_page(&JournalFilter::default(), 0, 10).await.expect("read");

@@ -27,10 +27,10 @@ pub mod journal;
 pub mod leases;
 pub mod ledger;
 pub mod operators;
+pub mod partition_actions;
 pub mod partition_claims;
 pub mod partition_reads;
 pub mod partition_verdicts;
-pub mod partition_wishes;
 pub mod pipeline_runs;
 pub mod pipeline_sources;
 pub mod protocol;
@@ -174,7 +174,7 @@ macro_rules! conformance_tests {
                 a_verdict_a_hand_back_and_the_reaper_at_once_end_an_attempt_once
                 a_paused_reprocess_keeps_the_success_and_the_pause
             }
-            partition_wishes {
+            partition_actions {
                 a_partition_moves_only_from_where_it_may
                 a_retry_leaves_counts_runs_and_history_alone
                 a_retry_of_what_is_pending_says_so_and_does_nothing

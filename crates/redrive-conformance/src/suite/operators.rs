@@ -9,7 +9,7 @@ use super::{
     samples::{at, claim_of, finish, give_up, operator, passed, retry, run},
 };
 use redrive_store::{
-    HandBack, LeaseRef, Leased, Operator, RunChange, RunEnding, RunWish, UnitKind, UnitRow,
+    LeaseRef, LeaseRelease, Leased, Operator, RunAction, RunChange, RunEnding, UnitKind, UnitRow,
     Verdict, WorkerId, Written,
 };
 
@@ -25,7 +25,7 @@ impl Fixture {
             RunState::Discovered => return id,
             RunState::Cancelled => {
                 assert_eq!(
-                    self.wish(RunWish::Cancel, id).await,
+                    self.action(RunAction::Cancel, id).await,
                     RunChange::Done(RunState::Discovered)
                 );
                 return id;
@@ -44,16 +44,16 @@ impl Fixture {
         id
     }
 
-    async fn wishes(&self, wish: RunWish, ids: &[RunId], by: &Operator) -> Vec<RunChange> {
-        match wish {
-            RunWish::Retry => self.store.retry_runs(ids, by).await,
-            RunWish::Cancel => self.store.cancel_runs(ids, by).await,
+    async fn actions(&self, action: RunAction, ids: &[RunId], by: &Operator) -> Vec<RunChange> {
+        match action {
+            RunAction::Retry => self.store.retry_runs(ids, by).await,
+            RunAction::Cancel => self.store.cancel_runs(ids, by).await,
         }
         .expect("answered")
     }
 
-    async fn wish(&self, wish: RunWish, id: RunId) -> RunChange {
-        self.wishes(wish, &[id], &operator(at(5))).await[0]
+    async fn action(&self, action: RunAction, id: RunId) -> RunChange {
+        self.actions(action, &[id], &operator(at(5))).await[0]
     }
 
     async fn state(&self, id: RunId) -> RunState {
@@ -69,20 +69,20 @@ impl Fixture {
 
 // RUN-6
 pub async fn an_operator_moves_a_run_only_from_where_it_may(f: &Fixture) {
-    for wish in RunWish::ALL {
+    for action in RunAction::ALL {
         for from in RunState::ALL {
-            let what = format!("{} of a run that is {}", wish.action(), from.name());
+            let what = format!("{} of a run that is {}", action.action(), from.name());
             let id = f.run_in(from, &what).await;
             let (before, told) = (f.run(id).await, f.told(Some(id)).await);
             assert_eq!(f.state(id).await, from, "{what}");
-            match from.apply(wish.event()) {
+            match from.apply(action.event()) {
                 Ok(to) => {
-                    assert_eq!(f.wish(wish, id).await, RunChange::Done(from), "{what}");
+                    assert_eq!(f.action(action, id).await, RunChange::Done(from), "{what}");
                     assert_eq!(f.state(id).await, to, "{what}");
                     assert_eq!(f.told(Some(id)).await.len(), told.len() + 1, "{what}");
                 }
                 Err(_) => {
-                    assert_eq!(f.wish(wish, id).await, RunChange::Refused(from), "{what}");
+                    assert_eq!(f.action(action, id).await, RunChange::Refused(from), "{what}");
                     assert_eq!(f.run(id).await, before, "{what}");
                     assert_eq!(f.told(Some(id)).await, told, "{what}");
                 }
@@ -103,7 +103,7 @@ pub async fn a_retried_run_begins_a_new_count(f: &Fixture) {
     let dead = f.run(id).await;
     assert_eq!((dead.retry_count, dead.attempts, dead.attempts_at_reset), (2, 4, 0));
 
-    assert_eq!(f.wish(RunWish::Retry, id).await, RunChange::Done(RunState::GivenUp));
+    assert_eq!(f.action(RunAction::Retry, id).await, RunChange::Done(RunState::GivenUp));
     let back = f.run(id).await;
     assert_eq!((back.status, back.ready, back.due_at), (RunStatus::Discovered, true, None));
     assert_eq!((back.attempts, back.attempts_at_reset), (4, 4));
@@ -129,7 +129,7 @@ pub async fn a_retried_run_can_be_given_up_again(f: &Fixture) {
         assert_eq!(claimed.attempt, AttemptNumber(attempt), "ledger numbers go on");
         f.end(&claimed, now, give_up(GiveUpReason::Final)).await;
         assert_eq!(f.state(id).await, RunState::GivenUp);
-        assert_eq!(f.wish(RunWish::Retry, id).await, RunChange::Done(RunState::GivenUp));
+        assert_eq!(f.action(RunAction::Retry, id).await, RunChange::Done(RunState::GivenUp));
     }
     let actions: Vec<String> =
         f.told(Some(id)).await.into_iter().map(|entry| entry.action).collect();
@@ -140,17 +140,20 @@ pub async fn a_retried_run_can_be_given_up_again(f: &Fixture) {
 // RUN-6
 pub async fn a_retry_ends_every_wait(f: &Fixture) {
     let waiting = f.run_in(RunState::WaitingForRetry, "q").await;
-    assert_eq!(f.wish(RunWish::Retry, waiting).await, RunChange::Done(RunState::WaitingForRetry));
+    assert_eq!(
+        f.action(RunAction::Retry, waiting).await,
+        RunChange::Done(RunState::WaitingForRetry)
+    );
     assert_eq!(f.claim_one(at(5)).await.id, waiting);
 
     let late = f.submit(&[run("q", "", at(0)).with_not_before(at(500))], at(0)).await[0];
-    assert_eq!(f.wish(RunWish::Cancel, late).await, RunChange::Done(RunState::Discovered));
-    assert_eq!(f.wish(RunWish::Retry, late).await, RunChange::Done(RunState::Cancelled));
+    assert_eq!(f.action(RunAction::Cancel, late).await, RunChange::Done(RunState::Discovered));
+    assert_eq!(f.action(RunAction::Retry, late).await, RunChange::Done(RunState::Cancelled));
     assert_eq!(f.run(late).await.not_before, Some(at(500)), "what was asked for is not forgotten");
     assert_eq!(f.claim_one(at(5)).await.id, late);
 
     let judged = f.run_in(RunState::NeedsReview, "q").await;
-    assert_eq!(f.wish(RunWish::Retry, judged).await, RunChange::Done(RunState::NeedsReview));
+    assert_eq!(f.action(RunAction::Retry, judged).await, RunChange::Done(RunState::NeedsReview));
     assert!(f.run(judged).await.result.is_some(), "the last answer stays to be read");
     let claimed = f.claim_one(at(5)).await;
     f.end(&claimed, at(6), passed()).await;
@@ -172,7 +175,7 @@ pub async fn a_cancelled_run_is_never_claimed(f: &Fixture) {
     assert!(f.store.resume_queue("due", &operator(at(62))).await.expect("answered"));
     assert!(f.run(due).await.ready);
     for id in [new, later, waiting, due] {
-        assert!(matches!(f.wish(RunWish::Cancel, id).await, RunChange::Done(_)));
+        assert!(matches!(f.action(RunAction::Cancel, id).await, RunChange::Done(_)));
         let cancelled = f.run(id).await;
         assert_eq!(cancelled.status, RunStatus::Cancelled);
         assert_eq!((cancelled.ready, cancelled.due_at), (false, None));
@@ -190,7 +193,7 @@ pub async fn a_cancelled_run_is_never_claimed(f: &Fixture) {
 pub async fn a_cancelled_running_run_refuses_its_worker(f: &Fixture) {
     let id = f.submit(&[run("q", "", at(0))], at(0)).await[0];
     let claimed = f.claim_one(at(1)).await;
-    assert_eq!(f.wish(RunWish::Cancel, id).await, RunChange::Done(RunState::Processing));
+    assert_eq!(f.action(RunAction::Cancel, id).await, RunChange::Done(RunState::Processing));
     let cancelled = f.run(id).await;
     assert_eq!((cancelled.status, cancelled.lease_epoch), (RunStatus::Cancelled, Epoch(2)));
     assert_eq!((&cancelled.lease_owner, cancelled.lease_until), (&None, None));
@@ -200,8 +203,8 @@ pub async fn a_cancelled_running_run_refuses_its_worker(f: &Fixture) {
     assert_eq!(renewed, [Written::Stale], "so the worker learns of it");
     let late = finish(&claimed, at(3), passed());
     assert_eq!(f.store.finish_runs(&[late], at(3)).await.expect("answered"), [Written::Stale]);
-    let back = HandBack { lease, owner: WorkerId("w1".to_owned()), why: "shutdown".to_owned() };
-    let back = f.store.hand_back(Leased::Run, &[back], at(3)).await.expect("answered");
+    let back = LeaseRelease { lease, owner: WorkerId("w1".to_owned()), why: "shutdown".to_owned() };
+    let back = f.store.release_leases(Leased::Run, &[back], at(3)).await.expect("answered");
     assert_eq!(back, [Written::Stale]);
     let ended = f.store.expired_leases(Leased::Run, at(9_999), 0, 10).await.expect("read");
     assert_eq!(ended, [], "and nobody takes it for lost");
@@ -213,8 +216,8 @@ pub async fn a_cancelled_running_run_refuses_its_worker(f: &Fixture) {
 pub async fn a_cancelled_run_that_is_retried_still_refuses_its_old_worker(f: &Fixture) {
     let id = f.submit(&[run("q", "", at(0))], at(0)).await[0];
     let old = f.claim_one(at(1)).await;
-    assert_eq!(f.wish(RunWish::Cancel, id).await, RunChange::Done(RunState::Processing));
-    assert_eq!(f.wish(RunWish::Retry, id).await, RunChange::Done(RunState::Cancelled));
+    assert_eq!(f.action(RunAction::Cancel, id).await, RunChange::Done(RunState::Processing));
+    assert_eq!(f.action(RunAction::Retry, id).await, RunChange::Done(RunState::Cancelled));
     let new = f.claim_one(at(6)).await;
     assert_eq!((new.attempt, new.epoch), (AttemptNumber(1), Epoch(3)));
     let late = finish(&old, at(7), passed());
@@ -267,7 +270,7 @@ pub async fn a_run_named_twice_is_changed_once_and_answers_come_in_order(f: &Fix
     let passed = f.run_in(RunState::Passed, "passed").await;
     let failed = f.run_in(RunState::Failed, "failed").await;
     let ids = [RunId(i64::MAX), failed, passed, dead, failed, RunId(-1), dead];
-    let changes = f.wishes(RunWish::Retry, &ids, &operator(at(5))).await;
+    let changes = f.actions(RunAction::Retry, &ids, &operator(at(5))).await;
     assert_eq!(
         changes,
         [
@@ -280,7 +283,7 @@ pub async fn a_run_named_twice_is_changed_once_and_answers_come_in_order(f: &Fix
             RunChange::Refused(RunState::Discovered),
         ]
     );
-    let changes = f.wishes(RunWish::Cancel, &[dead, dead], &operator(at(6))).await;
+    let changes = f.actions(RunAction::Cancel, &[dead, dead], &operator(at(6))).await;
     assert_eq!(
         changes,
         [RunChange::Done(RunState::Discovered), RunChange::Refused(RunState::Cancelled)]
@@ -292,9 +295,9 @@ pub async fn a_run_named_twice_is_changed_once_and_answers_come_in_order(f: &Fix
 // OPS-3, RUN-6
 pub async fn operators_are_told_in_the_journal(f: &Fixture) {
     let id = f.run_in(RunState::NeedsReview, "q").await;
-    assert_eq!(f.wish(RunWish::Retry, id).await, RunChange::Done(RunState::NeedsReview));
+    assert_eq!(f.action(RunAction::Retry, id).await, RunChange::Done(RunState::NeedsReview));
     let silent = Operator { actor: "NUL \0".to_owned(), at: at(9), reason: None };
-    let changes = f.wishes(RunWish::Cancel, &[id], &silent).await;
+    let changes = f.actions(RunAction::Cancel, &[id], &silent).await;
     assert_eq!(changes, [RunChange::Done(RunState::Discovered)]);
 
     let [retried, cancelled] = &f.told(Some(id)).await[..] else { panic!("two entries") };

@@ -12,12 +12,12 @@ use super::{
     samples::at,
 };
 use redrive_store::{
-    HandBack, Lane, LeaseRef, Leased, Outlook, PartitionClaim, PartitionWish, WorkKind, WorkerId,
-    Written,
+    Backlog, Lane, LeaseRef, LeaseRelease, Leased, PartitionAction, PartitionClaim, WorkKind,
+    WorkerId, Written,
 };
 
-fn hand_back(lease: LeaseRef) -> HandBack {
-    HandBack { lease, owner: WorkerId("w1".to_owned()), why: "shutdown".to_owned() }
+fn release_leases(lease: LeaseRef) -> LeaseRelease {
+    LeaseRelease { lease, owner: WorkerId("w1".to_owned()), why: "shutdown".to_owned() }
 }
 
 // PAR-2, PAR-10
@@ -141,14 +141,14 @@ pub async fn a_claim_leaves_other_sources_alone(f: &Fixture) {
 pub async fn a_paused_partition_is_not_claimed(f: &Fixture) {
     f.ask_for(&[day(1), day(2)], at(0)).await;
     assert_eq!(
-        f.wishing_one(PartitionWish::Pause, &day(1), at(1)).await,
+        f.wishing_one(PartitionAction::Pause, &day(1), at(1)).await,
         done(PartitionState::Pending)
     );
     let claimed = f.claim_partitions(&claim_of(5, 2, at(2))).await;
     assert_eq!(claimed.len(), 1);
     assert_eq!(claimed[0].key, day(2));
     assert_eq!(
-        f.wishing_one(PartitionWish::Resume, &day(1), at(3)).await,
+        f.wishing_one(PartitionAction::Resume, &day(1), at(3)).await,
         done(PartitionState::Pending)
     );
     assert_eq!(f.take(at(4)).await.key, day(1));
@@ -158,7 +158,7 @@ pub async fn a_paused_partition_is_not_claimed(f: &Fixture) {
 pub async fn pausing_what_is_held_lets_it_end_and_holds_back_what_comes(f: &Fixture) {
     f.ask_for(&[day(1)], at(0)).await;
     let held = f.take(at(1)).await;
-    f.wishing_one(PartitionWish::Pause, &day(1), at(2)).await;
+    f.wishing_one(PartitionAction::Pause, &day(1), at(2)).await;
     let renewed = f.store.renew_leases(Leased::Partition, &[held.lease], at(500)).await;
     assert_eq!(renewed.expect("answered"), [Written::Applied]);
     f.judge(&held, at(3), rejected("no rows")).await;
@@ -173,7 +173,7 @@ pub async fn pausing_what_is_held_lets_it_end_and_holds_back_what_comes(f: &Fixt
     let retry = super::partition_samples::RETRY;
     assert_eq!(f.wishing_one(retry, &day(1), at(4)).await, done(PartitionState::Failed));
     assert_eq!(f.claim_partitions(&claim_of(5, 2, at(5))).await, [], "still paused");
-    f.wishing_one(PartitionWish::Resume, &day(1), at(6)).await;
+    f.wishing_one(PartitionAction::Resume, &day(1), at(6)).await;
     assert_eq!(f.take(at(7)).await.request.kind, WorkKind::Retry);
 }
 
@@ -221,9 +221,12 @@ pub async fn what_a_lost_worker_held_is_found_page_by_page_and_read_back(f: &Fix
 pub async fn a_partition_handed_back_is_claimable_at_once_and_uncounted(f: &Fixture) {
     f.ask_for(&[day(1)], at(0)).await;
     let first = f.take(at(1)).await;
-    let back = hand_back(first.lease);
-    let written =
-        f.store.hand_back(Leased::Partition, &[back.clone(), back], at(2)).await.expect("answered");
+    let back = release_leases(first.lease);
+    let written = f
+        .store
+        .release_leases(Leased::Partition, &[back.clone(), back], at(2))
+        .await
+        .expect("answered");
     assert_eq!(written, [Written::Applied, Written::Stale]);
     let stored = f.partition(&day(1)).await;
     let work = stored.work.clone().expect("still asked for");
@@ -249,7 +252,7 @@ pub async fn a_lost_partition_cannot_be_handed_back(f: &Fixture) {
     let before = f.partition(&day(1)).await;
     let told = f.told_of(&day(1)).await;
     for lease in [held.lease, later(held.lease), LeaseRef { id: 9_999, epoch: Epoch(1) }] {
-        let back = f.store.hand_back(Leased::Partition, &[hand_back(lease)], at(3)).await;
+        let back = f.store.release_leases(Leased::Partition, &[release_leases(lease)], at(3)).await;
         assert_eq!(back.expect("answered"), [Written::Stale]);
     }
     assert_eq!(f.partition(&day(1)).await, before);
@@ -258,18 +261,18 @@ pub async fn a_lost_partition_cannot_be_handed_back(f: &Fixture) {
 
 // OPS-7
 pub async fn the_outlook_of_a_source_is_what_it_has_to_do(f: &Fixture) {
-    let look = async |source: &str| f.store.partition_outlook(source).await.expect("read");
-    let nothing = Outlook::default();
+    let look = async |source: &str| f.store.partition_backlog(source).await.expect("read");
+    let nothing = Backlog::default();
     assert_eq!(look("ads").await, nothing);
     f.wishing(BACKFILL, &[day(1)], at(0)).await;
-    assert_eq!(look("ads").await, Outlook { ready: true, ..nothing });
+    assert_eq!(look("ads").await, Backlog { ready: true, ..nothing });
     assert_eq!(look("ad").await, nothing);
     let held = f.take(at(1)).await;
-    assert_eq!(look("ads").await, Outlook { held: true, ..nothing });
+    assert_eq!(look("ads").await, Backlog { held: true, ..nothing });
     f.judge(&held, at(2), rejected("no rows")).await;
     assert_eq!(look("ads").await, nothing, "the daemon is nobody's work");
     f.ask_for(&[day(2)], at(3)).await;
-    f.wishing_one(PartitionWish::Pause, &day(2), at(4)).await;
+    f.wishing_one(PartitionAction::Pause, &day(2), at(4)).await;
     assert_eq!(look("ads").await, nothing, "what is paused is nobody's work");
 }
 
@@ -283,7 +286,8 @@ pub async fn whatever_partition_may_be_claimed_wakes_who_listens(f: &Fixture) {
     f.ask_for(&[day(1)], at(0)).await;
     woken("a backfill");
     let held = f.take(at(1)).await;
-    let back = f.store.hand_back(Leased::Partition, &[hand_back(held.lease)], at(2)).await;
+    let back =
+        f.store.release_leases(Leased::Partition, &[release_leases(held.lease)], at(2)).await;
     assert_eq!(back.expect("answered"), [Written::Applied]);
     woken("a partition that was handed back");
     let held = f.take(at(3)).await;
@@ -291,7 +295,7 @@ pub async fn whatever_partition_may_be_claimed_wakes_who_listens(f: &Fixture) {
     assert_eq!(f.store.finish_partitions(&[finish]).await.expect("answered"), [Written::Applied]);
     f.wishing_one(REPROCESS, &day(1), at(5)).await;
     woken("a reprocess");
-    f.wishing_one(PartitionWish::Pause, &day(1), at(6)).await;
-    f.wishing_one(PartitionWish::Resume, &day(1), at(7)).await;
+    f.wishing_one(PartitionAction::Pause, &day(1), at(6)).await;
+    f.wishing_one(PartitionAction::Resume, &day(1), at(7)).await;
     woken("a partition that was resumed");
 }

@@ -7,22 +7,22 @@ use redrive_core::{
 
 use super::{Fixture, samples::at};
 use redrive_store::{
-    AttemptRecord, ClaimedPartition, JournalEntry, JournalFilter, Lane, LeaseRef, NamedPartition,
-    Operator, PartitionChange, PartitionClaim, PartitionFinish, PartitionOrder, PartitionRecord,
-    PartitionVerdict, PartitionWish, UnitKind, UnitRow, WorkerId, Written,
+    AttemptRecord, AuditContext, ClaimedPartition, JournalEntry, JournalFilter, Lane, LeaseRef,
+    NamedPartition, Operator, PartitionAction, PartitionChange, PartitionClaim, PartitionFinish,
+    PartitionRecord, PartitionVerdict, UnitKind, UnitRow, WorkerId, Written,
 };
 
-pub(super) const BACKFILL: PartitionWish =
-    PartitionWish::Backfill { force_pending: false, lane: Lane::Backfill };
-pub(super) const FRESH: PartitionWish =
-    PartitionWish::Backfill { force_pending: false, lane: Lane::Fresh };
-pub(super) const FORCE: PartitionWish =
-    PartitionWish::Backfill { force_pending: true, lane: Lane::Backfill };
-pub(super) const RETRY: PartitionWish =
-    PartitionWish::Retry { clear_terminal: false, lane: Lane::Fresh };
-pub(super) const RETRY_CLEARED: PartitionWish =
-    PartitionWish::Retry { clear_terminal: true, lane: Lane::Fresh };
-pub(super) const REPROCESS: PartitionWish = PartitionWish::Reprocess { lane: Lane::Backfill };
+pub(super) const BACKFILL: PartitionAction =
+    PartitionAction::Backfill { force_pending: false, lane: Lane::Backfill };
+pub(super) const FRESH: PartitionAction =
+    PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh };
+pub(super) const FORCE: PartitionAction =
+    PartitionAction::Backfill { force_pending: true, lane: Lane::Backfill };
+pub(super) const RETRY: PartitionAction =
+    PartitionAction::Retry { clear_terminal: false, lane: Lane::Fresh };
+pub(super) const RETRY_CLEARED: PartitionAction =
+    PartitionAction::Retry { clear_terminal: true, lane: Lane::Fresh };
+pub(super) const REPROCESS: PartitionAction = PartitionAction::Reprocess { lane: Lane::Backfill };
 
 /// A partition of source `ads`.
 pub(super) fn key(customer: &str, day: &str) -> PartitionKey {
@@ -51,8 +51,8 @@ pub(super) fn claim_of(limit: u32, backfill: u32, now: Timestamp) -> PartitionCl
     }
 }
 
-pub(super) fn order(now: Timestamp) -> PartitionOrder {
-    PartitionOrder {
+pub(super) fn order(now: Timestamp) -> AuditContext {
+    AuditContext {
         by: Operator { actor: "ada".to_owned(), at: now, reason: Some("looks wrong".to_owned()) },
         command: "state test".to_owned(),
         filter: None,
@@ -95,21 +95,21 @@ impl Fixture {
     /// Wishes something of partitions, however they are.
     pub(super) async fn wishing(
         &self,
-        wish: PartitionWish,
+        action: PartitionAction,
         keys: &[PartitionKey],
         now: Timestamp,
     ) -> Vec<PartitionChange> {
         let named: Vec<NamedPartition> = keys.iter().cloned().map(Into::into).collect();
-        self.store.change_partitions(&wish, &named, &order(now)).await.expect("answered")
+        self.store.change_partitions(&action, &named, &order(now)).await.expect("answered")
     }
 
     pub(super) async fn wishing_one(
         &self,
-        wish: PartitionWish,
+        action: PartitionAction,
         key: &PartitionKey,
         now: Timestamp,
     ) -> PartitionChange {
-        self.wishing(wish, std::slice::from_ref(key), now).await[0]
+        self.wishing(action, std::slice::from_ref(key), now).await[0]
     }
 
     /// Makes entries, which must not be there.
@@ -167,7 +167,7 @@ impl Fixture {
         self.judge(&claimed, at(11), judged).await;
         let further = match state {
             PartitionState::Reprocessing => REPROCESS,
-            PartitionState::Terminal => PartitionWish::MarkTerminal,
+            PartitionState::Terminal => PartitionAction::MarkTerminal,
             _ => return,
         };
         assert!(matches!(self.wishing_one(further, key, at(12)).await, PartitionChange::Done(_)));

@@ -12,8 +12,8 @@ use super::{
     samples::at,
 };
 use redrive_store::{
-    AttemptOutcome, HandBack, LeaseRef, Leased, PartitionFinish, PartitionRecord, PartitionVerdict,
-    PartitionWish, WorkKind, WorkerId, Written,
+    AttemptOutcome, LeaseRef, LeaseRelease, Leased, PartitionAction, PartitionFinish,
+    PartitionRecord, PartitionVerdict, WorkKind, WorkerId, Written,
 };
 
 /// What has authority.
@@ -118,8 +118,9 @@ pub async fn a_reprocess_that_succeeds_replaces_the_run(f: &Fixture) {
 pub async fn a_fenced_reprocess_changes_nothing(f: &Fixture) {
     f.partition_in(PartitionState::Reprocessing, &day(1)).await;
     let old = f.take(at(21)).await;
-    let back = HandBack { lease: old.lease, owner: WorkerId("w1".into()), why: "shutdown".into() };
-    let back = f.store.hand_back(Leased::Partition, &[back], at(22)).await;
+    let back =
+        LeaseRelease { lease: old.lease, owner: WorkerId("w1".into()), why: "shutdown".into() };
+    let back = f.store.release_leases(Leased::Partition, &[back], at(22)).await;
     assert_eq!(back.expect("answered"), [Written::Applied]);
     let before = f.partition(&day(1)).await;
     for judged in [accepted(7), rejected("no rows")] {
@@ -251,9 +252,9 @@ pub async fn a_verdict_a_hand_back_and_the_reaper_at_once_end_an_attempt_once(f:
         verdict(one, at(2), PartitionVerdict::Rejected { failure })
     };
     let losses: Vec<_> = held.iter().rev().map(lost).collect();
-    let backs: Vec<HandBack> = held
+    let backs: Vec<LeaseRelease> = held
         .iter()
-        .map(|one| HandBack { lease: one.lease, owner: WorkerId("w1".into()), why: "x".into() })
+        .map(|one| LeaseRelease { lease: one.lease, owner: WorkerId("w1".into()), why: "x".into() })
         .collect();
     let (judge, reaper, worker) = (f.store.clone(), f.store.clone(), f.store.clone());
     let judging = tokio::spawn(async move { in_steps(&*judge, &verdicts).await });
@@ -261,7 +262,7 @@ pub async fn a_verdict_a_hand_back_and_the_reaper_at_once_end_an_attempt_once(f:
     let returning = tokio::spawn(async move {
         let mut written = Vec::new();
         for batch in backs.chunks(4) {
-            let batch = worker.hand_back(Leased::Partition, batch, at(2)).await;
+            let batch = worker.release_leases(Leased::Partition, batch, at(2)).await;
             written.extend(batch.expect("answered"));
         }
         written
@@ -297,11 +298,11 @@ async fn in_steps(store: &dyn redrive_store::Store, verdicts: &[PartitionFinish]
 pub async fn a_paused_reprocess_keeps_the_success_and_the_pause(f: &Fixture) {
     f.partition_in(PartitionState::Reprocessing, &day(1)).await;
     let claimed = f.take(at(20)).await;
-    f.wishing_one(PartitionWish::Pause, &day(1), at(21)).await;
+    f.wishing_one(PartitionAction::Pause, &day(1), at(21)).await;
     f.judge(&claimed, at(22), accepted(5)).await;
     let good = f.partition(&day(1)).await;
     assert_eq!((good.state(), good.record_count), (PartitionState::Success, Some(5)));
     assert!(good.paused().is_some());
-    f.wishing_one(PartitionWish::Resume, &day(1), at(23)).await;
+    f.wishing_one(PartitionAction::Resume, &day(1), at(23)).await;
     assert_eq!(f.partition(&day(1)).await.work, None, "nothing is outstanding");
 }

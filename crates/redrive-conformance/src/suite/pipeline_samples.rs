@@ -13,9 +13,9 @@ use super::{
     samples::{at, operator},
 };
 use redrive_store::{
-    AttemptRecord, ClaimedSample, FeedClaim, JournalEntry, JournalFilter, LeaseRef, NewPipelineRun,
-    NewSample, PipelineChange, PipelineRunRecord, PipelineWish, SampleClaim, SampleEnding,
-    SampleFinish, SampleRecord, SampleWritten, Served, SourcePosition, UnitKind, UnitRow, WorkerId,
+    AttemptRecord, ClaimedSample, JournalEntry, JournalFilter, LeaseRef, NewPipelineRun, NewSample,
+    PipelineAction, PipelineChange, PipelineRunRecord, SampleClaim, SampleEnding, SampleFinish,
+    SampleRecord, SampleWritten, Served, SourceClaim, SourcePosition, UnitKind, UnitRow, WorkerId,
 };
 
 /// The stages of the pipeline `p`.
@@ -51,8 +51,8 @@ pub(super) fn claim_at(stage: u32, limit: u32, now: Timestamp) -> SampleClaim {
 }
 
 /// A claim of the source of `p`, held for a minute.
-pub(super) fn feed_claim(now: Timestamp) -> FeedClaim {
-    FeedClaim {
+pub(super) fn feed_claim(now: Timestamp) -> SourceClaim {
+    SourceClaim {
         served: served(),
         limit: 10,
         owner: WorkerId("w1".to_owned()),
@@ -137,7 +137,7 @@ impl Fixture {
         let id = self.store.start_pipeline_run(run, &operator(at(0))).await.expect("started");
         let (pipeline, stages) = (run.pipeline.clone(), run.stages.clone());
         let served = Served { pipeline, stages, run: Some(id) };
-        let claim = FeedClaim { served, ..feed_claim(at(0)) };
+        let claim = SourceClaim { served, ..feed_claim(at(0)) };
         let mut claimed = self.store.claim_feeds(&claim).await.expect("claimed");
         claimed.pop().expect("a source to read").0
     }
@@ -222,14 +222,14 @@ impl Fixture {
     pub(super) async fn wish_of_run(
         &self,
         id: PipelineRunId,
-        wish: PipelineWish,
+        action: PipelineAction,
     ) -> PipelineChange {
-        self.store.change_pipeline_run(id, &wish, &operator(at(50))).await.expect("answered")
+        self.store.change_pipeline_run(id, &action, &operator(at(50))).await.expect("answered")
     }
 
     pub(super) async fn cancel_pipeline_run(&self, id: PipelineRunId) {
         let done = PipelineChange::Done(PipelineStatus::Running);
-        assert_eq!(self.wish_of_run(id, PipelineWish::Cancel).await, done);
+        assert_eq!(self.wish_of_run(id, PipelineAction::Cancel).await, done);
     }
 
     /// The ledger of a sample at a stage.

@@ -13,21 +13,21 @@ use super::{
     samples::{at, before, operator},
 };
 use redrive_store::{
-    ExpiringLease, FeedClaim, FeedFinish, LeaseRef, NewPipelineRun, NewSample, SampleFilter,
-    Served, WorkerId, Written,
+    ExpiringLease, LeaseRef, NewPipelineRun, NewSample, SampleFilter, Served, SourceClaim,
+    SourceFinish, WorkerId, Written,
 };
 
 // PIP-2
 pub async fn a_source_is_read_by_one_who_holds_it(f: &Fixture) {
     let id = f.store.start_pipeline_run(&new_run(), &operator(at(0))).await.expect("started");
-    let claims = async |claim: FeedClaim| f.store.claim_feeds(&claim).await.expect("claimed");
+    let claims = async |claim: SourceClaim| f.store.claim_feeds(&claim).await.expect("claimed");
     let other = Served { stages: vec!["clean".to_owned()], ..served() };
-    assert_eq!(claims(FeedClaim { served: other, ..feed_claim(at(1)) }).await, []);
+    assert_eq!(claims(SourceClaim { served: other, ..feed_claim(at(1)) }).await, []);
     let other = Served { pipeline: "q".to_owned(), ..served() };
-    assert_eq!(claims(FeedClaim { served: other, ..feed_claim(at(1)) }).await, []);
+    assert_eq!(claims(SourceClaim { served: other, ..feed_claim(at(1)) }).await, []);
     let other = Served { run: Some(PipelineRunId(id.0 + 1)), ..served() };
-    assert_eq!(claims(FeedClaim { served: other, ..feed_claim(at(1)) }).await, []);
-    assert_eq!(claims(FeedClaim { limit: 0, ..feed_claim(at(1)) }).await, []);
+    assert_eq!(claims(SourceClaim { served: other, ..feed_claim(at(1)) }).await, []);
+    assert_eq!(claims(SourceClaim { limit: 0, ..feed_claim(at(1)) }).await, []);
 
     let first = claims(feed_claim(at(1))).await;
     assert_eq!(first[0].0, LeaseRef { id: id.0, epoch: Epoch(1) });
@@ -36,7 +36,7 @@ pub async fn a_source_is_read_by_one_who_holds_it(f: &Fixture) {
     assert_eq!(claims(feed_claim(at(2))).await, [], "it is held");
     f.feed(first[0].0, &lines(1..=3), false).await;
 
-    let finish = |lease, failure| FeedFinish {
+    let finish = |lease, failure| SourceFinish {
         lease,
         failure,
         at: at(3),
@@ -73,7 +73,7 @@ pub async fn claims_of_sources_at_once_are_granted_to_one(f: &Fixture) {
             let owner = WorkerId(format!("w{worker}"));
             let mut mine = Vec::new();
             for _ in 0..20 {
-                let claim = FeedClaim { limit: 3, owner: owner.clone(), ..feed_claim(at(1)) };
+                let claim = SourceClaim { limit: 3, owner: owner.clone(), ..feed_claim(at(1)) };
                 mine.extend(store.claim_feeds(&claim).await.expect("claimed"));
             }
             mine.into_iter().map(|(lease, _)| lease.id).collect::<Vec<_>>()
@@ -178,7 +178,7 @@ pub async fn a_source_that_cannot_be_read_stops_its_run(f: &Fixture) {
     let id = PipelineRunId(feed.id);
     f.feed(feed, &lines(1..=2), false).await;
     let failure = Failure::named("source_changed", Cause::Validator, "line 1 is another\0");
-    let finish = FeedFinish {
+    let finish = SourceFinish {
         lease: feed,
         failure: Some(failure),
         at: at(9),

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::protocol::{Cast, Claim, End, Said, Seat, Step, World, explore};
 use redrive_store::{
-    ClaimRequest, HandBack, LeaseRef, Leased, RunChange, RunRecord, RunWish, WorkerId,
+    ClaimRequest, LeaseRef, LeaseRelease, Leased, RunAction, RunChange, RunRecord, WorkerId,
 };
 
 /// One of each, and one who comes too late.
@@ -74,8 +74,8 @@ impl Walker<'_> {
             Step::Reap(who, _) => self.finish(self.reapers[who], End::Lost).await,
             Step::Say(who, Said::HandedBack, _) => {
                 let lease = self.lease(self.workers[who]);
-                let back = HandBack::each(&[lease], &WorkerId("w1".to_owned()), "shutdown");
-                _ = store.hand_back(Leased::Run, &back, self.now).await.expect("answered");
+                let back = LeaseRelease::each(&[lease], &WorkerId("w1".to_owned()), "shutdown");
+                _ = store.release_leases(Leased::Run, &back, self.now).await.expect("answered");
             }
             Step::Look(who) => {
                 let far = self.now + SignedDuration::from_hours(1);
@@ -88,11 +88,11 @@ impl Walker<'_> {
                 let claim = Claim::of(lease.epoch, attempt, run.retry_count, run.deferrals);
                 self.reapers[who] = Some(claim);
             }
-            Step::Wish(wish) => {
+            Step::Wish(action) => {
                 let by = operator(self.now);
-                let changes = match wish {
-                    RunWish::Retry => store.retry_runs(&[self.id], &by).await,
-                    RunWish::Cancel => store.cancel_runs(&[self.id], &by).await,
+                let changes = match action {
+                    RunAction::Retry => store.retry_runs(&[self.id], &by).await,
+                    RunAction::Cancel => store.cancel_runs(&[self.id], &by).await,
                 };
                 let changes = changes.expect("answered");
                 assert_eq!(changes, [RunChange::Done(self.world.row.state)]);

@@ -9,7 +9,7 @@ use super::{
     samples::{at, claim_of, give_up, operator, passed, retry, run},
 };
 use redrive_store::{
-    Categories, ClaimRequest, Error, HandBack, LeaseRef, Leased, NewRun, Operator, Outlook,
+    Backlog, Categories, ClaimRequest, Error, LeaseRef, LeaseRelease, Leased, NewRun, Operator,
     PausedQueue, QueueStats, RunChange, WorkerId, Written,
 };
 
@@ -26,11 +26,11 @@ impl Fixture {
         assert!(self.store.resume_queue(queue, &operator(at(6))).await.expect("answered"));
     }
 
-    async fn outlook(&self, queue: &str, categories: &Categories) -> Outlook {
-        let outlook = self.store.outlook(queue, categories).await.expect("read");
+    async fn backlog(&self, queue: &str, categories: &Categories) -> Backlog {
+        let backlog = self.store.backlog(queue, categories).await.expect("read");
         let next_due = self.store.next_due(queue, categories).await.expect("read");
-        assert_eq!(next_due, outlook.next_due, "asked for alone");
-        outlook
+        assert_eq!(next_due, backlog.next_due, "asked for alone");
+        backlog
     }
 }
 
@@ -70,9 +70,12 @@ pub async fn what_is_running_in_a_paused_queue_goes_on(f: &Fixture) {
     assert_eq!(renewed, [Written::Applied; 3]);
     f.end(&held[0], at(6), passed()).await;
     f.end(&held[1], at(6), retry(at(6), Duration::from_secs(1), true)).await;
-    let back =
-        HandBack { lease: leases[2], owner: WorkerId("w1".to_owned()), why: "paused".to_owned() };
-    let back = f.store.hand_back(Leased::Run, &[back], at(6)).await.expect("answered");
+    let back = LeaseRelease {
+        lease: leases[2],
+        owner: WorkerId("w1".to_owned()),
+        why: "paused".to_owned(),
+    };
+    let back = f.store.release_leases(Leased::Run, &[back], at(6)).await.expect("answered");
     assert_eq!(back, [Written::Applied]);
     assert_eq!(f.claim(&claim_of(3, at(9))).await, []);
 }
@@ -182,33 +185,33 @@ pub async fn stats_tell_how_every_queue_stands(f: &Fixture) {
 
 // OPS-7
 pub async fn the_outlook_is_what_a_queue_has_to_do(f: &Fixture) {
-    let nothing = Outlook::default();
-    assert_eq!(f.outlook("q", &Categories::All).await, nothing);
+    let nothing = Backlog::default();
+    assert_eq!(f.backlog("q", &Categories::All).await, nothing);
     f.submit(&[run("q", "", at(0)), run("q", "", at(1))], at(1)).await;
-    let ready = Outlook { ready: true, ..nothing };
-    assert_eq!(f.outlook("q", &Categories::All).await, ready);
-    assert_eq!(f.outlook("other", &Categories::All).await, nothing);
+    let ready = Backlog { ready: true, ..nothing };
+    assert_eq!(f.backlog("q", &Categories::All).await, ready);
+    assert_eq!(f.backlog("other", &Categories::All).await, nothing);
     f.pause("q").await;
-    assert_eq!(f.outlook("q", &Categories::All).await, nothing, "a paused queue");
+    assert_eq!(f.backlog("q", &Categories::All).await, nothing, "a paused queue");
     f.resume("q").await;
 
     let held = f.claim(&claim_of(2, at(2))).await;
-    assert_eq!(f.outlook("q", &Categories::All).await, Outlook { held: true, ..nothing });
-    assert_eq!(f.outlook("other", &Categories::All).await, nothing);
+    assert_eq!(f.backlog("q", &Categories::All).await, Backlog { held: true, ..nothing });
+    assert_eq!(f.backlog("other", &Categories::All).await, nothing);
     f.end(&held[0], at(3), retry(at(3), Duration::from_secs(50), true)).await;
-    let both = Outlook { held: true, next_due: Some(at(53)), ..nothing };
-    assert_eq!(f.outlook("q", &Categories::All).await, both);
+    let both = Backlog { held: true, next_due: Some(at(53)), ..nothing };
+    assert_eq!(f.backlog("q", &Categories::All).await, both);
     f.end(&held[1], at(3), retry(at(3), Duration::from_secs(40), true)).await;
     f.pause("q").await;
-    let due = Outlook { next_due: Some(at(43)), ..nothing };
-    assert_eq!(f.outlook("q", &Categories::All).await, due, "pausing stops no clock");
+    let due = Backlog { next_due: Some(at(43)), ..nothing };
+    assert_eq!(f.backlog("q", &Categories::All).await, due, "pausing stops no clock");
     f.resume("q").await;
 
     for second in [100, 101] {
         let claimed = f.claim_one(at(second)).await;
         f.end(&claimed, at(second), passed()).await;
     }
-    assert_eq!(f.outlook("q", &Categories::All).await, nothing, "everything is done");
+    assert_eq!(f.backlog("q", &Categories::All).await, nothing, "everything is done");
 }
 
 // OPS-7
@@ -222,22 +225,22 @@ pub async fn the_outlook_sees_the_named_categories_alone(f: &Fixture) {
             f.end(&claimed, at(1), retry(at(1), Duration::from_secs(delay), true)).await;
         }
     }
-    let nothing = Outlook::default();
-    let cases: [(&[&str], Outlook); 7] = [
+    let nothing = Backlog::default();
+    let cases: [(&[&str], Backlog); 7] = [
         (&[], nothing),
         (&["%", "_", "READY"], nothing),
-        (&["ready", "ready"], Outlook { ready: true, ..nothing }),
-        (&["held"], Outlook { held: true, ..nothing }),
-        (&["late"], Outlook { next_due: Some(at(91)), ..nothing }),
-        (&["late", "due"], Outlook { next_due: Some(at(11)), ..nothing }),
-        (&["held", "late", "ready"], Outlook { ready: true, held: true, next_due: Some(at(91)) }),
+        (&["ready", "ready"], Backlog { ready: true, ..nothing }),
+        (&["held"], Backlog { held: true, ..nothing }),
+        (&["late"], Backlog { next_due: Some(at(91)), ..nothing }),
+        (&["late", "due"], Backlog { next_due: Some(at(11)), ..nothing }),
+        (&["held", "late", "ready"], Backlog { ready: true, held: true, next_due: Some(at(91)) }),
     ];
     for (categories, expected) in cases {
-        assert_eq!(f.outlook("q", &only(categories)).await, expected, "{categories:?}");
+        assert_eq!(f.backlog("q", &only(categories)).await, expected, "{categories:?}");
     }
     f.pause("q").await;
-    let paused = f.outlook("q", &only(&["ready", "held"])).await;
-    assert_eq!(paused, Outlook { held: true, ..nothing });
+    let paused = f.backlog("q", &only(&["ready", "held"])).await;
+    assert_eq!(paused, Backlog { held: true, ..nothing });
 }
 
 /// Who listens has heard of a change when the call that made it returns.
@@ -253,8 +256,8 @@ pub async fn whatever_may_be_claimed_wakes_who_listens(f: &Fixture) {
     f.end(&held[0], at(3), retry(at(3), Duration::from_secs(1), true)).await;
     woken("a retry that was scheduled");
     let lease = LeaseRef { id: held[1].id.0, epoch: held[1].epoch };
-    let back = HandBack { lease, owner: WorkerId("w1".to_owned()), why: "shutdown".to_owned() };
-    let back = f.store.hand_back(Leased::Run, &[back], at(4)).await.expect("answered");
+    let back = LeaseRelease { lease, owner: WorkerId("w1".to_owned()), why: "shutdown".to_owned() };
+    let back = f.store.release_leases(Leased::Run, &[back], at(4)).await.expect("answered");
     assert_eq!(back, [Written::Applied]);
     woken("a run that was handed back");
     f.store.cancel_runs(&[ids[0]], &operator(at(5))).await.expect("answered");

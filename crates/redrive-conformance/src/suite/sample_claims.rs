@@ -12,8 +12,8 @@ use super::{
     samples::{at, before, operator},
 };
 use redrive_store::{
-    ClaimedSample, HandBack, LeaseRef, Leased, NewPipelineRun, Outlook, PipelineWish, SampleClaim,
-    Served, WorkerId, Written,
+    Backlog, ClaimedSample, LeaseRef, LeaseRelease, Leased, NewPipelineRun, PipelineAction,
+    SampleClaim, Served, WorkerId, Written,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -27,8 +27,8 @@ fn lines_of(samples: &[ClaimedSample]) -> Vec<u64> {
     samples.iter().map(line_of).collect()
 }
 
-fn hand_back(lease: LeaseRef) -> HandBack {
-    HandBack { lease, owner: WorkerId("w1".to_owned()), why: "shutdown".to_owned() }
+fn release_leases(lease: LeaseRef) -> LeaseRelease {
+    LeaseRelease { lease, owner: WorkerId("w1".to_owned()), why: "shutdown".to_owned() }
 }
 
 // PIP-1
@@ -190,8 +190,8 @@ pub async fn a_sample_handed_back_is_claimable_at_once_and_uncounted(f: &Fixture
     let second = f.sample_at(1, at(4)).await;
     f.end_sample(&second, 1, at(5), retried(at(5), SECOND, true)).await;
     let third = f.sample_at(1, at(9)).await;
-    let back = [hand_back(sample_lease(&third)), hand_back(sample_lease(&third))];
-    let written = f.store.hand_back(Leased::Sample, &back, at(10)).await.expect("answered");
+    let back = [release_leases(sample_lease(&third)), release_leases(sample_lease(&third))];
+    let written = f.store.release_leases(Leased::Sample, &back, at(10)).await.expect("answered");
     assert_eq!(written, [Written::Applied, Written::Stale]);
     let stored = f.sample(third.id).await;
     assert_eq!((stored.state(), stored.attempts, stored.retry_count), (SampleState::Ready, 1, 1));
@@ -221,7 +221,10 @@ pub async fn the_lease_on_a_source_is_renewed_lost_and_handed_back(f: &Fixture) 
     assert_eq!(page(499, 0).await, []);
     assert_eq!(page(500, 0).await[0].lease, feed);
     assert_eq!(page(500, feed.id).await, []);
-    let back = f.store.hand_back(Leased::Feed, &[hand_back(older), hand_back(feed)], at(9)).await;
+    let back = f
+        .store
+        .release_leases(Leased::Feed, &[release_leases(older), release_leases(feed)], at(9))
+        .await;
     assert_eq!(back.expect("answered"), [Written::Stale, Written::Applied]);
     let told = f.told_by("pipeline.handback").await;
     assert_eq!((told.len(), told[0].at, told[0].actor.as_str()), (1, at(9), "w1"));
@@ -233,30 +236,30 @@ pub async fn the_lease_on_a_source_is_renewed_lost_and_handed_back(f: &Fixture) 
 
 // PIP-1
 pub async fn the_outlook_of_a_pipeline_is_what_its_runs_have_to_do(f: &Fixture) {
-    let look = async || f.store.pipeline_outlook(&served()).await.expect("read");
+    let look = async || f.store.pipeline_backlog(&served()).await.expect("read");
     let due = async |stage| f.store.next_sample_due(&served(), stage).await.expect("read");
-    let nothing = Outlook::default();
+    let nothing = Backlog::default();
     assert_eq!(look().await, nothing);
     let id = f.store.start_pipeline_run(&new_run(), &operator(at(0))).await.expect("started");
-    assert_eq!(look().await, Outlook { ready: true, ..nothing }, "a source is to be read");
+    assert_eq!(look().await, Backlog { ready: true, ..nothing }, "a source is to be read");
     let feed = f.store.claim_feeds(&feed_claim(at(1))).await.expect("claimed")[0].0;
-    assert_eq!(look().await, Outlook { held: true, ..nothing }, "someone reads it");
+    assert_eq!(look().await, Backlog { held: true, ..nothing }, "someone reads it");
     f.feed(feed, &lines(1..=2), true).await;
-    let back = f.store.hand_back(Leased::Feed, &[hand_back(feed)], at(2)).await;
+    let back = f.store.release_leases(Leased::Feed, &[release_leases(feed)], at(2)).await;
     assert_eq!(back.expect("answered"), [Written::Applied]);
-    assert_eq!(look().await, Outlook { ready: true, ..nothing });
+    assert_eq!(look().await, Backlog { ready: true, ..nothing });
     let held = f.samples_at(0, 2, at(2)).await;
-    assert_eq!(look().await, Outlook { held: true, ..nothing });
+    assert_eq!(look().await, Backlog { held: true, ..nothing });
     f.end_sample(&held[0], 0, at(3), retried(at(3), 9 * SECOND, true)).await;
     f.end_sample(&held[1], 0, at(3), retried(at(3), 7 * SECOND, true)).await;
-    assert_eq!(look().await, Outlook { next_due: Some(at(10)), ..nothing });
+    assert_eq!(look().await, Backlog { next_due: Some(at(10)), ..nothing });
     assert_eq!((due(0).await, due(1).await), (Some(at(10)), None));
     for other in [
         Served { pipeline: "q".to_owned(), ..served() },
         Served { stages: vec!["clean".to_owned()], ..served() },
         Served { run: Some(PipelineRunId(id.0 + 1)), ..served() },
     ] {
-        assert_eq!(f.store.pipeline_outlook(&other).await.expect("read"), nothing);
+        assert_eq!(f.store.pipeline_backlog(&other).await.expect("read"), nothing);
         assert_eq!(f.store.next_sample_due(&other, 0).await.expect("read"), None);
     }
     f.cancel_pipeline_run(id).await;
@@ -279,8 +282,8 @@ pub async fn whatever_sample_may_be_claimed_wakes_who_listens(f: &Fixture) {
     woken("a sample that goes on to the next stage");
     f.end_sample(&held[1], 0, at(3), retried(at(3), SECOND, true)).await;
     woken("a retry that was scheduled");
-    let back = hand_back(sample_lease(&held[2]));
-    f.store.hand_back(Leased::Sample, &[back], at(4)).await.map(drop).expect("answered");
+    let back = release_leases(sample_lease(&held[2]));
+    f.store.release_leases(Leased::Sample, &[back], at(4)).await.map(drop).expect("answered");
     woken("a sample that was handed back");
     let dies = f.sample_at(0, at(5)).await;
     f.end_sample(&dies, 0, at(5), broken()).await;
@@ -288,6 +291,6 @@ pub async fn whatever_sample_may_be_claimed_wakes_who_listens(f: &Fixture) {
     woken("a dead letter that was brought back");
     let id = PipelineRunId(feed.id);
     f.cancel_pipeline_run(id).await;
-    f.wish_of_run(id, PipelineWish::Resume(new_run().rules)).await;
+    f.wish_of_run(id, PipelineAction::Resume(new_run().rules)).await;
     woken("a run that goes on");
 }

@@ -8,7 +8,7 @@ use super::{
     samples::at,
 };
 use redrive_store::{
-    AttemptOutcome, ClaimedSample, HandBack, Leased, SampleEnding, SampleFinish, SampleWritten,
+    AttemptOutcome, ClaimedSample, LeaseRelease, Leased, SampleEnding, SampleFinish, SampleWritten,
     WorkerId, Written,
 };
 
@@ -113,8 +113,8 @@ pub async fn the_lease_of_a_kept_sample_is_like_any_other(f: &Fixture) {
     let expired = f.store.expired_leases(Leased::Sample, at(80), 0, 9).await.expect("read");
     assert_eq!(expired.len(), 1);
     assert_eq!((expired[0].lease, expired[0].until), (leases[1], at(80)));
-    let backs = HandBack::each(&leases, &WorkerId("w1".to_owned()), "shutdown");
-    let back = f.store.hand_back(Leased::Sample, &backs, at(5)).await.expect("answered");
+    let backs = LeaseRelease::each(&leases, &WorkerId("w1".to_owned()), "shutdown");
+    let back = f.store.release_leases(Leased::Sample, &backs, at(5)).await.expect("answered");
     assert_eq!(back, [Written::Stale, Written::Applied]);
     let told = f.told_by("sample.handback").await;
     assert_eq!(told.len(), 1);

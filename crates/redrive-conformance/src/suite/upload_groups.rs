@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 
 use super::{Fixture, items::group, samples::at};
 use redrive_store::{
-    ClaimedGroup, ExpiredLease, GroupClaim, HandBack, JournalFilter, LeaseRef, Leased, WorkerId,
-    Written,
+    ClaimedGroup, ExpiredLease, GroupClaim, JournalFilter, LeaseRef, LeaseRelease, Leased,
+    WorkerId, Written,
 };
 
 fn claim(name: &str, owner: &str, now: Timestamp, lease_until: Timestamp) -> GroupClaim {
     GroupClaim { group: group(name), owner: WorkerId(owner.to_owned()), now, lease_until }
 }
 
-fn back(lease: LeaseRef, why: &str) -> HandBack {
-    HandBack { lease, owner: WorkerId("w1".to_owned()), why: why.to_owned() }
+fn back(lease: LeaseRef, why: &str) -> LeaseRelease {
+    LeaseRelease { lease, owner: WorkerId("w1".to_owned()), why: why.to_owned() }
 }
 
 impl Fixture {
@@ -47,9 +47,9 @@ pub async fn a_held_group_is_refused_until_its_lease_ends(f: &Fixture) {
 // UPL-7
 pub async fn a_group_given_back_can_be_taken_at_once(f: &Fixture) {
     let lease = Fixture::held(f.claimed(&claim("g", "w1", at(0), at(30))).await);
-    let written = f.store.hand_back(Leased::Group, &[back(lease, "done")], at(5)).await;
+    let written = f.store.release_leases(Leased::Group, &[back(lease, "done")], at(5)).await;
     assert_eq!(written.expect("answered"), [Written::Applied]);
-    let again = f.store.hand_back(Leased::Group, &[back(lease, "done")], at(6)).await;
+    let again = f.store.release_leases(Leased::Group, &[back(lease, "done")], at(6)).await;
     assert_eq!(again.expect("answered"), [Written::Stale]);
     let filter = JournalFilter { action: Some("upload.handback".to_owned()), unit: None };
     let journal = f.store.journal_page(&filter, 0, 10).await.expect("read");
@@ -69,7 +69,7 @@ pub async fn a_group_that_was_taken_over_is_lost_to_who_held_it(f: &Fixture) {
     let taken = Fixture::held(f.claimed(&claim("g", "w2", at(31), at(60))).await);
     let renewed = f.store.renew_leases(Leased::Group, &[lost, taken], at(90)).await;
     assert_eq!(renewed.expect("answered"), [Written::Stale, Written::Applied]);
-    let written = f.store.hand_back(Leased::Group, &[back(lost, "late")], at(40)).await;
+    let written = f.store.release_leases(Leased::Group, &[back(lost, "late")], at(40)).await;
     assert_eq!(written.expect("answered"), [Written::Stale]);
     let busy = ClaimedGroup::Busy { owner: WorkerId("w2".to_owned()), until: at(90) };
     assert_eq!(f.claimed(&claim("g", "w3", at(89), at(99))).await, busy);

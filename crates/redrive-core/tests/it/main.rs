@@ -34,7 +34,7 @@ mod decide_laws;
 mod preset;
 mod schedule;
 
-mod prospect;
+mod retry_forecast;
 mod terminal_mark;
 
 mod fingerprint;

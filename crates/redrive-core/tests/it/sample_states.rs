@@ -12,7 +12,7 @@ fn legal(state: S) -> &'static [(E, S)] {
             (E::Skip, S::Skipped),
             (E::ScheduleRetry, S::WaitingForRetry),
             (E::GiveUp, S::Dead),
-            (E::HandBack, S::Ready),
+            (E::LeaseRelease, S::Ready),
         ],
         S::Succeeded | S::Skipped => &[],
         S::Dead => &[(E::Reprocess, S::Ready)],

@@ -119,7 +119,7 @@ fn legal_for_a_run(state: RunState) -> &'static [(RunEvent, RunState)] {
             (E::Fail, S::Failed),
             (E::ScheduleRetry, S::WaitingForRetry),
             (E::GiveUp, S::GivenUp),
-            (E::HandBack, S::Discovered),
+            (E::LeaseRelease, S::Discovered),
             (E::Cancel, S::Cancelled),
         ],
         S::WaitingForRetry => {
@@ -202,7 +202,7 @@ fn only_a_run_held_by_a_worker_gets_a_verdict() {
         RunEvent::Fail,
         RunEvent::ScheduleRetry,
         RunEvent::GiveUp,
-        RunEvent::HandBack,
+        RunEvent::LeaseRelease,
     ];
     for state in RunState::ALL {
         for event in verdicts {

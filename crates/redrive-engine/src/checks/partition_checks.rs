@@ -39,14 +39,14 @@ impl Checked for PartitionRecord {
         let mut findings = judge_partition(self, attempts);
         let unit = Unit::Partition(self.key.clone()).to_string();
         if let Some(work) = self.work.as_ref().filter(|work| work.lease_epoch.0 > 0) {
-            findings.extend(hand_backs(store, unit, work).await?);
+            findings.extend(releases(store, unit, work).await?);
         }
         Ok(findings)
     }
 }
 
 /// A row of work goes when its attempt is judged. So every claim of it but a live one was handed back.
-async fn hand_backs(
+async fn releases(
     store: &dyn Store,
     unit: String,
     work: &PartitionWork,

@@ -73,14 +73,14 @@ impl Checked for SampleOfRun {
             let unit = sample_unit(sample.id, &sample.stage_name);
             findings.extend(give_up_recorded(store, unit, "sample.dead").await?);
         }
-        findings.extend(self.hand_backs(store, attempts.len()).await?);
+        findings.extend(self.releases(store, attempts.len()).await?);
         Ok(findings)
     }
 }
 
 impl SampleOfRun {
     /// A claim ends in a row of the ledger or in a hand-back, and a live one in neither.
-    async fn hand_backs(&self, store: &dyn Store, rows: usize) -> Result<Option<Finding>> {
+    async fn releases(&self, store: &dyn Store, rows: usize) -> Result<Option<Finding>> {
         let Self { sample, run } = self;
         let live = i64::from(sample.lease_owner.is_some());
         let rows = i64::try_from(rows).unwrap_or(i64::MAX);

@@ -10,9 +10,11 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use jiff::{Timestamp, tz::TimeZone};
-use redrive_core::{HumanDuration, PartitionKey, PartitionStatus, Prospect, TerminalReason, Unit};
+use redrive_core::{
+    HumanDuration, PartitionKey, PartitionStatus, RetryForecast, TerminalReason, Unit,
+};
 use redrive_store::{
-    Lane, Operator, PartitionFilter, PartitionOrder, PartitionRecord, PartitionWish, Result,
+    AuditContext, Lane, Operator, PartitionAction, PartitionFilter, PartitionRecord, Result,
     partition_giveup,
 };
 use tokio::time::MissedTickBehavior;
@@ -154,19 +156,19 @@ impl Daemon {
         let (mut due, mut given_up) = (Vec::new(), Vec::new());
         tick.failed += page.len() as u64;
         for partition in page {
-            let prospect = self.control.rules().prospect(&partition, now);
-            match prospect.filter(|_| partition.paused().is_none()) {
-                None | Some(Prospect::Terminal { reason: TerminalReason::Marked }) => {
+            let forecast = self.control.rules().forecast(&partition, now);
+            match forecast.filter(|_| partition.paused().is_none()) {
+                None | Some(RetryForecast::Terminal { reason: TerminalReason::Marked }) => {
                     tick.left_alone += 1;
                 }
-                Some(Prospect::Terminal { reason }) => {
+                Some(RetryForecast::Terminal { reason }) => {
                     tick.given_up += 1;
                     given_up.push((partition, reason));
                 }
-                Some(prospect @ Prospect::RetryAt { delay, .. }) if prospect.is_due(now) => {
+                Some(forecast @ RetryForecast::RetryAt { delay, .. }) if forecast.is_due(now) => {
                     due.push(Due { partition, delay });
                 }
-                Some(Prospect::RetryAt { .. }) => tick.waiting += 1,
+                Some(RetryForecast::RetryAt { .. }) => tick.waiting += 1,
             }
         }
         (due, given_up)
@@ -246,7 +248,7 @@ impl Daemon {
     /// The command for a batch: `state retry --force` for its customer and query.
     fn command(&self, batch: &Batch, now: Timestamp) -> Option<PartitionCommand> {
         let key = &batch.due.first()?.partition.key;
-        let order = PartitionOrder {
+        let order = AuditContext {
             by: Operator { actor: self.name.clone(), at: now, reason: None },
             command: "daemon".to_owned(),
             filter: Some(PartitionFilter {
@@ -257,8 +259,8 @@ impl Daemon {
             }),
             flags: vec!["--force".to_owned()],
         };
-        let wish = PartitionWish::Retry { clear_terminal: false, lane: batch.lane };
-        Some(PartitionCommand::new(wish, order).forced())
+        let action = PartitionAction::Retry { clear_terminal: false, lane: batch.lane };
+        Some(PartitionCommand::new(action, order).forced())
     }
 }
 

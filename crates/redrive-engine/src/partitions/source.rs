@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    DaySchedule, Extractor, Pace,
+    DaySchedule, Extractor, WorkerLimits,
     partitions::{
         raw::RawSink,
         validator::{Judge, Rules},
@@ -34,7 +34,7 @@ pub struct Source {
     /// How long an extraction may take.
     pub time_limit: Duration,
     /// How many at once, and how patiently.
-    pub pace: Pace,
+    pub limits: WorkerLimits,
 }
 
 impl Source {
@@ -49,7 +49,7 @@ impl Source {
             backfill_share: DEFAULT_BACKFILL_SHARE,
             schedule: None,
             time_limit: DEFAULT_TIME_LIMIT,
-            pace: Pace::default(),
+            limits: WorkerLimits::default(),
         }
     }
 
@@ -65,15 +65,15 @@ impl Source {
 
     /// With so many partitions at once.
     pub fn with_concurrency(self, concurrency: usize) -> Self {
-        let pace = Pace { concurrency: concurrency.max(1), ..self.pace };
-        Self { pace, ..self }
+        let limits = WorkerLimits { concurrency: concurrency.max(1), ..self.limits };
+        Self { limits, ..self }
     }
 
     /// How many partitions are worked on at once: no more than any of its handlers can.
     pub(crate) fn concurrency(&self) -> usize {
         let judge = self.rules.judge.as_ref().and_then(|judge| judge.handler.capacity());
         let limits = [self.extractor.capacity(), judge];
-        limits.into_iter().flatten().fold(self.pace.concurrency, usize::min)
+        limits.into_iter().flatten().fold(self.limits.concurrency, usize::min)
     }
 
     /// Ends what its handlers keep running.

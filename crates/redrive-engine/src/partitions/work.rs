@@ -11,7 +11,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 use jiff::Timestamp;
 use redrive_core::{Cause, Failure, PartitionKey, Unit, named};
 use redrive_store::{
-    ClaimedPartition, ExpiredLease, HandBack, LeaseRef, Leased, Outlook, PartitionClaim,
+    Backlog, ClaimedPartition, ExpiredLease, LeaseRef, LeaseRelease, Leased, PartitionClaim,
     PartitionFinish, PartitionVerdict, Result, Store, WorkKind, WorkerId, Written,
 };
 use serde_json::Map;
@@ -28,7 +28,7 @@ use crate::{
     },
     worker::{
         failures::{RAW_FULL, is_for_want_of_room, panic_failure, refused_by_sink},
-        work::{Ending, Pace, Work},
+        work::{Ending, Work, WorkerLimits},
     },
 };
 use redrive_retry::{Clock, Stop, Stopper};
@@ -152,8 +152,8 @@ impl Work for PartitionWork {
         &self.source.name
     }
 
-    fn pace(&self) -> Pace {
-        Pace { concurrency: self.source.concurrency(), ..self.source.pace }
+    fn limits(&self) -> WorkerLimits {
+        WorkerLimits { concurrency: self.source.concurrency(), ..self.source.limits }
     }
 
     fn now(&self) -> Timestamp {
@@ -208,7 +208,7 @@ impl Work for PartitionWork {
         ended_at: Timestamp,
     ) -> Ending<PartitionFinish> {
         match attempted {
-            Attempted::Judged(Judgement::Stopped) => Ending::HandBack,
+            Attempted::Judged(Judgement::Stopped) => Ending::LeaseRelease,
             Attempted::Judged(Judgement::Verdict(verdict)) => {
                 Ending::Finish(finish_of(unit, verdict, &self.worker, started_at, ended_at))
             }
@@ -247,14 +247,14 @@ impl Work for PartitionWork {
         self.store.renew_leases(Leased::Partition, leases, until).await
     }
 
-    async fn hand_back(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
-        let back = |lease: &LeaseRef| HandBack {
+    async fn release_leases(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
+        let back = |lease: &LeaseRef| LeaseRelease {
             lease: *lease,
             owner: self.worker.clone(),
             why: why.to_owned(),
         };
-        let hand_backs: Vec<HandBack> = leases.iter().map(back).collect();
-        self.store.hand_back(Leased::Partition, &hand_backs, self.clock.now()).await
+        let releases: Vec<LeaseRelease> = leases.iter().map(back).collect();
+        self.store.release_leases(Leased::Partition, &releases, self.clock.now()).await
     }
 
     async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
@@ -278,8 +278,8 @@ impl Work for PartitionWork {
         Ok(judged.filter_map(async |finish| finish).collect().await)
     }
 
-    async fn outlook(&self) -> Result<Outlook> {
-        self.store.partition_outlook(&self.source.name).await
+    async fn backlog(&self) -> Result<Backlog> {
+        self.store.partition_backlog(&self.source.name).await
     }
 }
 

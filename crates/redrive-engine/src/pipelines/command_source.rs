@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use redrive_core::Failure;
 use serde_json::json;
 
-use super::{FeedEnd, LineFeed, SOURCE_CHANGED, SampleSource, SourceCall, stage::for_good};
+use super::{SOURCE_CHANGED, SampleSource, SampleWriter, SourceCall, SourceEnd, stage::for_good};
 use crate::{
     ExecHandler, Outcome, Stop,
     handlers::exec::{Input, Listener},
@@ -33,7 +33,7 @@ impl CommandSource {
 
 /// Hears the program.
 struct Printed<'a> {
-    feed: &'a mut LineFeed,
+    feed: &'a mut SampleWriter,
     call: &'a SourceCall,
     /// A line of those to pass over whose end has not come yet.
     partial: Vec<u8>,
@@ -93,7 +93,7 @@ impl SampleSource for CommandSource {
         self.command.clone()
     }
 
-    async fn read(&self, call: &SourceCall, feed: &mut LineFeed, stop: Stop) -> FeedEnd {
+    async fn read(&self, call: &SourceCall, feed: &mut SampleWriter, stop: Stop) -> SourceEnd {
         let run = call.run.to_string();
         let input = Input {
             variables: vec![
@@ -108,14 +108,14 @@ impl SampleSource for CommandSource {
         let outcome = self.program.print(&input, NO_LIMIT, stop, &mut printed).await;
         let missing = call.position.lines.saturating_sub(feed.lines());
         match (feed.end(), outcome) {
-            (FeedEnd::Done, Outcome::Answered { .. }) if missing > 0 => {
+            (SourceEnd::Done, Outcome::Answered { .. }) if missing > 0 => {
                 let (lines, read) = (feed.lines(), call.position.lines);
                 let message = format!("it printed {lines} lines, and {read} were read before");
-                FeedEnd::Failed(for_good(SOURCE_CHANGED, &message))
+                SourceEnd::Failed(for_good(SOURCE_CHANGED, &message))
             }
-            (FeedEnd::Done, Outcome::Answered { .. }) => feed.finish().await,
-            (FeedEnd::Done, Outcome::Failed(failure)) => FeedEnd::Failed(failure),
-            (FeedEnd::Done, Outcome::Stopped | Outcome::Skipped(_)) => FeedEnd::Stopped,
+            (SourceEnd::Done, Outcome::Answered { .. }) => feed.finish().await,
+            (SourceEnd::Done, Outcome::Failed(failure)) => SourceEnd::Failed(failure),
+            (SourceEnd::Done, Outcome::Stopped | Outcome::Skipped(_)) => SourceEnd::Stopped,
             (end, _) => end,
         }
     }

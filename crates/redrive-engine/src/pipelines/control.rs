@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use redrive_core::{Failure, PipelineRunId, PipelineStatus, SampleId, SampleStatus};
 use redrive_store::{
-    Operator, PipelineChange, PipelineRunRecord, PipelineWish, Result, SampleChange, SampleFilter,
-    SampleRecord, Store,
+    Operator, PipelineAction, PipelineChange, PipelineRunRecord, Result, SampleChange,
+    SampleFilter, SampleRecord, Store,
 };
 
 use super::{Pipeline, SamplePages};
@@ -112,8 +112,8 @@ impl PipelineControl {
         {
             return Err(NotResumed::Source { id, why });
         }
-        let wish = PipelineWish::Resume(pipeline.rules.clone());
-        match self.store.change_pipeline_run(id, &wish, by).await? {
+        let action = PipelineAction::Resume(pipeline.rules.clone());
+        match self.store.change_pipeline_run(id, &action, by).await? {
             PipelineChange::Done(_) => self.run(id).await?.ok_or(NotResumed::Unknown(id)),
             PipelineChange::Refused(status) => Err(NotResumed::Over { id, status }),
             PipelineChange::Unknown => Err(NotResumed::Unknown(id)),
@@ -122,7 +122,7 @@ impl PipelineControl {
 
     /// Stops a run: nothing more is claimed or read, what is running may end.
     pub async fn cancel(&self, id: PipelineRunId, by: &Operator) -> Result<PipelineChange> {
-        self.store.change_pipeline_run(id, &PipelineWish::Cancel, by).await
+        self.store.change_pipeline_run(id, &PipelineAction::Cancel, by).await
     }
 
     /// One run.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde::Serialize;
 
-use super::{FeedEnd, LineFeed, SampleSource, SourceCall, stage::for_good};
+use super::{SampleSource, SampleWriter, SourceCall, SourceEnd, stage::for_good};
 use crate::Stop;
 
 /// Samples from an iterator. To read on it is made anew, and what was read before is passed over: it must
@@ -36,18 +36,18 @@ where
         self.name.clone()
     }
 
-    async fn read(&self, call: &SourceCall, feed: &mut LineFeed, stop: Stop) -> FeedEnd {
+    async fn read(&self, call: &SourceCall, feed: &mut SampleWriter, stop: Stop) -> SourceEnd {
         let mut line = Vec::new();
         for sample in (self.make)() {
             line.clear();
             if let Err(error) = serde_json::to_writer(&mut line, &sample) {
-                return FeedEnd::Failed(for_good("bad_sample", &format!("no JSON: {error}")));
+                return SourceEnd::Failed(for_good("bad_sample", &format!("no JSON: {error}")));
             }
             line.push(b'\n');
             if feed.lines() < call.position.lines {
                 feed.pass_over(&line);
             } else if stop.is_stopped() {
-                return FeedEnd::Stopped;
+                return SourceEnd::Stopped;
             } else if !feed.push(&line).await {
                 return feed.end();
             }

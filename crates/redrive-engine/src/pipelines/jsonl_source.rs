@@ -8,7 +8,7 @@ use redrive_store::SourcePosition;
 use sha2::{Digest, Sha256};
 use tokio::{fs::File, io::AsyncReadExt};
 
-use super::{FeedEnd, LineFeed, SOURCE_CHANGED, SampleSource, SourceCall, stage::for_good};
+use super::{SOURCE_CHANGED, SampleSource, SampleWriter, SourceCall, SourceEnd, stage::for_good};
 use crate::{Stop, uploads::hex};
 
 /// How much is read at a time.
@@ -49,7 +49,7 @@ impl JsonlSource {
         &self,
         file: &mut File,
         position: &SourcePosition,
-        feed: &mut LineFeed,
+        feed: &mut SampleWriter,
     ) -> Result<(), Failure> {
         let mut before = file.take(position.bytes);
         let mut buffer = vec![0; CHUNK_BYTES];
@@ -73,7 +73,11 @@ impl JsonlSource {
         Err(for_good(SOURCE_CHANGED, &message))
     }
 
-    async fn read_on(&self, call: &SourceCall, feed: &mut LineFeed) -> Result<FeedEnd, Failure> {
+    async fn read_on(
+        &self,
+        call: &SourceCall,
+        feed: &mut SampleWriter,
+    ) -> Result<SourceEnd, Failure> {
         let mut file = self.open().await?;
         self.pass_over(&mut file, &call.position, feed).await?;
         let mut buffer = vec![0; CHUNK_BYTES];
@@ -95,11 +99,11 @@ impl SampleSource for JsonlSource {
         self.path.display().to_string()
     }
 
-    async fn read(&self, call: &SourceCall, feed: &mut LineFeed, mut stop: Stop) -> FeedEnd {
+    async fn read(&self, call: &SourceCall, feed: &mut SampleWriter, mut stop: Stop) -> SourceEnd {
         tokio::select! {
             biased;
-            () = stop.stopped() => FeedEnd::Stopped,
-            end = self.read_on(call, feed) => end.unwrap_or_else(FeedEnd::Failed),
+            () = stop.stopped() => SourceEnd::Stopped,
+            end = self.read_on(call, feed) => end.unwrap_or_else(SourceEnd::Failed),
         }
     }
 

@@ -6,7 +6,7 @@ use redrive_core::JitterSeed;
 use redrive_store::{Served, Store, WorkerId};
 use tokio::task::JoinSet;
 
-use super::{FeedWork, Pipeline, StageWork};
+use super::{Pipeline, SourceReader, StageWork};
 use crate::worker::worker_loop::{Until, run_worker};
 use redrive_retry::{Clock, Stop, Stopper};
 
@@ -46,7 +46,7 @@ impl PipelineLoops {
 
     fn spawn(&self, stop: &Stop) -> JoinSet<()> {
         let Self { pipeline, store, clock, worker, jitter_seed } = self;
-        let feed = FeedWork {
+        let feed = SourceReader {
             pipeline: pipeline.clone(),
             store: store.clone(),
             clock: clock.clone(),
@@ -66,10 +66,10 @@ impl PipelineLoops {
 async fn drained(store: Arc<dyn Store>, served: Served) {
     let mut wakes = store.wakes();
     loop {
-        if let Ok(outlook) = store.pipeline_outlook(&served).await
-            && !outlook.ready
-            && !outlook.held
-            && outlook.next_due.is_none()
+        if let Ok(backlog) = store.pipeline_backlog(&served).await
+            && !backlog.ready
+            && !backlog.held
+            && backlog.next_due.is_none()
         {
             return;
         }

@@ -1,19 +1,19 @@
 //! Sample pipelines: a source, stages with a policy each, dead letters and a failure budget (PIP).
 //!
 //! [`Pipeline`] is what is declared. A run of it is worked on by the one worker loop: [`StageWork`] for
-//! each stage, so that every stage has its own slots and what waits holds none, and [`FeedWork`] for its
-//! [source](SampleSource), which a [`LineFeed`] cuts into samples and stores together with how far it has
+//! each stage, so that every stage has its own slots and what waits holds none, and [`SourceReader`] for its
+//! [source](SampleSource), which a [`SampleWriter`] cuts into samples and stores together with how far it has
 //! been read. [`PipelineControl`] is what operators do.
 
 mod control;
-mod feed;
-mod feed_work;
 mod loops;
 mod next_stage;
 pub(crate) mod page_size;
 mod pages;
 mod pipeline;
+mod sample_writer;
 mod source;
+mod source_reader;
 mod stage;
 mod stage_work;
 
@@ -25,12 +25,12 @@ pub(crate) use self::loops::PipelineLoops;
 pub use self::{
     command_source::CommandSource,
     control::{NotResumed, PipelineControl, Reprocessed},
-    feed::{BAD_LINE, LineFeed, TOO_LARGE},
     iterator_source::IteratorSource,
     jsonl_source::JsonlSource,
     pages::SamplePages,
     pipeline::{DEFAULT_READ_AHEAD, Pipeline},
-    source::{FeedEnd, SOURCE_CHANGED, SampleSource, SourceCall},
+    sample_writer::{BAD_LINE, SampleWriter, TOO_LARGE},
+    source::{SOURCE_CHANGED, SampleSource, SourceCall, SourceEnd},
     stage::{IntoSample, Stage, StageAnswer, config_hash, stage_fn},
 };
-use self::{feed_work::FeedWork, stage_work::StageWork};
+use self::{source_reader::SourceReader, stage_work::StageWork};

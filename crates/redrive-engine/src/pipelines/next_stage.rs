@@ -8,7 +8,7 @@ use redrive_store::{
     ClaimedSample, Result, SampleEnding, SampleFinish, SampleRecord, SampleWritten, Store, WorkerId,
 };
 
-use crate::worker::{handoff::Handover, renewer::later};
+use crate::worker::{handoff::Handoff, renewer::later};
 use redrive_retry::monotonic;
 
 /// The loop of the stage that comes next, in the same process.
@@ -16,13 +16,13 @@ use redrive_retry::monotonic;
 pub(super) struct NextStage {
     pub(super) place: u32,
     pub(super) lease: Duration,
-    pub(super) handover: Arc<Handover<ClaimedSample>>,
+    pub(super) handoff: Arc<Handoff<ClaimedSample>>,
 }
 
 impl NextStage {
     /// Until when to keep a sample that is on its way to that stage, if there is a place for it.
     pub(super) fn keep_until(&self, now: Timestamp) -> Option<Timestamp> {
-        self.handover.promise().then(|| later(now, self.lease))
+        self.handoff.promise().then(|| later(now, self.lease))
     }
 
     /// Writes ends, and hands over what was kept.
@@ -77,16 +77,16 @@ impl NextStage {
                 // Its lease was asked for when the attempt ended, and writing that may have taken a while.
                 let left = Duration::try_from(until.duration_since(now)).unwrap_or_default();
                 let asked_at = monotonic().checked_sub(self.lease.saturating_sub(left));
-                self.handover.hand_over(sample, asked_at.unwrap_or_else(monotonic));
+                self.handoff.hand_over(sample, asked_at.unwrap_or_else(monotonic));
             }
-            _ => self.handover.withdraw(),
+            _ => self.handoff.withdraw(),
         }
     }
 
     /// Takes back what was promised for an end that cannot be written.
     pub(super) fn forget(&self, end: &SampleFinish) {
         if end.keep_until.is_some() {
-            self.handover.withdraw();
+            self.handoff.withdraw();
         }
     }
 }

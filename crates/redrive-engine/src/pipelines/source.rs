@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use redrive_core::{Failure, PipelineRunId};
 use redrive_store::SourcePosition;
 
-use super::LineFeed;
+use super::SampleWriter;
 use crate::Stop;
 
 /// The code of a source that is not what it was.
@@ -23,7 +23,7 @@ pub struct SourceCall {
 
 /// How a reading ended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum FeedEnd {
+pub enum SourceEnd {
     /// All of the source was read.
     Done,
     /// The reader was told to stop.
@@ -36,7 +36,7 @@ pub enum FeedEnd {
 
 /// Where samples come from.
 ///
-/// A source hands its bytes to a [`LineFeed`], from where an earlier reading got to, and stops when the
+/// A source hands its bytes to a [`SampleWriter`], from where an earlier reading got to, and stops when the
 /// feed says so. The feed waits while too many samples are unfinished.
 #[async_trait]
 pub trait SampleSource: Send + Sync {
@@ -44,7 +44,7 @@ pub trait SampleSource: Send + Sync {
     fn describe(&self) -> String;
 
     /// Hands on what comes after the position of a call.
-    async fn read(&self, call: &SourceCall, feed: &mut LineFeed, stop: Stop) -> FeedEnd;
+    async fn read(&self, call: &SourceCall, feed: &mut SampleWriter, stop: Stop) -> SourceEnd;
 
     /// Whether it can be read on from a position, as far as that can be told without reading on.
     async fn check(&self, _position: &SourcePosition) -> Result<(), Failure> {

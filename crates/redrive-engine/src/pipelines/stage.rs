@@ -8,7 +8,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
-    Call, Handler, JsonPointer, Outcome, Pace, Stop, handler_fn, sha256_of,
+    Call, Handler, JsonPointer, Outcome, Stop, WorkerLimits, handler_fn, sha256_of,
     worker::engine::DEFAULT_TIME_LIMIT,
 };
 
@@ -27,7 +27,7 @@ pub struct Stage {
     /// How long an attempt may take.
     pub time_limit: Duration,
     /// How many samples at once, and how patiently.
-    pub pace: Pace,
+    pub limits: WorkerLimits,
     /// Stands for what it does: changes when, and only when, that does.
     pub config_hash: String,
 }
@@ -40,7 +40,7 @@ impl Stage {
             handler,
             policy: Preset::Stage.policy(),
             time_limit: DEFAULT_TIME_LIMIT,
-            pace: Pace::default(),
+            limits: WorkerLimits::default(),
             config_hash: config_hash(&Value::Null),
         }
     }
@@ -52,8 +52,8 @@ impl Stage {
 
     /// With so many samples at once.
     pub fn with_concurrency(self, concurrency: usize) -> Self {
-        let pace = Pace { concurrency: concurrency.max(1), ..self.pace };
-        Self { pace, ..self }
+        let limits = WorkerLimits { concurrency: concurrency.max(1), ..self.limits };
+        Self { limits, ..self }
     }
 
     /// With what its results depend on, such as the name of a model, for its `stage_config_hash`.

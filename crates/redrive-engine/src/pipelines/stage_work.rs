@@ -9,7 +9,7 @@ use redrive_core::{
     Message, SampleId, Unit, decide, named,
 };
 use redrive_store::{
-    ClaimedSample, ExpiredLease, HandBack, LeaseRef, Leased, MAX_SAMPLE_BYTES, Outlook, Result,
+    Backlog, ClaimedSample, ExpiredLease, LeaseRef, LeaseRelease, Leased, MAX_SAMPLE_BYTES, Result,
     SampleClaim, SampleEnding, SampleFinish, SampleRecord, SampleWritten, Served, Store, WorkerId,
     Written,
 };
@@ -19,8 +19,8 @@ use super::{Pipeline, Stage, TOO_LARGE, next_stage::NextStage, stage::for_good};
 use crate::{
     handlers::handler::{Call, Outcome},
     worker::{
-        handoff::Handover,
-        work::{Ending, Pace, Work},
+        handoff::Handoff,
+        work::{Ending, Work, WorkerLimits},
     },
 };
 use redrive_retry::{Clock, Stop};
@@ -33,7 +33,7 @@ pub(crate) struct StageWork {
     place: u32,
     /// Where samples go from here; none if this is the last one.
     next: Option<NextStage>,
-    handover: Arc<Handover<ClaimedSample>>,
+    handoff: Arc<Handoff<ClaimedSample>>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     worker: WorkerId,
@@ -49,21 +49,21 @@ impl StageWork {
         worker: &'a WorkerId,
         jitter_seed: JitterSeed,
     ) -> impl Iterator<Item = Self> + 'a {
-        let handovers: Vec<Arc<Handover<ClaimedSample>>> =
+        let handoffs: Vec<Arc<Handoff<ClaimedSample>>> =
             pipeline.stages.iter().map(|_| Arc::default()).collect();
-        let nexts = (0..).zip(&pipeline.stages).zip(handovers.clone()).skip(1);
-        let nexts = nexts.map(|((place, stage), handover)| {
-            Some(NextStage { place, lease: stage.pace.lease, handover })
+        let nexts = (0..).zip(&pipeline.stages).zip(handoffs.clone()).skip(1);
+        let nexts = nexts.map(|((place, stage), handoff)| {
+            Some(NextStage { place, lease: stage.limits.lease, handoff })
         });
         let nexts: Vec<Option<NextStage>> = nexts.chain([None]).collect();
-        let stages = (0..).zip(&pipeline.stages).zip(handovers).zip(nexts);
-        stages.map(move |(((place, stage), handover), next)| Self {
+        let stages = (0..).zip(&pipeline.stages).zip(handoffs).zip(nexts);
+        stages.map(move |(((place, stage), handoff), next)| Self {
             name: format!("{}/{}", pipeline.name, stage.name),
             served: pipeline.served(),
             stage: stage.clone(),
             place,
             next,
-            handover,
+            handoff,
             store: store.clone(),
             clock: clock.clone(),
             worker: worker.clone(),
@@ -178,8 +178,8 @@ impl Work for StageWork {
         &self.name
     }
 
-    fn pace(&self) -> Pace {
-        self.stage.pace.within(self.stage.handler.capacity())
+    fn limits(&self) -> WorkerLimits {
+        self.stage.limits.within(self.stage.handler.capacity())
     }
 
     fn now(&self) -> Timestamp {
@@ -206,8 +206,8 @@ impl Work for StageWork {
         self.store.claim_samples(&claim).await
     }
 
-    fn handover(&self) -> Option<&Handover<ClaimedSample>> {
-        (self.place > 0).then_some(&*self.handover)
+    fn handoff(&self) -> Option<&Handoff<ClaimedSample>> {
+        (self.place > 0).then_some(&*self.handoff)
     }
 
     fn lease(&self, sample: &ClaimedSample) -> LeaseRef {
@@ -227,7 +227,7 @@ impl Work for StageWork {
     ) -> Ending<SampleFinish> {
         let (id, history) = (sample.id, sample.history);
         let Some(ending) = self.ending(id, history, outcome, started_at, ended_at) else {
-            return Ending::HandBack;
+            return Ending::LeaseRelease;
         };
         Ending::Finish(SampleFinish {
             id,
@@ -285,9 +285,9 @@ impl Work for StageWork {
         self.store.renew_leases(Leased::Sample, leases, until).await
     }
 
-    async fn hand_back(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
-        let hand_backs = HandBack::each(leases, &self.worker, why);
-        self.store.hand_back(Leased::Sample, &hand_backs, self.clock.now()).await
+    async fn release_leases(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
+        let releases = LeaseRelease::each(leases, &self.worker, why);
+        self.store.release_leases(Leased::Sample, &releases, self.clock.now()).await
     }
 
     async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
@@ -315,9 +315,9 @@ impl Work for StageWork {
         Ok(ours.filter_map(end).collect())
     }
 
-    async fn outlook(&self) -> Result<Outlook> {
-        let all = self.store.pipeline_outlook(&self.served).await?;
-        Ok(outlook_of_one(all, self.next_due().await?))
+    async fn backlog(&self) -> Result<Backlog> {
+        let all = self.store.pipeline_backlog(&self.served).await?;
+        Ok(backlog_of_one(all, self.next_due().await?))
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>> {
@@ -328,8 +328,8 @@ impl Work for StageWork {
 /// The outlook of one of the loops of a pipeline. What others have to do may still lead to something
 /// here; but it is no time to look again, or what is due where all slots are taken would have the others
 /// look all the time.
-pub(super) fn outlook_of_one(all: Outlook, next_due: Option<Timestamp>) -> Outlook {
-    Outlook { held: all.held || all.next_due.is_some(), next_due, ..all }
+pub(super) fn backlog_of_one(all: Backlog, next_due: Option<Timestamp>) -> Backlog {
+    Backlog { held: all.held || all.next_due.is_some(), next_due, ..all }
 }
 
 /// How an attempt ended, once that is written.

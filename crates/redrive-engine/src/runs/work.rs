@@ -9,14 +9,14 @@ use redrive_core::{
     Policy, RunId, RunStatus, Unit, decide, named,
 };
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, ExpiredLease, HandBack, LeaseRef, Leased, Outlook,
+    Backlog, Categories, ClaimRequest, ClaimedRun, ExpiredLease, LeaseRef, LeaseRelease, Leased,
     Result, RunEnding, RunFinish, RunRecord, Store, Verdict, WorkerId, Written,
 };
 use serde_json::{Map, Value};
 
 use crate::{
     handlers::handler::{Call, Handler, Outcome},
-    worker::work::{Ending, Pace, Work},
+    worker::work::{Ending, Work, WorkerLimits},
 };
 use redrive_retry::{Clock, Stop};
 
@@ -34,7 +34,7 @@ pub struct Queue {
     /// How long an attempt may take.
     pub time_limit: Duration,
     /// How many at once, and how patiently.
-    pub pace: Pace,
+    pub limits: WorkerLimits,
 }
 
 /// Does the runs of a queue.
@@ -104,8 +104,8 @@ impl Work for RunWork {
         &self.queue.name
     }
 
-    fn pace(&self) -> Pace {
-        self.queue.pace.within(self.queue.handler.capacity())
+    fn limits(&self) -> WorkerLimits {
+        self.queue.limits.within(self.queue.handler.capacity())
     }
 
     fn now(&self) -> Timestamp {
@@ -149,7 +149,7 @@ impl Work for RunWork {
         ended_at: Timestamp,
     ) -> Ending<RunFinish> {
         let ending = match outcome {
-            Outcome::Stopped => return Ending::HandBack,
+            Outcome::Stopped => return Ending::LeaseRelease,
             Outcome::Answered { value, verdict } => RunEnding::Judged {
                 verdict: verdict.unwrap_or(Verdict::Passed),
                 result: value.map(|value| bounded(&value)),
@@ -204,9 +204,9 @@ impl Work for RunWork {
         self.store.renew_leases(Leased::Run, leases, until).await
     }
 
-    async fn hand_back(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
-        let hand_backs = HandBack::each(leases, &self.worker, why);
-        self.store.hand_back(Leased::Run, &hand_backs, self.clock.now()).await
+    async fn release_leases(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
+        let releases = LeaseRelease::each(leases, &self.worker, why);
+        self.store.release_leases(Leased::Run, &releases, self.clock.now()).await
     }
 
     async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
@@ -231,8 +231,8 @@ impl Work for RunWork {
         Ok(ours.filter_map(end).collect())
     }
 
-    async fn outlook(&self) -> Result<Outlook> {
-        self.store.outlook(&self.queue.name, &self.queue.categories).await
+    async fn backlog(&self) -> Result<Backlog> {
+        self.store.backlog(&self.queue.name, &self.queue.categories).await
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>> {

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use redrive_store::{
-    ClaimedGroup, GroupClaim, HandBack, ItemGroup, LeaseRef, Leased, Result, Store, WorkerId,
+    ClaimedGroup, GroupClaim, ItemGroup, LeaseRef, LeaseRelease, Leased, Result, Store, WorkerId,
     Written,
 };
 use tokio::{task::JoinHandle, time::Instant};
@@ -87,8 +87,9 @@ impl GroupLease {
     /// Gives the group back, so that the next one need not wait.
     pub async fn release(self, why: &str, at: Timestamp) -> Result<Written> {
         self.renewing.abort();
-        let back = HandBack { lease: self.lease, owner: self.owner.clone(), why: why.to_owned() };
-        let written = self.store.hand_back(Leased::Group, &[back], at).await?;
+        let back =
+            LeaseRelease { lease: self.lease, owner: self.owner.clone(), why: why.to_owned() };
+        let written = self.store.release_leases(Leased::Group, &[back], at).await?;
         redrive_store::failpoint!("engine.upload.group_released");
         Ok(written.into_iter().next().unwrap_or(Written::Stale))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redrive_store::{Outlook, Result};
+use redrive_store::{Backlog, Result};
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::worker::{
@@ -21,7 +21,7 @@ pub(crate) struct Claim<W: Work> {
     /// Whether the leases are about to end, or someone else has them already.
     pub(crate) late: bool,
     /// What there is to do later, if there is nothing to do now.
-    pub(crate) outlook: Option<Outlook>,
+    pub(crate) backlog: Option<Backlog>,
 }
 
 /// A claim under way.
@@ -43,19 +43,19 @@ impl<W: Work> Claiming<W> {
 /// Such units are not begun: they go back, as far as they are still ours.
 async fn claim<W: Work>(work: Arc<W>, asked: usize, limit: u32, end: Until) -> Result<Claim<W>> {
     let Reading { shared, here: asked_at } = Reading::now(work.lease_now());
-    let units = work.claim(limit, later(shared, work.pace().lease)).await?;
+    let units = work.claim(limit, later(shared, work.limits().lease)).await?;
     redrive_store::failpoint!("engine.claim.answered");
     let late = is_late(&*work, asked_at);
-    let outlook = match end {
+    let backlog = match end {
         _ if !units.is_empty() => None,
-        Until::Drained => work.outlook().await.ok(),
+        Until::Drained => work.backlog().await.ok(),
         // Whether others hold something is of no use to it.
         Until::Stopped => {
             let due = work.next_due().await.ok();
-            due.map(|next_due| Outlook { ready: false, held: true, next_due })
+            due.map(|next_due| Backlog { ready: false, held: true, next_due })
         }
     };
-    Ok(Claim { units, asked, asked_at, late, outlook })
+    Ok(Claim { units, asked, asked_at, late, backlog })
 }
 
 /// Whether a lease that was asked for at a time is about to end, so that nothing is begun under it.

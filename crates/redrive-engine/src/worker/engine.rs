@@ -17,7 +17,7 @@ use crate::{
     pipelines::{Pipeline, PipelineLoops},
     runs::work::{Queue, RunWork},
     worker::{
-        work::Pace,
+        work::WorkerLimits,
         worker_loop::{Until, run_worker},
     },
 };
@@ -51,7 +51,7 @@ impl Queue {
             handler,
             policy: Preset::Run.policy(),
             time_limit: DEFAULT_TIME_LIMIT,
-            pace: Pace::default(),
+            limits: WorkerLimits::default(),
         }
     }
 
@@ -62,8 +62,8 @@ impl Queue {
 
     /// With so many runs at once.
     pub fn with_concurrency(self, concurrency: usize) -> Self {
-        let pace = Pace { concurrency: concurrency.max(1), ..self.pace };
-        Self { pace, ..self }
+        let limits = WorkerLimits { concurrency: concurrency.max(1), ..self.limits };
+        Self { limits, ..self }
     }
 }
 

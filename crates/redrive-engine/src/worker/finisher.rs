@@ -60,7 +60,7 @@ async fn finish_in_turn<W: Work>(
             finish(work, held, ends).await;
         }
         for (why, leases) in returns {
-            hand_back(work, held, leases, why).await;
+            release_leases(work, held, leases, why).await;
         }
     }
 }
@@ -112,13 +112,13 @@ async fn finish_apart<W: Work>(
     }
 }
 
-async fn hand_back<W: Work>(work: &W, held: &Held, mut leases: Vec<LeaseRef>, why: &str) {
+async fn release_leases<W: Work>(work: &W, held: &Held, mut leases: Vec<LeaseRef>, why: &str) {
     leases.sort_unstable_by_key(|lease| lease.id);
     let units = leases.len();
     redrive_store::failpoint!("engine.hand_back.sending");
     let mut patience = Patience::new(work.name(), "hand-backs", units);
     let returned = loop {
-        match work.hand_back(&leases, why).await {
+        match work.release_leases(&leases, why).await {
             Err(error) if error.is_transient() => patience.after(&error).await,
             answer => break answer,
         }

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::{sync::Notify, time::Instant};
 
 /// The way from one loop to another.
-pub struct Handover<U> {
+pub struct Handoff<U> {
     state: Mutex<State<U>>,
     arrived: Notify,
 }
@@ -31,7 +31,7 @@ impl<U> State<U> {
     }
 }
 
-impl<U> Default for Handover<U> {
+impl<U> Default for Handoff<U> {
     /// Without room, until the loop says that there is some.
     fn default() -> Self {
         let state = State { room: 0, promised: 0, units: Vec::new() };
@@ -39,7 +39,7 @@ impl<U> Default for Handover<U> {
     }
 }
 
-impl<U> Handover<U> {
+impl<U> Handoff<U> {
     /// Promises a place, if there is one. Whoever has it hands a unit over, or withdraws.
     pub fn promise(&self) -> bool {
         let mut state = self.state();
@@ -86,9 +86,9 @@ impl<U> Handover<U> {
 }
 
 /// Waits until something has come, or will not come any more; for ever if nobody hands anything over.
-pub(crate) async fn arrived<U>(handover: Option<&Handover<U>>) {
-    match handover {
-        Some(handover) => handover.arrived.notified().await,
+pub(crate) async fn arrived<U>(handoff: Option<&Handoff<U>>) {
+    match handoff {
+        Some(handoff) => handoff.arrived.notified().await,
         None => std::future::pending().await,
     }
 }

@@ -20,12 +20,12 @@ struct Unit {
     stopper: Option<Stopper>,
     /// Its attempt is over, and what became of it is on the way to the store.
     ended: bool,
-    grip: Grip,
+    grip: LeaseHealth,
 }
 
 /// How sure a worker is of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Grip {
+pub(crate) enum LeaseHealth {
     /// Its lease is good.
     Firm,
     /// Its lease was about to end, because the store did not answer. Nobody else has it as far as
@@ -50,7 +50,7 @@ impl Held {
     pub(crate) fn add(&self, leases: impl IntoIterator<Item = LeaseRef>, asked: Instant) {
         let mut units = self.units();
         for lease in leases {
-            let unit = Unit { asked, stopper: None, ended: false, grip: Grip::Firm };
+            let unit = Unit { asked, stopper: None, ended: false, grip: LeaseHealth::Firm };
             units.insert(key(lease), unit);
         }
     }
@@ -59,7 +59,7 @@ impl Held {
     pub(crate) fn start(&self, lease: LeaseRef) -> Stop {
         let (stopper, stop) = Stopper::new();
         if let Some(unit) = self.units().get_mut(&key(lease)) {
-            if unit.grip != Grip::Firm {
+            if unit.grip != LeaseHealth::Firm {
                 stopper.stop();
             }
             unit.stopper = Some(stopper);
@@ -76,7 +76,9 @@ impl Held {
 
     /// Whether an attempt at the unit is still to end.
     pub(crate) fn is_under_way(&self, lease: LeaseRef) -> bool {
-        self.units().get(&key(lease)).is_some_and(|unit| unit.grip != Grip::Lost && !unit.ended)
+        self.units()
+            .get(&key(lease))
+            .is_some_and(|unit| unit.grip != LeaseHealth::Lost && !unit.ended)
     }
 
     /// Stops the attempts of all units.
@@ -97,7 +99,7 @@ impl Held {
     }
 
     /// Notes that a unit can no longer be relied on, and stops its attempt.
-    pub(crate) fn loosen(&self, lease: LeaseRef, grip: Grip) {
+    pub(crate) fn loosen(&self, lease: LeaseRef, grip: LeaseHealth) {
         if let Some(unit) = self.units().get_mut(&key(lease)) {
             unit.grip = grip;
             unit.stop();
@@ -105,8 +107,8 @@ impl Held {
     }
 
     /// How sure the worker is of a unit.
-    pub(crate) fn grip(&self, lease: LeaseRef) -> Grip {
-        self.units().get(&key(lease)).map_or(Grip::Lost, |unit| unit.grip)
+    pub(crate) fn grip(&self, lease: LeaseRef) -> LeaseHealth {
+        self.units().get(&key(lease)).map_or(LeaseHealth::Lost, |unit| unit.grip)
     }
 
     /// Whether the unit is in hand, however loosely.
@@ -135,13 +137,13 @@ impl Held {
 
     /// Every lease that is worth keeping.
     pub(crate) fn leases(&self) -> Vec<LeaseRef> {
-        self.leases_where(|unit| unit.grip != Grip::Lost)
+        self.leases_where(|unit| unit.grip != LeaseHealth::Lost)
     }
 
     /// The leases that were asked for so long ago, and whose attempts are not over.
     pub(crate) fn older_than(&self, age: Duration) -> Vec<LeaseRef> {
         self.leases_where(|unit| {
-            unit.grip == Grip::Firm && !unit.ended && unit.asked.elapsed() >= age
+            unit.grip == LeaseHealth::Firm && !unit.ended && unit.asked.elapsed() >= age
         })
     }
 

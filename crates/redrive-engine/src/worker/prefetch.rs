@@ -36,14 +36,14 @@ impl Hand {
 
 /// How much a worker wants, from how fast it is.
 #[derive(Debug)]
-pub(crate) struct Appetite {
+pub(crate) struct Prefetch {
     concurrency: usize,
     ahead: usize,
     since: Option<Timestamp>,
     ended: i32,
 }
 
-impl Appetite {
+impl Prefetch {
     pub(crate) fn new(concurrency: usize) -> Self {
         Self { concurrency, ahead: 0, since: None, ended: 0 }
     }

@@ -60,7 +60,7 @@ async fn reap_on<W: Work>(work: &W, held: &Held) {
                         "cannot look for lost workers"
                     );
                 }
-                work.pace().lease / 6
+                work.limits().lease / 6
             }
         };
         let asleep = monotonic();
@@ -99,7 +99,7 @@ impl<'a, W: Work> Reaper<'a, W> {
     /// Asks for the earliest end first. Mostly it is still to come, and that is all there is to know: a
     /// store may have to read every unit it has for each question about leases.
     async fn look(&mut self) -> Result<Duration> {
-        let (work, lease) = (self.work, self.work.pace().lease);
+        let (work, lease) = (self.work, self.work.limits().lease);
         let now = self.read_clock();
         let asked = monotonic();
         let mut next = work.next_lease_end(THE_BEGINNING).await?;
@@ -145,7 +145,7 @@ impl<'a, W: Work> Reaper<'a, W> {
     /// How long nobody may be taken for lost yet.
     fn patience(&self) -> Duration {
         let since = self.doubt.map(|doubt| doubt.elapsed());
-        since.map_or(Duration::ZERO, |since| (self.work.pace().lease / 2).saturating_sub(since))
+        since.map_or(Duration::ZERO, |since| (self.work.limits().lease / 2).saturating_sub(since))
     }
 
     /// How long it is until everybody was heard by a store that took a write; nothing, if that is so long ago that a
@@ -153,7 +153,7 @@ impl<'a, W: Work> Reaper<'a, W> {
     fn hearing(&self) -> Option<Duration> {
         let (heard, wait) = self.heard?;
         let age = heard.elapsed();
-        (age <= self.work.pace().lease / 2).then(|| wait.saturating_sub(age))
+        (age <= self.work.limits().lease / 2).then(|| wait.saturating_sub(age))
     }
 
     /// Writes to a lease that is about to end, unless that was done already.
@@ -170,7 +170,7 @@ impl<'a, W: Work> Reaper<'a, W> {
     async fn speak(&mut self, lease: LeaseRef, now: Timestamp) -> Result<bool> {
         let (asked, margin) = (monotonic(), margin(self.work));
         self.work.renew(&[lease], now).await?;
-        if asked.elapsed() >= self.work.pace().lease / 2 {
+        if asked.elapsed() >= self.work.limits().lease / 2 {
             self.doubt = Some(monotonic());
         }
         let at_once = asked.elapsed() < margin;

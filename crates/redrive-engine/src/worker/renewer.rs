@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use redrive_store::Written;
 
 use crate::worker::{
-    held_leases::{Grip, Held},
+    held_leases::{Held, LeaseHealth},
     lease_clock::Reading,
     work::Work,
 };
@@ -30,7 +30,7 @@ pub(crate) async fn renew_all<W: Work>(work: Arc<W>, held: Arc<Held>, mut stop: 
 /// every moment counts. At once, if the clock of leases was set meanwhile: by that clock, what was just renewed
 /// may have ended.
 async fn renew<W: Work>(work: &W, held: &Held) {
-    let lease = work.pace().lease;
+    let lease = work.limits().lease;
     let mut rest = lease / 3;
     loop {
         tokio::time::sleep(rest).await;
@@ -57,7 +57,7 @@ async fn renew<W: Work>(work: &W, held: &Held) {
                             epoch = lease.epoch.0,
                             "lease lost; its attempt is stopped"
                         );
-                        held.loosen(lease, Grip::Lost);
+                        held.loosen(lease, LeaseHealth::Lost);
                     }
                 }
             }
@@ -85,19 +85,19 @@ async fn watch<W: Work>(work: &W, held: &Held) {
         tokio::time::sleep(margin(work) / 2).await;
         for lease in held.older_than(relied_on(work)) {
             tracing::warn!(work = work.name(), id = lease.id, "lease about to end; work stopped");
-            held.loosen(lease, Grip::Slipping);
+            held.loosen(lease, LeaseHealth::Slipping);
         }
     }
 }
 
 /// How long after it was asked for a lease is relied on.
 pub(crate) fn relied_on<W: Work>(work: &W) -> Duration {
-    work.pace().lease.saturating_sub(margin(work))
+    work.limits().lease.saturating_sub(margin(work))
 }
 
 /// How long before its end a lease is no longer relied on.
 pub(crate) fn margin<W: Work>(work: &W) -> Duration {
-    work.pace().lease / 6
+    work.limits().lease / 6
 }
 
 /// A time on the clock of leases.

@@ -8,14 +8,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::Failure;
-use redrive_store::{ExpiredLease, LeaseRef, Outlook, Result, Written};
+use redrive_store::{Backlog, ExpiredLease, LeaseRef, Result, Written};
 
-use crate::worker::handoff::Handover;
+use crate::worker::handoff::Handoff;
 use redrive_retry::Stop;
 
 /// How fast and how patiently a kind of work is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct WorkerLimits {
     /// Units handled at once.
     pub concurrency: usize,
     /// How long a claim holds without a word; renewed at a third of it.
@@ -26,7 +26,7 @@ pub struct Pace {
     pub grace: Duration,
 }
 
-impl Default for Pace {
+impl Default for WorkerLimits {
     /// 8 at once, a lease of a minute, a look every second, ten seconds of grace.
     fn default() -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Default for Pace {
     }
 }
 
-impl Pace {
+impl WorkerLimits {
     /// The same, with no more at once than a handler can work on.
     pub(crate) fn within(self, capacity: Option<usize>) -> Self {
         let concurrency = self.concurrency.min(capacity.unwrap_or(self.concurrency));
@@ -52,7 +52,7 @@ pub enum Ending<E> {
     /// The attempt ended.
     Finish(E),
     /// It was not tried to its end; the unit goes back, uncounted.
-    HandBack,
+    LeaseRelease,
     /// It could not be tried for a reason that lies outside of it, such as a full disk, and that the journal names. The
     /// unit goes back, uncounted, and nothing more is taken for a while.
     Unable(&'static str),
@@ -72,7 +72,7 @@ pub trait Work: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// How it is done.
-    fn pace(&self) -> Pace;
+    fn limits(&self) -> WorkerLimits;
 
     /// The wall clock.
     fn now(&self) -> Timestamp;
@@ -87,7 +87,7 @@ pub trait Work: Send + Sync + 'static {
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<Self::Unit>>;
 
     /// Where other loops of the same process hand over units that they keep for this one.
-    fn handover(&self) -> Option<&Handover<Self::Unit>> {
+    fn handoff(&self) -> Option<&Handoff<Self::Unit>> {
         None
     }
 
@@ -125,7 +125,7 @@ pub trait Work: Send + Sync + 'static {
     async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>>;
 
     /// Gives units back without an attempt.
-    async fn hand_back(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>>;
+    async fn release_leases(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>>;
 
     /// Leases that end by a time, by id, after an id, a page at a time.
     async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>>;
@@ -137,10 +137,10 @@ pub trait Work: Send + Sync + 'static {
     async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<Self::End>>;
 
     /// What is still to do.
-    async fn outlook(&self) -> Result<Outlook>;
+    async fn backlog(&self) -> Result<Backlog>;
 
     /// When the next waiting unit is due: all that a worker without an end has to know of the outlook.
     async fn next_due(&self) -> Result<Option<Timestamp>> {
-        Ok(self.outlook().await?.next_due)
+        Ok(self.backlog().await?.next_due)
     }
 }

@@ -14,7 +14,7 @@
 use std::{collections::HashMap, collections::VecDeque, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use redrive_store::{LeaseRef, Outlook, Result};
+use redrive_store::{Backlog, LeaseRef, Result};
 use tokio::{
     sync::{mpsc, watch},
     task::{Id, JoinError, JoinSet},
@@ -25,9 +25,9 @@ use crate::worker::{
     claim::{Claim, Claiming, claim_of, is_late},
     failures::{panicked, stopped_unasked},
     finisher::{Fate, finish_all},
-    handoff::{Handover, arrived},
-    held_leases::{Grip, Held},
-    prefetch::{Appetite, Hand},
+    handoff::{Handoff, arrived},
+    held_leases::{Held, LeaseHealth},
+    prefetch::{Hand, Prefetch},
     reaper::reap_all,
     renewer::{later, renew_all},
     work::{Ending, Work},
@@ -72,7 +72,7 @@ pub async fn run_worker<W: Work>(
     drop(worker);
     // No more fates can come now: the finisher writes what is left. Leases are kept until then. A
     // store that does not answer for as long as a lease lasts is not waited for.
-    if tokio::time::timeout(work.pace().lease, &mut finisher).await.is_err() {
+    if tokio::time::timeout(work.limits().lease, &mut finisher).await.is_err() {
         finisher.abort();
         tracing::error!(
             work = work.name(),
@@ -100,7 +100,7 @@ struct Loop<W: Work> {
     claimed: VecDeque<W::Unit>,
     running: JoinSet<W::Outcome>,
     started: HashMap<Id, Started<W>>,
-    appetite: Appetite,
+    appetite: Prefetch,
     /// When to look for work again, if nothing says so before.
     look_at: Option<Timestamp>,
     /// Whether the last look found nothing to do, now or later, here or elsewhere.
@@ -118,7 +118,7 @@ impl<W: Work> Loop<W> {
         fates: mpsc::UnboundedSender<Fate<W::End>>,
         wakes: watch::Receiver<u64>,
     ) -> Self {
-        let appetite = Appetite::new(work.pace().concurrency);
+        let appetite = Prefetch::new(work.limits().concurrency);
         Self {
             work,
             held,
@@ -153,7 +153,7 @@ impl<W: Work> Loop<W> {
                 () = stop.stopped() => return,
                 Some(ended) = self.running.join_next_with_id() => self.ended(ended),
                 claim = claim_of(&mut self.claiming) => self.took(claim),
-                () = arrived(self.work.handover()) => self.receive(),
+                () = arrived(self.work.handoff()) => self.receive(),
                 () = self.held.freed() => {
                     // The last of all work may be done.
                     if until == Until::Drained && self.held.len() == 0 {
@@ -172,12 +172,12 @@ impl<W: Work> Loop<W> {
 
     /// Fills free slots with what was claimed, and is still held for sure.
     fn start_claimed(&mut self) {
-        let concurrency = self.work.pace().concurrency;
+        let concurrency = self.work.limits().concurrency;
         while self.running.len() < concurrency
             && let Some(unit) = self.claimed.pop_front()
         {
             let lease = self.work.lease(&unit);
-            if self.held.grip(lease) != Grip::Firm {
+            if self.held.grip(lease) != LeaseHealth::Firm {
                 self.let_go(lease, LATE);
                 continue;
             }
@@ -199,7 +199,7 @@ impl<W: Work> Loop<W> {
         self.offer_nothing();
         let room = self.appetite.want(self.hand(self.coming()));
         // Half of it is for what is handed over meanwhile.
-        let asked = if self.work.handover().is_some() { room.div_ceil(2) } else { room };
+        let asked = if self.work.handoff().is_some() { room.div_ceil(2) } else { room };
         let Ok(limit @ 1..) = u32::try_from(asked) else { return };
         self.claiming = Some(Claiming::new(self.work.clone(), asked, limit, until));
     }
@@ -207,17 +207,17 @@ impl<W: Work> Loop<W> {
     /// Lets other loops hand over what could be begun soon. What waits in the store goes first: a claim
     /// that there is no room for gets the next that becomes free.
     fn offer(&self) {
-        let Some(handover) = self.work.handover() else { return };
+        let Some(handoff) = self.work.handoff() else { return };
         let asked = self.claiming.as_ref().map(|claiming| claiming.asked);
         let room = match asked {
             None if self.look_at.is_none() => 0,
             asked => self.appetite.welcome(self.hand(asked.unwrap_or_default())),
         };
-        handover.offer(room);
+        handoff.offer(room);
     }
 
     fn offer_nothing(&self) {
-        self.work.handover().inspect(|handover| handover.offer(0));
+        self.work.handoff().inspect(|handoff| handoff.offer(0));
     }
 
     /// What there is, with so many more that are on their way.
@@ -228,12 +228,12 @@ impl<W: Work> Loop<W> {
 
     /// Units that other loops hand over.
     fn coming(&self) -> usize {
-        self.work.handover().map_or(0, Handover::coming)
+        self.work.handoff().map_or(0, Handoff::coming)
     }
 
     /// Takes what other loops handed over.
     fn receive(&mut self) {
-        for (unit, asked_at) in self.work.handover().map(Handover::take).unwrap_or_default() {
+        for (unit, asked_at) in self.work.handoff().map(Handoff::take).unwrap_or_default() {
             redrive_store::failpoint!("engine.unit.handed_over");
             let lease = self.work.lease(&unit);
             self.held.add([lease], asked_at);
@@ -250,7 +250,7 @@ impl<W: Work> Loop<W> {
         let woken = std::mem::take(&mut self.woken);
         match claim {
             Ok(claim) => {
-                let (all, outlook) = (claim.units.len() == claim.asked, claim.outlook);
+                let (all, backlog) = (claim.units.len() == claim.asked, claim.backlog);
                 let late = claim.late;
                 self.hold(claim);
                 if late {
@@ -258,7 +258,7 @@ impl<W: Work> Loop<W> {
                     self.return_claimed(LATE);
                 }
                 if !all && !woken {
-                    self.look_later(outlook);
+                    self.look_later(backlog);
                 }
             }
             Err(error) => {
@@ -267,7 +267,7 @@ impl<W: Work> Loop<W> {
                     error = &error as &dyn std::error::Error,
                     "cannot claim"
                 );
-                self.look_at = Some(later(self.work.now(), self.work.pace().poll));
+                self.look_at = Some(later(self.work.now(), self.work.limits().poll));
             }
         }
     }
@@ -285,18 +285,18 @@ impl<W: Work> Loop<W> {
 
     /// Looks again after the poll interval, or when the next waiting unit is due. Sooner after a claim that
     /// brought something: there may be more that came a moment too late for it.
-    fn look_later(&mut self, outlook: Option<Outlook>) {
-        let (now, poll) = (self.work.now(), self.work.pace().poll);
-        let poll = later(now, if outlook.is_some() { poll } else { poll / SOONER });
-        let due = outlook.and_then(|outlook| outlook.next_due);
+    fn look_later(&mut self, backlog: Option<Backlog>) {
+        let (now, poll) = (self.work.now(), self.work.limits().poll);
+        let poll = later(now, if backlog.is_some() { poll } else { poll / SOONER });
+        let due = backlog.and_then(|backlog| backlog.next_due);
         self.look_at = Some(due.map_or(poll, |due| due.clamp(now, poll)));
-        self.nothing_left = outlook
-            .is_some_and(|outlook| !outlook.ready && !outlook.held && outlook.next_due.is_none());
+        self.nothing_left = backlog
+            .is_some_and(|backlog| !backlog.ready && !backlog.held && backlog.next_due.is_none());
     }
 
     /// A clock that was set back must not make the loop look away for longer.
     fn rest(&self) -> Duration {
-        let poll = self.work.pace().poll;
+        let poll = self.work.limits().poll;
         let Some(at) = self.look_at else { return poll };
         let wait = at.duration_since(self.work.now()).max(SignedDuration::ZERO);
         wait.try_into().unwrap_or(poll).min(poll)
@@ -314,7 +314,7 @@ impl<W: Work> Loop<W> {
         let lease = self.work.lease(&unit);
         let ending = match self.work.end(&unit, outcome, at, now) {
             // It would come back at once, uncounted, for ever.
-            Ending::HandBack if !stop.is_stopped() => {
+            Ending::LeaseRelease if !stop.is_stopped() => {
                 self.work.end(&unit, stopped_unasked().into(), at, now)
             }
             ending => ending,
@@ -325,10 +325,10 @@ impl<W: Work> Loop<W> {
                 self.held.ended(lease);
                 self.settle(Fate::Ended(end));
             }
-            Ending::HandBack if self.held.grip(lease) == Grip::Firm => {
+            Ending::LeaseRelease if self.held.grip(lease) == LeaseHealth::Firm => {
                 self.let_go(lease, SHUTDOWN);
             }
-            Ending::HandBack => self.let_go(lease, LATE),
+            Ending::LeaseRelease => self.let_go(lease, LATE),
             Ending::Unable(why) => {
                 self.let_go(lease, why);
                 // It could not be tried either.
@@ -340,7 +340,7 @@ impl<W: Work> Loop<W> {
 
     /// Gives up a unit without an attempt, unless someone else has it already.
     fn let_go(&self, lease: LeaseRef, why: &'static str) {
-        if self.held.grip(lease) == Grip::Lost {
+        if self.held.grip(lease) == LeaseHealth::Lost {
             self.held.remove([lease]);
         } else {
             self.held.ended(lease);
@@ -363,7 +363,7 @@ impl<W: Work> Loop<W> {
         redrive_store::failpoint!("engine.stop.begun");
         self.offer_nothing();
         self.return_claimed(SHUTDOWN);
-        let grace = self.work.pace().grace;
+        let grace = self.work.limits().grace;
         _ = tokio::time::timeout(grace, self.end_running()).await;
         self.held.stop_all();
         _ = tokio::time::timeout(grace, self.end_running()).await;
@@ -373,7 +373,7 @@ impl<W: Work> Loop<W> {
             self.let_go(self.work.lease(&begun.unit), SHUTDOWN);
         }
         // As long as for the finisher that has them.
-        _ = tokio::time::timeout(self.work.pace().lease, self.end_handover()).await;
+        _ = tokio::time::timeout(self.work.limits().lease, self.end_handover()).await;
     }
 
     /// Until nothing more is handed over. What still comes goes back.
@@ -384,7 +384,7 @@ impl<W: Work> Loop<W> {
             if self.coming() == 0 {
                 return;
             }
-            arrived(self.work.handover()).await;
+            arrived(self.work.handoff()).await;
         }
     }
 
@@ -400,7 +400,7 @@ impl<W: Work> Loop<W> {
                         self.return_claimed(SHUTDOWN);
                     }
                 }
-                () = arrived(self.work.handover()) => {
+                () = arrived(self.work.handoff()) => {
                     self.receive();
                     self.return_claimed(SHUTDOWN);
                 }

@@ -7,8 +7,8 @@ use redrive_core::{Cause, Failure, PartitionKey, PartitionStatus};
 use redrive_engine::{Clock, Control, Daemon, PartitionRules, RawSink, SteadyClock, Stopper};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore, WriterMode};
 use redrive_store::{
-    Lane, Operator, PartitionClaim, PartitionFinish, PartitionOrder, PartitionVerdict,
-    PartitionWish, Partitions as _, Store as _, WorkerId, Written,
+    AuditContext, Lane, Operator, PartitionAction, PartitionClaim, PartitionFinish,
+    PartitionVerdict, Partitions as _, Store as _, WorkerId, Written,
 };
 
 // DMN-1, DMN-2
@@ -43,9 +43,9 @@ async fn the_loop_ticks_at_every_interval_and_stops_at_once() {
 async fn failed(store: &SqliteStore, now: jiff::Timestamp) -> PartitionKey {
     let key: PartitionKey = "ads/7/daily/2026-03-01".parse().unwrap();
     let by = Operator { actor: "ada".to_owned(), at: now, reason: None };
-    let order = PartitionOrder { by, command: "test".to_owned(), filter: None, flags: Vec::new() };
-    let wish = PartitionWish::Backfill { force_pending: false, lane: Lane::Fresh };
-    store.change_partitions(&wish, &[key.clone().into()], &order).await.unwrap();
+    let order = AuditContext { by, command: "test".to_owned(), filter: None, flags: Vec::new() };
+    let action = PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh };
+    store.change_partitions(&action, &[key.clone().into()], &order).await.unwrap();
     let claim = PartitionClaim {
         source: "ads".to_owned(),
         run_ids: vec!["r1".parse().unwrap()],

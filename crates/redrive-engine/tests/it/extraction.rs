@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redrive_engine::{Clock, Engine, Extractor, RawSink, Source, Stopper, SystemClock, Until};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    Lane, NamedPartition, Operator, PartitionOrder, PartitionRecord, PartitionWish, Partitions,
+    AuditContext, Lane, NamedPartition, Operator, PartitionAction, PartitionRecord, Partitions,
     Store,
 };
 use tempfile::TempDir;
@@ -30,10 +30,10 @@ pub(crate) async fn extracted_by(source: impl FnOnce(RawSink) -> Source) -> Extr
     let store = Arc::new(SqliteStore::open(Location::Memory, options, now).unwrap());
     let key = "ads/1234/daily/2026-01-31".parse().unwrap();
     let by = Operator { actor: "test".to_owned(), at: now, reason: None };
-    let order = PartitionOrder { by, command: "test".to_owned(), filter: None, flags: Vec::new() };
-    let wish = PartitionWish::Backfill { force_pending: false, lane: Lane::Fresh };
+    let order = AuditContext { by, command: "test".to_owned(), filter: None, flags: Vec::new() };
+    let action = PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh };
     let named = [NamedPartition::from(Clone::clone(&key))];
-    store.change_partitions(&wish, &named, &order).await.unwrap();
+    store.change_partitions(&action, &named, &order).await.unwrap();
     let engine = Engine::new(store.clone() as Arc<dyn Store>).with_source(source(sink.clone()));
     let (_stopper, stop) = Stopper::new();
     engine.run(stop, Until::Drained).await.unwrap();

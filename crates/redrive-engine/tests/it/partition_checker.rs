@@ -7,8 +7,8 @@ use redrive_core::{Cause, Failure, PartitionKey};
 use redrive_engine::checker::{Invariant, check};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    ClaimedPartition, HandBack, Lane, Leased, Leases, Operator, PartitionChange, PartitionClaim,
-    PartitionFinish, PartitionOrder, PartitionVerdict, PartitionWish, Partitions, WorkerId,
+    AuditContext, ClaimedPartition, Lane, LeaseRelease, Leased, Leases, Operator, PartitionAction,
+    PartitionChange, PartitionClaim, PartitionFinish, PartitionVerdict, Partitions, WorkerId,
     Written,
 };
 use rusqlite::Connection;
@@ -37,34 +37,34 @@ impl Lived {
         let store = SqliteStore::open(location, SqliteOptions::default(), at(0)).unwrap();
         let lived = Self { store, folder, runs: AtomicU32::new(1) };
         for day in PENDING..=PAUSED {
-            lived.wish(asked(), day).await;
+            lived.action(asked(), day).await;
             if day != PENDING {
                 lived.attempt(!matches!(day, GOOD | AGAIN)).await;
             }
             if day == PENDING {
                 let held = lived.claim().await;
-                lived.hand_back(&held).await;
+                lived.release_leases(&held).await;
                 // Held from here on, so that the others are claimed alone.
                 lived.claim().await;
             }
         }
-        lived.wish(PartitionWish::Reprocess { lane: Lane::Fresh }, GOOD).await;
+        lived.action(PartitionAction::Reprocess { lane: Lane::Fresh }, GOOD).await;
         lived.attempt(true).await;
-        lived.wish(PartitionWish::Reprocess { lane: Lane::Fresh }, AGAIN).await;
-        lived.wish(PartitionWish::MarkTerminal, TERMINAL).await;
+        lived.action(PartitionAction::Reprocess { lane: Lane::Fresh }, AGAIN).await;
+        lived.action(PartitionAction::MarkTerminal, TERMINAL).await;
         lived
-            .wish(PartitionWish::Retry { clear_terminal: false, lane: Lane::Fresh }, RETRIED)
+            .action(PartitionAction::Retry { clear_terminal: false, lane: Lane::Fresh }, RETRIED)
             .await;
-        lived.wish(PartitionWish::Pause, PAUSED).await;
+        lived.action(PartitionAction::Pause, PAUSED).await;
         lived
     }
 
-    async fn wish(&self, wish: PartitionWish, day: i8) {
+    async fn action(&self, action: PartitionAction, day: i8) {
         let by = Operator { actor: "ada".to_owned(), at: at(1), reason: None };
         let command = "state test".to_owned();
-        let order = PartitionOrder { by, command, filter: None, flags: Vec::new() };
-        let changes = self.store.change_partitions(&wish, &[key(day).into()], &order).await;
-        assert!(matches!(changes.unwrap()[..], [PartitionChange::Done(_)]), "{wish:?} {day}");
+        let order = AuditContext { by, command, filter: None, flags: Vec::new() };
+        let changes = self.store.change_partitions(&action, &[key(day).into()], &order).await;
+        assert!(matches!(changes.unwrap()[..], [PartitionChange::Done(_)]), "{action:?} {day}");
     }
 
     async fn claim(&self) -> ClaimedPartition {
@@ -79,10 +79,10 @@ impl Lived {
         self.store.claim_partitions(&claim).await.unwrap().pop().unwrap()
     }
 
-    async fn hand_back(&self, held: &ClaimedPartition) {
+    async fn release_leases(&self, held: &ClaimedPartition) {
         let owner = WorkerId("w".to_owned());
-        let back = HandBack { lease: held.lease, owner, why: "shutdown".to_owned() };
-        let written = self.store.hand_back(Leased::Partition, &[back], at(2)).await.unwrap();
+        let back = LeaseRelease { lease: held.lease, owner, why: "shutdown".to_owned() };
+        let written = self.store.release_leases(Leased::Partition, &[back], at(2)).await.unwrap();
         assert_eq!(written, [Written::Applied]);
     }
 
@@ -126,8 +126,8 @@ fn key(day: i8) -> PartitionKey {
     format!("ads/7/daily/2026-03-{day:02}").parse().unwrap()
 }
 
-fn asked() -> PartitionWish {
-    PartitionWish::Backfill { force_pending: false, lane: Lane::Fresh }
+fn asked() -> PartitionAction {
+    PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh }
 }
 
 // PAR-11

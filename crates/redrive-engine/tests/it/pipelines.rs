@@ -97,8 +97,8 @@ async fn a_run_over_its_budget_stops_and_goes_on_when_it_is_resumed() {
     broken.store(false, std::sync::atomic::Ordering::SeqCst);
     plant.drain(&pipeline).await;
     assert_eq!(plant.record(run.id).await.progress.tally.dlq, dead, "nothing is claimed");
-    let wish = redrive_store::PipelineWish::Resume(pipeline.rules.clone());
-    plant.store.change_pipeline_run(run.id, &wish, &Plant::operator()).await.unwrap();
+    let action = redrive_store::PipelineAction::Resume(pipeline.rules.clone());
+    plant.store.change_pipeline_run(run.id, &action, &Plant::operator()).await.unwrap();
     plant.drain(&pipeline).await;
     let run = plant.record(run.id).await;
     let tally = run.progress.tally;

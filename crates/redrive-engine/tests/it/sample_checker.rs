@@ -7,9 +7,10 @@ use redrive_core::{Decision, Failure, GiveUpReason, PipelineRules, PipelineRunId
 use redrive_engine::checker::{Invariant, check};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    ClaimedSample, FeedClaim, FeedFinish, HandBack, LeaseRef, Leased, Leases, NewPipelineRun,
-    NewSample, Operator, PipelineChange, PipelineWish, Pipelines, SampleChange, SampleClaim,
-    SampleEnding, SampleFinish, SampleWritten, Samples, Served, SourcePosition, WorkerId, Written,
+    ClaimedSample, LeaseRef, LeaseRelease, Leased, Leases, NewPipelineRun, NewSample, Operator,
+    PipelineAction, PipelineChange, Pipelines, SampleChange, SampleClaim, SampleEnding,
+    SampleFinish, SampleWritten, Samples, Served, SourceClaim, SourceFinish, SourcePosition,
+    WorkerId, Written,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -46,7 +47,8 @@ impl Lived {
         }
         let run = lived.start("stopped").await;
         lived.read(run, "stopped", [Ok(()), Ok(())].into_iter(), false).await;
-        let change = lived.store.change_pipeline_run(run, &PipelineWish::Cancel, &operator()).await;
+        let change =
+            lived.store.change_pipeline_run(run, &PipelineAction::Cancel, &operator()).await;
         assert!(matches!(change.unwrap(), PipelineChange::Done(_)));
         lived
     }
@@ -74,7 +76,7 @@ impl Lived {
         let sixth = self.claim("p", 1).await;
         self.finish(&sixth, 1, retry()).await;
         let sixth = self.claim("p", 1).await;
-        self.hand_back(&sixth).await;
+        self.release_leases(&sixth).await;
         self.finish(&fifth, 1, retry()).await;
         let held = self.claim("p", 0).await;
         assert_eq!(held.id, SampleId(HELD));
@@ -98,7 +100,7 @@ impl Lived {
         lines: impl Iterator<Item = Result<(), ()>>,
         done: bool,
     ) {
-        let claim = FeedClaim {
+        let claim = SourceClaim {
             served: served(pipeline),
             limit: 1,
             owner: worker(),
@@ -115,7 +117,7 @@ impl Lived {
         let position = SourcePosition { lines, bytes: lines * 3, check: None, done };
         let appended = self.store.append_samples(lease, &samples, &position, at(1)).await;
         assert!(appended.unwrap().is_some());
-        let end = FeedFinish { lease, failure: None, at: at(1), worker: worker() };
+        let end = SourceFinish { lease, failure: None, at: at(1), worker: worker() };
         assert_eq!(self.store.finish_feeds(&[end]).await.unwrap(), [Written::Applied]);
     }
 
@@ -160,10 +162,10 @@ impl Lived {
         assert_eq!(self.store.finish_samples(&[finish]).await.unwrap(), [SampleWritten::Applied]);
     }
 
-    async fn hand_back(&self, sample: &ClaimedSample) {
+    async fn release_leases(&self, sample: &ClaimedSample) {
         let lease = LeaseRef { id: sample.id.0, epoch: sample.epoch };
-        let backs = HandBack::each(&[lease], &worker(), "shutdown");
-        let written = self.store.hand_back(Leased::Sample, &backs, at(4)).await.unwrap();
+        let backs = LeaseRelease::each(&[lease], &worker(), "shutdown");
+        let written = self.store.release_leases(Leased::Sample, &backs, at(4)).await.unwrap();
         assert_eq!(written, [Written::Applied]);
     }
 

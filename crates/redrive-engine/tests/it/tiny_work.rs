@@ -13,8 +13,8 @@ use std::{
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::{Epoch, Failure};
-use redrive_engine::{Ending, Outcome, Pace, Stop, Work};
-use redrive_store::{Error, ExpiredLease, LeaseRef, Outlook, Result, WorkerId, Written};
+use redrive_engine::{Ending, Outcome, Stop, Work, WorkerLimits};
+use redrive_store::{Backlog, Error, ExpiredLease, LeaseRef, Result, WorkerId, Written};
 use tokio::{sync::watch, time::Instant};
 
 /// What the handler does with a number at an attempt.
@@ -54,7 +54,7 @@ pub(crate) struct Number {
 
 /// Numbers that are handled, and everything that happened to them.
 pub(crate) struct TinyWork {
-    pub(crate) pace: Pace,
+    pub(crate) limits: WorkerLimits,
     act: Box<dyn Fn(i64, u32) -> Act + Send + Sync>,
     numbers: Mutex<BTreeMap<i64, Number>>,
     start: Instant,
@@ -88,12 +88,12 @@ pub(crate) struct End {
 impl TinyWork {
     pub(crate) fn new(
         count: i64,
-        pace: Pace,
+        limits: WorkerLimits,
         act: impl Fn(i64, u32) -> Act + Send + Sync + 'static,
     ) -> Self {
         let fresh = Number { status: Status::Ready, epoch: 0, attempts: 0 };
         Self {
-            pace,
+            limits,
             act: Box::new(act),
             numbers: Mutex::new((1..=count).map(|id| (id, fresh)).collect()),
             start: Instant::now(),
@@ -176,8 +176,8 @@ impl Work for TinyWork {
         "tiny"
     }
 
-    fn pace(&self) -> Pace {
-        self.pace
+    fn limits(&self) -> WorkerLimits {
+        self.limits
     }
 
     fn now(&self) -> Timestamp {
@@ -254,7 +254,7 @@ impl Work for TinyWork {
         _: Timestamp,
     ) -> Ending<End> {
         match outcome {
-            Outcome::Stopped => Ending::HandBack,
+            Outcome::Stopped => Ending::LeaseRelease,
             Outcome::Answered { .. } => Ending::Finish(End { lease: *lease, success: true }),
             Outcome::Failed(_) => Ending::Finish(End { lease: *lease, success: false }),
             Outcome::Skipped(_) => Ending::Unable("unable"),
@@ -304,7 +304,7 @@ impl Work for TinyWork {
         Ok(leases.iter().map(renew).collect())
     }
 
-    async fn hand_back(&self, leases: &[LeaseRef], _: &str) -> Result<Vec<Written>> {
+    async fn release_leases(&self, leases: &[LeaseRef], _: &str) -> Result<Vec<Written>> {
         self.takes_writes().await?;
         self.handed_back.fetch_add(leases.len(), Ordering::SeqCst);
         let back = |lease: &LeaseRef| self.guarded(*lease, |number| number.status = Status::Ready);
@@ -339,16 +339,16 @@ impl Work for TinyWork {
         Ok(expired.iter().map(|lost| End { lease: lost.lease, success: false }).collect())
     }
 
-    async fn outlook(&self) -> Result<Outlook> {
+    async fn backlog(&self) -> Result<Backlog> {
         self.answers()?;
-        let outlook = {
+        let backlog = {
             let numbers = self.numbers();
             let held = numbers.values().any(|number| matches!(number.status, Status::Held { .. }));
             let ready = numbers.values().any(|number| number.status == Status::Ready);
-            Outlook { ready, held, next_due: None }
+            Backlog { ready, held, next_due: None }
         };
         tokio::time::sleep(self.outlooks_take).await;
-        Ok(outlook)
+        Ok(backlog)
     }
 }
 
@@ -357,5 +357,5 @@ pub(crate) fn tiny(
     count: i64,
     act: impl Fn(i64, u32) -> Act + Send + Sync + 'static,
 ) -> Arc<TinyWork> {
-    Arc::new(TinyWork::new(count, Pace { concurrency: 4, ..Pace::default() }, act))
+    Arc::new(TinyWork::new(count, WorkerLimits { concurrency: 4, ..WorkerLimits::default() }, act))
 }

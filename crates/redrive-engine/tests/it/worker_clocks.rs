@@ -12,8 +12,8 @@ use std::{
 use async_trait::async_trait;
 use jiff::Timestamp;
 use proptest::prelude::*;
-use redrive_engine::{Ending, Outcome, Pace, Stop, Stopper, Until, Work, run_worker};
-use redrive_store::{ExpiredLease, LeaseRef, Outlook, Result, Written};
+use redrive_engine::{Ending, Outcome, Stop, Stopper, Until, Work, WorkerLimits, run_worker};
+use redrive_store::{Backlog, ExpiredLease, LeaseRef, Result, Written};
 use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
@@ -61,8 +61,8 @@ impl Work for Host {
         self.work.name()
     }
 
-    fn pace(&self) -> Pace {
-        self.work.pace
+    fn limits(&self) -> WorkerLimits {
+        self.work.limits
     }
 
     fn now(&self) -> Timestamp {
@@ -120,8 +120,8 @@ impl Work for Host {
         written
     }
 
-    async fn hand_back(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
-        self.work.hand_back(leases, why).await
+    async fn release_leases(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
+        self.work.release_leases(leases, why).await
     }
 
     async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
@@ -136,8 +136,8 @@ impl Work for Host {
         self.work.lost(expired).await
     }
 
-    async fn outlook(&self) -> Result<Outlook> {
-        self.work.outlook().await
+    async fn backlog(&self) -> Result<Backlog> {
+        self.work.backlog().await
     }
 }
 
@@ -146,9 +146,9 @@ const UNITS: i64 = 6;
 /// Three hosts at work, the last of which begins only then, while the server's clock is set forward by each amount
 /// after each wait. Hosts that are not alert hear of it when they renew.
 async fn set_forward(lease: Duration, jumps: Vec<(Duration, u64)>, late: Duration, alert: bool) {
-    let pace = Pace { concurrency: 3, lease, ..Pace::default() };
+    let limits = WorkerLimits { concurrency: 3, lease, ..WorkerLimits::default() };
     let length = lease * 12;
-    let work = Arc::new(TinyWork::new(UNITS, pace, move |_, _| Act::TakeOrStop(length)));
+    let work = Arc::new(TinyWork::new(UNITS, limits, move |_, _| Act::TakeOrStop(length)));
     let server = Ahead::default();
     let mut hosts = vec![Host::start(&work, &server, alert), Host::start(&work, &server, false)];
     for (wait, seconds) in jumps {
@@ -192,8 +192,8 @@ proptest! {
 // RUN-7
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_is_lost_when_a_clock_is_set_forward_is_noticed_half_a_lease_later() {
-    let work = Arc::new(TinyWork::new(1, Pace::default(), |_, _| Act::Succeed));
-    let lease = work.pace.lease;
+    let work = Arc::new(TinyWork::new(1, WorkerLimits::default(), |_, _| Act::Succeed));
+    let lease = work.limits.lease;
     let server = Ahead::default();
     work.numbers().get_mut(&1).unwrap().status = Status::Held { until: work.now() + lease * 2 };
     let host = Host::start(&work, &server, true);
@@ -210,8 +210,8 @@ async fn what_a_lost_worker_held_is_back_a_second_after_its_lease_though_every_w
     // By a sixth of the lease a write counts as one that had to wait.
     for slow in [0, 100, 340, 400, 450].map(Duration::from_millis) {
         let lease = Duration::from_secs(2);
-        let pace = Pace { lease, ..Pace::default() };
-        let mut slow_work = TinyWork::new(5, pace, |_, _| Act::Take(Duration::from_secs(3_600)));
+        let limits = WorkerLimits { lease, ..WorkerLimits::default() };
+        let mut slow_work = TinyWork::new(5, limits, |_, _| Act::Take(Duration::from_secs(3_600)));
         slow_work.writes_take = slow;
         let work = Arc::new(slow_work);
         // One worker is busy with the others, one has nothing to do.

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use redrive_engine::{Pace, Stopper, Until, Work, run_worker};
+use redrive_engine::{Stopper, Until, Work, WorkerLimits, run_worker};
 use redrive_store::Error;
 use tokio::sync::watch;
 
@@ -108,7 +108,7 @@ async fn a_result_that_cannot_be_written_is_kept_until_it_can() {
 
 #[tokio::test(start_paused = true)]
 async fn a_result_that_is_refused_strands_nobody_elses() {
-    let mut poisoned = TinyWork::new(20, Pace::default(), |_, _| Act::Succeed);
+    let mut poisoned = TinyWork::new(20, WorkerLimits::default(), |_, _| Act::Succeed);
     poisoned.poison = Some(7);
     let work = Arc::new(poisoned);
     work.failing.lock().unwrap().push(Error::misuse("writing", "odd"));
@@ -147,7 +147,8 @@ async fn it_claims_no_more_than_it_can_start_soon() {
 #[tokio::test(start_paused = true)]
 async fn a_notification_during_a_claim_makes_the_loop_look_again_at_once() {
     let poll = Duration::from_secs(3_600);
-    let mut slow = TinyWork::new(0, Pace { poll, ..Pace::default() }, |_, _| Act::Succeed);
+    let mut slow =
+        TinyWork::new(0, WorkerLimits { poll, ..WorkerLimits::default() }, |_, _| Act::Succeed);
     slow.claims_take = Duration::from_secs(2);
     let work = Arc::new(slow);
     let (_stopper, stop) = Stopper::new();
@@ -163,13 +164,13 @@ async fn a_notification_during_a_claim_makes_the_loop_look_again_at_once() {
 // RUN-7
 #[tokio::test(start_paused = true)]
 async fn units_whose_lease_ends_before_the_claim_is_answered_are_not_begun_but_go_back() {
-    let mut slow = TinyWork::new(2, Pace::default(), |_, _| Act::Succeed);
-    slow.claims_take = slow.pace.lease;
+    let mut slow = TinyWork::new(2, WorkerLimits::default(), |_, _| Act::Succeed);
+    slow.claims_take = slow.limits.lease;
     let work = Arc::new(slow);
     let (_stopper, stop) = Stopper::new();
     let (_wake, wakes) = watch::channel(0);
     tokio::spawn(run_worker(work.clone(), wakes, stop, Until::Stopped));
-    pass(work.pace.lease + Duration::from_millis(10)).await;
+    pass(work.limits.lease + Duration::from_millis(10)).await;
     assert_eq!(work.most_running.load(Ordering::SeqCst), 0);
     assert_eq!(work.handed_back.load(Ordering::SeqCst), 2);
 }
@@ -177,7 +178,7 @@ async fn units_whose_lease_ends_before_the_claim_is_answered_are_not_begun_but_g
 // RUN-7
 #[tokio::test(start_paused = true)]
 async fn a_unit_that_comes_back_before_its_last_result_is_acknowledged_stays_held() {
-    let mut slow = TinyWork::new(1, Pace::default(), |_, attempt| match attempt {
+    let mut slow = TinyWork::new(1, WorkerLimits::default(), |_, attempt| match attempt {
         1 => Act::Fail,
         _ => Act::Take(Duration::from_secs(600)),
     });
@@ -207,7 +208,10 @@ async fn a_unit_of_a_lost_worker_comes_back_when_its_lease_ends_and_not_much_lat
 #[tokio::test(start_paused = true)]
 async fn a_drain_ends_as_soon_as_the_last_lost_unit_is_given_up() {
     let poll = Duration::from_secs(3_600);
-    let work = Arc::new(TinyWork::new(1, Pace { poll, ..Pace::default() }, |_, _| Act::Succeed));
+    let work =
+        Arc::new(TinyWork::new(1, WorkerLimits { poll, ..WorkerLimits::default() }, |_, _| {
+            Act::Succeed
+        }));
     let until = work.now() + Duration::from_secs(20);
     *work.numbers().get_mut(&1).unwrap() =
         Number { status: Status::Held { until }, epoch: 1, attempts: 2 };
@@ -219,7 +223,7 @@ async fn a_drain_ends_as_soon_as_the_last_lost_unit_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn a_drain_ends_as_soon_as_the_last_result_is_written_also_while_it_looks_what_is_left() {
     let poll = Duration::from_secs(1);
-    let mut slow = TinyWork::new(1, Pace { poll, ..Pace::default() }, |_, _| {
+    let mut slow = TinyWork::new(1, WorkerLimits { poll, ..WorkerLimits::default() }, |_, _| {
         Act::Take(Duration::from_millis(120))
     });
     // It looks from 100 ms on, sees one that is held, and hears so when nothing is any more.
@@ -232,7 +236,7 @@ async fn a_drain_ends_as_soon_as_the_last_result_is_written_also_while_it_looks_
 // OPS-6
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_does_not_keep_the_loop_from_stopping() {
-    let mut hanging = TinyWork::new(2, Pace::default(), |_, _| Act::Succeed);
+    let mut hanging = TinyWork::new(2, WorkerLimits::default(), |_, _| Act::Succeed);
     hanging.claims_take = Duration::from_secs(3_600);
     let work = Arc::new(hanging);
     let (stopper, stop) = Stopper::new();
@@ -240,7 +244,7 @@ async fn a_store_that_hangs_does_not_keep_the_loop_from_stopping() {
     let running = tokio::spawn(run_worker(work.clone(), wakes, stop, Until::Stopped));
     pass(Duration::from_secs(1)).await;
     stopper.stop();
-    tokio::time::timeout(work.pace.grace * 3, running).await.expect("it stops").unwrap();
+    tokio::time::timeout(work.limits.grace * 3, running).await.expect("it stops").unwrap();
 }
 
 // RUN-7
@@ -255,15 +259,15 @@ async fn a_handler_that_stops_unasked_has_failed() {
 // RUN-7
 #[tokio::test(start_paused = true)]
 async fn a_lost_unit_that_cannot_be_written_strands_no_other() {
-    let pace = Pace { concurrency: 4, ..Pace::default() };
-    let mut work = TinyWork::new(5, pace, |_, _| Act::Succeed);
+    let limits = WorkerLimits { concurrency: 4, ..WorkerLimits::default() };
+    let mut work = TinyWork::new(5, limits, |_, _| Act::Succeed);
     work.poison = Some(3);
     let work = Arc::new(work);
     work.lose_all();
     let (stopper, stop) = Stopper::new();
     let (_wake, wakes) = watch::channel(0);
     let running = tokio::spawn(run_worker(work.clone(), wakes, stop, Until::Stopped));
-    pass(work.pace.lease * 5).await;
+    pass(work.limits.lease * 5).await;
     assert_eq!(work.in_status(Status::Done), 4);
     stopper.stop();
     running.await.unwrap();

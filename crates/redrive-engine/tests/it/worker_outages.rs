@@ -76,7 +76,7 @@ async fn attempts_that_had_to_be_stopped_are_handed_back_and_not_counted() {
 async fn an_outage_that_two_renewals_fall_into_stops_nothing() {
     let work = tiny(4, |_, _| Act::TakeOrStop(Duration::from_secs(120)));
     let workers = cut_off(&work).await;
-    pass(work.pace.lease * 2 / 3).await;
+    pass(work.limits.lease * 2 / 3).await;
     come_back(&work, workers).await;
     assert_eq!(work.in_status(Status::Done), 4);
     assert_eq!(work.handed_back.load(Ordering::SeqCst), 0);
@@ -87,7 +87,7 @@ async fn an_outage_that_two_renewals_fall_into_stops_nothing() {
 async fn what_takes_long_to_stop_is_held_until_it_has() {
     let work = tiny(4, |_, _| Act::Linger(OUTAGE));
     let workers = cut_off(&work).await;
-    pass(work.pace.lease).await;
+    pass(work.limits.lease).await;
     work.away.store(false, Ordering::SeqCst);
     pass(OUTAGE).await;
     assert!(work.numbers().values().all(|number| number.attempts == 0), "nobody was lost");
@@ -159,6 +159,6 @@ async fn a_worker_that_is_told_to_stop_meanwhile_waits_no_longer_than_a_lease() 
     work.away.store(true, Ordering::SeqCst);
     pass(Duration::from_secs(5)).await;
     stopper.stop();
-    let limit = work.pace.lease + work.pace.grace * 2;
+    let limit = work.limits.lease + work.limits.grace * 2;
     tokio::time::timeout(limit, running).await.expect("it stops").unwrap();
 }

@@ -8,9 +8,9 @@ use redrive_core::{
 };
 use redrive_postgres::PostgresStore;
 use redrive_store::{
-    AddedItem, Categories, ClaimRequest, ClaimedRun, HandBack, ItemGroup, ItemMove, Items, Journal,
-    JournalEntry, JournalFilter, LeaseRef, Leased, Leases, Ledger, NewItem, NewRun, Operator,
-    RunEnding, RunFinish, Runs, UnitKind, UnitRow, Verdict, WorkerId, Written,
+    AddedItem, Categories, ClaimRequest, ClaimedRun, ItemGroup, ItemMove, Items, Journal,
+    JournalEntry, JournalFilter, LeaseRef, LeaseRelease, Leased, Leases, Ledger, NewItem, NewRun,
+    Operator, RunEnding, RunFinish, Runs, UnitKind, UnitRow, Verdict, WorkerId, Written,
 };
 use serde_json::json;
 
@@ -140,8 +140,8 @@ async fn a_lease_that_is_named_twice_is_renewed_and_handed_back_once() {
     let lease = LeaseRef { id: runs[0].id.0, epoch: runs[0].epoch };
     let renewed = store.renew_leases(Leased::Run, &[lease, lease], NOW).await.unwrap();
     assert_eq!(renewed, [Written::Applied, Written::Applied]);
-    let back = HandBack { lease, owner: worker(), why: "shutdown".to_owned() };
-    let returned = store.hand_back(Leased::Run, &[back.clone(), back], NOW).await.unwrap();
+    let back = LeaseRelease { lease, owner: worker(), why: "shutdown".to_owned() };
+    let returned = store.release_leases(Leased::Run, &[back.clone(), back], NOW).await.unwrap();
     assert_eq!(returned, [Written::Applied, Written::Stale]);
     assert_eq!(journal(&store).await, ["run.handback"]);
 }

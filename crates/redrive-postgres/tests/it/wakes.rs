@@ -6,10 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 use redrive_core::{Decision, Failure, GiveUpReason, PipelineRules};
 use redrive_postgres::{PostgresOptions, PostgresStore};
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, FeedClaim, FeedFinish, HandBack, LeaseRef, Leased,
-    Leases, NewPipelineRun, NewRun, NewSample, Operator, PipelineWish, Pipelines, RunEnding,
-    RunFinish, Runs, SampleClaim, SampleEnding, SampleFinish, Samples, Served, SourcePosition,
-    Store, WorkerId,
+    Categories, ClaimRequest, ClaimedRun, LeaseRef, LeaseRelease, Leased, Leases, NewPipelineRun,
+    NewRun, NewSample, Operator, PipelineAction, Pipelines, RunEnding, RunFinish, Runs,
+    SampleClaim, SampleEnding, SampleFinish, Samples, Served, SourceClaim, SourceFinish,
+    SourcePosition, Store, WorkerId,
 };
 use serde_json::json;
 use tokio::{
@@ -96,8 +96,8 @@ async fn whatever_one_store_has_to_claim_wakes_who_listens_at_another() {
     store.finish_runs(&[waits(&waiting)], NOW).await.unwrap();
     let held = claim(&store).await;
     let lease = LeaseRef { id: held.id.0, epoch: held.epoch };
-    let back = HandBack { lease, owner: WorkerId("w".to_owned()), why: "shutdown".to_owned() };
-    store.hand_back(Leased::Run, &[back], NOW).await.unwrap();
+    let back = LeaseRelease { lease, owner: WorkerId("w".to_owned()), why: "shutdown".to_owned() };
+    store.release_leases(Leased::Run, &[back], NOW).await.unwrap();
     woken(&mut wakes, "a run that was handed back").await;
     store.retry_runs(&[waiting.id], &by).await.unwrap();
     woken(&mut wakes, "a run that was sent back").await;
@@ -129,13 +129,13 @@ async fn samples_to_claim_and_runs_that_are_over_wake_who_listens_at_another() {
     woken(&mut wakes, "a run that begins").await;
     let served = Served { pipeline, stages, run: None };
     let claim =
-        FeedClaim { served: served.clone(), limit: 1, owner: owner.clone(), lease_until: NOW };
+        SourceClaim { served: served.clone(), limit: 1, owner: owner.clone(), lease_until: NOW };
     let feed = store.claim_feeds(&claim).await.unwrap()[0].0;
     let sample = NewSample { line: 1, data: Ok("{}".to_owned()) };
     let position = SourcePosition { lines: 1, done: true, ..SourcePosition::default() };
     store.append_samples(feed, &[sample], &position, NOW).await.unwrap();
     woken(&mut wakes, "a sample that was read").await;
-    let finish = FeedFinish { lease: feed, failure: None, at: NOW, worker: owner.clone() };
+    let finish = SourceFinish { lease: feed, failure: None, at: NOW, worker: owner.clone() };
     store.finish_feeds(&[finish]).await.unwrap();
     woken(&mut wakes, "a source that nobody reads any more").await;
     let claim = SampleClaim {
@@ -171,7 +171,7 @@ async fn samples_to_claim_and_runs_that_are_over_wake_who_listens_at_another() {
     woken(&mut wakes, "a run that is over").await;
     store.reprocess_samples(&[held.id], &by).await.unwrap();
     woken(&mut wakes, "a dead letter that was brought back").await;
-    store.change_pipeline_run(run, &PipelineWish::Cancel, &by).await.unwrap();
+    store.change_pipeline_run(run, &PipelineAction::Cancel, &by).await.unwrap();
     woken(&mut wakes, "a run that was stopped").await;
 }
 

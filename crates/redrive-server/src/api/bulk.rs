@@ -59,7 +59,7 @@ pub(crate) fn seen<T: Serialize>(
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, what)
             .allowed("a narrower filter, or the command line, which takes any number"));
     }
-    let sight = Sight::of(action, &foreseen);
+    let sight = ConfirmationToken::of(action, &foreseen);
     if how.dry_run {
         let token = Some(sight.token());
         return Ok(Some(Changes { dry_run: true, token, count, changes: foreseen }));
@@ -78,9 +78,9 @@ pub(crate) fn nothing_matches() -> Problem {
 }
 
 /// What was seen, in so few characters that it can be sent back.
-pub(crate) struct Sight(String);
+pub(crate) struct ConfirmationToken(String);
 
-impl Sight {
+impl ConfirmationToken {
     /// From the name of an action with all that bears on it, and all that was seen.
     pub(crate) fn of<T: Serialize>(action: &str, seen: impl IntoIterator<Item = T>) -> Self {
         let mut digest = Sha256::new_with_prefix(action);

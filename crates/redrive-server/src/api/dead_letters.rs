@@ -3,7 +3,7 @@
 use axum::{Extension, Json as Answer};
 use redrive_core::{PipelineRunId, SampleId, SampleStatus};
 use redrive_engine::RunMode;
-use redrive_ops::shown::{CauseShown, SampleChanged, SampleShown, SampleWithLedger};
+use redrive_ops::views::{CauseView, SampleChangeView, SampleView, SampleWithLedger};
 use redrive_store::{SampleFilter, SampleRecord};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
@@ -58,31 +58,31 @@ impl LetterQuery {
 
 /// Dead letters by id, without what they hold.
 #[utoipa::path(get, path = "/v1/dead-letters", tag = "dead letters", params(LetterQuery),
-    responses((status = 200, body = Page<SampleShown>), (status = 400, body = Problem)))]
+    responses((status = 200, body = Page<SampleView>), (status = 400, body = Problem)))]
 pub(crate) async fn list(
     app: Shared,
     Query(asked): Query<LetterQuery>,
-) -> Result<Answer<Page<SampleShown>>, Problem> {
+) -> Result<Answer<Page<SampleView>>, Problem> {
     let limit = limit(asked.limit)?;
     let after = SampleId(asked.after.unwrap_or(0));
-    let found = app.desk.samples(asked.filter(), after, limit).await?;
+    let found = app.ops.samples(asked.filter(), after, limit).await?;
     let last = found.last().map(|sample| sample.id.to_string());
     Ok(Answer(Page::new(found, limit, last)))
 }
 
 /// What they died of, the most frequent first.
 #[utoipa::path(get, path = "/v1/dead-letters/causes", tag = "dead letters", params(LetterQuery),
-    responses((status = 200, body = Vec<CauseShown>), (status = 400, body = Problem)))]
+    responses((status = 200, body = Vec<CauseView>), (status = 400, body = Problem)))]
 pub(crate) async fn causes(
     app: Shared,
     Query(asked): Query<LetterQuery>,
-) -> Result<Answer<Vec<CauseShown>>, Problem> {
+) -> Result<Answer<Vec<CauseView>>, Problem> {
     let limit = limit(asked.limit)?;
     if asked.after.is_some() {
         return Err(Problem::bad_request("after: causes come on one page").allowed("`limit`"));
     }
-    let causes = app.desk.store().dead_causes(&asked.filter(), limit).await?;
-    Ok(Answer(causes.into_iter().map(CauseShown::from).collect()))
+    let causes = app.ops.store().dead_causes(&asked.filter(), limit).await?;
+    Ok(Answer(causes.into_iter().map(CauseView::from).collect()))
 }
 
 /// A sample, dead or not, with its attempts.
@@ -92,7 +92,7 @@ pub(crate) async fn show(
     app: Shared,
     Path(id): Path<i64>,
 ) -> Result<Answer<SampleWithLedger>, Problem> {
-    let found = app.desk.sample(SampleId(id)).await?;
+    let found = app.ops.sample(SampleId(id)).await?;
     found.map(Answer).ok_or_else(|| Problem::not_found(format!("there is no sample {id}")))
 }
 
@@ -149,13 +149,13 @@ impl LetterAction {
 
 /// Brings dead letters back to the stage they died at.
 #[utoipa::path(post, path = "/v1/dead-letters/reprocess", tag = "dead letters", request_body = LetterAction,
-    responses((status = 200, body = Changes<SampleChanged>), (status = 400, body = Problem),
+    responses((status = 200, body = Changes<SampleChangeView>), (status = 400, body = Problem),
               (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn reprocess(
     app: Shared,
     Extension(visitor): Extension<Visitor>,
     Json(action): Json<LetterAction>,
-) -> Result<Answer<Changes<SampleChanged>>, Problem> {
+) -> Result<Answer<Changes<SampleChangeView>>, Problem> {
     reprocess_letters(&app, &visitor, action).await.map(Answer)
 }
 
@@ -164,19 +164,19 @@ pub(crate) async fn reprocess_letters(
     app: &App,
     visitor: &Visitor,
     action: LetterAction,
-) -> Result<Changes<SampleChanged>, Problem> {
+) -> Result<Changes<SampleChangeView>, Problem> {
     let by_id = !action.ids.is_empty();
     if by_id == (action.is_filtered() || action.all) {
         let what = "which dead letters is not clear; nothing was changed";
         return Err(Problem::bad_request(what).allowed("`ids`, or filters, or `all`"));
     }
-    let control = app.desk.pipelines();
+    let control = app.ops.pipelines();
     let mut ids: Vec<SampleId> = action.ids.iter().copied().map(SampleId).collect();
     ids.sort_unstable();
     ids.dedup();
     let mut foreseen = Vec::new();
     let tell = |id, sample: Option<&SampleRecord>, change| {
-        foreseen.push(SampleChanged::new(id, sample, change, RunMode::DryRun));
+        foreseen.push(SampleChangeView::new(id, sample, change, RunMode::DryRun));
     };
     if by_id {
         control.reprocess_these(&ids, None, tell).await?;
@@ -192,7 +192,7 @@ pub(crate) async fn reprocess_letters(
     let by = app.operator(visitor, how.reason.as_deref());
     let mut changes = Vec::new();
     let tell = |id, sample: Option<&SampleRecord>, change| {
-        changes.push(SampleChanged::new(id, sample, change, RunMode::Real));
+        changes.push(SampleChangeView::new(id, sample, change, RunMode::Real));
     };
     control.reprocess_these(&ids, Some(&by), tell).await?;
     Ok(Changes::done(changes))

@@ -1,7 +1,7 @@
 //! Whether everything is as it must be, and which schema the store has.
 
 use axum::{Json as Answer, http::StatusCode};
-use redrive_ops::shown::{CheckupShown, FindingShown, MigrationShown};
+use redrive_ops::views::{CheckupView, FindingView, MigrationView};
 use tokio::sync::MutexGuard;
 
 use crate::{
@@ -12,22 +12,22 @@ use crate::{
 /// Looks at everything the server stands on, and changes nothing. Each finding is a row; `ok` is false where something
 /// is wrong. All units are read with their attempts, so only one look is taken at a time.
 #[utoipa::path(get, path = "/v1/doctor", tag = "doctor",
-    responses((status = 200, body = Vec<CheckupShown>),
+    responses((status = 200, body = Vec<CheckupView>),
               (status = 503, description = "another look is being taken", body = Problem)))]
-pub(crate) async fn doctor(app: Shared) -> Result<Answer<Vec<CheckupShown>>, Problem> {
+pub(crate) async fn doctor(app: Shared) -> Result<Answer<Vec<CheckupView>>, Problem> {
     let _looking = alone(&app)?;
-    Ok(Answer(app.desk.checkups().await))
+    Ok(Answer(app.ops.checkups().await))
 }
 
 /// What is wrong with partitions: each beside its ledger, and every raw partition that has authority read to its end.
 /// Nothing, if all is well.
 #[utoipa::path(get, path = "/v1/verify", tag = "doctor",
-    responses((status = 200, body = Vec<FindingShown>),
+    responses((status = 200, body = Vec<FindingView>),
               (status = 503, description = "another look is being taken", body = Problem)))]
-pub(crate) async fn verify(app: Shared) -> Result<Answer<Vec<FindingShown>>, Problem> {
+pub(crate) async fn verify(app: Shared) -> Result<Answer<Vec<FindingView>>, Problem> {
     let _looking = alone(&app)?;
-    let report = app.desk.verify().await?;
-    Ok(Answer(report.findings.into_iter().map(FindingShown::from).collect()))
+    let report = app.ops.verify().await?;
+    Ok(Answer(report.findings.into_iter().map(FindingView::from).collect()))
 }
 
 /// A look at everything keeps the store busy, so there is one at a time.
@@ -41,7 +41,7 @@ fn alone(app: &App) -> Result<MutexGuard<'_, ()>, Problem> {
 /// The migrations that the store has, and those that are known besides. A server starts only on a store that has
 /// all of them.
 #[utoipa::path(get, path = "/v1/db", tag = "db",
-    responses((status = 200, body = Vec<MigrationShown>), (status = 503, body = Problem)))]
-pub(crate) async fn db(app: Shared) -> Result<Answer<Vec<MigrationShown>>, Problem> {
-    Ok(Answer(app.desk.migrations().await?))
+    responses((status = 200, body = Vec<MigrationView>), (status = 503, body = Problem)))]
+pub(crate) async fn db(app: Shared) -> Result<Answer<Vec<MigrationView>>, Problem> {
+    Ok(Answer(app.ops.migrations().await?))
 }

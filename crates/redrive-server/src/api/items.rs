@@ -4,7 +4,7 @@ use axum::{Extension, Json as Answer};
 use redrive_core::{ItemId, ItemStatus};
 use redrive_ops::{
     ItemSelection,
-    shown::{ItemChanged, ItemShown},
+    views::{ItemChangeView, ItemView},
 };
 use redrive_store::{ItemFilter, ItemGroup};
 use serde::Deserialize;
@@ -40,26 +40,26 @@ pub(crate) struct ItemQuery {
 
 /// Items by id.
 #[utoipa::path(get, path = "/v1/items", tag = "uploads", params(ItemQuery),
-    responses((status = 200, body = Page<ItemShown>), (status = 400, body = Problem)))]
+    responses((status = 200, body = Page<ItemView>), (status = 400, body = Problem)))]
 pub(crate) async fn list(
     app: Shared,
     Query(asked): Query<ItemQuery>,
-) -> Result<Answer<Page<ItemShown>>, Problem> {
+) -> Result<Answer<Page<ItemView>>, Problem> {
     let limit = limit(asked.limit)?;
     let names = ItemStatus::ALL.map(ItemStatus::name);
     let status = named("status", asked.status.as_deref(), ItemStatus::from_name, &names)?;
     let filter = ItemFilter { upload: asked.upload, group: asked.group, status };
     let after = ItemId(asked.after.unwrap_or(0));
-    let page = app.desk.store().items_page(&filter, after, limit).await?;
+    let page = app.ops.store().items_page(&filter, after, limit).await?;
     let last = page.last().map(|item| item.id.to_string());
-    Ok(Answer(Page::new(page.into_iter().map(ItemShown::from).collect(), limit, last)))
+    Ok(Answer(Page::new(page.into_iter().map(ItemView::from).collect(), limit, last)))
 }
 
 /// One item.
 #[utoipa::path(get, path = "/v1/items/{id}", tag = "uploads", params(("id" = i64, Path)),
-    responses((status = 200, body = ItemShown), (status = 404, body = Problem)))]
-pub(crate) async fn show(app: Shared, Path(id): Path<i64>) -> Result<Answer<ItemShown>, Problem> {
-    let found = app.desk.store().items_by_id(&[ItemId(id)]).await?.pop();
+    responses((status = 200, body = ItemView), (status = 404, body = Problem)))]
+pub(crate) async fn show(app: Shared, Path(id): Path<i64>) -> Result<Answer<ItemView>, Problem> {
+    let found = app.ops.store().items_by_id(&[ItemId(id)]).await?.pop();
     let found = found.ok_or_else(|| Problem::not_found(format!("there is no item {id}")))?;
     Ok(Answer(found.into()))
 }
@@ -86,13 +86,13 @@ pub(crate) struct ItemAction {
 
 /// Sends items back that were given up.
 #[utoipa::path(post, path = "/v1/items/reset", tag = "uploads", request_body = ItemAction,
-    responses((status = 200, body = Changes<ItemChanged>), (status = 400, body = Problem),
+    responses((status = 200, body = Changes<ItemChangeView>), (status = 400, body = Problem),
               (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn reset(
     app: Shared,
     Extension(visitor): Extension<Visitor>,
     Json(action): Json<ItemAction>,
-) -> Result<Answer<Changes<ItemChanged>>, Problem> {
+) -> Result<Answer<Changes<ItemChangeView>>, Problem> {
     reset_items(&app, &visitor, action).await.map(Answer)
 }
 
@@ -101,7 +101,7 @@ pub(crate) async fn reset_items(
     app: &App,
     visitor: &Visitor,
     action: ItemAction,
-) -> Result<Changes<ItemChanged>, Problem> {
+) -> Result<Changes<ItemChangeView>, Problem> {
     let by_id = !action.ids.is_empty();
     let selection = match (action.upload, action.group) {
         (Some(upload), Some(group)) if !by_id => ItemSelection::Group(ItemGroup { upload, group }),
@@ -112,10 +112,10 @@ pub(crate) async fn reset_items(
         }
     };
     let how = How { dry_run: action.dry_run, token: action.token, reason: action.reason };
-    let ids = app.desk.select_items(&selection, MAX_UNITS + 1).await?;
-    if let Some(seen) = seen("reset", app.desk.reset_items(&ids, None).await?, &how, by_id)? {
+    let ids = app.ops.select_items(&selection, MAX_UNITS + 1).await?;
+    if let Some(seen) = seen("reset", app.ops.reset_items(&ids, None).await?, &how, by_id)? {
         return Ok(seen);
     }
     let by = app.operator(visitor, how.reason.as_deref());
-    Ok(Changes::done(app.desk.reset_items(&ids, Some(&by)).await?))
+    Ok(Changes::done(app.ops.reset_items(&ids, Some(&by)).await?))
 }

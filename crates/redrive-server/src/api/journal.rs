@@ -1,7 +1,7 @@
 //! The journal.
 
 use axum::Json as Answer;
-use redrive_ops::shown::JournalShown;
+use redrive_ops::views::JournalView;
 use redrive_store::JournalFilter;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -26,14 +26,14 @@ pub(crate) struct JournalQuery {
 
 /// What was done, by whom and why, in the order in which it was written.
 #[utoipa::path(get, path = "/v1/journal", tag = "journal", params(JournalQuery),
-    responses((status = 200, body = Page<JournalShown>), (status = 400, body = Problem)))]
+    responses((status = 200, body = Page<JournalView>), (status = 400, body = Problem)))]
 pub(crate) async fn list(
     app: Shared,
     Query(asked): Query<JournalQuery>,
-) -> Result<Answer<Page<JournalShown>>, Problem> {
+) -> Result<Answer<Page<JournalView>>, Problem> {
     let limit = limit(asked.limit)?;
     let filter = JournalFilter { unit: asked.unit, action: asked.action };
-    let page = app.desk.store().journal_page(&filter, asked.after.unwrap_or(0), limit).await?;
+    let page = app.ops.store().journal_page(&filter, asked.after.unwrap_or(0), limit).await?;
     let last = page.last().map(|row| row.id.to_string());
-    Ok(Answer(Page::new(page.into_iter().map(JournalShown::from).collect(), limit, last)))
+    Ok(Answer(Page::new(page.into_iter().map(JournalView::from).collect(), limit, last)))
 }

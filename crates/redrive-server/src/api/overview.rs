@@ -1,13 +1,13 @@
 //! How everything stands.
 
 use axum::Json as Answer;
-use redrive_ops::shown::OverviewShown;
+use redrive_ops::views::OverviewView;
 
 use crate::{app::Shared, problem::Problem};
 
 /// How everything stands, at most two seconds ago.
 #[utoipa::path(get, path = "/v1/overview", tag = "overview",
-    responses((status = 200, body = OverviewShown), (status = 503, body = Problem)))]
-pub(crate) async fn show(app: Shared) -> Result<Answer<OverviewShown>, Problem> {
+    responses((status = 200, body = OverviewView), (status = 503, body = Problem)))]
+pub(crate) async fn show(app: Shared) -> Result<Answer<OverviewView>, Problem> {
     Ok(Answer((*app.watch.overview().await?).clone()))
 }

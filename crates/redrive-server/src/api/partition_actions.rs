@@ -3,8 +3,8 @@
 use axum::{Extension, Json as Answer};
 use redrive_core::DateRange;
 use redrive_engine::{KeyGrid, PartitionCommand, PartitionSelection, RunMode};
-use redrive_ops::shown::PartitionChanged;
-use redrive_store::{Lane, PartitionFilter, PartitionOrder, PartitionWish};
+use redrive_ops::views::PartitionChangeView;
+use redrive_store::{AuditContext, Lane, PartitionAction, PartitionFilter};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -23,7 +23,7 @@ use crate::{
 /// Which partitions to change, and how.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PartitionAction {
+pub(crate) struct PartitionActionRequest {
     /// This one, as SOURCE/CUSTOMER/QUERY/DATE, instead of filters.
     pub(crate) partition: Option<String>,
     /// Of this source alone.
@@ -60,15 +60,15 @@ pub(crate) struct PartitionAction {
 const ACTIONS: [&str; 6] =
     ["retry", "reprocess", "mark-terminal", "clear-terminal", "pause", "resume"];
 
-fn wish_of(name: &str, action: &PartitionAction) -> Result<PartitionWish, Problem> {
-    let lane = lane(action.lane.as_deref(), Lane::Fresh)?;
+fn wish_of(name: &str, request: &PartitionActionRequest) -> Result<PartitionAction, Problem> {
+    let lane = lane(request.lane.as_deref(), Lane::Fresh)?;
     Ok(match name {
-        "retry" => PartitionWish::Retry { clear_terminal: action.clear_terminal, lane },
-        "reprocess" => PartitionWish::Reprocess { lane },
-        "mark-terminal" => PartitionWish::MarkTerminal,
-        "clear-terminal" => PartitionWish::ClearTerminal,
-        "pause" => PartitionWish::Pause,
-        "resume" => PartitionWish::Resume,
+        "retry" => PartitionAction::Retry { clear_terminal: request.clear_terminal, lane },
+        "reprocess" => PartitionAction::Reprocess { lane },
+        "mark-terminal" => PartitionAction::MarkTerminal,
+        "clear-terminal" => PartitionAction::ClearTerminal,
+        "pause" => PartitionAction::Pause,
+        "resume" => PartitionAction::Resume,
         _ => {
             let what = format!("nobody can {name:?} a partition");
             return Err(Problem::not_found(what).allowed(ACTIONS.join(", ")));
@@ -83,17 +83,17 @@ fn lane(text: Option<&str>, default: Lane) -> Result<Lane, Problem> {
 
 /// Changes partitions: `retry`, `reprocess`, `mark-terminal`, `clear-terminal`, `pause` or `resume`.
 #[utoipa::path(post, path = "/v1/partitions/{action}", tag = "partitions",
-    params(("action" = String, Path)), request_body = PartitionAction,
-    responses((status = 200, body = Changes<PartitionChanged>), (status = 400, body = Problem),
+    params(("action" = String, Path)), request_body = PartitionActionRequest,
+    responses((status = 200, body = Changes<PartitionChangeView>), (status = 400, body = Problem),
               (status = 404, body = Problem), (status = 409, body = Problem),
               (status = 422, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn change(
     app: Shared,
     Extension(visitor): Extension<Visitor>,
     Path(name): Path<String>,
-    Json(action): Json<PartitionAction>,
-) -> Result<Answer<Changes<PartitionChanged>>, Problem> {
-    change_partitions(&app, &visitor, &name, action).await.map(Answer)
+    Json(request): Json<PartitionActionRequest>,
+) -> Result<Answer<Changes<PartitionChangeView>>, Problem> {
+    change_partitions(&app, &visitor, &name, request).await.map(Answer)
 }
 
 /// The same for the dashboard.
@@ -101,13 +101,13 @@ pub(crate) async fn change_partitions(
     app: &App,
     visitor: &Visitor,
     name: &str,
-    action: PartitionAction,
-) -> Result<Changes<PartitionChanged>, Problem> {
-    let wish = wish_of(name, &action)?;
-    let PartitionAction { source, customer_id, query_name, since, until, .. } = &action;
+    request: PartitionActionRequest,
+) -> Result<Changes<PartitionChangeView>, Problem> {
+    let action = wish_of(name, &request)?;
+    let PartitionActionRequest { source, customer_id, query_name, since, until, .. } = &request;
     let is_filtered = [source, customer_id, query_name, since, until].iter().any(|it| it.is_some());
-    let filter = match &action.partition {
-        Some(_) if is_filtered || action.all => {
+    let filter = match &request.partition {
+        Some(_) if is_filtered || request.all => {
             let what = "one partition and filters exclude each other; nothing was changed";
             return Err(Problem::bad_request(what).allowed("`partition`, filters, or `all`"));
         }
@@ -122,23 +122,26 @@ pub(crate) async fn change_partitions(
             .on(key.logical_date())
         }
         None => PartitionFilter {
-            source: action.source,
-            customer_id: action.customer_id,
-            query_name: action.query_name,
-            since: day("since", action.since.as_deref())?,
-            until: day("until", action.until.as_deref())?,
+            source: request.source,
+            customer_id: request.customer_id,
+            query_name: request.query_name,
+            since: day("since", request.since.as_deref())?,
+            until: day("until", request.until.as_deref())?,
             status: None,
         },
     };
-    if filter.is_empty() && !action.all {
+    if filter.is_empty() && !request.all {
         let what = "no partitions are named; nothing was changed";
         return Err(Problem::bad_request(what).allowed("`partition`, filters, or `all`"));
     }
-    let given =
-        [("all", action.all), ("clear_terminal", action.clear_terminal), ("force", action.force)];
-    let how = How { dry_run: action.dry_run, token: action.token, reason: action.reason };
+    let given = [
+        ("all", request.all),
+        ("clear_terminal", request.clear_terminal),
+        ("force", request.force),
+    ];
+    let how = How { dry_run: request.dry_run, token: request.token, reason: request.reason };
     let asked = Asked {
-        wish,
+        action,
         command: format!("api partitions {name}"),
         flags: given
             .iter()
@@ -146,9 +149,9 @@ pub(crate) async fn change_partitions(
             .map(|(flag, _)| (*flag).to_owned())
             .collect(),
         filter: filter.clone(),
-        force: action.force,
+        force: request.force,
         selection: PartitionSelection::Filter(filter),
-        named: action.partition.is_some(),
+        named: request.partition.is_some(),
     };
     asked.act(app, visitor, how).await
 }
@@ -185,19 +188,19 @@ pub(crate) struct Backfill {
 
 /// Makes partitions pending for every day of a range.
 #[utoipa::path(post, path = "/v1/partitions/backfill", tag = "partitions", request_body = Backfill,
-    responses((status = 200, body = Changes<PartitionChanged>), (status = 400, body = Problem),
+    responses((status = 200, body = Changes<PartitionChangeView>), (status = 400, body = Problem),
               (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn backfill(
     app: Shared,
     Extension(visitor): Extension<Visitor>,
     Json(asked): Json<Backfill>,
-) -> Result<Answer<Changes<PartitionChanged>>, Problem> {
+) -> Result<Answer<Changes<PartitionChangeView>>, Problem> {
     let missing = || Problem::bad_request("both days are needed");
     let since = day("since", Some(&asked.since))?.ok_or_else(missing)?;
     let until = day("until", Some(&asked.until))?.ok_or_else(missing)?;
     let days = DateRange::new(since, until)
         .map_err(|_| Problem::bad_request(format!("since {since} is after until {until}")))?;
-    let declared = app.desk.declared().and_then(|declared| declared.source(&asked.source));
+    let declared = app.ops.declared().and_then(|declared| declared.source(&asked.source));
     let chosen = |given: &[String], known: Option<&Vec<String>>, what: &str| match (given, known) {
         ([], Some(known)) => Ok(known.clone()),
         ([], None) => {
@@ -227,7 +230,7 @@ pub(crate) async fn backfill(
     };
     let flags = force_pending.then(|| "force_pending".to_owned()).into_iter().collect();
     let asked = Asked {
-        wish: PartitionWish::Backfill { force_pending, lane },
+        action: PartitionAction::Backfill { force_pending, lane },
         command: "api partitions backfill".to_owned(),
         flags,
         filter,
@@ -240,7 +243,7 @@ pub(crate) async fn backfill(
 
 /// A change that is asked for.
 struct Asked {
-    wish: PartitionWish,
+    action: PartitionAction,
     command: String,
     flags: Vec<String>,
     filter: PartitionFilter,
@@ -256,25 +259,24 @@ impl Asked {
         app: &App,
         visitor: &Visitor,
         how: How,
-    ) -> Result<Changes<PartitionChanged>, Problem> {
-        let name = format!("{} {:?} {:?}", self.command, self.wish, self.flags);
-        let order = PartitionOrder {
+    ) -> Result<Changes<PartitionChangeView>, Problem> {
+        let name = format!("{} {:?} {:?}", self.command, self.action, self.flags);
+        let order = AuditContext {
             by: app.operator(visitor, how.reason.as_deref()),
             command: self.command,
             filter: Some(self.filter),
             flags: self.flags,
         };
-        let command = PartitionCommand::new(self.wish, order);
+        let command = PartitionCommand::new(self.action, order);
         let command = if self.force { command.forced() } else { command };
-        let foreseen =
-            app.desk.foresee_partitions(&command, &self.selection, MAX_UNITS + 1).await?;
+        let foreseen = app.ops.foresee_partitions(&command, &self.selection, MAX_UNITS + 1).await?;
         let shown = foreseen.iter().cloned();
-        let shown = shown.map(|outcome| PartitionChanged::new(outcome, RunMode::DryRun));
+        let shown = shown.map(|outcome| PartitionChangeView::new(outcome, RunMode::DryRun));
         if let Some(seen) = seen(&name, shown.collect(), &how, self.named)? {
             return Ok(seen);
         }
-        let done = app.desk.change_partitions(&command, &self.selection, &foreseen).await?;
-        let done = done.into_iter().map(|outcome| PartitionChanged::new(outcome, RunMode::Real));
+        let done = app.ops.change_partitions(&command, &self.selection, &foreseen).await?;
+        let done = done.into_iter().map(|outcome| PartitionChangeView::new(outcome, RunMode::Real));
         Ok(Changes::done(done.collect()))
     }
 }

@@ -4,7 +4,7 @@ use axum::Json as Answer;
 use redrive_core::{AttemptNumber, LogicalDate, PartitionKey, PartitionStatus};
 use redrive_ops::{
     DeclaredSource, GapFilter, PartitionQuery,
-    shown::{AttemptShown, GapShown, PartitionShown},
+    views::{AttemptView, GapView, PartitionView},
 };
 use redrive_store::PartitionFilter;
 use serde::Deserialize;
@@ -59,11 +59,11 @@ pub(super) fn key(text: &str) -> Result<PartitionKey, Problem> {
 
 /// Partitions by key.
 #[utoipa::path(get, path = "/v1/partitions", tag = "partitions", params(PartitionsQuery),
-    responses((status = 200, body = Page<PartitionShown>), (status = 400, body = Problem)))]
+    responses((status = 200, body = Page<PartitionView>), (status = 400, body = Problem)))]
 pub(crate) async fn list(
     app: Shared,
     Query(asked): Query<PartitionsQuery>,
-) -> Result<Answer<Page<PartitionShown>>, Problem> {
+) -> Result<Answer<Page<PartitionView>>, Problem> {
     let limit = limit(asked.limit)?;
     let names = PartitionStatus::ALL.map(PartitionStatus::name);
     let status = named("status", asked.status.as_deref(), PartitionStatus::from_name, &names)?;
@@ -80,9 +80,9 @@ pub(crate) async fn list(
         after: asked.after.as_deref().map(key).transpose()?,
         limit,
     };
-    let page = app.desk.partitions_page(&query).await?;
+    let page = app.ops.partitions_page(&query).await?;
     let last = page.last().map(|partition| partition.key.to_string());
-    let shown = page.into_iter().map(|found| app.desk.show_partition(found));
+    let shown = page.into_iter().map(|found| app.ops.show_partition(found));
     Ok(Answer(Page::new(shown.collect(), limit, last)))
 }
 
@@ -102,15 +102,15 @@ pub(crate) fn key_of(parts: &KeyParts) -> Result<PartitionKey, Problem> {
     tag = "partitions",
     params(("source" = String, Path), ("customer_id" = String, Path), ("query_name" = String, Path),
            ("logical_date" = String, Path)),
-    responses((status = 200, body = PartitionShown), (status = 400, body = Problem)))]
+    responses((status = 200, body = PartitionView), (status = 400, body = Problem)))]
 pub(crate) async fn show(
     app: Shared,
     Path(parts): Path<KeyParts>,
-) -> Result<Answer<PartitionShown>, Problem> {
+) -> Result<Answer<PartitionView>, Problem> {
     let key = key_of(&parts)?;
-    let found = app.desk.partition(&key).await?;
-    let absent = || PartitionShown::absent(&key);
-    Ok(Answer(found.map_or_else(absent, |found| app.desk.show_partition(found))))
+    let found = app.ops.partition(&key).await?;
+    let absent = || PartitionView::absent(&key);
+    Ok(Answer(found.map_or_else(absent, |found| app.ops.show_partition(found))))
 }
 
 /// Which attempts.
@@ -129,20 +129,20 @@ pub(crate) struct HistoryQuery {
     tag = "partitions",
     params(("source" = String, Path), ("customer_id" = String, Path), ("query_name" = String, Path),
            ("logical_date" = String, Path), HistoryQuery),
-    responses((status = 200, body = Page<AttemptShown>), (status = 400, body = Problem),
+    responses((status = 200, body = Page<AttemptView>), (status = 400, body = Problem),
               (status = 404, body = Problem)))]
 pub(crate) async fn history(
     app: Shared,
     Path(parts): Path<KeyParts>,
     Query(asked): Query<HistoryQuery>,
-) -> Result<Answer<Page<AttemptShown>>, Problem> {
+) -> Result<Answer<Page<AttemptView>>, Problem> {
     let (key, limit) = (key_of(&parts)?, limit(asked.limit)?);
-    let found = app.desk.partition(&key).await?;
+    let found = app.ops.partition(&key).await?;
     let found = found.ok_or_else(|| Problem::not_found(format!("partition:{key} has no entry")))?;
     let after = AttemptNumber(asked.after.unwrap_or(0));
-    let attempts = app.desk.partition_attempts(&found, after, limit).await?;
+    let attempts = app.ops.partition_attempts(&found, after, limit).await?;
     let last = attempts.last().map(|attempt| attempt.attempt.to_string());
-    Ok(Answer(Page::new(attempts.iter().map(AttemptShown::from).collect(), limit, last)))
+    Ok(Answer(Page::new(attempts.iter().map(AttemptView::from).collect(), limit, last)))
 }
 
 /// Of which days gaps are looked for.
@@ -164,19 +164,19 @@ pub(crate) struct GapsQuery {
 
 /// The days that should be good by now and are not.
 #[utoipa::path(get, path = "/v1/gaps", tag = "partitions", params(GapsQuery),
-    responses((status = 200, body = Vec<GapShown>), (status = 400, body = Problem),
+    responses((status = 200, body = Vec<GapView>), (status = 400, body = Problem),
               (status = 404, body = Problem)))]
 pub(crate) async fn gaps(
     app: Shared,
     Query(asked): Query<GapsQuery>,
-) -> Result<Answer<Vec<GapShown>>, Problem> {
+) -> Result<Answer<Vec<GapView>>, Problem> {
     let filter = GapFilter {
         customer_id: asked.customer_id,
         query_name: asked.query_name,
         since: day("since", asked.since.as_deref())?,
         until: day("until", asked.until.as_deref())?,
     };
-    let declared = app.desk.declared().map(|declared| declared.sources.as_slice());
+    let declared = app.ops.declared().map(|declared| declared.sources.as_slice());
     let sources: Vec<&DeclaredSource> = match &asked.source {
         None => declared.unwrap_or_default().iter().collect(),
         Some(name) => {
@@ -187,8 +187,8 @@ pub(crate) async fn gaps(
     };
     let mut rows = Vec::new();
     for source in sources {
-        for (series, gaps) in app.desk.gaps(source, &filter).await? {
-            rows.extend(gaps.iter().map(|gap| GapShown::new(&series, gap)));
+        for (series, gaps) in app.ops.gaps(source, &filter).await? {
+            rows.extend(gaps.iter().map(|gap| GapView::new(&series, gap)));
         }
     }
     Ok(Answer(rows))

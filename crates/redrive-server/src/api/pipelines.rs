@@ -7,7 +7,7 @@ use axum::{
 };
 use redrive_core::{PipelineRunId, PipelineStatus, SampleId, SampleStatus};
 use redrive_engine::{NotResumed, SamplePages};
-use redrive_ops::shown::{PipelineRunShown, PipelineStatsShown};
+use redrive_ops::views::{PipelineRunView, PipelineStatsView};
 use redrive_store::{PipelineChange, PipelineRunFilter, PipelineRunRecord, SampleFilter};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -43,46 +43,46 @@ pub(crate) struct PipelineQuery {
 
 /// Runs of pipelines, the newest first.
 #[utoipa::path(get, path = "/v1/pipeline-runs", tag = "pipelines", params(PipelineQuery),
-    responses((status = 200, body = Page<PipelineRunShown>), (status = 400, body = Problem)))]
+    responses((status = 200, body = Page<PipelineRunView>), (status = 400, body = Problem)))]
 pub(crate) async fn list(
     app: Shared,
     Query(asked): Query<PipelineQuery>,
-) -> Result<Answer<Page<PipelineRunShown>>, Problem> {
+) -> Result<Answer<Page<PipelineRunView>>, Problem> {
     let limit = limit(asked.limit)?;
     let names = PipelineStatus::ALL.map(PipelineStatus::name);
     let status = named("status", asked.status.as_deref(), PipelineStatus::from_name, &names)?;
     let filter = PipelineRunFilter { pipeline: asked.pipeline, status };
     let after = PipelineRunId(asked.after.unwrap_or(i64::MAX));
-    let page = app.desk.store().pipeline_runs_page(&filter, after, limit).await?;
+    let page = app.ops.store().pipeline_runs_page(&filter, after, limit).await?;
     let last = page.last().map(|run| run.id.to_string());
-    Ok(Answer(Page::new(page.iter().map(PipelineRunShown::from).collect(), limit, last)))
+    Ok(Answer(Page::new(page.iter().map(PipelineRunView::from).collect(), limit, last)))
 }
 
 /// A run.
 pub(crate) async fn find_run(app: &App, id: i64) -> Result<PipelineRunRecord, Problem> {
-    let run = app.desk.pipelines().run(PipelineRunId(id)).await?;
+    let run = app.ops.pipelines().run(PipelineRunId(id)).await?;
     run.ok_or_else(|| Problem::not_found(format!("there is no pipeline run {id}")))
 }
 
 /// How a run stands.
 #[utoipa::path(get, path = "/v1/pipeline-runs/{id}", tag = "pipelines", params(("id" = i64, Path)),
-    responses((status = 200, body = PipelineRunShown), (status = 404, body = Problem)))]
+    responses((status = 200, body = PipelineRunView), (status = 404, body = Problem)))]
 pub(crate) async fn show(
     app: Shared,
     Path(id): Path<i64>,
-) -> Result<Answer<PipelineRunShown>, Problem> {
+) -> Result<Answer<PipelineRunView>, Problem> {
     Ok(Answer((&find_run(&app, id).await?).into()))
 }
 
 /// How the stages of a run have fared.
 #[utoipa::path(get, path = "/v1/pipeline-runs/{id}/stats", tag = "pipelines", params(("id" = i64, Path)),
-    responses((status = 200, body = PipelineStatsShown), (status = 404, body = Problem)))]
+    responses((status = 200, body = PipelineStatsView), (status = 404, body = Problem)))]
 pub(crate) async fn stats(
     app: Shared,
     Path(id): Path<i64>,
-) -> Result<Answer<PipelineStatsShown>, Problem> {
+) -> Result<Answer<PipelineStatsView>, Problem> {
     let run = find_run(&app, id).await?;
-    Ok(Answer(app.desk.pipeline_stats(&run).await?))
+    Ok(Answer(app.ops.pipeline_stats(&run).await?))
 }
 
 /// Which finished samples.
@@ -114,7 +114,7 @@ pub(crate) async fn output(
         ..SampleFilter::default()
     };
     let after = SampleId(asked.after.unwrap_or(0));
-    let store = app.desk.store().clone();
+    let store = app.ops.store().clone();
     let mut pages = SamplePages::new(store, filter).after(after).at_most(limit.into());
     let (mut lines, mut last, mut count) = (String::new(), None, 0);
     'pages: loop {
@@ -140,13 +140,13 @@ pub(crate) async fn output(
 /// Starts a run of a declared pipeline; workers take it from there.
 #[utoipa::path(post, path = "/v1/pipelines/{pipeline}/runs", tag = "pipelines",
     params(("pipeline" = String, Path)), request_body = Why,
-    responses((status = 201, body = PipelineRunShown), (status = 404, body = Problem)))]
+    responses((status = 201, body = PipelineRunView), (status = 404, body = Problem)))]
 pub(crate) async fn start(
     app: Shared,
     Extension(visitor): Extension<Visitor>,
     Path(name): Path<String>,
     Json(why): Json<Why>,
-) -> Result<(StatusCode, Answer<PipelineRunShown>), Problem> {
+) -> Result<(StatusCode, Answer<PipelineRunView>), Problem> {
     let run = start_run(&app, &visitor, &name, why.reason.as_deref()).await?;
     Ok((StatusCode::CREATED, Answer(run)))
 }
@@ -157,26 +157,26 @@ pub(crate) async fn start_run(
     visitor: &Visitor,
     name: &str,
     reason: Option<&str>,
-) -> Result<PipelineRunShown, Problem> {
+) -> Result<PipelineRunView, Problem> {
     let pipeline = app.pipelines.get(name).ok_or_else(|| {
         let known: Vec<&str> = app.pipelines.keys().map(String::as_str).collect();
         Problem::not_found(format!("no pipeline {name:?} is declared")).allowed(known.join(", "))
     })?;
-    let id = app.desk.pipelines().start(pipeline, &app.operator(visitor, reason)).await?;
+    let id = app.ops.pipelines().start(pipeline, &app.operator(visitor, reason)).await?;
     Ok((&find_run(app, id.0).await?).into())
 }
 
 /// Goes on with a run that was aborted or cancelled; workers take it from there.
 #[utoipa::path(post, path = "/v1/pipeline-runs/{id}/resume", tag = "pipelines",
     params(("id" = i64, Path)), request_body = Why,
-    responses((status = 200, body = PipelineRunShown), (status = 404, body = Problem),
+    responses((status = 200, body = PipelineRunView), (status = 404, body = Problem),
               (status = 409, body = Problem)))]
 pub(crate) async fn resume(
     app: Shared,
     Extension(visitor): Extension<Visitor>,
     Path(id): Path<i64>,
     Json(why): Json<Why>,
-) -> Result<Answer<PipelineRunShown>, Problem> {
+) -> Result<Answer<PipelineRunView>, Problem> {
     resume_run(&app, &visitor, id, why.reason.as_deref()).await.map(Answer)
 }
 
@@ -186,14 +186,14 @@ pub(crate) async fn resume_run(
     visitor: &Visitor,
     id: i64,
     reason: Option<&str>,
-) -> Result<PipelineRunShown, Problem> {
+) -> Result<PipelineRunView, Problem> {
     let run = find_run(app, id).await?;
     let conflict = |what: String| Problem::new(StatusCode::CONFLICT, what);
     let pipeline = app.pipelines.get(&run.pipeline);
     let pipeline = pipeline
         .ok_or_else(|| conflict(format!("the pipeline {:?} is not declared", run.pipeline)))?;
     let by = app.operator(visitor, reason);
-    match app.desk.pipelines().resume(run.id, pipeline, &by).await {
+    match app.ops.pipelines().resume(run.id, pipeline, &by).await {
         Ok(run) => Ok((&run).into()),
         Err(NotResumed::Store(error)) => Err(error.into()),
         Err(other) => Err(conflict(other.to_string())),
@@ -203,14 +203,14 @@ pub(crate) async fn resume_run(
 /// Stops a run; what was not processed stays pending.
 #[utoipa::path(post, path = "/v1/pipeline-runs/{id}/cancel", tag = "pipelines",
     params(("id" = i64, Path)), request_body = Why,
-    responses((status = 200, body = PipelineRunShown), (status = 404, body = Problem),
+    responses((status = 200, body = PipelineRunView), (status = 404, body = Problem),
               (status = 409, body = Problem)))]
 pub(crate) async fn cancel(
     app: Shared,
     Extension(visitor): Extension<Visitor>,
     Path(id): Path<i64>,
     Json(why): Json<Why>,
-) -> Result<Answer<PipelineRunShown>, Problem> {
+) -> Result<Answer<PipelineRunView>, Problem> {
     cancel_run(&app, &visitor, id, why.reason.as_deref()).await.map(Answer)
 }
 
@@ -220,9 +220,9 @@ pub(crate) async fn cancel_run(
     visitor: &Visitor,
     id: i64,
     reason: Option<&str>,
-) -> Result<PipelineRunShown, Problem> {
+) -> Result<PipelineRunView, Problem> {
     let run = find_run(app, id).await?;
-    match app.desk.pipelines().cancel(run.id, &app.operator(visitor, reason)).await? {
+    match app.ops.pipelines().cancel(run.id, &app.operator(visitor, reason)).await? {
         PipelineChange::Done(_) => Ok((&find_run(app, id).await?).into()),
         PipelineChange::Refused(status) => {
             let what = format!("pipeline run {id} is {status}: there is nothing to stop");

@@ -6,7 +6,7 @@ use axum::Json as Answer;
 use redrive_core::{Backoff, HumanDuration, Policy, RunId, Unit};
 use redrive_ops::{
     PolicyChanges, Waits, parse_max_attempts,
-    shown::{PolicyShown, WaitShown},
+    views::{PolicyView, WaitView},
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -20,24 +20,24 @@ use crate::{
 
 /// The presets, and the policies of the configuration.
 #[utoipa::path(get, path = "/v1/policies", tag = "policies",
-    responses((status = 200, body = Vec<PolicyShown>)))]
-pub(crate) async fn list(app: Shared) -> Answer<Vec<PolicyShown>> {
-    let policies = app.desk.policies();
-    Answer(policies.iter().map(|(name, policy)| PolicyShown::new(name, policy)).collect())
+    responses((status = 200, body = Vec<PolicyView>)))]
+pub(crate) async fn list(app: Shared) -> Answer<Vec<PolicyView>> {
+    let policies = app.ops.policies();
+    Answer(policies.iter().map(|(name, policy)| PolicyView::new(name, policy)).collect())
 }
 
 /// Every setting of one policy.
 #[utoipa::path(get, path = "/v1/policies/{policy}", tag = "policies", params(("policy" = String, Path)),
-    responses((status = 200, body = PolicyShown), (status = 404, body = Problem)))]
+    responses((status = 200, body = PolicyView), (status = 404, body = Problem)))]
 pub(crate) async fn show(
     app: Shared,
     Path(name): Path<String>,
-) -> Result<Answer<PolicyShown>, Problem> {
-    Ok(Answer(PolicyShown::new(&name, &find(&app, &name)?)))
+) -> Result<Answer<PolicyView>, Problem> {
+    Ok(Answer(PolicyView::new(&name, &find(&app, &name)?)))
 }
 
 fn find(app: &App, name: &str) -> Result<Policy, Problem> {
-    let policies = app.desk.policies();
+    let policies = app.ops.policies();
     let found = policies.iter().find(|(known, _)| known == name);
     found.map(|(_, policy)| policy.clone()).ok_or_else(|| {
         let known: Vec<&str> = policies.iter().map(|(name, _)| name.as_str()).collect();
@@ -72,12 +72,12 @@ pub(crate) struct ScheduleQuery {
 
 /// When a failing unit would be tried again: the wait after each attempt, past the policy's own end.
 #[utoipa::path(get, path = "/v1/schedule", tag = "policies", params(ScheduleQuery),
-    responses((status = 200, body = Vec<WaitShown>), (status = 400, body = Problem),
+    responses((status = 200, body = Vec<WaitView>), (status = 400, body = Problem),
               (status = 404, body = Problem)))]
 pub(crate) async fn schedule(
     app: Shared,
     Query(asked): Query<ScheduleQuery>,
-) -> Result<Answer<Vec<WaitShown>>, Problem> {
+) -> Result<Answer<Vec<WaitView>>, Problem> {
     let start = asked.policy.as_deref().map(|name| find(&app, name)).transpose()?;
     let names = Backoff::ALL.map(Backoff::name);
     let backoff = |name: &str| Backoff::ALL.into_iter().find(|known| known.name() == name);
@@ -98,8 +98,8 @@ pub(crate) async fn schedule(
         return Err(Problem::bad_request(what).allowed(format!("1 to {}", Waits::MAX_ATTEMPTS)));
     }
     let unit = parsed("unit", asked.unit)?.unwrap_or(Unit::Run(RunId(1)));
-    let foreseen = Waits::new(&policy, app.desk.jitter_seed(), &unit, asked.attempts);
-    Ok(Answer(foreseen.waits.iter().map(WaitShown::from).collect()))
+    let foreseen = Waits::new(&policy, app.ops.jitter_seed(), &unit, asked.attempts);
+    Ok(Answer(foreseen.waits.iter().map(WaitView::from).collect()))
 }
 
 fn parsed<T: FromStr<Err: Display>>(

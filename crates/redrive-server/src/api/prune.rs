@@ -2,12 +2,12 @@
 
 use axum::{Extension, Json as Answer, http::StatusCode};
 use redrive_engine::{Prunable, PruneError};
-use redrive_ops::{parse_instant, shown::PruneShown};
+use redrive_ops::{parse_instant, views::PruneView};
 use redrive_store::PruneFilter;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::bulk::{Sight, nothing_matches};
+use super::bulk::{ConfirmationToken, nothing_matches};
 use crate::{app::Shared, extract::Json, guard::Visitor, problem::Problem};
 
 /// What may go.
@@ -32,27 +32,27 @@ pub(crate) struct PruneAction {
 /// Writes what is finished and old to files, in the folder that the configuration names, and removes it. It goes on to its
 /// end also if nobody waits for the answer.
 #[utoipa::path(post, path = "/v1/prune", tag = "prune", request_body = PruneAction,
-    responses((status = 200, body = PruneShown), (status = 400, body = Problem),
+    responses((status = 200, body = PruneView), (status = 400, body = Problem),
               (status = 409, body = Problem), (status = 422, body = Problem),
               (status = 428, body = Problem), (status = 503, body = Problem)))]
 pub(crate) async fn prune(
     app: Shared,
     Extension(visitor): Extension<Visitor>,
     Json(action): Json<PruneAction>,
-) -> Result<Answer<PruneShown>, Problem> {
+) -> Result<Answer<PruneView>, Problem> {
     let before = parse_instant(&action.before)
         .map_err(|allowed| Problem::bad_request("before: this is no instant").allowed(allowed))?;
-    if before > app.desk.now() {
+    if before > app.ops.now() {
         let what = "before: this is yet to come; nothing was removed";
         return Err(Problem::bad_request(what).allowed("an instant that has passed"));
     }
     let filter = PruneFilter { before, queue: action.queue, pipeline: action.pipeline };
     let name = format!("prune {filter:?}");
-    let prune = app.desk.prune(filter);
+    let prune = app.ops.prune(filter);
     if action.dry_run {
-        let foreseen = PruneShown::foreseen(before, prune.prunable().await?);
-        let token = Some(Sight::of(&name, [&foreseen]).token());
-        return Ok(Answer(PruneShown { token, ..foreseen }));
+        let foreseen = PruneView::foreseen(before, prune.prunable().await?);
+        let token = Some(ConfirmationToken::of(&name, [&foreseen]).token());
+        return Ok(Answer(PruneView { token, ..foreseen }));
     }
     let folder = app.archive.clone().ok_or_else(|| {
         let what = "the configuration names no folder to write to; nothing was removed";
@@ -68,14 +68,15 @@ pub(crate) async fn prune(
         return Err(nothing_matches());
     }
     // With a moment that stays, what may go can only become less; as many are therefore the same.
-    Sight::of(&name, [&PruneShown::foreseen(before, found)]).confirm(action.token.as_deref())?;
+    ConfirmationToken::of(&name, [&PruneView::foreseen(before, found)])
+        .confirm(action.token.as_deref())?;
     let by = app.operator(&visitor, action.reason.as_deref());
     let going = tokio::spawn(async move {
         let _pruning = pruning;
         prune.run(&folder, &by).await
     });
     match going.await {
-        Ok(report) => Ok(Answer(PruneShown::done(before, &report?))),
+        Ok(report) => Ok(Answer(PruneView::done(before, &report?))),
         Err(_) => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, STOPPED)),
     }
 }

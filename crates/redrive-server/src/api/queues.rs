@@ -1,8 +1,8 @@
 //! Queues.
 
 use axum::{Extension, Json as Answer};
-use redrive_ops::shown::{QueueShown, QueueStatsShown};
-use redrive_store::QueueWish;
+use redrive_ops::views::{QueueStatsView, QueueView};
+use redrive_store::QueueAction;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -15,16 +15,16 @@ use crate::{
 
 /// The queues that are declared, have runs or are paused.
 #[utoipa::path(get, path = "/v1/queues", tag = "queues",
-    responses((status = 200, body = Vec<QueueShown>)))]
-pub(crate) async fn list(app: Shared) -> Result<Answer<Vec<QueueShown>>, Problem> {
-    Ok(Answer(app.desk.queues().await?))
+    responses((status = 200, body = Vec<QueueView>)))]
+pub(crate) async fn list(app: Shared) -> Result<Answer<Vec<QueueView>>, Problem> {
+    Ok(Answer(app.ops.queues().await?))
 }
 
 /// How every queue stands.
 #[utoipa::path(get, path = "/v1/queues/stats", tag = "queues",
-    responses((status = 200, body = Vec<QueueStatsShown>)))]
-pub(crate) async fn stats(app: Shared) -> Result<Answer<Vec<QueueStatsShown>>, Problem> {
-    Ok(Answer(app.desk.queue_stats().await?))
+    responses((status = 200, body = Vec<QueueStatsView>)))]
+pub(crate) async fn stats(app: Shared) -> Result<Answer<Vec<QueueStatsView>>, Problem> {
+    Ok(Answer(app.ops.queue_stats().await?))
 }
 
 /// Why something is done.
@@ -55,7 +55,7 @@ pub(crate) async fn pause(
     Path(queue): Path<String>,
     Json(why): Json<Why>,
 ) -> Result<Answer<Switched>, Problem> {
-    switch_queue(&app, &visitor, QueueWish::Pause, queue, why.reason.as_deref()).await.map(Answer)
+    switch_queue(&app, &visitor, QueueAction::Pause, queue, why.reason.as_deref()).await.map(Answer)
 }
 
 /// Lets workers take runs from a queue again.
@@ -68,22 +68,24 @@ pub(crate) async fn resume(
     Path(queue): Path<String>,
     Json(why): Json<Why>,
 ) -> Result<Answer<Switched>, Problem> {
-    switch_queue(&app, &visitor, QueueWish::Resume, queue, why.reason.as_deref()).await.map(Answer)
+    switch_queue(&app, &visitor, QueueAction::Resume, queue, why.reason.as_deref())
+        .await
+        .map(Answer)
 }
 
 /// The same for the dashboard.
 pub(crate) async fn switch_queue(
     app: &App,
     visitor: &Visitor,
-    wish: QueueWish,
+    action: QueueAction,
     queue: String,
     reason: Option<&str>,
 ) -> Result<Switched, Problem> {
-    wish.check_name(&queue).map_err(|error| Problem::bad_request(error.to_string()))?;
-    let (store, by) = (app.desk.store(), app.operator(visitor, reason));
-    let changed = match wish {
-        QueueWish::Pause => store.pause_queue(&queue, &by).await?,
-        QueueWish::Resume => store.resume_queue(&queue, &by).await?,
+    action.check_name(&queue).map_err(|error| Problem::bad_request(error.to_string()))?;
+    let (store, by) = (app.ops.store(), app.operator(visitor, reason));
+    let changed = match action {
+        QueueAction::Pause => store.pause_queue(&queue, &by).await?,
+        QueueAction::Resume => store.resume_queue(&queue, &by).await?,
     };
-    Ok(Switched { queue, paused: wish == QueueWish::Pause, changed })
+    Ok(Switched { queue, paused: action == QueueAction::Pause, changed })
 }

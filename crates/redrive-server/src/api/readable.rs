@@ -10,7 +10,7 @@ use axum::{
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
 use redrive_engine::{ConsumeError, RawError, RawReader};
-use redrive_ops::shown::ReadableShown;
+use redrive_ops::views::ReadableView;
 use redrive_store::PartitionFilter;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -48,11 +48,11 @@ pub(crate) struct ReadableQuery {
 
 /// Partitions that are good and so can be read, by key.
 #[utoipa::path(get, path = "/v1/readable", tag = "partitions", params(ReadableQuery),
-    responses((status = 200, body = Page<ReadableShown>), (status = 400, body = Problem)))]
+    responses((status = 200, body = Page<ReadableView>), (status = 400, body = Problem)))]
 pub(crate) async fn readable(
     app: Shared,
     Query(asked): Query<ReadableQuery>,
-) -> Result<Answer<Page<ReadableShown>>, Problem> {
+) -> Result<Answer<Page<ReadableView>>, Problem> {
     let limit = limit(asked.limit)?;
     let filter = PartitionFilter {
         source: asked.source,
@@ -63,10 +63,10 @@ pub(crate) async fn readable(
         status: None,
     };
     let after = asked.after.as_deref().map(key).transpose()?;
-    let consumer = app.desk.consumer();
+    let consumer = app.ops.consumer();
     let page = consumer.page(&filter, after.as_ref(), limit).await?;
     let last = page.last().map(|found| found.key.to_string());
-    let shown = page.iter().map(|found| ReadableShown::new(found, &consumer));
+    let shown = page.iter().map(|found| ReadableView::new(found, &consumer));
     Ok(Answer(Page::new(shown.collect(), limit, last)))
 }
 
@@ -82,7 +82,7 @@ pub(crate) async fn readable(
               (status = 503, description = "its rows cannot be had at the moment", body = Problem)))]
 pub(crate) async fn rows(app: Shared, Path(parts): Path<KeyParts>) -> Result<Response, Problem> {
     let key = key_of(&parts)?;
-    let mut reader = app.desk.consumer().read(&key).await?;
+    let mut reader = app.ops.consumer().read(&key).await?;
     // Once rows were sent it is too late to say what is wrong. Of few rows it is known before: their end is compared
     // with the seal.
     let mut first = Vec::new();

@@ -4,9 +4,9 @@ use axum::{Extension, Json as Answer};
 use redrive_core::{RunId, RunStatus};
 use redrive_ops::{
     RunSelection,
-    shown::{RunChanged, RunShown},
+    views::{RunChangeView, RunView},
 };
-use redrive_store::{RunFilter, RunWish};
+use redrive_store::{RunAction, RunFilter};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
@@ -45,26 +45,26 @@ pub(crate) fn status_names() -> Vec<&'static str> {
 
 /// Runs by id.
 #[utoipa::path(get, path = "/v1/runs", tag = "runs", params(RunQuery),
-    responses((status = 200, body = Page<RunShown>), (status = 400, body = Problem)))]
+    responses((status = 200, body = Page<RunView>), (status = 400, body = Problem)))]
 pub(crate) async fn list(
     app: Shared,
     Query(asked): Query<RunQuery>,
-) -> Result<Answer<Page<RunShown>>, Problem> {
+) -> Result<Answer<Page<RunView>>, Problem> {
     let limit = limit(asked.limit)?;
     let status = asked.status.as_deref();
     let status = named("status", status, RunStatus::from_name, &status_names())?;
     let filter = RunFilter { queue: asked.queue, category: asked.category, status };
     let after = RunId(asked.after.unwrap_or(0));
-    let page = app.desk.store().runs_page(&filter, after, limit).await?;
+    let page = app.ops.store().runs_page(&filter, after, limit).await?;
     let last = page.last().map(|run| run.id.to_string());
-    Ok(Answer(Page::new(page.into_iter().map(RunShown::from).collect(), limit, last)))
+    Ok(Answer(Page::new(page.into_iter().map(RunView::from).collect(), limit, last)))
 }
 
 /// One run.
 #[utoipa::path(get, path = "/v1/runs/{id}", tag = "runs", params(("id" = i64, Path)),
-    responses((status = 200, body = RunShown), (status = 404, body = Problem)))]
-pub(crate) async fn show(app: Shared, Path(id): Path<i64>) -> Result<Answer<RunShown>, Problem> {
-    let found = app.desk.store().runs_by_id(&[RunId(id)]).await?.pop();
+    responses((status = 200, body = RunView), (status = 404, body = Problem)))]
+pub(crate) async fn show(app: Shared, Path(id): Path<i64>) -> Result<Answer<RunView>, Problem> {
+    let found = app.ops.store().runs_by_id(&[RunId(id)]).await?.pop();
     let found = found.ok_or_else(|| Problem::not_found(format!("there is no run {id}")))?;
     Ok(Answer(found.into()))
 }
@@ -72,7 +72,7 @@ pub(crate) async fn show(app: Shared, Path(id): Path<i64>) -> Result<Answer<RunS
 /// Which runs to change: some by id, or those of a queue.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RunAction {
+pub(crate) struct RunActionRequest {
     /// These.
     #[serde(default)]
     pub(crate) ids: Vec<i64>,
@@ -92,27 +92,27 @@ pub(crate) struct RunAction {
 }
 
 /// Sends runs back to their queue, with a new count of attempts.
-#[utoipa::path(post, path = "/v1/runs/retry", tag = "runs", request_body = RunAction,
-    responses((status = 200, body = Changes<RunChanged>), (status = 400, body = Problem),
+#[utoipa::path(post, path = "/v1/runs/retry", tag = "runs", request_body = RunActionRequest,
+    responses((status = 200, body = Changes<RunChangeView>), (status = 400, body = Problem),
               (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn retry(
     app: Shared,
     Extension(visitor): Extension<Visitor>,
-    Json(action): Json<RunAction>,
-) -> Result<Answer<Changes<RunChanged>>, Problem> {
-    change_runs(&app, &visitor, "retry", action).await.map(Answer)
+    Json(request): Json<RunActionRequest>,
+) -> Result<Answer<Changes<RunChangeView>>, Problem> {
+    change_runs(&app, &visitor, "retry", request).await.map(Answer)
 }
 
 /// Stops runs, also those that a worker holds.
-#[utoipa::path(post, path = "/v1/runs/cancel", tag = "runs", request_body = RunAction,
-    responses((status = 200, body = Changes<RunChanged>), (status = 400, body = Problem),
+#[utoipa::path(post, path = "/v1/runs/cancel", tag = "runs", request_body = RunActionRequest,
+    responses((status = 200, body = Changes<RunChangeView>), (status = 400, body = Problem),
               (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn cancel(
     app: Shared,
     Extension(visitor): Extension<Visitor>,
-    Json(action): Json<RunAction>,
-) -> Result<Answer<Changes<RunChanged>>, Problem> {
-    change_runs(&app, &visitor, "cancel", action).await.map(Answer)
+    Json(request): Json<RunActionRequest>,
+) -> Result<Answer<Changes<RunChangeView>>, Problem> {
+    change_runs(&app, &visitor, "cancel", request).await.map(Answer)
 }
 
 /// The same for the dashboard.
@@ -120,47 +120,47 @@ pub(crate) async fn change_runs(
     app: &App,
     visitor: &Visitor,
     name: &str,
-    action: RunAction,
-) -> Result<Changes<RunChanged>, Problem> {
-    let (wish, statuses) = match name {
-        "retry" => (RunWish::Retry, vec![RunStatus::Error]),
+    request: RunActionRequest,
+) -> Result<Changes<RunChangeView>, Problem> {
+    let (action, statuses) = match name {
+        "retry" => (RunAction::Retry, vec![RunStatus::Error]),
         "cancel" => {
             let unended = [RunStatus::Discovered, RunStatus::Processing, RunStatus::Error];
-            (RunWish::Cancel, unended.to_vec())
+            (RunAction::Cancel, unended.to_vec())
         }
         _ => {
             let what = format!("nobody can {name:?} a run");
             return Err(Problem::not_found(what).allowed("retry, cancel"));
         }
     };
-    let status = action.status.as_deref();
+    let status = request.status.as_deref();
     let status = named("status", status, RunStatus::from_name, &status_names())?;
-    let by_id = !action.ids.is_empty();
-    let is_filtered = action.queue.is_some() || action.category.is_some() || status.is_some();
-    let selection = match action.queue {
+    let by_id = !request.ids.is_empty();
+    let is_filtered = request.queue.is_some() || request.category.is_some() || status.is_some();
+    let selection = match request.queue {
         _ if by_id && is_filtered => {
             let what = "ids and filters exclude each other; nothing was changed";
             return Err(Problem::bad_request(what).allowed("`ids`, or `queue`"));
         }
         Some(queue) => RunSelection::Queue {
             queue,
-            category: action.category,
+            category: request.category,
             statuses: status.map_or(statuses, |status| vec![status]),
         },
         None if !by_id => {
             let what = "no runs are named; nothing was changed";
             return Err(Problem::bad_request(what).allowed("`ids`, or `queue`"));
         }
-        None => RunSelection::Ids(action.ids.into_iter().map(RunId).collect()),
+        None => RunSelection::Ids(request.ids.into_iter().map(RunId).collect()),
     };
-    let how = How { dry_run: action.dry_run, token: action.token, reason: action.reason };
-    let desk = &app.desk;
-    let ids = desk.select_runs(&selection, MAX_UNITS + 1).await?;
-    if let Some(seen) = seen(name, desk.foresee_runs(wish, &ids).await?, &how, by_id)? {
+    let how = How { dry_run: request.dry_run, token: request.token, reason: request.reason };
+    let ops = &app.ops;
+    let ids = ops.select_runs(&selection, MAX_UNITS + 1).await?;
+    if let Some(seen) = seen(name, ops.foresee_runs(action, &ids).await?, &how, by_id)? {
         return Ok(seen);
     }
     let by = app.operator(visitor, how.reason.as_deref());
-    let (changes, ended) = desk.change_runs(wish, &ids, &by).await;
+    let (changes, ended) = ops.change_runs(action, &ids, &by).await;
     if let Err(error) = ended {
         let problem = Problem::from(error);
         let done = changes.len();

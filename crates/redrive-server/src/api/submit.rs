@@ -51,7 +51,7 @@ pub(crate) enum Submission {
 
 /// What became of a run.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub(crate) struct SubmittedShown {
+pub(crate) struct SubmittedView {
     /// Its id, if it is in the queue; for one that is refused because of its key, the id of the other one.
     id: Option<i64>,
     /// `accepted`, `duplicate` or `refused`.
@@ -63,7 +63,7 @@ pub(crate) struct SubmittedShown {
 
 /// What became of many runs.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct SubmissionShown {
+pub(crate) struct SubmissionView {
     /// How many are in the queue now.
     accepted: usize,
     /// How many were there before.
@@ -71,7 +71,7 @@ pub(crate) struct SubmissionShown {
     /// How many were not taken.
     refused: usize,
     /// Each of them, in the order of the body.
-    runs: Vec<SubmittedShown>,
+    runs: Vec<SubmittedView>,
 }
 
 /// What a body has.
@@ -101,8 +101,8 @@ impl Bodies {
 /// the header `Idempotency-Key`, so that the same request again changes nothing.
 #[utoipa::path(post, path = "/v1/runs", tag = "runs", request_body = Submission,
     params(("idempotency-key" = Option<String>, Header, description = "the same request again is a no-op")),
-    responses((status = 200, description = "of many, or of one that was there before", body = SubmissionShown),
-              (status = 201, description = "of one", body = SubmittedShown),
+    responses((status = 200, description = "of many, or of one that was there before", body = SubmissionView),
+              (status = 201, description = "of one", body = SubmittedView),
               (status = 400, body = Problem), (status = 409, body = Problem),
               (status = 413, body = Problem), (status = 415, body = Problem)))]
 pub(crate) async fn submit(app: Shared, request: Request) -> Result<Response, Problem> {
@@ -114,7 +114,7 @@ pub(crate) async fn submit(app: Shared, request: Request) -> Result<Response, Pr
         return Err(Problem::bad_request(format!("{count} runs cannot be submitted at once"))
             .allowed(format!("up to {MAX_RUNS}")));
     }
-    let now = app.desk.now();
+    let now = app.ops.now();
     let read = bodies.all().iter().enumerate().map(|(place, body)| {
         let run = read_run(body.get().as_bytes(), None, now)?;
         let whose = match &bodies {
@@ -127,14 +127,14 @@ pub(crate) async fn submit(app: Shared, request: Request) -> Result<Response, Pr
     let good: Vec<NewRun> = read.iter().filter_map(|run| run.as_ref().ok().cloned()).collect();
     let submitted = match good.as_slice() {
         [] => Vec::new(),
-        good => app.desk.store().submit_runs(good, now).await?,
+        good => app.ops.store().submit_runs(good, now).await?,
     };
     let mut submitted = submitted.into_iter();
-    let runs = read.into_iter().map(|run| SubmittedShown::new(run.map(|_| submitted.next())));
-    let runs: Vec<SubmittedShown> = runs.collect();
+    let runs = read.into_iter().map(|run| SubmittedView::new(run.map(|_| submitted.next())));
+    let runs: Vec<SubmittedView> = runs.collect();
     Ok(match (bodies, runs.as_slice()) {
         (Bodies::One(_), [one]) => one.clone().alone()?,
-        _ => Answer(SubmissionShown::new(runs)).into_response(),
+        _ => Answer(SubmissionView::new(runs)).into_response(),
     })
 }
 
@@ -151,7 +151,7 @@ fn with_key(run: NewRun, key: Option<&str>) -> Result<NewRun, String> {
     }
 }
 
-impl SubmittedShown {
+impl SubmittedView {
     fn new(run: Result<Option<SubmittedRun>, String>) -> Self {
         match run {
             Ok(Some(SubmittedRun::Accepted(id))) => {
@@ -183,8 +183,8 @@ impl SubmittedShown {
     }
 }
 
-impl SubmissionShown {
-    fn new(runs: Vec<SubmittedShown>) -> Self {
+impl SubmissionView {
+    fn new(runs: Vec<SubmittedView>) -> Self {
         let count = |outcome| runs.iter().filter(|run| run.outcome == outcome).count();
         Self {
             accepted: count("accepted"),

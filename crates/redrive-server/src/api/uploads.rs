@@ -6,7 +6,7 @@ use axum::{
     http::StatusCode,
 };
 use redrive_engine::{ContentError, NewContent};
-use redrive_ops::{NotAdded, shown::ItemShown};
+use redrive_ops::{NotAdded, views::ItemView};
 use redrive_store::{AddedItem, ItemCounts, ItemGroup};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -43,7 +43,7 @@ pub(crate) struct ItemNamed {
 
 /// How a group stands.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct GroupShown {
+pub(crate) struct GroupView {
     /// The upload.
     upload: String,
     /// The group.
@@ -81,22 +81,22 @@ pub(crate) struct GroupBegun {
 
 /// How a group stands.
 #[utoipa::path(get, path = "/v1/uploads/{upload}/groups/{group}", tag = "uploads", params(GroupNamed),
-    responses((status = 200, body = GroupShown), (status = 404, body = Problem)))]
+    responses((status = 200, body = GroupView), (status = 404, body = Problem)))]
 pub(crate) async fn show_group(
     app: Shared,
     Path(named): Path<GroupNamed>,
-) -> Result<Answer<GroupShown>, Problem> {
+) -> Result<Answer<GroupView>, Problem> {
     let GroupNamed { upload, group } = named;
     group_shown(&app, ItemGroup { upload, group }).await.map(Answer)
 }
 
 /// The same for the dashboard.
-pub(crate) async fn group_shown(app: &App, group: ItemGroup) -> Result<GroupShown, Problem> {
+pub(crate) async fn group_shown(app: &App, group: ItemGroup) -> Result<GroupView, Problem> {
     let counts = counts_of(app, &group).await?;
     let ItemCounts { pending, uploaded, trusted, rejected, upload_giveup } = counts;
     let sending_since = app.sendings.since(&group).map(|since| since.to_string());
     let (ItemGroup { upload, group }, total) = (group, counts.total());
-    Ok(GroupShown {
+    Ok(GroupView {
         upload,
         group,
         pending,
@@ -110,7 +110,7 @@ pub(crate) async fn group_shown(app: &App, group: ItemGroup) -> Result<GroupShow
 }
 
 async fn counts_of(app: &App, group: &ItemGroup) -> Result<ItemCounts, Problem> {
-    let counts = app.desk.store().item_counts(group).await?;
+    let counts = app.ops.store().item_counts(group).await?;
     if counts.total() == 0 {
         let ItemGroup { upload, group } = group;
         let what = format!("upload {upload:?} has no group {group:?}: nothing was added to it");
@@ -123,8 +123,8 @@ async fn counts_of(app: &App, group: &ItemGroup) -> Result<ItemCounts, Problem> 
 #[utoipa::path(put, path = "/v1/uploads/{upload}/groups/{group}/items/{name}", tag = "uploads",
     params(ItemNamed),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 200, description = "it was there already", body = ItemShown),
-              (status = 201, description = "it is pending", body = ItemShown),
+    responses((status = 200, description = "it was there already", body = ItemView),
+              (status = 201, description = "it is pending", body = ItemView),
               (status = 400, body = Problem), (status = 404, body = Problem),
               (status = 408, body = Problem),
               (status = 409, description = "other content has this name", body = Problem),
@@ -134,7 +134,7 @@ pub(crate) async fn add(
     Extension(visitor): Extension<Visitor>,
     Path(named): Path<ItemNamed>,
     request: Request,
-) -> Result<(StatusCode, Answer<ItemShown>), Problem> {
+) -> Result<(StatusCode, Answer<ItemView>), Problem> {
     let ItemNamed { upload, group, name } = named;
     if !app.sendings.knows(&upload) {
         return Err(app.sendings.unknown(&upload));
@@ -143,7 +143,7 @@ pub(crate) async fn add(
     group.check_name(&name).map_err(|error| Problem::bad_request(error.to_string()))?;
     let Content(bytes) = Content::from_request(request, &()).await?;
     let by = app.operator(&visitor, None);
-    let (status, id) = match app.desk.add_item(group, name, NewContent::Bytes(bytes), &by).await? {
+    let (status, id) = match app.ops.add_item(group, name, NewContent::Bytes(bytes), &by).await? {
         AddedItem::Accepted(id) => (StatusCode::CREATED, id),
         AddedItem::Duplicate(id) => (StatusCode::OK, id),
         AddedItem::Conflict(id) => {
@@ -151,7 +151,7 @@ pub(crate) async fn add(
             return Err(Problem::new(StatusCode::CONFLICT, what).allowed("another name"));
         }
     };
-    let item = app.desk.store().items_by_id(&[id]).await?.pop();
+    let item = app.ops.store().items_by_id(&[id]).await?.pop();
     let item = item.ok_or_else(|| Problem::not_found(format!("there is no item {id}")))?;
     Ok((status, Answer(item.into())))
 }

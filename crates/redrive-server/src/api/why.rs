@@ -2,7 +2,7 @@
 
 use axum::Json as Answer;
 use redrive_core::{InvalidUnit, SampleId};
-use redrive_ops::{Asked, Story};
+use redrive_ops::{Asked, Explanation};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -19,13 +19,13 @@ pub(crate) struct WhyQuery {
 
 /// What a unit is, each attempt, the rule behind each decision in words, and what comes next.
 #[utoipa::path(get, path = "/v1/why", tag = "why", params(WhyQuery),
-    responses((status = 200, body = Story), (status = 400, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = Explanation), (status = 400, body = Problem), (status = 404, body = Problem)))]
 pub(crate) async fn why(
     app: Shared,
     Query(WhyQuery { unit }): Query<WhyQuery>,
-) -> Result<Answer<Story>, Problem> {
+) -> Result<Answer<Explanation>, Problem> {
     let asked = asked(&unit)?;
-    let story = app.desk.story(&asked).await?;
+    let story = app.ops.explain(&asked).await?;
     let story = story.ok_or_else(|| Problem::not_found(format!("there is no {unit}")))?;
     Ok(Answer(story))
 }

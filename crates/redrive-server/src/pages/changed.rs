@@ -1,7 +1,7 @@
 //! Before and after a change of many: what would become of each, a button, and what became of them.
 
 use maud::{Markup, html};
-use redrive_ops::shown::{ItemChanged, PartitionChanged, RunChanged, SampleChanged};
+use redrive_ops::views::{ItemChangeView, PartitionChangeView, RunChangeView, SampleChangeView};
 
 use super::parts::{number, pill};
 use crate::api::Changes;
@@ -16,7 +16,7 @@ pub(super) trait Changed {
     fn note(&self) -> String;
 }
 
-impl Changed for RunChanged {
+impl Changed for RunChangeView {
     fn unit(&self) -> String {
         format!("run {}", self.id)
     }
@@ -30,7 +30,7 @@ impl Changed for RunChanged {
     }
 }
 
-impl Changed for PartitionChanged {
+impl Changed for PartitionChangeView {
     fn unit(&self) -> String {
         let Self { source, customer_id, query_name, logical_date, .. } = self;
         format!("{source} / {customer_id} / {query_name} / {logical_date}")
@@ -45,7 +45,7 @@ impl Changed for PartitionChanged {
     }
 }
 
-impl Changed for SampleChanged {
+impl Changed for SampleChangeView {
     fn unit(&self) -> String {
         let pipeline = self.pipeline.as_deref().unwrap_or_default();
         let stage = self.stage.as_deref().unwrap_or_default();
@@ -61,7 +61,7 @@ impl Changed for SampleChanged {
     }
 }
 
-impl Changed for ItemChanged {
+impl Changed for ItemChangeView {
     fn unit(&self) -> String {
         format!("item {} {}", self.id, self.name.as_deref().unwrap_or_default())
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use redrive_ops::{
-    shown::{HistogramShown, MinuteShown, PipelineRunShown},
+    views::{HistogramView, MinuteView, PipelineRunView},
     words::percent,
 };
 
@@ -16,7 +16,7 @@ const HEIGHT: f64 = 200.0;
 const MINUTES: i64 = 60;
 
 /// The attempts of the last hour, minute by minute.
-pub(super) fn activity(minutes: &[MinuteShown], now: Timestamp) -> Markup {
+pub(super) fn activity(minutes: &[MinuteView], now: Timestamp) -> Markup {
     let mut sums: BTreeMap<i64, [u64; 3]> = BTreeMap::new();
     for minute in minutes {
         let Ok(at) = minute.minute.parse::<Timestamp>() else { continue };
@@ -82,7 +82,7 @@ fn round(value: f64) -> String {
 }
 
 /// How many samples needed how many retries.
-pub(super) fn histogram(stage: &str, rows: &[HistogramShown]) -> Markup {
+pub(super) fn histogram(stage: &str, rows: &[HistogramView]) -> Markup {
     const ROW: f64 = 22.0;
     let height = ROW * rows.len() as f64 + 4.0;
     let label = format!("Retries at stage {stage}");
@@ -100,7 +100,7 @@ pub(super) fn histogram(stage: &str, rows: &[HistogramShown]) -> Markup {
 }
 
 /// How far a run of a pipeline is, and what became of its samples.
-pub(super) fn progress(run: &PipelineRunShown) -> Markup {
+pub(super) fn progress(run: &PipelineRunView) -> Markup {
     let parts = [("good", run.succeeded), ("wait", run.skipped), ("bad", run.dlq)];
     let whole = run.total.max(1) as f64;
     let words = format!(
@@ -125,7 +125,7 @@ pub(super) fn progress(run: &PipelineRunShown) -> Markup {
 }
 
 /// How much of the failure budget is spent.
-pub(super) fn budget(run: &PipelineRunShown) -> Markup {
+pub(super) fn budget(run: &PipelineRunView) -> Markup {
     let rate = match run.budget_processed {
         0 => 0.0,
         processed => run.budget_failed as f64 / processed as f64,

@@ -4,8 +4,8 @@ use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::{PipelineRunId, SampleId, SampleStatus};
 use redrive_ops::{
-    Asked, Story,
-    shown::{CauseShown, SampleShown},
+    Asked, Explanation,
+    views::{CauseView, SampleView},
 };
 use redrive_store::SampleFilter;
 use serde::Deserialize;
@@ -114,10 +114,10 @@ pub(super) async fn list(
     Query(asking): Query<Asking>,
 ) -> Shown<Response> {
     let filter = asking.filter()?;
-    let causes = app.desk.store().dead_causes(&filter, CAUSES).await?;
-    let causes: Vec<CauseShown> = causes.into_iter().map(CauseShown::from).collect();
+    let causes = app.ops.store().dead_causes(&filter, CAUSES).await?;
+    let causes: Vec<CauseView> = causes.into_iter().map(CauseView::from).collect();
     let after = SampleId(asking.after.unwrap_or(0));
-    let letters = app.desk.samples(filter, after, ROWS).await?;
+    let letters = app.ops.samples(filter, after, ROWS).await?;
     let next = last_of(&letters, ROWS, |letter| letter.id).map(|last| {
         let [one, two, three, four, five, six] = asking.fields();
         address("/dead-letters", &[one, two, three, four, five, six, ("after", Some(&last))])
@@ -146,12 +146,12 @@ pub(super) async fn list(
     Ok(Page::new(Place::DeadLetters, "Dead letters", body).render(&app, &visitor))
 }
 
-fn by_cause(app: &App, causes: &[CauseShown], may_act: bool) -> Markup {
+fn by_cause(app: &App, causes: &[CauseView], may_act: bool) -> Markup {
     if causes.is_empty() {
         return html! { p.empty { "Nothing died." } };
     }
-    let now = app.desk.now();
-    let of = |path: &str, cause: &CauseShown| {
+    let now = app.ops.now();
+    let of = |path: &str, cause: &CauseView| {
         let fingerprint = cause.fingerprint.as_str();
         let asked = [
             ("pipeline", cause.pipeline.as_str()),
@@ -176,7 +176,7 @@ fn by_cause(app: &App, causes: &[CauseShown], may_act: bool) -> Markup {
     }
 }
 
-fn table(letters: &[SampleShown]) -> Markup {
+fn table(letters: &[SampleView]) -> Markup {
     if letters.is_empty() {
         return html! { p.empty { "No dead letter matches." } };
     }
@@ -202,10 +202,11 @@ pub(super) async fn show(
     Extension(visitor): Extension<Visitor>,
     Path(id): Path<i64>,
 ) -> Shown<Response> {
-    let Some(Story::Sample(story)) = app.desk.story(&Asked::Sample(SampleId(id))).await? else {
+    let Some(Explanation::Sample(story)) = app.ops.explain(&Asked::Sample(SampleId(id))).await?
+    else {
         return Err(Problem::not_found(format!("there is no sample {id}")));
     };
-    let (sample, now) = (&story.sample, app.desk.now());
+    let (sample, now) = (&story.sample, app.ops.now());
     let body = html! {
         h1 { "Sample " (id) " " (pill(sample.status)) }
         p.next { strong { "Next: " } (story.next.because) }

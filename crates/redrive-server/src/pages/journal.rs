@@ -2,7 +2,7 @@
 
 use axum::{Extension, response::Response};
 use maud::html;
-use redrive_ops::shown::JournalShown;
+use redrive_ops::views::JournalView;
 use redrive_store::JournalFilter;
 use serde::Deserialize;
 
@@ -33,12 +33,12 @@ pub(super) async fn list(
     let (unit, action) = (given(asking.unit.as_deref()), given(asking.action.as_deref()));
     let filter = JournalFilter { unit: unit.map(str::to_owned), action: action.map(str::to_owned) };
     let before = asking.before.unwrap_or(i64::MAX);
-    let page = app.desk.store().newest_journal(&filter, before, ROWS).await?;
+    let page = app.ops.store().newest_journal(&filter, before, ROWS).await?;
     let last = last_of(&page, ROWS, |row| row.id);
     let next = last.map(|last| {
         address("/journal", &[("unit", unit), ("action", action), ("before", Some(&last))])
     });
-    let rows: Vec<JournalShown> = page.into_iter().map(JournalShown::from).collect();
+    let rows: Vec<JournalView> = page.into_iter().map(JournalView::from).collect();
     let body = html! {
         h1 { "Journal" }
         p.lead { "What operators, the daemon and workers did, and what was given up. Ordinary attempts are with their unit." }
@@ -47,7 +47,7 @@ pub(super) async fn list(
             (filter_field("action", "Action", action))
             button type="submit" { "Show" }
         }
-        section { (journal(&rows, true, app.desk.now())) (more(next)) }
+        section { (journal(&rows, true, app.ops.now())) (more(next)) }
     };
     Ok(Page::new(Place::Journal, "Journal", body).render(&app, &visitor))
 }

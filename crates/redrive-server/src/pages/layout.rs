@@ -78,7 +78,7 @@ impl Page {
         let main = html! {
             main id="main" data-live=[version.as_deref()] { (body) }
         };
-        document(&title, nav, who, main, &app.desk.store().describe())
+        document(&title, nav, who, main, &app.ops.store().describe())
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn sign_in(
     Extension(visitor): Extension<Visitor>,
     Form(entered): Form<Entered>,
 ) -> Response {
-    let (from, now) = (visitor.from, app.desk.now());
+    let (from, now) = (visitor.from, app.ops.now());
     if !app.guesses.allows(from, now) {
         return app.too_many_guesses().into_response();
     }

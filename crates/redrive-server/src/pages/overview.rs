@@ -3,7 +3,7 @@
 use axum::{Extension, response::Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use redrive_ops::shown::{DueShown, OverviewShown, RecentCauseShown};
+use redrive_ops::views::{DueView, OverviewView, RecentCauseView};
 
 use super::{
     Shown, charts,
@@ -15,7 +15,7 @@ use crate::{app::Shared, guard::Visitor};
 /// The overview.
 pub(super) async fn show(app: Shared, Extension(visitor): Extension<Visitor>) -> Shown<Response> {
     let overview = app.watch.overview().await?;
-    let page = Page::new(Place::Overview, "Overview", body(&overview, app.desk.now()));
+    let page = Page::new(Place::Overview, "Overview", body(&overview, app.ops.now()));
     Ok(page.with_figures_of(overview.version).render(&app, &visitor))
 }
 
@@ -27,7 +27,7 @@ const KINDS: [(&str, &str, &str); 4] = [
     ("sample", "Samples", "/pipelines"),
 ];
 
-fn body(overview: &OverviewShown, now: Timestamp) -> Markup {
+fn body(overview: &OverviewView, now: Timestamp) -> Markup {
     html! {
         h1 { "Overview" }
         p.lead { (in_a_sentence(overview)) }
@@ -55,7 +55,7 @@ fn body(overview: &OverviewShown, now: Timestamp) -> Markup {
 }
 
 /// `5 failed partitions, 1 run given up and 2 dead letters; 3 runs wait for another try.`
-fn in_a_sentence(overview: &OverviewShown) -> String {
+fn in_a_sentence(overview: &OverviewView) -> String {
     let dead =
         overview.failed().into_iter().map(|(count, what)| format!("{} {what}", number(count)));
     let dead: Vec<String> = dead.collect();
@@ -77,7 +77,7 @@ fn in_a_sentence(overview: &OverviewShown) -> String {
     }
 }
 
-fn units(overview: &OverviewShown) -> Markup {
+fn units(overview: &OverviewView) -> Markup {
     html! {
         div.scroll { table.units { tbody {
             @for (kind, name, path) in KINDS {
@@ -114,11 +114,11 @@ fn listed(kind: &str, path: &str, state: &str) -> String {
     address(path, &[("status", Some(state))])
 }
 
-fn due(due: &[DueShown], now: Timestamp) -> Markup {
+fn due(due: &[DueView], now: Timestamp) -> Markup {
     if due.is_empty() {
         return html! { p.empty { "Nothing is waiting for its time." } };
     }
-    let target = |due: &DueShown| match due.kind {
+    let target = |due: &DueView| match due.kind {
         "queue" => address("/runs", &[("queue", Some(&due.name)), ("status", Some("error"))]),
         "partition" => due
             .name
@@ -134,7 +134,7 @@ fn due(due: &[DueShown], now: Timestamp) -> Markup {
     }
 }
 
-fn causes(causes: &[RecentCauseShown], now: Timestamp) -> Markup {
+fn causes(causes: &[RecentCauseView], now: Timestamp) -> Markup {
     if causes.is_empty() {
         return html! { p.empty { "Nothing failed." } };
     }
@@ -153,14 +153,14 @@ fn causes(causes: &[RecentCauseShown], now: Timestamp) -> Markup {
 }
 
 /// A link to the last unit that failed of a cause.
-fn example(cause: &RecentCauseShown) -> Markup {
+fn example(cause: &RecentCauseView) -> Markup {
     match unit_address(&cause.unit) {
         Some(address) => html! { a href=(address) { (cause.unit.replace(':', " ")) } },
         None => html! { (cause.kind) },
     }
 }
 
-fn queues(overview: &OverviewShown, now: Timestamp) -> Markup {
+fn queues(overview: &OverviewView, now: Timestamp) -> Markup {
     if overview.queues.is_empty() {
         return html! { p.empty { "There is no queue." } };
     }
@@ -182,7 +182,7 @@ fn queues(overview: &OverviewShown, now: Timestamp) -> Markup {
     }
 }
 
-fn pipelines(overview: &OverviewShown) -> Markup {
+fn pipelines(overview: &OverviewView) -> Markup {
     if overview.pipeline_runs.is_empty() {
         return html! { p.empty { "No pipeline was run yet." } };
     }

@@ -3,7 +3,7 @@
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::PartitionKey;
-use redrive_ops::{Asked, Story, shown::PartitionShown};
+use redrive_ops::{Asked, Explanation, views::PartitionView};
 use serde::Deserialize;
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
     },
 };
 use crate::{
-    api::{KeyParts, PartitionAction, change_partitions, key_of},
+    api::{KeyParts, PartitionActionRequest, change_partitions, key_of},
     app::Shared,
     extract::{Form, Path, Query},
     guard::Visitor,
@@ -32,10 +32,10 @@ pub(super) async fn show(
 ) -> Shown<Response> {
     let key = key_of(&parts)?;
     let asked = Asked::Unit(redrive_core::Unit::Partition(key.clone()));
-    let Some(Story::Partition(story)) = app.desk.story(&asked).await? else {
+    let Some(Explanation::Partition(story)) = app.ops.explain(&asked).await? else {
         return Err(Problem::not_found(format!("partition:{key} has no entry")));
     };
-    let (partition, now) = (&story.partition, app.desk.now());
+    let (partition, now) = (&story.partition, app.ops.now());
     let series = [
         ("source", Some(key.source())),
         ("customer_id", Some(key.customer_id())),
@@ -74,7 +74,7 @@ pub(super) async fn show(
     Ok(Page::new(Place::Partitions, title, body).render(&app, &visitor))
 }
 
-fn actions(key: &PartitionKey, partition: &PartitionShown) -> Markup {
+fn actions(key: &PartitionKey, partition: &PartitionView) -> Markup {
     let (is_failed, unit) = (partition.status == Some("failed"), key.to_string());
     let button = |action: &str, name: &str, extra: &[&str]| {
         let mut fields = vec![("partition", unit.as_str())];
@@ -109,9 +109,9 @@ pub(super) struct Pressed {
 }
 
 impl Pressed {
-    fn action(&self, dry_run: bool) -> PartitionAction {
+    fn request(&self, dry_run: bool) -> PartitionActionRequest {
         let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
-        PartitionAction {
+        PartitionActionRequest {
             partition: text(&self.partition),
             source: text(&self.source),
             customer_id: text(&self.customer_id),
@@ -123,7 +123,7 @@ impl Pressed {
             dry_run,
             token: text(&self.token),
             reason: text(&self.reason),
-            ..PartitionAction::default()
+            ..PartitionActionRequest::default()
         }
     }
 
@@ -156,7 +156,7 @@ pub(super) async fn look(
     Query(pressed): Query<Pressed>,
 ) -> Shown<Response> {
     let name = pressed.action.as_deref().unwrap_or_default();
-    let changes = change_partitions(&app, &visitor, name, pressed.action(true)).await?;
+    let changes = change_partitions(&app, &visitor, name, pressed.request(true)).await?;
     let title = format!("{} partitions?", titled(name));
     let action = format!("/partitions/act/{name}");
     let body = preview(&title, &changes, &action, &pressed.fields(), &pressed.back());
@@ -170,7 +170,7 @@ pub(super) async fn act(
     Path(name): Path<String>,
     Form(pressed): Form<Pressed>,
 ) -> Shown<Response> {
-    let changes = change_partitions(&app, &visitor, &name, pressed.action(false)).await?;
+    let changes = change_partitions(&app, &visitor, &name, pressed.request(false)).await?;
     let body = done(&format!("{}: done", titled(&name)), &changes, &pressed.back());
     Ok(Page::new(Place::Partitions, "Partitions", body).still().render(&app, &visitor))
 }

@@ -6,7 +6,7 @@ use axum::{Extension, response::Response};
 use jiff::{ToSpan, civil::Date};
 use maud::{Markup, html};
 use redrive_core::{LogicalDate, PartitionKey, PartitionStatus};
-use redrive_ops::{PartitionQuery, shown::PartitionShown};
+use redrive_ops::{PartitionQuery, views::PartitionView};
 use redrive_store::{PartitionFilter, PartitionRecord};
 use serde::Deserialize;
 
@@ -113,7 +113,7 @@ impl std::fmt::Display for Month {
 
 /// The newest day that there is or should be, so that the first page shows something.
 async fn newest_month(app: &App, asking: &Asking) -> Result<Month, Problem> {
-    let now = app.desk.now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    let now = app.ops.now().to_zoned(jiff::tz::TimeZone::UTC).date();
     let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
     let filter = PartitionFilter {
         source: text(&asking.source),
@@ -124,10 +124,10 @@ async fn newest_month(app: &App, asking: &Asking) -> Result<Month, Problem> {
     let this = Month::of(now);
     let since = LogicalDate::try_from(this.first).ok();
     let recent = PartitionFilter { since, ..filter.clone() };
-    if !app.desk.store().partitions_page(&recent, None, 1).await?.is_empty() {
+    if !app.ops.store().partitions_page(&recent, None, 1).await?.is_empty() {
         return Ok(this);
     }
-    let any = app.desk.store().partitions_page(&filter, None, ROWS).await?;
+    let any = app.ops.store().partitions_page(&filter, None, ROWS).await?;
     let newest = any.iter().map(|partition| partition.key.logical_date().date()).max();
     Ok(newest.map_or(this, Month::of))
 }
@@ -151,7 +151,7 @@ pub(super) async fn list(
         after: after.transpose()?,
         limit: ROWS,
     };
-    let page = app.desk.partitions_page(&query).await?;
+    let page = app.ops.partitions_page(&query).await?;
     let (series, next) = in_series(page);
     let next = next.map(|key| asking.address(&month, Some(&key.to_string())));
     let names = PartitionStatus::ALL.map(PartitionStatus::name);
@@ -224,7 +224,7 @@ fn calendar(app: &App, month: &Month, series: &Series) -> Markup {
 }
 
 fn cell(app: &App, partition: &PartitionRecord) -> Markup {
-    let shown = app.desk.show_partition(partition.clone());
+    let shown = app.ops.show_partition(partition.clone());
     let state = state(&shown);
     let (class, sign) = look_of(state);
     let title = format!(
@@ -238,7 +238,7 @@ fn cell(app: &App, partition: &PartitionRecord) -> Markup {
 }
 
 /// What a partition is, in one word.
-pub(super) fn state(shown: &PartitionShown) -> &'static str {
+pub(super) fn state(shown: &PartitionView) -> &'static str {
     match (shown.status, shown.terminal) {
         (Some("failed"), true) => "terminal",
         (Some(status), _) => status,

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use redrive_ops::{
-    shown::{AttemptShown, JournalShown},
+    views::{AttemptView, JournalView},
     words::{apart, rounded},
 };
 
@@ -162,7 +162,7 @@ pub(super) fn partition_address(key: &redrive_core::PartitionKey) -> String {
 
 /// The attempts at a unit.
 pub(super) fn attempts(
-    attempts: &[AttemptShown],
+    attempts: &[AttemptView],
     authority: Option<&str>,
     now: Timestamp,
 ) -> Markup {
@@ -197,7 +197,7 @@ pub(super) fn attempts(
 }
 
 /// Entries of the journal.
-pub(super) fn journal(entries: &[JournalShown], with_unit: bool, now: Timestamp) -> Markup {
+pub(super) fn journal(entries: &[JournalView], with_unit: bool, now: Timestamp) -> Markup {
     if entries.is_empty() {
         return html! { p.empty { "Nobody did anything." } };
     }

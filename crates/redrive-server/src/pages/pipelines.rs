@@ -4,7 +4,7 @@ use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::{PipelineRunId, PipelineStatus};
 use redrive_ops::{
-    shown::{PipelineRunShown, PipelineStatsShown},
+    views::{PipelineRunView, PipelineStatsView},
     words::percent,
 };
 use redrive_store::PipelineRunFilter;
@@ -48,13 +48,13 @@ pub(super) async fn list(
     let known = named("status", status, PipelineStatus::from_name, &names)?;
     let filter = PipelineRunFilter { pipeline: pipeline.map(str::to_owned), status: known };
     let after = PipelineRunId(asking.after.unwrap_or(i64::MAX));
-    let page = app.desk.store().pipeline_runs_page(&filter, after, ROWS).await?;
+    let page = app.ops.store().pipeline_runs_page(&filter, after, ROWS).await?;
     let last = last_of(&page, ROWS, |run| run.id.0);
     let next = last.map(|last| {
         let asked = [("pipeline", pipeline), ("status", status), ("after", Some(last.as_str()))];
         address("/pipelines", &asked)
     });
-    let runs: Vec<PipelineRunShown> = page.iter().map(PipelineRunShown::from).collect();
+    let runs: Vec<PipelineRunView> = page.iter().map(PipelineRunView::from).collect();
     let body = html! {
         h1 { "Pipelines" }
         p.lead { "Samples on their way through stages, the newest runs first." }
@@ -84,11 +84,11 @@ fn startable(app: &App) -> Markup {
     }
 }
 
-fn table(app: &App, runs: &[PipelineRunShown]) -> Markup {
+fn table(app: &App, runs: &[PipelineRunView]) -> Markup {
     if runs.is_empty() {
         return html! { p.empty { "No run matches." } };
     }
-    let now = app.desk.now();
+    let now = app.ops.now();
     html! {
         div.scroll { table {
             thead { tr { th { "Run" } th { "Status" } th { "Progress" } th.number { "Samples" } th.number { "Dead" } th { "Started" } th { "Stopped because" } } }
@@ -112,8 +112,8 @@ pub(super) async fn show(
     Path(id): Path<i64>,
 ) -> Shown<Response> {
     let record = find_run(&app, id).await?;
-    let stats = app.desk.pipeline_stats(&record).await?;
-    let (run, now) = (PipelineRunShown::from(&record), app.desk.now());
+    let stats = app.ops.pipeline_stats(&record).await?;
+    let (run, now) = (PipelineRunView::from(&record), app.ops.now());
     let body = html! {
         h1 { (run.pipeline) " " (run.id) " " (pill(run.status)) }
         @if let Some(reason) = &run.stop_reason { p.next { strong { "Stopped because: " } (reason) } }
@@ -151,7 +151,7 @@ pub(super) async fn show(
     Ok(Page::new(Place::Pipelines, title, body).render(&app, &visitor))
 }
 
-fn stages(stats: &PipelineStatsShown) -> Markup {
+fn stages(stats: &PipelineStatsView) -> Markup {
     html! {
         div.scroll { table {
             thead { tr {
@@ -174,7 +174,7 @@ fn stages(stats: &PipelineStatsShown) -> Markup {
     }
 }
 
-fn actions(run: &PipelineRunShown) -> Markup {
+fn actions(run: &PipelineRunView) -> Markup {
     let button =
         |action: &str, name| act_button(&format!("/pipelines/{}/{action}", run.id), &[], name);
     html! {
@@ -221,7 +221,7 @@ pub(super) async fn act(
     Ok(changed(&app, &visitor, &run, what).await)
 }
 
-async fn changed(app: &App, visitor: &Visitor, run: &PipelineRunShown, what: &str) -> Response {
+async fn changed(app: &App, visitor: &Visitor, run: &PipelineRunView, what: &str) -> Response {
     let body = html! {
         h1 { (run.pipeline) " " (run.id) }
         section { p { "It is " (what) "." } p { a href=(format!("/pipelines/{}", run.id)) { "Look at it" } } }

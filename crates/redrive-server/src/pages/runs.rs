@@ -4,11 +4,11 @@ use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::{RunId, RunStatus};
 use redrive_ops::{
-    Asked, Story,
-    shown::RunShown,
+    Asked, Explanation,
+    views::RunView,
     words::{between, rounded},
 };
-use redrive_store::{QueueWish, RunFilter};
+use redrive_store::{QueueAction, RunFilter};
 use serde::Deserialize;
 
 use super::{
@@ -21,7 +21,7 @@ use super::{
     },
 };
 use crate::{
-    api::{RunAction, change_runs, named, run_status_names, switch_queue},
+    api::{RunActionRequest, change_runs, named, run_status_names, switch_queue},
     app::{App, Shared},
     extract::{Form, Path, Query},
     guard::Visitor,
@@ -54,9 +54,9 @@ pub(super) async fn list(
         status: known,
     };
     let after = RunId(asking.after.unwrap_or(0));
-    let page = app.desk.store().runs_page(&filter, after, ROWS).await?;
+    let page = app.ops.store().runs_page(&filter, after, ROWS).await?;
     let last = last_of(&page, ROWS, |run| run.id.0);
-    let rows: Vec<RunShown> = page.into_iter().map(RunShown::from).collect();
+    let rows: Vec<RunView> = page.into_iter().map(RunView::from).collect();
     let (queue, category) = (filter.queue.as_deref(), filter.category.as_deref());
     let asked = [("queue", queue), ("category", category), ("status", status)];
     let next = last.map(|last| {
@@ -98,11 +98,11 @@ fn of_queue(queue: &str, asked: &[(&str, Option<&str>); 3]) -> Markup {
     }
 }
 
-fn table(app: &App, rows: &[RunShown]) -> Markup {
+fn table(app: &App, rows: &[RunView]) -> Markup {
     if rows.is_empty() {
         return html! { p.empty { "No run matches." } };
     }
-    let now = app.desk.now();
+    let now = app.ops.now();
     html! {
         div.scroll { table {
             thead { tr {
@@ -124,7 +124,7 @@ fn table(app: &App, rows: &[RunShown]) -> Markup {
 }
 
 /// An error is one that waits, or one that was given up.
-fn state(run: &RunShown) -> &'static str {
+fn state(run: &RunView) -> &'static str {
     match (run.status, &run.next_retry_at) {
         ("error", Some(_)) => "waiting_for_retry",
         ("error", None) => "given_up",
@@ -139,10 +139,10 @@ pub(super) async fn show(
     Path(id): Path<i64>,
 ) -> Shown<Response> {
     let asked = Asked::Unit(redrive_core::Unit::Run(RunId(id)));
-    let Some(Story::Run(story)) = app.desk.story(&asked).await? else {
+    let Some(Explanation::Run(story)) = app.ops.explain(&asked).await? else {
         return Err(Problem::not_found(format!("there is no run {id}")));
     };
-    let (run, now) = (&story.run, app.desk.now());
+    let (run, now) = (&story.run, app.ops.now());
     let waited = match (run.submitted_at.parse(), story.attempts.first()) {
         (Ok(from), Some(first)) => {
             first.started_at.parse().ok().map(|to| rounded(between(from, to)))
@@ -178,7 +178,7 @@ pub(super) async fn show(
     Ok(Page::new(Place::Runs, format!("Run {id}"), body).render(&app, &visitor))
 }
 
-fn actions(run: &RunShown) -> Markup {
+fn actions(run: &RunView) -> Markup {
     let id = run.id.to_string();
     let button = |action: &str, name| act_button(&format!("/runs/{action}"), &[("id", &id)], name);
     html! {
@@ -204,9 +204,9 @@ pub(super) struct Pressed {
 }
 
 impl Pressed {
-    fn action(&self, dry_run: bool) -> RunAction {
+    fn request(&self, dry_run: bool) -> RunActionRequest {
         let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
-        RunAction {
+        RunActionRequest {
             ids: self.id.into_iter().collect(),
             queue: text(&self.queue),
             category: text(&self.category),
@@ -237,7 +237,7 @@ pub(super) async fn look(
     Query(pressed): Query<Pressed>,
 ) -> Shown<Response> {
     let name = pressed.action.as_deref().unwrap_or_default();
-    let changes = change_runs(&app, &visitor, name, pressed.action(true)).await?;
+    let changes = change_runs(&app, &visitor, name, pressed.request(true)).await?;
     let title = format!("{} runs?", titled(name));
     let action = format!("/runs/{name}");
     let body = preview(&title, &changes, &action, &pressed.fields(), &pressed.back());
@@ -251,7 +251,7 @@ pub(super) async fn act(
     Path(name): Path<String>,
     Form(pressed): Form<Pressed>,
 ) -> Shown<Response> {
-    let changes = change_runs(&app, &visitor, &name, pressed.action(false)).await?;
+    let changes = change_runs(&app, &visitor, &name, pressed.request(false)).await?;
     let body = done(&format!("{}: done", titled(&name)), &changes, &pressed.back());
     Ok(Page::new(Place::Runs, "Runs", body).still().render(&app, &visitor))
 }
@@ -272,13 +272,13 @@ pub(super) async fn switch(
     Path(name): Path<String>,
     Form(pressed): Form<QueueSwitch>,
 ) -> Shown<Response> {
-    let (wish, state) = match name.as_str() {
-        "pause" => (QueueWish::Pause, "paused: workers take nothing more from it"),
-        "resume" => (QueueWish::Resume, "going on: workers take from it"),
+    let (action, state) = match name.as_str() {
+        "pause" => (QueueAction::Pause, "paused: workers take nothing more from it"),
+        "resume" => (QueueAction::Resume, "going on: workers take from it"),
         _ => return Err(Problem::not_found("a queue is paused or resumed")),
     };
     let (queue, reason) = (pressed.queue.as_str(), given(pressed.reason.as_deref()));
-    switch_queue(&app, &visitor, wish, queue.to_owned(), reason).await?;
+    switch_queue(&app, &visitor, action, queue.to_owned(), reason).await?;
     let body = html! {
         h1 { "Queue " (queue) }
         section { p { "It is " (state) "." } p { a href=(address("/runs", &[("queue", Some(queue))])) { "Back" } } }

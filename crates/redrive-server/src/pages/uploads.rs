@@ -3,7 +3,7 @@
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::{ItemId, ItemStatus, Unit};
-use redrive_ops::{Asked, Story, shown::ItemShown};
+use redrive_ops::{Asked, Explanation, views::ItemView};
 use redrive_store::{ItemFilter, ItemGroup};
 use serde::Deserialize;
 
@@ -51,15 +51,15 @@ pub(super) async fn list(
         status: named("status", status, ItemStatus::from_name, &names)?,
     };
     let after = ItemId(asking.after.unwrap_or(0));
-    let page = app.desk.store().items_page(&filter, after, ROWS).await?;
+    let page = app.ops.store().items_page(&filter, after, ROWS).await?;
     let last = last_of(&page, ROWS, |item| item.id.0);
-    let rows: Vec<ItemShown> = page.into_iter().map(ItemShown::from).collect();
+    let rows: Vec<ItemView> = page.into_iter().map(ItemView::from).collect();
     let next = last.map(|last| {
         let asked = [("upload", upload), ("group", group), ("status", status)];
         let [one, two, three] = asked;
         address("/uploads", &[one, two, three, ("after", Some(&last))])
     });
-    let now = app.desk.now();
+    let now = app.ops.now();
     let whole = match upload.zip(group) {
         Some((upload, group)) if !rows.is_empty() => {
             let group = ItemGroup { upload: upload.to_owned(), group: group.to_owned() };
@@ -116,7 +116,7 @@ async fn this_group(app: &App, visitor: &Visitor, group: ItemGroup) -> Shown<Mar
                 (number(shown.uploaded)) " of " (number(shown.total)) " are uploaded, "
                 (number(shown.pending)) " pending, " (number(shown.upload_giveup)) " given up."
                 @if let Some(since) = &shown.sending_since {
-                    " It is being sent since " (when_some(Some(since), app.desk.now())) "."
+                    " It is being sent since " (when_some(Some(since), app.ops.now())) "."
                 }
             }
             @if may_act(visitor) {
@@ -140,10 +140,10 @@ pub(super) async fn show(
     Path(id): Path<i64>,
 ) -> Shown<Response> {
     let asked = Asked::Unit(Unit::Item(ItemId(id)));
-    let Some(Story::Item(story)) = app.desk.story(&asked).await? else {
+    let Some(Explanation::Item(story)) = app.ops.explain(&asked).await? else {
         return Err(Problem::not_found(format!("there is no item {id}")));
     };
-    let (item, now) = (&story.item, app.desk.now());
+    let (item, now) = (&story.item, app.ops.now());
     let body = html! {
         h1 { "Item " (id) " " (pill(item.status)) }
         p.next { strong { "Next: " } (story.next.because) }

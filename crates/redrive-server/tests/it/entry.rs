@@ -1,8 +1,8 @@
 //! Who is let in, and for what.
 
 use redrive_engine::{PartitionRules, RawSink};
-use redrive_ops::Desk;
-use redrive_server::{Access, Error, Limits, Server, Site, Token, Uploads};
+use redrive_ops::Ops;
+use redrive_server::{Access, Error, Limits, Server, ServerSetup, Token, Uploads};
 use serde_json::json;
 
 use crate::{
@@ -99,9 +99,9 @@ async fn a_person_signs_in_acts_and_signs_out() {
 async fn an_address_that_others_can_reach_needs_a_token() {
     let listen = async |access| {
         let store = crate::health::store(redrive_sqlite::Location::Memory);
-        let desk = Desk::new(store, None, PartitionRules::default(), RawSink::folder("raw"));
-        let site = Site {
-            desk,
+        let ops = Ops::new(store, None, PartitionRules::default(), RawSink::folder("raw"));
+        let site = ServerSetup {
+            ops,
             access,
             pipelines: Vec::new(),
             uploads: Uploads::new(),

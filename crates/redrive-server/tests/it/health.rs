@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use redrive_engine::{PartitionRules, RawSink};
-use redrive_ops::Desk;
-use redrive_server::{Access, Error, Limits, Server, Site, Uploads};
+use redrive_ops::Ops;
+use redrive_server::{Access, Error, Limits, Server, ServerSetup, Uploads};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::Store;
 use tokio::{
@@ -38,10 +38,10 @@ async fn get(server: Server, path: &str) -> (String, String) {
     (head.lines().next().unwrap().to_owned(), body.to_owned())
 }
 
-fn site(store: Arc<dyn Store>) -> Site {
-    let desk = Desk::new(store, None, PartitionRules::default(), RawSink::folder("raw"));
-    Site {
-        desk,
+fn site(store: Arc<dyn Store>) -> ServerSetup {
+    let ops = Ops::new(store, None, PartitionRules::default(), RawSink::folder("raw"));
+    ServerSetup {
+        ops,
         access: Access::default(),
         pipelines: Vec::new(),
         uploads: Uploads::new(),

@@ -7,12 +7,12 @@ use redrive_engine::{
     Call, Clock, Engine, IteratorSource, Outcome, PartitionRules, Pipeline, Queue, RawSink,
     RowWriter, Source, Stage, Stopper, SystemClock, Until, extractor_fn, handler_fn,
 };
-use redrive_ops::Desk;
-use redrive_server::{Access, Limits, Server, Site, Token};
+use redrive_ops::Ops;
+use redrive_server::{Access, Limits, Server, ServerSetup, Token};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    AddedItem, ItemGroup, ItemMove, Lane, NamedPartition, NewItem, NewRun, Operator,
-    PartitionOrder, PartitionWish, Store,
+    AddedItem, AuditContext, ItemGroup, ItemMove, Lane, NamedPartition, NewItem, NewRun, Operator,
+    PartitionAction, Store,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -68,11 +68,11 @@ impl Running {
         let store = SqliteStore::open(location, options, SystemClock.now()).unwrap();
         let store: Arc<dyn Store> = Arc::new(store);
         let raw = RawSink::folder(folder.path().join("raw"));
-        let desk = Desk::new(store.clone(), None, PartitionRules::default(), raw);
+        let ops = Ops::new(store.clone(), None, PartitionRules::default(), raw);
         let pipelines = vec![pipeline("it stands still")];
         let uploads = receiver::uploads(&store);
         let archive = Some(folder.path().join("archive"));
-        let site = Site { desk, access, pipelines, uploads, archive, limits };
+        let site = ServerSetup { ops, access, pipelines, uploads, archive, limits };
         let server = Server::listen("127.0.0.1:0".parse().unwrap(), site).await.unwrap();
         let client = Client::new(server.address());
         let (stop, stopped) = oneshot::channel::<()>();
@@ -136,9 +136,9 @@ async fn fill(store: &Arc<dyn Store>, folder: &std::path::Path, text: &str) {
     let days = (1..=5).flat_map(|day| [key("1234", day), key(&customer, day)]);
     let days: Vec<NamedPartition> = days.map(NamedPartition::from).collect();
     let order =
-        PartitionOrder { by: by.clone(), command: "fill".to_owned(), filter: None, flags: vec![] };
-    let wish = PartitionWish::Backfill { force_pending: false, lane: Lane::Fresh };
-    store.change_partitions(&wish, &days, &order).await.unwrap();
+        AuditContext { by: by.clone(), command: "fill".to_owned(), filter: None, flags: vec![] };
+    let action = PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh };
+    store.change_partitions(&action, &days, &order).await.unwrap();
     let pipeline = pipeline(text);
     store.start_pipeline_run(&pipeline.new_run(), &by).await.unwrap();
     let (said, told) = (text.to_owned(), text.to_owned());

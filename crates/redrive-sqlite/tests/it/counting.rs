@@ -6,8 +6,8 @@ use jiff::SignedDuration;
 use redrive_core::{Decision, Failure, GiveUpReason, RunId};
 use redrive_sqlite::SqliteStore;
 use redrive_store::{
-    ClaimRequest, ClaimedRun, ExportedUnit, HandBack, Journal, LeaseRef, Leased, Leases, NewRun,
-    Operator, PruneFilter, PruneRecord, Pruned, Pruning, RunEnding, RunFinish, Runs,
+    ClaimRequest, ClaimedRun, ExportedUnit, Journal, LeaseRef, LeaseRelease, Leased, Leases,
+    NewRun, Operator, PruneFilter, PruneRecord, Pruned, Pruning, RunEnding, RunFinish, Runs,
 };
 use serde_json::json;
 
@@ -76,15 +76,15 @@ impl Beside {
         self.worked_on.finish_runs(&finishes, at(2)).await.unwrap();
     }
 
-    async fn hand_back(&mut self) {
+    async fn release_leases(&mut self) {
         let Some(run) = self.held.pop() else { return };
         let owner = claim(1).owner;
         let lease = LeaseRef { id: run.id.0, epoch: run.epoch };
-        let back = HandBack::each(&[lease], &owner, "shutdown");
-        self.worked_on.hand_back(Leased::Run, &back, at(3)).await.unwrap();
+        let back = LeaseRelease::each(&[lease], &owner, "shutdown");
+        self.worked_on.release_leases(Leased::Run, &back, at(3)).await.unwrap();
     }
 
-    async fn wish(&mut self, of: u64) {
+    async fn action(&mut self, of: u64) {
         let ids: Vec<RunId> = (0..5).map(|_| RunId(1 + self.any(of) as i64)).collect();
         let by = Operator { actor: "o".to_owned(), at: at(4), reason: None };
         match self.any(2) {
@@ -117,8 +117,8 @@ async fn counts_that_are_kept_agree_with_counts_of_everything() {
             0 => beside.submit(many).await,
             1 | 2 => beside.claim(many).await,
             3 | 4 => beside.finish(many).await,
-            5 => beside.hand_back().await,
-            6 => beside.wish(6_000).await,
+            5 => beside.release_leases().await,
+            6 => beside.action(6_000).await,
             // What is claimed and finished between two looks was never seen to be held.
             _ => {
                 beside.claim(many).await;

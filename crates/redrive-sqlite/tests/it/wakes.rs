@@ -3,8 +3,8 @@
 use jiff::SignedDuration;
 use redrive_core::{Decision, Failure, GiveUpReason, RunId};
 use redrive_store::{
-    HandBack, LeaseRef, Leased, Leases as _, Operator, RunEnding, RunFinish, Runs as _, Store as _,
-    WorkerId,
+    LeaseRef, LeaseRelease, Leased, Leases as _, Operator, RunEnding, RunFinish, Runs as _,
+    Store as _, WorkerId,
 };
 use serde_json::json;
 
@@ -42,8 +42,8 @@ async fn what_brings_nothing_to_claim_wakes_nobody() {
     };
     store.finish_runs(&[passed(&held[0]), give_up, stale], at(2)).await.unwrap();
     let lease = LeaseRef { id: held[0].id.0, epoch: held[0].epoch };
-    let back = HandBack { lease, owner: WorkerId("w1".to_owned()), why: "shutdown".to_owned() };
-    store.hand_back(Leased::Run, &[back], at(3)).await.unwrap();
+    let back = LeaseRelease { lease, owner: WorkerId("w1".to_owned()), why: "shutdown".to_owned() };
+    store.release_leases(Leased::Run, &[back], at(3)).await.unwrap();
     store.retry_runs(&[held[0].id, RunId(99)], &by).await.unwrap();
     store.cancel_runs(&[held[2].id], &by).await.unwrap();
     store.pause_queue("q", &by).await.unwrap();

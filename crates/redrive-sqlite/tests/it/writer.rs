@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use redrive_core::RunId;
 use redrive_sqlite::{SqliteOptions, SqliteStore, WriterMode};
 use redrive_store::{
-    HandBack, Journal as _, LeaseRef, Leased, Leases as _, RunFilter, Runs as _, Store as _,
+    Journal as _, LeaseRef, LeaseRelease, Leased, Leases as _, RunFilter, Runs as _, Store as _,
     WorkerId,
 };
 use rusqlite::{Connection, types::Value};
@@ -101,12 +101,12 @@ async fn live(store: &SqliteStore) {
     let claimed = store.claim_runs(&claim(8)).await.unwrap();
     let finishes: Vec<_> = claimed[..5].iter().map(passed).collect();
     let _ = store.finish_runs(&finishes, at(2)).await.unwrap();
-    let back = HandBack {
+    let back = LeaseRelease {
         lease: LeaseRef { id: claimed[5].id.0, epoch: claimed[5].epoch },
         owner: WorkerId("w1".to_owned()),
         why: "shutdown".to_owned(),
     };
-    let _ = store.hand_back(Leased::Run, &[back], at(3)).await.unwrap();
+    let _ = store.release_leases(Leased::Run, &[back], at(3)).await.unwrap();
     store.append_journal(&[entry("a.b")]).await.unwrap();
     store.finish_runs(&finishes, at(2)).await.map(drop).unwrap();
 }

@@ -8,6 +8,6 @@
     reason = "a test that fails should fail loudly"
 )]
 
+mod actions;
 mod new_run;
 mod schema;
-mod wishes;

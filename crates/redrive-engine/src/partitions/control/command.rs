@@ -1,14 +1,14 @@
 //! What is wished of partitions, by whom, and past which rails.
 
-use redrive_store::{PartitionOrder, PartitionWish};
+use redrive_store::{AuditContext, PartitionAction};
 
 /// A command of the control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionCommand {
     /// What is wished.
-    pub wish: PartitionWish,
+    pub action: PartitionAction,
     /// Who gave it, when and why, as the journal tells it.
-    pub order: PartitionOrder,
+    pub order: AuditContext,
     /// Also for those that a limit of their policy has ended.
     pub past_limits: bool,
     /// Also for those of which the raw sink holds no run.
@@ -27,9 +27,9 @@ pub enum RunMode {
 impl PartitionCommand {
     /// A command that passes no rail, but what its wish passes by itself: clearing the operators' mark
     /// is meant to pass the policy's limits too.
-    pub fn new(wish: PartitionWish, order: PartitionOrder) -> Self {
-        let past_limits = matches!(wish, PartitionWish::Retry { clear_terminal: true, .. });
-        Self { wish, order, past_limits, without_raw: false }
+    pub fn new(action: PartitionAction, order: AuditContext) -> Self {
+        let past_limits = matches!(action, PartitionAction::Retry { clear_terminal: true, .. });
+        Self { action, order, past_limits, without_raw: false }
     }
 
     /// The same, also for those without raw data.
@@ -39,18 +39,18 @@ impl PartitionCommand {
 
     /// Whether the raw sink has a say.
     pub(super) fn asks_for_raw(&self) -> bool {
-        match self.wish {
-            PartitionWish::Retry { .. } | PartitionWish::Reprocess { .. } => !self.without_raw,
-            PartitionWish::Backfill { .. }
-            | PartitionWish::MarkTerminal
-            | PartitionWish::ClearTerminal
-            | PartitionWish::Pause
-            | PartitionWish::Resume => false,
+        match self.action {
+            PartitionAction::Retry { .. } | PartitionAction::Reprocess { .. } => !self.without_raw,
+            PartitionAction::Backfill { .. }
+            | PartitionAction::MarkTerminal
+            | PartitionAction::ClearTerminal
+            | PartitionAction::Pause
+            | PartitionAction::Resume => false,
         }
     }
 
     /// Whether nothing is to be decided before the store decides, so that nothing need be read before.
     pub(super) fn leaves_all_to_the_store(&self) -> bool {
-        matches!(self.wish, PartitionWish::Backfill { force_pending: false, .. })
+        matches!(self.action, PartitionAction::Backfill { force_pending: false, .. })
     }
 }

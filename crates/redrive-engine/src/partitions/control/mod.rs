@@ -16,11 +16,11 @@ mod sweep;
 use std::{collections::HashMap, sync::Arc};
 
 use futures_util::{StreamExt, stream};
-use redrive_core::{PartitionId, PartitionKey, PartitionState, Prospect};
+use redrive_core::{PartitionId, PartitionKey, PartitionState, RetryForecast};
 use redrive_store::{NamedPartition, PartitionChange, PartitionRecord, Result, Store};
 
 pub use command::{PartitionCommand, RunMode};
-pub use outcome::{ChangeTally, Fate, PartitionOutcome, Refusal};
+pub use outcome::{ChangeCounts, Fate, PartitionOutcome, Refusal};
 pub use rules::PartitionRules;
 pub use selection::{KeyGrid, PartitionSelection};
 pub use sweep::Sweep;
@@ -71,7 +71,7 @@ impl Control {
         &self.raw
     }
 
-    /// Works a selection off, a page at a time.
+    /// WorkerSet a selection off, a page at a time.
     pub fn sweep<'a>(
         &'a self,
         command: &'a PartitionCommand,
@@ -92,7 +92,7 @@ impl Control {
         }
         let command = PartitionCommand { without_raw: true, ..command.clone() };
         let mut sweep = self.sweep(&command, selection, RunMode::DryRun);
-        let mut tally = ChangeTally::default();
+        let mut tally = ChangeCounts::default();
         while let Some(page) = sweep.next().await? {
             page.iter().for_each(|outcome| tally.add(outcome));
         }
@@ -131,10 +131,10 @@ impl Control {
         if named.is_empty() {
             return Ok(outcomes);
         }
-        let changes = self.store.change_partitions(&command.wish, &named, &command.order).await?;
+        let changes = self.store.change_partitions(&command.action, &named, &command.order).await?;
         for (place, change) in places.into_iter().zip(changes) {
             if let Some(outcome) = outcomes.get_mut(place) {
-                outcome.fate = Fate::of(command.wish, change);
+                outcome.fate = Fate::of(command.action, change);
             }
         }
         Ok(outcomes)
@@ -150,7 +150,7 @@ impl Control {
             .map(|(change, looked)| PartitionOutcome {
                 key: looked.key().clone(),
                 attempt_count: looked.record().map_or(0, |record| record.attempt_count),
-                fate: self.within_limits(command, looked, Fate::of(command.wish, change)),
+                fate: self.within_limits(command, looked, Fate::of(command.action, change)),
             })
             .collect();
         if command.asks_for_raw() {
@@ -175,7 +175,7 @@ impl Control {
                 Looked::Found(record) => {
                     found.insert(record.key.clone(), (**record).clone());
                 }
-                Looked::Absent(key) | Looked::Unseen(key) if command.wish.makes_entries() => {
+                Looked::Absent(key) | Looked::Unseen(key) if command.action.makes_entries() => {
                     let at = command.order.by.at;
                     let new = PartitionRecord::new(PartitionId(0), key.clone(), at);
                     made.insert(key.clone(), new);
@@ -183,19 +183,19 @@ impl Control {
                 Looked::Absent(_) | Looked::Unseen(_) => {}
             }
         }
-        let changes = command.wish.changes(named, found, made, &command.order);
+        let changes = command.action.changes(named, found, made, &command.order);
         changes.into_iter().map(|(change, _)| change).collect()
     }
 
     /// A partition that a limit has ended is asked for again by those alone who say that they know.
     fn within_limits(&self, command: &PartitionCommand, looked: &Looked, fate: Fate) -> Fate {
-        if command.past_limits || !asks_again(command.wish) || !matches!(fate, Fate::Done(_)) {
+        if command.past_limits || !asks_again(command.action) || !matches!(fate, Fate::Done(_)) {
             return fate;
         }
         let now = command.order.by.at;
-        match looked.record().and_then(|record| self.rules.prospect(record, now)) {
-            Some(Prospect::Terminal { reason }) => Fate::Refused(Refusal::Terminal(reason)),
-            Some(Prospect::RetryAt { .. }) | None => fate,
+        match looked.record().and_then(|record| self.rules.forecast(record, now)) {
+            Some(RetryForecast::Terminal { reason }) => Fate::Refused(Refusal::Terminal(reason)),
+            Some(RetryForecast::RetryAt { .. }) | None => fate,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use redrive_core::{PartitionKey, PartitionState, TerminalReason};
-use redrive_store::{PartitionChange, PartitionWish};
+use redrive_store::{PartitionAction, PartitionChange};
 
 /// A partition, and what became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,12 +51,12 @@ pub enum Refusal {
 
 impl Fate {
     /// From what a store says to a wish.
-    pub(super) fn of(wish: PartitionWish, change: PartitionChange) -> Self {
-        let is_backfill = matches!(wish, PartitionWish::Backfill { .. });
+    pub(super) fn of(action: PartitionAction, change: PartitionChange) -> Self {
+        let is_backfill = matches!(action, PartitionAction::Backfill { .. });
         match change {
             PartitionChange::Done(before) => Self::Done(before),
             PartitionChange::Already(state) => Self::Already(state),
-            PartitionChange::Refused(PartitionState::Terminal) if asks_again(wish) => {
+            PartitionChange::Refused(PartitionState::Terminal) if asks_again(action) => {
                 Self::Refused(Refusal::Terminal(TerminalReason::Marked))
             }
             // A backfill asks for what is not there; what is there is respected.
@@ -69,15 +69,15 @@ impl Fate {
 }
 
 /// Whether a wish is for another try at what failed, which terminal partitions do not get.
-pub(super) fn asks_again(wish: PartitionWish) -> bool {
-    match wish {
-        PartitionWish::Retry { .. } => true,
-        PartitionWish::Backfill { force_pending, .. } => force_pending,
-        PartitionWish::Reprocess { .. }
-        | PartitionWish::MarkTerminal
-        | PartitionWish::ClearTerminal
-        | PartitionWish::Pause
-        | PartitionWish::Resume => false,
+pub(super) fn asks_again(action: PartitionAction) -> bool {
+    match action {
+        PartitionAction::Retry { .. } => true,
+        PartitionAction::Backfill { force_pending, .. } => force_pending,
+        PartitionAction::Reprocess { .. }
+        | PartitionAction::MarkTerminal
+        | PartitionAction::ClearTerminal
+        | PartitionAction::Pause
+        | PartitionAction::Resume => false,
     }
 }
 
@@ -110,7 +110,7 @@ impl fmt::Display for Refusal {
 
 /// How many partitions met which fate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ChangeTally {
+pub struct ChangeCounts {
     /// Done, or would be.
     pub done: u64,
     /// So already.
@@ -121,7 +121,7 @@ pub struct ChangeTally {
     pub refused: u64,
 }
 
-impl ChangeTally {
+impl ChangeCounts {
     /// One more.
     pub fn add(&mut self, outcome: &PartitionOutcome) {
         let count = match &outcome.fate {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use redrive_core::{
-    FailedPartition, JitterKey, JitterSeed, PartitionKey, Policy, Preset, Prospect, Unit,
+    FailedPartition, JitterKey, JitterSeed, PartitionKey, Policy, Preset, RetryForecast, Unit,
 };
 use redrive_store::PartitionRecord;
 
@@ -41,7 +41,7 @@ impl PartitionRules {
     }
 
     /// What comes next for a partition; none unless it is failed.
-    pub fn prospect(&self, partition: &PartitionRecord, now: Timestamp) -> Option<Prospect> {
+    pub fn forecast(&self, partition: &PartitionRecord, now: Timestamp) -> Option<RetryForecast> {
         Some(self.prospect_of(&partition.key, partition.failed()?, now))
     }
 
@@ -51,8 +51,8 @@ impl PartitionRules {
         key: &PartitionKey,
         failed: FailedPartition<'_>,
         now: Timestamp,
-    ) -> Prospect {
+    ) -> RetryForecast {
         let jitter = JitterKey::new(self.jitter_seed, &Unit::Partition(key.clone()));
-        Prospect::of(failed, self.policy(key.source()), now, jitter)
+        RetryForecast::of(failed, self.policy(key.source()), now, jitter)
     }
 }

@@ -1,7 +1,7 @@
 //! Which partitions a command is for.
 
 use redrive_core::{DateRange, InvalidUnit, LogicalDate, PartitionKey, PartitionStatus};
-use redrive_store::{PartitionFilter, PartitionRecord, PartitionWish};
+use redrive_store::{PartitionAction, PartitionFilter, PartitionRecord};
 
 /// Which partitions a command is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,27 +84,27 @@ pub(super) fn only_key(filter: &PartitionFilter) -> Option<PartitionKey> {
 }
 
 /// The status of which a wish speaks when partitions are named by filter, if it is one alone.
-pub(super) fn status_of(wish: PartitionWish) -> Option<PartitionStatus> {
-    match wish {
-        PartitionWish::Retry { .. }
-        | PartitionWish::MarkTerminal
-        | PartitionWish::ClearTerminal => Some(PartitionStatus::Failed),
-        PartitionWish::Reprocess { .. } => Some(PartitionStatus::Success),
-        PartitionWish::Backfill { .. } | PartitionWish::Pause | PartitionWish::Resume => None,
+pub(super) fn status_of(action: PartitionAction) -> Option<PartitionStatus> {
+    match action {
+        PartitionAction::Retry { .. }
+        | PartitionAction::MarkTerminal
+        | PartitionAction::ClearTerminal => Some(PartitionStatus::Failed),
+        PartitionAction::Reprocess { .. } => Some(PartitionStatus::Success),
+        PartitionAction::Backfill { .. } | PartitionAction::Pause | PartitionAction::Resume => None,
     }
 }
 
 /// Whether a partition that matches is meant: who takes something away speaks of those that have it.
-pub(super) fn is_meant(wish: PartitionWish, partition: &PartitionRecord) -> bool {
-    match wish {
-        PartitionWish::ClearTerminal => {
+pub(super) fn is_meant(action: PartitionAction, partition: &PartitionRecord) -> bool {
+    match action {
+        PartitionAction::ClearTerminal => {
             redrive_core::is_marked_terminal(partition.error_message.as_deref())
         }
-        PartitionWish::Resume => partition.paused().is_some(),
-        PartitionWish::Retry { .. }
-        | PartitionWish::Reprocess { .. }
-        | PartitionWish::Backfill { .. }
-        | PartitionWish::MarkTerminal
-        | PartitionWish::Pause => true,
+        PartitionAction::Resume => partition.paused().is_some(),
+        PartitionAction::Retry { .. }
+        | PartitionAction::Reprocess { .. }
+        | PartitionAction::Backfill { .. }
+        | PartitionAction::MarkTerminal
+        | PartitionAction::Pause => true,
     }
 }

@@ -1,7 +1,7 @@
 //! Working a selection off, a page at a time.
 
 use redrive_core::{PartitionKey, PartitionStatus};
-use redrive_store::{PartitionFilter, PartitionWish, Result};
+use redrive_store::{PartitionAction, PartitionFilter, Result};
 
 use super::{
     Control, Looked, PartitionCommand, PartitionOutcome, PartitionSelection, RunMode,
@@ -49,7 +49,7 @@ impl<'a> Sweep<'a> {
             PartitionSelection::Filter(filter) => match only_key(filter) {
                 Some(key) => Rest::One(key),
                 None => {
-                    let status = filter.status.or(status_of(command.wish));
+                    let status = filter.status.or(status_of(command.action));
                     Rest::All(PartitionFilter { status, ..filter.clone() })
                 }
             },
@@ -100,8 +100,8 @@ impl<'a> Sweep<'a> {
                 if page.len() >= PAGE as usize {
                     self.rest = Rest::Matching { filter, after: Some(last.key.clone()) };
                 }
-                let wish = self.command.wish;
-                let meant = page.into_iter().filter(|record| is_meant(wish, record));
+                let action = self.command.action;
+                let meant = page.into_iter().filter(|record| is_meant(action, record));
                 Ok(Some(meant.map(|record| Looked::Found(Box::new(record))).collect()))
             }
         }
@@ -109,7 +109,7 @@ impl<'a> Sweep<'a> {
 
     /// Before any of the others becomes pending too.
     async fn look_at_pending(&mut self, filter: PartitionFilter) -> Result<Vec<Looked>> {
-        if !matches!(self.command.wish, PartitionWish::Retry { .. }) {
+        if !matches!(self.command.action, PartitionAction::Retry { .. }) {
             return Ok(Vec::new());
         }
         let filter = PartitionFilter { status: Some(PartitionStatus::Pending), ..filter };

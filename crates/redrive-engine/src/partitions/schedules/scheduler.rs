@@ -10,8 +10,8 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use jiff::{Timestamp, ToSpan};
 use redrive_core::{DateRange, InvalidUnit, LogicalDate, PartitionKey};
 use redrive_store::{
-    Lane, NamedPartition, Operator, PartitionChange, PartitionOrder, PartitionSeries,
-    PartitionWish, Result, Store,
+    AuditContext, Lane, NamedPartition, Operator, PartitionAction, PartitionChange,
+    PartitionSeries, Result, Store,
 };
 
 use crate::partitions::schedules::calendar::{DailyCalendar, FRESH_DAYS};
@@ -138,11 +138,10 @@ impl Scheduler {
                 return Ok(0);
             }
         };
-        let wish = PartitionWish::Backfill { force_pending: false, lane };
+        let action = PartitionAction::Backfill { force_pending: false, lane };
         let by = Operator { actor: ACTOR.to_owned(), at: now, reason: None };
-        let order =
-            PartitionOrder { by, command: ACTOR.to_owned(), filter: None, flags: Vec::new() };
-        let changes = self.store.change_partitions(&wish, &missing, &order).await?;
+        let order = AuditContext { by, command: ACTOR.to_owned(), filter: None, flags: Vec::new() };
+        let changes = self.store.change_partitions(&action, &missing, &order).await?;
         let done = changes.iter().filter(|change| matches!(change, PartitionChange::Done(_)));
         Ok(done.count() as u64)
     }

@@ -41,7 +41,7 @@ async fn a_worker_keeps_no_more_samples_than_it_begins_and_hands_them_back_when_
     let plant = Plant::new();
     let gate = Arc::new(Semaphore::new(0));
     let mut gated = Stage::new("gated", gated(&gate)).with_concurrency(3);
-    gated.pace.grace = std::time::Duration::from_millis(1);
+    gated.limits.grace = std::time::Duration::from_millis(1);
     let pipeline =
         Pipeline::new("p", numbers(100)).with_stage(Stage::new("a", add("a"))).with_stage(gated);
     let id = plant.start(&pipeline).await;

@@ -44,7 +44,7 @@ impl Plant {
         self.store.start_pipeline_run(&pipeline.new_run(), &Self::operator()).await.unwrap()
     }
 
-    /// Works until nothing is left.
+    /// WorkerSet until nothing is left.
     pub(super) async fn drain(&self, pipeline: &Pipeline) {
         let engine = Engine::new(self.store.clone()).with_pipeline(pipeline.clone());
         let (_stopper, stop) = Stopper::new();

@@ -25,7 +25,7 @@ async fn two_engines_share_a_run_and_nothing_is_done_twice() {
     assert!(counter.calls().values().all(|calls| *calls == 1));
 }
 
-/// Works until enough samples have been called, and is then told to stop.
+/// WorkerSet until enough samples have been called, and is then told to stop.
 async fn work_until(plant: &Plant, pipeline: &Pipeline, counter: &Counter, calls: usize) {
     let engine = Engine::new(plant.store.clone()).with_pipeline(pipeline.clone());
     let (stopper, stop) = Stopper::new();

@@ -7,7 +7,7 @@ use redrive_engine::{Clock, Engine, Outcome, RawSink, Source, Stopper, SystemClo
 use redrive_engine::{RowWriter, extractor_fn};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    JournalFilter, Lane, NamedPartition, Operator, PartitionOrder, PartitionWish, Store,
+    AuditContext, JournalFilter, Lane, NamedPartition, Operator, PartitionAction, Store,
 };
 use serde_json::json;
 
@@ -28,9 +28,9 @@ pub(super) async fn extract(folder: &Path) {
         Arc::new(SqliteStore::open(Location::Memory, SqliteOptions::default(), now).unwrap());
     let key: PartitionKey = "ads/1234/daily/2026-01-31".parse().unwrap();
     let by = Operator { actor: "test".to_owned(), at: now, reason: None };
-    let order = PartitionOrder { by, command: "test".to_owned(), filter: None, flags: Vec::new() };
-    let wish = PartitionWish::Backfill { force_pending: false, lane: Lane::Fresh };
-    store.change_partitions(&wish, &[NamedPartition::from(key.clone())], &order).await.unwrap();
+    let order = AuditContext { by, command: "test".to_owned(), filter: None, flags: Vec::new() };
+    let action = PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh };
+    store.change_partitions(&action, &[NamedPartition::from(key.clone())], &order).await.unwrap();
     let mut filler = fs::File::create(folder.join("filler")).unwrap();
     for size in [64 * 1024, 1] {
         while filler.write_all(&vec![0; size]).is_ok() {}

@@ -31,7 +31,7 @@ struct Story<'a> {
     executions: Vec<Execution<'a>>,
     /// By worker.
     claims: BTreeMap<&'a str, usize>,
-    hand_backs: BTreeSet<i64>,
+    releases: BTreeSet<i64>,
     /// Where in the log leases were taken and renewed: worker, epoch, attempt if taken, end.
     leases: Vec<(usize, &'a str, i64, Option<u32>, Timestamp)>,
     /// Where in the log it was cancelled while someone held it.
@@ -75,7 +75,7 @@ fn stories(events: &[Event]) -> BTreeMap<i64, Story<'_>> {
                 leases.push((at, who, lease.epoch, None, *until));
             }
             What::HandedBack { lease, written: Written::Applied } if lease.kind == Leased::Run => {
-                stories.entry(lease.id).or_default().hand_backs.insert(lease.epoch);
+                stories.entry(lease.id).or_default().releases.insert(lease.epoch);
             }
             What::Asked { run, change: RunChange::Done(RunState::Processing), .. } => {
                 stories.entry(*run).or_default().cancels.push(at);
@@ -102,7 +102,7 @@ fn stories(events: &[Event]) -> BTreeMap<i64, Story<'_>> {
 /// 12: never more at once than allowed.
 fn concurrency(lived: &Lived) -> Vec<String> {
     let too_many = lived.events.iter().filter(|event| match &event.what {
-        What::Began { queue, running, .. } => *running > lived.plan.queue(queue).pace.concurrency,
+        What::Began { queue, running, .. } => *running > lived.plan.queue(queue).limits.concurrency,
         _ => false,
     });
     too_many.map(|event| format!("too many at once: {event:?}")).collect()
@@ -111,7 +111,7 @@ fn concurrency(lived: &Lived) -> Vec<String> {
 /// 3: every claim ends exactly once: in a ledger row, a hand-back, or a cancellation.
 fn claims_end_once(story: &Story<'_>, attempts: &[AttemptRecord]) -> Option<String> {
     let claims: usize = story.claims.values().sum();
-    let (rows, backs, cancels) = (attempts.len(), story.hand_backs.len(), story.cancels.len());
+    let (rows, backs, cancels) = (attempts.len(), story.releases.len(), story.cancels.len());
     (claims != rows + backs + cancels).then(|| {
         format!("{claims} claims, but {rows} attempts, {backs} hand-backs, {cancels} cancellations")
     })
@@ -128,7 +128,7 @@ fn journal_of_hand_backs(run: i64, story: &Story<'_>, lived: &Lived) -> Option<S
         details["epoch"].as_i64().unwrap()
     };
     let journalled: Vec<i64> = of_run.map(epoch).collect();
-    let told: Vec<i64> = story.hand_backs.iter().copied().collect();
+    let told: Vec<i64> = story.releases.iter().copied().collect();
     (journalled != told)
         .then(|| format!("handed back under {told:?}, and the journal has {journalled:?}"))
 }
@@ -242,7 +242,7 @@ fn frozen(who: &str, from: usize, to: usize, lived: &Lived) -> bool {
 
 /// Whether the run was taken from a worker so lately that it may not have noticed.
 fn cancelled_lately(story: &Story<'_>, second: &Execution<'_>, lived: &Lived) -> bool {
-    let lease: Duration = lived.plan.queue(second.queue).pace.lease;
+    let lease: Duration = lived.plan.queue(second.queue).limits.lease;
     let now = lived.events[second.began].at;
     story
         .cancels

@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use redrive_core::{Cause, DateRange, LogicalDate, PartitionId, PartitionKey, PartitionStatus};
 use redrive_store::{
-    ClaimedPartition, LeaseRef, NamedPartition, Outlook, PartitionChange, PartitionClaim,
-    PartitionCount, PartitionFilter, PartitionFinish, PartitionOrder, PartitionRecord,
-    PartitionSeries, PartitionVerdict, PartitionWish, Partitions, Result, Written,
+    AuditContext, Backlog, ClaimedPartition, LeaseRef, NamedPartition, PartitionAction,
+    PartitionChange, PartitionClaim, PartitionCount, PartitionFilter, PartitionFinish,
+    PartitionRecord, PartitionSeries, PartitionVerdict, Partitions, Result, Written,
 };
 
 use super::{
@@ -55,18 +55,20 @@ impl Partitions for FaultyStore {
 
     async fn change_partitions(
         &self,
-        wish: &PartitionWish,
+        action: &PartitionAction,
         named: &[NamedPartition],
-        order: &PartitionOrder,
+        order: &AuditContext,
     ) -> Result<Vec<PartitionChange>> {
         self.call("change_partitions", async {
             let changes = match &self.mutant {
-                Some(mutant) => mutant.change_partitions(&*self.inner, wish, named, order).await?,
-                None => self.inner.change_partitions(wish, named, order).await?,
+                Some(mutant) => {
+                    mutant.change_partitions(&*self.inner, action, named, order).await?
+                }
+                None => self.inner.change_partitions(action, named, order).await?,
             };
             for (named, change) in named.iter().zip(&changes) {
                 let (key, at) = (named.key.clone(), order.by.at);
-                self.note(What::Wished { wish: *wish, key, at, change: *change });
+                self.note(What::Wished { action: *action, key, at, change: *change });
             }
             Ok(changes)
         })
@@ -109,8 +111,8 @@ impl Partitions for FaultyStore {
         self.call("partition_counts", self.inner.partition_counts()).await
     }
 
-    async fn partition_outlook(&self, source: &str) -> Result<Outlook> {
-        self.call("partition_outlook", self.inner.partition_outlook(source)).await
+    async fn partition_backlog(&self, source: &str) -> Result<Backlog> {
+        self.call("partition_outlook", self.inner.partition_backlog(source)).await
     }
 }
 

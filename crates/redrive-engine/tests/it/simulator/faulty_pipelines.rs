@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{PipelineRunId, SampleId};
 use redrive_store::{
-    ClaimedSample, DeadCause, FeedClaim, FeedFinish, LeaseRef, NewPipelineRun, NewSample, Operator,
-    Outlook, PipelineChange, PipelineRunFilter, PipelineRunRecord, PipelineWish, Pipelines, Result,
+    Backlog, ClaimedSample, DeadCause, LeaseRef, NewPipelineRun, NewSample, Operator,
+    PipelineAction, PipelineChange, PipelineRunFilter, PipelineRunRecord, Pipelines, Result,
     SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleRecord, SampleWritten, Samples,
-    Served, SourcePosition, StageCount, StageStats, Written,
+    Served, SourceClaim, SourceFinish, SourcePosition, StageCount, StageStats, Written,
 };
 
 use super::{faulty_store::FaultyStore, log::What, pipelines::SampleNews};
@@ -38,17 +38,17 @@ impl Pipelines for FaultyStore {
     async fn change_pipeline_run(
         &self,
         id: PipelineRunId,
-        wish: &PipelineWish,
+        action: &PipelineAction,
         by: &Operator,
     ) -> Result<PipelineChange> {
-        self.call("change_pipeline_run", self.inner.change_pipeline_run(id, wish, by)).await
+        self.call("change_pipeline_run", self.inner.change_pipeline_run(id, action, by)).await
     }
 
-    async fn claim_feeds(&self, claim: &FeedClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>> {
+    async fn claim_feeds(&self, claim: &SourceClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>> {
         self.call("claim_feeds", self.inner.claim_feeds(claim)).await
     }
 
-    async fn finish_feeds(&self, finishes: &[FeedFinish]) -> Result<Vec<Written>> {
+    async fn finish_feeds(&self, finishes: &[SourceFinish]) -> Result<Vec<Written>> {
         self.call("finish_feeds", self.inner.finish_feeds(finishes)).await
     }
 
@@ -60,8 +60,8 @@ impl Pipelines for FaultyStore {
         self.call("stage_stats", self.inner.stage_stats(id)).await
     }
 
-    async fn pipeline_outlook(&self, served: &Served) -> Result<Outlook> {
-        self.call("pipeline_outlook", self.inner.pipeline_outlook(served)).await
+    async fn pipeline_backlog(&self, served: &Served) -> Result<Backlog> {
+        self.call("pipeline_outlook", self.inner.pipeline_backlog(served)).await
     }
 
     async fn next_sample_due(&self, served: &Served, stage: u32) -> Result<Option<Timestamp>> {

@@ -10,10 +10,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Cause, ItemStatus, RunId};
 use redrive_store::{
-    Activity, AttemptRecord, Categories, ClaimRequest, ClaimedRun, ExpiredLease, Figures, HandBack,
-    Journal, JournalEntry, JournalFilter, JournalRecord, LagCount, LeaseRef, Leased, Leases,
-    Ledger, LedgerPlace, NewRun, Operator, Outlook, PausedQueue, QueueStats, ReaderPlace, Result,
-    RunChange, RunEnding, RunFilter, RunFinish, RunRecord, RunWish, Runs, SchemaStatus, Store,
+    Activity, AttemptRecord, Backlog, Categories, ClaimRequest, ClaimedRun, ExpiredLease, Figures,
+    Journal, JournalEntry, JournalFilter, JournalRecord, LagCount, LeaseRef, LeaseRelease, Leased,
+    Leases, Ledger, LedgerPlace, NewRun, Operator, PausedQueue, QueueStats, ReaderPlace, Result,
+    RunAction, RunChange, RunEnding, RunFilter, RunFinish, RunRecord, Runs, SchemaStatus, Store,
     SubmittedRun, UnitKind, UnitRow, Written,
 };
 use tokio::sync::watch;
@@ -78,9 +78,9 @@ impl FaultyStore {
         self.log.add(&self.who, what);
     }
 
-    fn note_changes(&self, wish: RunWish, ids: &[RunId], changes: &[RunChange]) {
+    fn note_changes(&self, action: RunAction, ids: &[RunId], changes: &[RunChange]) {
         for (id, change) in ids.iter().zip(changes) {
-            self.note(What::Asked { wish, run: id.0, change: *change });
+            self.note(What::Asked { action, run: id.0, change: *change });
         }
     }
 }
@@ -154,7 +154,7 @@ impl Runs for FaultyStore {
     async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
         self.call("retry_runs", async {
             let changes = self.inner.retry_runs(ids, by).await?;
-            self.note_changes(RunWish::Retry, ids, &changes);
+            self.note_changes(RunAction::Retry, ids, &changes);
             Ok(changes)
         })
         .await
@@ -163,7 +163,7 @@ impl Runs for FaultyStore {
     async fn cancel_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
         self.call("cancel_runs", async {
             let changes = self.inner.cancel_runs(ids, by).await?;
-            self.note_changes(RunWish::Cancel, ids, &changes);
+            self.note_changes(RunAction::Cancel, ids, &changes);
             Ok(changes)
         })
         .await
@@ -199,8 +199,8 @@ impl Runs for FaultyStore {
         self.call("next_due", self.inner.next_due(queue, categories)).await
     }
 
-    async fn outlook(&self, queue: &str, categories: &Categories) -> Result<Outlook> {
-        self.call("outlook", self.inner.outlook(queue, categories)).await
+    async fn backlog(&self, queue: &str, categories: &Categories) -> Result<Backlog> {
+        self.call("outlook", self.inner.backlog(queue, categories)).await
     }
 }
 
@@ -237,18 +237,18 @@ impl Leases for FaultyStore {
         self.call("next_lease_end", self.inner.next_lease_end(kind, now)).await
     }
 
-    async fn hand_back(
+    async fn release_leases(
         &self,
         kind: Leased,
-        hand_backs: &[HandBack],
+        releases: &[LeaseRelease],
         at: Timestamp,
     ) -> Result<Vec<Written>> {
         self.call("hand_back", async {
             let written = match &self.mutant {
-                Some(mutant) => mutant.hand_back(&*self.inner, kind, hand_backs, at).await?,
-                None => self.inner.hand_back(kind, hand_backs, at).await?,
+                Some(mutant) => mutant.release_leases(&*self.inner, kind, releases, at).await?,
+                None => self.inner.release_leases(kind, releases, at).await?,
             };
-            for (back, written) in hand_backs.iter().zip(&written) {
+            for (back, written) in releases.iter().zip(&written) {
                 let lease = Held { kind, id: back.lease.id, epoch: back.lease.epoch.0 };
                 self.note(What::HandedBack { lease, written: *written });
             }
@@ -314,8 +314,8 @@ impl Journal for FaultyStore {
 
 #[async_trait]
 impl Figures for FaultyStore {
-    async fn pulse(&self) -> Result<u64> {
-        self.call("pulse", self.inner.pulse()).await
+    async fn change_token(&self) -> Result<u64> {
+        self.call("pulse", self.inner.change_token()).await
     }
 
     async fn activity(&self, after: i64, most: u32) -> Result<Activity> {

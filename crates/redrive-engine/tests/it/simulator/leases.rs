@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use redrive_core::RunState;
-use redrive_store::{Leased, RunChange, RunWish, Written};
+use redrive_store::{Leased, RunAction, RunChange, Written};
 
 use super::{
     lived::Lived,
@@ -107,13 +107,13 @@ fn follow(holding: &mut Holding, event: &Event, lived: &Lived) -> Option<String>
             }
             problem
         }
-        What::Asked { wish, change: RunChange::Done(before), .. } => {
+        What::Asked { action, change: RunChange::Done(before), .. } => {
             let held = *before == RunState::Processing;
             let lease = holding.lease.take();
             if held {
                 holding.last_epoch += 1;
             }
-            let fits = held == lease.is_some() && (!held || *wish == RunWish::Cancel);
+            let fits = held == lease.is_some() && (!held || *action == RunAction::Cancel);
             (!fits).then(|| "an operator saw it otherwise".to_owned())
         }
         _ => None,

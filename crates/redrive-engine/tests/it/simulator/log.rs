@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use redrive_core::{PartitionKey, PartitionRunId};
 use redrive_engine::Clock;
 use redrive_store::{
-    LeaseRef, Leased, PartitionChange, PartitionWish, RunChange, RunWish, SubmittedRun, Written,
+    LeaseRef, Leased, PartitionAction, PartitionChange, RunAction, RunChange, SubmittedRun, Written,
 };
 
 use super::{clock::SimClock, pipelines::SampleNews, weather::Fault};
@@ -63,7 +63,7 @@ pub(crate) enum What {
     /// The store was asked to write a verdict; by the holder, or because the holder was lost.
     Judged { key: PartitionKey, verdict: Verdict, written: Written },
     /// The store was asked by the control plane.
-    Wished { wish: PartitionWish, key: PartitionKey, at: Timestamp, change: PartitionChange },
+    Wished { action: PartitionAction, key: PartitionKey, at: Timestamp, change: PartitionChange },
     /// An extractor began.
     Extracting { key: PartitionKey, run_id: PartitionRunId },
     /// A consumer read a run to its end.
@@ -75,7 +75,7 @@ pub(crate) enum What {
     /// The store was asked to take something back.
     HandedBack { lease: Held, written: Written },
     /// The store was asked by an operator.
-    Asked { wish: RunWish, run: i64, change: RunChange },
+    Asked { action: RunAction, run: i64, change: RunChange },
     /// An operator paused or resumed a queue.
     Queue { queue: String, paused: bool },
     /// A handler began an attempt, while so many ran on this worker for this queue.

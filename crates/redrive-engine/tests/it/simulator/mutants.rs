@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use redrive_core::{AttemptNumber, Decision, Epoch, RunId, RunStatus};
 use redrive_sqlite::Location;
 use redrive_store::{
-    HandBack, Leased, NewRun, Result, RunEnding, RunFinish, Store, SubmittedRun, Written,
+    LeaseRelease, Leased, NewRun, Result, RunEnding, RunFinish, Store, SubmittedRun, Written,
 };
 use rusqlite::{Connection, Params};
 
@@ -210,19 +210,19 @@ impl Mutant {
         Ok(())
     }
 
-    pub(crate) async fn hand_back(
+    pub(crate) async fn release_leases(
         &self,
         store: &dyn Store,
         kind: Leased,
-        hand_backs: &[HandBack],
+        releases: &[LeaseRelease],
         at: Timestamp,
     ) -> Result<Vec<Written>> {
         if self.rule == Rule::HandBackDone {
-            return Ok(vec![Written::Applied; hand_backs.len()]);
+            return Ok(vec![Written::Applied; releases.len()]);
         }
-        let written = store.hand_back(kind, hand_backs, at).await?;
+        let written = store.release_leases(kind, releases, at).await?;
         if self.rule == Rule::HandBackJournalled {
-            for back in hand_backs {
+            for back in releases {
                 let sql = "DELETE FROM journal WHERE action = 'run.handback'
                     AND unit = 'run:' || ?1 AND details ->> 'epoch' = ?2";
                 self.execute(sql, (back.lease.id, back.lease.epoch.0));

@@ -2,7 +2,7 @@
 //! after the same few keys, over a store that fails. When faults end, everything must come to its end.
 
 mod cast;
-mod desk;
+mod operators;
 mod plan;
 mod sources;
 mod world;

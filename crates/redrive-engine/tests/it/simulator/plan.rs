@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use redrive_core::{Backoff, Code, Jitter, Policy, PolicySpec, Retriable};
-use redrive_engine::{Handler, Pace, Queue};
+use redrive_engine::{Handler, Queue, WorkerLimits};
 use redrive_store::Categories;
 
 use super::chance::Chance;
@@ -17,7 +17,7 @@ pub(crate) struct QueuePlan {
     pub(crate) name: String,
     pub(crate) policy: Policy,
     pub(crate) categories: Categories,
-    pub(crate) pace: Pace,
+    pub(crate) limits: WorkerLimits,
     pub(crate) time_limit: Duration,
 }
 
@@ -90,7 +90,7 @@ impl QueuePlan {
                 Categories::Only(allowed.map(|name| (*name).to_owned()).collect())
             }
         };
-        let pace = Pace {
+        let limits = WorkerLimits {
             concurrency: *chance.pick(&[1, 2, 3, 5, 8]),
             lease: Duration::from_millis(lease),
             poll: Duration::from_millis(*chance.pick(&[500, 1_000, 3_000])),
@@ -98,7 +98,7 @@ impl QueuePlan {
         };
         let time_limit = chance.millis(lease / 3, lease * 4);
         let policy = policy(chance);
-        Self { name: format!("q{number}"), policy, categories, pace, time_limit }
+        Self { name: format!("q{number}"), policy, categories, limits, time_limit }
     }
 
     pub(crate) fn allows(&self, category: &str) -> bool {
@@ -115,7 +115,7 @@ impl QueuePlan {
             handler,
             policy: self.policy.clone(),
             time_limit: self.time_limit,
-            pace: self.pace,
+            limits: self.limits,
         }
     }
 }

@@ -62,7 +62,7 @@ impl Queues {
         all: bool,
         ground: &mut Ground,
     ) -> Engine {
-        let lease = |queue: &QueuePlan| (queue.name.clone(), queue.pace.lease);
+        let lease = |queue: &QueuePlan| (queue.name.clone(), queue.limits.lease);
         let actor = Arc::new(Actor {
             script: self.script,
             worker: who.id.clone(),
@@ -81,7 +81,7 @@ impl Queues {
     }
 
     pub(crate) fn some_lease(&self, chance: &mut Chance) -> Duration {
-        chance.pick(&self.plan.queues).pace.lease
+        chance.pick(&self.plan.queues).limits.lease
     }
 
     /// Submits what is left to submit.
@@ -101,18 +101,18 @@ impl Queues {
     pub(crate) async fn what_is_left(&self, ground: &Ground) -> Left {
         let mut due = None;
         for queue in &self.plan.queues {
-            let outlook = ground.store.outlook(&queue.name, &queue.categories).await.unwrap();
-            if outlook.ready || outlook.held {
+            let backlog = ground.store.backlog(&queue.name, &queue.categories).await.unwrap();
+            if backlog.ready || backlog.held {
                 return Left::Work(None);
             }
-            due = due.into_iter().chain(outlook.next_due).min();
+            due = due.into_iter().chain(backlog.next_due).min();
         }
         due.map_or(Left::Nothing, Left::Waiting)
     }
 
     /// How long the slowest worker may take to stop, beside trouble.
     pub(crate) fn patience(&self) -> Duration {
-        let slowest = |queue: &QueuePlan| queue.pace.grace * 5 + queue.pace.lease;
+        let slowest = |queue: &QueuePlan| queue.limits.grace * 5 + queue.limits.lease;
         self.plan.queues.iter().map(slowest).max().unwrap()
     }
 

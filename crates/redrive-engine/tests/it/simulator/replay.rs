@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use redrive_core::{Backoff, Jitter, PolicySpec, Retriable, RunState, RunStatus};
-use redrive_store::{AttemptOutcome, AttemptRecord, RunChange, RunRecord, RunWish, Written};
+use redrive_store::{AttemptOutcome, AttemptRecord, RunAction, RunChange, RunRecord, Written};
 
 use super::{
     lived::Lived,
@@ -102,7 +102,7 @@ fn replay(run: &RunRecord, story: &[usize], looks: &Looks<'_>, lived: &Lived) ->
                 }
                 None => problems.push(format!("attempt {attempt} is not in the ledger")),
             },
-            What::Asked { wish, .. } => model.asked(*wish),
+            What::Asked { action, .. } => model.asked(*action),
             _ => {}
         }
     }
@@ -122,7 +122,7 @@ impl Model {
         let first = *self.first_at.get_or_insert(row.started_at);
         self.due = None;
         let queue = lived.plan.queue(&run.queue);
-        let scene = lived.script.scene(token_of(run), row.attempt.0, queue.pace.lease);
+        let scene = lived.script.scene(token_of(run), row.attempt.0, queue.limits.lease);
         if row.outcome == AttemptOutcome::Success {
             (self.retries, self.deferrals) = (0, 0);
             let Act::Judge(verdict) = scene.act else {
@@ -132,7 +132,7 @@ impl Model {
             self.state = RunState::Passed;
             return None;
         }
-        let hint = hint(&lived.script, token_of(run), row, queue.pace.lease);
+        let hint = hint(&lived.script, token_of(run), row, queue.limits.lease);
         let expected = self.decide(queue.policy.spec(), row, first, hint);
         self.deferrals = if hint.is_some() { self.deferrals + 1 } else { 0 };
         self.status = RunStatus::Error.name().to_owned();
@@ -199,15 +199,15 @@ impl Model {
         Due::Retry { least, most, counted: true }
     }
 
-    fn asked(&mut self, wish: RunWish) {
+    fn asked(&mut self, action: RunAction) {
         self.due = None;
-        match wish {
-            RunWish::Retry => {
+        match action {
+            RunAction::Retry => {
                 self.state = RunState::Discovered;
                 self.at_reset = self.attempts;
                 (self.retries, self.deferrals, self.first_at) = (0, 0, None);
             }
-            RunWish::Cancel => self.state = RunState::Cancelled,
+            RunAction::Cancel => self.state = RunState::Cancelled,
         }
         self.status = self.state.status().name().to_owned();
     }

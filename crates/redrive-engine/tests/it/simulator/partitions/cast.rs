@@ -59,7 +59,7 @@ impl Actor {
         Source {
             backfill_share: plan.backfill_share,
             time_limit: plan.time_limit,
-            pace: plan.pace,
+            limits: plan.limits,
             ..Source::new(&plan.name, actor, sink.clone()).with_rules(rules)
         }
     }

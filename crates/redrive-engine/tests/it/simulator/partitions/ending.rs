@@ -106,8 +106,8 @@ impl Lived {
             PartitionStatus::Pending => false,
             PartitionStatus::Success => true,
             PartitionStatus::Failed => {
-                let prospect = self.rules.prospect(partition, now);
-                matches!(prospect, Some(redrive_core::Prospect::Terminal { .. }))
+                let forecast = self.rules.forecast(partition, now);
+                matches!(forecast, Some(redrive_core::RetryForecast::Terminal { .. }))
             }
         };
         let marked = |message: &str| message.contains("[terminal]");
@@ -136,15 +136,15 @@ impl Lived {
                 *journal.entry(action).or_default() += 1;
             }
         }
-        journal == told.wishes
+        journal == told.actions
     }
 
     fn give_ups_are_told(&self, unit: &str, partition: &PartitionRecord) -> bool {
         let now = self.events.last().unwrap().wall;
-        let prospect = self.rules.prospect(partition, now);
+        let forecast = self.rules.forecast(partition, now);
         let by_policy = matches!(
-            prospect,
-            Some(redrive_core::Prospect::Terminal { reason: TerminalReason::Policy(_) })
+            forecast,
+            Some(redrive_core::RetryForecast::Terminal { reason: TerminalReason::Policy(_) })
         );
         let key = format!("giveup:{unit}:{}", partition.attempt_count);
         let told = self.journal.iter().filter(|row| row.entry.dedupe_key.as_ref() == Some(&key));

@@ -2,8 +2,8 @@
 
 use redrive_core::PartitionState;
 use redrive_store::{
-    ClaimedPartition, NamedPartition, PartitionChange, PartitionClaim, PartitionFinish,
-    PartitionOrder, PartitionVerdict, PartitionWish, Result, Store, Written,
+    AuditContext, ClaimedPartition, NamedPartition, PartitionAction, PartitionChange,
+    PartitionClaim, PartitionFinish, PartitionVerdict, Result, Store, Written,
 };
 
 use super::world::live;
@@ -75,16 +75,16 @@ impl Mutant {
     pub(crate) async fn change_partitions(
         &self,
         store: &dyn Store,
-        wish: &PartitionWish,
+        action: &PartitionAction,
         named: &[NamedPartition],
-        order: &PartitionOrder,
+        order: &AuditContext,
     ) -> Result<Vec<PartitionChange>> {
         let mut named = named.to_vec();
         if self.rule == Rule::LookGuards {
             named.iter_mut().for_each(|named| named.seen = None);
         }
-        let mut changes = store.change_partitions(wish, &named, order).await?;
-        let retries = matches!(wish, PartitionWish::Retry { .. });
+        let mut changes = store.change_partitions(action, &named, order).await?;
+        let retries = matches!(action, PartitionAction::Retry { .. });
         if self.rule == Rule::RetriedOnce && retries {
             for change in &mut changes {
                 if *change == PartitionChange::Already(PartitionState::Pending) {
@@ -93,7 +93,7 @@ impl Mutant {
             }
         }
         if self.rule == Rule::WishJournalled && self.strikes() {
-            self.execute("DELETE FROM journal WHERE action = ?1", [wish.action()]);
+            self.execute("DELETE FROM journal WHERE action = ?1", [action.action()]);
         }
         Ok(changes)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive_core::{DateRange, Jitter, LogicalDate, PartitionKey, Policy, PolicySpec, Preset};
-use redrive_engine::{KeyGrid, Pace, PartitionRules};
+use redrive_engine::{KeyGrid, PartitionRules, WorkerLimits};
 use redrive_store::PartitionFilter;
 
 use crate::simulator::{chance::Chance, plan::Troubles};
@@ -16,7 +16,7 @@ pub(crate) struct SourcePlan {
     pub(crate) queries: Vec<String>,
     pub(crate) days: DateRange,
     pub(crate) policy: Policy,
-    pub(crate) pace: Pace,
+    pub(crate) limits: WorkerLimits,
     pub(crate) time_limit: Duration,
     pub(crate) backfill_share: f64,
 }
@@ -68,7 +68,7 @@ impl SourcePlan {
             queries: names("q", chance.between(1, 2)),
             days: DateRange::new(since, until).unwrap(),
             policy: policy(chance),
-            pace: Pace {
+            limits: WorkerLimits {
                 concurrency: *chance.pick(&[1, 2, 4]),
                 lease: Duration::from_millis(lease),
                 poll: Duration::from_millis(*chance.pick(&[500, 1_000, 3_000])),

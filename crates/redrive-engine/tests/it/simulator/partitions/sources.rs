@@ -4,16 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use object_store::memory::InMemory;
-use redrive_core::{PartitionStatus, Prospect};
+use redrive_core::{PartitionStatus, RetryForecast};
 use redrive_engine::{Clock, Engine, RawSink, Until, verify_partitions};
 use redrive_store::{
-    MAX_PAGE, PartitionFilter, PartitionOrder, PartitionRecord, PartitionWish, Store,
+    AuditContext, MAX_PAGE, PartitionAction, PartitionFilter, PartitionRecord, Store,
 };
 
 use super::{
     cast::Actor,
-    desk::{DAEMON, Desk},
     ending::Lived,
+    operators::{DAEMON, Operators},
     plan::Plan,
 };
 use crate::simulator::{
@@ -34,11 +34,11 @@ impl Sources {
         Self { seed, plan: Arc::new(plan), sink }
     }
 
-    fn desk(&self, who: &Identity, ground: &mut Ground) -> Desk {
+    fn operators(&self, who: &Identity, ground: &mut Ground) -> Operators {
         let deaf = ground.chance.one_in(4);
         let mut store = ground.way(who);
         store.deaf = deaf;
-        Desk {
+        Operators {
             store: Arc::new(store),
             rules: self.plan.rules(),
             sink: self.sink.clone(),
@@ -68,31 +68,31 @@ impl Sources {
         let missing = daemons < self.plan.daemons;
         if missing {
             let who = ground.newcomer(DAEMON);
-            let (desk, interval) = (self.desk(&who, ground), self.plan.interval);
+            let (operators, interval) = (self.operators(&who, ground), self.plan.interval);
             ground.start(who, Until::Stopped, move |stop| async move {
-                desk.daemon().run(interval, stop).await;
+                operators.daemon().run(interval, stop).await;
             });
         }
         missing
     }
 
     pub(crate) fn meddle(&self, ground: &mut Ground) {
-        let desk = self.desk(&ground.outsider("ada"), ground);
+        let operators = self.operators(&ground.outsider("ada"), ground);
         let (plan, chance) = (self.plan.clone(), ground.chance.fork());
         ground.errands.spawn(async move {
-            desk.meddle(plan, chance).await;
+            operators.meddle(plan, chance).await;
             Ok(())
         });
     }
 
     pub(crate) fn consume(&self, ground: &mut Ground) {
-        let desk = self.desk(&ground.outsider("reader"), ground);
+        let operators = self.operators(&ground.outsider("reader"), ground);
         let chance = ground.chance.fork();
-        ground.errands.spawn(desk.consume(chance));
+        ground.errands.spawn(operators.consume(chance));
     }
 
     pub(crate) fn some_lease(&self, chance: &mut Chance) -> Duration {
-        chance.pick(&self.plan.sources).pace.lease
+        chance.pick(&self.plan.sources).limits.lease
     }
 
     /// Nothing is paused any more.
@@ -101,11 +101,11 @@ impl Sources {
         let (deaf, mut way) = (ground.chance.one_in(4), ground.way(&who));
         way.deaf = deaf;
         let (by, command) = (ground.by(WORLD), "state resume".to_owned());
-        let order = PartitionOrder { by, command, filter: None, flags: Vec::new() };
+        let order = AuditContext { by, command, filter: None, flags: Vec::new() };
         let all = all(ground).await.into_iter();
         let named: Vec<_> = all.map(|record| record.key.into()).collect();
         let store: &dyn Store = &way;
-        store.change_partitions(&PartitionWish::Resume, &named, &order).await.unwrap();
+        store.change_partitions(&PartitionAction::Resume, &named, &order).await.unwrap();
     }
 
     pub(crate) async fn what_is_left(&self, ground: &Ground) -> Left {
@@ -115,7 +115,7 @@ impl Sources {
             if partition.work.is_some() || partition.status == PartitionStatus::Pending {
                 return Left::Work(None);
             }
-            if let Some(Prospect::RetryAt { at, .. }) = rules.prospect(&partition, now) {
+            if let Some(RetryForecast::RetryAt { at, .. }) = rules.forecast(&partition, now) {
                 due = due.into_iter().chain([at]).min();
             }
         }
@@ -132,7 +132,7 @@ impl Sources {
     /// Has a daemon look twice more.
     pub(crate) async fn look_again(&self, ground: &mut Ground) {
         let who = Identity { weather: Arc::default(), ..ground.outsider(&format!("{DAEMON}last")) };
-        let daemon = self.desk(&who, ground).daemon();
+        let daemon = self.operators(&who, ground).daemon();
         for _ in 0..2 {
             let tick = daemon.tick().await.unwrap();
             if tick.retried > 0 {

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use redrive_core::{
-    FailedPartition, PartitionEvent, PartitionKey, PartitionRunId, PartitionState, Prospect,
+    FailedPartition, PartitionEvent, PartitionKey, PartitionRunId, PartitionState, RetryForecast,
 };
 use redrive_engine::PartitionRules;
-use redrive_store::{LeaseRef, Leased, PartitionChange, PartitionWish, Written};
+use redrive_store::{LeaseRef, Leased, PartitionAction, PartitionChange, Written};
 
-use super::desk::DAEMON;
+use super::operators::DAEMON;
 use crate::simulator::log::{Event, Verdict, What};
 
 /// A partition as its story has it.
@@ -23,7 +23,7 @@ pub(crate) struct Told {
     pub(crate) paused: bool,
     pub(crate) lease: Option<(LeaseRef, PartitionRunId)>,
     /// What was done to it by the control plane, by action.
-    pub(crate) wishes: BTreeMap<&'static str, usize>,
+    pub(crate) actions: BTreeMap<&'static str, usize>,
     asked: bool,
     updated_at: Timestamp,
     first_attempt_at: Option<Timestamp>,
@@ -37,7 +37,7 @@ impl Default for Told {
             verdicts: Vec::new(),
             paused: false,
             lease: None,
-            wishes: BTreeMap::new(),
+            actions: BTreeMap::new(),
             asked: false,
             updated_at: Timestamp::UNIX_EPOCH,
             first_attempt_at: None,
@@ -76,8 +76,8 @@ impl<'a> Story<'a> {
         match &event.what {
             What::Took { key, lease, run_id, attempt } => self.took(key, *lease, run_id, *attempt),
             What::Judged { key, verdict, written } => self.judged(key, verdict, *written),
-            What::Wished { wish, key, at, change } => {
-                self.wished(*wish, key, *at, *change, event.who.starts_with(DAEMON))
+            What::Wished { action, key, at, change } => {
+                self.wished(*action, key, *at, *change, event.who.starts_with(DAEMON))
             }
             What::Renewed { lease, written, .. } if lease.kind == Leased::Partition => {
                 self.guarded(lease.id, lease.epoch, *written)
@@ -157,7 +157,7 @@ impl<'a> Story<'a> {
 
     fn wished(
         &mut self,
-        wish: PartitionWish,
+        action: PartitionAction,
         key: &PartitionKey,
         at: Timestamp,
         change: PartitionChange,
@@ -178,9 +178,9 @@ impl<'a> Story<'a> {
         if before != told.state {
             return Some(otherwise(told.state));
         }
-        let early = by_daemon.then(|| too_early(self.rules, key, told, wish, at)).flatten();
-        *told.wishes.entry(wish.action()).or_default() += 1;
-        early.or_else(|| told.change(wish, at))
+        let early = by_daemon.then(|| too_early(self.rules, key, told, action, at)).flatten();
+        *told.actions.entry(action.action()).or_default() += 1;
+        early.or_else(|| told.change(action, at))
     }
 
     /// A guarded write is applied if, and only if, its lease is one that holds.
@@ -196,30 +196,30 @@ impl<'a> Story<'a> {
 }
 
 impl Told {
-    fn change(&mut self, wish: PartitionWish, at: Timestamp) -> Option<String> {
+    fn change(&mut self, action: PartitionAction, at: Timestamp) -> Option<String> {
         use PartitionEvent as E;
         let terminal = self.state == PartitionState::Terminal;
-        let events: &[E] = match wish {
-            PartitionWish::Retry { clear_terminal: true, .. } if terminal => {
+        let events: &[E] = match action {
+            PartitionAction::Retry { clear_terminal: true, .. } if terminal => {
                 &[E::ClearTerminal, E::Retry]
             }
-            PartitionWish::Retry { .. } => &[E::Retry],
-            PartitionWish::Reprocess { .. } => &[E::Reprocess],
-            PartitionWish::Backfill { force_pending: true, .. } => &[E::ForcePending],
-            PartitionWish::Backfill { force_pending: false, .. } => &[E::Backfill],
-            PartitionWish::MarkTerminal => &[E::MarkTerminal],
-            PartitionWish::ClearTerminal => &[E::ClearTerminal],
-            PartitionWish::Pause | PartitionWish::Resume => &[],
+            PartitionAction::Retry { .. } => &[E::Retry],
+            PartitionAction::Reprocess { .. } => &[E::Reprocess],
+            PartitionAction::Backfill { force_pending: true, .. } => &[E::ForcePending],
+            PartitionAction::Backfill { force_pending: false, .. } => &[E::Backfill],
+            PartitionAction::MarkTerminal => &[E::MarkTerminal],
+            PartitionAction::ClearTerminal => &[E::ClearTerminal],
+            PartitionAction::Pause | PartitionAction::Resume => &[],
         };
         let paused = self.paused;
-        match wish {
-            PartitionWish::Pause => self.paused = true,
-            PartitionWish::Resume => self.paused = false,
-            PartitionWish::Reprocess { .. } => self.asked = true,
-            PartitionWish::Retry { .. } | PartitionWish::Backfill { .. } => {
+        match action {
+            PartitionAction::Pause => self.paused = true,
+            PartitionAction::Resume => self.paused = false,
+            PartitionAction::Reprocess { .. } => self.asked = true,
+            PartitionAction::Retry { .. } | PartitionAction::Backfill { .. } => {
                 (self.asked, self.updated_at) = (true, at);
             }
-            PartitionWish::MarkTerminal | PartitionWish::ClearTerminal => self.updated_at = at,
+            PartitionAction::MarkTerminal | PartitionAction::ClearTerminal => self.updated_at = at,
         }
         for event in events {
             match self.state.apply(*event) {
@@ -236,10 +236,10 @@ fn too_early(
     rules: &PartitionRules,
     key: &PartitionKey,
     told: &Told,
-    wish: PartitionWish,
+    action: PartitionAction,
     at: Timestamp,
 ) -> Option<String> {
-    if !matches!(wish, PartitionWish::Retry { clear_terminal: false, .. }) {
+    if !matches!(action, PartitionAction::Retry { clear_terminal: false, .. }) {
         return Some("a daemon did more than retry".to_owned());
     }
     let failed = FailedPartition {
@@ -248,12 +248,14 @@ fn too_early(
         updated_at: told.updated_at,
         first_attempt_at: told.first_attempt_at,
     };
-    let prospect = rules.prospect_of(key, failed, at);
-    match prospect {
-        Prospect::Terminal { reason } => Some(format!("a daemon passed a limit ({reason})")),
-        Prospect::RetryAt { .. } if told.paused => Some("a daemon retried what is paused".into()),
-        Prospect::RetryAt { .. } => {
-            (!prospect.is_due(at)).then(|| "a daemon retried before its time".to_owned())
+    let forecast = rules.prospect_of(key, failed, at);
+    match forecast {
+        RetryForecast::Terminal { reason } => Some(format!("a daemon passed a limit ({reason})")),
+        RetryForecast::RetryAt { .. } if told.paused => {
+            Some("a daemon retried what is paused".into())
+        }
+        RetryForecast::RetryAt { .. } => {
+            (!forecast.is_due(at)).then(|| "a daemon retried before its time".to_owned())
         }
     }
 }

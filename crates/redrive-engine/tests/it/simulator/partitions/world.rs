@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use redrive_engine::{Engine, Until};
 use redrive_store::WorkerId;
 
-use super::{desk::DAEMON, ending::Lived, plan::Plan, sources::Sources};
+use super::{ending::Lived, operators::DAEMON, plan::Plan, sources::Sources};
 use crate::simulator::{
     chance::Chance,
     ground::{Ground, Left, STUCK, Trouble, in_virtual_time},

@@ -11,7 +11,9 @@ use std::{
 
 use async_trait::async_trait;
 use redrive_core::{Code, Failure, SampleId, Unit};
-use redrive_engine::{Call, FeedEnd, Handler, LineFeed, Outcome, SampleSource, SourceCall, Stop};
+use redrive_engine::{
+    Call, Handler, Outcome, SampleSource, SampleWriter, SourceCall, SourceEnd, Stop,
+};
 use redrive_store::Store;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -46,7 +48,7 @@ impl SampleSource for Source {
         "lines".to_owned()
     }
 
-    async fn read(&self, call: &SourceCall, feed: &mut LineFeed, mut stop: Stop) -> FeedEnd {
+    async fn read(&self, call: &SourceCall, feed: &mut SampleWriter, mut stop: Stop) -> SourceEnd {
         for number in 1..=self.lines {
             let line = Line::of(self.seed, number).text(number);
             if feed.lines() < call.position.lines {
@@ -59,12 +61,12 @@ impl SampleSource for Source {
                 (slow, chance.one_in(150))
             };
             if breaks && self.breaks.load(Ordering::SeqCst) {
-                return FeedEnd::Failed(Failure::exit(1, "the source breaks"));
+                return SourceEnd::Failed(Failure::exit(1, "the source breaks"));
             }
             self.gate.pass().await;
             let wanted = tokio::select! {
                 biased;
-                () = stop.stopped() => return FeedEnd::Stopped,
+                () = stop.stopped() => return SourceEnd::Stopped,
                 wanted = async {
                     if let Some(pause) = pause {
                         tokio::time::sleep(pause).await;
@@ -116,7 +118,7 @@ impl Actor {
         if attempt >= PATIENCE {
             return (Duration::ZERO, Act::Answer);
         }
-        let lease = self.plan.stage(stage).pace.lease.as_millis() as u64;
+        let lease = self.plan.stage(stage).limits.lease.as_millis() as u64;
         let takes = match chance.between(if self.plan.long { 14 } else { 0 }, 19) {
             0..=9 => Duration::ZERO,
             10..=15 => chance.millis(1, 300),

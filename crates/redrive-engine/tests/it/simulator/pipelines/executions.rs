@@ -71,7 +71,7 @@ fn beginnings(lived: &Lived) -> Vec<String> {
         match &event.what {
             What::Froze => stood_still.push(event.who.as_str()),
             What::Sample(SampleNews::Began { stage, running, held, .. }) => {
-                if *running > lived.plan.stage(stage).pace.concurrency {
+                if *running > lived.plan.stage(stage).limits.concurrency {
                     problems.push(format!("too many at once: {event:?}"));
                 }
                 if !held && !stood_still.contains(&event.who.as_str()) {

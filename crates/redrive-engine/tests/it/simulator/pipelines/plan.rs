@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use redrive_core::{FailureBudget, PipelineRules, Policy};
-use redrive_engine::{Handler, Pace, Pipeline, SampleSource, Stage};
+use redrive_engine::{Handler, Pipeline, SampleSource, Stage, WorkerLimits};
 
 use super::super::{
     chance::Chance,
@@ -17,7 +17,7 @@ pub(super) const PIPELINE: &str = "p";
 pub(crate) struct StagePlan {
     pub(super) name: String,
     pub(super) policy: Policy,
-    pub(super) pace: Pace,
+    pub(super) limits: WorkerLimits,
     pub(super) time_limit: Duration,
 }
 
@@ -84,7 +84,7 @@ impl Plan {
             let stage = Stage::new(plan.name.as_str(), handler.clone());
             pipeline.with_stage(Stage {
                 policy: plan.policy.clone(),
-                pace: plan.pace,
+                limits: plan.limits,
                 time_limit: plan.time_limit,
                 ..stage
             })
@@ -95,14 +95,14 @@ impl Plan {
 impl StagePlan {
     fn new(number: u64, chance: &mut Chance) -> Self {
         let lease = *chance.pick(&[3_000, 6_000, 15_000]);
-        let pace = Pace {
+        let limits = WorkerLimits {
             concurrency: *chance.pick(&[1, 2, 3, 5, 8]),
             lease: Duration::from_millis(lease),
             poll: Duration::from_millis(*chance.pick(&[500, 1_000, 3_000])),
             grace: Duration::from_millis(*chance.pick(&[500, 2_000, 10_000])),
         };
         let time_limit = chance.millis(lease / 3, lease * 4);
-        Self { name: format!("s{number}"), policy: policy(chance), pace, time_limit }
+        Self { name: format!("s{number}"), policy: policy(chance), limits, time_limit }
     }
 }
 

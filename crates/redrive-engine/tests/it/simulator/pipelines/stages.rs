@@ -10,7 +10,7 @@ use std::{
 
 use redrive_core::{PipelineRunId, PipelineStatus, SampleId, SampleStatus};
 use redrive_engine::{Engine, Handler, Pipeline};
-use redrive_store::{LedgerPlace, PipelineWish, SampleFilter, Store, UnitKind};
+use redrive_store::{LedgerPlace, PipelineAction, SampleFilter, Store, UnitKind};
 
 use super::{
     super::{
@@ -29,17 +29,17 @@ pub(crate) struct Stages {
     seed: u64,
     pub(crate) plan: Plan,
     /// The store as operators reach it.
-    desk: Arc<FaultyStore>,
+    ops: Arc<FaultyStore>,
     breaks: Arc<AtomicBool>,
     runs: Vec<PipelineRunId>,
 }
 
 impl Stages {
     pub(crate) async fn new(seed: u64, plan: Plan, ground: &mut Ground) -> Self {
-        let mut desk = ground.way(&ground.outsider("operator"));
-        desk.mutant = None;
+        let mut ops = ground.way(&ground.outsider("operator"));
+        ops.mutant = None;
         let breaks = Arc::new(AtomicBool::new(plan.troubles.weather));
-        let mut stages = Self { seed, plan, desk: Arc::new(desk), breaks, runs: Vec::new() };
+        let mut stages = Self { seed, plan, ops: Arc::new(ops), breaks, runs: Vec::new() };
         for _ in 0..stages.plan.runs {
             let run = stages.pipeline("nobody", &Arc::new(Gate::new()), ground).new_run();
             let id = ground.store.start_pipeline_run(&run, &ground.by(WORLD)).await.unwrap();
@@ -77,14 +77,14 @@ impl Stages {
 
     /// Does one thing that operators do.
     pub(crate) fn meddle(&self, kind: bool, ground: &mut Ground) {
-        let (desk, by, rules) = (self.desk.clone(), ground.by("operator"), self.plan.rules.clone());
+        let (ops, by, rules) = (self.ops.clone(), ground.by("operator"), self.plan.rules.clone());
         let run = *ground.chance.pick(&self.runs);
         let mut chance = ground.chance.fork();
         ground.errands.spawn(async move {
-            let store: &dyn Store = &*desk;
+            let store: &dyn Store = &*ops;
             // An operator who hears nothing leaves it at that.
             match chance.between(if kind { 4 } else { 0 }, 5) {
-                0 => _ = store.change_pipeline_run(run, &PipelineWish::Cancel, &by).await,
+                0 => _ = store.change_pipeline_run(run, &PipelineAction::Cancel, &by).await,
                 1..=3 => {
                     let status = Some(SampleStatus::Dlq);
                     let filter = SampleFilter { status, ..SampleFilter::default() };
@@ -93,14 +93,14 @@ impl Stages {
                     let some: Vec<SampleId> = ids.filter(|_| chance.one_in(2)).collect();
                     _ = store.reprocess_samples(&some, &by).await;
                 }
-                _ => _ = store.change_pipeline_run(run, &PipelineWish::Resume(rules), &by).await,
+                _ => _ = store.change_pipeline_run(run, &PipelineAction::Resume(rules), &by).await,
             }
             Ok(())
         });
     }
 
     pub(crate) fn some_lease(&self, chance: &mut Chance) -> Duration {
-        chance.pick(&self.plan.stages).pace.lease
+        chance.pick(&self.plan.stages).limits.lease
     }
 
     /// The source breaks no more.
@@ -113,8 +113,8 @@ impl Stages {
         let mut any = false;
         for run in ground.store.pipeline_runs_by_id(&self.runs).await.unwrap() {
             if matches!(run.progress.status, PipelineStatus::Aborted | PipelineStatus::Cancelled) {
-                let wish = PipelineWish::Resume(self.plan.lenient());
-                ground.store.change_pipeline_run(run.id, &wish, &ground.by(WORLD)).await.unwrap();
+                let action = PipelineAction::Resume(self.plan.lenient());
+                ground.store.change_pipeline_run(run.id, &action, &ground.by(WORLD)).await.unwrap();
                 any = true;
             }
         }
@@ -123,9 +123,9 @@ impl Stages {
 
     pub(crate) async fn what_is_left(&self, ground: &mut Ground) -> Left {
         let served = self.pipeline("nobody", &Arc::new(Gate::new()), ground).served();
-        let outlook = ground.store.pipeline_outlook(&served).await.unwrap();
-        match outlook.next_due {
-            due if outlook.ready || outlook.held => Left::Work(due),
+        let backlog = ground.store.pipeline_backlog(&served).await.unwrap();
+        match backlog.next_due {
+            due if backlog.ready || backlog.held => Left::Work(due),
             Some(due) => Left::Waiting(due),
             None => Left::Nothing,
         }

@@ -1,0 +1,189 @@
+//! Sources of pipeline runs, as work for the loop.
+//!
+//! Reading a source is no attempt at a unit: nothing of it is in the ledger. What it shares with units is
+//! the lease, so that one worker reads a source at a time and another goes on when that one is lost.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::{Failure, PipelineRunId};
+use redrive_store::{
+    Backlog, ExpiredLease, LeaseRef, LeaseRelease, Leased, PipelineRunRecord, Result, SourceClaim,
+    SourceFinish, Store, WorkerId, Written,
+};
+
+use super::{Pipeline, SampleWriter, SourceCall, SourceEnd, stage_work::backlog_of_one};
+use crate::worker::work::{Ending, Work, WorkerLimits};
+use redrive_retry::{Clock, Stop};
+
+/// How many sources of one pipeline a worker reads at once.
+const CONCURRENCY: usize = 4;
+
+/// How long the holder of a source may be silent, unless a stage has less patience.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// How long a source is read on after the word to stop. It may be read on at any line, and while the
+/// stages stop there is no more room for what it has.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Reads the sources of a pipeline's runs.
+pub(crate) struct SourceReader {
+    pub(crate) pipeline: Pipeline,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) worker: WorkerId,
+}
+
+impl From<Failure> for SourceEnd {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl SourceReader {
+    fn finish_of(
+        &self,
+        lease: LeaseRef,
+        failure: Option<Failure>,
+        worker: &WorkerId,
+    ) -> SourceFinish {
+        SourceFinish { lease, failure, at: self.clock.now(), worker: worker.clone() }
+    }
+}
+
+#[async_trait]
+impl Work for SourceReader {
+    type Unit = (LeaseRef, PipelineRunRecord);
+    type Outcome = SourceEnd;
+    type End = SourceFinish;
+
+    fn name(&self) -> &str {
+        &self.pipeline.name
+    }
+
+    fn limits(&self) -> WorkerLimits {
+        let leases = self.pipeline.stages.iter().map(|stage| stage.limits.lease);
+        let lease = leases.min().unwrap_or(LEASE).min(LEASE);
+        WorkerLimits { concurrency: CONCURRENCY, lease, grace: GRACE, ..WorkerLimits::default() }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn lease_now(&self) -> Timestamp {
+        self.store.now()
+    }
+
+    fn lease_clock_can_be_set(&self) -> bool {
+        self.store.clock_can_be_set()
+    }
+
+    async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<Self::Unit>> {
+        let (served, owner) = (self.pipeline.served(), self.worker.clone());
+        self.store.claim_feeds(&SourceClaim { served, limit, owner, lease_until: until }).await
+    }
+
+    fn lease(&self, (lease, _): &Self::Unit) -> LeaseRef {
+        *lease
+    }
+
+    async fn handle(&self, (lease, run): &Self::Unit, stop: Stop) -> SourceEnd {
+        let (pipeline, position) = (run.pipeline.clone(), run.position.clone());
+        let (id, lines) = (run.id.0, position.lines);
+        tracing::info!(pipeline, run = id, lines, source = run.source, "reading the source");
+        let call = SourceCall { pipeline, run: run.id, position };
+        let (store, clock) = (self.store.clone(), self.clock.clone());
+        let mut feed = SampleWriter::new(store, clock, *lease, run.clone(), stop.clone());
+        let end = self.pipeline.source.read(&call, &mut feed, stop).await;
+        if end == SourceEnd::Done {
+            let pipeline = &run.pipeline;
+            tracing::info!(pipeline, run = id, "the source was read to its end");
+        }
+        end
+    }
+
+    fn end(
+        &self,
+        (lease, _): &Self::Unit,
+        outcome: SourceEnd,
+        _: Timestamp,
+        _: Timestamp,
+    ) -> Ending<SourceFinish> {
+        match outcome {
+            SourceEnd::Done | SourceEnd::Unwanted => {
+                Ending::Finish(self.finish_of(*lease, None, &self.worker))
+            }
+            SourceEnd::Failed(why) => {
+                Ending::Finish(self.finish_of(*lease, Some(why), &self.worker))
+            }
+            SourceEnd::Stopped => Ending::LeaseRelease,
+        }
+    }
+
+    fn end_lease(&self, end: &SourceFinish) -> LeaseRef {
+        end.lease
+    }
+
+    async fn finish(&self, ends: &[SourceFinish]) -> Result<Vec<Written>> {
+        self.store.finish_feeds(ends).await
+    }
+
+    fn written(&self, end: &SourceFinish, written: Written) {
+        let (pipeline, run) = (&self.pipeline.name, end.lease.id);
+        match (&end.failure, written) {
+            (_, Written::Stale) => {
+                tracing::warn!(pipeline, run, "someone else reads the source by now");
+            }
+            (Some(failure), Written::Applied) => {
+                let (code, error) = (failure.code().to_string(), failure.message().as_str());
+                tracing::error!(pipeline, run, code, error, "the source cannot be read; stopped");
+            }
+            (None, Written::Applied) if end.worker == self.worker => {}
+            (None, Written::Applied) => {
+                let owner = &end.worker.0;
+                tracing::warn!(pipeline, run, owner, "the reader of the source was lost");
+            }
+        }
+    }
+
+    async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
+        self.store.renew_leases(Leased::Feed, leases, until).await
+    }
+
+    async fn release_leases(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
+        let releases = LeaseRelease::each(leases, &self.worker, why);
+        self.store.release_leases(Leased::Feed, &releases, self.clock.now()).await
+    }
+
+    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
+        self.store.expired_leases(Leased::Feed, by, after, limit).await
+    }
+
+    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {
+        self.store.next_lease_end(Leased::Feed, after).await
+    }
+
+    async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<SourceFinish>> {
+        let ids: Vec<_> = expired.iter().map(|expired| PipelineRunId(expired.lease.id)).collect();
+        let runs = self.store.pipeline_runs_by_id(&ids).await?;
+        let ours = |expired: &&ExpiredLease| {
+            let of_pipeline = |run: &PipelineRunRecord| {
+                run.id.0 == expired.lease.id && run.pipeline == self.pipeline.name
+            };
+            runs.iter().any(of_pipeline)
+        };
+        let lost = expired.iter().filter(ours);
+        Ok(lost.map(|expired| self.finish_of(expired.lease, None, &expired.owner)).collect())
+    }
+
+    async fn backlog(&self) -> Result<Backlog> {
+        let all = self.store.pipeline_backlog(&self.pipeline.served()).await?;
+        Ok(backlog_of_one(all, None))
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>> {
+        Ok(None)
+    }
+}

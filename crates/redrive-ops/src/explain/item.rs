@@ -1,0 +1,105 @@
+//! The story of an item of an upload.
+
+use redrive_core::{AttemptNumber, ItemId, ItemStatus, Unit};
+use redrive_store::{
+    AttemptOutcome, AttemptRecord, ItemGroup, ItemRecord, JournalFilter, JournalRecord, MAX_PAGE,
+    Result, UnitKind, UnitRow,
+};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::Next;
+use crate::{
+    Declared, Ops,
+    views::{AttemptView, ItemView, JournalView},
+};
+
+/// The story of an item.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct ItemExplanation {
+    /// The unit, as `item:ID`.
+    pub unit: String,
+    /// The item.
+    pub item: ItemView,
+    /// Each attempt, and what followed from it.
+    pub attempts: Vec<AttemptView>,
+    /// What somebody did to it.
+    pub journal: Vec<JournalView>,
+    /// What comes next.
+    pub next: Next,
+}
+
+impl ItemExplanation {
+    /// Reads it; `None` if there is no such item.
+    pub(super) async fn read(id: ItemId, ops: &Ops) -> Result<Option<Self>> {
+        let store = ops.store();
+        let unit = Unit::Item(id).to_string();
+        let Some(item) = store.items_by_id(&[id]).await?.into_iter().next() else {
+            return Ok(None);
+        };
+        let row = UnitRow::new(UnitKind::Item, id.0);
+        let attempts = store.attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
+        let filter = JournalFilter { unit: Some(unit.clone()), action: None };
+        let journal = store.journal_page(&filter, 0, MAX_PAGE).await?;
+        let attempts = told(&attempts, &journal);
+        let next = Next::new(item.status.name(), None, because(&item, ops.declared()));
+        let journal = journal.into_iter().map(JournalView::from).collect();
+        Ok(Some(Self { unit, item: item.into(), attempts, journal, next }))
+    }
+}
+
+/// Each attempt with what followed from it.
+fn told(attempts: &[AttemptRecord], journal: &[JournalRecord]) -> Vec<AttemptView> {
+    let mut give_ups = journal.iter().filter(|row| row.entry.action == "upload.giveup").peekable();
+    let mut rows = Vec::new();
+    for (place, attempt) in attempts.iter().enumerate() {
+        let next_began = attempts.get(place + 1).map(|next| next.started_at);
+        let gave_up = give_ups.next_if(|row| next_began.is_none_or(|began| row.entry.at <= began));
+        let rule = match (attempt.outcome, gave_up) {
+            (AttemptOutcome::Success, _) => "acknowledged: it is uploaded".to_owned(),
+            (_, None) => "rejected: it stays pending, and the next call sends it again".to_owned(),
+            (_, Some(row)) => format!("rejected, and given up: {}", given_up(row)),
+        };
+        rows.push(AttemptView::from(attempt).with_rule(rule));
+    }
+    rows
+}
+
+fn given_up(row: &JournalRecord) -> String {
+    let details: Value = serde_json::from_str(&row.entry.details).unwrap_or_default();
+    let reason = details.get("reason").and_then(Value::as_str).unwrap_or("given up");
+    match details.get("attempts").and_then(Value::as_u64) {
+        Some(attempts) => format!("{reason} at {attempts} attempts"),
+        None => reason.to_owned(),
+    }
+}
+
+fn because(item: &ItemRecord, declared: Option<&Declared>) -> String {
+    let ItemGroup { upload, group } = &item.group;
+    match item.status {
+        ItemStatus::Pending => {
+            let known = declared.and_then(|declared| declared.upload(upload));
+            let spent = item.upload_attempts.saturating_sub(item.attempts_at_reset);
+            let left = match (known, known.and_then(|upload| upload.max_attempts)) {
+                (Some(_), Some(most)) => {
+                    format!("; it is given up at {most} rejections and has {spent} so far")
+                }
+                (None, _) if declared.is_some() => {
+                    format!("; but the configuration declares no upload {upload:?}")
+                }
+                _ => String::new(),
+            };
+            format!("`redrive uploads run --upload {upload} --group {group}` sends it{left}")
+        }
+        ItemStatus::Uploaded => "nothing: it was acknowledged".to_owned(),
+        ItemStatus::Trusted => "nothing: the receiver vouches for it".to_owned(),
+        ItemStatus::Rejected => "nothing: the receiver refused it for good".to_owned(),
+        ItemStatus::UploadGiveup => {
+            format!(
+                "nothing: its attempts are spent; `redrive uploads reset {}` brings it back",
+                item.id
+            )
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The story of a partition.
+
+use redrive_core::{AttemptNumber, FailedPartition, PartitionKey, RetryForecast, Unit};
+use redrive_engine::PartitionRules;
+use redrive_store::{
+    AttemptOutcome, AttemptRecord, JournalFilter, MAX_PAGE, PartitionRecord, Result, UnitKind,
+    UnitRow,
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Next, PartitionNext, rule::formula, run::give_ups};
+use crate::{
+    Ops,
+    views::{AttemptView, JournalView, PartitionView},
+};
+
+/// The story of a partition.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct PartitionExplanation {
+    /// The unit, as `partition:SOURCE/CUSTOMER/QUERY/DATE`.
+    pub unit: String,
+    /// The partition.
+    pub partition: PartitionView,
+    /// Each attempt, and the rule behind what followed.
+    pub attempts: Vec<AttemptView>,
+    /// What somebody did to it.
+    pub journal: Vec<JournalView>,
+    /// What comes next.
+    pub next: Next,
+}
+
+impl PartitionExplanation {
+    /// Reads it; `None` if there is no entry.
+    pub(super) async fn read(key: &PartitionKey, ops: &Ops) -> Result<Option<Self>> {
+        let (store, rules) = (ops.store(), ops.partitions().rules());
+        let found = store.partitions_by_key(std::slice::from_ref(key)).await?.pop().flatten();
+        let Some(partition) = found else { return Ok(None) };
+        let unit = Unit::Partition(key.clone()).to_string();
+        let row = UnitRow::new(UnitKind::Partition, partition.id.0);
+        let attempts = store.attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
+        let filter = JournalFilter { unit: Some(unit.clone()), action: None };
+        let journal = store.journal_page(&filter, 0, MAX_PAGE).await?;
+        let next = PartitionNext::of(&partition, rules, ops.now(), store.now());
+
+        let gave_up = give_ups(&journal, "partition.giveup");
+        let mut was_good = false;
+        let mut told = Vec::new();
+        for attempt in &attempts {
+            let ended = gave_up.get(&attempt.attempt.0).map(String::as_str);
+            let rule = rule(&partition, attempt, rules, was_good, ended);
+            was_good |= attempt.outcome == AttemptOutcome::Success;
+            told.push(AttemptView::from(attempt).with_rule(rule));
+        }
+        let state = partition.state().name();
+        Ok(Some(Self {
+            unit,
+            next: Next::new(state, next.retry_at, next.because.clone()),
+            partition: PartitionView::new(partition, next),
+            attempts: told,
+            journal: journal.into_iter().map(JournalView::from).collect(),
+        }))
+    }
+}
+
+/// The rule behind what followed an attempt. The waits are those of today's policy.
+fn rule(
+    partition: &PartitionRecord,
+    attempt: &AttemptRecord,
+    rules: &PartitionRules,
+    was_good: bool,
+    gave_up: Option<&str>,
+) -> String {
+    let n = attempt.attempt.0;
+    if attempt.outcome == AttemptOutcome::Success {
+        return "accepted: its run has authority".to_owned();
+    }
+    if was_good {
+        return "rejected: the run that had authority keeps it".to_owned();
+    }
+    if let Some(reason) = gave_up {
+        return format!("failure {n}; gave up: {reason}");
+    }
+    let failed = FailedPartition {
+        attempt_count: n,
+        error_message: None,
+        updated_at: attempt.ended_at,
+        first_attempt_at: partition.first_attempt_at,
+    };
+    match rules.prospect_of(&partition.key, failed, attempt.ended_at) {
+        RetryForecast::RetryAt { delay, .. } => {
+            let policy = rules.policy(partition.key.source());
+            format!("failure {n}: {}", formula(policy, n, delay))
+        }
+        RetryForecast::Terminal { reason } => format!("failure {n}; ended by the policy: {reason}"),
+    }
+}

@@ -1,0 +1,116 @@
+//! What comes next for a partition, and because of what.
+
+use jiff::Timestamp;
+use redrive_core::{PartitionState, RetryForecast, TerminalReason};
+use redrive_engine::PartitionRules;
+use redrive_store::{Lane, PartitionRecord, PartitionWork, WorkRequest};
+
+use super::rule::formula;
+use crate::words::{apart, human};
+
+/// What comes next.
+#[derive(Debug, Clone)]
+pub struct PartitionNext {
+    /// Why nothing retries it by itself, if nothing does.
+    pub terminal: Option<TerminalReason>,
+    /// When the daemon retries it.
+    pub retry_at: Option<Timestamp>,
+    /// What, and because of what.
+    pub because: String,
+}
+
+impl PartitionNext {
+    /// As the rules say, now.
+    pub fn of(
+        partition: &PartitionRecord,
+        rules: &PartitionRules,
+        now: Timestamp,
+        lease_now: Timestamp,
+    ) -> Self {
+        let forecast = rules.forecast(partition, now);
+        let terminal = match forecast {
+            Some(RetryForecast::Terminal { reason }) => Some(reason),
+            Some(RetryForecast::RetryAt { .. }) | None => None,
+        };
+        let mut next = Self { terminal, retry_at: None, because: String::new() };
+        next.because = match partition.state() {
+            PartitionState::Absent => "no entry".to_owned(),
+            PartitionState::Pending => work(partition, lease_now),
+            PartitionState::Success => "nothing: it is good".to_owned(),
+            PartitionState::Reprocessing => {
+                format!("it is good, and is to be done again: {}", work(partition, lease_now))
+            }
+            PartitionState::Failed | PartitionState::Terminal => match forecast {
+                Some(RetryForecast::RetryAt { at, delay }) => {
+                    next.retry_at = Some(at).filter(|_| partition.paused().is_none());
+                    let policy = rules.policy(partition.key.source());
+                    let rule = formula(policy, partition.attempt_count, delay);
+                    let attempts = partition.attempt_count;
+                    if at > now {
+                        let wait = apart(now, at);
+                        format!("the daemon retries it in {wait}: failure {attempts}, {rule}")
+                    } else {
+                        format!("it is due: failure {attempts}, {rule}; the daemon retries it")
+                    }
+                }
+                Some(RetryForecast::Terminal { reason }) => ended(partition, rules, reason),
+                None => String::new(),
+            },
+        };
+        if let Some(by) = partition.paused() {
+            let reason = by.reason.as_ref().map(|reason| format!(" ({reason})"));
+            let reason = reason.unwrap_or_default();
+            let paused = format!("; but {} paused it at {}{reason}", by.actor, by.at);
+            next.because.push_str(&paused);
+        }
+        next
+    }
+}
+
+fn ended(partition: &PartitionRecord, rules: &PartitionRules, reason: TerminalReason) -> String {
+    let spec = rules.policy(partition.key.source()).spec();
+    let attempts = partition.attempt_count;
+    let why = match reason {
+        TerminalReason::Marked => {
+            return "nothing: an operator marked it; `redrive state clear-terminal` takes it back"
+                .to_owned();
+        }
+        TerminalReason::Policy(_) => match (spec.max_attempts, spec.max_age) {
+            (Some(most), _) if attempts >= most => format!("{attempts} attempts of {most}"),
+            (_, Some(age)) => format!("its first attempt was {} ago or more", human(age)),
+            _ => reason.to_string(),
+        },
+    };
+    format!("nothing: {reason}: {why}; `redrive state retry --clear-terminal` passes that")
+}
+
+fn work(partition: &PartitionRecord, lease_now: Timestamp) -> String {
+    let Some(PartitionWork { request: Some(request), lease_owner, lease_until, .. }) =
+        &partition.work
+    else {
+        return "nothing is asked for".to_owned();
+    };
+    let attempt = partition.attempt_count.saturating_add(1);
+    match (lease_owner, lease_until) {
+        (Some(owner), Some(until)) if *until > lease_now => {
+            let rest = apart(lease_now, *until);
+            let owner = &owner.0;
+            format!(
+                "attempt {attempt} is under way, held by {owner} for {rest} more unless renewed"
+            )
+        }
+        (Some(owner), _) => {
+            format!("{} was lost; a worker of the source judges attempt {attempt}", owner.0)
+        }
+        (None, _) => waiting(request, attempt),
+    }
+}
+
+fn waiting(request: &WorkRequest, attempt: u32) -> String {
+    let WorkRequest { requested_at, requested_by, lane, .. } = request;
+    let lane = Lane::name(*lane);
+    format!(
+        "attempt {attempt} waits for a worker of the source; {requested_by} asked for it at \
+         {requested_at} ({lane})"
+    )
+}

@@ -1,0 +1,121 @@
+//! The story of a run.
+
+use std::collections::HashMap;
+
+use redrive_core::{AttemptNumber, RunId, Unit};
+use redrive_store::{
+    AttemptRecord, JournalFilter, JournalRecord, MAX_PAGE, Result, UnitKind, UnitRow,
+};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::{
+    Next,
+    rule::{Count, Rules},
+    run_next::Surroundings,
+};
+use crate::{
+    Ops,
+    views::{AttemptView, JournalView, RunView},
+};
+
+/// The story of a run.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct RunExplanation {
+    /// The unit, as `run:ID`.
+    pub unit: String,
+    /// The run.
+    pub run: RunView,
+    /// Each attempt, and the rule behind what followed.
+    pub attempts: Vec<AttemptView>,
+    /// What somebody did to it.
+    pub journal: Vec<JournalView>,
+    /// What comes next.
+    pub next: Next,
+}
+
+impl RunExplanation {
+    /// Reads it; `None` if there is no such run.
+    pub(super) async fn read(id: RunId, ops: &Ops) -> Result<Option<Self>> {
+        let (store, declared) = (ops.store(), ops.declared());
+        let unit = Unit::Run(id).to_string();
+        let Some(run) = store.runs_by_id(&[id]).await?.into_iter().next() else {
+            return Ok(None);
+        };
+        let row = UnitRow::new(UnitKind::Run, id.0);
+        let attempts = store.attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
+        let filter = JournalFilter { unit: Some(unit.clone()), action: None };
+        let journal = store.journal_page(&filter, 0, MAX_PAGE).await?;
+        let paused = store.paused_queues().await?;
+
+        let policy = declared.and_then(|declared| declared.queue(&run.queue));
+        let policy = policy.map(|queue| queue.policy.clone());
+        let rules = Rules::new(policy, ops.jitter_seed(), &Unit::Run(id));
+        let actions = Actions { gives_up: "run.giveup", resets: "run.retry" };
+        let attempts = told(&attempts, run.attempts_at_reset, &journal, actions, &rules);
+        let next = Next::of_run(
+            &run,
+            &Surroundings {
+                now: ops.now(),
+                lease_now: store.now(),
+                declared,
+                paused: paused.iter().find(|paused| paused.queue == run.queue),
+                journal: &journal,
+                last_rule: attempts.last().and_then(|attempt| attempt.rule.as_deref()),
+            },
+        );
+        let journal = journal.into_iter().map(JournalView::from).collect();
+        Ok(Some(Self { unit, run: run.into(), attempts, journal, next }))
+    }
+}
+
+/// What the journal calls the turns of a unit's story.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Actions {
+    pub(super) gives_up: &'static str,
+    pub(super) resets: &'static str,
+}
+
+/// Each attempt with its rule. The count begins anew where an operator sent the unit back.
+pub(super) fn told(
+    attempts: &[AttemptRecord],
+    attempts_at_reset: u32,
+    journal: &[JournalRecord],
+    actions: Actions,
+    rules: &Rules,
+) -> Vec<AttemptView> {
+    let gave_up = give_ups(journal, actions.gives_up);
+    let mut resets = journal.iter().filter(|row| row.entry.action == actions.resets).peekable();
+    let mut count = Count { failures: 0, deferrals: 0 };
+    let mut rows = Vec::new();
+    for attempt in attempts {
+        let mut was_reset = attempt.attempt.0 == attempts_at_reset.saturating_add(1);
+        while resets.next_if(|reset| reset.entry.at <= attempt.started_at).is_some() {
+            was_reset = true;
+        }
+        if was_reset {
+            count = Count { failures: 0, deferrals: 0 };
+        }
+        let reason = gave_up.get(&attempt.attempt.0).map(String::as_str);
+        let rule = rules.words(attempt, count, reason);
+        rows.push(AttemptView::from(attempt).with_rule(rule));
+        count = if attempt.counted {
+            Count { failures: count.failures.saturating_add(1), deferrals: 0 }
+        } else {
+            Count { deferrals: count.deferrals.saturating_add(1), ..count }
+        };
+    }
+    rows
+}
+
+/// The reasons that the journal has, by attempt.
+pub(super) fn give_ups(journal: &[JournalRecord], action: &str) -> HashMap<u32, String> {
+    let reason = |row: &JournalRecord| {
+        let details: Value = serde_json::from_str(&row.entry.details).ok()?;
+        let attempt = u32::try_from(details.get("attempts")?.as_u64()?).ok()?;
+        Some((attempt, details.get("reason")?.as_str()?.to_owned()))
+    };
+    let rows = journal.iter().filter(|row| row.entry.action == action);
+    rows.filter_map(reason).collect()
+}

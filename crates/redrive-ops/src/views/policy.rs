@@ -1,0 +1,113 @@
+//! A policy, and the waits it gives.
+
+use redrive_core::{Backoff, Code, Policy, Retriable, Scheduled};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::words::{human, seconds};
+
+/// A policy with its name and every setting.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct PolicyView {
+    /// Its name.
+    pub name: String,
+    /// Executions including the first; no limit, unless given.
+    pub max_attempts: Option<u32>,
+    /// How long after the first attempt retrying ends, in seconds; no limit, unless given.
+    #[schema(value_type = Option<f64>)]
+    pub max_age_s: Option<Value>,
+    /// How waits grow: `fixed`, `linear` or `exponential`.
+    pub backoff: &'static str,
+    /// The first wait, in seconds.
+    #[schema(value_type = f64)]
+    pub base_s: Value,
+    /// The growth of an exponential backoff.
+    pub multiplier: f64,
+    /// The longest wait before jitter, in seconds.
+    #[schema(value_type = f64)]
+    pub cap_s: Value,
+    /// What spreads the waits: `none`, `full`, a time or a share.
+    pub jitter: String,
+    /// What is retried: `by_class`, `all`, `none`, or a list of codes.
+    pub retriable: Value,
+    /// The longest wait that a server may ask for, in seconds.
+    #[schema(value_type = f64)]
+    pub max_hint_s: Value,
+    /// How often a server may ask for one without it being counted.
+    pub max_deferrals: u32,
+    /// What it says.
+    #[serde(skip)]
+    pub policy: Policy,
+}
+
+impl PolicyView {
+    /// A policy under a name.
+    pub fn new(name: &str, policy: &Policy) -> Self {
+        let spec = policy.spec();
+        Self {
+            name: name.to_owned(),
+            max_attempts: spec.max_attempts,
+            max_age_s: spec.max_age.map(seconds),
+            backoff: spec.backoff.name(),
+            base_s: seconds(spec.base),
+            multiplier: spec.multiplier,
+            cap_s: seconds(spec.cap),
+            jitter: spec.jitter.to_string(),
+            retriable: retriable(&spec.retriable),
+            max_hint_s: seconds(spec.max_hint),
+            max_deferrals: spec.max_deferrals,
+            policy: policy.clone(),
+        }
+    }
+
+    /// The most attempts, in words.
+    pub fn attempts_in_words(&self) -> String {
+        self.max_attempts.map_or("no limit".to_owned(), |max| max.to_string())
+    }
+
+    /// The backoff in words, such as `exponential 1m × 2^(n−1), cap 1h`.
+    pub fn backoff_in_words(&self) -> String {
+        let spec = self.policy.spec();
+        let (base, cap) = (human(spec.base), human(spec.cap));
+        match spec.backoff {
+            Backoff::Fixed => format!("fixed {base}"),
+            Backoff::Linear => format!("linear {base} × n, cap {cap}"),
+            Backoff::Exponential => {
+                format!("exponential {base} × {}^(n−1), cap {cap}", spec.multiplier)
+            }
+        }
+    }
+}
+
+fn retriable(retriable: &Retriable) -> Value {
+    match retriable {
+        Retriable::ByClass => "by_class".into(),
+        Retriable::All => "all".into(),
+        Retriable::None => "none".into(),
+        Retriable::Codes(codes) => codes.iter().map(code).collect(),
+    }
+}
+
+fn code(code: &Code) -> Value {
+    match code {
+        Code::Number(number) => (*number).into(),
+        Code::Name(name) => name.as_str().into(),
+    }
+}
+
+/// The wait after an attempt that failed.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct WaitView {
+    /// The attempt.
+    pub attempt: u32,
+    /// The wait, in seconds.
+    #[schema(value_type = f64)]
+    pub delay_s: Value,
+}
+
+impl From<&Scheduled> for WaitView {
+    fn from(wait: &Scheduled) -> Self {
+        Self { attempt: wait.attempt, delay_s: seconds(wait.delay) }
+    }
+}

@@ -1,0 +1,100 @@
+//! A queue, and what it holds.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use redrive_core::RunState;
+use redrive_store::{PausedQueue, QueueStats};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::run_state_name;
+use crate::{
+    Declared,
+    words::{between, instant, seconds},
+};
+
+/// How a queue stands.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct QueueStatsView {
+    /// The queue.
+    pub queue: String,
+    /// How many runs are in each state.
+    #[schema(value_type = std::collections::HashMap<String, u64>)]
+    pub runs: Map<String, Value>,
+    /// When the run was submitted that waits longest for a worker.
+    pub oldest_ready_at: Option<String>,
+    /// How long that is ago, in seconds.
+    #[schema(value_type = Option<f64>)]
+    pub oldest_ready_age_s: Option<Value>,
+    /// When the next run becomes due.
+    pub next_due_at: Option<String>,
+    /// Since when it is paused.
+    pub paused_at: Option<String>,
+    /// Whether no queue of that name is declared; unknown without a configuration.
+    pub unroutable: Option<bool>,
+    /// How many runs are in each state that has any.
+    #[serde(skip)]
+    pub counts: Vec<(RunState, u64)>,
+    /// How long the oldest one waits.
+    #[serde(skip)]
+    pub oldest_ready_age: Option<Duration>,
+}
+
+impl QueueStatsView {
+    pub(crate) fn new(stats: QueueStats, declared: Option<&Declared>, now: Timestamp) -> Self {
+        let oldest_ready_age = stats.oldest_ready.map(|since| between(since, now));
+        let counts = stats.runs;
+        let count = |state: RunState| {
+            let known = counts.iter().find(|(known, _)| *known == state);
+            (run_state_name(state).to_owned(), known.map_or(0, |(_, runs)| *runs).into())
+        };
+        Self {
+            unroutable: declared.map(|declared| declared.queue(&stats.queue).is_none()),
+            queue: stats.queue,
+            runs: RunState::ALL.into_iter().map(count).collect(),
+            oldest_ready_at: instant(stats.oldest_ready),
+            oldest_ready_age_s: oldest_ready_age.map(seconds),
+            next_due_at: instant(stats.next_due),
+            paused_at: instant(stats.paused_at),
+            counts,
+            oldest_ready_age,
+        }
+    }
+}
+
+/// A queue, and whether it is paused.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct QueueView {
+    /// The queue.
+    pub queue: String,
+    /// Whether it is declared; unknown without a configuration.
+    pub declared: Option<bool>,
+    /// Whether no worker takes from it.
+    pub paused: bool,
+    /// Since when.
+    pub paused_at: Option<String>,
+    /// By whom.
+    pub paused_by: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+impl QueueView {
+    pub(crate) fn new(
+        queue: String,
+        declared: Option<&Declared>,
+        paused: Option<PausedQueue>,
+    ) -> Self {
+        let by = paused.map(|paused| paused.by);
+        Self {
+            declared: declared.map(|declared| declared.queue(&queue).is_some()),
+            queue,
+            paused: by.is_some(),
+            paused_at: by.as_ref().map(|by| by.at.to_string()),
+            paused_by: by.as_ref().map(|by| by.actor.clone()),
+            reason: by.and_then(|by| by.reason),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What every command starts from that looks at a store or changes something there: the configuration, and
+//! the desk that the API and the dashboard share.
+
+use std::ops::Deref;
+
+use redrive::{
+    PartitionRules, PipelineRunId, PipelineRunRecord, config::Config, declared,
+    declared_partition_rules,
+};
+
+use crate::{
+    context::{ChosenStore, Context, Missing},
+    environment::environment,
+    exit::{Exit, Failure},
+};
+
+/// All of it.
+pub(crate) struct Ops {
+    /// What is declared, if there is a file.
+    pub(crate) config: Option<Config>,
+    /// Which store it is.
+    pub(crate) chosen: ChosenStore,
+    ops: redrive_ops::Ops,
+}
+
+impl Deref for Ops {
+    type Target = redrive_ops::Ops;
+
+    fn deref(&self) -> &redrive_ops::Ops {
+        &self.ops
+    }
+}
+
+impl Ops {
+    /// Opens the store.
+    pub(crate) async fn open(context: &Context, missing: Missing) -> Result<Self, Failure> {
+        let config = context.config()?;
+        let chosen = context.store(config.as_ref())?;
+        let raw = context.raw(config.as_ref())?;
+        let store = chosen.open(config.as_ref(), missing).await?;
+        let known = config.as_ref().map(declared).transpose().map_err(|error| {
+            Failure::new(Exit::Error, "the configuration cannot be used").because(error)
+        })?;
+        let rules = config.as_ref().map_or_else(PartitionRules::default, declared_partition_rules);
+        let ops = redrive_ops::Ops::new(store, known, rules, raw)
+            .with_surroundings(environment(context, &chosen));
+        Ok(Self { config, chosen, ops })
+    }
+
+    /// What the store says when it cannot be used.
+    pub(crate) fn failure(&self, error: redrive_store::Error) -> Failure {
+        self.chosen.failure(error)
+    }
+
+    /// A run of a pipeline.
+    pub(crate) async fn pipeline_run(
+        &self,
+        id: PipelineRunId,
+    ) -> Result<PipelineRunRecord, Failure> {
+        let run = self.pipelines().run(id).await.map_err(|error| self.failure(error))?;
+        run.ok_or_else(|| {
+            let message = format!("there is no pipeline run {id} in {}", self.chosen.url);
+            Failure::new(Exit::Error, message).help("`redrive pipeline list` shows what there is")
+        })
+    }
+
+    /// The newest run, of a pipeline or of any.
+    pub(crate) async fn newest_run(
+        &self,
+        pipeline: Option<String>,
+    ) -> Result<PipelineRunRecord, Failure> {
+        let whose = pipeline.as_ref().map(|name| format!(" of {name:?}")).unwrap_or_default();
+        let newest = self.newest_pipeline_run(pipeline).await;
+        newest.map_err(|error| self.failure(error))?.ok_or_else(|| {
+            let message = format!("there is no pipeline run{whose} in {}", self.chosen.url);
+            Failure::new(Exit::Error, message).help("`redrive pipeline run NAME` starts one")
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! What is served over HTTP, as the configuration has it.
+
+use std::{env, io, net::SocketAddr, time::Duration};
+
+use redrive::{config, declared_pipeline, declared_upload};
+use redrive_server::{Access, Server, ServerSetup, Token, Uploads};
+use redrive_store::WorkerId;
+use tokio::{sync::oneshot, task::JoinHandle};
+
+use crate::{
+    exit::{Exit, Failure},
+    ops::Ops,
+};
+
+/// Starts to listen: where the flag says, or the file, or on this machine alone. `worker` is who sends uploads.
+pub(crate) async fn listen(
+    ops: &Ops,
+    flag: Option<SocketAddr>,
+    worker: &WorkerId,
+) -> Result<Server, Failure> {
+    let declared = ops.config.as_ref().map(|config| config.server.clone()).unwrap_or_default();
+    let address = flag.unwrap_or(declared.listen);
+    let cannot = |error| Failure::new(Exit::Error, "cannot start").because(error);
+    let pipelines = ops.config.iter().flat_map(|config| {
+        config.pipelines.iter().map(|pipeline| declared_pipeline(pipeline, &config.folder))
+    });
+    let site = ServerSetup {
+        ops: (**ops).clone(),
+        limits: declared.limits,
+        access: access(declared)?,
+        pipelines: pipelines.collect::<Result<_, _>>().map_err(cannot)?,
+        uploads: uploads(ops, worker),
+        archive: ops.config.as_ref().and_then(|config| config.archive()),
+    };
+    Server::listen(address, site).await.map_err(|error| match error {
+        redrive_server::Error::Open(open) => Failure::new(Exit::Error, open.to_string())
+            .help("set operator-token in [server], or listen on 127.0.0.1"),
+        redrive_server::Error::Listen { ref source, .. }
+            if source.kind() == io::ErrorKind::AddrInUse =>
+        {
+            failed(error)
+                .help("something listens there already; `--listen 127.0.0.1:0` takes any free port")
+        }
+        other => failed(other),
+    })
+}
+
+/// What sends groups. A server may run where the secrets of an upload are not; then it serves the rest.
+fn uploads(ops: &Ops, worker: &WorkerId) -> Uploads {
+    let declared = ops
+        .config
+        .iter()
+        .flat_map(|config| config.uploads.iter().map(|upload| (upload, config.folder.as_path())));
+    let sends = declared.map(|(upload, folder)| {
+        let (store, content) = (ops.store().clone(), ops.content().clone());
+        let sends = declared_upload(upload, folder, store, content, worker.clone(), None);
+        let sends = sends.map_err(|error| {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(upload = upload.name, error, "an upload cannot be sent from here");
+            let because = error.source().map(|source| format!(": {source}"));
+            format!("{error}{}", because.unwrap_or_default())
+        });
+        (upload.name.clone(), sends)
+    });
+    sends.collect()
+}
+
+/// How long requests and uploads under way may take after a signal. An upload has ten seconds for what it is
+/// sending, and then writes down what became of it.
+const GRACE: Duration = Duration::from_secs(12);
+
+/// A server that answers requests.
+pub(crate) struct Serving {
+    stop: oneshot::Sender<()>,
+    server: JoinHandle<()>,
+}
+
+impl Serving {
+    /// Begins to answer.
+    pub(crate) fn start(server: Server) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let server = tokio::spawn(server.serve(async {
+            // A sender that is gone means stop as well.
+            _ = stopped.await;
+        }));
+        Self { stop, server }
+    }
+
+    /// Waits until it ends by itself, which is a failure.
+    pub(crate) async fn ended(&mut self) -> Failure {
+        match (&mut self.server).await {
+            Ok(()) => Failure::new(Exit::Error, "the server ended by itself"),
+            Err(error) => failed(error),
+        }
+    }
+
+    /// Lets requests under way end. A client that says nothing more does not keep the program.
+    pub(crate) async fn stop(self) -> Result<(), Failure> {
+        let Self { stop, server } = self;
+        // A server that is gone has ended.
+        _ = stop.send(());
+        match tokio::time::timeout(GRACE, server).await {
+            Ok(ended) => ended.map_err(failed),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    Failure::new(Exit::Error, "cannot serve").because(error)
+}
+
+fn access(declared: config::Server) -> Result<Access, Failure> {
+    Ok(Access {
+        viewer: declared.viewer_token.as_deref().map(token).transpose()?,
+        operator: declared.operator_token.as_deref().map(token).transpose()?,
+        hosts: declared.hosts,
+    })
+}
+
+/// The token that is in a variable.
+fn token(variable: &str) -> Result<Token, Failure> {
+    let text = env::var(variable).ok().filter(|text| !text.is_empty()).ok_or_else(|| {
+        let message = format!("a token is to come from ${variable}, which is not set");
+        Failure::new(Exit::Error, message).help("`openssl rand -hex 32` makes a good one")
+    })?;
+    Token::new(&text).ok_or_else(|| {
+        let message = format!("the token in ${variable} is too short to keep anyone out");
+        Failure::new(Exit::Error, message)
+            .help(format!("it needs {} characters or more", Token::MIN_BYTES))
+    })
+}

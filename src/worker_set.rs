@@ -1,0 +1,187 @@
+//! What a process works on: queues, sources, pipelines and notifiers of the configuration, ready for the engine.
+
+use std::sync::Arc;
+
+use redrive::{
+    Engine, HumanDuration, config::Config, declared_notifier, declared_pipeline, declared_queue,
+    declared_source, raw_sink,
+};
+use redrive_engine::{Notifier, Pipeline, Queue, Source, WorkerLimits, random_worker_id};
+use redrive_store::{Store, WorkerId};
+
+use crate::exit::{Exit, Failure};
+
+/// How long running work may go on after a signal, unless told otherwise.
+pub(crate) const DEFAULT_GRACE: &str = "10s";
+
+/// Which of it is wanted, and how.
+#[derive(Debug)]
+pub(crate) struct WorkerSelection<'a> {
+    /// These queues. Who names some of any kind wants nothing else.
+    pub(crate) queues: Option<&'a [String]>,
+    /// These sources.
+    pub(crate) sources: Option<&'a [String]>,
+    /// These pipelines.
+    pub(crate) pipelines: Option<&'a [String]>,
+    /// These notifiers.
+    pub(crate) notifiers: Option<&'a [String]>,
+    /// Units at once, instead of what the file says.
+    pub(crate) concurrency: Option<u32>,
+    /// How long running work may go on after a signal.
+    pub(crate) grace: HumanDuration,
+}
+
+/// All of it.
+pub(crate) struct WorkerSet {
+    queues: Vec<Queue>,
+    sources: Vec<Source>,
+    pipelines: Vec<Pipeline>,
+    notifiers: Vec<Notifier>,
+}
+
+/// What it is called.
+#[derive(Debug)]
+pub(crate) struct Names {
+    /// The queues, separated by commas.
+    pub(crate) queues: String,
+    /// The sources.
+    pub(crate) sources: String,
+    /// The pipelines.
+    pub(crate) pipelines: String,
+    /// The notifiers.
+    pub(crate) notifiers: String,
+}
+
+/// A name for this process that no other has.
+pub(crate) fn worker_name() -> Result<WorkerId, Failure> {
+    random_worker_id()
+        .map_err(|error| Failure::new(Exit::Error, "cannot make a name").because(error))
+}
+
+impl WorkerSet {
+    /// All that is declared and wanted.
+    pub(crate) fn new(config: &Config, wanted: &WorkerSelection<'_>) -> Result<Self, Failure> {
+        let WorkerSelection { queues, sources, pipelines, notifiers, .. } = *wanted;
+        let named = [queues, sources, pipelines, notifiers];
+        let asked = Asked { all: named.iter().all(|names| names.is_none()) };
+        let cannot = |error| Failure::new(Exit::Error, "cannot start").because(error);
+        let change = |limits: &mut WorkerLimits| {
+            limits.concurrency =
+                wanted.concurrency.map_or(limits.concurrency, |many| many as usize);
+            limits.grace = wanted.grace.into();
+        };
+        let queues = asked.of(
+            "queue",
+            queues,
+            &config.queues,
+            |it| &it.name,
+            |unknown| config.queue_suggestion(unknown),
+        )?;
+        let queues = queues.into_iter().map(|declared| {
+            let mut queue = declared_queue(declared, &config.folder).map_err(cannot)?;
+            change(&mut queue.limits);
+            Ok(queue)
+        });
+        let pipelines = asked.of(
+            "pipeline",
+            pipelines,
+            &config.pipelines,
+            |it| &it.name,
+            |unknown| config.pipeline_suggestion(unknown),
+        )?;
+        let pipelines = pipelines.into_iter().map(|declared| {
+            let mut pipeline = declared_pipeline(declared, &config.folder).map_err(cannot)?;
+            pipeline.stages.iter_mut().for_each(|stage| change(&mut stage.limits));
+            Ok(pipeline)
+        });
+        let notifiers = asked.of(
+            "notifier",
+            notifiers,
+            &config.notifiers,
+            |it| &it.name,
+            |unknown| config.notifier_suggestion(unknown),
+        )?;
+        let notifiers = notifiers.into_iter().map(|declared| {
+            let mut notifier = declared_notifier(declared, &config.folder).map_err(cannot)?;
+            change(&mut notifier.queue.limits);
+            Ok(notifier)
+        });
+        let declared = asked.of(
+            "source",
+            sources,
+            &config.sources,
+            |it| &it.name,
+            |unknown| config.source_suggestion(unknown),
+        )?;
+        let mut sources = Vec::new();
+        if !declared.is_empty() {
+            let sink =
+                raw_sink(&config.raw.clone().in_folder(&config.folder)).map_err(|error| {
+                    Failure::new(Exit::Error, "cannot keep raw partitions").because(error)
+                })?;
+            for declared in declared {
+                let source = declared_source(declared, &config.folder, sink.clone());
+                let mut source = source.map_err(cannot)?;
+                change(&mut source.limits);
+                sources.push(source);
+            }
+        }
+        let queues = queues.collect::<Result<_, Failure>>()?;
+        let pipelines = pipelines.collect::<Result<_, Failure>>()?;
+        let notifiers = notifiers.collect::<Result<_, Failure>>()?;
+        Ok(Self { queues, sources, pipelines, notifiers })
+    }
+
+    /// What it is called.
+    pub(crate) fn names(&self) -> Names {
+        let join = |names: Vec<&str>| names.join(", ");
+        Names {
+            queues: join(self.queues.iter().map(|queue| queue.name.as_str()).collect()),
+            sources: join(self.sources.iter().map(|source| source.name.as_str()).collect()),
+            pipelines: join(self.pipelines.iter().map(|it| it.name.as_str()).collect()),
+            notifiers: join(self.notifiers.iter().map(|it| it.name.as_str()).collect()),
+        }
+    }
+
+    /// The pipeline of that name.
+    pub(crate) fn pipeline(&self, name: &str) -> Option<&Pipeline> {
+        self.pipelines.iter().find(|pipeline| pipeline.name == name)
+    }
+
+    /// The engine that does it.
+    pub(crate) fn engine(self, store: Arc<dyn Store>, config: &Config) -> Engine {
+        let engine = Engine::new(store).with_jitter_seed(config.jitter_seed);
+        let engine = self.queues.into_iter().fold(engine, Engine::with_queue);
+        let engine = self.sources.into_iter().fold(engine, Engine::with_source);
+        let engine = self.pipelines.into_iter().fold(engine, Engine::with_pipeline);
+        self.notifiers.into_iter().fold(engine, Engine::with_notifier)
+    }
+}
+
+/// Chooses among what is declared.
+struct Asked {
+    /// Nothing was named, so all of it is meant.
+    all: bool,
+}
+
+impl Asked {
+    /// Those of a kind that are named, in the order of the file.
+    fn of<'a, T>(
+        &self,
+        kind: &str,
+        names: Option<&[String]>,
+        declared: &'a [T],
+        name: impl Fn(&T) -> &String,
+        suggestion: impl Fn(&str) -> String,
+    ) -> Result<Vec<&'a T>, Failure> {
+        let Some(names) = names else {
+            return Ok(declared.iter().filter(|_| self.all).collect());
+        };
+        let is_declared = |asked: &&String| declared.iter().any(|it| name(it) == *asked);
+        if let Some(unknown) = names.iter().find(|asked| !is_declared(asked)) {
+            let message = format!("--{kind}s: there is no {kind} {unknown:?}");
+            return Err(Failure::usage(message).help(suggestion(unknown)));
+        }
+        Ok(declared.iter().filter(|it| names.contains(name(it))).collect())
+    }
+}
