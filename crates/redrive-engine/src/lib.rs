@@ -76,7 +76,7 @@ pub use redrive_retry::{
     AnyError, ByItself, Classify, Clock, Ended, Explained, GaveUp, NoRandomness, Retry, RetryEvent,
     RetryRules, RetryState, SteadyClock, Stop, Stopper, SystemClock, When, retry,
 };
-pub use runs::work::Queue;
+pub use runs::queue::Queue;
 pub use uploads::{
     Chunks, Content, ContentError, FolderContent, GiveupFile, GiveupFileError, GroupBegun,
     GroupBusy, GroupLease, GroupSending, GroupSent, GroupUpload, HttpUpload, HttpUploader,
@@ -86,6 +86,7 @@ pub use uploads::{
 };
 pub use worker::engine::{DEFAULT_TIME_LIMIT, Engine, random_worker_id};
 pub use worker::handoff::Handoff;
-pub use worker::work::{Ending, Work, WorkerLimits};
+pub use worker::unit_leases::UnitLeases;
+pub use worker::work::{Completion, Work, WorkerLimits};
 pub use worker::worker_loop::{Until, run_worker};
-pub use worker::write_times::write_times;
+pub use worker::write_times::WriteTimes;

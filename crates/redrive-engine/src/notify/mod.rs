@@ -15,7 +15,7 @@ use std::sync::Arc;
 use redrive_store::Store;
 
 pub(crate) use self::reader::NotifierLoop;
-use crate::runs::work::Queue;
+use crate::runs::queue::Queue;
 use redrive_retry::Clock;
 
 /// What the names of Redrive's own queues begin with.

@@ -1,8 +1,7 @@
-//! Who writes raw partitions: one interface for Rust, programs and requests.
+//! The interface of extractors: Rust functions, programs and HTTP requests.
 //!
-//! An extractor hands rows to a [`RowWriter`] as they come, and says at the end how it went. It never
-//! seals anything: only an extraction that was answered, and none of whose rows was lost, is sealed, by
-//! whoever asked for it.
+//! An extractor passes rows to a [`RowWriter`] as they arrive, and returns an outcome at the end. It never seals a
+//! partition: the worker seals it, and only if the extractor answered and every row was written.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -14,22 +13,19 @@ use tokio::sync::Mutex;
 
 use crate::{
     Call, Outcome, Stop,
-    partitions::raw::{Extracted, RawWriter},
-    worker::failures::{refused_by_sink, unwritable},
+    partitions::raw::{Extracted, RawError, RawWriter},
 };
 
-/// What the answer of an extractor calls the shape of its rows.
+/// The field of an extractor's answer with the schema of its rows.
 const SCHEMA_VERSION: &str = "schema_version";
 
-/// Writes the rows of one attempt.
+/// Extracts the rows of a partition.
 ///
-/// An answer means that all rows are written: [`Outcome::Answered`], whose value may be an object. Its
-/// `schema_version` is kept with the partition, and all its fields are in `metadata.json`. A failed
-/// extraction leaves nothing behind. Otherwise the same holds as for a [`Handler`](crate::Handler): an
-/// extractor keeps its time limit itself, ends when it is told to stop, and may be dropped.
+/// [`Outcome::Answered`] means that all rows were written. Its value may be an object: `schema_version` is stored with the
+/// partition, and all fields go to `metadata.json`. A failed extraction leaves nothing behind. As for a
+/// [`Handler`](crate::Handler), an extractor enforces its time limit, ends when stopped, and may be dropped.
 #[async_trait]
 pub trait Extractor: Send + Sync {
-    /// Writes the rows of a partition within a time limit.
     async fn extract(
         &self,
         call: &Call,
@@ -38,94 +34,130 @@ pub trait Extractor: Send + Sync {
         stop: Stop,
     ) -> Outcome;
 
-    /// How many calls it can work on at once, if there is a limit.
+    /// The number of calls it can handle at once, if limited.
     fn capacity(&self) -> Option<usize> {
         None
     }
 
-    /// Ends what is kept running between calls, and waits for it.
+    /// Ends what runs between calls, and waits for the end.
     async fn release(&self) {}
 }
 
-/// Where an extractor puts its rows. Clones write to the same attempt.
+/// Takes the rows of an extractor. Clones write to the same attempt.
 #[derive(Debug, Clone)]
-pub struct RowWriter(Arc<Mutex<Attempt>>);
+pub struct RowWriter(Arc<Mutex<WriterState>>);
 
-/// What is being written.
 #[derive(Debug)]
-enum Attempt {
+enum WriterState {
     Open(Box<RawWriter>),
-    /// A row could not be written, so the rest is of no use.
-    Broken(Failure),
-    Over,
+    /// A row could not be written, so the other rows are useless.
+    Broken(ExtractError),
+    Closed,
+}
+
+/// The failure code of a raw sink that cannot be written.
+const RAW_UNWRITABLE: &str = "raw_unwritable";
+
+/// Why an extraction produced no sealed rows.
+///
+/// A full sink is a variant, not a failure code: an extractor may return any code, and a partition must not be released
+/// because of it.
+#[derive(Debug, Clone)]
+pub(crate) enum ExtractError {
+    /// The sink itself reported that no space is left. The partition is released, uncounted.
+    SinkFull(Failure),
+    Failed(Failure),
+}
+
+impl ExtractError {
+    pub(crate) fn of_sink(error: &RawError) -> Self {
+        let message = error.in_words();
+        match error.is_disk_full() {
+            true => Self::SinkFull(Failure::named("raw_full", Cause::Handler, &message)),
+            false => Self::Failed(Failure::named(RAW_UNWRITABLE, Cause::Handler, &message)),
+        }
+    }
+
+    fn closed() -> Self {
+        let message = "a row was written after the end of its extraction";
+        Self::Failed(Failure::named(RAW_UNWRITABLE, Cause::Handler, message))
+    }
+
+    fn failure(&self) -> &Failure {
+        match self {
+            Self::SinkFull(failure) | Self::Failed(failure) => failure,
+        }
+    }
 }
 
 impl RowWriter {
     pub(crate) fn new(writer: RawWriter) -> Self {
-        Self(Arc::new(Mutex::new(Attempt::Open(Box::new(writer)))))
+        Self(Arc::new(Mutex::new(WriterState::Open(Box::new(writer)))))
     }
 
-    /// Adds one row. It becomes one line of JSON, and must be an object.
+    /// Writes one row as a line of JSON. A row must be an object.
     pub async fn row(&self, row: &(impl Serialize + Sync)) -> Result<(), Failure> {
         let mut line = serde_json::to_vec(row).map_err(|error| {
-            Failure::named("bad_row", Cause::Handler, &format!("a row is no JSON: {error}"))
+            Failure::named(
+                "bad_row",
+                Cause::Handler,
+                &format!("a row cannot be written as JSON: {error}"),
+            )
         })?;
         line.push(b'\n');
         self.write(&line).await
     }
 
-    /// Adds lines of JSON as they are, in pieces of any size. Once this has failed, nothing of the
-    /// attempt is kept, whatever the extractor says.
+    /// Writes lines of JSON as they are, in pieces of any size. After an error nothing of the attempt is kept, whatever the
+    /// extractor returns.
     pub async fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
-        let mut attempt = self.0.lock().await;
-        let failure = match &mut *attempt {
-            Attempt::Open(writer) => match writer.write(bytes).await {
+        let mut state = self.0.lock().await;
+        let error = match &mut *state {
+            WriterState::Open(writer) => match writer.write(bytes).await {
                 Ok(()) => return Ok(()),
-                Err(error) => refused_by_sink(&error),
+                Err(error) => ExtractError::of_sink(&error),
             },
-            Attempt::Broken(failure) => failure.clone(),
-            Attempt::Over => {
-                let late = "a row came after the end of its extraction";
-                return Err(unwritable(late));
-            }
+            WriterState::Broken(error) => return Err(error.failure().clone()),
+            WriterState::Closed => return Err(ExtractError::closed().failure().clone()),
         };
-        *attempt = Attempt::Broken(failure.clone());
+        let failure = error.failure().clone();
+        *state = WriterState::Broken(error);
         Err(failure)
     }
 
-    /// Takes what was written. Nobody can add to it any more.
-    pub(crate) async fn end(&self) -> Result<RawWriter, Failure> {
-        match std::mem::replace(&mut *self.0.lock().await, Attempt::Over) {
-            Attempt::Open(writer) => Ok(*writer),
-            Attempt::Broken(failure) => Err(failure),
-            Attempt::Over => Err(unwritable("the extraction is over")),
+    /// Closes the writer, and returns what was written.
+    pub(crate) async fn end(&self) -> Result<RawWriter, ExtractError> {
+        match std::mem::replace(&mut *self.0.lock().await, WriterState::Closed) {
+            WriterState::Open(writer) => Ok(*writer),
+            WriterState::Broken(error) => Err(error),
+            WriterState::Closed => Err(ExtractError::closed()),
         }
     }
 }
 
-/// What an extractor answered about its rows.
+/// Reads the answer of an extractor.
 pub(crate) fn described(value: Option<Value>) -> Result<Extracted, Failure> {
     let wrong = |what: &str| Err(Failure::named(named::BAD_REPLY, Cause::Handler, what));
     let mut fields = match value {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(fields)) => fields,
         Some(_) => {
-            return wrong("the answer of an extractor is an object, such as {\"rows_seen\": 7}");
+            return wrong("an extractor must answer with an object, such as {\"rows_seen\": 7}");
         }
     };
     let schema_version = match fields.remove(SCHEMA_VERSION) {
         None | Some(Value::Null) => None,
         Some(Value::String(version)) => Some(version),
         Some(Value::Number(version)) => Some(version.to_string()),
-        Some(_) => return wrong("schema_version must be a text or a number"),
+        Some(_) => return wrong("schema_version must be a string or a number"),
     };
     Ok(Extracted { schema_version, extractor: fields, ..Extracted::default() })
 }
 
-/// An async function as an extractor. Past its time limit, or told to stop, it is dropped.
-struct Function<F>(F);
+/// An async function as an extractor. It is dropped at its time limit or when stopped.
+struct ExtractorFn<F>(F);
 
-/// Makes an extractor of an async function.
+/// Turns an async function into an extractor.
 ///
 /// ```
 /// use redrive_engine::{Call, Outcome, RowWriter, extractor_fn};
@@ -146,11 +178,11 @@ where
     F: Fn(Call, RowWriter) -> R + Send + Sync + 'static,
     R: Future<Output = Outcome> + Send + 'static,
 {
-    Arc::new(Function(function))
+    Arc::new(ExtractorFn(function))
 }
 
 #[async_trait]
-impl<F, R> Extractor for Function<F>
+impl<F, R> Extractor for ExtractorFn<F>
 where
     F: Fn(Call, RowWriter) -> R + Send + Sync,
     R: Future<Output = Outcome> + Send,

@@ -1,25 +1,25 @@
-//! Partitions of one source, as work for the loop (PAR-2).
+//! The partitions of one source, as work for the worker loop (PAR-2).
 //!
-//! An attempt is an extraction into the raw sink and the validator's verdict on what lies there. The
-//! verdict is all that is ever written: state, ledger and journal in one transaction. Killed anywhere
-//! before it, an attempt has changed nothing that anybody reads.
+//! An attempt extracts into the raw sink and validates the result. Only the verdict is written to the store: state, ledger
+//! and journal in one transaction. An attempt that is killed before has changed nothing that anyone reads.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::panic::AssertUnwindSafe;
 
 use async_trait::async_trait;
 use futures_util::{FutureExt, StreamExt, stream};
 use jiff::Timestamp;
 use redrive_core::{Cause, Failure, PartitionKey, Unit, named};
+use redrive_retry::{Stop, Stopper};
 use redrive_store::{
-    Backlog, ClaimedPartition, ExpiredLease, LeaseRef, LeaseRelease, Leased, PartitionClaim,
-    PartitionFinish, PartitionVerdict, Result, Store, WorkKind, WorkerId, Written,
+    Backlog, ClaimedPartition, ExpiredLease, LeaseRef, Leased, PartitionClaim, PartitionFinish,
+    PartitionVerdict, Result, WorkKind, WorkerId, Written,
 };
 use serde_json::Map;
 
 use crate::{
     handlers::handler::{Call, Outcome},
     partitions::{
-        extractor::{RowWriter, described},
+        extractor::{ExtractError, RowWriter, described},
         lane_shares::LaneShares,
         raw::{Extracted, RawWriter},
         run_ids::RunIds,
@@ -27,54 +27,52 @@ use crate::{
         validator::{Extraction, Judged, Judgement, Validator},
     },
     worker::{
-        failures::{RAW_FULL, is_for_want_of_room, panic_failure, refused_by_sink},
-        work::{Ending, Work, WorkerLimits},
+        failures::{lost_worker, panic_failure},
+        unit_leases::{StoreLeases, UnitLeases, WorkContext},
+        work::{Completion, Work, WorkerLimits},
     },
 };
-use redrive_retry::{Clock, Stop, Stopper};
 
-/// What came of an attempt.
-pub(crate) enum Attempted {
+/// The outcome of an attempt at a partition.
+pub(crate) enum PartitionAttempt {
     Judged(Judgement),
-    /// The sink had no room for it, which says nothing about the partition.
-    NoRoom(Failure),
+    /// The raw sink had no space left, which says nothing about the partition.
+    SinkFull(Failure),
 }
 
-/// Does the partitions of a source.
+/// Why a partition is released: the raw sink has no space left. Stored in the journal.
+const RAW_FULL: &str = "raw_full";
+
 pub(crate) struct PartitionWork {
     source: Source,
     validator: Validator,
-    store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-    worker: WorkerId,
+    context: WorkContext,
+    leases: StoreLeases,
     run_ids: RunIds,
     shares: LaneShares,
 }
 
 impl PartitionWork {
-    pub(crate) fn new(
-        source: Source,
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
-        worker: WorkerId,
-    ) -> Self {
+    pub(crate) fn new(source: Source, context: &WorkContext) -> Self {
         Self {
             validator: Validator::new(source.sink.clone(), source.rules.clone()),
-            run_ids: RunIds::new(&worker, &source.name),
+            run_ids: RunIds::new(&context.worker, &source.name),
             shares: LaneShares::new(source.backfill_share),
             source,
-            store,
-            clock,
-            worker,
+            context: context.clone(),
+            leases: context.leases(Leased::Partition),
         }
     }
 
-    /// Has the rows written, and seals them if all of them are. Nothing, if it was told to stop.
-    async fn extract(&self, unit: &ClaimedPartition, stop: Stop) -> Option<Extraction> {
-        let begun = self.source.sink.begin(&unit.key, &unit.run_id).await;
-        let rows = match begun {
+    /// Runs the extractor, and seals its rows if all of them were written. `None` if it was stopped.
+    async fn extract(
+        &self,
+        unit: &ClaimedPartition,
+        stop: Stop,
+    ) -> Option<std::result::Result<(), ExtractError>> {
+        let rows = match self.source.sink.begin(&unit.key, &unit.run_id).await {
             Ok(writer) => RowWriter::new(writer),
-            Err(error) => return Some(Extraction::Failed(refused_by_sink(&error))),
+            Err(error) => return Some(Err(ExtractError::of_sink(&error))),
         };
         let call = call_of(unit);
         let extraction = self.source.extractor.extract(&call, &rows, self.source.time_limit, stop);
@@ -94,50 +92,52 @@ impl PartitionWork {
             }
             Err(panic) => Err(panic_failure(panic)),
         };
-        let sealed = match (answer, written) {
+        Some(match (answer, written) {
             (Ok(extracted), Ok(writer)) => self.seal(writer, extracted).await,
-            (Ok(_), Err(failure)) => Err(failure),
-            (Err(_), Err(failure)) if is_for_want_of_room(&failure) => Err(failure),
+            (Ok(_), Err(error)) | (Err(_), Err(error @ ExtractError::SinkFull(_))) => Err(error),
             (Err(failure), written) => {
                 self.discard(written).await;
-                Err(failure)
+                Err(ExtractError::Failed(failure))
             }
-        };
-        Some(sealed.map_or_else(Extraction::Failed, |()| Extraction::Done))
+        })
     }
 
     async fn seal(
         &self,
         writer: RawWriter,
         extracted: Extracted,
-    ) -> std::result::Result<(), Failure> {
+    ) -> std::result::Result<(), ExtractError> {
         let schema_version = extracted.schema_version.or(self.source.schema_version.clone());
-        let extracted = Extracted { extracted_at: self.clock.now(), schema_version, ..extracted };
-        writer.seal(extracted).await.map(|_| ()).map_err(|error| refused_by_sink(&error))
+        let extracted_at = self.context.clock.now();
+        let extracted = Extracted { extracted_at, schema_version, ..extracted };
+        writer.seal(extracted).await.map(drop).map_err(|error| ExtractError::of_sink(&error))
     }
 
-    /// Takes away what was written. What cannot be is not sealed, and so nobody reads it.
-    async fn discard(&self, written: std::result::Result<RawWriter, Failure>) {
+    /// Removes the written rows. Rows that cannot be removed are not sealed, so nobody reads them.
+    async fn discard(&self, written: std::result::Result<RawWriter, ExtractError>) {
         let Ok(writer) = written else { return };
         if let Err(error) = writer.abort().await {
             let error = error.in_words();
-            tracing::warn!(source = self.source.name, error, "an unsealed run is left behind");
+            tracing::warn!(
+                source = self.source.name,
+                error,
+                "cannot remove the unsealed raw data of a stopped or failed extraction"
+            );
         }
     }
 
-    /// The validator's verdict on what a lost worker left; none if the unit is not ours to judge.
+    /// Validates what a lost worker left.
     async fn judge_lost(
         &self,
         lost: ClaimedPartition,
         owner: &WorkerId,
     ) -> Option<PartitionFinish> {
-        let message = format!("no word from worker {owner} since its lease ended");
-        let unknown = Extraction::Unknown(Failure::lost_worker(&message));
-        // Whoever reaps is dropped when it is to stop.
+        let unknown = Extraction::Unknown(lost_worker(owner));
+        // The reaper is dropped when it stops.
         let (_stopper, stop) = Stopper::new();
         let judgement = self.validator.judge(&judged(&lost), unknown, stop).await;
         let Judgement::Verdict(verdict) = judgement else { return None };
-        let now = self.clock.now();
+        let now = self.context.clock.now();
         Some(finish_of(&lost, verdict, owner, now, now))
     }
 }
@@ -145,8 +145,8 @@ impl PartitionWork {
 #[async_trait]
 impl Work for PartitionWork {
     type Unit = ClaimedPartition;
-    type Outcome = Attempted;
-    type End = PartitionFinish;
+    type Outcome = PartitionAttempt;
+    type Finish = PartitionFinish;
 
     fn name(&self) -> &str {
         &self.source.name
@@ -156,27 +156,19 @@ impl Work for PartitionWork {
         WorkerLimits { concurrency: self.source.concurrency(), ..self.source.limits }
     }
 
-    fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    fn lease_now(&self) -> Timestamp {
-        self.store.now()
-    }
-
-    fn lease_clock_can_be_set(&self) -> bool {
-        self.store.clock_can_be_set()
+    fn leases(&self) -> &dyn UnitLeases {
+        &self.leases
     }
 
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<ClaimedPartition>> {
         let claim = PartitionClaim {
             source: self.source.name.clone(),
-            run_ids: self.run_ids.make(limit, self.clock.now()),
+            run_ids: self.run_ids.make(limit, self.context.clock.now()),
             backfill: self.shares.backfill_of(limit),
-            owner: self.worker.clone(),
+            owner: self.context.worker.clone(),
             lease_until: until,
         };
-        let claimed = self.store.claim_partitions(&claim).await?;
+        let claimed = self.context.store.claim_partitions(&claim).await?;
         self.shares.took(limit, claimed.iter().map(|claimed| claimed.request.lane));
         Ok(claimed)
     }
@@ -185,51 +177,59 @@ impl Work for PartitionWork {
         unit.lease
     }
 
-    async fn handle(&self, unit: &ClaimedPartition, stop: Stop) -> Attempted {
+    async fn handle(&self, unit: &ClaimedPartition, stop: Stop) -> PartitionAttempt {
         log_start(unit);
         let extraction = match self.extract(unit, stop.clone()).await {
-            Some(Extraction::Failed(failure)) if is_for_want_of_room(&failure) => {
-                return Attempted::NoRoom(failure);
+            Some(Ok(())) => Extraction::Done,
+            Some(Err(ExtractError::Failed(failure))) => Extraction::Failed(failure),
+            Some(Err(ExtractError::SinkFull(failure))) => {
+                return PartitionAttempt::SinkFull(failure);
             }
-            Some(extraction) => extraction,
-            None => return Attempted::Judged(Judgement::Stopped),
+            None => return PartitionAttempt::Judged(Judgement::Stopped),
         };
         redrive_store::failpoint!("engine.partition.judging");
         let judgement = self.validator.judge(&judged(unit), extraction, stop).await;
         redrive_store::failpoint!("engine.partition.judged");
-        Attempted::Judged(judgement)
+        PartitionAttempt::Judged(judgement)
     }
 
-    fn end(
+    fn complete(
         &self,
         unit: &ClaimedPartition,
-        attempted: Attempted,
+        attempt: PartitionAttempt,
         started_at: Timestamp,
         ended_at: Timestamp,
-    ) -> Ending<PartitionFinish> {
-        match attempted {
-            Attempted::Judged(Judgement::Stopped) => Ending::LeaseRelease,
-            Attempted::Judged(Judgement::Verdict(verdict)) => {
-                Ending::Finish(finish_of(unit, verdict, &self.worker, started_at, ended_at))
-            }
-            Attempted::NoRoom(failure) => {
+    ) -> Completion<PartitionFinish> {
+        match attempt {
+            PartitionAttempt::Judged(Judgement::Stopped) => Completion::Release,
+            PartitionAttempt::Judged(Judgement::Verdict(verdict)) => Completion::Finish(finish_of(
+                unit,
+                verdict,
+                &self.context.worker,
+                started_at,
+                ended_at,
+            )),
+            PartitionAttempt::SinkFull(failure) => {
                 let (partition, error) = (&unit.key, failure.message().as_str());
-                tracing::warn!(%partition, error, "the raw sink has no room; tried again when it has");
-                Ending::Unable(RAW_FULL)
+                tracing::warn!(%partition, error, "the raw sink is full; the partition is released and retried later");
+                Completion::Backpressure(RAW_FULL)
             }
         }
     }
 
-    fn end_lease(&self, end: &PartitionFinish) -> LeaseRef {
-        end.lease
+    fn finish_lease(&self, finish: &PartitionFinish) -> LeaseRef {
+        finish.lease
     }
 
-    async fn finish(&self, ends: &[PartitionFinish]) -> Result<Vec<Written>> {
-        if ends.is_empty() { Ok(Vec::new()) } else { self.store.finish_partitions(ends).await }
+    async fn finish(&self, finishes: &[PartitionFinish]) -> Result<Vec<Written>> {
+        if finishes.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.context.store.finish_partitions(finishes).await
     }
 
-    fn written(&self, end: &PartitionFinish, written: Written) {
-        log_end(end, written);
+    fn log_finish(&self, finish: &PartitionFinish, written: Written) {
+        log_end(finish, written);
     }
 
     #[cfg(feature = "otel")]
@@ -243,32 +243,10 @@ impl Work for PartitionWork {
         })
     }
 
-    async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
-        self.store.renew_leases(Leased::Partition, leases, until).await
-    }
-
-    async fn release_leases(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
-        let back = |lease: &LeaseRef| LeaseRelease {
-            lease: *lease,
-            owner: self.worker.clone(),
-            why: why.to_owned(),
-        };
-        let releases: Vec<LeaseRelease> = leases.iter().map(back).collect();
-        self.store.release_leases(Leased::Partition, &releases, self.clock.now()).await
-    }
-
-    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
-        self.store.expired_leases(Leased::Partition, by, after, limit).await
-    }
-
-    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {
-        self.store.next_lease_end(Leased::Partition, after).await
-    }
-
-    /// Judging reads data and may ask the user's handler, so several are judged at once.
-    async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<PartitionFinish>> {
+    /// Validation reads data and may call a handler of the user, so several run at once.
+    async fn complete_lost(&self, expired: &[ExpiredLease]) -> Result<Vec<PartitionFinish>> {
         let leases: Vec<LeaseRef> = expired.iter().map(|expired| expired.lease).collect();
-        let lost = self.store.claimed_partitions(&leases).await?;
+        let lost = self.context.store.claimed_partitions(&leases).await?;
         let ours = lost.into_iter().filter(|lost| lost.key.source() == self.source.name);
         let judging = ours.filter_map(|lost| {
             let expired = expired.iter().find(|expired| expired.lease == lost.lease)?;
@@ -279,11 +257,11 @@ impl Work for PartitionWork {
     }
 
     async fn backlog(&self) -> Result<Backlog> {
-        self.store.partition_backlog(&self.source.name).await
+        self.context.store.partition_backlog(&self.source.name).await
     }
 }
 
-impl From<Failure> for Attempted {
+impl From<Failure> for PartitionAttempt {
     fn from(failure: Failure) -> Self {
         Self::Judged(Judgement::Verdict(PartitionVerdict::Rejected { failure }))
     }

@@ -2,67 +2,74 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redrive_core::JitterSeed;
-use redrive_store::{Served, Store, WorkerId};
+use redrive_retry::{Stop, Stopper};
+use redrive_store::{Served, Store};
 use tokio::task::JoinSet;
 
 use super::{Pipeline, SourceReader, StageWork};
-use crate::worker::worker_loop::{Until, run_worker};
-use redrive_retry::{Clock, Stop, Stopper};
+use crate::worker::{
+    reaper::Reapers,
+    unit_leases::WorkContext,
+    worker_loop::{Until, WorkerLoop},
+};
 
-/// How often to look whether anything is left, if nothing says so before, and how often at most.
-const LOOK: Duration = Duration::from_secs(1);
-const LOOK_AWAY: Duration = Duration::from_millis(50);
+/// How often to check whether a pipeline is drained: after each wake, at least and at most this often.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Who serves a pipeline, and with what.
+/// The loops of one pipeline, before they run.
 pub(crate) struct PipelineLoops {
-    pub(crate) pipeline: Pipeline,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) worker: WorkerId,
-    pub(crate) jitter_seed: JitterSeed,
+    store: Arc<dyn Store>,
+    served: Served,
+    source_reader: WorkerLoop<SourceReader>,
+    stages: Vec<WorkerLoop<StageWork>>,
 }
 
 impl PipelineLoops {
-    /// Runs all loops until told to stop, or until nothing is left for any of them. They end together: a
-    /// stage that had nothing to do for a moment may have again, as long as another goes on.
+    pub(crate) fn new(pipeline: &Pipeline, context: &WorkContext, reapers: &mut Reapers) -> Self {
+        let source_reader = SourceReader::new(pipeline.clone(), context);
+        let source_reader = WorkerLoop::new(Arc::new(source_reader), context.write_times.clone());
+        source_reader.register(&mut reapers.sources);
+        let stages = StageWork::each(pipeline, context).map(|stage| {
+            let stage = WorkerLoop::new(Arc::new(stage), context.write_times.clone());
+            stage.register(&mut reapers.samples);
+            stage
+        });
+        Self {
+            store: context.store.clone(),
+            served: pipeline.served(),
+            stages: stages.collect(),
+            source_reader,
+        }
+    }
+
+    /// Runs all loops until stopped, or until nothing is left for any of them. They end together: a stage without work may
+    /// get some as long as another stage is busy.
     pub(crate) async fn run(self, mut stop: Stop, until: Until) {
-        let (stopper, own_stop) = Stopper::new();
-        let mut loops = self.spawn(&own_stop);
-        let mut drained = Box::pin(drained(self.store.clone(), self.pipeline.served()));
+        let Self { store, served, source_reader, stages } = self;
+        let (stopper, loops_stop) = Stopper::new();
+        let mut loops = JoinSet::new();
+        loops.spawn(source_reader.run(store.wakes(), loops_stop.clone(), Until::Stopped));
+        for stage in stages {
+            loops.spawn(stage.run(store.wakes(), loops_stop.clone(), Until::Stopped));
+        }
+        let mut drained = Box::pin(drained(store, served));
         loop {
             tokio::select! {
                 biased;
                 () = stop.stopped() => break,
                 () = &mut drained, if until == Until::Drained => break,
-                Some(ended) = loops.join_next() => say_if_broken(ended),
+                Some(ended) = loops.join_next() => log_panic(ended),
             }
         }
         stopper.stop();
         while let Some(ended) = loops.join_next().await {
-            say_if_broken(ended);
+            log_panic(ended);
         }
-    }
-
-    fn spawn(&self, stop: &Stop) -> JoinSet<()> {
-        let Self { pipeline, store, clock, worker, jitter_seed } = self;
-        let feed = SourceReader {
-            pipeline: pipeline.clone(),
-            store: store.clone(),
-            clock: clock.clone(),
-            worker: worker.clone(),
-        };
-        let mut loops = JoinSet::new();
-        let until = Until::Stopped;
-        loops.spawn(run_worker(Arc::new(feed), store.wakes(), stop.clone(), until));
-        for stage in StageWork::each(pipeline, store, clock, worker, *jitter_seed) {
-            loops.spawn(run_worker(Arc::new(stage), store.wakes(), stop.clone(), until));
-        }
-        loops
     }
 }
 
-/// Until there is nothing left to do, now or later, here or elsewhere.
+/// Waits until nothing is left to do, now or later, here or elsewhere.
 async fn drained(store: Arc<dyn Store>, served: Served) {
     let mut wakes = store.wakes();
     loop {
@@ -73,17 +80,17 @@ async fn drained(store: Arc<dyn Store>, served: Served) {
         {
             return;
         }
-        tokio::time::sleep(LOOK_AWAY).await;
+        tokio::time::sleep(MIN_CHECK_INTERVAL).await;
         tokio::select! {
             biased;
             Ok(()) = wakes.changed() => {}
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(CHECK_INTERVAL) => {}
         }
     }
 }
 
-fn say_if_broken(ended: Result<(), tokio::task::JoinError>) {
+fn log_panic(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(error = &error as &dyn std::error::Error, "a worker loop ended");
+        tracing::error!(error = &error as &dyn std::error::Error, "a worker loop panicked");
     }
 }

@@ -8,7 +8,7 @@ use redrive_store::{
     ClaimedSample, Result, SampleEnding, SampleFinish, SampleRecord, SampleWritten, Store, WorkerId,
 };
 
-use crate::worker::{handoff::Handoff, renewer::later};
+use crate::worker::{handoff::Handoff, lease_clock::later};
 use redrive_retry::monotonic;
 
 /// The loop of the stage that comes next, in the same process.
@@ -22,7 +22,7 @@ pub(super) struct NextStage {
 impl NextStage {
     /// Until when to keep a sample that is on its way to that stage, if there is a place for it.
     pub(super) fn keep_until(&self, now: Timestamp) -> Option<Timestamp> {
-        self.handoff.promise().then(|| later(now, self.lease))
+        self.handoff.reserve().then(|| later(now, self.lease))
     }
 
     /// Writes ends, and hands over what was kept.
@@ -77,16 +77,16 @@ impl NextStage {
                 // Its lease was asked for when the attempt ended, and writing that may have taken a while.
                 let left = Duration::try_from(until.duration_since(now)).unwrap_or_default();
                 let asked_at = monotonic().checked_sub(self.lease.saturating_sub(left));
-                self.handoff.hand_over(sample, asked_at.unwrap_or_else(monotonic));
+                self.handoff.send(sample, asked_at.unwrap_or_else(monotonic));
             }
-            _ => self.handoff.withdraw(),
+            _ => self.handoff.cancel(),
         }
     }
 
     /// Takes back what was promised for an end that cannot be written.
     pub(super) fn forget(&self, end: &SampleFinish) {
         if end.keep_until.is_some() {
-            self.handoff.withdraw();
+            self.handoff.cancel();
         }
     }
 }

@@ -13,7 +13,7 @@ use serde::de::IgnoredAny;
 use sha2::{Digest, Sha256};
 
 use super::{SourceEnd, stage::for_good};
-use crate::{Stop, uploads::hex, worker::finisher::Patience};
+use crate::{Stop, uploads::hex, worker::store_retry::StoreRetry};
 use redrive_retry::Clock;
 
 /// The code of a line that is no JSON.
@@ -243,14 +243,14 @@ impl SampleWriter {
         batch: &[NewSample],
         position: &SourcePosition,
     ) -> redrive_store::Result<Option<PipelineRunRecord>> {
-        let mut patience = Patience::new(&self.run.pipeline, "samples", batch.len());
+        let mut retry = StoreRetry::new(&self.run.pipeline, "samples", batch.len());
         loop {
             let now = self.clock.now();
             match self.store.append_samples(self.lease, batch, position, now).await {
                 Err(error) if error.is_transient() => tokio::select! {
                     biased;
                     () = self.stop.stopped() => return Ok(None),
-                    () = patience.after(&error) => {}
+                    () = retry.wait_after(&error) => {}
                 },
                 answer => return answer,
             }

@@ -3,19 +3,22 @@
 //! Reading a source is no attempt at a unit: nothing of it is in the ledger. What it shares with units is
 //! the lease, so that one worker reads a source at a time and another goes on when that one is lost.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{Failure, PipelineRunId};
+use redrive_retry::Stop;
 use redrive_store::{
-    Backlog, ExpiredLease, LeaseRef, LeaseRelease, Leased, PipelineRunRecord, Result, SourceClaim,
-    SourceFinish, Store, WorkerId, Written,
+    Backlog, ExpiredLease, LeaseRef, Leased, PipelineRunRecord, Result, SourceClaim, SourceFinish,
+    WorkerId, Written,
 };
 
 use super::{Pipeline, SampleWriter, SourceCall, SourceEnd, stage_work::backlog_of_one};
-use crate::worker::work::{Ending, Work, WorkerLimits};
-use redrive_retry::{Clock, Stop};
+use crate::worker::{
+    unit_leases::{StoreLeases, UnitLeases, WorkContext},
+    work::{Completion, Work, WorkerLimits},
+};
 
 /// How many sources of one pipeline a worker reads at once.
 const CONCURRENCY: usize = 4;
@@ -27,12 +30,11 @@ const LEASE: Duration = Duration::from_secs(30);
 /// stages stop there is no more room for what it has.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Reads the sources of a pipeline's runs.
+/// Reads the sources of the runs of a pipeline.
 pub(crate) struct SourceReader {
-    pub(crate) pipeline: Pipeline,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) worker: WorkerId,
+    pipeline: Pipeline,
+    context: WorkContext,
+    leases: StoreLeases,
 }
 
 impl From<Failure> for SourceEnd {
@@ -42,13 +44,17 @@ impl From<Failure> for SourceEnd {
 }
 
 impl SourceReader {
+    pub(crate) fn new(pipeline: Pipeline, context: &WorkContext) -> Self {
+        Self { pipeline, context: context.clone(), leases: context.leases(Leased::Feed) }
+    }
+
     fn finish_of(
         &self,
         lease: LeaseRef,
         failure: Option<Failure>,
         worker: &WorkerId,
     ) -> SourceFinish {
-        SourceFinish { lease, failure, at: self.clock.now(), worker: worker.clone() }
+        SourceFinish { lease, failure, at: self.context.clock.now(), worker: worker.clone() }
     }
 }
 
@@ -56,7 +62,7 @@ impl SourceReader {
 impl Work for SourceReader {
     type Unit = (LeaseRef, PipelineRunRecord);
     type Outcome = SourceEnd;
-    type End = SourceFinish;
+    type Finish = SourceFinish;
 
     fn name(&self) -> &str {
         &self.pipeline.name
@@ -68,21 +74,16 @@ impl Work for SourceReader {
         WorkerLimits { concurrency: CONCURRENCY, lease, grace: GRACE, ..WorkerLimits::default() }
     }
 
-    fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    fn lease_now(&self) -> Timestamp {
-        self.store.now()
-    }
-
-    fn lease_clock_can_be_set(&self) -> bool {
-        self.store.clock_can_be_set()
+    fn leases(&self) -> &dyn UnitLeases {
+        &self.leases
     }
 
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<Self::Unit>> {
-        let (served, owner) = (self.pipeline.served(), self.worker.clone());
-        self.store.claim_feeds(&SourceClaim { served, limit, owner, lease_until: until }).await
+        let (served, owner) = (self.pipeline.served(), self.context.worker.clone());
+        self.context
+            .store
+            .claim_feeds(&SourceClaim { served, limit, owner, lease_until: until })
+            .await
     }
 
     fn lease(&self, (lease, _): &Self::Unit) -> LeaseRef {
@@ -94,7 +95,7 @@ impl Work for SourceReader {
         let (id, lines) = (run.id.0, position.lines);
         tracing::info!(pipeline, run = id, lines, source = run.source, "reading the source");
         let call = SourceCall { pipeline, run: run.id, position };
-        let (store, clock) = (self.store.clone(), self.clock.clone());
+        let (store, clock) = (self.context.store.clone(), self.context.clock.clone());
         let mut feed = SampleWriter::new(store, clock, *lease, run.clone(), stop.clone());
         let end = self.pipeline.source.read(&call, &mut feed, stop).await;
         if end == SourceEnd::Done {
@@ -104,33 +105,33 @@ impl Work for SourceReader {
         end
     }
 
-    fn end(
+    fn complete(
         &self,
         (lease, _): &Self::Unit,
         outcome: SourceEnd,
         _: Timestamp,
         _: Timestamp,
-    ) -> Ending<SourceFinish> {
+    ) -> Completion<SourceFinish> {
         match outcome {
             SourceEnd::Done | SourceEnd::Unwanted => {
-                Ending::Finish(self.finish_of(*lease, None, &self.worker))
+                Completion::Finish(self.finish_of(*lease, None, &self.context.worker))
             }
             SourceEnd::Failed(why) => {
-                Ending::Finish(self.finish_of(*lease, Some(why), &self.worker))
+                Completion::Finish(self.finish_of(*lease, Some(why), &self.context.worker))
             }
-            SourceEnd::Stopped => Ending::LeaseRelease,
+            SourceEnd::Stopped => Completion::Release,
         }
     }
 
-    fn end_lease(&self, end: &SourceFinish) -> LeaseRef {
-        end.lease
+    fn finish_lease(&self, finish: &SourceFinish) -> LeaseRef {
+        finish.lease
     }
 
     async fn finish(&self, ends: &[SourceFinish]) -> Result<Vec<Written>> {
-        self.store.finish_feeds(ends).await
+        self.context.store.finish_feeds(ends).await
     }
 
-    fn written(&self, end: &SourceFinish, written: Written) {
+    fn log_finish(&self, end: &SourceFinish, written: Written) {
         let (pipeline, run) = (&self.pipeline.name, end.lease.id);
         match (&end.failure, written) {
             (_, Written::Stale) => {
@@ -140,7 +141,7 @@ impl Work for SourceReader {
                 let (code, error) = (failure.code().to_string(), failure.message().as_str());
                 tracing::error!(pipeline, run, code, error, "the source cannot be read; stopped");
             }
-            (None, Written::Applied) if end.worker == self.worker => {}
+            (None, Written::Applied) if end.worker == self.context.worker => {}
             (None, Written::Applied) => {
                 let owner = &end.worker.0;
                 tracing::warn!(pipeline, run, owner, "the reader of the source was lost");
@@ -148,26 +149,9 @@ impl Work for SourceReader {
         }
     }
 
-    async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
-        self.store.renew_leases(Leased::Feed, leases, until).await
-    }
-
-    async fn release_leases(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
-        let releases = LeaseRelease::each(leases, &self.worker, why);
-        self.store.release_leases(Leased::Feed, &releases, self.clock.now()).await
-    }
-
-    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
-        self.store.expired_leases(Leased::Feed, by, after, limit).await
-    }
-
-    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {
-        self.store.next_lease_end(Leased::Feed, after).await
-    }
-
-    async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<SourceFinish>> {
+    async fn complete_lost(&self, expired: &[ExpiredLease]) -> Result<Vec<SourceFinish>> {
         let ids: Vec<_> = expired.iter().map(|expired| PipelineRunId(expired.lease.id)).collect();
-        let runs = self.store.pipeline_runs_by_id(&ids).await?;
+        let runs = self.context.store.pipeline_runs_by_id(&ids).await?;
         let ours = |expired: &&ExpiredLease| {
             let of_pipeline = |run: &PipelineRunRecord| {
                 run.id.0 == expired.lease.id && run.pipeline == self.pipeline.name
@@ -179,7 +163,7 @@ impl Work for SourceReader {
     }
 
     async fn backlog(&self) -> Result<Backlog> {
-        let all = self.store.pipeline_backlog(&self.pipeline.served()).await?;
+        let all = self.context.store.pipeline_backlog(&self.pipeline.served()).await?;
         Ok(backlog_of_one(all, None))
     }
 

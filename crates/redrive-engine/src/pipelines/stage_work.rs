@@ -1,17 +1,16 @@
-//! Samples at one stage of a pipeline, as work for the loop.
+//! The samples at one stage of a pipeline, as work for the worker loop.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{
-    AttemptNumber, Cause, Decision, Failure, History, HumanDuration, JitterKey, JitterSeed,
-    Message, SampleId, Unit, decide, named,
+    AttemptNumber, Cause, Decision, Failure, History, HumanDuration, Message, SampleId, Unit, named,
 };
+use redrive_retry::Stop;
 use redrive_store::{
-    Backlog, ClaimedSample, ExpiredLease, LeaseRef, LeaseRelease, Leased, MAX_SAMPLE_BYTES, Result,
-    SampleClaim, SampleEnding, SampleFinish, SampleRecord, SampleWritten, Served, Store, WorkerId,
-    Written,
+    Backlog, ClaimedSample, ExpiredLease, LeaseRef, Leased, MAX_SAMPLE_BYTES, Result, SampleClaim,
+    SampleEnding, SampleFinish, SampleRecord, SampleWritten, Served, Written,
 };
 use serde_json::{Map, Value};
 
@@ -19,13 +18,13 @@ use super::{Pipeline, Stage, TOO_LARGE, next_stage::NextStage, stage::for_good};
 use crate::{
     handlers::handler::{Call, Outcome},
     worker::{
+        failures::lost_worker,
         handoff::Handoff,
-        work::{Ending, Work, WorkerLimits},
+        unit_leases::{StoreLeases, UnitLeases, WorkContext},
+        work::{Completion, Work, WorkerLimits},
     },
 };
-use redrive_retry::{Clock, Stop};
 
-/// Does the samples at a stage.
 pub(crate) struct StageWork {
     name: String,
     served: Served,
@@ -34,20 +33,15 @@ pub(crate) struct StageWork {
     /// Where samples go from here; none if this is the last one.
     next: Option<NextStage>,
     handoff: Arc<Handoff<ClaimedSample>>,
-    store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-    worker: WorkerId,
-    jitter_seed: JitterSeed,
+    context: WorkContext,
+    leases: StoreLeases,
 }
 
 impl StageWork {
     /// The works of all stages of a pipeline.
     pub(crate) fn each<'a>(
         pipeline: &'a Pipeline,
-        store: &'a Arc<dyn Store>,
-        clock: &'a Arc<dyn Clock>,
-        worker: &'a WorkerId,
-        jitter_seed: JitterSeed,
+        context: &'a WorkContext,
     ) -> impl Iterator<Item = Self> + 'a {
         let handoffs: Vec<Arc<Handoff<ClaimedSample>>> =
             pipeline.stages.iter().map(|_| Arc::default()).collect();
@@ -64,10 +58,8 @@ impl StageWork {
             place,
             next,
             handoff,
-            store: store.clone(),
-            clock: clock.clone(),
-            worker: worker.clone(),
-            jitter_seed,
+            context: context.clone(),
+            leases: context.leases(Leased::Sample),
         })
     }
 
@@ -110,17 +102,15 @@ impl StageWork {
             }
             Outcome::Failed(failure) => failure,
         };
-        let first_attempt_at = history.first_attempt_at.or(Some(started_at));
-        let history = History { first_attempt_at, ..history };
-        let jitter = JitterKey::new(self.jitter_seed, &self.unit(id));
-        let decision = decide(&self.stage.policy, &history, &failure, now, jitter);
+        let (policy, unit) = (&self.stage.policy, self.unit(id));
+        let decision = self.context.decide(policy, &unit, history, &failure, (started_at, now));
         Some(SampleEnding::Failed { failure, decision })
     }
 
     /// A sample that goes on stays with this worker, if the next stage has a place for it.
     fn keep_until(&self, ending: &SampleEnding) -> Option<Timestamp> {
         match (&self.next, ending) {
-            (Some(next), SampleEnding::Answered(_)) => next.keep_until(self.store.now()),
+            (Some(next), SampleEnding::Answered(_)) => next.keep_until(self.context.store.now()),
             _ => None,
         }
     }
@@ -130,9 +120,8 @@ impl StageWork {
         sample: &SampleRecord,
         expired: &ExpiredLease,
     ) -> Option<SampleFinish> {
-        let now = self.clock.now();
-        let message = format!("no word from worker {} since its lease ended", expired.owner);
-        let lost = Outcome::Failed(Failure::lost_worker(&message));
+        let now = self.context.clock.now();
+        let lost = Outcome::Failed(lost_worker(&expired.owner));
         let history = sample.history();
         Some(SampleFinish {
             id: sample.id,
@@ -172,7 +161,7 @@ fn bounded(value: &Value) -> std::result::Result<String, Failure> {
 impl Work for StageWork {
     type Unit = ClaimedSample;
     type Outcome = Outcome;
-    type End = SampleFinish;
+    type Finish = SampleFinish;
 
     fn name(&self) -> &str {
         &self.name
@@ -182,16 +171,8 @@ impl Work for StageWork {
         self.stage.limits.within(self.stage.handler.capacity())
     }
 
-    fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    fn lease_now(&self) -> Timestamp {
-        self.store.now()
-    }
-
-    fn lease_clock_can_be_set(&self) -> bool {
-        self.store.clock_can_be_set()
+    fn leases(&self) -> &dyn UnitLeases {
+        &self.leases
     }
 
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<ClaimedSample>> {
@@ -199,11 +180,11 @@ impl Work for StageWork {
             served: self.served.clone(),
             stage: self.place,
             limit,
-            owner: self.worker.clone(),
+            owner: self.context.worker.clone(),
             lease_until: until,
-            now: self.clock.now(),
+            now: self.context.clock.now(),
         };
-        self.store.claim_samples(&claim).await
+        self.context.store.claim_samples(&claim).await
     }
 
     fn handoff(&self) -> Option<&Handoff<ClaimedSample>> {
@@ -218,18 +199,18 @@ impl Work for StageWork {
         self.stage.handler.handle(&self.call(sample), self.stage.time_limit, stop).await
     }
 
-    fn end(
+    fn complete(
         &self,
         sample: &ClaimedSample,
         outcome: Outcome,
         started_at: Timestamp,
         ended_at: Timestamp,
-    ) -> Ending<SampleFinish> {
+    ) -> Completion<SampleFinish> {
         let (id, history) = (sample.id, sample.history);
         let Some(ending) = self.ending(id, history, outcome, started_at, ended_at) else {
-            return Ending::LeaseRelease;
+            return Completion::Release;
         };
-        Ending::Finish(SampleFinish {
+        Completion::Finish(SampleFinish {
             id,
             run: sample.run,
             epoch: sample.epoch,
@@ -241,19 +222,21 @@ impl Work for StageWork {
             history,
             started_at,
             ended_at,
-            worker: self.worker.clone(),
+            worker: self.context.worker.clone(),
             keep_until: self.keep_until(&ending),
             ending,
         })
     }
 
-    fn end_lease(&self, end: &SampleFinish) -> LeaseRef {
-        LeaseRef { id: end.id.0, epoch: end.epoch }
+    fn finish_lease(&self, finish: &SampleFinish) -> LeaseRef {
+        LeaseRef { id: finish.id.0, epoch: finish.epoch }
     }
 
     async fn finish(&self, ends: &[SampleFinish]) -> Result<Vec<Written>> {
-        let Some(next) = &self.next else { return self.store.finish_samples(ends).await.map(all) };
-        match (next.finish(&*self.store, ends).await, ends) {
+        let Some(next) = &self.next else {
+            return self.context.store.finish_samples(ends).await.map(all);
+        };
+        match (next.finish(&*self.context.store, ends).await, ends) {
             // It is not written again.
             (Err(refusal), [end]) if !refusal.is_transient() => {
                 next.forget(end);
@@ -263,8 +246,8 @@ impl Work for StageWork {
         }
     }
 
-    fn written(&self, end: &SampleFinish, written: Written) {
-        log_end(&self.name, end, written);
+    fn log_finish(&self, finish: &SampleFinish, written: Written) {
+        log_end(&self.name, finish, written);
     }
 
     #[cfg(feature = "otel")]
@@ -281,26 +264,9 @@ impl Work for StageWork {
         })
     }
 
-    async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
-        self.store.renew_leases(Leased::Sample, leases, until).await
-    }
-
-    async fn release_leases(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
-        let releases = LeaseRelease::each(leases, &self.worker, why);
-        self.store.release_leases(Leased::Sample, &releases, self.clock.now()).await
-    }
-
-    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
-        self.store.expired_leases(Leased::Sample, by, after, limit).await
-    }
-
-    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {
-        self.store.next_lease_end(Leased::Sample, after).await
-    }
-
-    async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<SampleFinish>> {
+    async fn complete_lost(&self, expired: &[ExpiredLease]) -> Result<Vec<SampleFinish>> {
         let ids: Vec<SampleId> = expired.iter().map(|expired| SampleId(expired.lease.id)).collect();
-        let samples = self.store.samples_by_id(&ids).await?;
+        let samples = self.context.store.samples_by_id(&ids).await?;
         // A run of other stages may have one of this name elsewhere.
         let ours = samples.iter().filter(|sample| {
             let here = sample.stage == self.place && sample.stage_name == self.stage.name;
@@ -316,12 +282,12 @@ impl Work for StageWork {
     }
 
     async fn backlog(&self) -> Result<Backlog> {
-        let all = self.store.pipeline_backlog(&self.served).await?;
+        let all = self.context.store.pipeline_backlog(&self.served).await?;
         Ok(backlog_of_one(all, self.next_due().await?))
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>> {
-        self.store.next_sample_due(&self.served, self.place).await
+        self.context.store.next_sample_due(&self.served, self.place).await
     }
 }
 

@@ -1,52 +1,39 @@
-//! Runs of one queue, as work for the loop.
-
-use std::{sync::Arc, time::Duration};
+//! The runs of one queue, as work for the worker loop.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{
-    AttemptNumber, Cause, Decision, Epoch, Failure, History, HumanDuration, JitterKey, JitterSeed,
-    Policy, RunId, RunStatus, Unit, decide, named,
+    AttemptNumber, Cause, Decision, Epoch, Failure, History, HumanDuration, RunId, RunStatus, Unit,
+    named,
 };
+use redrive_retry::Stop;
 use redrive_store::{
-    Backlog, Categories, ClaimRequest, ClaimedRun, ExpiredLease, LeaseRef, LeaseRelease, Leased,
-    Result, RunEnding, RunFinish, RunRecord, Store, Verdict, WorkerId, Written,
+    Backlog, ClaimRequest, ClaimedRun, ExpiredLease, LeaseRef, Leased, Result, RunEnding,
+    RunFinish, RunRecord, Verdict, Written,
 };
 use serde_json::{Map, Value};
 
 use crate::{
-    handlers::handler::{Call, Handler, Outcome},
-    worker::work::{Ending, Work, WorkerLimits},
+    handlers::handler::{Call, Outcome},
+    runs::queue::Queue,
+    worker::{
+        failures::lost_worker,
+        unit_leases::{StoreLeases, UnitLeases, WorkContext},
+        work::{Completion, Work, WorkerLimits},
+    },
 };
-use redrive_retry::{Clock, Stop};
 
-/// A queue: who handles its runs, and how.
-#[derive(Clone)]
-pub struct Queue {
-    /// Its name.
-    pub name: String,
-    /// Which categories are taken.
-    pub categories: Categories,
-    /// Who handles them.
-    pub handler: Arc<dyn Handler>,
-    /// When a failed run is tried again.
-    pub policy: Policy,
-    /// How long an attempt may take.
-    pub time_limit: Duration,
-    /// How many at once, and how patiently.
-    pub limits: WorkerLimits,
-}
-
-/// Does the runs of a queue.
 pub(crate) struct RunWork {
-    pub(crate) queue: Queue,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) worker: WorkerId,
-    pub(crate) jitter_seed: JitterSeed,
+    queue: Queue,
+    context: WorkContext,
+    leases: StoreLeases,
 }
 
 impl RunWork {
+    pub(crate) fn new(queue: Queue, context: &WorkContext) -> Self {
+        Self { queue, context: context.clone(), leases: context.leases(Leased::Run) }
+    }
+
     fn call(&self, run: &ClaimedRun) -> Call {
         let payload = serde_json::from_str(&run.payload).unwrap_or(Value::Null);
         let details = Map::from_iter([
@@ -57,25 +44,20 @@ impl RunWork {
         Call { unit: Unit::Run(run.id), attempt: run.attempt, run_id: None, details }
     }
 
-    /// The age of a run counts from its first attempt, which may be this one.
-    fn fail(
+    fn failed(
         &self,
         id: RunId,
         history: History,
         failure: Failure,
-        started_at: Timestamp,
-        now: Timestamp,
+        times: (Timestamp, Timestamp),
     ) -> RunEnding {
-        let first_attempt_at = history.first_attempt_at.or(Some(started_at));
-        let history = History { first_attempt_at, ..history };
-        let jitter = JitterKey::new(self.jitter_seed, &Unit::Run(id));
-        let decision = decide(&self.queue.policy, &history, &failure, now, jitter);
+        let (policy, unit) = (&self.queue.policy, Unit::Run(id));
+        let decision = self.context.decide(policy, &unit, history, &failure, times);
         RunEnding::Failed { failure, decision }
     }
 
     fn finish_of_lost(&self, run: &RunRecord, expired: &ExpiredLease) -> RunFinish {
-        let now = self.clock.now();
-        let message = format!("no word from worker {} since its lease ended", expired.owner);
+        let now = self.context.clock.now();
         let history = History {
             counted: run.retry_count,
             deferrals: run.deferrals,
@@ -89,7 +71,7 @@ impl RunWork {
             started_at: now,
             ended_at: now,
             worker: expired.owner.clone(),
-            ending: self.fail(run.id, history, Failure::lost_worker(&message), now, now),
+            ending: self.failed(run.id, history, lost_worker(&expired.owner), (now, now)),
         }
     }
 }
@@ -98,7 +80,7 @@ impl RunWork {
 impl Work for RunWork {
     type Unit = ClaimedRun;
     type Outcome = Outcome;
-    type End = RunFinish;
+    type Finish = RunFinish;
 
     fn name(&self) -> &str {
         &self.queue.name
@@ -108,16 +90,8 @@ impl Work for RunWork {
         self.queue.limits.within(self.queue.handler.capacity())
     }
 
-    fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    fn lease_now(&self) -> Timestamp {
-        self.store.now()
-    }
-
-    fn lease_clock_can_be_set(&self) -> bool {
-        self.store.clock_can_be_set()
+    fn leases(&self) -> &dyn UnitLeases {
+        &self.leases
     }
 
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<ClaimedRun>> {
@@ -125,11 +99,11 @@ impl Work for RunWork {
             queue: self.queue.name.clone(),
             categories: self.queue.categories.clone(),
             limit,
-            owner: self.worker.clone(),
+            owner: self.context.worker.clone(),
             lease_until: until,
-            now: self.clock.now(),
+            now: self.context.clock.now(),
         };
-        self.store.claim_runs(&request).await
+        self.context.store.claim_runs(&request).await
     }
 
     fn lease(&self, run: &ClaimedRun) -> LeaseRef {
@@ -141,53 +115,53 @@ impl Work for RunWork {
         self.queue.handler.handle(&self.call(run), self.queue.time_limit, stop).await
     }
 
-    fn end(
+    fn complete(
         &self,
         run: &ClaimedRun,
         outcome: Outcome,
         started_at: Timestamp,
         ended_at: Timestamp,
-    ) -> Ending<RunFinish> {
+    ) -> Completion<RunFinish> {
         let ending = match outcome {
-            Outcome::Stopped => return Ending::LeaseRelease,
+            Outcome::Stopped => return Completion::Release,
             Outcome::Answered { value, verdict } => RunEnding::Judged {
                 verdict: verdict.unwrap_or(Verdict::Passed),
                 result: value.map(|value| bounded(&value)),
             },
             Outcome::Failed(failure) => {
-                self.fail(run.id, run.history, failure, started_at, ended_at)
+                self.failed(run.id, run.history, failure, (started_at, ended_at))
             }
             Outcome::Skipped(why) => {
                 let message = format!("a run cannot be skipped: {why}");
                 let failure = Failure::named(named::BAD_REPLY, Cause::Handler, &message);
-                self.fail(run.id, run.history, failure, started_at, ended_at)
+                self.failed(run.id, run.history, failure, (started_at, ended_at))
             }
         };
-        Ending::Finish(RunFinish {
+        Completion::Finish(RunFinish {
             id: run.id,
             epoch: run.epoch,
             attempt: run.attempt,
             history: run.history,
             started_at,
             ended_at,
-            worker: self.worker.clone(),
+            worker: self.context.worker.clone(),
             ending,
         })
     }
 
-    fn end_lease(&self, end: &RunFinish) -> LeaseRef {
-        LeaseRef { id: end.id.0, epoch: end.epoch }
+    fn finish_lease(&self, finish: &RunFinish) -> LeaseRef {
+        LeaseRef { id: finish.id.0, epoch: finish.epoch }
     }
 
-    async fn finish(&self, ends: &[RunFinish]) -> Result<Vec<Written>> {
-        if ends.is_empty() {
+    async fn finish(&self, finishes: &[RunFinish]) -> Result<Vec<Written>> {
+        if finishes.is_empty() {
             return Ok(Vec::new());
         }
-        self.store.finish_runs(ends, self.clock.now()).await
+        self.context.store.finish_runs(finishes, self.context.clock.now()).await
     }
 
-    fn written(&self, end: &RunFinish, written: Written) {
-        log_end(&self.queue, end, written);
+    fn log_finish(&self, finish: &RunFinish, written: Written) {
+        log_end(&self.queue, finish, written);
     }
 
     #[cfg(feature = "otel")]
@@ -200,26 +174,9 @@ impl Work for RunWork {
         })
     }
 
-    async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
-        self.store.renew_leases(Leased::Run, leases, until).await
-    }
-
-    async fn release_leases(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
-        let releases = LeaseRelease::each(leases, &self.worker, why);
-        self.store.release_leases(Leased::Run, &releases, self.clock.now()).await
-    }
-
-    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
-        self.store.expired_leases(Leased::Run, by, after, limit).await
-    }
-
-    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {
-        self.store.next_lease_end(Leased::Run, after).await
-    }
-
-    async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<RunFinish>> {
+    async fn complete_lost(&self, expired: &[ExpiredLease]) -> Result<Vec<RunFinish>> {
         let ids: Vec<RunId> = expired.iter().map(|expired| RunId(expired.lease.id)).collect();
-        let runs = self.store.runs_by_id(&ids).await?;
+        let runs = self.context.store.runs_by_id(&ids).await?;
         let ours = runs
             .iter()
             .filter(|run| run.queue == self.queue.name && run.status == RunStatus::Processing);
@@ -232,16 +189,16 @@ impl Work for RunWork {
     }
 
     async fn backlog(&self) -> Result<Backlog> {
-        self.store.backlog(&self.queue.name, &self.queue.categories).await
+        self.context.store.backlog(&self.queue.name, &self.queue.categories).await
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>> {
-        self.store.next_due(&self.queue.name, &self.queue.categories).await
+        self.context.store.next_due(&self.queue.name, &self.queue.categories).await
     }
 }
 
-/// The longest answer that is kept, in bytes of JSON. A longer one is replaced by a note that says
-/// so: the outcome is recorded whatever the answer.
+/// The longest result that is kept, in bytes of JSON. A longer one is replaced by a note: the outcome is recorded in any
+/// case.
 const MAX_RESULT_BYTES: usize = 64 * 1024;
 
 fn bounded(value: &Value) -> String {
@@ -252,12 +209,12 @@ fn bounded(value: &Value) -> String {
     serde_json::json!({ "truncated": true, "bytes": text.len() }).to_string()
 }
 
-/// An initial attempt, a retry n of m, or another try after a wait that did not count (RUN-5).
+/// Logs an initial attempt, a retry n of m, or an attempt after a deferral (RUN-5).
 fn log_start(queue: &Queue, run: &ClaimedRun) {
     let (id, attempt) = (run.id.0, run.attempt.0);
     let History { counted, deferrals, .. } = run.history;
     if deferrals > 0 {
-        tracing::info!(run = id, queue = queue.name, attempt, "again, after waiting as asked");
+        tracing::info!(run = id, queue = queue.name, attempt, "attempt after a deferral");
     } else if counted == 0 {
         tracing::debug!(run = id, queue = queue.name, attempt, "initial attempt");
     } else if let Some(max) = queue.policy.spec().max_attempts {
@@ -268,12 +225,12 @@ fn log_start(queue: &Queue, run: &ClaimedRun) {
     }
 }
 
-/// How an attempt ended, once that is written (RUN-5).
+/// Logs how an attempt ended, after that is written (RUN-5).
 fn log_end(queue: &Queue, end: &RunFinish, written: Written) {
     let (run, queue, attempt) = (end.id.0, queue.name.as_str(), end.attempt.0);
     let Epoch(epoch) = end.epoch;
     if written == Written::Stale {
-        tracing::warn!(run, queue, attempt, epoch, "a late result was refused");
+        tracing::warn!(run, queue, attempt, epoch, "the store refused a late result");
         return;
     }
     match &end.ending {

@@ -11,7 +11,7 @@ use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
     Stop, Stopper,
-    worker::{lease_clock::Reading, renewer::later},
+    worker::lease_clock::{ClockReading, later},
 };
 
 /// Someone else is uploading the group.
@@ -62,7 +62,7 @@ impl GroupLease {
         owner: WorkerId,
         length: Duration,
     ) -> Result<std::result::Result<Self, GroupBusy>> {
-        let Reading { shared: now, here: asked } = Reading::now(store.now());
+        let ClockReading { shared: now, local: asked } = ClockReading::now(store.now());
         let lease_until = later(now, length);
         let claim = GroupClaim { group: group.clone(), owner: owner.clone(), now, lease_until };
         let lease = match store.claim_group(&claim).await? {
@@ -121,13 +121,13 @@ async fn renew(
     loop {
         tokio::time::sleep(rest).await;
         rest = step;
-        let now = Reading::now(store.now());
+        let now = ClockReading::now(store.now());
         let (leases, until) = ([lease], later(now.shared, length));
         let renewal = store.renew_leases(Leased::Group, &leases, until);
         match tokio::time::timeout(step, renewal).await {
             Ok(Ok(written)) if written == [Written::Applied] => {
-                asked = now.here;
-                if Reading::now(store.now()).has_jumped_since(&now, step / 2) {
+                asked = now.local;
+                if ClockReading::now(store.now()).has_jumped_since(&now, step / 2) {
                     rest = Duration::ZERO;
                 }
             }

@@ -20,7 +20,7 @@ use tokio::{
 
 use crate::{
     uploads::{UploadEvent, UploadObserver},
-    worker::finisher::Patience,
+    worker::store_retry::StoreRetry,
 };
 use redrive_retry::monotonic;
 
@@ -137,11 +137,11 @@ async fn write_all(
 
 async fn write(store: &dyn Store, moves: &[ItemMove]) -> Result<Vec<Written>> {
     let until = monotonic() + MAX_PATIENCE;
-    let mut patience = Patience::new("upload", "acknowledgements", moves.len());
+    let mut retry = StoreRetry::new("upload", "acknowledgements", moves.len());
     loop {
         match try_to_write(store, moves).await {
             Err(error) if error.is_transient() && monotonic() < until => {
-                patience.after(&error).await;
+                retry.wait_after(&error).await;
             }
             answer => return answer,
         }

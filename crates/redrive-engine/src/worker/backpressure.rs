@@ -1,41 +1,39 @@
-//! Taking nothing for a while, where units could not be tried.
+//! Pauses claims while attempts cannot run, for example because the disk is full.
 
 use std::time::Duration;
 
+use redrive_retry::monotonic;
 use tokio::time::Instant;
 
-use redrive_retry::monotonic;
+/// The first pause. Each further pause doubles, up to [`MAX_PAUSE`], until an attempt ends again.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// The first pause; each that follows is twice as long, up to [`LONGEST`], until something is done again.
-const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(30);
-
-/// Whether a loop pauses, and for how long the next time.
-pub(crate) struct Pause {
+pub(crate) struct Backpressure {
     until: Option<Instant>,
-    next: Duration,
+    next_pause: Duration,
 }
 
-impl Default for Pause {
+impl Default for Backpressure {
     fn default() -> Self {
-        Self { until: None, next: FIRST }
+        Self { until: None, next_pause: FIRST_PAUSE }
     }
 }
 
-impl Pause {
-    /// Begins one, unless one is on: many units that could not be tried are one reason to pause.
-    pub(crate) fn begin(&mut self) {
+impl Backpressure {
+    /// Starts a pause. Does nothing during a pause: many units that could not run are one reason.
+    pub(crate) fn start(&mut self) {
         if self.until.is_none() {
-            self.until = monotonic().checked_add(self.next);
-            self.next = (self.next * 2).min(LONGEST);
+            self.until = monotonic().checked_add(self.next_pause);
+            self.next_pause = (self.next_pause * 2).min(MAX_PAUSE);
         }
     }
 
-    pub(crate) fn is_on(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.until.is_some()
     }
 
-    /// Waits for its end; for ever, if none is on.
+    /// Waits for the end of the pause; forever without one.
     pub(crate) async fn over(&mut self) {
         match self.until {
             Some(time) => tokio::time::sleep_until(time).await,
@@ -44,8 +42,8 @@ impl Pause {
         self.until = None;
     }
 
-    /// Something was done: what kept units from being tried has passed.
-    pub(crate) fn forget(&mut self) {
-        self.next = FIRST;
+    /// An attempt ran: the next pause starts small again.
+    pub(crate) fn reset(&mut self) {
+        self.next_pause = FIRST_PAUSE;
     }
 }

@@ -1,4 +1,4 @@
-//! One claim of a worker, and what it looks for if there is nothing.
+//! One claim of a worker loop, followed by a look at the backlog if nothing was claimable.
 
 use std::sync::Arc;
 
@@ -6,69 +6,74 @@ use redrive_store::{Backlog, Result};
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::worker::{
-    lease_clock::Reading,
-    renewer::{later, relied_on},
+    lease_clock::{ClockReading, later, usable_lease},
     work::Work,
     worker_loop::Until,
 };
 
-/// What a claim brought, and what had been asked for.
-pub(crate) struct Claim<W: Work> {
+/// The answer to a claim.
+pub(crate) struct ClaimAnswer<W: Work> {
     pub(crate) units: Vec<W::Unit>,
-    pub(crate) asked: usize,
-    /// When its leases were asked for.
-    pub(crate) asked_at: Instant,
-    /// Whether the leases are about to end, or someone else has them already.
+    pub(crate) requested_units: usize,
+    pub(crate) requested_at: Instant,
+    /// Whether the leases are about to end, or another worker has the units already.
     pub(crate) late: bool,
-    /// What there is to do later, if there is nothing to do now.
+    /// What there is to do later, if nothing was claimable.
     pub(crate) backlog: Option<Backlog>,
 }
 
-/// A claim under way.
-pub(crate) struct Claiming<W: Work> {
-    pub(crate) asked: usize,
-    task: JoinHandle<Result<Claim<W>>>,
+/// A claim that the store has not answered yet.
+pub(crate) struct PendingClaim<W: Work> {
+    pub(crate) requested_units: usize,
+    task: JoinHandle<Result<ClaimAnswer<W>>>,
 }
 
-impl<W: Work> Claiming<W> {
-    /// Asks for so many units.
-    pub(crate) fn new(work: Arc<W>, asked: usize, limit: u32, end: Until) -> Self {
-        Self { asked, task: tokio::spawn(claim(work, asked, limit, end)) }
+impl<W: Work> PendingClaim<W> {
+    pub(crate) fn start(work: Arc<W>, units: usize, limit: u32, until: Until) -> Self {
+        Self { requested_units: units, task: tokio::spawn(claim(work, units, limit, until)) }
     }
 }
 
-/// Claims units, and looks ahead if there are none.
+/// Claims units, and reads the backlog if there are none.
 ///
-/// An answer may take so long that the leases are about to end, or someone else has them already.
-/// Such units are not begun: they go back, as far as they are still ours.
-async fn claim<W: Work>(work: Arc<W>, asked: usize, limit: u32, end: Until) -> Result<Claim<W>> {
-    let Reading { shared, here: asked_at } = Reading::now(work.lease_now());
-    let units = work.claim(limit, later(shared, work.limits().lease)).await?;
+/// An answer may take so long that the leases are about to end, or another worker has them already. Such units are not
+/// started: they are released, if the leases are still valid.
+async fn claim<W: Work>(
+    work: Arc<W>,
+    requested_units: usize,
+    limit: u32,
+    until: Until,
+) -> Result<ClaimAnswer<W>> {
+    let requested = ClockReading::now(work.leases().lease_now());
+    let requested_at = requested.local;
+    let units = work.claim(limit, later(requested.shared, work.limits().lease)).await?;
     redrive_store::failpoint!("engine.claim.answered");
-    let late = is_late(&*work, asked_at);
-    let backlog = match end {
+    let late = is_late(&*work, requested_at);
+    let backlog = match until {
         _ if !units.is_empty() => None,
         Until::Drained => work.backlog().await.ok(),
-        // Whether others hold something is of no use to it.
+        // A loop without an end does not need to know whether others hold units.
         Until::Stopped => {
             let due = work.next_due().await.ok();
             due.map(|next_due| Backlog { ready: false, held: true, next_due })
         }
     };
-    Ok(Claim { units, asked, asked_at, late, backlog })
+    Ok(ClaimAnswer { units, requested_units, requested_at, late, backlog })
 }
 
-/// Whether a lease that was asked for at a time is about to end, so that nothing is begun under it.
-pub(crate) fn is_late<W: Work>(work: &W, asked_at: Instant) -> bool {
-    asked_at.elapsed() >= relied_on(work)
+/// Whether a lease that was requested at a time is too close to its end to start an attempt.
+pub(crate) fn is_late<W: Work>(work: &W, requested_at: Instant) -> bool {
+    requested_at.elapsed() >= usable_lease(work.limits().lease)
 }
 
-/// Waits for a claim under way; for ever if there is none.
-pub(crate) async fn claim_of<W: Work>(claiming: &mut Option<Claiming<W>>) -> Result<Claim<W>> {
-    let Some(Claiming { task, .. }) = claiming else { return std::future::pending().await };
-    let claim = task.await;
-    *claiming = None;
-    claim.unwrap_or_else(|error| {
+/// Waits for the pending claim; forever without one.
+pub(crate) async fn claim_answer<W: Work>(
+    pending: &mut Option<PendingClaim<W>>,
+) -> Result<ClaimAnswer<W>> {
+    let Some(PendingClaim { task, .. }) = pending else { return std::future::pending().await };
+    let answer = task.await;
+    *pending = None;
+    answer.unwrap_or_else(|error| {
         let doing = "claiming".to_owned();
         Err(redrive_store::Error::Unavailable { doing, source: error.into() })
     })

@@ -1,13 +1,13 @@
-//! The engine: a store, the queues, sources and pipelines it serves, and a loop for each.
+//! The engine: a store and the queues, sources and pipelines it serves, with a loop for each and a reaper for each kind.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use redrive_core::{JitterSeed, Policy, Preset};
-use redrive_store::{Categories, NewRun, Result, Store, SubmittedRun, WorkerId};
+use redrive_core::JitterSeed;
+use redrive_retry::{Clock, NoRandomness, Stop, Stopper, SystemClock, random_u64};
+use redrive_store::{NewRun, Result, Store, SubmittedRun, WorkerId};
 use tokio::task::JoinSet;
 
 use crate::{
-    handlers::handler::Handler,
     notify::Notifier,
     partitions::{
         schedules::scheduler::{Scheduler, Seen},
@@ -15,15 +15,17 @@ use crate::{
         work::PartitionWork,
     },
     pipelines::{Pipeline, PipelineLoops},
-    runs::work::{Queue, RunWork},
+    runs::{queue::Queue, work::RunWork},
     worker::{
-        work::WorkerLimits,
-        worker_loop::{Until, run_worker},
+        reaper::{Reaper, Reapers},
+        unit_leases::WorkContext,
+        work::Work,
+        worker_loop::{Until, WorkerLoop},
+        write_times::WriteTimes,
     },
 };
-use redrive_retry::{Clock, NoRandomness, Stop, SystemClock, random_u64};
 
-/// How long an attempt may take unless its queue, source or stage says otherwise.
+/// The time limit of an attempt unless its queue, source or stage has its own.
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// A worker id that is unique across processes and hosts, also after a restart.
@@ -31,50 +33,26 @@ pub fn random_worker_id() -> std::result::Result<WorkerId, NoRandomness> {
     Ok(WorkerId(format!("w-{:016x}", random_u64()?)))
 }
 
-/// Does the work of a store.
+/// Serves the queues, sources, pipelines and notifiers of a store.
 pub struct Engine {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     jitter_seed: JitterSeed,
+    write_times: Arc<WriteTimes>,
     queues: BTreeMap<String, Queue>,
     sources: BTreeMap<String, Source>,
     pipelines: BTreeMap<String, Pipeline>,
     notifiers: BTreeMap<String, Notifier>,
 }
 
-impl Queue {
-    /// A queue with the preset `run`, the default pace and time limit, and every category.
-    pub fn new(name: impl Into<String>, handler: Arc<dyn Handler>) -> Self {
-        Self {
-            name: name.into(),
-            categories: Categories::All,
-            handler,
-            policy: Preset::Run.policy(),
-            time_limit: DEFAULT_TIME_LIMIT,
-            limits: WorkerLimits::default(),
-        }
-    }
-
-    /// With a policy.
-    pub fn with_policy(self, policy: Policy) -> Self {
-        Self { policy, ..self }
-    }
-
-    /// With so many runs at once.
-    pub fn with_concurrency(self, concurrency: usize) -> Self {
-        let limits = WorkerLimits { concurrency: concurrency.max(1), ..self.limits };
-        Self { limits, ..self }
-    }
-}
-
 impl Engine {
-    /// An engine on a store, with nothing to do yet.
+    /// An engine that serves nothing yet.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        let clock = Arc::new(SystemClock);
         Self {
             store,
-            clock,
+            clock: Arc::new(SystemClock),
             jitter_seed: JitterSeed::default(),
+            write_times: Arc::default(),
             queues: BTreeMap::new(),
             sources: BTreeMap::new(),
             pipelines: BTreeMap::new(),
@@ -82,52 +60,56 @@ impl Engine {
         }
     }
 
-    /// With another clock, for tests.
+    /// Replaces the system clock, for tests.
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
     }
 
-    /// With a seed of jitter; the same on every host.
+    /// Sets the jitter seed. All hosts must use the same one.
     pub fn with_jitter_seed(self, jitter_seed: JitterSeed) -> Self {
         Self { jitter_seed, ..self }
     }
 
-    /// Serves one more queue. A queue of the same name is replaced.
+    /// Adds a queue, or replaces the one of the same name.
     pub fn with_queue(mut self, queue: Queue) -> Self {
         self.queues.insert(queue.name.clone(), queue);
         self
     }
 
-    /// Serves one more source. A source of the same name is replaced.
+    /// Adds a source, or replaces the one of the same name.
     pub fn with_source(mut self, source: Source) -> Self {
         self.sources.insert(source.name.clone(), source);
         self
     }
 
-    /// Serves the runs of one more pipeline. A pipeline of the same name is replaced.
+    /// Adds a pipeline, or replaces the one of the same name.
     pub fn with_pipeline(mut self, pipeline: Pipeline) -> Self {
         self.pipelines.insert(pipeline.name.clone(), pipeline);
         self
     }
 
-    /// Tells one more of what goes wrong for good. A notifier of the same name is replaced.
+    /// Adds a notifier of final failures, or replaces the one of the same name.
     pub fn with_notifier(mut self, notifier: Notifier) -> Self {
         self.notifiers.insert(notifier.name.clone(), notifier);
         self
     }
 
-    /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// Submits runs; says for each what became of it. The queue need not be served here.
+    /// How long the store took to write the results of this engine.
+    pub fn write_times(&self) -> &Arc<WriteTimes> {
+        &self.write_times
+    }
+
+    /// Submits runs, and returns the answer to each. This engine need not serve their queues.
     pub async fn submit(&self, runs: &[NewRun]) -> Result<Vec<SubmittedRun>> {
         self.store.submit_runs(runs, self.clock.now()).await
     }
 
-    /// Makes pending what the schedules of the sources have due by now, and says how many partitions
-    /// that were. [`run`](Self::run) does this by itself, unless it is to drain.
+    /// Creates the partitions that the schedules of the sources have due by now, and returns their number.
+    /// [`run`](Self::run) does this by itself, unless it drains.
     pub async fn make_due_partitions(&self) -> Result<u64> {
         let mut made = 0;
         for scheduler in self.schedulers() {
@@ -147,89 +129,85 @@ impl Engine {
         })
     }
 
-    /// Serves queues, sources and pipelines until told to stop, or until nothing is due any more. Schedules make
-    /// nothing due that is not asked for while draining.
+    /// Serves queues, sources and pipelines until stopped or drained. While draining, schedules create no partitions.
     pub async fn run(&self, stop: Stop, until: Until) -> std::result::Result<(), NoRandomness> {
         let worker = random_worker_id()?;
         self.run_as(worker, stop, until).await;
         Ok(())
     }
 
-    /// The same under a given name, which no other process may have.
+    /// Like [`run`](Self::run), under a given worker id, which must be unique.
     pub async fn run_as(&self, worker: WorkerId, stop: Stop, until: Until) {
         for notifier in self.notifiers.values() {
             notifier.on(self.store.clone(), self.clock.clone()).begin().await;
         }
+        let context = WorkContext {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            worker,
+            jitter_seed: self.jitter_seed,
+            write_times: self.write_times.clone(),
+        };
+        let mut reapers = Reapers::default();
         let mut loops = JoinSet::new();
         for queue in self.queues.values() {
-            loops.spawn(self.serve(queue, &worker, &stop, until));
+            let queue =
+                worker_loop(RunWork::new(queue.clone(), &context), &mut reapers.runs, &context);
+            loops.spawn(queue.run(self.store.wakes(), stop.clone(), until));
         }
         for source in self.sources.values() {
-            let (store, clock) = (self.store.clone(), self.clock.clone());
-            let work = PartitionWork::new(source.clone(), store, clock, worker.clone());
-            loops.spawn(run_worker(Arc::new(work), self.store.wakes(), stop.clone(), until));
+            let source = PartitionWork::new(source.clone(), &context);
+            let source = worker_loop(source, &mut reapers.partitions, &context);
+            loops.spawn(source.run(self.store.wakes(), stop.clone(), until));
         }
         for pipeline in self.pipelines.values() {
-            let all = PipelineLoops {
-                pipeline: pipeline.clone(),
-                store: self.store.clone(),
-                clock: self.clock.clone(),
-                worker: worker.clone(),
-                jitter_seed: self.jitter_seed,
-            };
-            loops.spawn(all.run(stop.clone(), until));
+            let pipeline = PipelineLoops::new(pipeline, &context, &mut reapers);
+            loops.spawn(pipeline.run(stop.clone(), until));
         }
-        if until == Until::Stopped {
-            for scheduler in self.schedulers() {
-                loops.spawn(scheduler.run(stop.clone()));
+        let mut notifications = Vec::new();
+        for notifier in self.notifiers.values() {
+            let queue = RunWork::new(notifier.queue.clone(), &context);
+            notifications.push(worker_loop(queue, &mut reapers.runs, &context));
+        }
+        let (reaper_stopper, reaper_stop) = Stopper::new();
+        let reapers = tokio::spawn(reapers.run(reaper_stop));
+        let deliver = |loops: &mut JoinSet<()>, notifications: Vec<WorkerLoop<RunWork>>| {
+            for notification in notifications {
+                loops.spawn(notification.run(self.store.wakes(), stop.clone(), until));
             }
-            for notifier in self.notifiers.values() {
-                let reader = notifier.on(self.store.clone(), self.clock.clone());
-                loops.spawn(reader.run(stop.clone()));
-                loops.spawn(self.serve(&notifier.queue, &worker, &stop, until));
+        };
+        match until {
+            Until::Stopped => {
+                for scheduler in self.schedulers() {
+                    loops.spawn(scheduler.run(stop.clone()));
+                }
+                for notifier in self.notifiers.values() {
+                    let reader = notifier.on(self.store.clone(), self.clock.clone());
+                    loops.spawn(reader.run(stop.clone()));
+                }
+                deliver(&mut loops, notifications);
+                join(loops).await;
+            }
+            // What there is to notify of is known only when everything else is done.
+            Until::Drained => {
+                join(std::mem::take(&mut loops)).await;
+                for notifier in self.notifiers.values() {
+                    notifier.on(self.store.clone(), self.clock.clone()).read_all().await;
+                }
+                deliver(&mut loops, notifications);
+                join(loops).await;
             }
         }
-        join(loops).await;
-        if until == Until::Drained {
-            // What came of all of it is known only now.
-            join(self.tell_the_rest(&worker, &stop).await).await;
-        }
+        reaper_stopper.stop();
+        _ = reapers.await;
         self.release_handlers().await;
     }
 
-    /// The loop of a queue.
-    fn serve(
-        &self,
-        queue: &Queue,
-        worker: &WorkerId,
-        stop: &Stop,
-        until: Until,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        let work = RunWork {
-            queue: queue.clone(),
-            store: self.store.clone(),
-            clock: self.clock.clone(),
-            worker: worker.clone(),
-            jitter_seed: self.jitter_seed,
-        };
-        run_worker(Arc::new(work), self.store.wakes(), stop.clone(), until)
-    }
-
-    /// Has every notifier read to the end of the journal, and what it tells delivered.
-    async fn tell_the_rest(&self, worker: &WorkerId, stop: &Stop) -> JoinSet<()> {
-        let mut loops = JoinSet::new();
-        for notifier in self.notifiers.values() {
-            notifier.on(self.store.clone(), self.clock.clone()).read_all().await;
-            loops.spawn(self.serve(&notifier.queue, worker, stop, Until::Drained));
-        }
-        loops
-    }
-
-    /// Only when every loop has ended: what is served may share a handler.
+    /// Releases handlers after all loops have ended: loops may share a handler.
     async fn release_handlers(&self) {
         let mut releases = JoinSet::new();
-        let told = self.notifiers.values().map(|notifier| &notifier.queue);
-        for queue in self.queues.values().chain(told) {
+        let notifications = self.notifiers.values().map(|notifier| &notifier.queue);
+        for queue in self.queues.values().chain(notifications) {
             let handler = queue.handler.clone();
             releases.spawn(async move { handler.release().await });
         }
@@ -245,10 +223,17 @@ impl Engine {
     }
 }
 
+/// The loop of some work, known to the reaper of its kind.
+fn worker_loop<W: Work>(work: W, reaper: &mut Reaper, context: &WorkContext) -> WorkerLoop<W> {
+    let worker = WorkerLoop::new(Arc::new(work), context.write_times.clone());
+    worker.register(reaper);
+    worker
+}
+
 async fn join(mut loops: JoinSet<()>) {
     while let Some(ended) = loops.join_next().await {
         if let Err(error) = ended {
-            tracing::error!(error = &error as &dyn std::error::Error, "a worker loop ended");
+            tracing::error!(error = &error as &dyn std::error::Error, "a worker loop panicked");
         }
     }
 }

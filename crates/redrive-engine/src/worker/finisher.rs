@@ -1,163 +1,116 @@
-//! Writing what became of held units, in batches.
+//! Writes results and releases in batches.
 //!
-//! While batches are being written the next one gathers, so a quiet queue writes at once and a busy
-//! one writes seldom. Two are written at a time: one alone leaves a database idle between its answer
-//! and the next question. A batch that the store cannot take is kept and tried again until the store has
-//! answered: neither a result nor a hand-back is lost to a restart of the database, however long it
-//! takes. If the lease ended meanwhile and someone else has the unit, the store says so. A batch that
-//! the store refuses is split, so that one bad row strands nobody else's result.
+//! While batches are being written the next one gathers: a quiet queue writes at once, a busy one in large batches. Two
+//! batches are written at a time; with one, the database idles between its answer and the next request. A batch that
+//! fails because the store is unavailable is kept and written again, however long that takes: a restart of the database
+//! loses neither a result nor a release. If the lease ended meanwhile and another worker has the unit, the store refuses
+//! the write. A batch that the store refuses as a whole is split, so that one bad row blocks no other result.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
-use redrive_store::LeaseRef;
+use redrive_retry::monotonic;
+use redrive_store::{LeaseRef, Written};
 use tokio::sync::{Mutex, mpsc};
 
-use crate::worker::{held_leases::Held, settled::settled, work::Work, write_times::wrote};
-use redrive_retry::monotonic;
+use crate::worker::{
+    held_leases::HeldLeases, release::release, store_retry::StoreRetry, work::Work,
+    write_times::WriteTimes,
+};
 
-/// Units that are written about together at most.
+/// The most results or releases in one batch.
 const MAX_BATCH: usize = 1_000;
 
-/// The first wait after a store that did not answer; it doubles up to [`MAX_WAIT`].
-const FIRST_WAIT: Duration = Duration::from_millis(50);
-const MAX_WAIT: Duration = Duration::from_secs(5);
-
-/// What became of a held unit.
-pub(crate) enum Fate<E> {
-    /// Its attempt ended.
-    Ended(E),
-    /// It goes back without an attempt, with the reason for the journal.
-    Returned(LeaseRef, &'static str),
+/// What the finisher writes about a held unit.
+pub(crate) enum HeldUpdate<F> {
+    Finish(F),
+    /// With the reason for the journal.
+    Release(LeaseRef, &'static str),
 }
 
-/// Writes fates until no more can come.
-pub(crate) async fn finish_all<W: Work>(
-    work: Arc<W>,
-    held: Arc<Held>,
-    fates: mpsc::UnboundedReceiver<Fate<W::End>>,
-) {
-    let fates = Mutex::new(fates);
-    tokio::join!(finish_in_turn(&*work, &held, &fates), finish_in_turn(&*work, &held, &fates));
+pub(crate) struct Finisher<W> {
+    pub(crate) work: Arc<W>,
+    pub(crate) held: Arc<HeldLeases>,
+    pub(crate) write_times: Arc<WriteTimes>,
 }
 
-/// Waits for its turn to take a batch, and writes it while the other waits for the next one.
-async fn finish_in_turn<W: Work>(
-    work: &W,
-    held: &Held,
-    fates: &Mutex<mpsc::UnboundedReceiver<Fate<W::End>>>,
-) {
-    let mut batch = Vec::new();
-    while fates.lock().await.recv_many(&mut batch, MAX_BATCH).await > 0 {
-        let mut ends = Vec::with_capacity(batch.len());
-        let mut returns: BTreeMap<&str, Vec<LeaseRef>> = BTreeMap::new();
-        for fate in batch.drain(..) {
-            match fate {
-                Fate::Ended(end) => ends.push(end),
-                Fate::Returned(lease, why) => returns.entry(why).or_default().push(lease),
+impl<W: Work> Finisher<W> {
+    /// Writes updates until their channel is closed and empty.
+    pub(crate) async fn run(self, updates: mpsc::UnboundedReceiver<HeldUpdate<W::Finish>>) {
+        let updates = Mutex::new(updates);
+        tokio::join!(self.write_in_turn(&updates), self.write_in_turn(&updates));
+    }
+
+    /// Waits for its turn to take a batch, and writes it while the other writer waits for the next one.
+    async fn write_in_turn(&self, updates: &Mutex<mpsc::UnboundedReceiver<HeldUpdate<W::Finish>>>) {
+        let mut batch = Vec::new();
+        while updates.lock().await.recv_many(&mut batch, MAX_BATCH).await > 0 {
+            let mut finishes = Vec::with_capacity(batch.len());
+            let mut releases: BTreeMap<&str, Vec<LeaseRef>> = BTreeMap::new();
+            for update in batch.drain(..) {
+                match update {
+                    HeldUpdate::Finish(finish) => finishes.push(finish),
+                    HeldUpdate::Release(lease, why) => releases.entry(why).or_default().push(lease),
+                }
+            }
+            if !finishes.is_empty() {
+                self.finish(finishes).await;
+            }
+            for (why, leases) in releases {
+                release(&*self.work, &self.held, leases, why).await;
             }
         }
-        if !ends.is_empty() {
-            finish(work, held, ends).await;
-        }
-        for (why, leases) in returns {
-            release_leases(work, held, leases, why).await;
-        }
     }
-}
 
-async fn finish<W: Work>(work: &W, held: &Held, batch: Vec<W::End>) {
-    let mut patience = Patience::new(work.name(), "results", batch.len());
-    let written = loop {
-        let began = monotonic();
-        let answer = work.finish(&batch).await;
-        wrote(began.elapsed());
-        match answer {
-            Err(error) if error.is_transient() => patience.after(&error).await,
-            answer => break answer,
-        }
-    };
-    match written {
-        Ok(written) => {
-            redrive_store::failpoint!("engine.finish.written");
-            for (end, written) in batch.iter().zip(written) {
-                settled(work, end, written);
+    async fn finish(&self, batch: Vec<W::Finish>) {
+        let Self { work, held, write_times } = self;
+        let mut retry = StoreRetry::new(work.name(), "results", batch.len());
+        let written = loop {
+            let started = monotonic();
+            let answer = work.finish(&batch).await;
+            write_times.add(started.elapsed());
+            match answer {
+                Err(error) if error.is_transient() => retry.wait_after(&error).await,
+                answer => break answer,
             }
-            held.remove(batch.iter().map(|end| work.end_lease(end)));
+        };
+        match written {
+            Ok(written) => {
+                redrive_store::failpoint!("engine.finish.written");
+                for (finish, written) in batch.iter().zip(written) {
+                    report_finish(&**work, finish, written);
+                }
+                held.remove(batch.iter().map(|finish| work.finish_lease(finish)));
+            }
+            Err(refusal) => self.finish_one_by_one(batch, &refusal).await,
         }
-        Err(refusal) => finish_apart(work, held, batch, &refusal).await,
     }
-}
 
-/// Writes the results of a refused batch one by one. What is refused again waits for its lease to
-/// end, like the work of a lost worker.
-async fn finish_apart<W: Work>(
-    work: &W,
-    held: &Held,
-    batch: Vec<W::End>,
-    refusal: &redrive_store::Error,
-) {
-    if let [end] = &batch[..] {
-        let lease: LeaseRef = work.end_lease(end);
-        tracing::error!(
-            work = work.name(),
-            id = lease.id,
-            error = refusal as &dyn std::error::Error,
-            "a result cannot be written; its unit comes back when its lease ends"
-        );
-        held.remove([lease]);
-        return;
-    }
-    for end in batch {
-        Box::pin(finish(work, held, vec![end])).await;
-    }
-}
-
-async fn release_leases<W: Work>(work: &W, held: &Held, mut leases: Vec<LeaseRef>, why: &str) {
-    leases.sort_unstable_by_key(|lease| lease.id);
-    let units = leases.len();
-    redrive_store::failpoint!("engine.hand_back.sending");
-    let mut patience = Patience::new(work.name(), "hand-backs", units);
-    let returned = loop {
-        match work.release_leases(&leases, why).await {
-            Err(error) if error.is_transient() => patience.after(&error).await,
-            answer => break answer,
+    /// Writes the results of a refused batch one by one. A result that is refused again is dropped; its unit is retried
+    /// when its lease ends, like that of a lost worker.
+    async fn finish_one_by_one(&self, batch: Vec<W::Finish>, refusal: &redrive_store::Error) {
+        if let [finish] = &batch[..] {
+            let lease = self.work.finish_lease(finish);
+            tracing::error!(
+                work = self.work.name(),
+                id = lease.id,
+                error = refusal as &dyn std::error::Error,
+                "the store refused a result; its unit is retried when its lease ends"
+            );
+            self.held.remove([lease]);
+            return;
         }
-    };
-    match returned {
-        Ok(_) => tracing::info!(work = work.name(), units, why, "handed back"),
-        Err(error) => tracing::error!(
-            work = work.name(),
-            units,
-            error = &error as &dyn std::error::Error,
-            "cannot hand back; the units come back when their leases end"
-        ),
+        for finish in batch {
+            Box::pin(self.finish(vec![finish])).await;
+        }
     }
-    redrive_store::failpoint!("engine.hand_back.written");
-    held.remove(leases);
 }
 
-/// Waiting for a store that does not answer, a little longer each time.
-pub(crate) struct Patience<'a> {
-    work: &'a str,
-    what: &'a str,
-    units: usize,
-    wait: Duration,
-}
-
-impl<'a> Patience<'a> {
-    pub(crate) fn new(work: &'a str, what: &'a str, units: usize) -> Self {
-        Self { work, what, units, wait: FIRST_WAIT }
-    }
-
-    pub(crate) async fn after(&mut self, error: &redrive_store::Error) {
-        let Self { work, what, units, wait } = *self;
-        tracing::warn!(
-            work,
-            units,
-            error = error as &dyn std::error::Error,
-            "cannot write {what}; they are kept and tried again"
-        );
-        tokio::time::sleep(wait).await;
-        self.wait = (wait * 2).min(MAX_WAIT);
+/// Logs a written result, and traces it if its row is in the ledger. The worker that ran the attempt calls this, or a
+/// reaper on behalf of a lost worker.
+pub(crate) fn report_finish<W: Work>(work: &W, finish: &W::Finish, written: Written) {
+    work.log_finish(finish, written);
+    #[cfg(feature = "otel")]
+    if written == Written::Applied {
+        crate::traces::ended(|| work.attempt(finish));
     }
 }

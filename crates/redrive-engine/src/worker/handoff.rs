@@ -1,91 +1,90 @@
-//! Units that one loop hands to another of the same process without letting go of them.
+//! Passes units from one loop to another of the same process without releasing them.
 //!
-//! Letting go of a unit and claiming it again is a statement more, and reads back what was just
-//! written. So the end of an attempt may keep its unit for the loop that has what comes next, under
-//! the next epoch, and hand it over in memory. That loop says how many it would begin soon, and a place
-//! is promised before the end is written: a process keeps no more than it can use, and the rest is for
-//! everyone.
+//! Releasing a unit and claiming it again costs one more statement and reads back what was just written. So the finish of
+//! an attempt may keep its unit for the loop of the next stage, under the next epoch, and pass it in memory. The receiving
+//! loop announces how many units it can start soon, and a slot is reserved before the finish is written: a process keeps no
+//! more than it can use, and the rest is open to all workers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::{sync::Notify, time::Instant};
 
-/// The way from one loop to another.
+/// A channel of units with reserved slots.
 pub struct Handoff<U> {
-    state: Mutex<State<U>>,
+    state: Mutex<HandoffState<U>>,
     arrived: Notify,
 }
 
-struct State<U> {
-    /// How many units the loop would take, those included that are on their way.
-    room: usize,
-    /// How many were promised a place and have not come.
-    promised: usize,
-    /// What has come, and when its lease was asked for.
+struct HandoffState<U> {
+    /// How many units the receiving loop accepts, including those on their way.
+    capacity: usize,
+    /// Slots that are reserved and whose units have not arrived.
+    reserved: usize,
+    /// Units that arrived, with the time at which their lease was requested.
     units: Vec<(U, Instant)>,
 }
 
-impl<U> State<U> {
-    fn coming(&self) -> usize {
-        self.promised + self.units.len()
+impl<U> HandoffState<U> {
+    fn incoming(&self) -> usize {
+        self.reserved + self.units.len()
     }
 }
 
 impl<U> Default for Handoff<U> {
-    /// Without room, until the loop says that there is some.
+    /// Without capacity, until the receiving loop announces some.
     fn default() -> Self {
-        let state = State { room: 0, promised: 0, units: Vec::new() };
+        let state = HandoffState { capacity: 0, reserved: 0, units: Vec::new() };
         Self { state: Mutex::new(state), arrived: Notify::new() }
     }
 }
 
 impl<U> Handoff<U> {
-    /// Promises a place, if there is one. Whoever has it hands a unit over, or withdraws.
-    pub fn promise(&self) -> bool {
+    /// Reserves a slot if one is free. The caller then sends a unit or cancels.
+    pub fn reserve(&self) -> bool {
         let mut state = self.state();
-        let free = state.coming() < state.room;
-        state.promised += usize::from(free);
+        let free = state.incoming() < state.capacity;
+        state.reserved += usize::from(free);
         free
     }
 
-    /// Gives a promised place back: its unit does not come.
-    pub fn withdraw(&self) {
+    /// Frees a reserved slot whose unit will not arrive.
+    pub fn cancel(&self) {
         let mut state = self.state();
-        state.promised = state.promised.saturating_sub(1);
-        // The loop may wait for the last one.
+        state.reserved = state.reserved.saturating_sub(1);
+        // The receiving loop may be waiting for the last one.
         self.arrived.notify_one();
     }
 
-    /// Hands over a unit that has a place, and whose lease was asked for at a time.
-    pub fn hand_over(&self, unit: U, asked_at: Instant) {
+    /// Sends a unit into a reserved slot, with the time at which its lease was requested.
+    pub fn send(&self, unit: U, requested: Instant) {
         let mut state = self.state();
-        state.promised = state.promised.saturating_sub(1);
-        state.units.push((unit, asked_at));
+        state.reserved = state.reserved.saturating_sub(1);
+        state.units.push((unit, requested));
         self.arrived.notify_one();
     }
 
-    /// Says how many units would be taken, those included that are on their way.
-    pub(crate) fn offer(&self, room: usize) {
-        self.state().room = room;
+    /// Announces how many units the receiving loop accepts, including those on their way.
+    pub(crate) fn set_capacity(&self, capacity: usize) {
+        self.state().capacity = capacity;
     }
 
-    /// How many are on their way, or have come and were not taken.
-    pub(crate) fn coming(&self) -> usize {
-        self.state().coming()
+    /// How many units are on their way, or arrived and were not taken.
+    pub(crate) fn incoming(&self) -> usize {
+        self.state().incoming()
     }
 
-    /// Takes what has come.
+    /// Takes the units that arrived.
     pub(crate) fn take(&self) -> Vec<(U, Instant)> {
         std::mem::take(&mut self.state().units)
     }
 
-    /// A panic while the lock was held leaves the state whole: every change is one step.
-    fn state(&self) -> MutexGuard<'_, State<U>> {
+    /// A panic while the lock was held leaves the state consistent: every change is one step.
+    fn state(&self) -> MutexGuard<'_, HandoffState<U>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Waits until something has come, or will not come any more; for ever if nobody hands anything over.
+/// Waits until a unit arrived or a slot was freed; forever without a handoff.
 pub(crate) async fn arrived<U>(handoff: Option<&Handoff<U>>) {
     match handoff {
         Some(handoff) => handoff.arrived.notified().await,

@@ -1,4 +1,4 @@
-//! The units a worker holds: under which lease, until when, and how to stop them.
+//! The leases that a worker loop holds, with the state of each attempt.
 
 use std::{
     collections::BTreeMap,
@@ -7,161 +7,149 @@ use std::{
 };
 
 use redrive_core::Epoch;
+use redrive_retry::{Stop, Stopper};
 use redrive_store::LeaseRef;
 use tokio::{sync::Notify, time::Instant};
 
-use redrive_retry::{Stop, Stopper};
-
-/// One held unit.
-struct Unit {
-    /// When its lease was asked for: it has been good for its whole length since, or for longer. By the
-    /// runtime's clock, which nobody sets.
-    asked: Instant,
+struct HeldLease {
+    /// When the lease was requested, on the monotonic clock: it is valid for its whole length from then on, or longer.
+    requested: Instant,
     stopper: Option<Stopper>,
-    /// Its attempt is over, and what became of it is on the way to the store.
+    /// The attempt is over, and its result is on the way to the store.
     ended: bool,
-    grip: LeaseHealth,
+    health: LeaseHealth,
 }
 
-/// How sure a worker is of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeaseHealth {
-    /// Its lease is good.
-    Firm,
-    /// Its lease was about to end, because the store did not answer. Nobody else has it as far as
-    /// anyone knows: it is kept until its attempt has stopped, and then handed back.
-    Slipping,
-    /// Someone else has it.
+    Held,
+    /// The lease is about to end because the store did not answer. No other worker has the unit as far as is known: it is
+    /// kept until its attempt has stopped, and then released.
+    Expiring,
+    /// Another worker has the unit.
     Lost,
 }
 
-/// Everything a worker holds, shared by the tasks that handle, renew and finish.
+/// All leases of one loop, shared by the tasks that handle, renew and finish.
 ///
-/// By id and epoch: a unit may come back to the worker that had it before, while the end of the
-/// earlier attempt is still on its way. In order, so that the same things happen in the same order.
+/// Keyed by id and epoch: a unit may return to the same worker while the result of its earlier attempt is still being
+/// written. Ordered, so that a simulation replays exactly.
 #[derive(Default)]
-pub(crate) struct Held {
-    units: Mutex<BTreeMap<(i64, Epoch), Unit>>,
-    freed: Notify,
+pub(crate) struct HeldLeases {
+    leases: Mutex<BTreeMap<(i64, Epoch), HeldLease>>,
+    changed: Notify,
 }
 
-impl Held {
-    /// Adds units whose leases were asked for at a time.
-    pub(crate) fn add(&self, leases: impl IntoIterator<Item = LeaseRef>, asked: Instant) {
-        let mut units = self.units();
+impl HeldLeases {
+    pub(crate) fn add(&self, leases: impl IntoIterator<Item = LeaseRef>, requested: Instant) {
+        let mut held = self.lock();
         for lease in leases {
-            let unit = Unit { asked, stopper: None, ended: false, grip: LeaseHealth::Firm };
-            units.insert(key(lease), unit);
+            let health = LeaseHealth::Held;
+            held.insert(key(lease), HeldLease { requested, stopper: None, ended: false, health });
         }
     }
 
-    /// Begins an attempt; what is returned hears when it must end.
+    /// Starts an attempt, and returns the signal that stops it.
     pub(crate) fn start(&self, lease: LeaseRef) -> Stop {
         let (stopper, stop) = Stopper::new();
-        if let Some(unit) = self.units().get_mut(&key(lease)) {
-            if unit.grip != LeaseHealth::Firm {
+        if let Some(held) = self.lock().get_mut(&key(lease)) {
+            if held.health != LeaseHealth::Held {
                 stopper.stop();
             }
-            unit.stopper = Some(stopper);
+            held.stopper = Some(stopper);
         }
         stop
     }
 
-    /// Notes that an attempt is over. The unit is held until its result is written.
+    /// Marks an attempt as over. The lease is held until the result is written.
     pub(crate) fn ended(&self, lease: LeaseRef) {
-        if let Some(unit) = self.units().get_mut(&key(lease)) {
-            unit.ended = true;
+        if let Some(held) = self.lock().get_mut(&key(lease)) {
+            held.ended = true;
         }
     }
 
-    /// Whether an attempt at the unit is still to end.
-    pub(crate) fn is_under_way(&self, lease: LeaseRef) -> bool {
-        self.units()
-            .get(&key(lease))
-            .is_some_and(|unit| unit.grip != LeaseHealth::Lost && !unit.ended)
+    /// Whether the attempt under a lease has not ended yet.
+    pub(crate) fn is_running(&self, lease: LeaseRef) -> bool {
+        let held = self.lock();
+        held.get(&key(lease)).is_some_and(|held| held.health != LeaseHealth::Lost && !held.ended)
     }
 
-    /// Stops the attempts of all units.
+    /// Stops all attempts.
     pub(crate) fn stop_all(&self) {
-        for unit in self.units().values() {
-            unit.stop();
+        for held in self.lock().values() {
+            held.stop();
         }
     }
 
-    /// Notes that units are held for longer: their leases were asked for again.
-    pub(crate) fn renewed(&self, leases: &[LeaseRef], asked: Instant) {
-        let mut units = self.units();
+    pub(crate) fn renewed(&self, leases: &[LeaseRef], requested: Instant) {
+        let mut held = self.lock();
         for lease in leases {
-            if let Some(unit) = units.get_mut(&key(*lease)) {
-                unit.asked = asked;
+            if let Some(held) = held.get_mut(&key(*lease)) {
+                held.requested = requested;
             }
         }
     }
 
-    /// Notes that a unit can no longer be relied on, and stops its attempt.
-    pub(crate) fn loosen(&self, lease: LeaseRef, grip: LeaseHealth) {
-        if let Some(unit) = self.units().get_mut(&key(lease)) {
-            unit.grip = grip;
-            unit.stop();
+    /// Marks a lease as unreliable, and stops its attempt.
+    pub(crate) fn degrade(&self, lease: LeaseRef, health: LeaseHealth) {
+        if let Some(held) = self.lock().get_mut(&key(lease)) {
+            held.health = health;
+            held.stop();
         }
     }
 
-    /// How sure the worker is of a unit.
-    pub(crate) fn grip(&self, lease: LeaseRef) -> LeaseHealth {
-        self.units().get(&key(lease)).map_or(LeaseHealth::Lost, |unit| unit.grip)
+    pub(crate) fn health(&self, lease: LeaseRef) -> LeaseHealth {
+        self.lock().get(&key(lease)).map_or(LeaseHealth::Lost, |held| held.health)
     }
 
-    /// Whether the unit is in hand, however loosely.
-    pub(crate) fn holds(&self, lease: LeaseRef) -> bool {
-        self.units().contains_key(&key(lease))
+    /// Whether this loop has the lease, in whatever health.
+    pub(crate) fn contains(&self, lease: LeaseRef) -> bool {
+        self.lock().contains_key(&key(lease))
     }
 
-    /// Lets go of units.
     pub(crate) fn remove(&self, leases: impl IntoIterator<Item = LeaseRef>) {
-        let mut units = self.units();
+        let mut held = self.lock();
         for lease in leases {
-            units.remove(&key(lease));
+            held.remove(&key(lease));
         }
-        self.freed.notify_one();
+        self.changed.notify_one();
     }
 
-    /// Says that there may be room, or work, that was not there before.
-    pub(crate) fn stir(&self) {
-        self.freed.notify_one();
+    /// Wakes the loop: there may be capacity, or work, that was not there before.
+    pub(crate) fn wake(&self) {
+        self.changed.notify_one();
     }
 
-    /// Waits until units were let go, so that there is room for others.
-    pub(crate) async fn freed(&self) {
-        self.freed.notified().await;
+    /// Waits until leases were removed or the loop was woken.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
     }
 
-    /// Every lease that is worth keeping.
+    /// The leases to renew.
     pub(crate) fn leases(&self) -> Vec<LeaseRef> {
-        self.leases_where(|unit| unit.grip != LeaseHealth::Lost)
+        self.leases_where(|held| held.health != LeaseHealth::Lost)
     }
 
-    /// The leases that were asked for so long ago, and whose attempts are not over.
+    /// The leases of running attempts that were requested at least `age` ago.
     pub(crate) fn older_than(&self, age: Duration) -> Vec<LeaseRef> {
-        self.leases_where(|unit| {
-            unit.grip == LeaseHealth::Firm && !unit.ended && unit.asked.elapsed() >= age
+        self.leases_where(|held| {
+            held.health == LeaseHealth::Held && !held.ended && held.requested.elapsed() >= age
         })
     }
 
-    fn leases_where(&self, wanted: impl Fn(&Unit) -> bool) -> Vec<LeaseRef> {
-        let units = self.units();
-        let wanted = units.iter().filter(|(_, unit)| wanted(unit));
-        wanted.map(|((id, epoch), _)| LeaseRef { id: *id, epoch: *epoch }).collect()
+    fn leases_where(&self, matches: impl Fn(&HeldLease) -> bool) -> Vec<LeaseRef> {
+        let held = self.lock();
+        let matching = held.iter().filter(|(_, held)| matches(held));
+        matching.map(|((id, epoch), _)| LeaseRef { id: *id, epoch: *epoch }).collect()
     }
 
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.units().len()
+        self.lock().len()
     }
 
-    /// A panic while the lock was held leaves the map as it was: every change is one insert, one
-    /// removal or one field.
-    fn units(&self) -> MutexGuard<'_, BTreeMap<(i64, Epoch), Unit>> {
-        self.units.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A panic while the lock was held leaves the map consistent: every change is one insert, one removal or one field.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(i64, Epoch), HeldLease>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -169,7 +157,7 @@ fn key(lease: LeaseRef) -> (i64, Epoch) {
     (lease.id, lease.epoch)
 }
 
-impl Unit {
+impl HeldLease {
     fn stop(&self) {
         if let Some(stopper) = &self.stopper {
             stopper.stop();

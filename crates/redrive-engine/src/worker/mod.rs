@@ -3,18 +3,21 @@
 //! Every kind of work goes through this code: runs, partitions, samples and the sources of pipelines implement
 //! [`Work`](work::Work). In reading order:
 //!
-//! - `engine`: starts one loop for each queue, source and pipeline stage of a process
-//! - `work`: what a kind of work provides
+//! - `engine`: starts a loop for each queue, source and pipeline stage, and a reaper for each kind of unit
+//! - `work`: what a kind of work provides; `unit_leases`: what all kinds share
 //! - `worker_loop`: the loop itself
 //! - `claim`, `prefetch`, `handoff`: how units arrive, and how many are claimed ahead
-//! - `held_leases`, `renewer`, `lease_clock`: which leases this worker holds, and how they stay valid
-//! - `finisher`: writes results in batches
-//! - `reaper`: ends attempts whose worker was lost
-//! - `backpressure`: claims nothing while attempts cannot start
-//! - `failures`: the failures that the loop itself reports
+//! - `held_leases`, `renewer`, `lease_clock`: which leases a loop holds, and how they stay valid
+//! - `finisher`, `release`, `store_retry`, `write_times`: how results and releases are written
+//! - `reaper`: ends the attempts of lost workers
+//! - `backpressure`: claims nothing while attempts cannot run
+//! - `failures`: the failures of attempts that returned no outcome
 
 pub(crate) mod engine;
+
+pub(crate) mod unit_leases;
 pub(crate) mod work;
+
 pub(crate) mod worker_loop;
 
 pub(crate) mod claim;
@@ -26,7 +29,8 @@ pub(crate) mod lease_clock;
 pub(crate) mod renewer;
 
 pub(crate) mod finisher;
-pub(crate) mod settled;
+pub(crate) mod release;
+pub(crate) mod store_retry;
 pub(crate) mod write_times;
 
 pub(crate) mod reaper;

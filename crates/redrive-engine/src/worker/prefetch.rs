@@ -1,40 +1,40 @@
-//! How much to claim at a time.
+//! How many units to claim at a time.
 //!
-//! Too little, and short work spends its time on claims; too much, and a worker sits on units that
-//! others could have begun. So a worker holds what fills its slots, and ahead of that what it will
-//! begin within a moment, going by how fast it just was.
+//! With too few, short attempts wait for claims; with too many, a worker holds units that others could have started. So a
+//! worker claims what fills its slots, plus what it will start within a moment at its recent speed.
 
 use jiff::{SignedDuration, Timestamp};
 
 /// How far ahead to claim.
 const HORIZON: SignedDuration = SignedDuration::from_millis(50);
 
-/// How long to look at before going by what was seen.
+/// How long to measure the speed before using it.
 const WINDOW: SignedDuration = SignedDuration::from_millis(10);
 
-/// Units claimed ahead at most.
+/// The most units that are claimed ahead.
 const MAX_AHEAD: usize = 4_000;
 
-/// How many times further ahead others may hand units over.
-const REACH_FOR_HANDED: usize = 3;
+/// How many times further ahead than claims other loops may hand units off.
+const HANDOFF_REACH: usize = 3;
 
-/// What a worker has in hand.
+/// The units that a worker has.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Hand {
-    /// Units that run, or are to.
-    pub(crate) to_do: usize,
-    /// All of them, with those that are done and only wait to be written.
+pub(crate) struct InFlight {
+    /// Units that run or wait for a slot.
+    pub(crate) unfinished: usize,
+    /// All held units, including those that only wait to be written.
     pub(crate) held: usize,
 }
 
-impl Hand {
-    /// What is done keeps nobody from beginning more, up to a limit: a crash would have it all done again.
-    fn room(self, target: usize) -> usize {
-        target.saturating_sub(self.to_do).min((2 * target).saturating_sub(self.held))
+impl InFlight {
+    /// Units that wait to be written do not keep the worker from starting others, up to a limit: after a crash all of
+    /// them run again.
+    fn capacity(self, target: usize) -> usize {
+        target.saturating_sub(self.unfinished).min((2 * target).saturating_sub(self.held))
     }
 }
 
-/// How much a worker wants, from how fast it is.
+/// Measures how fast attempts end, and derives how many units to claim ahead.
 #[derive(Debug)]
 pub(crate) struct Prefetch {
     concurrency: usize,
@@ -48,18 +48,18 @@ impl Prefetch {
         Self { concurrency, ahead: 0, since: None, ended: 0 }
     }
 
-    /// How many to claim. Nothing while most of the room is taken: a claim costs the same for one as for
-    /// many.
-    pub(crate) fn want(&self, hand: Hand) -> usize {
+    /// How many units to claim. Zero while less than a quarter of the target is free: a claim costs the same for one
+    /// unit as for many.
+    pub(crate) fn claim_size(&self, in_flight: InFlight) -> usize {
         let target = self.concurrency + self.ahead;
-        let room = hand.room(target);
-        if room >= (target / 4).max(1) { room } else { 0 }
+        let capacity = in_flight.capacity(target);
+        if capacity >= (target / 4).max(1) { capacity } else { 0 }
     }
 
-    /// How many more other loops may hand over. They come when they are written, which takes a while, and
-    /// until then nobody else could have them.
-    pub(crate) fn welcome(&self, hand: Hand) -> usize {
-        hand.room(self.concurrency + self.ahead * REACH_FOR_HANDED)
+    /// How many units other loops may hand off to this one. They arrive only after their results are written, and until
+    /// then no other worker can have them.
+    pub(crate) fn handoff_capacity(&self, in_flight: InFlight) -> usize {
+        in_flight.capacity(self.concurrency + self.ahead * HANDOFF_REACH)
     }
 
     /// Counts an attempt that ended.
@@ -70,7 +70,7 @@ impl Prefetch {
         if elapsed < WINDOW && elapsed >= SignedDuration::ZERO {
             return;
         }
-        // A clock that was set back starts a new window and says nothing about speed.
+        // A clock that was set back starts a new window and gives no speed.
         if elapsed >= WINDOW {
             let within = f64::from(self.ended) * HORIZON.as_secs_f64() / elapsed.as_secs_f64();
             self.ahead = (within as usize).min(MAX_AHEAD);

@@ -1,258 +1,385 @@
-//! Units whose worker was lost come back.
+//! Ends the attempts of lost workers.
 //!
-//! The reaper is a loop, never a step at start-up, and nothing depends on there being one: several do
-//! no harm, because each end is guarded by the lease it was read with. A lost worker is a failure
-//! like any other and goes through the same decision; so a unit that kills every worker is given up
-//! within its budget.
+//! A process runs one reaper for each kind of unit; it serves all queues, sources or stages of that kind. It is a loop,
+//! never a step at start-up, and several reapers do no harm: each result is guarded by the lease that it was read with. A
+//! lost worker is a failure like any other and goes through the same decision, so a unit that kills every worker is given
+//! up within its budget.
 //!
-//! A worker is lost if it is silent while the store can hear it. So before anything is counted against a unit:
+//! A worker is lost if it is silent while the store can hear it. So before an attempt is counted as lost:
 //!
-//! - **The store answers, and its clock goes on steadily, for half a lease.** When it was away, or somebody set
-//!   its clock forward, every lease may have ended without anybody being lost: the holders get time to renew, to
-//!   write what they have and to hand back what they stopped. Where people can set that clock, a reaper that has
-//!   just begun does not know whether they did, and looks on for as long. So does one that stood still itself: where
-//!   it got no turn, others may have got none.
-//! - **The store took a write a sixth of a lease ago, or takes one without waiting.** It may answer questions and
-//!   take no writes, because its disk is full or another process has it locked; whoever waits with a renewal has it
-//!   written by then. So that nobody has to wait for that, a lease that is about to end is written to before it
-//!   does: a holder that is well renews much sooner. The write changes nothing, since ends move forward only.
+//! - **The store answered, and its clock advanced steadily, for half a lease.** When the store was unavailable, or its
+//!   clock was set forward, every lease may have ended without a lost worker: the holders get time to renew, to write
+//!   results and to release what they stopped. Where the clock can be set, a new reaper waits as long, because it does
+//!   not know. So does a reaper that was not scheduled for a while: other workers may have been suspended with it.
+//! - **The store took a write a sixth of a lease ago, or takes one without waiting.** It may answer reads and take no
+//!   writes, because its disk is full or another process holds its lock; pending renewals are written by then. To
+//!   avoid that wait, the reaper writes to a lease shortly before its end: a healthy holder renews much earlier. That
+//!   write changes nothing, since lease ends only move forward.
+//!
+//! Leases of one kind may differ in length, so each queue, source or stage has its own wait, measured in its own lease.
 
 use std::{sync::Arc, time::Duration};
 
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
 use jiff::Timestamp;
+use redrive_retry::{Stop, monotonic};
 use redrive_store::{ExpiredLease, LeaseRef, Result, Written};
-use tokio::time::Instant;
+use tokio::{sync::Mutex, time::Instant};
 
 use crate::worker::{
-    held_leases::Held,
-    lease_clock::Reading,
-    renewer::{later, margin},
-    settled::settled,
+    finisher::report_finish,
+    held_leases::HeldLeases,
+    lease_clock::{ClockReading, later, lease_margin},
+    unit_leases::UnitLeases,
     work::Work,
 };
-use redrive_retry::{Stop, monotonic};
 
-/// Ended leases that are decided about at a time.
+/// Ended leases that are read at a time.
 const PAGE: u32 = 500;
 
-/// Before the end of every lease; some ends are put at 1970.
+/// Before the end of every lease; some ends are stored as 1970.
 const THE_BEGINNING: Timestamp = Timestamp::constant(-1, 0);
 
-/// Looks for ended leases until told to stop. Every end is guarded, so it may be stopped anywhere.
-pub(crate) async fn reap_all<W: Work>(work: Arc<W>, held: Arc<Held>, mut stop: Stop) {
-    tokio::select! {
-        biased;
-        () = stop.stopped() => {}
-        () = reap_on(&*work, &held) => {}
+/// The reapers of a process.
+#[derive(Default)]
+pub(crate) struct Reapers {
+    pub(crate) runs: Reaper,
+    pub(crate) partitions: Reaper,
+    pub(crate) samples: Reaper,
+    pub(crate) sources: Reaper,
+}
+
+impl Reapers {
+    /// Runs every reaper that has something to reap, until stopped.
+    pub(crate) async fn run(self, stop: Stop) {
+        let Self { runs, partitions, samples, sources } = self;
+        let run = |reaper: Reaper| reaper.run(stop.clone());
+        tokio::join!(run(runs), run(partitions), run(samples), run(sources));
     }
 }
 
-async fn reap_on<W: Work>(work: &W, held: &Held) {
-    let mut reaper = Reaper::new(work, held);
-    loop {
-        let rest = match reaper.look().await {
-            Ok(rest) => rest,
-            Err(error) => {
-                if !std::mem::replace(&mut reaper.away, true) {
-                    tracing::warn!(
-                        work = work.name(),
-                        error = &error as &dyn std::error::Error,
-                        "cannot look for lost workers"
-                    );
-                }
-                work.limits().lease / 6
-            }
-        };
-        let asleep = monotonic();
-        tokio::time::sleep(rest).await;
-        if asleep.elapsed() >= rest.saturating_add(margin(work)) {
-            reaper.doubt = Some(monotonic());
+/// The reaper of one kind of unit.
+#[derive(Default)]
+pub(crate) struct Reaper {
+    members: Vec<Member>,
+    /// Whether the store did not answer the last check.
+    unavailable: bool,
+    /// The clocks at the last check.
+    clock: Option<ClockReading>,
+    probe: WriteProbe,
+}
+
+/// One queue, source or stage that a reaper serves.
+struct Member {
+    work: Box<dyn Reaped>,
+    lease: Duration,
+    /// When there was last a reason to doubt that a silent worker is lost.
+    doubt: Option<Instant>,
+}
+
+impl Member {
+    /// How long no attempt may be counted as lost yet.
+    fn wait(&self, write: Option<ProbedWrite>) -> Duration {
+        let slow = write.filter(|write| write.took >= self.lease / 2).map(|write| write.at);
+        let doubt = self.doubt.max(slow).map(|doubt| doubt.elapsed());
+        let wait = doubt.map_or(Duration::ZERO, |since| (self.lease / 2).saturating_sub(since));
+        wait.max(write.and_then(|write| write.wait(self.lease)).unwrap_or_default())
+    }
+}
+
+/// The last write that the store took, and how long it waited.
+#[derive(Debug, Clone, Copy)]
+struct ProbedWrite {
+    at: Instant,
+    took: Duration,
+}
+
+impl ProbedWrite {
+    /// Whether the store took the write without waiting.
+    fn was_prompt(self, lease: Duration) -> bool {
+        self.took < lease_margin(lease)
+    }
+
+    /// How long until all renewals that were pending at this write are written. `None` if the write is so old that a
+    /// lease may have ended for lack of another.
+    fn wait(self, lease: Duration) -> Option<Duration> {
+        let wait = if self.was_prompt(lease) { Duration::ZERO } else { lease_margin(lease) };
+        let age = self.at.elapsed();
+        (age <= lease / 2).then(|| wait.saturating_sub(age))
+    }
+}
+
+/// Finds out whether the store takes writes.
+#[derive(Default)]
+struct WriteProbe(Mutex<Option<ProbedWrite>>);
+
+impl WriteProbe {
+    async fn last(&self) -> Option<ProbedWrite> {
+        *self.0.lock().await
+    }
+
+    /// Writes to a lease without changing it.
+    async fn write(
+        &self,
+        leases: &dyn UnitLeases,
+        lease: LeaseRef,
+        now: Timestamp,
+    ) -> Result<ProbedWrite> {
+        let mut last = self.0.lock().await;
+        let started = monotonic();
+        leases.renew(&[lease], now).await?;
+        let write = ProbedWrite { at: monotonic(), took: started.elapsed() };
+        *last = Some(write);
+        Ok(write)
+    }
+}
+
+impl Reaper {
+    /// Adds a queue, source or stage, with the leases that its own loop holds: those are not lost.
+    pub(crate) fn add<W: Work>(&mut self, work: Arc<W>, held: Arc<HeldLeases>) {
+        let lease = work.limits().lease;
+        let doubt = work.leases().lease_clock_can_be_set().then(monotonic);
+        self.members.push(Member { work: Box::new(ReapedWork { work, held }), lease, doubt });
+    }
+
+    /// Looks for ended leases until stopped. Every write is guarded, so the reaper may stop anywhere.
+    pub(crate) async fn run(self, mut stop: Stop) {
+        tokio::select! {
+            biased;
+            () = stop.stopped() => {}
+            () = self.reap() => {}
         }
     }
-}
 
-/// What a reaper knows from one look to the next.
-struct Reaper<'a, W> {
-    work: &'a W,
-    held: &'a Held,
-    /// Whether the store did not answer the look before.
-    away: bool,
-    /// The clock at the look before.
-    clock: Reading,
-    /// When there was last a reason to doubt that whoever is silent is lost.
-    doubt: Option<Instant>,
-    /// When the store last took a write, and how long after it whoever waited with one has had it written.
-    heard: Option<(Instant, Duration)>,
-}
-
-impl<'a, W: Work> Reaper<'a, W> {
-    fn new(work: &'a W, held: &'a Held) -> Self {
-        let clock = Reading::now(work.lease_now());
-        let doubt = work.lease_clock_can_be_set().then_some(clock.here);
-        Self { work, held, away: false, clock, doubt, heard: None }
+    async fn reap(mut self) {
+        let Some(lease) = self.members.iter().map(|member| member.lease).min() else { return };
+        loop {
+            let rest = match self.check(lease).await {
+                Ok(rest) => rest,
+                Err(error) => {
+                    if !std::mem::replace(&mut self.unavailable, true) {
+                        tracing::warn!(
+                            work = self.names(),
+                            error = &error as &dyn std::error::Error,
+                            "cannot look for lost workers"
+                        );
+                    }
+                    lease / 6
+                }
+            };
+            let asleep = monotonic();
+            tokio::time::sleep(rest).await;
+            let overslept = asleep.elapsed().saturating_sub(rest);
+            self.doubt_if(|member| overslept >= lease_margin(member.lease));
+        }
     }
 
-    /// One look at all ended leases: brings back what was lost, and says how long to rest. That is until the next
-    /// lease is about to end, if nobody renews it. Not much shorter, so that leases that end one after the other are
-    /// looked at together.
+    /// Checks for ended leases once, recovers lost units, and returns how long to rest: until shortly before the next lease
+    /// ends, but not much shorter, so that leases that end one after the other are handled together.
     ///
-    /// Asks for the earliest end first. Mostly it is still to come, and that is all there is to know: a
-    /// store may have to read every unit it has for each question about leases.
-    async fn look(&mut self) -> Result<Duration> {
-        let (work, lease) = (self.work, self.work.limits().lease);
+    /// Reads the earliest end first. Usually it is in the future, and nothing else has to be read.
+    async fn check(&mut self, lease: Duration) -> Result<Duration> {
         let now = self.read_clock();
         let asked = monotonic();
-        let mut next = work.next_lease_end(THE_BEGINNING).await?;
-        if std::mem::take(&mut self.away) || asked.elapsed() >= lease / 2 {
-            self.doubt = Some(monotonic());
-        }
+        let mut next = self.leases()?.next_lease_end(THE_BEGINNING).await?;
+        let (took, unavailable) = (asked.elapsed(), std::mem::take(&mut self.unavailable));
+        self.doubt_if(|member| unavailable || took >= member.lease / 2);
+        let mut longest = lease / 2;
         if next.is_some_and(|end| end <= now) {
-            let hearing = self.hearing();
-            let patience = self.patience().max(hearing.unwrap_or_default());
-            if !patience.is_zero() {
-                return Ok(patience);
+            let write = self.probe.last().await;
+            let waits = self.members.iter().map(|member| member.wait(write));
+            let waits: Vec<Duration> = waits.collect();
+            if let Some(wait) = waits.iter().filter(|wait| !wait.is_zero()).min() {
+                longest = longest.min(*wait);
             }
-            let heard = hearing.is_some();
-            let Some(back) = self.reap(now, heard).await? else { return Ok(margin(work)) };
-            if back > 0 {
-                self.held.stir();
+            if waits.iter().all(|wait| !wait.is_zero()) {
+                return Ok(longest);
             }
-            next = work.next_lease_end(now).await?;
+            if !self.recover(now, &waits).await? {
+                return Ok(lease_margin(lease));
+            }
+            next = self.leases()?.next_lease_end(now).await?;
         }
-        let Some(end) = next else { return Ok(lease / 2) };
-        if end <= later(now, margin(work)) {
-            self.speak_before(end, now).await?;
-            return Ok(left(end, work.lease_now()).clamp(lease / 60, lease / 2));
+        let Some(end) = next else { return Ok(longest) };
+        let mut margin = lease_margin(lease);
+        if end <= later(now, margin) {
+            self.probe_before(end, now, margin).await?;
+            margin = Duration::ZERO;
         }
-        Ok(left(end, work.lease_now()).saturating_sub(margin(work)).clamp(lease / 60, lease / 2))
+        let left = time_left(end, self.leases()?.lease_now()).saturating_sub(margin);
+        Ok(left.max(lease / 60).min(longest))
     }
 
-    /// What all of a look goes by.
-    fn read_clock(&mut self) -> Timestamp {
-        let now = Reading::now(self.work.lease_now());
-        if now.has_jumped_since(&self.clock, margin(self.work)) {
-            let work = self.work.name();
-            tracing::warn!(
-                work,
-                "the clock of leases was set forward; nobody is taken for lost yet"
-            );
-            self.doubt = Some(now.here);
+    /// The leases of all members: they are of one kind, in one store.
+    fn leases(&self) -> Result<&dyn UnitLeases> {
+        let first = self.members.first();
+        first.map(|member| member.work.leases()).ok_or_else(|| {
+            redrive_store::Error::misuse("looking for lost workers", "there is nothing to reap")
+        })
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<&str> = self.members.iter().map(|member| member.work.name()).collect();
+        names.join(", ")
+    }
+
+    fn doubt_if(&mut self, reason: impl Fn(&Member) -> bool) {
+        for member in &mut self.members {
+            if reason(member) {
+                member.doubt = Some(monotonic());
+            }
         }
-        self.clock = now;
+    }
+
+    /// The time that a whole check uses.
+    fn read_clock(&mut self) -> Timestamp {
+        let Ok(leases) = self.leases() else { return Timestamp::MIN };
+        let now = ClockReading::now(leases.lease_now());
+        if let Some(last) = self.clock.replace(now) {
+            let jumped = |member: &Member| now.has_jumped_since(&last, lease_margin(member.lease));
+            if self.members.iter().any(jumped) {
+                tracing::warn!(
+                    work = self.names(),
+                    "the lease clock was set forward; no worker is considered lost yet"
+                );
+            }
+            self.doubt_if(jumped);
+        }
         now.shared
     }
 
-    /// How long nobody may be taken for lost yet.
-    fn patience(&self) -> Duration {
-        let since = self.doubt.map(|doubt| doubt.elapsed());
-        since.map_or(Duration::ZERO, |since| (self.work.limits().lease / 2).saturating_sub(since))
-    }
-
-    /// How long it is until everybody was heard by a store that took a write; nothing, if that is so long ago that a
-    /// lease can have ended for want of another.
-    fn hearing(&self) -> Option<Duration> {
-        let (heard, wait) = self.heard?;
-        let age = heard.elapsed();
-        (age <= self.work.limits().lease / 2).then(|| wait.saturating_sub(age))
-    }
-
-    /// Writes to a lease that is about to end, unless that was done already.
-    async fn speak_before(&mut self, end: Timestamp, now: Timestamp) -> Result<()> {
-        let lately = self.heard.is_some_and(|(heard, _)| heard.elapsed() <= margin(self.work) * 2);
-        if !lately && let Some(ending) = self.work.expired(end, i64::MIN, 1).await?.first() {
-            self.speak(ending.lease, now).await?;
+    /// Writes to the lease that is about to end, unless the store took a write recently.
+    async fn probe_before(&self, end: Timestamp, now: Timestamp, margin: Duration) -> Result<()> {
+        let recent = self.probe.last().await.is_some_and(|last| last.at.elapsed() <= margin * 2);
+        let leases = self.leases()?;
+        if !recent && let Some(ending) = leases.expired(end, i64::MIN, 1).await?.first() {
+            self.probe.write(leases, ending.lease, now).await?;
         }
         Ok(())
     }
 
-    /// Writes to a lease, and says whether that was done without waiting. One that had to wait may be the first after
-    /// a long time; for half a lease it waited for a store that was as good as away.
-    async fn speak(&mut self, lease: LeaseRef, now: Timestamp) -> Result<bool> {
-        let (asked, margin) = (monotonic(), margin(self.work));
-        self.work.renew(&[lease], now).await?;
-        if asked.elapsed() >= self.work.limits().lease / 2 {
-            self.doubt = Some(monotonic());
-        }
-        let at_once = asked.elapsed() < margin;
-        self.heard = Some((monotonic(), if at_once { Duration::ZERO } else { margin }));
-        Ok(at_once)
-    }
-
-    /// Decides about every unit whose lease has ended, and says how many came back; nothing, if nobody may be taken for
-    /// lost yet. Pages go on by id, so that units nobody here can decide about never hide the rest. What the worker
-    /// itself has in hand is not lost.
-    async fn reap(&mut self, now: Timestamp, mut heard: bool) -> Result<Option<usize>> {
-        let (mut after, mut reaped) = (i64::MIN, 0);
+    /// Recovers every unit whose lease has ended and whose member need not wait; `false` if the store takes no writes.
+    /// Pages advance by id, so that units which nobody here serves never hide the rest.
+    async fn recover(&self, now: Timestamp, waits: &[Duration]) -> Result<bool> {
+        let ready = self.members.iter().zip(waits).filter(|(_, wait)| wait.is_zero());
+        let ready: Vec<&Member> = ready.map(|(member, _)| member).collect();
+        let mut after = i64::MIN;
         loop {
-            let mut expired = self.work.expired(now, after, PAGE).await?;
-            let Some(last) = expired.last() else { return Ok(Some(reaped)) };
+            let expired = self.leases()?.expired(now, after, PAGE).await?;
+            let Some(last) = expired.last() else { return Ok(true) };
             redrive_store::failpoint!("engine.reap.looked");
             after = last.lease.id;
-            expired.retain(|expired: &ExpiredLease| !self.held.holds(expired.lease));
-            let Some(back) = self.bring_back(&expired, now, &mut heard).await? else {
-                return Ok(None);
-            };
-            reaped += back;
-        }
-    }
-
-    /// Decides about units and writes it, and says how many came back. What the store refuses is tried
-    /// one by one, so that one bad row strands no other.
-    async fn bring_back(
-        &mut self,
-        expired: &[ExpiredLease],
-        now: Timestamp,
-        heard: &mut bool,
-    ) -> Result<Option<usize>> {
-        match (self.bring_back_together(expired, now, heard).await, expired) {
-            (Err(refusal), [one]) if !refusal.is_transient() => {
-                tracing::error!(
-                    work = self.work.name(),
-                    id = one.lease.id,
-                    error = &refusal as &dyn std::error::Error,
-                    "a unit whose worker was lost cannot be brought back"
-                );
-                Ok(Some(0))
-            }
-            (Err(refusal), several) if !refusal.is_transient() => {
-                let mut all = 0;
-                for one in several.chunks(1) {
-                    let back = Box::pin(self.bring_back(one, now, heard)).await?;
-                    let Some(back) = back else { return Ok(None) };
-                    all += back;
-                }
-                Ok(Some(all))
-            }
-            (answer, _) => answer,
-        }
-    }
-
-    async fn bring_back_together(
-        &mut self,
-        expired: &[ExpiredLease],
-        now: Timestamp,
-        heard: &mut bool,
-    ) -> Result<Option<usize>> {
-        let ends = self.work.lost(expired).await?;
-        redrive_store::failpoint!("engine.reap.decided");
-        if let (Some(first), false) = (ends.first(), *heard) {
-            *heard = self.speak(self.work.end_lease(first), now).await?;
-            if !*heard {
-                return Ok(None);
+            let recoveries = ready.iter().map(|it| it.work.recover(&expired, now, &self.probe));
+            if try_join_all(recoveries).await?.contains(&Recovery::NoWrites) {
+                return Ok(false);
             }
         }
-        let written = self.work.finish(&ends).await?;
-        redrive_store::failpoint!("engine.reap.written");
-        let mut back = 0;
-        for (end, written) in ends.iter().zip(written) {
-            settled(self.work, end, written);
-            back += usize::from(written == Written::Applied);
-        }
-        Ok(Some(back))
     }
 }
 
-/// How long it is until a time.
-fn left(end: Timestamp, now: Timestamp) -> Duration {
+/// What came of a recovery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recovery {
+    Done,
+    /// The store takes no writes without waiting, so no worker may be considered lost yet.
+    NoWrites,
+}
+
+/// Work as its reaper sees it, of whatever type.
+#[async_trait]
+trait Reaped: Send + Sync {
+    fn name(&self) -> &str;
+
+    fn leases(&self) -> &dyn UnitLeases;
+
+    /// Decides about the units of this work among those whose lease has ended, and writes the results.
+    async fn recover(
+        &self,
+        expired: &[ExpiredLease],
+        now: Timestamp,
+        probe: &WriteProbe,
+    ) -> Result<Recovery>;
+}
+
+struct ReapedWork<W> {
+    work: Arc<W>,
+    held: Arc<HeldLeases>,
+}
+
+#[async_trait]
+impl<W: Work> Reaped for ReapedWork<W> {
+    fn name(&self) -> &str {
+        self.work.name()
+    }
+
+    fn leases(&self) -> &dyn UnitLeases {
+        self.work.leases()
+    }
+
+    /// What the store refuses is written one by one, so that one bad row blocks no other.
+    async fn recover(
+        &self,
+        expired: &[ExpiredLease],
+        now: Timestamp,
+        probe: &WriteProbe,
+    ) -> Result<Recovery> {
+        let lost = expired.iter().filter(|expired| !self.held.contains(expired.lease));
+        let lost: Vec<ExpiredLease> = lost.cloned().collect();
+        let refusal = match self.recover_together(&lost, now, probe).await {
+            Err(refusal) if !refusal.is_transient() => refusal,
+            answer => return answer,
+        };
+        if let [one] = &lost[..] {
+            tracing::error!(
+                work = self.work.name(),
+                id = one.lease.id,
+                error = &refusal as &dyn std::error::Error,
+                "the store refused to recover a unit whose worker was lost"
+            );
+            return Ok(Recovery::Done);
+        }
+        for one in lost.chunks(1) {
+            if self.recover(one, now, probe).await? == Recovery::NoWrites {
+                return Ok(Recovery::NoWrites);
+            }
+        }
+        Ok(Recovery::Done)
+    }
+}
+
+impl<W: Work> ReapedWork<W> {
+    async fn recover_together(
+        &self,
+        lost: &[ExpiredLease],
+        now: Timestamp,
+        probe: &WriteProbe,
+    ) -> Result<Recovery> {
+        let (work, lease) = (&*self.work, self.work.limits().lease);
+        let finishes = work.complete_lost(lost).await?;
+        redrive_store::failpoint!("engine.reap.decided");
+        let Some(first) = finishes.first() else { return Ok(Recovery::Done) };
+        let recent = probe.last().await.and_then(|write| write.wait(lease));
+        if recent != Some(Duration::ZERO) {
+            let write = probe.write(work.leases(), work.finish_lease(first), now).await?;
+            if !write.was_prompt(lease) {
+                return Ok(Recovery::NoWrites);
+            }
+        }
+        let written = work.finish(&finishes).await?;
+        redrive_store::failpoint!("engine.reap.written");
+        let mut recovered = false;
+        for (finish, written) in finishes.iter().zip(written) {
+            report_finish(work, finish, written);
+            recovered |= written == Written::Applied;
+        }
+        if recovered {
+            self.held.wake();
+        }
+        Ok(Recovery::Done)
+    }
+}
+
+fn time_left(end: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(end.duration_since(now)).unwrap_or_default()
 }

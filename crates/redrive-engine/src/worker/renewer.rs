@@ -1,23 +1,22 @@
-//! Keeping leases alive, and stopping work whose lease was lost.
+//! Renews leases, and stops attempts whose lease was lost.
 
 use std::{sync::Arc, time::Duration};
 
-use jiff::Timestamp;
+use redrive_retry::Stop;
 use redrive_store::Written;
 
 use crate::worker::{
-    held_leases::{Held, LeaseHealth},
-    lease_clock::Reading,
+    held_leases::{HeldLeases, LeaseHealth},
+    lease_clock::{ClockReading, later, lease_margin, usable_lease},
     work::Work,
 };
-use redrive_retry::Stop;
 
-/// Renews everything that is held, until told to stop.
+/// Renews all held leases until stopped.
 ///
-/// A lease that someone else took is lost: its attempt is stopped, and what it would have written is
-/// refused anyway. A lease that could not be renewed because the store does not answer is given up
-/// shortly before its end, so that the attempt is over before another worker may begin one.
-pub(crate) async fn renew_all<W: Work>(work: Arc<W>, held: Arc<Held>, mut stop: Stop) {
+/// When another worker took a lease, its attempt is stopped; the store would refuse its result anyway. When the store
+/// does not answer, a lease is given up shortly before its end, so that the attempt is over before another worker may
+/// start one.
+pub(crate) async fn renew_all<W: Work>(work: Arc<W>, held: Arc<HeldLeases>, mut stop: Stop) {
     tokio::select! {
         biased;
         () = stop.stopped() => {}
@@ -26,11 +25,10 @@ pub(crate) async fn renew_all<W: Work>(work: Arc<W>, held: Arc<Held>, mut stop: 
     }
 }
 
-/// Renews at a third of the lease, and soon again after a store that did not answer: once it is back,
-/// every moment counts. At once, if the clock of leases was set meanwhile: by that clock, what was just renewed
-/// may have ended.
-async fn renew<W: Work>(work: &W, held: &Held) {
-    let lease = work.limits().lease;
+/// Renews at a third of the lease; soon again after a store that did not answer; at once if the lease clock jumped
+/// meanwhile, because by that clock the renewed leases may have ended.
+async fn renew<W: Work>(work: &W, held: &HeldLeases) {
+    let (lease, store) = (work.limits().lease, work.leases());
     let mut rest = lease / 3;
     loop {
         tokio::time::sleep(rest).await;
@@ -39,30 +37,31 @@ async fn renew<W: Work>(work: &W, held: &Held) {
         if leases.is_empty() {
             continue;
         }
-        let asked = Reading::now(work.lease_now());
-        let renewal = work.renew(&leases, later(asked.shared, lease));
+        let requested = ClockReading::now(store.lease_now());
+        let renewal = store.renew(&leases, later(requested.shared, lease));
         match tokio::time::timeout(lease / 3, renewal).await {
             Ok(Ok(written)) => {
                 redrive_store::failpoint!("engine.renew.written");
-                held.renewed(&leases, asked.here);
-                if Reading::now(work.lease_now()).has_jumped_since(&asked, margin(work)) {
+                held.renewed(&leases, requested.local);
+                let now = ClockReading::now(store.lease_now());
+                if now.has_jumped_since(&requested, lease_margin(lease)) {
                     rest = Duration::ZERO;
                 }
                 for (lease, written) in leases.into_iter().zip(written) {
-                    // A result that was written just now ends its lease as well.
-                    if written == Written::Stale && held.is_under_way(lease) {
+                    // A result that was just written ends its lease as well.
+                    if written == Written::Stale && held.is_running(lease) {
                         tracing::warn!(
                             work = work.name(),
                             id = lease.id,
                             epoch = lease.epoch.0,
-                            "lease lost; its attempt is stopped"
+                            "lease lost; stopping its attempt"
                         );
-                        held.loosen(lease, LeaseHealth::Lost);
+                        held.degrade(lease, LeaseHealth::Lost);
                     }
                 }
             }
             Ok(Err(error)) => {
-                rest = margin(work) / 2;
+                rest = lease_margin(lease) / 2;
                 tracing::warn!(
                     work = work.name(),
                     leases = leases.len(),
@@ -71,36 +70,26 @@ async fn renew<W: Work>(work: &W, held: &Held) {
                 );
             }
             Err(_) => {
-                rest = margin(work) / 2;
+                rest = lease_margin(lease) / 2;
                 tracing::warn!(work = work.name(), "renewing leases takes too long");
             }
         }
     }
 }
 
-/// Gives up leases that are about to end. Looks twice as often as it must, and never waits for the
-/// store: a renewal that hangs must not keep an attempt alive.
-async fn watch<W: Work>(work: &W, held: &Held) {
+/// Gives up leases that are about to end. Checks twice as often as necessary and never waits for the store: a renewal that
+/// hangs must not keep an attempt alive.
+async fn watch<W: Work>(work: &W, held: &HeldLeases) {
+    let lease = work.limits().lease;
     loop {
-        tokio::time::sleep(margin(work) / 2).await;
-        for lease in held.older_than(relied_on(work)) {
-            tracing::warn!(work = work.name(), id = lease.id, "lease about to end; work stopped");
-            held.loosen(lease, LeaseHealth::Slipping);
+        tokio::time::sleep(lease_margin(lease) / 2).await;
+        for lease in held.older_than(usable_lease(lease)) {
+            tracing::warn!(
+                work = work.name(),
+                id = lease.id,
+                "lease about to end; stopping its attempt"
+            );
+            held.degrade(lease, LeaseHealth::Expiring);
         }
     }
-}
-
-/// How long after it was asked for a lease is relied on.
-pub(crate) fn relied_on<W: Work>(work: &W) -> Duration {
-    work.limits().lease.saturating_sub(margin(work))
-}
-
-/// How long before its end a lease is no longer relied on.
-pub(crate) fn margin<W: Work>(work: &W) -> Duration {
-    work.limits().lease / 6
-}
-
-/// A time on the clock of leases.
-pub(crate) fn later(now: Timestamp, by: Duration) -> Timestamp {
-    now.checked_add(by).unwrap_or(Timestamp::MAX)
 }

@@ -1,33 +1,33 @@
-//! What the worker loop needs to know of a kind of work.
+//! What a kind of work provides to the worker loop.
 //!
-//! The loop claims, handles, decides and finishes; it never knows what. Runs, partitions, samples and the
-//! sources of pipelines plug in here.
+//! The loop claims, handles, decides and finishes without knowing the kind. Runs, partitions, samples and the sources of
+//! pipelines implement [`Work`].
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::Failure;
+use redrive_retry::Stop;
 use redrive_store::{Backlog, ExpiredLease, LeaseRef, Result, Written};
 
-use crate::worker::handoff::Handoff;
-use redrive_retry::Stop;
+use crate::worker::{handoff::Handoff, unit_leases::UnitLeases};
 
-/// How fast and how patiently a kind of work is done.
+/// Concurrency and timing of a worker loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerLimits {
-    /// Units handled at once.
+    /// Attempts that run at once.
     pub concurrency: usize,
-    /// How long a claim holds without a word; renewed at a third of it.
+    /// How long a lease is valid without renewal. The worker renews at a third of it.
     pub lease: Duration,
-    /// How long the loop looks away when there is nothing to do. Notifications make it look sooner.
+    /// How often an idle loop polls. Notifications wake it earlier.
     pub poll: Duration,
-    /// How long running work may go on after the loop was told to stop.
+    /// How long running attempts may continue after a stop signal.
     pub grace: Duration,
 }
 
 impl Default for WorkerLimits {
-    /// 8 at once, a lease of a minute, a look every second, ten seconds of grace.
+    /// 8 attempts at once, a lease of 60 seconds, a poll every second, 10 seconds of grace.
     fn default() -> Self {
         Self {
             concurrency: 8,
@@ -39,107 +39,87 @@ impl Default for WorkerLimits {
 }
 
 impl WorkerLimits {
-    /// The same, with no more at once than a handler can work on.
+    /// Lowers the concurrency to the capacity of a handler.
     pub(crate) fn within(self, capacity: Option<usize>) -> Self {
         let concurrency = self.concurrency.min(capacity.unwrap_or(self.concurrency));
         Self { concurrency, ..self }
     }
 }
 
-/// What is to be written about a unit after its attempt.
+/// What follows an attempt.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Ending<E> {
-    /// The attempt ended.
-    Finish(E),
-    /// It was not tried to its end; the unit goes back, uncounted.
-    LeaseRelease,
-    /// It could not be tried for a reason that lies outside of it, such as a full disk, and that the journal names. The
-    /// unit goes back, uncounted, and nothing more is taken for a while.
-    Unable(&'static str),
+pub enum Completion<F> {
+    /// The attempt ended, and its result is ready to be written.
+    Finish(F),
+    /// The attempt was stopped. The unit is released, uncounted.
+    Release,
+    /// The attempt could not run for a reason outside of the unit, such as a full disk. The unit is released, uncounted,
+    /// with this reason in the journal, and the loop claims nothing for a while.
+    Backpressure(&'static str),
 }
 
-/// A kind of work, in one place: a queue, for example.
+/// A kind of work in one place, for example the runs of one queue.
 #[async_trait]
 pub trait Work: Send + Sync + 'static {
-    /// A unit that is held.
+    /// A claimed unit.
     type Unit: Send + Sync + 'static;
-    /// What an attempt came to. One that panicked comes to a failure.
+    /// The outcome of an attempt. An attempt that panicked has a failure as its outcome.
     type Outcome: From<Failure> + Send + 'static;
-    /// The end of an attempt, decided and ready to be written.
-    type End: Send + Sync + 'static;
+    /// The decided result of an attempt, ready to be written.
+    type Finish: Send + Sync + 'static;
 
-    /// What it is called in logs.
+    /// The name used in logs.
     fn name(&self) -> &str;
 
-    /// How it is done.
     fn limits(&self) -> WorkerLimits;
 
-    /// The wall clock.
-    fn now(&self) -> Timestamp;
+    /// The leases and the clocks of this kind of unit.
+    fn leases(&self) -> &dyn UnitLeases;
 
-    /// The clock of leases.
-    fn lease_now(&self) -> Timestamp;
-
-    /// Whether somebody can set it.
-    fn lease_clock_can_be_set(&self) -> bool;
-
-    /// Takes up to so many units, held until a time on the clock of leases.
+    /// Claims up to `limit` units, leased until a time on the lease clock.
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<Self::Unit>>;
 
-    /// Where other loops of the same process hand over units that they keep for this one.
+    /// The handoff through which other loops of this process pass units to this loop.
     fn handoff(&self) -> Option<&Handoff<Self::Unit>> {
         None
     }
 
-    /// Under which lease a unit is held.
     fn lease(&self, unit: &Self::Unit) -> LeaseRef;
 
-    /// Makes one attempt.
+    /// Runs one attempt.
     async fn handle(&self, unit: &Self::Unit, stop: Stop) -> Self::Outcome;
 
-    /// Decides about an attempt.
-    fn end(
+    /// Decides what follows an attempt.
+    fn complete(
         &self,
         unit: &Self::Unit,
         outcome: Self::Outcome,
         started_at: Timestamp,
         ended_at: Timestamp,
-    ) -> Ending<Self::End>;
+    ) -> Completion<Self::Finish>;
 
-    /// The lease that an end is guarded by.
-    fn end_lease(&self, end: &Self::End) -> LeaseRef;
+    /// Decides what follows the attempts of lost workers. Leaves out units of other queues, sources or stages.
+    async fn complete_lost(&self, expired: &[ExpiredLease]) -> Result<Vec<Self::Finish>>;
 
-    /// Writes ends, each guarded by its lease.
-    async fn finish(&self, ends: &[Self::End]) -> Result<Vec<Written>>;
+    /// The lease that guards the write of a finish.
+    fn finish_lease(&self, finish: &Self::Finish) -> LeaseRef;
 
-    /// Hears what became of an end, to log it.
-    fn written(&self, end: &Self::End, written: Written);
+    /// Writes results, each guarded by its lease.
+    async fn finish(&self, finishes: &[Self::Finish]) -> Result<Vec<Written>>;
 
-    /// The attempt that an end is the end of, to trace it; nothing if it is no attempt at a unit.
+    /// Logs a result after it was written or refused.
+    fn log_finish(&self, finish: &Self::Finish, written: Written);
+
+    /// The attempt to trace; `None` if the finish is not an attempt at a unit.
     #[cfg(feature = "otel")]
-    fn attempt(&self, _end: &Self::End) -> Option<crate::traces::TracedAttempt> {
+    fn attempt(&self, _finish: &Self::Finish) -> Option<crate::traces::TracedAttempt> {
         None
     }
 
-    /// Moves the end of leases, forward only.
-    async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>>;
-
-    /// Gives units back without an attempt.
-    async fn release_leases(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>>;
-
-    /// Leases that end by a time, by id, after an id, a page at a time.
-    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>>;
-
-    /// The earliest end of all leases that end after a time on the clock of leases.
-    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>>;
-
-    /// Decides about units whose holder was lost. Units that are not this work's are left out.
-    async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<Self::End>>;
-
-    /// What is still to do.
+    /// What is left to do.
     async fn backlog(&self) -> Result<Backlog>;
 
-    /// When the next waiting unit is due: all that a worker without an end has to know of the outlook.
+    /// When the next waiting unit is due. A loop that runs until stopped needs nothing else of the backlog.
     async fn next_due(&self) -> Result<Option<Timestamp>> {
         Ok(self.backlog().await?.next_due)
     }

@@ -1,19 +1,19 @@
-//! The one worker loop: claim in batches, handle with bounded concurrency, decide, finish in batches.
+//! The worker loop: claim in batches, handle with bounded concurrency, decide, finish in batches.
 //!
 //! ```text
-//!          wake, poll                slots                      batches
+//!        wake, poll               slots                      batches
 //! store ──► claim ──► claimed ──► running ──► decide ──► finisher ──► store
-//!              ▲       the renewer keeps what is held, the reaper returns what others lost
-//!              ├── no more than can be started soon ──┘
-//!   another loop that keeps a unit for this one
+//!             ▲        the renewer keeps held leases valid, the reaper ends lost attempts
+//!             ├── no more than can be started soon ──┘
+//!   handoff from another loop
 //! ```
 //!
-//! Units that wait for a retry are in the store and hold nothing here. Notifications make the loop
-//! look sooner; it looks on its own as well, always.
+//! Units that wait for a retry are in the store and hold nothing here. Notifications wake the loop early; it also polls.
 
 use std::{collections::HashMap, collections::VecDeque, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
+use redrive_retry::{Stop, Stopper};
 use redrive_store::{Backlog, LeaseRef, Result};
 use tokio::{
     sync::{mpsc, watch},
@@ -21,244 +21,270 @@ use tokio::{
 };
 
 use crate::worker::{
-    backpressure::Pause,
-    claim::{Claim, Claiming, claim_of, is_late},
-    failures::{panicked, stopped_unasked},
-    finisher::{Fate, finish_all},
+    backpressure::Backpressure,
+    claim::{ClaimAnswer, PendingClaim, claim_answer, is_late},
+    failures::{stopped_without_signal, task_failure},
+    finisher::{Finisher, HeldUpdate},
     handoff::{Handoff, arrived},
-    held_leases::{Held, LeaseHealth},
-    prefetch::{Hand, Prefetch},
-    reaper::reap_all,
-    renewer::{later, renew_all},
-    work::{Ending, Work},
+    held_leases::{HeldLeases, LeaseHealth},
+    lease_clock::later,
+    prefetch::{InFlight, Prefetch},
+    reaper::Reaper,
+    release::{LATE, SHUTDOWN},
+    renewer::renew_all,
+    work::{Completion, Work},
+    write_times::WriteTimes,
 };
-use redrive_retry::{Stop, Stopper};
 
-/// Why a unit is handed back: the worker stops.
-const SHUTDOWN: &str = "shutdown";
-
-/// Why a unit is handed back: its lease was about to end, because the store answered late or not.
-const LATE: &str = "late";
-
-/// How much sooner a worker looks again where it found something.
-const SOONER: u32 = 10;
+/// After a claim that brought fewer units than requested, the next poll comes this many times earlier.
+const EARLY_POLL: u32 = 10;
 
 /// When a worker ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// Never: only when told to.
+    /// Never: it runs until stopped.
     Stopped,
     /// When nothing is due, now or later.
     Drained,
 }
 
-/// Does a kind of work until told to stop, or until there is nothing left.
+/// Runs the loop of one kind of work with a reaper of its own, until stopped or drained.
 pub async fn run_worker<W: Work>(
     work: Arc<W>,
     wakes: watch::Receiver<u64>,
     stop: Stop,
     until: Until,
 ) {
-    let held = Arc::new(Held::default());
-    let (helpers, helpers_stop) = Stopper::new();
-    let renewer = tokio::spawn(renew_all(work.clone(), held.clone(), helpers_stop.clone()));
-    let reaper = tokio::spawn(reap_all(work.clone(), held.clone(), helpers_stop));
-    let (fates, finisher_fates) = mpsc::unbounded_channel();
-    let mut finisher = tokio::spawn(finish_all(work.clone(), held.clone(), finisher_fates));
-
-    let mut worker = Loop::new(work.clone(), held.clone(), fates, wakes);
-    worker.work(stop, until).await;
-    worker.wind_down().await;
-    drop(worker);
-    // No more fates can come now: the finisher writes what is left. Leases are kept until then. A
-    // store that does not answer for as long as a lease lasts is not waited for.
-    if tokio::time::timeout(work.limits().lease, &mut finisher).await.is_err() {
-        finisher.abort();
-        tracing::error!(
-            work = work.name(),
-            units = held.len(),
-            "the store does not answer; the units come back when their leases end"
-        );
-    }
-    helpers.stop();
-    _ = tokio::join!(renewer, reaper);
+    let worker = WorkerLoop::new(work, Arc::default());
+    let mut reaper = Reaper::default();
+    worker.register(&mut reaper);
+    let (stopper, reaper_stop) = Stopper::new();
+    let reaper = tokio::spawn(reaper.run(reaper_stop));
+    worker.run(wakes, stop, until).await;
+    stopper.stop();
+    _ = reaper.await;
 }
 
-/// An attempt under way.
-struct Started<W: Work> {
+/// The loop of one kind of work, before it runs.
+pub(crate) struct WorkerLoop<W> {
+    work: Arc<W>,
+    held: Arc<HeldLeases>,
+    write_times: Arc<WriteTimes>,
+}
+
+impl<W: Work> WorkerLoop<W> {
+    pub(crate) fn new(work: Arc<W>, write_times: Arc<WriteTimes>) -> Self {
+        Self { work, held: Arc::default(), write_times }
+    }
+
+    /// Lets a reaper recover the units of this work.
+    pub(crate) fn register(&self, reaper: &mut Reaper) {
+        reaper.add(self.work.clone(), self.held.clone());
+    }
+
+    /// Runs until stopped or drained, together with its renewer and its finisher.
+    pub(crate) async fn run(self, wakes: watch::Receiver<u64>, stop: Stop, until: Until) {
+        let Self { work, held, write_times } = self;
+        let (renewer_stopper, renewer_stop) = Stopper::new();
+        let renewer = tokio::spawn(renew_all(work.clone(), held.clone(), renewer_stop));
+        let (updates, finisher_updates) = mpsc::unbounded_channel();
+        let finisher = Finisher { work: work.clone(), held: held.clone(), write_times };
+        let mut finisher = tokio::spawn(finisher.run(finisher_updates));
+
+        let mut running = RunningLoop::new(work.clone(), held.clone(), updates, wakes);
+        running.work(stop, until).await;
+        running.wind_down().await;
+        drop(running);
+        // The channel is closed now: the finisher writes what is left, and leases are renewed until then. A store that
+        // does not answer for the length of a lease is not waited for.
+        if tokio::time::timeout(work.limits().lease, &mut finisher).await.is_err() {
+            finisher.abort();
+            tracing::error!(
+                work = work.name(),
+                units = held.len(),
+                "the store does not answer; the units are retried when their leases end"
+            );
+        }
+        renewer_stopper.stop();
+        _ = renewer.await;
+    }
+}
+
+/// A running attempt.
+struct RunningAttempt<W: Work> {
     unit: Arc<W::Unit>,
-    at: Timestamp,
+    started_at: Timestamp,
     stop: Stop,
 }
 
-struct Loop<W: Work> {
+struct RunningLoop<W: Work> {
     work: Arc<W>,
-    held: Arc<Held>,
-    fates: mpsc::UnboundedSender<Fate<W::End>>,
+    held: Arc<HeldLeases>,
+    updates: mpsc::UnboundedSender<HeldUpdate<W::Finish>>,
     wakes: watch::Receiver<u64>,
-    claiming: Option<Claiming<W>>,
+    pending_claim: Option<PendingClaim<W>>,
     claimed: VecDeque<W::Unit>,
     running: JoinSet<W::Outcome>,
-    started: HashMap<Id, Started<W>>,
-    appetite: Prefetch,
-    /// When to look for work again, if nothing says so before.
-    look_at: Option<Timestamp>,
-    /// Whether the last look found nothing to do, now or later, here or elsewhere.
+    attempts: HashMap<Id, RunningAttempt<W>>,
+    prefetch: Prefetch,
+    /// When to claim again, unless woken before.
+    next_poll: Option<Timestamp>,
+    /// Whether the last backlog was empty: nothing to do, now or later, here or elsewhere.
     nothing_left: bool,
-    /// Whether something happened that the claim under way may have been too early to see.
+    /// Whether the loop was woken after the pending claim was sent, which may have missed the reason.
     woken: bool,
-    /// While nothing is taken, because units could not be tried.
-    pause: Pause,
+    backpressure: Backpressure,
 }
 
-impl<W: Work> Loop<W> {
+impl<W: Work> RunningLoop<W> {
     fn new(
         work: Arc<W>,
-        held: Arc<Held>,
-        fates: mpsc::UnboundedSender<Fate<W::End>>,
+        held: Arc<HeldLeases>,
+        updates: mpsc::UnboundedSender<HeldUpdate<W::Finish>>,
         wakes: watch::Receiver<u64>,
     ) -> Self {
-        let appetite = Prefetch::new(work.limits().concurrency);
+        let prefetch = Prefetch::new(work.limits().concurrency);
         Self {
             work,
             held,
-            fates,
+            updates,
             wakes,
-            claiming: None,
+            pending_claim: None,
             claimed: VecDeque::new(),
             running: JoinSet::new(),
-            started: HashMap::new(),
-            appetite,
-            look_at: None,
+            attempts: HashMap::new(),
+            prefetch,
+            next_poll: None,
             nothing_left: false,
             woken: false,
-            pause: Pause::default(),
+            backpressure: Backpressure::default(),
         }
     }
 
-    /// Never waits for the store: a store that hangs must not keep results, or the word to stop, from
-    /// being heard.
+    /// Never waits for the store: a store that hangs must not delay results or the stop signal.
     async fn work(&mut self, mut stop: Stop, until: Until) {
         let mut listening = true;
         loop {
-            self.start_claimed();
+            self.start_attempts();
             self.start_claim(until);
-            self.offer();
+            self.announce_handoff_capacity();
             if until == Until::Drained && self.is_drained() {
                 return;
             }
-            let rest = self.rest();
+            let rest = self.time_to_poll();
             tokio::select! {
                 biased;
                 () = stop.stopped() => return,
-                Some(ended) = self.running.join_next_with_id() => self.ended(ended),
-                claim = claim_of(&mut self.claiming) => self.took(claim),
-                () = arrived(self.work.handoff()) => self.receive(),
-                () = self.held.freed() => {
-                    // The last of all work may be done.
+                Some(ended) = self.running.join_next_with_id() => self.attempt_ended(ended),
+                answer = claim_answer(&mut self.pending_claim) => self.claim_answered(answer),
+                () = arrived(self.work.handoff()) => self.receive_handoffs(),
+                () = self.held.changed() => {
+                    // The last result may be written.
                     if until == Until::Drained && self.held.len() == 0 {
-                        self.look_again();
+                        self.poll_now();
                     }
                 }
                 woken = self.wakes.changed(), if listening => {
                     listening = woken.is_ok();
-                    self.look_again();
+                    self.poll_now();
                 }
-                () = tokio::time::sleep(rest), if self.look_at.is_some() => self.look_at = None,
-                () = self.pause.over() => {}
+                () = tokio::time::sleep(rest), if self.next_poll.is_some() => self.next_poll = None,
+                () = self.backpressure.over() => {}
             }
         }
     }
 
-    /// Fills free slots with what was claimed, and is still held for sure.
-    fn start_claimed(&mut self) {
+    /// Fills free slots with claimed units whose lease is reliable.
+    fn start_attempts(&mut self) {
         let concurrency = self.work.limits().concurrency;
         while self.running.len() < concurrency
             && let Some(unit) = self.claimed.pop_front()
         {
             let lease = self.work.lease(&unit);
-            if self.held.grip(lease) != LeaseHealth::Firm {
-                self.let_go(lease, LATE);
+            if self.held.health(lease) != LeaseHealth::Held {
+                self.release(lease, LATE);
                 continue;
             }
             redrive_store::failpoint!("engine.unit.starting");
             let unit = Arc::new(unit);
             let stop = self.held.start(lease);
-            let started = Started { unit: unit.clone(), at: self.work.now(), stop: stop.clone() };
+            let started_at = self.work.leases().now();
+            let attempt = RunningAttempt { unit: unit.clone(), started_at, stop: stop.clone() };
             let work = self.work.clone();
             let task = self.running.spawn(async move { work.handle(&unit, stop).await });
-            self.started.insert(task.id(), started);
+            self.attempts.insert(task.id(), attempt);
         }
     }
 
-    /// Asks for more, unless enough is in hand or nothing was there a moment ago.
+    /// Claims more units, unless enough are held or nothing was claimable a moment ago.
     fn start_claim(&mut self, until: Until) {
-        if self.claiming.is_some() || self.look_at.is_some() || self.pause.is_on() {
+        if self.pending_claim.is_some() || self.next_poll.is_some() || self.backpressure.is_active()
+        {
             return;
         }
-        self.offer_nothing();
-        let room = self.appetite.want(self.hand(self.coming()));
-        // Half of it is for what is handed over meanwhile.
-        let asked = if self.work.handoff().is_some() { room.div_ceil(2) } else { room };
-        let Ok(limit @ 1..) = u32::try_from(asked) else { return };
-        self.claiming = Some(Claiming::new(self.work.clone(), asked, limit, until));
+        self.accept_no_handoffs();
+        let room = self.prefetch.claim_size(self.in_flight(self.incoming_handoffs()));
+        // Leaves half of the room to handoffs.
+        let units = if self.work.handoff().is_some() { room.div_ceil(2) } else { room };
+        let Ok(limit @ 1..) = u32::try_from(units) else { return };
+        self.pending_claim = Some(PendingClaim::start(self.work.clone(), units, limit, until));
     }
 
-    /// Lets other loops hand over what could be begun soon. What waits in the store goes first: a claim
-    /// that there is no room for gets the next that becomes free.
-    fn offer(&self) {
+    /// Lets other loops hand off what this loop can start soon. Units in the store go first: a claim that found no
+    /// capacity gets the next slots.
+    fn announce_handoff_capacity(&self) {
         let Some(handoff) = self.work.handoff() else { return };
-        let asked = self.claiming.as_ref().map(|claiming| claiming.asked);
-        let room = match asked {
-            None if self.look_at.is_none() => 0,
-            asked => self.appetite.welcome(self.hand(asked.unwrap_or_default())),
+        let requested = self.pending_claim.as_ref().map(|claim| claim.requested_units);
+        let capacity = match requested {
+            None if self.next_poll.is_none() => 0,
+            requested => {
+                self.prefetch.handoff_capacity(self.in_flight(requested.unwrap_or_default()))
+            }
         };
-        handoff.offer(room);
+        handoff.set_capacity(capacity);
     }
 
-    fn offer_nothing(&self) {
-        self.work.handoff().inspect(|handoff| handoff.offer(0));
+    fn accept_no_handoffs(&self) {
+        self.work.handoff().inspect(|handoff| handoff.set_capacity(0));
     }
 
-    /// What there is, with so many more that are on their way.
-    fn hand(&self, coming: usize) -> Hand {
-        let to_do = self.running.len() + self.claimed.len() + coming;
-        Hand { to_do, held: self.held.len() + coming }
+    /// The units of this loop, with those that are on their way.
+    fn in_flight(&self, incoming: usize) -> InFlight {
+        let unfinished = self.running.len() + self.claimed.len() + incoming;
+        InFlight { unfinished, held: self.held.len() + incoming }
     }
 
-    /// Units that other loops hand over.
-    fn coming(&self) -> usize {
-        self.work.handoff().map_or(0, Handoff::coming)
+    fn incoming_handoffs(&self) -> usize {
+        self.work.handoff().map_or(0, Handoff::incoming)
     }
 
-    /// Takes what other loops handed over.
-    fn receive(&mut self) {
-        for (unit, asked_at) in self.work.handoff().map(Handoff::take).unwrap_or_default() {
+    fn receive_handoffs(&mut self) {
+        for (unit, requested_at) in self.work.handoff().map(Handoff::take).unwrap_or_default() {
             redrive_store::failpoint!("engine.unit.handed_over");
             let lease = self.work.lease(&unit);
-            self.held.add([lease], asked_at);
-            if is_late(&*self.work, asked_at) {
-                self.let_go(lease, LATE);
+            self.held.add([lease], requested_at);
+            if is_late(&*self.work, requested_at) {
+                self.release(lease, LATE);
             } else {
                 self.claimed.push_back(unit);
             }
         }
     }
 
-    fn took(&mut self, claim: Result<Claim<W>>) {
+    fn claim_answered(&mut self, answer: Result<ClaimAnswer<W>>) {
         self.nothing_left = false;
         let woken = std::mem::take(&mut self.woken);
-        match claim {
-            Ok(claim) => {
-                let (all, backlog) = (claim.units.len() == claim.asked, claim.backlog);
-                let late = claim.late;
-                self.hold(claim);
+        match answer {
+            Ok(answer) => {
+                let complete = answer.units.len() == answer.requested_units;
+                let (late, backlog) = (answer.late, answer.backlog);
+                self.hold(answer);
                 if late {
-                    tracing::warn!(work = self.work.name(), "a claim was answered too late");
-                    self.return_claimed(LATE);
+                    tracing::warn!(work = self.work.name(), "the store answered a claim too late");
+                    self.release_claimed(LATE);
                 }
-                if !all && !woken {
-                    self.look_later(backlog);
+                if !complete && !woken {
+                    self.poll_later(backlog);
                 }
             }
             Err(error) => {
@@ -267,151 +293,160 @@ impl<W: Work> Loop<W> {
                     error = &error as &dyn std::error::Error,
                     "cannot claim"
                 );
-                self.look_at = Some(later(self.work.now(), self.work.limits().poll));
+                self.next_poll = Some(later(self.now(), self.work.limits().poll));
             }
         }
     }
 
-    fn hold(&mut self, claim: Claim<W>) {
-        self.held.add(claim.units.iter().map(|unit| self.work.lease(unit)), claim.asked_at);
-        self.claimed.extend(claim.units);
+    fn now(&self) -> Timestamp {
+        self.work.leases().now()
     }
 
-    /// Looks at once; after the claim under way, if there is one.
-    fn look_again(&mut self) {
-        self.look_at = None;
-        self.woken = self.claiming.is_some();
+    fn hold(&mut self, answer: ClaimAnswer<W>) {
+        let leases = answer.units.iter().map(|unit| self.work.lease(unit));
+        self.held.add(leases, answer.requested_at);
+        self.claimed.extend(answer.units);
     }
 
-    /// Looks again after the poll interval, or when the next waiting unit is due. Sooner after a claim that
-    /// brought something: there may be more that came a moment too late for it.
-    fn look_later(&mut self, backlog: Option<Backlog>) {
-        let (now, poll) = (self.work.now(), self.work.limits().poll);
-        let poll = later(now, if backlog.is_some() { poll } else { poll / SOONER });
+    /// Claims at once; after the pending claim, if there is one.
+    fn poll_now(&mut self) {
+        self.next_poll = None;
+        self.woken = self.pending_claim.is_some();
+    }
+
+    /// Claims again after the poll interval, or when the next waiting unit is due. Earlier after a claim that brought
+    /// some units: more may have arrived just after it.
+    fn poll_later(&mut self, backlog: Option<Backlog>) {
+        let (now, poll) = (self.now(), self.work.limits().poll);
+        let poll = later(now, if backlog.is_some() { poll } else { poll / EARLY_POLL });
         let due = backlog.and_then(|backlog| backlog.next_due);
-        self.look_at = Some(due.map_or(poll, |due| due.clamp(now, poll)));
+        self.next_poll = Some(due.map_or(poll, |due| due.clamp(now, poll)));
         self.nothing_left = backlog
             .is_some_and(|backlog| !backlog.ready && !backlog.held && backlog.next_due.is_none());
     }
 
-    /// A clock that was set back must not make the loop look away for longer.
-    fn rest(&self) -> Duration {
+    /// At most the poll interval, so that a clock that was set back delays no claim for longer.
+    fn time_to_poll(&self) -> Duration {
         let poll = self.work.limits().poll;
-        let Some(at) = self.look_at else { return poll };
-        let wait = at.duration_since(self.work.now()).max(SignedDuration::ZERO);
+        let Some(at) = self.next_poll else { return poll };
+        let wait = at.duration_since(self.now()).max(SignedDuration::ZERO);
         wait.try_into().unwrap_or(poll).min(poll)
     }
 
-    fn ended(&mut self, ended: std::result::Result<(Id, W::Outcome), JoinError>) {
+    fn attempt_ended(&mut self, ended: std::result::Result<(Id, W::Outcome), JoinError>) {
         let (id, outcome) = match ended {
             Ok(ended) => ended,
-            Err(error) => (error.id(), panicked(error).into()),
+            Err(error) => (error.id(), task_failure(error).into()),
         };
-        let Some(Started { unit, at, stop }) = self.started.remove(&id) else { return };
+        let Some(RunningAttempt { unit, started_at, stop }) = self.attempts.remove(&id) else {
+            return;
+        };
         redrive_store::failpoint!("engine.unit.ended");
-        let now = self.work.now();
-        self.appetite.ended(now);
+        let now = self.now();
+        self.prefetch.ended(now);
         let lease = self.work.lease(&unit);
-        let ending = match self.work.end(&unit, outcome, at, now) {
-            // It would come back at once, uncounted, for ever.
-            Ending::LeaseRelease if !stop.is_stopped() => {
-                self.work.end(&unit, stopped_unasked().into(), at, now)
+        let completion = match self.work.complete(&unit, outcome, started_at, now) {
+            // Released without a signal, the unit would return at once, uncounted, forever.
+            Completion::Release if !stop.is_stopped() => {
+                self.work.complete(&unit, stopped_without_signal().into(), started_at, now)
             }
-            ending => ending,
+            completion => completion,
         };
-        match ending {
-            Ending::Finish(end) => {
-                self.pause.forget();
+        match completion {
+            Completion::Finish(finish) => {
+                self.backpressure.reset();
                 self.held.ended(lease);
-                self.settle(Fate::Ended(end));
+                self.send(HeldUpdate::Finish(finish));
             }
-            Ending::LeaseRelease if self.held.grip(lease) == LeaseHealth::Firm => {
-                self.let_go(lease, SHUTDOWN);
+            Completion::Release if self.held.health(lease) == LeaseHealth::Held => {
+                self.release(lease, SHUTDOWN);
             }
-            Ending::LeaseRelease => self.let_go(lease, LATE),
-            Ending::Unable(why) => {
-                self.let_go(lease, why);
-                // It could not be tried either.
-                self.return_claimed(why);
-                self.pause.begin();
+            Completion::Release => self.release(lease, LATE),
+            Completion::Backpressure(why) => {
+                self.release(lease, why);
+                // The claimed units could not run either.
+                self.release_claimed(why);
+                self.backpressure.start();
             }
         }
     }
 
-    /// Gives up a unit without an attempt, unless someone else has it already.
-    fn let_go(&self, lease: LeaseRef, why: &'static str) {
-        if self.held.grip(lease) == LeaseHealth::Lost {
+    /// Releases a unit without an attempt, unless another worker has it already.
+    fn release(&self, lease: LeaseRef, why: &'static str) {
+        if self.held.health(lease) == LeaseHealth::Lost {
             self.held.remove([lease]);
         } else {
             self.held.ended(lease);
-            self.settle(Fate::Returned(lease, why));
+            self.send(HeldUpdate::Release(lease, why));
         }
     }
 
-    /// The finisher listens as long as this loop lives.
-    fn settle(&self, fate: Fate<W::End>) {
-        _ = self.fates.send(fate);
+    fn release_claimed(&mut self, why: &'static str) {
+        for unit in std::mem::take(&mut self.claimed) {
+            self.release(self.work.lease(&unit), why);
+        }
+    }
+
+    /// The finisher receives as long as this loop lives.
+    fn send(&self, update: HeldUpdate<W::Finish>) {
+        _ = self.updates.send(update);
     }
 
     fn is_drained(&self) -> bool {
-        self.nothing_left && self.held.len() == 0 && self.coming() == 0 && self.claiming.is_none()
+        self.nothing_left
+            && self.held.len() == 0
+            && self.incoming_handoffs() == 0
+            && self.pending_claim.is_none()
     }
 
-    /// Takes nothing more, returns what was not begun, lets the rest end within the grace time, stops
-    /// what is left then, and returns that too.
+    /// Claims nothing more, releases what has not started, lets running attempts end within the grace time, then stops
+    /// and releases the rest.
     async fn wind_down(&mut self) {
         redrive_store::failpoint!("engine.stop.begun");
-        self.offer_nothing();
-        self.return_claimed(SHUTDOWN);
+        self.accept_no_handoffs();
+        self.release_claimed(SHUTDOWN);
         let grace = self.work.limits().grace;
-        _ = tokio::time::timeout(grace, self.end_running()).await;
+        _ = tokio::time::timeout(grace, self.end_attempts()).await;
         self.held.stop_all();
-        _ = tokio::time::timeout(grace, self.end_running()).await;
-        // What did not stop in twice the grace time is dropped, which ends it.
+        _ = tokio::time::timeout(grace, self.end_attempts()).await;
+        // Attempts that did not stop within twice the grace time are dropped, which ends them.
         self.running.shutdown().await;
-        for (_, begun) in std::mem::take(&mut self.started) {
-            self.let_go(self.work.lease(&begun.unit), SHUTDOWN);
+        for (_, attempt) in std::mem::take(&mut self.attempts) {
+            self.release(self.work.lease(&attempt.unit), SHUTDOWN);
         }
-        // As long as for the finisher that has them.
-        _ = tokio::time::timeout(self.work.limits().lease, self.end_handover()).await;
+        // As long as the finisher of the other loop may take to send them.
+        _ = tokio::time::timeout(self.work.limits().lease, self.end_handoffs()).await;
     }
 
-    /// Until nothing more is handed over. What still comes goes back.
-    async fn end_handover(&mut self) {
+    /// Releases incoming handoffs until none is left.
+    async fn end_handoffs(&mut self) {
         loop {
-            self.receive();
-            self.return_claimed(SHUTDOWN);
-            if self.coming() == 0 {
+            self.receive_handoffs();
+            self.release_claimed(SHUTDOWN);
+            if self.incoming_handoffs() == 0 {
                 return;
             }
             arrived(self.work.handoff()).await;
         }
     }
 
-    /// Until nothing runs any more. A claim that is answered only now goes back.
-    async fn end_running(&mut self) {
-        while !self.running.is_empty() || self.claiming.is_some() {
+    /// Waits until no attempt is running. Units that arrive meanwhile are released.
+    async fn end_attempts(&mut self) {
+        while !self.running.is_empty() || self.pending_claim.is_some() {
             tokio::select! {
                 biased;
-                Some(ended) = self.running.join_next_with_id() => self.ended(ended),
-                claim = claim_of(&mut self.claiming) => {
-                    if let Ok(claim) = claim {
-                        self.hold(claim);
-                        self.return_claimed(SHUTDOWN);
+                Some(ended) = self.running.join_next_with_id() => self.attempt_ended(ended),
+                answer = claim_answer(&mut self.pending_claim) => {
+                    if let Ok(answer) = answer {
+                        self.hold(answer);
+                        self.release_claimed(SHUTDOWN);
                     }
                 }
                 () = arrived(self.work.handoff()) => {
-                    self.receive();
-                    self.return_claimed(SHUTDOWN);
+                    self.receive_handoffs();
+                    self.release_claimed(SHUTDOWN);
                 }
             }
-        }
-    }
-
-    /// Returns what was not begun.
-    fn return_claimed(&mut self, why: &'static str) {
-        for unit in std::mem::take(&mut self.claimed) {
-            self.let_go(self.work.lease(&unit), why);
         }
     }
 }

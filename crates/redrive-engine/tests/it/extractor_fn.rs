@@ -49,7 +49,7 @@ async fn a_function_that_fails_panics_or_answers_nonsense_leaves_no_run() {
         (failing, "no raw partition: busy (terminal)"),
         (panicking, "no raw partition: the handler panicked: out of paper"),
         (skipping, "no raw partition: a partition cannot be skipped: a holiday"),
-        (nonsense, "no raw partition: the answer of an extractor is an object"),
+        (nonsense, "no raw partition: an extractor must answer with an object"),
     ] {
         let extracted = extracted(extractor).await;
         assert!(extracted.problem().await.starts_with(problem), "{:?}", extracted.record);

@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::{Epoch, Failure};
-use redrive_engine::{Ending, Outcome, Stop, Work, WorkerLimits};
+use redrive_engine::{Completion, Outcome, Stop, UnitLeases, Work, WorkerLimits};
 use redrive_store::{Backlog, Error, ExpiredLease, LeaseRef, Result, WorkerId, Written};
 use tokio::{sync::watch, time::Instant};
 
@@ -167,19 +167,7 @@ pub(crate) fn down() -> Error {
 }
 
 #[async_trait]
-impl Work for TinyWork {
-    type Unit = (LeaseRef, u32);
-    type Outcome = Outcome;
-    type End = End;
-
-    fn name(&self) -> &str {
-        "tiny"
-    }
-
-    fn limits(&self) -> WorkerLimits {
-        self.limits
-    }
-
+impl UnitLeases for TinyWork {
     fn now(&self) -> Timestamp {
         Timestamp::UNIX_EPOCH + SignedDuration::try_from(self.start.elapsed()).unwrap()
     }
@@ -190,6 +178,68 @@ impl Work for TinyWork {
 
     fn lease_clock_can_be_set(&self) -> bool {
         false
+    }
+
+    async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
+        self.takes_writes().await?;
+        let renew = |lease: &LeaseRef| {
+            self.guarded(*lease, |number| {
+                if let Status::Held { until: end } = &mut number.status {
+                    *end = until.max(*end);
+                }
+            })
+        };
+        Ok(leases.iter().map(renew).collect())
+    }
+
+    async fn release(&self, leases: &[LeaseRef], _: &str) -> Result<Vec<Written>> {
+        self.takes_writes().await?;
+        self.handed_back.fetch_add(leases.len(), Ordering::SeqCst);
+        let back = |lease: &LeaseRef| self.guarded(*lease, |number| number.status = Status::Ready);
+        Ok(leases.iter().map(back).collect())
+    }
+
+    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {
+        self.answers()?;
+        let numbers = self.numbers();
+        let ends = numbers.values().filter_map(|number| match number.status {
+            Status::Held { until } if until > after => Some(until),
+            _ => None,
+        });
+        Ok(ends.min())
+    }
+
+    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
+        self.answers()?;
+        let numbers = self.numbers();
+        let expired = numbers.iter().filter_map(|(id, number)| match number.status {
+            Status::Held { until } if until <= by && *id > after => Some(ExpiredLease {
+                lease: LeaseRef { id: *id, epoch: Epoch(number.epoch) },
+                owner: WorkerId("lost".to_owned()),
+                until,
+            }),
+            _ => None,
+        });
+        Ok(expired.take(limit as usize).collect())
+    }
+}
+
+#[async_trait]
+impl Work for TinyWork {
+    type Unit = (LeaseRef, u32);
+    type Outcome = Outcome;
+    type Finish = End;
+
+    fn name(&self) -> &str {
+        "tiny"
+    }
+
+    fn limits(&self) -> WorkerLimits {
+        self.limits
+    }
+
+    fn leases(&self) -> &dyn UnitLeases {
+        self
     }
 
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<(LeaseRef, u32)>> {
@@ -246,22 +296,22 @@ impl Work for TinyWork {
         outcome
     }
 
-    fn end(
+    fn complete(
         &self,
         (lease, _): &(LeaseRef, u32),
         outcome: Outcome,
         _: Timestamp,
         _: Timestamp,
-    ) -> Ending<End> {
+    ) -> Completion<End> {
         match outcome {
-            Outcome::Stopped => Ending::LeaseRelease,
-            Outcome::Answered { .. } => Ending::Finish(End { lease: *lease, success: true }),
-            Outcome::Failed(_) => Ending::Finish(End { lease: *lease, success: false }),
-            Outcome::Skipped(_) => Ending::Unable("unable"),
+            Outcome::Stopped => Completion::Release,
+            Outcome::Answered { .. } => Completion::Finish(End { lease: *lease, success: true }),
+            Outcome::Failed(_) => Completion::Finish(End { lease: *lease, success: false }),
+            Outcome::Skipped(_) => Completion::Backpressure("unable"),
         }
     }
 
-    fn end_lease(&self, end: &End) -> LeaseRef {
+    fn finish_lease(&self, end: &End) -> LeaseRef {
         end.lease
     }
 
@@ -288,54 +338,11 @@ impl Work for TinyWork {
         Ok(written)
     }
 
-    fn written(&self, _: &End, written: Written) {
+    fn log_finish(&self, _: &End, written: Written) {
         self.stale.fetch_add(usize::from(written == Written::Stale), Ordering::SeqCst);
     }
 
-    async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
-        self.takes_writes().await?;
-        let renew = |lease: &LeaseRef| {
-            self.guarded(*lease, |number| {
-                if let Status::Held { until: end } = &mut number.status {
-                    *end = until.max(*end);
-                }
-            })
-        };
-        Ok(leases.iter().map(renew).collect())
-    }
-
-    async fn release_leases(&self, leases: &[LeaseRef], _: &str) -> Result<Vec<Written>> {
-        self.takes_writes().await?;
-        self.handed_back.fetch_add(leases.len(), Ordering::SeqCst);
-        let back = |lease: &LeaseRef| self.guarded(*lease, |number| number.status = Status::Ready);
-        Ok(leases.iter().map(back).collect())
-    }
-
-    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {
-        self.answers()?;
-        let numbers = self.numbers();
-        let ends = numbers.values().filter_map(|number| match number.status {
-            Status::Held { until } if until > after => Some(until),
-            _ => None,
-        });
-        Ok(ends.min())
-    }
-
-    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
-        self.answers()?;
-        let numbers = self.numbers();
-        let expired = numbers.iter().filter_map(|(id, number)| match number.status {
-            Status::Held { until } if until <= by && *id > after => Some(ExpiredLease {
-                lease: LeaseRef { id: *id, epoch: Epoch(number.epoch) },
-                owner: WorkerId("lost".to_owned()),
-                until,
-            }),
-            _ => None,
-        });
-        Ok(expired.take(limit as usize).collect())
-    }
-
-    async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<End>> {
+    async fn complete_lost(&self, expired: &[ExpiredLease]) -> Result<Vec<End>> {
         Ok(expired.iter().map(|lost| End { lease: lost.lease, success: false }).collect())
     }
 

@@ -12,7 +12,9 @@ use std::{
 use async_trait::async_trait;
 use jiff::Timestamp;
 use proptest::prelude::*;
-use redrive_engine::{Ending, Outcome, Stop, Stopper, Until, Work, WorkerLimits, run_worker};
+use redrive_engine::{
+    Completion, Outcome, Stop, Stopper, UnitLeases, Until, Work, WorkerLimits, run_worker,
+};
 use redrive_store::{Backlog, ExpiredLease, LeaseRef, Result, Written};
 use tokio::{sync::watch, task::JoinHandle};
 
@@ -52,19 +54,7 @@ impl Host {
 }
 
 #[async_trait]
-impl Work for Host {
-    type Unit = (LeaseRef, u32);
-    type Outcome = Outcome;
-    type End = End;
-
-    fn name(&self) -> &str {
-        self.work.name()
-    }
-
-    fn limits(&self) -> WorkerLimits {
-        self.work.limits
-    }
-
+impl UnitLeases for Host {
     fn now(&self) -> Timestamp {
         self.work.now()
     }
@@ -80,6 +70,43 @@ impl Work for Host {
         true
     }
 
+    async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
+        let written = self.work.renew(leases, until).await;
+        self.hear();
+        written
+    }
+
+    async fn release(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
+        self.work.release(leases, why).await
+    }
+
+    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
+        self.work.expired(by, after, limit).await
+    }
+
+    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {
+        self.work.next_lease_end(after).await
+    }
+}
+
+#[async_trait]
+impl Work for Host {
+    type Unit = (LeaseRef, u32);
+    type Outcome = Outcome;
+    type Finish = End;
+
+    fn name(&self) -> &str {
+        self.work.name()
+    }
+
+    fn limits(&self) -> WorkerLimits {
+        self.work.limits
+    }
+
+    fn leases(&self) -> &dyn UnitLeases {
+        self
+    }
+
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<(LeaseRef, u32)>> {
         self.work.claim(limit, until).await
     }
@@ -92,48 +119,30 @@ impl Work for Host {
         self.work.handle(unit, stop).await
     }
 
-    fn end(
+    fn complete(
         &self,
         unit: &(LeaseRef, u32),
         outcome: Outcome,
         started_at: Timestamp,
         ended_at: Timestamp,
-    ) -> Ending<End> {
-        self.work.end(unit, outcome, started_at, ended_at)
+    ) -> Completion<End> {
+        self.work.complete(unit, outcome, started_at, ended_at)
     }
 
-    fn end_lease(&self, end: &End) -> LeaseRef {
-        self.work.end_lease(end)
+    fn finish_lease(&self, end: &End) -> LeaseRef {
+        self.work.finish_lease(end)
     }
 
     async fn finish(&self, ends: &[End]) -> Result<Vec<Written>> {
         self.work.finish(ends).await
     }
 
-    fn written(&self, end: &End, written: Written) {
-        self.work.written(end, written);
+    fn log_finish(&self, end: &End, written: Written) {
+        self.work.log_finish(end, written);
     }
 
-    async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
-        let written = self.work.renew(leases, until).await;
-        self.hear();
-        written
-    }
-
-    async fn release_leases(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
-        self.work.release_leases(leases, why).await
-    }
-
-    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
-        self.work.expired(by, after, limit).await
-    }
-
-    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {
-        self.work.next_lease_end(after).await
-    }
-
-    async fn lost(&self, expired: &[ExpiredLease]) -> Result<Vec<End>> {
-        self.work.lost(expired).await
+    async fn complete_lost(&self, expired: &[ExpiredLease]) -> Result<Vec<End>> {
+        self.work.complete_lost(expired).await
     }
 
     async fn backlog(&self) -> Result<Backlog> {

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use redrive_engine::{Stopper, Until, Work, WorkerLimits, run_worker};
+use redrive_engine::{Stopper, UnitLeases, Until, WorkerLimits, run_worker};
 use redrive_store::Error;
 use tokio::sync::watch;
 

@@ -1,0 +1,106 @@
+//! The leases of one kind of unit: one implementation for every kind, over the context that all work shares.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::{Decision, Failure, History, JitterKey, JitterSeed, Policy, Unit, decide};
+use redrive_retry::Clock;
+use redrive_store::{
+    ExpiredLease, LeaseRef, LeaseRelease, Leased, Result, Store, WorkerId, Written,
+};
+
+use crate::worker::write_times::WriteTimes;
+
+/// What all work of one engine shares.
+#[derive(Clone)]
+pub(crate) struct WorkContext {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) worker: WorkerId,
+    pub(crate) jitter_seed: JitterSeed,
+    pub(crate) write_times: Arc<WriteTimes>,
+}
+
+impl WorkContext {
+    /// Decides what follows a failed attempt. The age of a unit counts from its first attempt, which may be this one.
+    pub(crate) fn decide(
+        &self,
+        policy: &Policy,
+        unit: &Unit,
+        history: History,
+        failure: &Failure,
+        (started_at, ended_at): (Timestamp, Timestamp),
+    ) -> Decision {
+        let first_attempt_at = history.first_attempt_at.or(Some(started_at));
+        let history = History { first_attempt_at, ..history };
+        decide(policy, &history, failure, ended_at, JitterKey::new(self.jitter_seed, unit))
+    }
+
+    pub(crate) fn leases(&self, kind: Leased) -> StoreLeases {
+        StoreLeases { kind, context: self.clone() }
+    }
+}
+
+/// The leases of one kind of unit, and the clocks by which they are judged.
+#[async_trait]
+pub trait UnitLeases: Send + Sync {
+    /// The wall clock.
+    fn now(&self) -> Timestamp;
+
+    /// The lease clock, which all workers of a store share.
+    fn lease_now(&self) -> Timestamp;
+
+    /// Whether an administrator can set the lease clock.
+    fn lease_clock_can_be_set(&self) -> bool;
+
+    /// Extends leases. An end never moves backwards.
+    async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>>;
+
+    /// Releases units without an attempt.
+    async fn release(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>>;
+
+    /// A page of leases that ended at or before a time, ordered by id, after an id.
+    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>>;
+
+    /// The earliest lease end after a time on the lease clock.
+    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>>;
+}
+
+/// The leases of one kind of unit in a store.
+pub(crate) struct StoreLeases {
+    kind: Leased,
+    context: WorkContext,
+}
+
+#[async_trait]
+impl UnitLeases for StoreLeases {
+    fn now(&self) -> Timestamp {
+        self.context.clock.now()
+    }
+
+    fn lease_now(&self) -> Timestamp {
+        self.context.store.now()
+    }
+
+    fn lease_clock_can_be_set(&self) -> bool {
+        self.context.store.clock_can_be_set()
+    }
+
+    async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
+        self.context.store.renew_leases(self.kind, leases, until).await
+    }
+
+    async fn release(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>> {
+        let releases = LeaseRelease::each(leases, &self.context.worker, why);
+        self.context.store.release_leases(self.kind, &releases, self.now()).await
+    }
+
+    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
+        self.context.store.expired_leases(self.kind, by, after, limit).await
+    }
+
+    async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {
+        self.context.store.next_lease_end(self.kind, after).await
+    }
+}
