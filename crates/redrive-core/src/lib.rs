@@ -60,7 +60,9 @@ pub use message::{MAX_MESSAGE_BYTES, Message};
 pub use number::{AttemptNumber, Epoch, ItemId, PartitionId, PipelineRunId, RunId, SampleId};
 pub use partition_run_id::PartitionRunId;
 pub use partition_state::{PartitionEvent, PartitionState, PartitionStatus};
-pub use pipeline_progress::{BudgetCount, PipelineProgress, PipelineStep, SampleEnd, Tally};
+pub use pipeline_progress::{
+    BudgetCount, PipelineProgress, PipelineStep, SampleCounts, SampleOutcome,
+};
 pub use pipeline_rules::{BudgetExceeded, FailureBudget, PipelineRules};
 pub use pipeline_state::{PipelineEvent, PipelineStatus};
 pub use policy::{Backoff, FieldProblem, InvalidPolicy, MAX_MULTIPLIER, Policy, PolicySpec};

@@ -7,7 +7,7 @@ use crate::{BudgetExceeded, PipelineEvent, PipelineRules, PipelineStatus};
 
 /// Where the samples of a run are. Every sample that was read is in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
+pub struct SampleCounts {
     /// How many were read.
     pub total: u64,
     /// How many are through.
@@ -31,7 +31,7 @@ pub struct BudgetCount {
 
 /// How a sample ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SampleEnd<'a> {
+pub enum SampleOutcome<'a> {
     /// It is through.
     Succeeded,
     /// It was passed over.
@@ -55,12 +55,12 @@ pub struct PipelineProgress {
     /// Its status.
     pub status: PipelineStatus,
     /// Where its samples are.
-    pub tally: Tally,
+    pub counts: SampleCounts,
     /// What counts against its budget.
     pub budget: BudgetCount,
 }
 
-impl Tally {
+impl SampleCounts {
     /// How many have not ended.
     pub fn pending(&self) -> u64 {
         self.total.saturating_sub(self.ended())
@@ -87,25 +87,25 @@ impl Tally {
 
 impl PipelineProgress {
     /// Counts a sample that ended, and says whether that stops or ends the run.
-    pub fn end(&mut self, rules: &PipelineRules, end: SampleEnd<'_>) -> Option<PipelineStep> {
+    pub fn end(&mut self, rules: &PipelineRules, end: SampleOutcome<'_>) -> Option<PipelineStep> {
         let failed = match end {
-            SampleEnd::Succeeded => {
-                self.tally.succeeded += 1;
+            SampleOutcome::Succeeded => {
+                self.counts.succeeded += 1;
                 false
             }
-            SampleEnd::Skipped => {
-                self.tally.skipped += 1;
+            SampleOutcome::Skipped => {
+                self.counts.skipped += 1;
                 false
             }
-            SampleEnd::Dead(class) => {
-                self.tally.dlq += 1;
+            SampleOutcome::Dead(class) => {
+                self.counts.dlq += 1;
                 rules.budget.counts(class)
             }
         };
         self.budget.processed += 1;
         self.budget.failed += u64::from(failed);
         if self.status == PipelineStatus::Running
-            && !self.tally.is_over()
+            && !self.counts.is_over()
             && rules.budget.is_due(self.budget)
             && let Some(exceeded) = rules.budget.exceeded(self.budget)
         {
@@ -122,14 +122,14 @@ impl PipelineProgress {
         samples: u64,
         done: bool,
     ) -> Option<PipelineStep> {
-        self.tally.total += samples;
-        self.tally.source_done |= done;
+        self.counts.total += samples;
+        self.counts.source_done |= done;
         self.conclude(rules)
     }
 
     /// Takes a dead letter back. The budget counts afresh.
     pub fn reprocess(&mut self) {
-        self.tally.dlq = self.tally.dlq.saturating_sub(1);
+        self.counts.dlq = self.counts.dlq.saturating_sub(1);
         self.budget = BudgetCount::default();
         if let Ok(status) = self.status.apply(PipelineEvent::Reprocess) {
             self.status = status;
@@ -148,10 +148,10 @@ impl PipelineProgress {
     }
 
     fn conclude(&mut self, rules: &PipelineRules) -> Option<PipelineStep> {
-        if self.status != PipelineStatus::Running || !self.tally.is_over() {
+        if self.status != PipelineStatus::Running || !self.counts.is_over() {
             return None;
         }
-        self.status = self.status.apply(rules.conclude(&self.tally)).unwrap_or(self.status);
+        self.status = self.status.apply(rules.conclude(&self.counts)).unwrap_or(self.status);
         Some(PipelineStep::Concluded(self.status))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{BudgetCount, PipelineEvent, Tally};
+use crate::{BudgetCount, PipelineEvent, SampleCounts};
 
 /// The rules a pipeline run is judged by.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,13 +52,13 @@ impl PipelineRules {
     /// What the end of a run makes of it. Nothing, or only skips, is a success.
     ///
     /// ```
-    /// use redrive_core::{PipelineEvent, PipelineRules, Tally};
+    /// use redrive_core::{PipelineEvent, PipelineRules, SampleCounts};
     ///
-    /// let tally = Tally { total: 100, succeeded: 95, dlq: 5, ..Tally::default() };
-    /// assert_eq!(PipelineRules::default().conclude(&tally), PipelineEvent::Complete);
+    /// let counts = SampleCounts { total: 100, succeeded: 95, dlq: 5, ..SampleCounts::default() };
+    /// assert_eq!(PipelineRules::default().conclude(&counts), PipelineEvent::Complete);
     /// ```
-    pub fn conclude(&self, tally: &Tally) -> PipelineEvent {
-        match tally.success_rate() {
+    pub fn conclude(&self, counts: &SampleCounts) -> PipelineEvent {
+        match counts.success_rate() {
             None => PipelineEvent::Complete,
             Some(rate) if rate >= self.completed_at => PipelineEvent::Complete,
             Some(rate) if rate >= self.partial_at => PipelineEvent::SucceedInPart,

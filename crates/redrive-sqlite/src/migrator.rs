@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_store::{
-    AppliedMigration, Direction, Migration, Migrator, Result, SchemaStatus, Step, latest_version,
-    plan_steps,
+    AppliedMigration, Direction, Migration, MigrationStep, Migrator, Result, SchemaStatus,
+    latest_version, plan_steps,
 };
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
@@ -117,7 +117,7 @@ impl Migrator for SqliteMigrator {
         read_status(&self.open()?).in_database(&self.location)
     }
 
-    async fn migrate_to(&self, version: u32, now: Timestamp) -> Result<Vec<Step>> {
+    async fn migrate_to(&self, version: u32, now: Timestamp) -> Result<Vec<MigrationStep>> {
         // A wrong version must not leave a file behind.
         plan_steps(MIGRATIONS, 0, version)?;
         if let Location::File(path) = &self.location {
@@ -157,11 +157,14 @@ pub(crate) fn read_status(connection: &Connection) -> Result<SchemaStatus> {
 }
 
 /// Brings a database to the newest version.
-pub(crate) fn migrate_to_latest(connection: &Connection, now: Timestamp) -> Result<Vec<Step>> {
+pub(crate) fn migrate_to_latest(
+    connection: &Connection,
+    now: Timestamp,
+) -> Result<Vec<MigrationStep>> {
     migrate(connection, latest_version(MIGRATIONS), now)
 }
 
-fn migrate(connection: &Connection, version: u32, now: Timestamp) -> Result<Vec<Step>> {
+fn migrate(connection: &Connection, version: u32, now: Timestamp) -> Result<Vec<MigrationStep>> {
     // Looking first spares the usual open, with nothing to do, the write lock.
     if plan_steps(MIGRATIONS, read_status(connection)?.current(), version)?.is_empty() {
         return Ok(Vec::new());
@@ -176,7 +179,7 @@ fn migrate(connection: &Connection, version: u32, now: Timestamp) -> Result<Vec<
 }
 
 /// Plans again under the lock: another process may have migrated meanwhile.
-fn run_steps(connection: &Connection, version: u32, now: Timestamp) -> Result<Vec<Step>> {
+fn run_steps(connection: &Connection, version: u32, now: Timestamp) -> Result<Vec<MigrationStep>> {
     let steps = plan_steps(MIGRATIONS, read_status(connection)?.current(), version)?;
     connection
         .execute_batch(

@@ -1,7 +1,9 @@
 //! Between partitions and their columns.
 
 use redrive_core::{LogicalDate, PartitionId, PartitionKey, PartitionRunId, PartitionStatus};
-use redrive_store::{Error, Lane, PartitionRecord, PartitionWork, Result, WorkColumns, WorkKind};
+use redrive_store::{
+    Error, Lane, PartitionRecord, PartitionWorkRecord, Result, WorkColumns, WorkKind,
+};
 use rusqlite::{Connection, params};
 
 use crate::{
@@ -67,7 +69,7 @@ fn read_run_id(row: &mut Columns<'_>, column: &'static str) -> Result<Option<Par
     row.optional_named(column, |text| text.parse().ok())
 }
 
-fn read_work(row: &mut Columns<'_>) -> Result<Option<PartitionWork>> {
+fn read_work(row: &mut Columns<'_>) -> Result<Option<PartitionWorkRecord>> {
     let columns = WorkColumns {
         id: row.get()?,
         kind: row.optional_named("kind", WorkKind::from_name)?,

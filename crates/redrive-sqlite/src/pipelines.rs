@@ -223,11 +223,11 @@ pub(crate) fn write_run(
         .execute(params![
             id.0,
             progress.status.name(),
-            progress.tally.total,
-            progress.tally.succeeded,
-            progress.tally.skipped,
-            progress.tally.dlq,
-            progress.tally.source_done,
+            progress.counts.total,
+            progress.counts.succeeded,
+            progress.counts.skipped,
+            progress.counts.dlq,
+            progress.counts.source_done,
             progress.budget.processed,
             progress.budget.failed,
             write.ended_at.map(micros),
@@ -278,9 +278,9 @@ fn read_run(row: &mut Columns<'_>) -> Result<PipelineRunRecord> {
     let position =
         SourcePosition { lines: row.get()?, bytes: row.get()?, check: row.get()?, done: false };
     let status = row.named("status", PipelineStatus::from_name)?;
-    let tally = [row.get()?, row.get()?, row.get()?, row.get()?];
+    let counts = [row.get()?, row.get()?, row.get()?, row.get()?];
     let done = row.get()?;
-    let progress = progress_of(status, tally, done, [row.get()?, row.get()?]);
+    let progress = progress_of(status, counts, done, [row.get()?, row.get()?]);
     Ok(PipelineRunRecord {
         id,
         pipeline,

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{
-    AttemptNumber, Epoch, Fingerprint, History, Message, PipelineRunId, PipelineStatus, SampleEnd,
-    SampleId, SampleStatus,
+    AttemptNumber, Epoch, Fingerprint, History, Message, PipelineRunId, PipelineStatus, SampleId,
+    SampleOutcome, SampleStatus,
 };
 use redrive_store::{
-    AttemptRecord, ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord,
-    PipelineWrite, Result, SampleChange, SampleClaim, SampleEnds, SampleFilter, SampleFinish,
-    SampleRecord, SampleWritten, Samples, SourcePosition, WorkerId, reopened, reprocess_entry,
-    source_death_entry, stage_or_source,
+    AttemptRecord, ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, OutcomesByRun,
+    PipelineRunRecord, PipelineWrite, Result, SampleChange, SampleClaim, SampleFilter,
+    SampleFinish, SampleRecord, SampleWritten, Samples, SourcePosition, WorkerId, reopened,
+    reprocess_entry, source_death_entry, stage_or_source,
 };
 use rusqlite::{CachedStatement, Connection, params};
 
@@ -146,7 +146,7 @@ fn append(
         let sample_id = insert_sample(connection, id, sample, at)?;
         if let Err(failure) = &sample.data {
             insert_journal(connection, &source_death_entry(id, sample_id, failure, at, actor))?;
-            deaths.push(SampleEnd::Dead(failure.class().name()));
+            deaths.push(SampleOutcome::Dead(failure.class().name()));
         }
         redrive_store::failpoint!("sqlite.append.row");
     }
@@ -223,7 +223,7 @@ fn finish(
 ) -> Result<(Vec<SampleWritten>, bool)> {
     let mut finisher = Finisher::new(connection)?;
     let mut written = vec![SampleWritten::Stale; finishes.len()];
-    let (mut ends, mut news) = (SampleEnds::default(), false);
+    let (mut ends, mut news) = (OutcomesByRun::default(), false);
     for ((finish, attempt), written) in finishes.iter().zip(&mut written) {
         if finish.keeper().is_none() {
             *written = finisher.finish(finish, attempt, None)?;

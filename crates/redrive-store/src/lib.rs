@@ -75,12 +75,14 @@ pub use limits::{
     MAX_SAMPLE_BYTES,
 };
 pub use operators::{Operator, RunAction, RunChange};
-pub use partition_actions::{AuditContext, NamedPartition, PartitionAction, PartitionChange, Seen};
+pub use partition_actions::{
+    AuditContext, NamedPartition, PartitionAction, PartitionChange, PartitionSnapshot,
+};
 pub use partition_filter::{KeyPlace, PartitionFilter};
 pub use partition_finish::{PartitionWrite, WorkWrite, partition_giveup};
 pub use partitions::{
     ClaimedPartition, Lane, PartitionClaim, PartitionCount, PartitionFinish, PartitionRecord,
-    PartitionSeries, PartitionVerdict, PartitionWork, Partitions, WorkKind, WorkRequest,
+    PartitionSeries, PartitionVerdict, PartitionWorkRecord, Partitions, WorkKind, WorkRequest,
 };
 pub use pipeline_actions::{
     PipelineAction, PipelineChange, SampleChange, reopened, reprocess_entry, start_entry,
@@ -94,19 +96,19 @@ pub use pruning::{ExportedUnit, PruneFilter, PruneRecord, Pruned, PrunedSamples,
 pub use queues::{Backlog, PausedQueue, QueueAction, QueueCount, QueueStats};
 pub use run_finish::RunColumns;
 pub use runs::{
-    Categories, ClaimRequest, ClaimedRun, InvalidRun, NewRun, RunEnding, RunFilter, RunFinish,
+    Categories, ClaimRequest, ClaimedRun, InvalidRun, NewRun, RunCompletion, RunFilter, RunFinish,
     RunRecord, Runs, SubmittedRun, Verdict, canonical_json,
 };
 pub use sample_finish::{
-    PipelineWrite, RunEnds, SOURCE_STAGE, SampleColumns, SampleEnds, pipeline_entry, sample_unit,
-    source_death_entry, stage_or_source,
+    OutcomesByRun, PipelineWrite, RunOutcomes, SOURCE_STAGE, SampleColumns, pipeline_entry,
+    sample_unit, source_death_entry, stage_or_source,
 };
 pub use samples::{
-    ClaimedSample, DeadCause, NewSample, SampleClaim, SampleEnding, SampleFilter, SampleFinish,
+    ClaimedSample, DeadCause, NewSample, SampleClaim, SampleCompletion, SampleFilter, SampleFinish,
     SampleRecord, SampleWritten, Samples,
 };
 pub use schema::{
-    AppliedMigration, Direction, Migration, Migrator, SchemaStatus, Step, latest_version,
+    AppliedMigration, Direction, Migration, MigrationStep, Migrator, SchemaStatus, latest_version,
     plan_steps, require_version,
 };
 pub use store::Store;

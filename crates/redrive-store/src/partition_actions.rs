@@ -1,7 +1,7 @@
 //! What the control plane may do to partitions, worked out once for every database.
 //!
 //! A store reads the partitions that are named, locked, asks here what becomes of each, and writes what
-//! it is told. What is legal is said by [`PartitionState::apply`] alone.
+//! the result. What is legal is said by [`PartitionState::apply`] alone.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,8 @@ use redrive_core::{
 use serde_json::json;
 
 use crate::{
-    JournalEntry, Lane, Operator, PartitionFilter, PartitionRecord, PartitionWork, PartitionWrite,
-    WorkKind, WorkRequest, WorkWrite,
+    JournalEntry, Lane, Operator, PartitionFilter, PartitionRecord, PartitionWorkRecord,
+    PartitionWrite, WorkKind, WorkRequest, WorkWrite,
 };
 
 /// What the control plane may wish of a partition.
@@ -55,12 +55,12 @@ pub struct NamedPartition {
     /// Its key.
     pub key: PartitionKey,
     /// How it was when somebody decided that it should change; then it changes only if it still is.
-    pub seen: Option<Seen>,
+    pub expected: Option<PartitionSnapshot>,
 }
 
 /// How a partition was when it was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct PartitionSnapshot {
     /// Its status.
     pub status: PartitionStatus,
     /// Its verdicts.
@@ -71,7 +71,7 @@ pub struct Seen {
     pub paused: bool,
 }
 
-impl Seen {
+impl PartitionSnapshot {
     /// How a record is.
     pub fn of(record: &PartitionRecord) -> Self {
         let PartitionRecord { status, attempt_count, updated_at, .. } = *record;
@@ -82,14 +82,14 @@ impl Seen {
 impl From<&PartitionRecord> for NamedPartition {
     /// As it was read.
     fn from(record: &PartitionRecord) -> Self {
-        Self { key: record.key.clone(), seen: Some(Seen::of(record)) }
+        Self { key: record.key.clone(), expected: Some(PartitionSnapshot::of(record)) }
     }
 }
 
 impl From<PartitionKey> for NamedPartition {
     /// However it is.
     fn from(key: PartitionKey) -> Self {
-        Self { key, seen: None }
+        Self { key, expected: None }
     }
 }
 
@@ -151,9 +151,9 @@ impl PartitionAction {
         mut made: HashMap<PartitionKey, PartitionRecord>,
         order: &AuditContext,
     ) -> Vec<(PartitionChange, Option<PartitionWrite>)> {
-        let mut told = Told::new(self, order);
+        let mut journal = JournalTemplate::new(self, order);
         let mut changed: HashMap<&PartitionKey, PartitionState> = HashMap::new();
-        let change = |NamedPartition { key, seen }: &'a NamedPartition| {
+        let change = |NamedPartition { key, expected }: &'a NamedPartition| {
             if let Some(after) = changed.get(key) {
                 return (PartitionChange::Already(*after), None);
             }
@@ -165,7 +165,7 @@ impl PartitionAction {
                 if self.is_so(there) {
                     return (PartitionChange::Already(state), None);
                 }
-                if seen.is_some_and(|seen| seen != Seen::of(there)) {
+                if expected.is_some_and(|expected| expected != PartitionSnapshot::of(there)) {
                     return (PartitionChange::Moved(state), None);
                 }
                 if !self.is_allowed(state) {
@@ -173,7 +173,7 @@ impl PartitionAction {
                 }
                 (state, there.clone())
             };
-            let write = self.write(state, record, &mut told);
+            let write = self.write(state, record, &mut journal);
             changed.insert(key, write.after.state());
             (PartitionChange::Done(state), Some(write))
         };
@@ -216,9 +216,9 @@ impl PartitionAction {
         self,
         before: PartitionState,
         mut after: PartitionRecord,
-        told: &mut Told<'_>,
+        journal: &mut JournalTemplate<'_>,
     ) -> PartitionWrite {
-        let order = told.order;
+        let order = journal.order;
         let ask = |kind, lane| WorkRequest {
             kind,
             lane,
@@ -263,20 +263,20 @@ impl PartitionAction {
         if state_changed {
             after.updated_at = order.by.at;
         }
-        let journal = vec![told.entry(&after.key, before)];
+        let journal = vec![journal.entry(&after.key, before)];
         PartitionWrite { after, state_changed, work, attempt: None, journal }
     }
 }
 
 /// What the journal says of one order. Most of it is the same for every partition, and is written once.
-struct Told<'a> {
+struct JournalTemplate<'a> {
     action: PartitionAction,
     order: &'a AuditContext,
     filter: Option<String>,
     details: HashMap<PartitionState, String>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> JournalTemplate<'a> {
     fn new(action: PartitionAction, order: &'a AuditContext) -> Self {
         let filter = order.filter.as_ref().map(|filter| filter.to_json().to_string());
         Self { action, order, filter, details: HashMap::new() }
@@ -316,11 +316,11 @@ impl<'a> Told<'a> {
 }
 
 /// The work of a partition, begun if there is none.
-fn work_of(record: &mut PartitionRecord) -> &mut PartitionWork {
-    record.work.get_or_insert_with(PartitionWork::none)
+fn work_of(record: &mut PartitionRecord) -> &mut PartitionWorkRecord {
+    record.work.get_or_insert_with(PartitionWorkRecord::none)
 }
 
-impl PartitionWork {
+impl PartitionWorkRecord {
     /// Nothing asked for, nobody at it. Its id is given out when it is written.
     pub(crate) fn none() -> Self {
         Self {

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{
     AttemptOutcome, AttemptRecord, JournalEntry, PartitionFinish, PartitionRecord,
-    PartitionVerdict, PartitionWork, UnitKind, UnitRow,
+    PartitionVerdict, PartitionWorkRecord, UnitKind, UnitRow,
 };
 
 /// What is to be written of one partition, in one transaction.
@@ -105,10 +105,11 @@ impl PartitionFinish {
     }
 
     /// The request is done with. A partition that was paused meanwhile stays so.
-    fn release(&self, work: &PartitionWork, after: &mut PartitionRecord) -> WorkWrite {
+    fn release(&self, work: &PartitionWorkRecord, after: &mut PartitionRecord) -> WorkWrite {
         after.work = None;
         let Some(paused) = work.paused.clone() else { return WorkWrite::Remove };
-        after.work = Some(PartitionWork { paused: Some(paused), ..PartitionWork::none() });
+        after.work =
+            Some(PartitionWorkRecord { paused: Some(paused), ..PartitionWorkRecord::none() });
         WorkWrite::Replace
     }
 

@@ -43,7 +43,7 @@ pub struct PartitionRecord {
     /// When its first attempt began, from the ledger.
     pub first_attempt_at: Option<Timestamp>,
     /// What is outstanding.
-    pub work: Option<PartitionWork>,
+    pub work: Option<PartitionWorkRecord>,
 }
 
 impl PartitionRecord {
@@ -89,7 +89,7 @@ impl PartitionRecord {
 
 /// What is asked for, and who holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartitionWork {
+pub struct PartitionWorkRecord {
     /// Its row, by which leases name it.
     pub id: i64,
     /// What is asked for; none if the partition is only paused.

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{
     BudgetCount, BudgetExceeded, Epoch, Failure, FailureBudget, PipelineProgress, PipelineRules,
-    PipelineRunId, PipelineStatus, Tally,
+    PipelineRunId, PipelineStatus, SampleCounts,
 };
 use serde_json::{Value, json};
 
@@ -79,7 +79,7 @@ pub struct PipelineRunRecord {
     pub read_ahead: u32,
     /// What the source is, for people.
     pub source: String,
-    /// How far the source has been read. Its `done` is the tally's `source_done`.
+    /// How far the source has been read. Its `done` is `SampleCounts::source_done`.
     pub position: SourcePosition,
     /// Its status, where its samples are, and what counts against its budget.
     pub progress: PipelineProgress,
@@ -378,7 +378,7 @@ pub fn progress_of(
 ) -> PipelineProgress {
     PipelineProgress {
         status,
-        tally: Tally { total, succeeded, skipped, dlq, source_done },
+        counts: SampleCounts { total, succeeded, skipped, dlq, source_done },
         budget: BudgetCount { processed, failed },
     }
 }

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use redrive_core::{Cause, Decision, RunEvent, RunState, RunStatus, Unit};
 
-use crate::{AttemptRecord, JournalEntry, RunEnding, RunFinish, UnitKind, UnitRow, Verdict};
+use crate::{AttemptRecord, JournalEntry, RunCompletion, RunFinish, UnitKind, UnitRow, Verdict};
 
 /// The columns of a run after an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,12 +37,14 @@ pub struct RunColumns<'a> {
 impl RunFinish {
     /// What happened, as the state machine calls it.
     pub fn event(&self) -> RunEvent {
-        match &self.ending {
-            RunEnding::Judged { verdict: Verdict::Passed, .. } => RunEvent::Pass,
-            RunEnding::Judged { verdict: Verdict::NeedsReview, .. } => RunEvent::AskForReview,
-            RunEnding::Judged { verdict: Verdict::Failed, .. } => RunEvent::Fail,
-            RunEnding::Failed { decision: Decision::RetryAt { .. }, .. } => RunEvent::ScheduleRetry,
-            RunEnding::Failed { decision: Decision::GiveUp { .. }, .. } => RunEvent::GiveUp,
+        match &self.completion {
+            RunCompletion::Judged { verdict: Verdict::Passed, .. } => RunEvent::Pass,
+            RunCompletion::Judged { verdict: Verdict::NeedsReview, .. } => RunEvent::AskForReview,
+            RunCompletion::Judged { verdict: Verdict::Failed, .. } => RunEvent::Fail,
+            RunCompletion::Failed { decision: Decision::RetryAt { .. }, .. } => {
+                RunEvent::ScheduleRetry
+            }
+            RunCompletion::Failed { decision: Decision::GiveUp { .. }, .. } => RunEvent::GiveUp,
         }
     }
 
@@ -57,8 +59,8 @@ impl RunFinish {
             .apply(self.event())
             .map_or(RunStatus::Processing, RunState::status);
         let first_attempt_at = self.history.first_attempt_at.unwrap_or(self.started_at);
-        match &self.ending {
-            RunEnding::Judged { result, .. } => RunColumns {
+        match &self.completion {
+            RunCompletion::Judged { result, .. } => RunColumns {
                 status,
                 retry_count: 0,
                 deferrals: 0,
@@ -70,7 +72,7 @@ impl RunFinish {
                 error_message: None,
                 result: result.as_deref(),
             },
-            RunEnding::Failed { failure, decision } => {
+            RunCompletion::Failed { failure, decision } => {
                 let after = self.history.after(failure, decision);
                 let (retry_count, next_retry_at) = match decision {
                     Decision::RetryAt { at, .. } => (after.counted, Some(*at)),
@@ -101,9 +103,9 @@ impl RunFinish {
             self.ended_at,
             &self.worker.0,
         );
-        match &self.ending {
-            RunEnding::Judged { .. } => row,
-            RunEnding::Failed { failure, decision } => {
+        match &self.completion {
+            RunCompletion::Judged { .. } => row,
+            RunCompletion::Failed { failure, decision } => {
                 row.with_failure(failure).with_decision(decision)
             }
         }
@@ -111,7 +113,7 @@ impl RunFinish {
 
     /// The rows of the journal: a give-up with its reason, and a worker that was lost.
     pub fn journal_rows(&self) -> Vec<JournalEntry> {
-        let RunEnding::Failed { failure, decision } = &self.ending else {
+        let RunCompletion::Failed { failure, decision } = &self.completion else {
             return Vec::new();
         };
         let entry = |action: &str, details: serde_json::Value| JournalEntry {

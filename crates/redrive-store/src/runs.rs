@@ -265,7 +265,7 @@ pub enum Verdict {
 
 /// How an attempt at a run ended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum RunEnding {
+pub enum RunCompletion {
     /// The handler answered.
     Judged {
         /// Its verdict.
@@ -300,7 +300,7 @@ pub struct RunFinish {
     /// Who ran it.
     pub worker: WorkerId,
     /// How it ended.
-    pub ending: RunEnding,
+    pub completion: RunCompletion,
 }
 
 /// Which runs to list. Everything given must match exactly.

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use redrive_core::{
     Cause, Decision, Failure, Fingerprint, Message, PipelineProgress, PipelineRules, PipelineRunId,
-    PipelineStatus, PipelineStep, SampleEnd, SampleEvent, SampleId, SampleState, SampleStatus,
+    PipelineStatus, PipelineStep, SampleEvent, SampleId, SampleOutcome, SampleState, SampleStatus,
     Unit,
 };
 use serde_json::{Value, json};
 
 use crate::{
-    AttemptOutcome, AttemptRecord, JournalEntry, PipelineRunRecord, SampleEnding, SampleFinish,
+    AttemptOutcome, AttemptRecord, JournalEntry, PipelineRunRecord, SampleCompletion, SampleFinish,
     UnitKind, UnitRow, WorkerId,
 };
 
@@ -54,14 +54,16 @@ pub struct SampleColumns<'a> {
 impl SampleFinish {
     /// What happened, as the state machine calls it.
     pub fn event(&self) -> SampleEvent {
-        match &self.ending {
-            SampleEnding::Answered(_) if self.last_stage => SampleEvent::Complete,
-            SampleEnding::Answered(_) => SampleEvent::Advance,
-            SampleEnding::Skipped(_) => SampleEvent::Skip,
-            SampleEnding::Failed { decision: Decision::RetryAt { .. }, .. } => {
+        match &self.completion {
+            SampleCompletion::Answered(_) if self.last_stage => SampleEvent::Complete,
+            SampleCompletion::Answered(_) => SampleEvent::Advance,
+            SampleCompletion::Skipped(_) => SampleEvent::Skip,
+            SampleCompletion::Failed { decision: Decision::RetryAt { .. }, .. } => {
                 SampleEvent::ScheduleRetry
             }
-            SampleEnding::Failed { decision: Decision::GiveUp { .. }, .. } => SampleEvent::GiveUp,
+            SampleCompletion::Failed { decision: Decision::GiveUp { .. }, .. } => {
+                SampleEvent::GiveUp
+            }
         }
     }
 
@@ -77,14 +79,14 @@ impl SampleFinish {
     }
 
     /// How the sample ended, if it did.
-    pub fn end(&self) -> Option<SampleEnd<'static>> {
-        match &self.ending {
-            SampleEnding::Skipped(_) => Some(SampleEnd::Skipped),
-            SampleEnding::Answered(_) => self.last_stage.then_some(SampleEnd::Succeeded),
-            SampleEnding::Failed { failure, decision: Decision::GiveUp { .. } } => {
-                Some(SampleEnd::Dead(failure.class().name()))
+    pub fn end(&self) -> Option<SampleOutcome<'static>> {
+        match &self.completion {
+            SampleCompletion::Skipped(_) => Some(SampleOutcome::Skipped),
+            SampleCompletion::Answered(_) => self.last_stage.then_some(SampleOutcome::Succeeded),
+            SampleCompletion::Failed { failure, decision: Decision::GiveUp { .. } } => {
+                Some(SampleOutcome::Dead(failure.class().name()))
             }
-            SampleEnding::Failed { .. } => None,
+            SampleCompletion::Failed { .. } => None,
         }
     }
 
@@ -111,12 +113,12 @@ impl SampleFinish {
             fingerprint: None,
             skip_reason: None,
         };
-        match &self.ending {
-            SampleEnding::Answered(data) => SampleColumns { data: Some(data), ..columns },
-            SampleEnding::Skipped(why) => {
+        match &self.completion {
+            SampleCompletion::Answered(data) => SampleColumns { data: Some(data), ..columns },
+            SampleCompletion::Skipped(why) => {
                 SampleColumns { skip_reason: Some(Message::clean(why)), ..columns }
             }
-            SampleEnding::Failed { failure, decision } => {
+            SampleCompletion::Failed { failure, decision } => {
                 let history = self.history.after(failure, decision);
                 let (retry_count, next_retry_at) = match decision {
                     Decision::RetryAt { at, .. } => (history.counted, Some(*at)),
@@ -147,14 +149,14 @@ impl SampleFinish {
             stage_config_hash: Some(self.stage_config_hash.clone()),
             ..AttemptRecord::success(unit, self.attempt, started_at, ended_at, &self.worker.0)
         };
-        match &self.ending {
-            SampleEnding::Answered(_) => row,
-            SampleEnding::Skipped(why) => AttemptRecord {
+        match &self.completion {
+            SampleCompletion::Answered(_) => row,
+            SampleCompletion::Skipped(why) => AttemptRecord {
                 outcome: AttemptOutcome::Skipped,
                 message: Some(Message::clean(why).to_string()),
                 ..row
             },
-            SampleEnding::Failed { failure, decision } => {
+            SampleCompletion::Failed { failure, decision } => {
                 row.with_failure(failure).with_decision(decision)
             }
         }
@@ -162,7 +164,7 @@ impl SampleFinish {
 
     /// The rows of the journal: a death with its reason, and a worker that was lost.
     pub fn journal_rows(&self) -> Vec<JournalEntry> {
-        let SampleEnding::Failed { failure, decision } = &self.ending else {
+        let SampleCompletion::Failed { failure, decision } = &self.completion else {
             return Vec::new();
         };
         let entry = |action: &str, details: Value| JournalEntry {
@@ -225,14 +227,14 @@ pub fn source_death_entry(
 }
 
 /// The samples of a run that ended: how, when the last of them did, and by whose hand.
-pub type RunEnds = (Vec<SampleEnd<'static>>, Timestamp, String);
+pub type RunOutcomes = (Vec<SampleOutcome<'static>>, Timestamp, String);
 
 /// What the ends of samples do to the runs they belong to: gathered per run while samples are
 /// written, applied once per run at the end of the transaction.
 #[derive(Debug, Default)]
-pub struct SampleEnds(BTreeMap<PipelineRunId, RunEnds>);
+pub struct OutcomesByRun(BTreeMap<PipelineRunId, RunOutcomes>);
 
-impl SampleEnds {
+impl OutcomesByRun {
     /// Notes a finish that was applied.
     pub fn add(&mut self, finish: &SampleFinish) {
         let Some(end) = finish.end() else { return };
@@ -245,7 +247,7 @@ impl SampleEnds {
     }
 
     /// The runs, in the order of their ids, with the ends of their samples.
-    pub fn into_runs(self) -> impl Iterator<Item = (PipelineRunId, RunEnds)> {
+    pub fn into_runs(self) -> impl Iterator<Item = (PipelineRunId, RunOutcomes)> {
         self.0.into_iter()
     }
 }
@@ -274,7 +276,7 @@ impl PipelineWrite {
         run: &PipelineRunRecord,
         samples: u64,
         done: bool,
-        deaths: &[SampleEnd<'_>],
+        deaths: &[SampleOutcome<'_>],
         at: Timestamp,
         actor: &str,
     ) -> Self {
@@ -292,7 +294,7 @@ impl PipelineWrite {
         id: PipelineRunId,
         before: PipelineProgress,
         rules: &PipelineRules,
-        ends: &[SampleEnd<'_>],
+        ends: &[SampleOutcome<'_>],
         at: Timestamp,
         actor: &str,
     ) -> Self {
@@ -362,13 +364,13 @@ impl PipelineWrite {
 }
 
 fn conclusion(status: PipelineStatus, progress: &PipelineProgress, rules: &PipelineRules) -> Value {
-    let tally = progress.tally;
+    let counts = progress.counts;
     json!({
         "status": status.name(),
-        "total": tally.total,
-        "succeeded": tally.succeeded,
-        "skipped": tally.skipped,
-        "dlq": tally.dlq,
+        "total": counts.total,
+        "succeeded": counts.succeeded,
+        "skipped": counts.skipped,
+        "dlq": counts.dlq,
         "budget_exceeded": rules.budget.exceeded(progress.budget).is_some(),
     })
 }

@@ -125,7 +125,7 @@ pub struct ClaimedSample {
 
 /// How an attempt at a sample ended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum SampleEnding {
+pub enum SampleCompletion {
     /// The stage answered with what the sample is from here on, as JSON.
     Answered(String),
     /// The stage passed it over, and why.
@@ -169,7 +169,7 @@ pub struct SampleFinish {
     /// Until when that one keeps the sample, on the store's clock, if it goes on to another stage.
     pub keep_until: Option<Timestamp>,
     /// How it ended.
-    pub ending: SampleEnding,
+    pub completion: SampleCompletion,
 }
 
 /// What became of the end of an attempt at a sample.

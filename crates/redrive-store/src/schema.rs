@@ -29,14 +29,14 @@ pub enum Direction {
 
 /// A migration that was or would be run.
 #[derive(Debug, Clone, Copy)]
-pub struct Step {
+pub struct MigrationStep {
     /// The migration.
     pub migration: &'static Migration,
     /// Which way.
     pub direction: Direction,
 }
 
-impl Step {
+impl MigrationStep {
     /// The statements of this step.
     pub fn sql(&self) -> &'static str {
         match self.direction {
@@ -95,7 +95,7 @@ pub trait Migrator: Send + Sync {
 
     /// Moves the database to a version, up or down, and says which steps that took. All steps are
     /// one transaction. Two processes at once do no harm: the second finds nothing left to do.
-    async fn migrate_to(&self, version: u32, now: Timestamp) -> Result<Vec<Step>>;
+    async fn migrate_to(&self, version: u32, now: Timestamp) -> Result<Vec<MigrationStep>>;
 
     /// The newest version this program knows.
     fn latest(&self) -> u32 {
@@ -124,7 +124,7 @@ pub fn plan_steps(
     migrations: &'static [Migration],
     current: u32,
     target: u32,
-) -> Result<Vec<Step>> {
+) -> Result<Vec<MigrationStep>> {
     let known = latest_version(migrations);
     if current > known {
         return Err(Error::NewerSchema { found: current, known });
@@ -137,12 +137,12 @@ pub fn plan_steps(
     };
     Ok(if target >= current {
         between(current, target)
-            .map(|migration| Step { migration, direction: Direction::Up })
+            .map(|migration| MigrationStep { migration, direction: Direction::Up })
             .collect()
     } else {
         between(target, current)
             .rev()
-            .map(|migration| Step { migration, direction: Direction::Down })
+            .map(|migration| MigrationStep { migration, direction: Direction::Down })
             .collect()
     })
 }

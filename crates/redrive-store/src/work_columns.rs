@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use redrive_core::{Epoch, PartitionRunId};
 
-use crate::{Lane, Operator, PartitionWork, WorkKind, WorkRequest, WorkerId};
+use crate::{Lane, Operator, PartitionWorkRecord, WorkKind, WorkRequest, WorkerId};
 
 /// The columns of a row of work, in the order in which every query reads them. All are empty where a
 /// partition has no work.
@@ -37,7 +37,7 @@ pub struct WorkColumns {
 
 impl WorkColumns {
     /// The work; none where there is no row.
-    pub fn into_work(self) -> Option<PartitionWork> {
+    pub fn into_work(self) -> Option<PartitionWorkRecord> {
         let request = self.kind.zip(self.lane).zip(self.requested_at.zip(self.requested_by));
         let request = request.map(|((kind, lane), (requested_at, requested_by))| WorkRequest {
             kind,
@@ -47,7 +47,7 @@ impl WorkColumns {
         });
         let reason = self.pause_reason;
         let paused = self.paused_at.zip(self.paused_by);
-        Some(PartitionWork {
+        Some(PartitionWorkRecord {
             id: self.id?,
             request,
             run_id: self.run_id,

@@ -8,7 +8,7 @@ use redrive_core::{
     Preset, RunId, Unit, decide,
 };
 
-use redrive_store::{RunEnding, RunFinish, Verdict, WorkerId};
+use redrive_store::{RunCompletion, RunFinish, Verdict, WorkerId};
 
 /// What a worker knows of the run it holds, or a reaper of the run it found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,11 +82,11 @@ impl Claim {
     pub fn finish(&self, id: RunId, end: End, now: Timestamp) -> RunFinish {
         let history =
             History { counted: self.counted, deferrals: self.deferrals, first_attempt_at: None };
-        let judged = |verdict| RunEnding::Judged { verdict, result: None };
+        let judged = |verdict| RunCompletion::Judged { verdict, result: None };
         let failed = |failure: Failure| {
             let jitter = JitterKey::new(JitterSeed::default(), &Unit::Run(id));
             let decision = decide(&policy(), &history, &failure, now, jitter);
-            RunEnding::Failed { failure, decision }
+            RunCompletion::Failed { failure, decision }
         };
         RunFinish {
             id,
@@ -96,7 +96,7 @@ impl Claim {
             started_at: now,
             ended_at: now,
             worker: WorkerId("w".to_owned()),
-            ending: match end {
+            completion: match end {
                 End::Passed => judged(Verdict::Passed),
                 End::NeedsReview => judged(Verdict::NeedsReview),
                 End::Failed => judged(Verdict::Failed),

@@ -10,8 +10,8 @@ use redrive_core::{
 };
 use redrive_store::{
     Backlog, ClaimedSample, ExpiredLease, LeaseRef, LeaseRelease, Leased, MAX_SAMPLE_BYTES, Result,
-    SampleClaim, SampleEnding, SampleFinish, SampleRecord, SampleWritten, Served, Store, WorkerId,
-    Written,
+    SampleClaim, SampleCompletion, SampleFinish, SampleRecord, SampleWritten, Served, Store,
+    WorkerId, Written,
 };
 use serde_json::{Map, Value};
 
@@ -87,21 +87,21 @@ impl StageWork {
         Unit::Sample { id, stage: self.stage.name.clone() }
     }
 
-    fn ending(
+    fn completion(
         &self,
         id: SampleId,
         history: History,
         outcome: Outcome,
         started_at: Timestamp,
         now: Timestamp,
-    ) -> Option<SampleEnding> {
+    ) -> Option<SampleCompletion> {
         let failure = match outcome {
             Outcome::Stopped => return None,
             Outcome::Skipped(why) => {
-                return Some(SampleEnding::Skipped(Message::clean(&why).as_str().to_owned()));
+                return Some(SampleCompletion::Skipped(Message::clean(&why).as_str().to_owned()));
             }
             Outcome::Answered { value: Some(value), .. } => match bounded(&value) {
-                Ok(data) => return Some(SampleEnding::Answered(data)),
+                Ok(data) => return Some(SampleCompletion::Answered(data)),
                 Err(failure) => failure,
             },
             Outcome::Answered { value: None, .. } => {
@@ -114,13 +114,13 @@ impl StageWork {
         let history = History { first_attempt_at, ..history };
         let jitter = JitterKey::new(self.jitter_seed, &self.unit(id));
         let decision = decide(&self.stage.policy, &history, &failure, now, jitter);
-        Some(SampleEnding::Failed { failure, decision })
+        Some(SampleCompletion::Failed { failure, decision })
     }
 
     /// A sample that goes on stays with this worker, if the next stage has a place for it.
-    fn keep_until(&self, ending: &SampleEnding) -> Option<Timestamp> {
-        match (&self.next, ending) {
-            (Some(next), SampleEnding::Answered(_)) => next.keep_until(self.store.now()),
+    fn keep_until(&self, completion: &SampleCompletion) -> Option<Timestamp> {
+        match (&self.next, completion) {
+            (Some(next), SampleCompletion::Answered(_)) => next.keep_until(self.store.now()),
             _ => None,
         }
     }
@@ -148,7 +148,7 @@ impl StageWork {
             ended_at: now,
             worker: expired.owner.clone(),
             keep_until: None,
-            ending: self.ending(sample.id, history, lost, now, now)?,
+            completion: self.completion(sample.id, history, lost, now, now)?,
         })
     }
 }
@@ -226,7 +226,7 @@ impl Work for StageWork {
         ended_at: Timestamp,
     ) -> Ending<SampleFinish> {
         let (id, history) = (sample.id, sample.history);
-        let Some(ending) = self.ending(id, history, outcome, started_at, ended_at) else {
+        let Some(completion) = self.completion(id, history, outcome, started_at, ended_at) else {
             return Ending::LeaseRelease;
         };
         Ending::Finish(SampleFinish {
@@ -242,8 +242,8 @@ impl Work for StageWork {
             started_at,
             ended_at,
             worker: self.worker.clone(),
-            keep_until: self.keep_until(&ending),
-            ending,
+            keep_until: self.keep_until(&completion),
+            completion,
         })
     }
 
@@ -339,13 +339,13 @@ fn log_end(work: &str, end: &SampleFinish, written: Written) {
         tracing::warn!(work, sample, attempt, epoch = end.epoch.0, "a late result was refused");
         return;
     }
-    match &end.ending {
-        SampleEnding::Answered(_) if attempt > 1 => {
+    match &end.completion {
+        SampleCompletion::Answered(_) if attempt > 1 => {
             tracing::info!(work, sample, attempt, "succeeded after retries");
         }
-        SampleEnding::Answered(_) => tracing::debug!(work, sample, attempt, "succeeded"),
-        SampleEnding::Skipped(why) => tracing::debug!(work, sample, attempt, why, "skipped"),
-        SampleEnding::Failed { failure, decision } => {
+        SampleCompletion::Answered(_) => tracing::debug!(work, sample, attempt, "succeeded"),
+        SampleCompletion::Skipped(why) => tracing::debug!(work, sample, attempt, why, "skipped"),
+        SampleCompletion::Failed { failure, decision } => {
             let (class, code) = (failure.class().name(), failure.code().to_string());
             let error = failure.message().as_str();
             match decision {

@@ -10,7 +10,7 @@ use redrive_core::{
 };
 use redrive_store::{
     Backlog, Categories, ClaimRequest, ClaimedRun, ExpiredLease, LeaseRef, LeaseRelease, Leased,
-    Result, RunEnding, RunFinish, RunRecord, Store, Verdict, WorkerId, Written,
+    Result, RunCompletion, RunFinish, RunRecord, Store, Verdict, WorkerId, Written,
 };
 use serde_json::{Map, Value};
 
@@ -65,12 +65,12 @@ impl RunWork {
         failure: Failure,
         started_at: Timestamp,
         now: Timestamp,
-    ) -> RunEnding {
+    ) -> RunCompletion {
         let first_attempt_at = history.first_attempt_at.or(Some(started_at));
         let history = History { first_attempt_at, ..history };
         let jitter = JitterKey::new(self.jitter_seed, &Unit::Run(id));
         let decision = decide(&self.queue.policy, &history, &failure, now, jitter);
-        RunEnding::Failed { failure, decision }
+        RunCompletion::Failed { failure, decision }
     }
 
     fn finish_of_lost(&self, run: &RunRecord, expired: &ExpiredLease) -> RunFinish {
@@ -89,7 +89,7 @@ impl RunWork {
             started_at: now,
             ended_at: now,
             worker: expired.owner.clone(),
-            ending: self.fail(run.id, history, Failure::lost_worker(&message), now, now),
+            completion: self.fail(run.id, history, Failure::lost_worker(&message), now, now),
         }
     }
 }
@@ -148,9 +148,9 @@ impl Work for RunWork {
         started_at: Timestamp,
         ended_at: Timestamp,
     ) -> Ending<RunFinish> {
-        let ending = match outcome {
+        let completion = match outcome {
             Outcome::Stopped => return Ending::LeaseRelease,
-            Outcome::Answered { value, verdict } => RunEnding::Judged {
+            Outcome::Answered { value, verdict } => RunCompletion::Judged {
                 verdict: verdict.unwrap_or(Verdict::Passed),
                 result: value.map(|value| bounded(&value)),
             },
@@ -171,7 +171,7 @@ impl Work for RunWork {
             started_at,
             ended_at,
             worker: self.worker.clone(),
-            ending,
+            completion,
         })
     }
 
@@ -276,8 +276,8 @@ fn log_end(queue: &Queue, end: &RunFinish, written: Written) {
         tracing::warn!(run, queue, attempt, epoch, "a late result was refused");
         return;
     }
-    match &end.ending {
-        RunEnding::Judged { verdict, .. } => {
+    match &end.completion {
+        RunCompletion::Judged { verdict, .. } => {
             let how = match verdict {
                 Verdict::Passed => "succeeded",
                 Verdict::NeedsReview => "judged needs_review",
@@ -289,7 +289,7 @@ fn log_end(queue: &Queue, end: &RunFinish, written: Written) {
                 retries => tracing::info!(run, queue, attempt, "{how} after {retries} retries"),
             }
         }
-        RunEnding::Failed { failure, decision } => {
+        RunCompletion::Failed { failure, decision } => {
             let (class, code) = (failure.class().name(), failure.code().to_string());
             let error = failure.message().as_str();
             match decision {
