@@ -216,7 +216,7 @@ impl RunEvent {
             Self::Fail => "fail",
             Self::ScheduleRetry => "schedule retry",
             Self::GiveUp => "give up",
-            Self::LeaseRelease => "hand back",
+            Self::LeaseRelease => "release",
             Self::Retry => "retry",
             Self::Cancel => "cancel",
         }

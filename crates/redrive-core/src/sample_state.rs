@@ -171,7 +171,7 @@ impl SampleEvent {
             Self::Skip => "skip",
             Self::ScheduleRetry => "schedule retry",
             Self::GiveUp => "give up",
-            Self::LeaseRelease => "hand back",
+            Self::LeaseRelease => "release",
             Self::Reprocess => "reprocess",
         }
     }

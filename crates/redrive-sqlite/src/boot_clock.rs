@@ -16,11 +16,11 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 use crate::{columns::micros, error::Doing, queries};
 
 /// Tells the time of leases. Tests inject one.
-pub type LeaseClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+pub type SqliteLeaseClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// The lease clock of a database: reads the anchor of this boot, or sets it and ends the leases of
 /// the boot before.
-pub(crate) fn lease_clock(connection: &Connection) -> Result<LeaseClock> {
+pub(crate) fn lease_clock(connection: &Connection) -> Result<SqliteLeaseClock> {
     let (Some(boot_id), Some(_)) = (boot_id(), since_boot()) else {
         return Ok(Arc::new(Timestamp::now));
     };
@@ -32,7 +32,7 @@ pub(crate) fn lease_clock(connection: &Connection) -> Result<LeaseClock> {
 }
 
 /// The same clock, without writing an anchor where there is none of this boot: for looking.
-pub(crate) fn lease_clock_as_it_is(connection: &Connection) -> Result<LeaseClock> {
+pub(crate) fn lease_clock_as_it_is(connection: &Connection) -> Result<SqliteLeaseClock> {
     let (Some(boot_id), Some(since)) = (boot_id(), since_boot()) else {
         return Ok(Arc::new(Timestamp::now));
     };
@@ -46,7 +46,7 @@ pub(crate) fn is_there() -> bool {
     boot_id().is_some() && since_boot().is_some()
 }
 
-fn counting_from(anchor: Timestamp) -> LeaseClock {
+fn counting_from(anchor: Timestamp) -> SqliteLeaseClock {
     Arc::new(move || {
         let since = since_boot().unwrap_or_default();
         anchor.checked_add(since).unwrap_or(Timestamp::MAX)

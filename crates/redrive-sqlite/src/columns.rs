@@ -27,13 +27,13 @@ pub(crate) fn json_ids(ids: impl IntoIterator<Item = i64>) -> String {
 }
 
 /// Reads columns of a row in order, so that a reader cannot get an index wrong.
-pub(crate) struct Columns<'a> {
+pub(crate) struct SqliteRow<'a> {
     row: &'a Row<'a>,
     next: usize,
     doing: &'static str,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> SqliteRow<'a> {
     pub(crate) fn new(row: &'a Row<'a>, doing: &'static str) -> Self {
         Self { row, next: 0, doing }
     }
@@ -87,7 +87,7 @@ pub(crate) fn read_rows<T>(
     doing: &'static str,
     sql: &str,
     params: impl rusqlite::Params,
-    read: impl Fn(&mut Columns<'_>) -> Result<T>,
+    read: impl Fn(&mut SqliteRow<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
     use crate::error::Doing;
 
@@ -95,7 +95,7 @@ pub(crate) fn read_rows<T>(
     let mut rows = statement.query(params).doing(doing)?;
     let mut records = Vec::new();
     while let Some(row) = rows.next().doing(doing)? {
-        records.push(read(&mut Columns::new(row, doing))?);
+        records.push(read(&mut SqliteRow::new(row, doing))?);
     }
     Ok(records)
 }

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use redrive_store::{Error, Result};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
-use crate::{Location, Synchronous, error::Doing};
+use crate::{Location, SqliteSync, error::Doing};
 
 /// How long a write waits for another process on the same file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ pub(crate) fn connect(location: &Location) -> Result<Connection> {
 pub(crate) fn set_up_writer(
     connection: &Connection,
     location: &Location,
-    synchronous: Synchronous,
+    synchronous: SqliteSync,
 ) -> Result<()> {
     if let Location::File(path) = location {
         log_ahead(connection, path)?;
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_commit_waits_for_the_disk_unless_told_otherwise() {
         // What SQLite calls FULL is 2, NORMAL is 1.
-        for (synchronous, expected) in [(Synchronous::default(), 2), (Synchronous::Normal, 1)] {
+        for (synchronous, expected) in [(SqliteSync::default(), 2), (SqliteSync::Normal, 1)] {
             let connection = connect(&Location::Memory).unwrap();
             set_up_writer(&connection, &Location::Memory, synchronous).unwrap();
             let level: i64 =

@@ -12,7 +12,7 @@ use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{Columns, read_rows},
+    columns::{SqliteRow, read_rows},
     error::Doing,
     queries,
 };
@@ -91,7 +91,7 @@ fn read_activity(connection: &Connection, after: i64, most: u32) -> Result<Activ
     Ok(Activity { after, end, counts, causes })
 }
 
-fn read_cause(row: &mut Columns<'_>) -> Result<RecentCause> {
+fn read_cause(row: &mut SqliteRow<'_>) -> Result<RecentCause> {
     Ok(RecentCause {
         kind: row.named("kind", UnitKind::from_name)?,
         fingerprint: row.get()?,

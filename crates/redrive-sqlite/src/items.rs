@@ -10,7 +10,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use crate::{
     SqliteStore,
-    columns::{Columns, micros, read_rows},
+    columns::{SqliteRow, micros, read_rows},
     error::Doing,
     journal::insert_journal,
     ledger::LedgerRows,
@@ -218,7 +218,7 @@ fn claim_one(connection: &Connection, claim: &GroupClaim) -> Result<ClaimedGroup
         .ok_or_else(|| Error::misuse(DOING, "the group has no holder"))
 }
 
-fn read_item(row: &mut Columns<'_>) -> Result<ItemRecord> {
+fn read_item(row: &mut SqliteRow<'_>) -> Result<ItemRecord> {
     Ok(ItemRecord {
         id: ItemId(row.get()?),
         group: ItemGroup { upload: row.get()?, group: row.get()? },

@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{Columns, micros, read_rows},
+    columns::{SqliteRow, micros, read_rows},
     error::Doing,
     queries,
 };
@@ -120,7 +120,7 @@ pub(crate) fn insert_journal(connection: &Connection, entry: &JournalEntry) -> R
     Ok(added > 0)
 }
 
-fn read_entry(row: &mut Columns<'_>) -> Result<JournalRecord> {
+fn read_entry(row: &mut SqliteRow<'_>) -> Result<JournalRecord> {
     Ok(JournalRecord {
         id: row.get()?,
         entry: JournalEntry {

@@ -15,7 +15,7 @@ use rusqlite::{
 
 use crate::{
     SqliteStore,
-    columns::{Columns, duration_micros, micros, read_rows},
+    columns::{SqliteRow, duration_micros, micros, read_rows},
     error::{Doing, database},
     queries,
 };
@@ -102,7 +102,7 @@ impl<'a> LedgerRows<'a> {
     }
 }
 
-pub(crate) fn read_attempt(row: &mut Columns<'_>) -> Result<AttemptRecord> {
+pub(crate) fn read_attempt(row: &mut SqliteRow<'_>) -> Result<AttemptRecord> {
     let kind = row.named("kind", UnitKind::from_name)?;
     Ok(AttemptRecord {
         unit: UnitRow { kind, id: row.get()?, stage: row.get()? },

@@ -41,7 +41,7 @@ mod run_counts;
 mod runs;
 
 pub use backup::backup;
-pub use boot_clock::LeaseClock;
+pub use boot_clock::SqliteLeaseClock;
 pub use migrator::{MIGRATIONS, SqliteMigrator};
 pub use queries::ALL as QUERIES;
-pub use store::{Location, SqliteOptions, SqliteStore, Synchronous, WriterMode};
+pub use store::{Location, SqliteOptions, SqliteStore, SqliteSync, WriterMode};

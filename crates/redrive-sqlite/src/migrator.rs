@@ -9,7 +9,7 @@ use redrive_store::{
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use crate::{
-    Location, Synchronous,
+    Location, SqliteSync,
     columns::{micros, read_rows},
     connection::{connect, set_up_writer},
     error::{Doing, In},
@@ -130,8 +130,7 @@ impl Migrator for SqliteMigrator {
         let connection = self.open()?;
         let current = read_status(&connection).in_database(&self.location)?.current();
         plan_steps(MIGRATIONS, current, version)?;
-        set_up_writer(&connection, &self.location, Synchronous::Full)
-            .in_database(&self.location)?;
+        set_up_writer(&connection, &self.location, SqliteSync::Full).in_database(&self.location)?;
         migrate(&connection, version, now).in_database(&self.location)
     }
 }

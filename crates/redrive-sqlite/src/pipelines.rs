@@ -13,7 +13,7 @@ use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{Columns, json_ids, json_list, micros, read_rows},
+    columns::{SqliteRow, json_ids, json_list, micros, read_rows},
     error::Doing,
     journal::insert_journal,
     queries,
@@ -106,7 +106,7 @@ impl Pipelines for SqliteStore {
         let served = served.clone();
         self.read(move |connection| {
             let live = json_ids(live_runs(connection, &served)?);
-            let rows = read_rows(connection, READING, queries::PIPELINE_OUTLOOK, [live], |row| {
+            let rows = read_rows(connection, READING, queries::PIPELINE_BACKLOG, [live], |row| {
                 Ok(Backlog {
                     ready: row.get()?,
                     held: row.get()?,
@@ -269,7 +269,7 @@ fn stage_stats(connection: &Connection, id: PipelineRunId) -> Result<Vec<StageSt
     Ok(StageStats::gather(&run.stages, executions, outcomes))
 }
 
-fn read_run(row: &mut Columns<'_>) -> Result<PipelineRunRecord> {
+fn read_run(row: &mut SqliteRow<'_>) -> Result<PipelineRunRecord> {
     let id = PipelineRunId(row.get()?);
     let pipeline = row.get()?;
     let stages = row.named("stages", |text| serde_json::from_str(text).ok())?;

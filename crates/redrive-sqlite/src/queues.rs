@@ -6,7 +6,7 @@ use redrive_store::{
 use rusqlite::{Connection, params};
 
 use crate::{
-    columns::{Columns, json_list, micros, read_rows},
+    columns::{SqliteRow, json_list, micros, read_rows},
     error::Doing,
     journal::insert_journal,
     queries,
@@ -69,14 +69,14 @@ pub(crate) fn backlog(
     categories: &Categories,
 ) -> Result<Backlog> {
     const DOING: &str = "looking at what a queue has to do";
-    let read = |row: &mut Columns<'_>| {
+    let read = |row: &mut SqliteRow<'_>| {
         Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
     };
     let mut rows = match categories {
-        Categories::All => read_rows(connection, DOING, queries::OUTLOOK_ANY, [queue], read)?,
+        Categories::All => read_rows(connection, DOING, queries::BACKLOG_ANY, [queue], read)?,
         Categories::Only(named) => {
             let params = params![queue, json_list(named)];
-            read_rows(connection, DOING, queries::OUTLOOK_OF, params, read)?
+            read_rows(connection, DOING, queries::BACKLOG_OF, params, read)?
         }
     };
     Ok(rows.pop().unwrap_or_default())

@@ -16,11 +16,11 @@ const MAX_READERS: usize = 4;
 
 /// A small pool of reading connections on one file.
 pub(crate) struct Readers {
-    pool: Arc<Pool>,
+    pool: Arc<ReaderPool>,
     permits: Arc<Semaphore>,
 }
 
-struct Pool {
+struct ReaderPool {
     path: PathBuf,
     idle: Mutex<Vec<Connection>>,
 }
@@ -28,7 +28,10 @@ struct Pool {
 impl Readers {
     pub(crate) fn new(path: PathBuf) -> Self {
         let idle = Mutex::default();
-        Self { pool: Arc::new(Pool { path, idle }), permits: Arc::new(Semaphore::new(MAX_READERS)) }
+        Self {
+            pool: Arc::new(ReaderPool { path, idle }),
+            permits: Arc::new(Semaphore::new(MAX_READERS)),
+        }
     }
 
     /// Runs a read on a thread that may block.
@@ -56,7 +59,7 @@ impl Readers {
     }
 }
 
-impl Pool {
+impl ReaderPool {
     fn run<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let kept = self.idle.lock().ok().and_then(|mut idle| idle.pop());
         let connection = kept.map_or_else(|| open_reader(&self.path), Ok)?;

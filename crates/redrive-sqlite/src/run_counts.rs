@@ -17,7 +17,7 @@ use redrive_store::{Error, QueueCount, Result};
 use rusqlite::{Connection, Row, params};
 
 use crate::{
-    columns::{Columns, read_rows},
+    columns::{SqliteRow, read_rows},
     error::Doing,
     queries,
 };
@@ -32,17 +32,17 @@ const STRETCH: i64 = 1_024;
 pub(crate) struct RunCounts {
     /// Every queue with its number.
     queues: HashMap<String, usize>,
-    stretches: BTreeMap<i64, Vec<Count>>,
+    stretches: BTreeMap<i64, Vec<StretchCount>>,
     /// The stretches with something held in them.
     held: BTreeSet<i64>,
     /// Prunes that have begun and not ended.
     prunes: i64,
-    seen: Ends,
+    seen: ChangePositions,
 }
 
 /// Runs of a stretch that are in one queue and one state.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Count {
+struct StretchCount {
     /// Its number.
     queue: usize,
     state: RunState,
@@ -51,14 +51,14 @@ struct Count {
 
 /// How far everything goes that tells of changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Ends {
+struct ChangePositions {
     runs: i64,
     ledger: i64,
     journal: i64,
 }
 
-impl Ends {
-    fn read(row: &mut Columns<'_>) -> Result<Self> {
+impl ChangePositions {
+    fn read(row: &mut SqliteRow<'_>) -> Result<Self> {
         Ok(Self { runs: row.get()?, ledger: row.get()?, journal: row.get()? })
     }
 }
@@ -67,7 +67,8 @@ impl RunCounts {
     /// How many there are now. All of it is one look if the connection is within a transaction. A look that
     /// breaks off leaves everything that it would have read to the next.
     pub(crate) fn look(&mut self, connection: &Connection) -> Result<Vec<QueueCount>> {
-        let ends = read_rows(connection, DOING, queries::RUN_ENDS, [], Ends::read)?.pop();
+        let ends =
+            read_rows(connection, DOING, queries::RUN_ENDS, [], ChangePositions::read)?.pop();
         let ends = ends.unwrap_or_default();
         let held = read_rows(connection, DOING, queries::HELD_STRETCHES, [], |row| row.get())?;
         let held: BTreeSet<i64> = held.into_iter().collect();
@@ -91,15 +92,15 @@ impl RunCounts {
     fn stale(
         &self,
         connection: &Connection,
-        ends: &Ends,
+        ends: &ChangePositions,
         held: &BTreeSet<i64>,
     ) -> Result<Vec<Range<i64>>> {
         let last = ends.runs / STRETCH;
-        if self.seen == Ends::default() {
+        if self.seen == ChangePositions::default() {
             return Ok(std::iter::once(0..last + 1).collect());
         }
         let params = params![self.seen.ledger, ends.ledger, self.seen.journal, ends.journal];
-        let read = |row: &mut Columns<'_>| row.get::<i64>();
+        let read = |row: &mut SqliteRow<'_>| row.get::<i64>();
         let changed = read_rows(connection, DOING, queries::CHANGED_STRETCHES, params, read)?;
         let mut stale: BTreeSet<i64> = changed.into_iter().collect();
         stale.extend(held);
@@ -131,13 +132,13 @@ impl RunCounts {
         Ok(())
     }
 
-    fn keep(&mut self, stretch: i64, counts: Vec<Count>) {
+    fn keep(&mut self, stretch: i64, counts: Vec<StretchCount>) {
         if !counts.is_empty() {
             self.stretches.insert(stretch, counts);
         }
     }
 
-    fn add(&mut self, counts: &mut Vec<Count>, row: &Row<'_>) -> Result<()> {
+    fn add(&mut self, counts: &mut Vec<StretchCount>, row: &Row<'_>) -> Result<()> {
         let text = |column| -> rusqlite::Result<&str> { Ok(row.get_ref(column)?.as_str()?) };
         let (queue, status) = (text(1).doing(DOING)?, text(2).doing(DOING)?);
         let known = RunStatus::from_name(status);
@@ -153,14 +154,14 @@ impl RunCounts {
         };
         match counts.iter_mut().find(|count| count.queue == queue && count.state == state) {
             Some(count) => count.runs += 1,
-            None => counts.push(Count { queue, state, runs: 1 }),
+            None => counts.push(StretchCount { queue, state, runs: 1 }),
         }
         Ok(())
     }
 
     fn sums(&self, connection: &Connection) -> Result<Vec<QueueCount>> {
         let mut sums: HashMap<usize, Vec<(RunState, u64)>> = HashMap::new();
-        for Count { queue, state, runs } in self.stretches.values().flatten() {
+        for StretchCount { queue, state, runs } in self.stretches.values().flatten() {
             let states = sums.entry(*queue).or_default();
             match states.iter_mut().find(|(known, _)| known == state) {
                 Some((_, sum)) => *sum += runs,

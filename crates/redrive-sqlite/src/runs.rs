@@ -14,7 +14,7 @@ use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{Columns, json_ids, json_list, micros, read_rows},
+    columns::{SqliteRow, json_ids, json_list, micros, read_rows},
     error::Doing,
     journal::insert_journal,
     ledger::LedgerRows,
@@ -133,7 +133,7 @@ impl Runs for SqliteStore {
         self.read(move |connection| queues::backlog(connection, &queue, &categories)).await
     }
 
-    /// An index has what is held, so the whole outlook costs as little.
+    /// An index has what is held, so the whole backlog costs as little.
     async fn next_due(&self, queue: &str, categories: &Categories) -> Result<Option<Timestamp>> {
         self.backlog(queue, categories).await.map(|backlog| backlog.next_due)
     }
@@ -280,7 +280,7 @@ fn finish(
     Ok((all, waits))
 }
 
-fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedRun> {
+fn read_claimed(row: &mut SqliteRow<'_>) -> Result<ClaimedRun> {
     Ok(ClaimedRun {
         id: RunId(row.get()?),
         category: row.get()?,
@@ -296,7 +296,7 @@ fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedRun> {
     })
 }
 
-pub(crate) fn read_run(row: &mut Columns<'_>) -> Result<RunRecord> {
+pub(crate) fn read_run(row: &mut SqliteRow<'_>) -> Result<RunRecord> {
     Ok(RunRecord {
         id: RunId(row.get()?),
         queue: row.get()?,

@@ -18,7 +18,7 @@ use rusqlite::{CachedStatement, Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{Columns, json_ids, micros, read_rows},
+    columns::{SqliteRow, json_ids, micros, read_rows},
     error::Doing,
     journal::insert_journal,
     ledger::LedgerRows,
@@ -250,7 +250,7 @@ fn finish(
     Ok((written, news))
 }
 
-/// Ends attempts, one after the other.
+/// ChangePositions attempts, one after the other.
 struct Finisher<'a> {
     connection: &'a Connection,
     update: CachedStatement<'a>,
@@ -356,7 +356,7 @@ pub(crate) fn by_id(connection: &Connection, ids: &[SampleId]) -> Result<Vec<Sam
     read_rows(connection, READING, queries::SAMPLES_BY_ID, [ids], read_sample)
 }
 
-fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedSample> {
+fn read_claimed(row: &mut SqliteRow<'_>) -> Result<ClaimedSample> {
     Ok(ClaimedSample {
         id: SampleId(row.get()?),
         run: PipelineRunId(row.get()?),
@@ -371,7 +371,7 @@ fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedSample> {
     })
 }
 
-fn read_cause(row: &mut Columns<'_>) -> Result<DeadCause> {
+fn read_cause(row: &mut SqliteRow<'_>) -> Result<DeadCause> {
     Ok(DeadCause {
         fingerprint: row.get()?,
         pipeline: row.get()?,
@@ -384,7 +384,7 @@ fn read_cause(row: &mut Columns<'_>) -> Result<DeadCause> {
     })
 }
 
-pub(crate) fn read_sample(row: &mut Columns<'_>) -> Result<SampleRecord> {
+pub(crate) fn read_sample(row: &mut SqliteRow<'_>) -> Result<SampleRecord> {
     let (id, run) = (SampleId(row.get()?), PipelineRunId(row.get()?));
     let (pipeline, line) = (row.get()?, row.get()?);
     let data: Option<String> = row.get()?;

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::{
     backup::backup,
-    boot_clock::{self, LeaseClock, lease_clock, lease_clock_as_it_is},
+    boot_clock::{self, SqliteLeaseClock, lease_clock, lease_clock_as_it_is},
     columns::read_rows,
     connection::{connect, open_reader, set_up_writer},
     error::{Doing, In},
@@ -48,7 +48,7 @@ impl fmt::Display for Location {
 
 /// What a commit waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Synchronous {
+pub enum SqliteSync {
     /// Until it is on disk: a power cut loses nothing that was acknowledged.
     #[default]
     Full,
@@ -56,7 +56,7 @@ pub enum Synchronous {
     Normal,
 }
 
-impl Synchronous {
+impl SqliteSync {
     pub(crate) fn pragma(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -79,11 +79,11 @@ pub enum WriterMode {
 #[derive(Clone)]
 pub struct SqliteOptions {
     /// What a commit waits for.
-    pub synchronous: Synchronous,
+    pub synchronous: SqliteSync,
     /// Where commands run.
     pub writer: WriterMode,
     /// The clock of leases, instead of the machine's.
-    pub lease_clock: Option<LeaseClock>,
+    pub lease_clock: Option<SqliteLeaseClock>,
     /// With less than this left on its disk the store counts as full: some must be left for the log that
     /// every write goes through.
     pub min_free_bytes: u64,
@@ -92,7 +92,7 @@ pub struct SqliteOptions {
 impl Default for SqliteOptions {
     fn default() -> Self {
         Self {
-            synchronous: Synchronous::default(),
+            synchronous: SqliteSync::default(),
             writer: WriterMode::default(),
             lease_clock: None,
             min_free_bytes: 16 * 1024 * 1024,
@@ -109,8 +109,8 @@ pub struct SqliteStore {
     writer: Writer,
     mode: WriterMode,
     min_free_bytes: u64,
-    synchronous: Synchronous,
-    clock: LeaseClock,
+    synchronous: SqliteSync,
+    clock: SqliteLeaseClock,
     /// What runs were counted, for the next who asks.
     pub(crate) counted: Arc<Mutex<RunCounts>>,
     /// Where changes are noticed; each connection counts by itself.
@@ -153,7 +153,7 @@ impl SqliteStore {
         location: Location,
         connection: Connection,
         options: SqliteOptions,
-        clock: LeaseClock,
+        clock: SqliteLeaseClock,
     ) -> Result<Self> {
         let readers = match &location {
             Location::File(path) => Some(Readers::new(path.clone())),
@@ -250,7 +250,7 @@ impl SqliteStore {
 /// of a version that will do.
 fn open_checked(
     location: &Location,
-    synchronous: Synchronous,
+    synchronous: SqliteSync,
     check_version: impl FnOnce(u32) -> Result<()>,
 ) -> Result<Connection> {
     if let Location::File(path) = location {
@@ -323,7 +323,7 @@ impl Store for SqliteStore {
     }
 
     async fn durability_doubts(&self) -> Result<Vec<String>> {
-        let normal = self.synchronous == Synchronous::Normal;
+        let normal = self.synchronous == SqliteSync::Normal;
         Ok(normal.then(|| "synchronous is normal".to_owned()).into_iter().collect())
     }
 

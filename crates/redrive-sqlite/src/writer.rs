@@ -32,35 +32,35 @@ const MAX_GROUP: usize = 1_024;
 
 /// Runs commands on the writing connection.
 pub(crate) enum Writer {
-    Thread { commands: Option<mpsc::Sender<Box<dyn Command>>>, thread: Option<JoinHandle<()>> },
+    Thread { commands: Option<mpsc::Sender<Box<dyn WriteCommand>>>, thread: Option<JoinHandle<()>> },
     Inline(Mutex<Connection>),
 }
 
 /// A command without its type: run inside the transaction, answered after the commit.
-pub(crate) trait Command: Send {
+pub(crate) trait WriteCommand: Send {
     /// Does the work, also a second time if the first was rolled back. The error means that it must be
     /// undone, and stays for the caller.
     fn run(&mut self, connection: &Connection) -> Result<(), &Error>;
 
     /// Tells the caller. A loss is why the transaction around it failed.
-    fn answer(self: Box<Self>, lost: Option<&Lost>);
+    fn answer(self: Box<Self>, lost: Option<&TransactionFailure>);
 }
 
 /// Why the transaction around some commands failed.
-pub(crate) enum Lost {
+pub(crate) enum TransactionFailure {
     /// It could not begin or commit.
     Failed(rusqlite::Error),
     /// One of the commands met an error that ended it for all, as a full disk does.
     ByCommand { full: bool, why: String },
 }
 
-struct Typed<T, F> {
+struct TypedCommand<T, F> {
     work: F,
     outcome: Option<Result<T>>,
     caller: oneshot::Sender<Result<T>>,
 }
 
-impl<T, F> Command for Typed<T, F>
+impl<T, F> WriteCommand for TypedCommand<T, F>
 where
     T: Send,
     F: FnMut(&Connection) -> Result<T> + Send,
@@ -72,7 +72,7 @@ where
         }
     }
 
-    fn answer(self: Box<Self>, lost: Option<&Lost>) {
+    fn answer(self: Box<Self>, lost: Option<&TransactionFailure>) {
         let outcome = match (self.outcome, lost) {
             (Some(Err(error)), _) => Err(error),
             (_, Some(lost)) => Err(lost.error()),
@@ -84,7 +84,7 @@ where
     }
 }
 
-impl Lost {
+impl TransactionFailure {
     fn by_command(error: &Error) -> Self {
         let mut why = error.to_string();
         let mut cause = error.source();
@@ -137,7 +137,7 @@ impl Writer {
         F: FnMut(&Connection) -> Result<T> + Send + 'static,
     {
         let (caller, outcome) = oneshot::channel();
-        let command = Box::new(Typed { work, outcome: None, caller });
+        let command = Box::new(TypedCommand { work, outcome: None, caller });
         match self {
             Self::Thread { commands, .. } => {
                 let commands = commands.as_ref().ok_or_else(writer_gone)?;
@@ -170,7 +170,7 @@ fn writer_gone() -> Error {
     Error::Unavailable { doing: "writing".to_owned(), source: "the writer has stopped".into() }
 }
 
-fn serve(connection: &Connection, mut commands: mpsc::Receiver<Box<dyn Command>>) {
+fn serve(connection: &Connection, mut commands: mpsc::Receiver<Box<dyn WriteCommand>>) {
     while let Some(first) = commands.blocking_recv() {
         let mut group = vec![first];
         while group.len() < MAX_GROUP
@@ -183,7 +183,7 @@ fn serve(connection: &Connection, mut commands: mpsc::Receiver<Box<dyn Command>>
 }
 
 /// Runs commands in one transaction and answers each after its commit.
-fn commit_group(connection: &Connection, mut group: Vec<Box<dyn Command>>) {
+fn commit_group(connection: &Connection, mut group: Vec<Box<dyn WriteCommand>>) {
     let lost = run_group(connection, &mut group).err();
     if !connection.is_autocommit() {
         // If even this fails, the next BEGIN does, and says so.
@@ -194,8 +194,11 @@ fn commit_group(connection: &Connection, mut group: Vec<Box<dyn Command>>) {
     }
 }
 
-fn run_group(connection: &Connection, group: &mut [Box<dyn Command>]) -> Result<(), Lost> {
-    let execute = |sql: &str| connection.execute_batch(sql).map_err(Lost::Failed);
+fn run_group(
+    connection: &Connection,
+    group: &mut [Box<dyn WriteCommand>],
+) -> Result<(), TransactionFailure> {
+    let execute = |sql: &str| connection.execute_batch(sql).map_err(TransactionFailure::Failed);
     let commit = || {
         redrive_store::failpoint!("sqlite.writer.committing");
         execute("COMMIT")?;
@@ -221,7 +224,7 @@ fn run_group(connection: &Connection, group: &mut [Box<dyn Command>]) -> Result<
         if let Err(error) = command.run(connection) {
             // Some errors end the whole transaction, and with it what the commands before wrote.
             if connection.is_autocommit() {
-                return Err(Lost::by_command(error));
+                return Err(TransactionFailure::by_command(error));
             }
             execute("ROLLBACK TO command")?;
         }

@@ -44,9 +44,9 @@ mod passing {
     use rustix::process::{Signal, getpid, kill_process};
 
     /// What the environment asks for. Read once.
-    struct Plan {
+    struct FailpointPlan {
         kill_at: Option<KillAt>,
-        seen: Option<Mutex<Seen>>,
+        passed: Option<Mutex<PassedFailpoints>>,
     }
 
     struct KillAt {
@@ -54,7 +54,7 @@ mod passing {
         passages_left: AtomicU32,
     }
 
-    struct Seen {
+    struct PassedFailpoints {
         file: File,
         names: HashSet<&'static str>,
     }
@@ -62,10 +62,10 @@ mod passing {
     /// What [`failpoint!`](crate::failpoint!) does: tells that it was passed, and ends the process if
     /// that is asked for.
     pub fn pass_failpoint(name: &'static str) {
-        static PLAN: OnceLock<Plan> = OnceLock::new();
-        let plan = PLAN.get_or_init(Plan::from_environment);
-        if let Some(seen) = &plan.seen {
-            seen.lock().unwrap_or_else(PoisonError::into_inner).tell(name);
+        static PLAN: OnceLock<FailpointPlan> = OnceLock::new();
+        let plan = PLAN.get_or_init(FailpointPlan::from_environment);
+        if let Some(passed) = &plan.passed {
+            passed.lock().unwrap_or_else(PoisonError::into_inner).record(name);
         }
         if plan.kill_at.as_ref().is_some_and(|kill_at| kill_at.is_now(name)) {
             _ = kill_process(getpid(), Signal::KILL);
@@ -74,13 +74,13 @@ mod passing {
         }
     }
 
-    impl Plan {
+    impl FailpointPlan {
         fn from_environment() -> Self {
             let kill_at = env::var("REDRIVE_KILL_AT").ok().map(|action| KillAt::parse(&action));
-            let seen = env::var_os("REDRIVE_FAILPOINTS_SEEN")
+            let passed = env::var_os("REDRIVE_FAILPOINTS_SEEN")
                 .and_then(|path| OpenOptions::new().append(true).create(true).open(path).ok())
-                .map(|file| Mutex::new(Seen { file, names: HashSet::new() }));
-            Self { kill_at, seen }
+                .map(|file| Mutex::new(PassedFailpoints { file, names: HashSet::new() }));
+            Self { kill_at, passed }
         }
     }
 
@@ -97,8 +97,8 @@ mod passing {
         }
     }
 
-    impl Seen {
-        fn tell(&mut self, name: &'static str) {
+    impl PassedFailpoints {
+        fn record(&mut self, name: &'static str) {
             if self.names.insert(name) {
                 // One write, so that lines of several processes stay whole. A test that misses one says so.
                 _ = self.file.write_all(format!("failpoint {name}\n").as_bytes());

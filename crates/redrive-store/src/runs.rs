@@ -366,6 +366,6 @@ pub trait Runs: Send + Sync {
     async fn backlog(&self, queue: &str, categories: &Categories) -> Result<Backlog>;
 
     /// When the next waiting run is due. What an idle worker asks every second, so its cost does not
-    /// grow with the runs that are done; that of [`Runs::outlook`] may.
+    /// grow with the runs that are done; that of [`Runs::backlog`] may.
     async fn next_due(&self, queue: &str, categories: &Categories) -> Result<Option<Timestamp>>;
 }
