@@ -1,19 +1,19 @@
-//! What Redrive stores, and what a store can do.
+//! The records of Redrive and the interface of a store.
 //!
 //! A store is a set of traits, one per aggregate: [`Partitions`], [`Runs`], [`Items`],
-//! [`Pipelines`], [`Samples`], [`Ledger`], [`Journal`], [`Leases`], [`Pruning`]. They are object safe, so the engine holds an `Arc<dyn Store>` and nothing above it
-//! knows which database there is. They are batch first: a slice goes in, a vector of the same order
-//! comes out, and one is the special case.
+//! [`Pipelines`], [`Samples`], [`Ledger`], [`Journal`], [`Leases`], [`Pruning`]. The traits are
+//! object safe: the engine holds an `Arc<dyn Store>` and does not know the database. Methods take a
+//! slice and return a vector in the same order.
 //!
-//! Three rules hold for every method that changes something:
+//! Three rules hold for every method that writes:
 //!
-//! - It is one transaction: state, ledger and journal move together or not at all.
-//! - A write that ends an attempt is compare-and-set on id, state and lease epoch, and says
-//!   [`Written::Applied`] or [`Written::Stale`] for each.
-//! - Time comes in as an argument. No store asks a clock what to write.
+//! - State, ledger and journal change in one transaction.
+//! - A write that ends an attempt is compare-and-set on id, state and lease epoch, and returns
+//!   [`Written::Applied`] or [`Written::Stale`] for each unit.
+//! - Time is an argument. No store reads a clock for a value that it writes.
 //!
-//! The crate `redrive-conformance` has the test suite that every store passes. The `failpoints` feature lets tests end
-//! the process between the steps of a write.
+//! The crate `redrive-conformance` has the tests that every store passes. The feature `failpoints`
+//! lets tests kill the process between the steps of a write.
 
 mod error;
 mod failpoint;
