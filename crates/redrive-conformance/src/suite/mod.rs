@@ -8,7 +8,6 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
-    missing_docs,
     reason = "cases are tests: they fail by panicking, and their names say what they are for"
 )]
 
@@ -20,6 +19,7 @@ use redrive_store::Store;
 
 pub mod claims;
 pub mod dead_letters;
+pub mod every_column;
 pub mod figures;
 pub mod finishes;
 pub mod items;
@@ -303,7 +303,7 @@ macro_rules! conformance_tests {
                 readers_at_once_note_one_place
             }
             figures {
-                the_pulse_changes_with_every_write_and_not_without
+                the_change_token_changes_with_every_write_and_not_without
                 what_was_attempted_is_counted_by_minute_from_where_one_left_off
                 runs_are_counted_by_how_long_they_waited
                 the_journal_is_read_from_its_end
@@ -316,6 +316,13 @@ macro_rules! conformance_tests {
                 nothing_leaves_the_ledger_unless_the_journal_tells_of_it
                 a_pipeline_run_still_counts_its_samples_that_are_gone
                 prunes_at_once_remove_each_unit_once
+            }
+            every_column {
+                a_run_has_every_column_as_it_was_written
+                a_sample_has_every_column_as_it_was_written
+                a_partition_has_every_column_as_it_was_written
+                an_item_has_every_column_as_it_was_written
+                ledger_and_journal_have_every_column_as_it_was_written
             }
             whole_store {
                 the_lease_clock_does_not_go_back
