@@ -1,4 +1,4 @@
-//! Between Rust's types and SQLite's columns.
+//! Conversions between Rust types and SQLite columns.
 
 use std::time::Duration;
 
@@ -6,27 +6,27 @@ use jiff::Timestamp;
 use redrive_store::{Error, Result};
 use rusqlite::Row;
 
-/// A time as it is stored: microseconds since 1970.
+/// Times are stored as microseconds since 1970.
 pub(crate) fn micros(at: Timestamp) -> i64 {
     at.as_microsecond()
 }
 
-/// A duration as it is stored: microseconds.
+/// Durations are stored as microseconds.
 pub(crate) fn duration_micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Names as a query takes many: a JSON array.
+/// A list of names as one parameter: a JSON array.
 pub(crate) fn json_list(names: &[String]) -> String {
     serde_json::Value::from(names).to_string()
 }
 
-/// Ids likewise.
+/// A list of ids as one parameter: a JSON array.
 pub(crate) fn json_ids(ids: impl IntoIterator<Item = i64>) -> String {
     serde_json::Value::from_iter(ids).to_string()
 }
 
-/// Reads columns of a row in order, so that a reader cannot get an index wrong.
+/// Reads the columns of a row in order, so that a reader cannot use a wrong index.
 pub(crate) struct SqliteRow<'a> {
     row: &'a Row<'a>,
     next: usize,
@@ -59,7 +59,7 @@ impl<'a> SqliteRow<'a> {
             .map_err(|_| Error::bad_value(self.doing, "a time", micros.to_string()))
     }
 
-    /// A text column that holds one of a few names.
+    /// A text column with a fixed set of names.
     pub(crate) fn named<T>(
         &mut self,
         column: &'static str,
@@ -69,7 +69,7 @@ impl<'a> SqliteRow<'a> {
         from_name(&name).ok_or_else(|| Error::bad_value(self.doing, column, name))
     }
 
-    /// The same for a column that may be empty.
+    /// A nullable text column with a fixed set of names.
     pub(crate) fn optional_named<T>(
         &mut self,
         column: &'static str,
@@ -81,7 +81,6 @@ impl<'a> SqliteRow<'a> {
     }
 }
 
-/// Runs a query and turns each row into a record.
 pub(crate) fn read_rows<T>(
     connection: &rusqlite::Connection,
     doing: &'static str,

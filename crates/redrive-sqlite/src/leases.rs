@@ -1,4 +1,4 @@
-//! Leases.
+//! Implements [`Leases`].
 
 use async_trait::async_trait;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! Between partitions and their columns.
+//! Reads partitions from their columns.
 
 use redrive_core::{LogicalDate, PartitionId, PartitionKey, PartitionRunId, PartitionStatus};
 use redrive_store::{
@@ -11,7 +11,6 @@ use crate::{
     queries,
 };
 
-/// A day as it is stored.
 pub(crate) fn written_date(date: LogicalDate) -> String {
     date.to_string()
 }
@@ -20,7 +19,6 @@ pub(crate) fn read_date(row: &mut SqliteRow<'_>) -> Result<LogicalDate> {
     row.named("logical_date", |text| text.parse().ok())
 }
 
-/// A partition by its key.
 pub(crate) fn by_key(
     connection: &Connection,
     key: &PartitionKey,
@@ -32,7 +30,7 @@ pub(crate) fn by_key(
     Ok(rows.into_iter().next())
 }
 
-/// Partitions by their rows of work.
+/// Partitions by the ids of their work rows.
 pub(crate) fn at_work(
     connection: &Connection,
     doing: &'static str,

@@ -1,4 +1,4 @@
-//! Partitions.
+//! Implements [`Partitions`].
 
 use async_trait::async_trait;
 use redrive_core::{DateRange, LogicalDate, PartitionId, PartitionKey, PartitionStatus};

@@ -1,4 +1,4 @@
-//! Runs of pipelines.
+//! Implements [`Pipelines`].
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -194,14 +194,13 @@ fn finish_feed(connection: &Connection, finish: &SourceFinish) -> Result<Written
     Ok(Written::Applied)
 }
 
-/// The runs that a worker serves.
+/// The ids of the runs that a worker serves.
 pub(crate) fn live_runs(connection: &Connection, served: &Served) -> Result<Vec<i64>> {
     let only = served.run.map(|run| run.0);
     let params = params![served.pipeline, json_list(&served.stages), only];
     read_rows(connection, READING, queries::LIVE_PIPELINE_RUNS, params, |row| row.get())
 }
 
-/// One run.
 pub(crate) fn one(connection: &Connection, id: PipelineRunId) -> Result<Option<PipelineRunRecord>> {
     Ok(by_id(connection, &json_ids([id.0]))?.pop())
 }
@@ -210,7 +209,7 @@ fn by_id(connection: &Connection, ids: &str) -> Result<Vec<PipelineRunRecord>> {
     read_rows(connection, READING, queries::PIPELINE_RUNS_BY_ID, [ids], read_run)
 }
 
-/// Writes how a run stands, with what the journal says of it.
+/// Writes the progress of a run and its journal entries.
 pub(crate) fn write_run(
     connection: &Connection,
     id: PipelineRunId,

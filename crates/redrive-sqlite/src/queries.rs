@@ -1,10 +1,10 @@
-//! Every statement the store runs, one file each.
+//! The statements of the store, one file each.
 
 macro_rules! queries {
     ($($name:ident => $file:literal,)*) => {
         $(pub(crate) const $name: &str = include_str!(concat!("../queries/", $file, ".sql"));)*
 
-        /// Every statement with the name of its file, so that tests can prepare each of them.
+        /// Every statement with the name of its file. Tests prepare each of them.
         pub const ALL: &[(&str, &str)] = &[$(($file, $name)),*];
     };
 }

@@ -1,4 +1,4 @@
-//! Queues as a whole.
+//! Statistics, backlog and pauses of queues.
 
 use redrive_store::{
     Backlog, Categories, Operator, PausedQueue, QueueAction, QueueCount, QueueStats, Result,
@@ -13,7 +13,7 @@ use crate::{
     run_counts::RunCounts,
 };
 
-/// How every queue stands, from what was counted before and what changed since.
+/// Statistics of every queue, from the earlier counts and the changes since.
 pub(crate) fn stats(connection: &Connection, counted: &mut RunCounts) -> Result<Vec<QueueStats>> {
     let paused = paused(connection)?.into_iter().map(|paused| QueueCount {
         queue: paused.queue,
@@ -25,13 +25,13 @@ pub(crate) fn stats(connection: &Connection, counted: &mut RunCounts) -> Result<
     Ok(QueueStats::gather(counted.look(connection)?.into_iter().chain(paused)))
 }
 
-/// Pauses a queue, and says whether it was not paused before.
+/// Returns `false` if the queue was paused already.
 pub(crate) fn pause(connection: &Connection, queue: &str, by: &Operator) -> Result<bool> {
     let params = params![queue, micros(by.at), by.actor, by.reason];
     change(connection, QueueAction::Pause, queries::PAUSE_QUEUE, params, queue, by)
 }
 
-/// Resumes a queue, and says whether it was paused before.
+/// Returns `false` if the queue was not paused.
 pub(crate) fn resume(connection: &Connection, queue: &str, by: &Operator) -> Result<bool> {
     change(connection, QueueAction::Resume, queries::RESUME_QUEUE, params![queue], queue, by)
 }
