@@ -12,7 +12,7 @@ use redrive::{
     migrator, open_migrated_store, open_store, raw_sink,
 };
 use redrive_engine::{Clock, RawSink, SystemClock};
-use redrive_store::{Step, Store};
+use redrive_store::{MigrationStep, Store};
 
 use crate::{
     cli::Globals,
@@ -68,7 +68,7 @@ impl ChosenStore {
     }
 
     /// Brings the schema up to date; says what that took.
-    pub(crate) async fn migrate(&self) -> Result<Vec<Step>, Failure> {
+    pub(crate) async fn migrate(&self) -> Result<Vec<MigrationStep>, Failure> {
         let migrator = migrator(&self.url).map_err(|error| self.failure(error))?;
         let steps = migrator.migrate_to(migrator.latest(), SystemClock.now()).await;
         steps.map_err(|error| self.failure(error))

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use redrive::{StoreUrl, migrator};
 use redrive_engine::{Clock, SystemClock};
 use redrive_ops::views::MigrationView;
-use redrive_store::{Direction, Error, Migrator, Step};
+use redrive_store::{Direction, Error, MigrationStep, Migrator};
 use serde::Serialize;
 
 use crate::{
@@ -96,8 +96,8 @@ impl Row for StepRow {
     }
 }
 
-impl From<&Step> for StepRow {
-    fn from(step: &Step) -> Self {
+impl From<&MigrationStep> for StepRow {
+    fn from(step: &MigrationStep) -> Self {
         let direction = match step.direction {
             Direction::Up => "up",
             Direction::Down => "down",
@@ -156,7 +156,7 @@ async fn rollback(
 }
 
 fn print_steps(
-    steps: &[Step],
+    steps: &[MigrationStep],
     nothing: &str,
     store: &ChosenStore,
     context: &Context,

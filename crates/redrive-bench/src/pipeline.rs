@@ -119,7 +119,7 @@ async fn through(
     let taken = start.elapsed();
     let run = control.run(id).await.map_err(failed)?;
     let done = run.filter(|run| {
-        run.progress.status == PipelineStatus::Completed && run.progress.tally.succeeded == samples
+        run.progress.status == PipelineStatus::Completed && run.progress.counts.succeeded == samples
     });
     match done {
         Some(_) => Ok(taken),

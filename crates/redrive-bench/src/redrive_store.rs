@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::SignedDuration;
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, NewRun, RunEnding, RunFinish, Store, Verdict, WorkerId,
+    Categories, ClaimRequest, ClaimedRun, NewRun, RunCompletion, RunFinish, Store, Verdict, WorkerId,
 };
 
 use super::contender::{Contender, PAYLOAD, at, failed};
@@ -61,7 +61,7 @@ impl Contender for RedriveStore {
             started_at: at(1),
             ended_at: at(2),
             worker: self.worker.clone(),
-            ending: RunEnding::Judged { verdict: Verdict::Passed, result: None },
+            completion: RunCompletion::Judged { verdict: Verdict::Passed, result: None },
         };
         let finishes: Vec<RunFinish> = self.held.drain(from..).map(finish).collect();
         self.store.finish_runs(&finishes, at(2)).await.map(|written| written.len()).map_err(failed)

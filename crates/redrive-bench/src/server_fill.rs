@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use redrive::{Control, Decision, Failure as UnitFailure, GiveUpReason};
 use redrive_engine::{Clock, SystemClock};
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, NewRun, PartitionVerdict, RunEnding, RunFinish, Store,
+    Categories, ClaimRequest, ClaimedRun, NewRun, PartitionVerdict, RunCompletion, RunFinish, Store,
     Verdict, WorkerId,
 };
 
@@ -68,17 +68,17 @@ async fn claim(
 /// given up.
 fn finish(run: ClaimedRun, worker: &WorkerId) -> RunFinish {
     let now = SystemClock.now();
-    let judged = |verdict| RunEnding::Judged { verdict, result: None };
-    let ending = match run.id.0.rem_euclid(20) {
+    let judged = |verdict| RunCompletion::Judged { verdict, result: None };
+    let completion = match run.id.0.rem_euclid(20) {
         0 => judged(Verdict::NeedsReview),
         1 => judged(Verdict::Failed),
         2 | 3 => {
             let delay = Duration::from_secs(3_600 + run.id.0.unsigned_abs() % 3_600);
             let decision = Decision::RetryAt { at: now + delay, delay, counted: true };
             let failure = UnitFailure::http(503, None, "the printer is away");
-            RunEnding::Failed { failure, decision }
+            RunCompletion::Failed { failure, decision }
         }
-        4 => RunEnding::Failed {
+        4 => RunCompletion::Failed {
             failure: UnitFailure::exit(65, "the address cannot be read"),
             decision: Decision::GiveUp { reason: GiveUpReason::Final },
         },
@@ -92,7 +92,7 @@ fn finish(run: ClaimedRun, worker: &WorkerId) -> RunFinish {
         started_at: now,
         ended_at: now,
         worker: worker.clone(),
-        ending,
+        completion,
     }
 }
 

@@ -1,8 +1,8 @@
-//! From an error of a Rust program to a failure.
+//! Turns the errors of a Rust program into failures.
 //!
-//! A policy decides about failures, a program has errors of its own. What an error says of itself in
-//! so many words binds (CLS-5); what is only known by its kind is a code, with the class of CLS-2 and
-//! CLS-4; what nothing is known about may be tried again.
+//! A policy decides about failures, but a program has its own error types. An error that states its
+//! class binds the policy (CLS-5). An error known only by its kind becomes a code with the class of
+//! CLS-2 and CLS-4. Any other error is retryable.
 
 use std::{convert::Infallible, error::Error, io};
 
@@ -35,7 +35,6 @@ use crate::{Cause, Class, Code, Failure, named};
             values, `.any_error()` for all"
 )]
 pub trait AsFailure {
-    /// The error as a failure.
     fn as_failure(&self) -> Failure;
 }
 
@@ -45,15 +44,15 @@ impl AsFailure for Failure {
     }
 }
 
-/// A class alone is a statement, and a stated `final` binds.
+/// A class alone counts as stated by the handler, so `Class::Final` is never retried.
 impl From<Class> for Failure {
     fn from(class: Class) -> Self {
         Self::reported(Some(class), Code::name(named::ERROR), "")
     }
 }
 
-/// What went wrong on the way to another machine is retryable, with the codes of CLS-2. What exits 64,
-/// 65, 66 and 77 stand for, bad usage, bad data, no input and no permission, is final.
+/// Network errors are retryable, with the codes of CLS-2. Kinds that correspond to the exit codes
+/// 64, 65, 66 and 77 (bad usage, bad data, no input, no permission) are final.
 impl AsFailure for io::Error {
     fn as_failure(&self) -> Failure {
         use io::ErrorKind as Kind;
@@ -76,7 +75,7 @@ impl AsFailure for io::Error {
     }
 }
 
-/// The first of its causes that is a [`Failure`] or an [`io::Error`] speaks for it.
+/// Uses the first error in the chain that is a [`Failure`] or an [`io::Error`].
 impl AsFailure for Box<dyn Error + Send + Sync> {
     fn as_failure(&self) -> Failure {
         let mut cause: Option<&(dyn Error + 'static)> = Some(self.as_ref());
@@ -93,7 +92,6 @@ impl AsFailure for Box<dyn Error + Send + Sync> {
     }
 }
 
-/// It does not happen.
 impl AsFailure for Infallible {
     fn as_failure(&self) -> Failure {
         match *self {}

@@ -1,12 +1,12 @@
-//! The wait before jitter (POL-2), saturating everywhere (POL-5).
+//! Backoff before jitter (POL-2). All arithmetic saturates (POL-5).
 
 use std::time::Duration;
 
 use crate::{Backoff, Policy};
 
 impl Policy {
-    /// The wait after the n-th counted failure, before jitter. It never shrinks as n grows, and no n
-    /// makes it overflow.
+    /// The wait after the n-th counted failure, before jitter. The wait never shrinks as n grows
+    /// and never overflows.
     ///
     /// ```
     /// use std::time::Duration;
@@ -28,8 +28,8 @@ impl Policy {
     }
 }
 
-/// In floating point an overflow is infinity, which is not below the cap. A double does not hold
-/// every nanosecond of a base of months, so a factor of one leaves the base alone.
+/// An overflow gives infinity, which is not below the cap. A double cannot hold every nanosecond of
+/// a base of months, so a factor of one returns the base unchanged.
 fn exponential(base: Duration, multiplier: f64, cap: Duration, exponent: u32) -> Duration {
     let factor = multiplier.powi(i32::try_from(exponent).unwrap_or(i32::MAX));
     if factor <= 1.0 {

@@ -1,6 +1,6 @@
-//! From what was observed to a class (CLS-2, CLS-4).
+//! Maps statuses, exit codes and named codes to classes (CLS-2, CLS-4).
 //!
-//! The tables are data in one place. What a handler says of itself goes before all of this.
+//! A class that a handler states takes precedence over these tables.
 
 use std::time::Duration;
 
@@ -8,57 +8,51 @@ use crate::Class;
 
 /// The named codes Redrive gives to failures that have no number.
 pub mod named {
-    /// The time limit ran out.
     pub const TIMEOUT: &str = "timeout";
-    /// The handler could not be started.
     pub const SPAWN: &str = "spawn";
-    /// The worker's lease ended without a word from it.
+    /// The worker's lease ended before the worker reported a result.
     pub const LOST_WORKER: &str = "lost_worker";
-    /// The reply fits nothing.
+    /// The handler's reply does not match the protocol.
     pub const BAD_REPLY: &str = "bad_reply";
-    /// A program that stays running was ended because of another call, or nobody can tell which.
+    /// A streaming program was ended because of another call, or for a reason that names no call.
     pub const STREAM_RESET: &str = "stream_reset";
-    /// A program that stays running ended well, and left a call without a reply.
+    /// A streaming program exited with success before it replied to the call.
     pub const STREAM_ENDED: &str = "stream_ended";
-    /// The connection was refused.
     pub const CONNECTION_REFUSED: &str = "connection_refused";
-    /// The connection was reset.
     pub const CONNECTION_RESET: &str = "connection_reset";
-    /// The connection timed out.
     pub const CONNECTION_TIMEOUT: &str = "connection_timeout";
-    /// The name could not be resolved.
     pub const DNS: &str = "dns";
-    /// The body ended before it was complete.
     pub const CUT_BODY: &str = "cut_body";
-    /// The connection failed in some other way.
+    /// The connection failed for a reason without a code of its own.
     pub const CONNECTION_FAILED: &str = "connection_failed";
-    /// The two sides could not agree on encryption, for a reason other than a certificate.
+    /// The TLS handshake failed for a reason other than a certificate.
     pub const TLS: &str = "tls";
-    /// What came back is not HTTP, or its headers have no end.
+    /// The response is not HTTP, or its headers exceed the limit.
     pub const BAD_RESPONSE: &str = "bad_response";
-    /// The body is longer than what is read of one.
+    /// The response body exceeds the read limit.
     pub const BODY_TOO_LARGE: &str = "body_too_large";
-    /// The certificate was refused. Trying again will not change it.
+    /// The certificate was rejected; a retry cannot change that.
     pub const CERTIFICATE: &str = "certificate";
     /// An error of a program that has no code of its own.
     pub const ERROR: &str = "error";
-    /// The address is one of a private network, and the configuration refuses those.
+    /// The address belongs to a private network, and the configuration refuses those.
     pub const PRIVATE_ADDRESS: &str = "private_address";
-    /// The body asks for a value that the call does not have.
+    /// The body template uses a value that the call does not have.
     pub const BAD_TEMPLATE: &str = "bad_template";
 }
 
-/// Statuses that a later try may change.
+/// HTTP statuses that may change on a later attempt.
 const RETRYABLE_STATUSES: [u16; 6] = [408, 425, 500, 502, 503, 504];
 
-/// Named codes of what stays as it is until somebody changes a configuration or a call.
+/// Named codes that last until the configuration or the call changes.
 const FINAL_NAMES: [&str; 3] = [named::CERTIFICATE, named::PRIVATE_ADDRESS, named::BAD_TEMPLATE];
 
-/// Exit codes of `sysexits.h` that say trying again cannot help: usage, bad data, no input, no
-/// permission, bad configuration.
+/// Exit codes of `sysexits.h` that a retry cannot change: usage, bad data, no input, no permission,
+/// bad configuration.
 const FINAL_EXITS: [u8; 5] = [64, 65, 66, 77, 78];
 
-/// The class of an HTTP status that is not a success. Redirects are not followed and so are final.
+/// The class of an HTTP status that is not a success. Redirects are not followed, so a redirect is
+/// final.
 ///
 /// ```
 /// use redrive_core::{Class, class_of_http};

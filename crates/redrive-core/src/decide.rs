@@ -1,4 +1,4 @@
-//! The one decision (POL-6).
+//! The retry decision (POL-6).
 //!
 //! ```text
 //! failure ─► may it be retried at all?  ─ no ─► give up: final, not_retriable
@@ -8,7 +8,7 @@
 //!         ─► otherwise                        ► retry after the backoff with jitter, counted
 //! ```
 //!
-//! Workers, the lease reaper, the daemon, dry runs and `policy schedule` all call this function. No
+//! Workers, the lease reaper, the daemon, dry runs and `policy schedule` all call [`decide`]. No
 //! SQL computes a delay or compares a count with a maximum.
 
 use std::{fmt, time::Duration};
@@ -17,32 +17,28 @@ use jiff::Timestamp;
 
 use crate::{Failure, JitterKey, Policy};
 
-/// What is known of a unit before the failure at hand.
+/// What happened to a unit before the current failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct History {
     /// Counted failures since the last reset.
     pub counted: u32,
-    /// Waits for a server's hint in a row, immediately before.
+    /// Consecutive waits for a server's hint, immediately before the failure.
     pub deferrals: u32,
-    /// When the first attempt began, if there was one before.
+    /// When the first attempt started; `None` if there was no earlier attempt.
     pub first_attempt_at: Option<Timestamp>,
 }
 
-/// What a policy makes of a failure.
+/// What a policy decides about a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Try again.
     RetryAt {
-        /// When.
         at: Timestamp,
-        /// How long that is from now.
+        /// The time from now until `at`.
         delay: Duration,
         /// Whether the failure counts against `max_attempts`.
         counted: bool,
     },
-    /// Stop.
     GiveUp {
-        /// Why.
         reason: GiveUpReason,
     },
 }
@@ -50,18 +46,13 @@ pub enum Decision {
 /// Why a unit is not tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GiveUpReason {
-    /// The failure is final.
     Final,
-    /// The policy does not retry such a failure.
     NotRetriable,
-    /// `max_attempts` is spent.
     AttemptsExhausted,
-    /// `max_age` has passed since the first attempt.
     TooOld,
 }
 
 impl GiveUpReason {
-    /// The name under which the reason is stored.
     pub fn name(self) -> &'static str {
         match self {
             Self::Final => "final",
@@ -79,7 +70,7 @@ impl fmt::Display for GiveUpReason {
 }
 
 impl History {
-    /// The history after one more failure and what was decided about it.
+    /// The history after one more failure and the decision about it.
     pub fn after(self, failure: &Failure, decision: &Decision) -> Self {
         let counted = !matches!(decision, Decision::RetryAt { counted: false, .. });
         let deferred = failure.class().hint().is_some();

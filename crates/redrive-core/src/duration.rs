@@ -26,13 +26,11 @@ pub const MAX_DURATION: Duration = Duration::from_secs(36_500 * 86_400);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HumanDuration(Duration);
 
-/// A text that is not a duration Redrive accepts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{value:?} is not a duration: {problem}")]
 pub struct InvalidDuration {
-    /// What was given.
     pub value: String,
-    /// What is wrong with it, and what is allowed.
+    /// What is wrong, and what is allowed.
     pub problem: String,
 }
 

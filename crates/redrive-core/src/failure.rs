@@ -1,4 +1,4 @@
-//! What ended an attempt badly: a class, a code, a message, a cause.
+//! Failures: the class, code, message and cause of an attempt that failed.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -7,16 +7,16 @@ use crate::{
     classify::{class_of_exit, class_of_http, class_of_name, named},
 };
 
-/// How a failure is to be treated.
+/// How a policy treats a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Trying again cannot help.
+    /// A retry cannot help.
     Final,
-    /// Trying again may help.
+    /// A retry may help.
     Retryable,
-    /// The other side asked for patience, perhaps saying for how long.
+    /// The server asked the client to slow down.
     RateLimited {
-        /// How long to wait, if it said so.
+        /// The server's Retry-After hint, if it sent one.
         retry_after: Option<Duration>,
     },
 }
@@ -40,21 +40,18 @@ impl Class {
     }
 }
 
-/// What a failure calls itself: a number (an HTTP status or an exit code) or a name.
+/// The code of a failure: a number (an HTTP status or an exit code) or a name.
 ///
 /// A name made of digits is that number: `"429"` equals `429`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Code {
-    /// An HTTP status or an exit code.
     Number(u32),
-    /// A name such as `timeout`.
     Name(String),
 }
 
 /// The longest name a code may have, in bytes.
 const MAX_CODE_BYTES: usize = 64;
 
-/// A text that cannot be a code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a code: write a whole number such as 429, or a name such as timeout \
@@ -99,17 +96,13 @@ impl fmt::Display for Code {
 /// Who or what ended the attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// The handler failed.
     Handler,
-    /// The validator rejected the result.
     Validator,
-    /// The time limit ran out.
     Timeout,
-    /// The worker's lease ended without a word from it.
+    /// The worker's lease ended before the worker reported a result.
     LostWorker,
-    /// The worker was told to stop.
+    /// The worker was asked to stop.
     Shutdown,
-    /// The handler could not be started.
     Spawn,
 }
 
@@ -124,7 +117,6 @@ impl Cause {
         Self::Spawn,
     ];
 
-    /// The name under which the cause is stored.
     pub fn name(self) -> &'static str {
         match self {
             Self::Handler => "handler",
@@ -136,7 +128,6 @@ impl Cause {
         }
     }
 
-    /// The cause of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.name() == name)
     }
@@ -161,7 +152,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// An HTTP answer that is not a success, with its parsed Retry-After.
+    /// An HTTP response that is not a success, with its parsed Retry-After.
     pub fn http(status: u16, retry_after: Option<Duration>, message: &str) -> Self {
         Self::derived(
             class_of_http(status, retry_after),
@@ -171,12 +162,12 @@ impl Failure {
         )
     }
 
-    /// A command that ended with a non-zero code.
+    /// A command that exited with a non-zero code.
     pub fn exit(code: u8, message: &str) -> Self {
         Self::derived(class_of_exit(code), Code::Number(code.into()), message, Cause::Handler)
     }
 
-    /// A command that a signal ended.
+    /// A command that was ended by a signal.
     pub fn signal(signal: i32, message: &str) -> Self {
         let code = Code::Name(format!("signal_{signal}"));
         Self::derived(Class::Retryable, code, message, Cause::Handler)
@@ -187,23 +178,20 @@ impl Failure {
         Self::derived(class_of_name(name), Code::name(name), message, cause)
     }
 
-    /// A handler over its time limit.
     pub fn timeout(message: &str) -> Self {
         Self::named(named::TIMEOUT, Cause::Timeout, message)
     }
 
-    /// A handler that could not be started.
     pub fn spawn(message: &str) -> Self {
         Self::named(named::SPAWN, Cause::Spawn, message)
     }
 
-    /// A worker that vanished.
     pub fn lost_worker(message: &str) -> Self {
         Self::named(named::LOST_WORKER, Cause::LostWorker, message)
     }
 
-    /// An error that a handler reported itself. With a class it is a statement, and a stated
-    /// `final` binds; without one the code decides, a number being read as an HTTP status.
+    /// An error that the handler reported. A stated class binds: a stated `final` is never retried.
+    /// Without a class the code decides, and a number is read as an HTTP status.
     pub fn reported(class: Option<Class>, code: Code, message: &str) -> Self {
         let derived = match &code {
             Code::Number(number) => u16::try_from(*number)
@@ -223,38 +211,33 @@ impl Failure {
         Self { class, stated: false, code, message: Message::clean(message), cause }
     }
 
-    /// The same class and code in other words, and by another cause if one is given.
+    /// Keeps the class and the code; replaces the message, and the cause if one is given.
     pub fn retold(self, cause: Option<Cause>, message: &str) -> Self {
         Self { cause: cause.unwrap_or(self.cause), message: Message::clean(message), ..self }
     }
 
-    /// The class, stated by the handler or derived from the code.
     pub fn class(&self) -> Class {
         self.class
     }
 
-    /// Whether the handler stated the class in so many words.
+    /// Whether the handler stated the class, as opposed to a class derived from the code.
     pub fn is_stated(&self) -> bool {
         self.stated
     }
 
-    /// The code.
     pub fn code(&self) -> &Code {
         &self.code
     }
 
-    /// The message, cleaned and bounded.
     pub fn message(&self) -> &Message {
         &self.message
     }
 
-    /// Who or what ended the attempt.
     pub fn cause(&self) -> Cause {
         self.cause
     }
 }
 
-/// The code, and what was said.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.code.fmt(f)?;

@@ -1,4 +1,4 @@
-//! What groups failures that are alike.
+//! Fingerprints group similar failures.
 
 use std::fmt;
 
@@ -17,7 +17,6 @@ use xxhash_rust::xxh3::xxh3_64;
 pub struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// The fingerprint of a failure, from its code and message.
     pub fn of(code: &str, message: &str) -> Self {
         let mut shape = String::with_capacity(code.len() + message.len() + 1);
         shape.push_str(code);
@@ -33,13 +32,13 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// Stands for whatever may differ.
+/// Replaces every part of a message that may differ.
 const ANY: char = '#';
 
-/// Hexadecimal words without a digit are ids from this length on; shorter ones are English.
+/// A hexadecimal word without a digit is an id from this length on; a shorter one may be English.
 const MIN_HEX: usize = 8;
 
-/// Writes what is left of a message once everything that may differ is taken out.
+/// Writes the message with every part that may differ replaced.
 fn push_shape(shape: &mut String, message: &str) {
     let (mut rest, mut begins) = (message, true);
     while let Some(c) = rest.chars().next() {
@@ -66,7 +65,7 @@ fn push_shape(shape: &mut String, message: &str) {
         } else {
             shape.push_str(word);
         }
-        // What a word holds inside, such as the apostrophe of "can't", begins no quotation.
+        // An apostrophe inside a word, as in "can't", does not start a quotation.
         let apostrophe = after.strip_prefix('\'').filter(|s| s.starts_with(char::is_alphanumeric));
         rest = match apostrophe {
             Some(after) => {
@@ -96,21 +95,21 @@ fn push_any(shape: &mut String) {
     }
 }
 
-/// How long the quotation is that a text begins with, if it ends on its line.
+/// The length of the quotation that the text starts with, if the quotation ends on the same line.
 fn quotation(text: &str, quote: char) -> Option<usize> {
     let inside = text.strip_prefix(quote)?;
     let end = inside.find([quote, '\n'])?;
     inside.get(end..)?.starts_with(quote).then_some(end + 2 * quote.len_utf8())
 }
 
-/// How long the UUID is that a text begins with; its groups may have no digit.
+/// The length of the UUID that the text starts with. A group of a UUID may have no digit.
 fn uuid(text: &str) -> Option<usize> {
     let groups: [&str; 5] = text.get(..36)?.split('-').collect::<Vec<_>>().try_into().ok()?;
     let hex = |group: &str| group.bytes().all(|b| b.is_ascii_hexdigit());
     (groups.map(str::len) == [8, 4, 4, 4, 12] && groups.into_iter().all(hex)).then_some(36)
 }
 
-/// How long the path or address is that a text begins with.
+/// The length of the path or address that the text starts with.
 fn path(text: &str) -> Option<usize> {
     let word = text.get(..text.find(ends_a_path).unwrap_or(text.len()))?;
     let word = word.trim_end_matches(['.', ':', '!', '?']);

@@ -1,50 +1,40 @@
-//! The life of an item of an upload (UPL-5).
+//! The state machine of an upload item (UPL-5).
 //!
-//! An item has no error state: a rejection leaves it pending until its budget is spent. What the
-//! receiver later makes of an uploaded item, `trusted` or `rejected`, ends its life.
+//! An item has no error state: a rejected attempt leaves the item pending until its attempts are
+//! spent. `trusted` and `rejected`, which the receiver reports after the upload, are final.
 
 use std::fmt;
 
 use crate::IllegalTransition;
 
-/// The status of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ItemStatus {
-    /// Not yet acknowledged.
     Pending,
-    /// Acknowledged by the receiver.
     Uploaded,
-    /// The receiver vouches for it.
+    /// The receiver confirmed the item after the upload.
     Trusted,
-    /// The receiver refused it for good.
+    /// The receiver refused the item after the upload.
     Rejected,
-    /// Its attempts are spent; only an operator brings it back.
+    /// The attempts are spent; only an operator can reset the item.
     UploadGiveup,
 }
 
-/// What can happen to an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ItemEvent {
-    /// The receiver acknowledged it.
     Acknowledge,
-    /// An attempt was rejected; the item may be sent again.
+    /// The receiver rejected an attempt; the item may be sent again.
     RejectAttempt,
-    /// Its attempts are spent.
     GiveUp,
-    /// The receiver vouches for it.
     Trust,
-    /// The receiver refuses it for good.
     Refuse,
-    /// An operator brings it back.
     Reset,
 }
 
 impl ItemStatus {
-    /// All statuses, in the order of the specification.
     pub const ALL: [Self; 5] =
         [Self::Pending, Self::Uploaded, Self::Trusted, Self::Rejected, Self::UploadGiveup];
 
-    /// The status after an event, or why it cannot be.
+    /// The next status, or an error if the status does not allow the event.
     ///
     /// ```
     /// use redrive_core::{ItemEvent, ItemStatus};
@@ -68,7 +58,6 @@ impl ItemStatus {
         }
     }
 
-    /// The name under which the status is stored.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -79,14 +68,12 @@ impl ItemStatus {
         }
     }
 
-    /// The status of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == name)
     }
 }
 
 impl ItemEvent {
-    /// All events.
     pub const ALL: [Self; 6] = [
         Self::Acknowledge,
         Self::RejectAttempt,
@@ -96,7 +83,7 @@ impl ItemEvent {
         Self::Reset,
     ];
 
-    /// Its name in messages and in the documentation.
+    /// The name in messages and in the documentation.
     pub fn name(self) -> &'static str {
         match self {
             Self::Acknowledge => "acknowledge",

@@ -1,8 +1,8 @@
-//! Chance that can be asked twice (POL-3, POL-4).
+//! Deterministic jitter (POL-3, POL-4).
 //!
-//! The retry daemon looks at every failed partition on every tick. With fresh randomness per look
-//! the smallest draw would win, and the spread would be gone. So jitter is a pure function of a seed,
-//! the unit and the backoff number: the same everywhere, on every host, for ever.
+//! The retry daemon evaluates every failed partition on every tick. With fresh randomness per
+//! evaluation the smallest draw would win, and the spread would disappear. So jitter is a pure
+//! function of a seed, the unit and the backoff number, and gives the same result on every host.
 
 use std::time::Duration;
 
@@ -10,35 +10,32 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::Unit;
 
-/// How waits are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Jitter {
-    /// Not at all.
     #[default]
     None,
-    /// Plus or minus a time.
+    /// Plus or minus a duration.
     Absolute(Duration),
-    /// Plus or minus a share of the wait, from 0 to 1.
+    /// Plus or minus a fraction of the wait, from 0 to 1.
     Fraction(f64),
-    /// Anything from zero to the wait.
+    /// Uniform between zero and the wait.
     Full,
 }
 
-/// The seed of all jitter; the same on every host, 0 unless configured.
+/// The seed of all jitter. Every host must use the same seed; the default is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JitterSeed(pub u64);
 
-/// The jitter of one unit: everything but the backoff number.
+/// The jitter input for one unit: everything except the backoff number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JitterKey(u64);
 
 impl JitterKey {
-    /// The key of a unit under a seed.
     pub fn new(seed: JitterSeed, unit: &Unit) -> Self {
         Self::written(seed, &unit.to_string())
     }
 
-    /// The key of a unit by how it is written, or of anything else that has a name of its own.
+    /// The key for the written form of a unit, or for any other unique name.
     ///
     /// ```
     /// use redrive_core::{JitterKey, JitterSeed, RunId, Unit};
@@ -50,16 +47,17 @@ impl JitterKey {
         Self(xxh3_64_with_seed(unit.as_bytes(), seed.0))
     }
 
-    /// A number in [0, 1) for the n-th backoff of this unit.
+    /// A number in [0, 1) for the n-th backoff of the unit.
     pub fn draw(self, n: u32) -> f64 {
         let bits = xxh3_64_with_seed(&n.to_le_bytes(), self.0);
-        // 53 bits are what a double holds exactly.
+        // A double holds 53 bits exactly.
         (bits >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
 impl Jitter {
-    /// Spreads a wait by a draw from [0, 1). Never negative, never beyond the bounds.
+    /// Spreads a wait by a draw from [0, 1). The result is never negative and never beyond the
+    /// bounds.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A jitter as people write it: `none`, `30s`, `25%` or `full`.
+//! The text form of a jitter: `none`, `30s`, `25%` or `full`.
 //!
 //! ```
 //! use redrive_core::Jitter;
@@ -12,7 +12,6 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use crate::{HumanDuration, Jitter};
 
-/// A text that is not a jitter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a jitter: write none, full, a time such as 30s, or a share such as 25%")]
 pub struct InvalidJitter(pub String);
@@ -45,7 +44,7 @@ impl fmt::Display for Jitter {
         match *self {
             Self::None => f.write_str("none"),
             Self::Absolute(time) => HumanDuration::from(time).fmt(f),
-            // Rounded, for 0.07 × 100 is 7.000000000000001.
+            // Rounded, because 0.07 × 100 is 7.000000000000001.
             Self::Fraction(share) => write!(f, "{}%", (share * 1e8).round() / 1e6),
             Self::Full => f.write_str("full"),
         }

@@ -1,10 +1,9 @@
-//! What Redrive decides, without doing anything.
+//! The decisions of Redrive, as pure functions.
 //!
-//! Every kind of work Redrive retries goes through the same few ideas: a *unit* fails, the failure
-//! is *classified*, a *policy* turns it into a *decision*, and a state machine says whether the
-//! step is legal. All of that lives here, as pure functions over plain data: no clock, no
-//! randomness, no I/O, no async. Time, units and chance come in as arguments, so a worker, the lease
-//! reaper, the retry daemon, a dry run and a printed schedule cannot disagree.
+//! A *unit* fails, the failure is *classified*, a *policy* turns the failure into a *decision*, and
+//! a state machine checks that the transition is legal. This crate has no clock, no randomness, no
+//! I/O and no async. Time, units and random draws are arguments, so a worker, the lease reaper, the
+//! retry daemon, a dry run and a printed schedule cannot disagree.
 //!
 //! Read the modules in the order below; [`decide`] is the centre.
 
@@ -60,7 +59,9 @@ pub use message::{MAX_MESSAGE_BYTES, Message};
 pub use number::{AttemptNumber, Epoch, ItemId, PartitionId, PipelineRunId, RunId, SampleId};
 pub use partition_run_id::PartitionRunId;
 pub use partition_state::{PartitionEvent, PartitionState, PartitionStatus};
-pub use pipeline_progress::{BudgetCount, PipelineProgress, PipelineStep, SampleEnd, Tally};
+pub use pipeline_progress::{
+    BudgetCount, PipelineProgress, PipelineStep, SampleCounts, SampleOutcome,
+};
 pub use pipeline_rules::{BudgetExceeded, FailureBudget, PipelineRules};
 pub use pipeline_state::{PipelineEvent, PipelineStatus};
 pub use policy::{Backoff, FieldProblem, InvalidPolicy, MAX_MULTIPLIER, Policy, PolicySpec};
@@ -76,14 +77,12 @@ pub use terminal_mark::{
 };
 pub use unit::{InvalidUnit, MAX_KEY_BYTES, PartitionKey, Unit};
 
-/// A step that the state machine of a unit does not allow.
+/// A transition that the state machine of a unit does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{event} is not allowed for a {kind} that is {state}")]
 pub struct IllegalTransition {
-    /// What it is: `partition`, `run`, `item`, `sample` or `pipeline run`.
+    /// `partition`, `run`, `item`, `sample` or `pipeline run`.
     pub kind: &'static str,
-    /// The state it is in.
     pub state: &'static str,
-    /// The event that was tried.
     pub event: &'static str,
 }

@@ -1,7 +1,7 @@
-//! The day a partition describes, and ranges of days.
+//! Logical dates: the day a partition describes, and ranges of days.
 //!
-//! A logical date is a label, not an instant: it has no time and no zone. Years have four digits, so
-//! that dates sort as text wherever they are written.
+//! A logical date is a label, not an instant: it has no time and no time zone. Years have four
+//! digits, so dates sort as text.
 
 use std::{fmt, str::FromStr};
 
@@ -23,7 +23,7 @@ use crate::InvalidUnit;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LogicalDate(Date);
 
-/// Days from one to another, both included.
+/// A range of days, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DateRange {
     since: LogicalDate,
@@ -31,24 +31,21 @@ pub struct DateRange {
 }
 
 impl LogicalDate {
-    /// The first day there is.
     pub const MIN: Self = Self(Date::constant(1, 1, 1));
-    /// The last day there is.
     pub const MAX: Self = Self(Date::constant(9999, 12, 31));
 
-    /// The calendar day.
     pub fn date(self) -> Date {
         self.0
     }
 
-    /// The day after, unless this is the last one.
+    /// The next day; `None` after 9999-12-31.
     pub fn next(self) -> Option<Self> {
         self.0.tomorrow().ok().map(Self)
     }
 
-    /// Days from this one to another; negative if that one is earlier.
+    /// The number of days from this day to `other`; negative if `other` is earlier.
     pub fn days_until(self, other: Self) -> i64 {
-        // Both lie within four-digit years, where a count of days always exists.
+        // Both are within four-digit years, where a count of days always exists.
         self.0.until((JiffUnit::Day, other.0)).map_or(0, |span| i64::from(span.get_days()))
     }
 }
@@ -65,7 +62,8 @@ impl TryFrom<Date> for LogicalDate {
     }
 }
 
-/// Only `YYYY-MM-DD`: a date with a time or a zone would be cut silently.
+/// Accepts only `YYYY-MM-DD`: accepting a date with a time or a zone would drop part of the input
+/// silently.
 impl FromStr for LogicalDate {
     type Err = InvalidUnit;
 
@@ -84,7 +82,7 @@ impl fmt::Display for LogicalDate {
 }
 
 impl DateRange {
-    /// The days from `since` to `until`, which must not be earlier.
+    /// Fails if `until` is earlier than `since`.
     pub fn new(since: LogicalDate, until: LogicalDate) -> Result<Self, InvalidUnit> {
         if since > until {
             let problem = format!("it is after {until}, where the range ends");
@@ -93,22 +91,19 @@ impl DateRange {
         Ok(Self { since, until })
     }
 
-    /// The first day.
     pub fn since(self) -> LogicalDate {
         self.since
     }
 
-    /// The last day.
     pub fn until(self) -> LogicalDate {
         self.until
     }
 
-    /// How many days there are; at least one.
+    /// At least one.
     pub fn days(self) -> u64 {
         self.since.days_until(self.until).unsigned_abs() + 1
     }
 
-    /// Each day, in order.
     pub fn iter(self) -> impl Iterator<Item = LogicalDate> {
         std::iter::successors(Some(self.since), |day| day.next())
             .take_while(move |day| *day <= self.until)

@@ -1,18 +1,19 @@
-//! Foreign text made safe to keep.
+//! Cleans text that comes from handlers, servers and other programs.
 //!
-//! A handler may print ten megabytes, NUL, escape sequences or broken UTF-8. A database refuses some
-//! of it and a terminal obeys the rest, and then a failed attempt is neither retried nor dead. So
-//! every message is cleaned and bounded here, once, before it is stored or shown.
+//! A handler may print ten megabytes, NUL, escape sequences or invalid UTF-8. A database rejects
+//! some of that text, and a terminal executes the rest; a rejected message would leave a failed
+//! attempt neither retried nor dead. So every message is cleaned and bounded once, here, before it
+//! is stored or shown.
 
 use std::fmt;
 
-/// The longest message that is kept, in bytes. Longer ones keep their head and their tail.
+/// The longest stored message, in bytes. A longer message keeps its head and its tail.
 pub const MAX_MESSAGE_BYTES: usize = 8 * 1024;
 
-/// Room for the line that says how much was cut.
+/// Space for the line that says how much was cut.
 const MAX_MARK_BYTES: usize = 64;
 
-/// A message that is safe to store and to print: no control characters but newline and tab, and at
+/// A message that is safe to store and to print: no control characters except newline and tab, at
 /// most [`MAX_MESSAGE_BYTES`] long.
 ///
 /// ```
@@ -41,17 +42,15 @@ impl Message {
         Self(format!("{}\n[… {cut} bytes truncated …]\n{}", head.concat(), tail.concat()))
     }
 
-    /// Cleans and bounds bytes; what is not UTF-8 becomes the replacement character.
+    /// Cleans and bounds bytes; invalid UTF-8 becomes the replacement character.
     pub fn clean_bytes(bytes: &[u8]) -> Self {
         Self::clean(&String::from_utf8_lossy(bytes))
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether nothing is left.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -63,15 +62,14 @@ impl fmt::Display for Message {
     }
 }
 
-/// Also the characters that reorder or hide text on a terminal (bidirectional controls).
+/// Includes the characters that reorder or hide text on a terminal (bidirectional controls).
 fn must_escape(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Escapes characters until `budget` bytes are filled. Returns the pieces in the order they came,
-/// and how many bytes of the original they stand for, so that a huge text costs no more than a
-/// long one.
+/// Escapes characters until `budget` bytes are filled. Returns the pieces in input order, and the
+/// number of input bytes they represent. The budget bounds the cost of a huge text.
 fn escape(chars: impl Iterator<Item = char>, budget: usize) -> (Vec<String>, usize) {
     let (mut pieces, mut filled, mut taken) = (Vec::new(), 0, 0);
     for c in chars {

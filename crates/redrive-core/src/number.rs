@@ -1,4 +1,4 @@
-//! Numbers that must not be mixed up: ids, attempt numbers, lease epochs.
+//! Newtypes for ids, attempt numbers and lease epochs, so that they cannot be mixed up.
 
 use std::{fmt, str::FromStr};
 
@@ -25,27 +25,28 @@ macro_rules! id {
 }
 
 id! {
-    /// Names a run in the queue. 64 bits: a 32-bit id has run out in the field.
+    /// Identifies a run. 64 bits, because 32-bit ids have overflowed in production systems.
     RunId
 }
 id! {
-    /// Names the row of a partition, for the ledger. People name partitions by their key.
+    /// Identifies the row of a partition in the ledger. Users name partitions by
+    /// [`PartitionKey`](crate::PartitionKey).
     PartitionId
 }
 id! {
-    /// Names an item to upload.
+    /// Identifies an upload item.
     ItemId
 }
 id! {
-    /// Names a sample of a pipeline.
+    /// Identifies a sample of a pipeline.
     SampleId
 }
 id! {
-    /// Names one run of a pipeline over its source.
+    /// Identifies one run of a pipeline over its source.
     PipelineRunId
 }
 
-/// The number of an execution of a unit in the ledger: 1, 2, 3 … without gaps, counted or not.
+/// The number of an attempt in the ledger: 1, 2, 3 … without gaps, counted or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptNumber(pub u32);
 
@@ -55,8 +56,8 @@ impl fmt::Display for AttemptNumber {
     }
 }
 
-/// The fencing token of a lease. It grows by one at every claim and at every cancellation, so a
-/// write that carries an older epoch comes from a worker that no longer holds the unit.
+/// The fencing token of a lease. The epoch grows by one with every claim and every cancellation, so
+/// a write with an older epoch comes from a worker that no longer holds the unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub i64);
 

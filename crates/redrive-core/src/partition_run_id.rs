@@ -1,4 +1,4 @@
-//! What names one attempt at a partition and the raw data it wrote.
+//! The id of one attempt at a partition and of the raw data that the attempt wrote.
 
 use std::{fmt, str::FromStr};
 
@@ -7,8 +7,8 @@ use crate::InvalidUnit;
 /// The longest run id, in bytes.
 const MAX_RUN_ID_BYTES: usize = 64;
 
-/// A `run_id`: made for one attempt, used once, ordered by time. It is part of a path, so it is letters,
-/// digits and hyphens alone.
+/// A `run_id`: created for one attempt, used once, ordered by time. The id is part of a path, so it
+/// has letters, digits and hyphens only.
 ///
 /// ```
 /// use redrive_core::PartitionRunId;
@@ -20,7 +20,6 @@ const MAX_RUN_ID_BYTES: usize = 64;
 pub struct PartitionRunId(String);
 
 impl PartitionRunId {
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

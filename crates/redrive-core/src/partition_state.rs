@@ -1,31 +1,28 @@
-//! The life of a partition (PAR-5, PAR-7 to PAR-9).
+//! The state machine of a partition (PAR-5, PAR-7 to PAR-9).
 //!
-//! Three statuses are stored; what may come next needs more. A partition without a row counts as
-//! pending for readers but nothing works on it. A failed one that an operator marked `[terminal]` is not
-//! retried until the mark is cleared. A successful one that is being reprocessed stays successful, and a
-//! bad verdict on the reprocess changes nothing. Claims, leases and pauses are not states: they say who
-//! works on a partition, not what it is.
+//! Three statuses are stored, but the legal transitions depend on more. A partition without a row
+//! counts as pending for readers, and no worker processes it. A failed partition that an operator
+//! marked `[terminal]` is not retried until the mark is cleared. A successful partition that is
+//! being reprocessed stays successful, and a rejected reprocess changes nothing. Claims, leases and
+//! pauses are not states: they say who works on a partition, not what the partition is.
 
 use std::fmt;
 
 use crate::{IllegalTransition, is_marked_terminal};
 
-/// The status of a partition as it is stored and shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PartitionStatus {
-    /// Asked for, not judged yet.
+    /// Requested, without a verdict.
     Pending,
-    /// The validator accepted a run of it.
+    /// The validator accepted a run of the partition.
     Success,
     /// The validator rejected the last attempt.
     Failed,
 }
 
 impl PartitionStatus {
-    /// All statuses, in the order of life.
     pub const ALL: [Self; 3] = [Self::Pending, Self::Success, Self::Failed];
 
-    /// The name under which the status is stored.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -34,7 +31,6 @@ impl PartitionStatus {
         }
     }
 
-    /// The status of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == name)
     }
@@ -46,46 +42,37 @@ impl fmt::Display for PartitionStatus {
     }
 }
 
-/// The state of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PartitionState {
-    /// It has no row.
+    /// The partition has no row.
     Absent,
-    /// It waits for its verdict.
     Pending,
-    /// A run of it has authority.
+    /// The data of a run is current.
     Success,
-    /// A run of it has authority, and another attempt was asked for.
+    /// The data of a run is current, and another attempt was requested.
     Reprocessing,
-    /// Its last attempt was rejected.
     Failed,
-    /// The same, and an operator marked it `[terminal]`.
+    /// Failed, and marked `[terminal]` by an operator.
     Terminal,
 }
 
-/// What can happen to a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PartitionEvent {
-    /// It is asked for, unless it is there.
+    /// Request the partition if it has no row.
     Backfill,
-    /// It is asked for, also if its last attempt failed.
+    /// Request the partition if it has no row or its last attempt failed.
     ForcePending,
-    /// The validator accepts a run.
     Pass,
-    /// The validator rejects a run, or finds none.
+    /// The validator rejects a run, or there is no run to validate.
     Fail,
-    /// The control plane asks for another try.
     Retry,
-    /// An operator asks to do a good one again.
+    /// An operator requests a new attempt at a successful partition.
     Reprocess,
-    /// An operator ends its retrying.
     MarkTerminal,
-    /// An operator allows it again.
     ClearTerminal,
 }
 
 impl PartitionState {
-    /// All states, in the order of life.
     pub const ALL: [Self; 6] = [
         Self::Absent,
         Self::Pending,
@@ -95,7 +82,7 @@ impl PartitionState {
         Self::Terminal,
     ];
 
-    /// The state after an event, or why it cannot be.
+    /// The next state, or an error if the state does not allow the event.
     ///
     /// ```
     /// use redrive_core::{PartitionEvent, PartitionState};
@@ -127,7 +114,7 @@ impl PartitionState {
         }
     }
 
-    /// The status under which the state is stored; none without a row.
+    /// The stored status; `None` for a partition without a row.
     pub fn status(self) -> Option<PartitionStatus> {
         match self {
             Self::Absent => None,
@@ -137,7 +124,6 @@ impl PartitionState {
         }
     }
 
-    /// The state of a stored partition.
     pub fn of(status: PartitionStatus, error_message: Option<&str>, reprocess_asked: bool) -> Self {
         match status {
             PartitionStatus::Pending => Self::Pending,
@@ -148,7 +134,7 @@ impl PartitionState {
         }
     }
 
-    /// Its name in messages and in the documentation.
+    /// The name in messages and in the documentation.
     pub fn name(self) -> &'static str {
         match self {
             Self::Absent => "no entry",
@@ -162,7 +148,6 @@ impl PartitionState {
 }
 
 impl PartitionEvent {
-    /// All events, in the order of life.
     pub const ALL: [Self; 8] = [
         Self::Backfill,
         Self::ForcePending,
@@ -174,7 +159,7 @@ impl PartitionEvent {
         Self::ClearTerminal,
     ];
 
-    /// Its name in messages and in the documentation.
+    /// The name in messages and in the documentation.
     pub fn name(self) -> &'static str {
         match self {
             Self::Backfill => "backfill",

@@ -1,82 +1,72 @@
-//! How a pipeline run gets on: what ended so far, and what that means for the run (PIP-5, PIP-6).
+//! The progress of a pipeline run: sample counts, the failure budget, and when the run is over
+//! (PIP-5, PIP-6).
 //!
-//! Stores feed every ended sample through [`PipelineProgress::end`], in the transaction that ends it,
-//! so that the budget is looked at after exactly so many samples and nobody else decides about it.
+//! Stores pass every finished sample to [`PipelineProgress::end`] in the transaction that finishes
+//! the sample. So the budget is checked after an exact number of samples, and no other code decides
+//! about it.
 
 use crate::{BudgetExceeded, PipelineEvent, PipelineRules, PipelineStatus};
 
-/// Where the samples of a run are. Every sample that was read is in one place.
+/// The samples of a run, by outcome. Every sample that was read is counted in exactly one of
+/// succeeded, skipped, dlq and pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
-    /// How many were read.
+pub struct SampleCounts {
+    /// Samples read from the source.
     pub total: u64,
-    /// How many are through.
     pub succeeded: u64,
-    /// How many were passed over.
     pub skipped: u64,
-    /// How many are dead letters.
+    /// Dead letters.
     pub dlq: u64,
-    /// Whether all of the source was read.
+    /// Whether the whole source was read.
     pub source_done: bool,
 }
 
-/// What counts against the failure budget, since the run began or was resumed.
+/// Counts against the failure budget since the run started or was resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BudgetCount {
-    /// How many samples ended.
+    /// Samples that ended.
     pub processed: u64,
-    /// How many of them failed, excluded classes left out.
+    /// Samples that failed, without the excluded classes.
     pub failed: u64,
 }
 
-/// How a sample ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SampleEnd<'a> {
-    /// It is through.
+pub enum SampleOutcome<'a> {
     Succeeded,
-    /// It was passed over.
     Skipped,
-    /// It is a dead letter, with the class of its failure.
+    /// Dead letter, with the class of the failure.
     Dead(&'a str),
 }
 
-/// What a run comes to.
+/// A change of the run's status.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum PipelineStep {
-    /// It is over.
     Concluded(PipelineStatus),
-    /// It is stopped.
     Aborted(BudgetExceeded),
 }
 
-/// How a run stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PipelineProgress {
-    /// Its status.
     pub status: PipelineStatus,
-    /// Where its samples are.
-    pub tally: Tally,
-    /// What counts against its budget.
+    pub counts: SampleCounts,
     pub budget: BudgetCount,
 }
 
-impl Tally {
-    /// How many have not ended.
+impl SampleCounts {
     pub fn pending(&self) -> u64 {
         self.total.saturating_sub(self.ended())
     }
 
-    /// How many have ended.
     pub fn ended(&self) -> u64 {
         self.succeeded.saturating_add(self.skipped).saturating_add(self.dlq)
     }
 
-    /// Whether nothing is left to do or to read.
+    /// Whether the source was read and no sample is pending.
     pub fn is_over(&self) -> bool {
         self.source_done && self.pending() == 0
     }
 
-    /// The share of successes among all that were not passed over; none if that is nothing.
+    /// Successes divided by all samples that were not skipped; `None` if there are no such samples.
     pub fn success_rate(&self) -> Option<f64> {
         match self.total.saturating_sub(self.skipped) {
             0 => None,
@@ -86,26 +76,26 @@ impl Tally {
 }
 
 impl PipelineProgress {
-    /// Counts a sample that ended, and says whether that stops or ends the run.
-    pub fn end(&mut self, rules: &PipelineRules, end: SampleEnd<'_>) -> Option<PipelineStep> {
+    /// Counts a finished sample. Returns a step if the sample ends or aborts the run.
+    pub fn end(&mut self, rules: &PipelineRules, end: SampleOutcome<'_>) -> Option<PipelineStep> {
         let failed = match end {
-            SampleEnd::Succeeded => {
-                self.tally.succeeded += 1;
+            SampleOutcome::Succeeded => {
+                self.counts.succeeded += 1;
                 false
             }
-            SampleEnd::Skipped => {
-                self.tally.skipped += 1;
+            SampleOutcome::Skipped => {
+                self.counts.skipped += 1;
                 false
             }
-            SampleEnd::Dead(class) => {
-                self.tally.dlq += 1;
+            SampleOutcome::Dead(class) => {
+                self.counts.dlq += 1;
                 rules.budget.counts(class)
             }
         };
         self.budget.processed += 1;
         self.budget.failed += u64::from(failed);
         if self.status == PipelineStatus::Running
-            && !self.tally.is_over()
+            && !self.counts.is_over()
             && rules.budget.is_due(self.budget)
             && let Some(exceeded) = rules.budget.exceeded(self.budget)
         {
@@ -115,29 +105,28 @@ impl PipelineProgress {
         self.conclude(rules)
     }
 
-    /// Counts samples that were read, and whether they were the last.
+    /// Counts samples that were read. `done` says that the source has no more.
     pub fn read(
         &mut self,
         rules: &PipelineRules,
         samples: u64,
         done: bool,
     ) -> Option<PipelineStep> {
-        self.tally.total += samples;
-        self.tally.source_done |= done;
+        self.counts.total += samples;
+        self.counts.source_done |= done;
         self.conclude(rules)
     }
 
-    /// Takes a dead letter back. The budget counts afresh.
+    /// Takes a dead letter back and resets the budget.
     pub fn reprocess(&mut self) {
-        self.tally.dlq = self.tally.dlq.saturating_sub(1);
+        self.counts.dlq = self.counts.dlq.saturating_sub(1);
         self.budget = BudgetCount::default();
         if let Ok(status) = self.status.apply(PipelineEvent::Reprocess) {
             self.status = status;
         }
     }
 
-    /// Goes on with a run that was stopped; its budget counts afresh. A run that has nothing left to
-    /// do is over at once.
+    /// Resumes an aborted run and resets the budget. A run without pending samples is over at once.
     pub fn resume(&mut self, rules: &PipelineRules) -> Option<PipelineStep> {
         if let Ok(status) = self.status.apply(PipelineEvent::Resume)
             && self.status != status
@@ -148,10 +137,10 @@ impl PipelineProgress {
     }
 
     fn conclude(&mut self, rules: &PipelineRules) -> Option<PipelineStep> {
-        if self.status != PipelineStatus::Running || !self.tally.is_over() {
+        if self.status != PipelineStatus::Running || !self.counts.is_over() {
             return None;
         }
-        self.status = self.status.apply(rules.conclude(&self.tally)).unwrap_or(self.status);
+        self.status = self.status.apply(rules.conclude(&self.counts)).unwrap_or(self.status);
         Some(PipelineStep::Concluded(self.status))
     }
 }

@@ -1,43 +1,37 @@
-//! When a pipeline run is a success, and how much may fail before it is stopped (PIP-5, PIP-6).
+//! Rules for the result of a pipeline run, and the failure budget that aborts a run (PIP-5, PIP-6).
 
 use std::fmt;
 
-use crate::{BudgetCount, PipelineEvent, Tally};
+use crate::{BudgetCount, PipelineEvent, SampleCounts};
 
-/// The rules a pipeline run is judged by.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PipelineRules {
-    /// The share of successes from which a run is `completed`.
+    /// The success rate from which a run is `completed`.
     pub completed_at: f64,
-    /// The share of successes from which it is `partial_success`.
+    /// The success rate from which a run is `partial_success`.
     pub partial_at: f64,
-    /// How much may fail before it is stopped.
     pub budget: FailureBudget,
 }
 
-/// How much may fail before a pipeline run is stopped.
+/// The failure rate that aborts a pipeline run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailureBudget {
-    /// The share of failures above which the run is stopped.
+    /// The run is aborted above this failure rate.
     pub rate: f64,
-    /// After how many ended samples it is checked.
+    /// The budget is checked each time this many samples have ended.
     pub every: u64,
-    /// How many samples must have ended before it is checked at all.
+    /// The budget is not checked before this many samples have ended.
     pub min_samples: u64,
-    /// The classes whose failures do not count, by the names under which they are stored.
+    /// The stored names of the classes whose failures do not count.
     pub exclude: Vec<String>,
 }
 
-/// A budget that was exceeded. Its text is what the run says when it is stopped.
+/// An exceeded budget. The text becomes the stop reason of the run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BudgetExceeded {
-    /// The share that failed.
     pub rate: f64,
-    /// The share that may.
     pub budget: f64,
-    /// How many samples ended.
     pub processed: u64,
-    /// How many of them failed, as far as they count.
     pub failed: u64,
 }
 
@@ -49,16 +43,16 @@ impl Default for PipelineRules {
 }
 
 impl PipelineRules {
-    /// What the end of a run makes of it. Nothing, or only skips, is a success.
+    /// The event that ends a run. A run with no samples, or only skipped ones, is a success.
     ///
     /// ```
-    /// use redrive_core::{PipelineEvent, PipelineRules, Tally};
+    /// use redrive_core::{PipelineEvent, PipelineRules, SampleCounts};
     ///
-    /// let tally = Tally { total: 100, succeeded: 95, dlq: 5, ..Tally::default() };
-    /// assert_eq!(PipelineRules::default().conclude(&tally), PipelineEvent::Complete);
+    /// let counts = SampleCounts { total: 100, succeeded: 95, dlq: 5, ..SampleCounts::default() };
+    /// assert_eq!(PipelineRules::default().conclude(&counts), PipelineEvent::Complete);
     /// ```
-    pub fn conclude(&self, tally: &Tally) -> PipelineEvent {
-        match tally.success_rate() {
+    pub fn conclude(&self, counts: &SampleCounts) -> PipelineEvent {
+        match counts.success_rate() {
             None => PipelineEvent::Complete,
             Some(rate) if rate >= self.completed_at => PipelineEvent::Complete,
             Some(rate) if rate >= self.partial_at => PipelineEvent::SucceedInPart,
@@ -68,31 +62,31 @@ impl PipelineRules {
 }
 
 impl Default for FailureBudget {
-    /// One in ten, looked at after every thousand.
+    /// 10 %, checked after every 1,000 samples.
     fn default() -> Self {
         Self { rate: 0.10, every: 1_000, min_samples: 0, exclude: Vec::new() }
     }
 }
 
 impl FailureBudget {
-    /// Whether the failures of a class count.
+    /// Whether failures of the class count against the budget.
     pub fn counts(&self, class: &str) -> bool {
         !self.exclude.iter().any(|excluded| excluded == class)
     }
 
-    /// Whether it is time to look at a count, right after it went up by one.
+    /// Whether to check the budget now. Call this right after `processed` grew by one.
     pub fn is_due(&self, count: BudgetCount) -> bool {
         count.processed >= self.min_samples && count.processed.is_multiple_of(self.every.max(1))
     }
 
-    /// By how much a count exceeds the budget, if it does. Exactly the rate is within it.
+    /// The excess over the budget, if any. A rate equal to the budget is within it.
     pub fn exceeded(&self, count: BudgetCount) -> Option<BudgetExceeded> {
         let BudgetCount { processed, failed } = count;
         if processed == 0 {
             return None;
         }
-        // Both are far below what a float counts exactly, and the quotient is rounded to nearest, so
-        // that 100 of 1,000 is the very number that 0.10 is.
+        // Both numbers are far below the largest integer that a double holds exactly, and the
+        // quotient is rounded to nearest, so 100 of 1,000 equals the literal 0.10.
         let rate = failed as f64 / processed as f64;
         (rate > self.rate).then_some(BudgetExceeded { rate, budget: self.rate, processed, failed })
     }
@@ -109,7 +103,7 @@ impl fmt::Display for BudgetExceeded {
     }
 }
 
-/// A share in percent, with as many digits as it takes to tell it from its neighbours.
+/// A rate in percent, with as many digits as needed to tell neighbouring rates apart.
 fn percent(share: f64) -> String {
     let text = format!("{:.4}", share * 100.0);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))

@@ -1,47 +1,35 @@
-//! The life of a pipeline run (PIP-5, PIP-6).
+//! The state machine of a pipeline run (PIP-5, PIP-6).
 
 use std::fmt;
 
 use crate::IllegalTransition;
 
-/// The status of a pipeline run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PipelineStatus {
-    /// There is work, or the source may have more.
+    /// Samples are pending, or the source may have more.
     Running,
-    /// Over, and enough succeeded.
     Completed,
-    /// Over, and only part of it succeeded.
     PartialSuccess,
-    /// Over, and too little succeeded.
     Failed,
-    /// Stopped: too much failed, or the source cannot be read.
+    /// Stopped: the failure budget was exceeded, or the source cannot be read.
     Aborted,
-    /// Stopped by an operator.
     Cancelled,
 }
 
-/// What can happen to a pipeline run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PipelineEvent {
-    /// It is over, and enough succeeded.
     Complete,
-    /// It is over, and part of it succeeded.
     SucceedInPart,
-    /// It is over, and too little succeeded.
     Fail,
-    /// Too much failed, or the source cannot be read.
+    /// The failure budget was exceeded, or the source cannot be read.
     Abort,
-    /// An operator stops it.
     Cancel,
-    /// An operator has it go on.
     Resume,
-    /// An operator brings dead letters back. What was stopped stays so until it is resumed.
+    /// An operator takes dead letters back. A stopped run stays stopped until it is resumed.
     Reprocess,
 }
 
 impl PipelineStatus {
-    /// All statuses.
     pub const ALL: [Self; 6] = [
         Self::Running,
         Self::Completed,
@@ -51,7 +39,7 @@ impl PipelineStatus {
         Self::Cancelled,
     ];
 
-    /// The status after an event, or why it cannot be.
+    /// The next status, or an error if the status does not allow the event.
     pub fn apply(self, event: PipelineEvent) -> Result<Self, IllegalTransition> {
         use PipelineEvent as E;
         match (self, event) {
@@ -71,7 +59,6 @@ impl PipelineStatus {
         }
     }
 
-    /// The name under which the status is stored.
     pub fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -83,14 +70,12 @@ impl PipelineStatus {
         }
     }
 
-    /// The status of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == name)
     }
 }
 
 impl PipelineEvent {
-    /// All events.
     pub const ALL: [Self; 7] = [
         Self::Complete,
         Self::SucceedInPart,
@@ -101,7 +86,7 @@ impl PipelineEvent {
         Self::Reprocess,
     ];
 
-    /// Its name in messages and in the documentation.
+    /// The name in messages and in the documentation.
     pub fn name(self) -> &'static str {
         match self {
             Self::Complete => "complete",

@@ -1,31 +1,31 @@
-//! When to try again, as plain data (POL-1, POL-5).
+//! Retry policies as plain data (POL-1, POL-5).
 //!
-//! [`PolicySpec`] is what people write; [`Policy`] is a spec that was checked. Everything that
-//! decides takes a `Policy`, so no decision ever meets a NaN, a zero base or a cap below its base.
+//! [`PolicySpec`] has the settings as users write them; [`Policy`] is a checked spec. Every
+//! function that decides takes a `Policy`, so no decision meets a NaN, a zero base or a cap below
+//! its base.
 
 use std::{fmt, time::Duration};
 
 use crate::{HumanDuration, Jitter, MAX_DURATION, Retriable};
 
-/// The largest multiplier. Above it a slip of the keyboard is likelier than a plan.
+/// The largest multiplier. A larger value is more likely a typing error than a plan.
 pub const MAX_MULTIPLIER: f64 = 1_000.0;
 
 /// How the wait grows with the number of counted failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Backoff {
-    /// Always the base.
+    /// Always `base`.
     Fixed,
-    /// The base times n, up to the cap.
+    /// `base` × n, up to `cap`.
     Linear,
-    /// The base times multiplier^(n−1), up to the cap.
+    /// `base` × `multiplier`^(n−1), up to `cap`.
     Exponential,
 }
 
 impl Backoff {
-    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Fixed, Self::Linear, Self::Exponential];
 
-    /// The name used in configuration.
+    /// The name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fixed => "fixed",
@@ -35,28 +35,25 @@ impl Backoff {
     }
 }
 
-/// The settings of a policy, unchecked.
+/// The unchecked settings of a policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicySpec {
-    /// Executions including the first; `None` never gives up by count.
+    /// Attempts including the first; `None` never gives up by count.
     pub max_attempts: Option<u32>,
-    /// How long after the first attempt retrying ends; `None` never gives up by age.
+    /// The time after the first attempt at which retrying ends; `None` never gives up by age.
     pub max_age: Option<Duration>,
-    /// How waits grow.
     pub backoff: Backoff,
-    /// The first wait.
+    /// The wait after the first failure.
     pub base: Duration,
-    /// The growth of an exponential backoff.
+    /// The growth factor of an exponential backoff.
     pub multiplier: f64,
-    /// The longest wait before jitter. A fixed backoff ignores it.
+    /// The longest wait before jitter. A fixed backoff ignores the cap.
     pub cap: Duration,
-    /// What spreads the waits.
     pub jitter: Jitter,
-    /// Which failures are tried again.
     pub retriable: Retriable,
     /// The longest server hint that is obeyed.
     pub max_hint: Duration,
-    /// How many uncounted waits in a row are allowed before they count.
+    /// The number of consecutive deferrals that are not counted as attempts.
     pub max_deferrals: u32,
 }
 
@@ -95,19 +92,15 @@ impl Default for PolicySpec {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy(PolicySpec);
 
-/// One setting that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} = {value} is not allowed: {allowed}")]
 pub struct FieldProblem {
-    /// The setting, by its name in configuration.
+    /// The name of the setting in the configuration.
     pub field: &'static str,
-    /// What was given.
     pub value: String,
-    /// What is allowed.
     pub allowed: String,
 }
 
-/// All that is wrong with a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidPolicy(Vec<FieldProblem>);
 
@@ -133,7 +126,7 @@ impl fmt::Display for InvalidPolicy {
 impl std::error::Error for InvalidPolicy {}
 
 impl Policy {
-    /// Checks every setting and reports all that are wrong at once.
+    /// Checks every setting and reports all problems at once.
     pub fn new(spec: PolicySpec) -> Result<Self, InvalidPolicy> {
         let mut problems = Problems(Vec::new());
         if spec.max_attempts == Some(0) {
@@ -170,17 +163,16 @@ impl Policy {
         if problems.0.is_empty() { Ok(Self(spec)) } else { Err(InvalidPolicy(problems.0)) }
     }
 
-    /// The settings.
     pub fn spec(&self) -> &PolicySpec {
         &self.0
     }
 
-    /// The same policy without its limits on attempts and age, for looking past its end.
+    /// The policy without limits on attempts and age, for a schedule beyond the limits.
     pub fn without_limits(&self) -> Self {
         Self(PolicySpec { max_attempts: None, max_age: None, ..self.0.clone() })
     }
 
-    /// The same policy for a failure that may be retried, whatever its class or code.
+    /// The policy with every class and code retriable.
     pub fn retrying_all(&self) -> Self {
         Self(PolicySpec { retriable: Retriable::All, ..self.0.clone() })
     }

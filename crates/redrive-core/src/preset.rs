@@ -1,10 +1,10 @@
-//! The named policies every installation has (POL-8).
+//! The named policies of every installation (POL-8).
 
 use std::time::Duration;
 
 use crate::{Backoff, Jitter, Policy, PolicySpec, Retriable};
 
-/// A policy with a name, and its numbers:
+/// A named policy:
 ///
 /// | preset | max attempts | backoff | jitter | retriable |
 /// | --- | --- | --- | --- | --- |
@@ -14,21 +14,16 @@ use crate::{Backoff, Jitter, Policy, PolicySpec, Retriable};
 /// | `stage` | 3 | 1 s × 2^(n−1), cap 60 s | ± 25 % | all |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Preset {
-    /// Partitions, retried by the daemon.
     Partition,
-    /// Runs in a queue.
     Run,
-    /// Items of an upload.
     Upload,
-    /// Stages of a pipeline.
     Stage,
 }
 
 impl Preset {
-    /// All presets, in the order of the specification.
     pub const ALL: [Self; 4] = [Self::Partition, Self::Run, Self::Upload, Self::Stage];
 
-    /// The name used in configuration.
+    /// The name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Partition => "partition",
@@ -38,18 +33,15 @@ impl Preset {
         }
     }
 
-    /// The preset of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|preset| preset.name() == name)
     }
 
-    /// Its policy.
     #[allow(clippy::expect_used, reason = "the presets are constants; a test builds each of them")]
     pub fn policy(self) -> Policy {
         Policy::new(self.spec()).expect("every preset is valid")
     }
 
-    /// Its settings.
     pub fn spec(self) -> PolicySpec {
         let (max_attempts, base, cap, jitter, retriable) = match self {
             Self::Partition => {

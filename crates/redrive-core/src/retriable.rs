@@ -1,23 +1,21 @@
-//! Which failures a policy retries (CLS-5).
+//! Selects the failures that a policy retries (CLS-5).
 
 use crate::{Class, Code, Failure, GiveUpReason};
 
-/// Which failures are tried again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Retriable {
-    /// What the class says.
+    /// Decides by the class of the failure.
     #[default]
     ByClass,
-    /// Everything, except a `final` that the handler stated.
+    /// Every failure, except a `final` that the handler stated.
     All,
-    /// Nothing.
     None,
-    /// These codes alone, except a `final` that the handler stated.
+    /// These codes only, except a `final` that the handler stated.
     Codes(Vec<Code>),
 }
 
 impl Retriable {
-    /// Why this failure must not be tried again, or `None` if it may be.
+    /// Why the failure is not retried; `None` if it may be retried.
     pub(crate) fn refuses(&self, failure: &Failure) -> Option<GiveUpReason> {
         if failure.is_stated() && failure.class() == Class::Final {
             return Some(GiveUpReason::Final);

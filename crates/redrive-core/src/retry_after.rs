@@ -1,17 +1,17 @@
 //! The Retry-After header (CLS-3).
 //!
-//! A server's hint is foreign input. Others have read `-3` as a year; here anything but whole seconds
-//! or an HTTP date is no hint at all, and a hint is obeyed only up to a policy's `max_hint`.
+//! The header is foreign input: other systems have read `-3` as a year. Here any value except whole
+//! seconds or an HTTP date is no hint, and a hint is obeyed only up to the policy's `max_hint`.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// More digits than this are no sensible number of seconds (ten digits are 300 years).
+/// A longer number is no sensible number of seconds (ten digits are 300 years).
 const MAX_DIGITS: usize = 10;
 
-/// Reads a Retry-After value: whole seconds, or an HTTP date in any of its three forms. A past date
-/// is zero; anything else is no hint.
+/// Parses a Retry-After value: whole seconds, or an HTTP date in any of its three forms. A date in
+/// the past gives zero; any other value gives `None`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,6 +34,7 @@ pub fn parse_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
         return seconds.map(Duration::from_secs);
     }
     let date = httpdate::parse_http_date(value).ok()?;
-    // Not a `Timestamp`: "Fri, 31 Dec 9999 23:59:59 GMT" lies beyond the last one, and servers send it.
+    // Not a `Timestamp`: servers send "Fri, 31 Dec 9999 23:59:59 GMT", which is beyond
+    // `Timestamp::MAX`.
     Some(date.duration_since(now.into()).unwrap_or(Duration::ZERO))
 }

@@ -1,7 +1,8 @@
-//! What comes next for a failed partition: a retry at some time, or none (PAR-7, DMN-1).
+//! The forecast for a failed partition: a retry at a known time, or no retry (PAR-7, DMN-1).
 //!
-//! `state inspect`, `state retry` and the daemon ask here, so that what is shown is what is done. The
-//! waits and the limits are [`decide`]'s; only the operators' mark is looked at before.
+//! `state inspect`, `state retry` and the daemon use the same forecast, so the daemon does what
+//! `state inspect` shows. [`decide`] gives the waits and limits; only the operator's `[terminal]`
+//! mark is checked before.
 
 use std::{fmt, time::Duration};
 
@@ -11,47 +12,38 @@ use crate::{
     Cause, Decision, Failure, GiveUpReason, History, JitterKey, Policy, decide, is_marked_terminal,
 };
 
-/// What the judgement needs of a failed partition.
+/// The columns of a failed partition that the forecast needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailedPartition<'a> {
-    /// Verdicts so far; the backoff number.
+    /// The number of verdicts, which is the backoff number.
     pub attempt_count: u32,
-    /// What is stored about the last one.
     pub error_message: Option<&'a str>,
-    /// When it last changed; its wait counts from there.
+    /// The wait counts from this time.
     pub updated_at: Timestamp,
-    /// When the first attempt began; its age counts from there.
+    /// The age counts from this time.
     pub first_attempt_at: Option<Timestamp>,
 }
 
-/// What comes next for a failed partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryForecast {
-    /// It is to be retried.
     RetryAt {
-        /// When; it is due from then on.
         at: Timestamp,
-        /// How long that is after its last change.
+        /// The time from `updated_at` to `at`.
         delay: Duration,
     },
-    /// It is terminal: consumers treat it as gone and nothing retries it by itself.
-    Terminal {
-        /// Why.
-        reason: TerminalReason,
-    },
+    /// Consumers treat a terminal partition as missing, and the daemon does not retry it.
+    Terminal { reason: TerminalReason },
 }
 
-/// Why a failed partition is terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TerminalReason {
-    /// An operator marked it.
+    /// An operator marked the partition `[terminal]`.
     Marked,
-    /// The policy gives up.
     Policy(GiveUpReason),
 }
 
 impl TerminalReason {
-    /// Its name in lists and in the journal.
+    /// The name in lists and in the journal.
     pub fn name(self) -> &'static str {
         match self {
             Self::Marked => "marked",
@@ -67,10 +59,11 @@ impl fmt::Display for TerminalReason {
 }
 
 impl RetryForecast {
-    /// Judges a failed partition.
+    /// Forecasts the next retry of a failed partition.
     ///
-    /// Which failures are retried is the selection's business here, not the policy's: every failed
-    /// partition is, until a limit or an operator says otherwise.
+    /// The policy's `retriable` setting does not apply: every failed partition is retried until a
+    /// limit or an operator stops the retries. The command or daemon that selects partitions may
+    /// filter them.
     ///
     /// ```
     /// use std::time::Duration;
@@ -119,7 +112,6 @@ impl RetryForecast {
         }
     }
 
-    /// Whether it is to be retried by now.
     pub fn is_due(self, now: Timestamp) -> bool {
         match self {
             Self::RetryAt { at, .. } => at <= now,

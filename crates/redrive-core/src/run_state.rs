@@ -1,33 +1,27 @@
-//! The life of a run (RUN-1, RUN-3).
+//! The state machine of a run (RUN-1, RUN-3).
 //!
-//! The stored status `error` covers two states that differ in what comes next: a run that waits for
-//! its retry, and one that was given up. `next_retry_at` tells them apart.
+//! The stored status `error` covers two states: a run that waits for its retry and a run that was
+//! given up. `next_retry_at` tells them apart.
 
 use std::fmt;
 
 use crate::IllegalTransition;
 
-/// The status of a run as it is stored and shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RunStatus {
-    /// Submitted, or sent back to the queue.
+    /// Submitted, released or retried by an operator.
     Discovered,
-    /// Claimed by a worker.
     Processing,
-    /// The handler judged it good.
     Passed,
-    /// The handler wants a person to look.
+    /// The handler asks for a review by a person.
     NeedsReview,
-    /// The handler judged it bad. A verdict, not an error.
+    /// The handler's verdict is `failed`. A verdict is not an error and is not retried.
     Failed,
-    /// The last attempt ended in an error.
     Error,
-    /// An operator stopped it.
     Cancelled,
 }
 
 impl RunStatus {
-    /// All statuses, in the order of life.
     pub const ALL: [Self; 7] = [
         Self::Discovered,
         Self::Processing,
@@ -38,7 +32,6 @@ impl RunStatus {
         Self::Cancelled,
     ];
 
-    /// The name under which the status is stored.
     pub fn name(self) -> &'static str {
         match self {
             Self::Discovered => "discovered",
@@ -51,58 +44,41 @@ impl RunStatus {
         }
     }
 
-    /// The status of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == name)
     }
 }
 
-/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RunState {
-    /// Ready for a worker, or waiting for its `not_before`.
+    /// Ready for a worker, or waiting for `not_before`.
     Discovered,
-    /// Held by a worker under a lease.
     Processing,
     /// Status `error` with a `next_retry_at`.
     WaitingForRetry,
-    /// Status `error` without one.
+    /// Status `error` without a `next_retry_at`.
     GivenUp,
-    /// Ended well.
     Passed,
-    /// Ended, a person should look.
     NeedsReview,
-    /// Ended with a bad verdict.
     Failed,
-    /// Stopped by an operator.
     Cancelled,
 }
 
-/// What can happen to a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RunEvent {
-    /// A worker takes it.
     Claim,
-    /// The handler's verdict is `passed`.
     Pass,
-    /// The handler's verdict is `needs_review`.
     AskForReview,
-    /// The handler's verdict is `failed`.
     Fail,
-    /// The attempt failed and will be tried again.
     ScheduleRetry,
-    /// The attempt failed and will not be tried again.
     GiveUp,
-    /// A worker that stops returns it untried.
+    /// A worker that stops releases the run without an attempt.
     LeaseRelease,
-    /// An operator asks for another try.
     Retry,
-    /// An operator stops it.
     Cancel,
 }
 
 impl RunState {
-    /// All states, in the order of life.
     pub const ALL: [Self; 8] = [
         Self::Discovered,
         Self::Processing,
@@ -114,7 +90,7 @@ impl RunState {
         Self::Cancelled,
     ];
 
-    /// The state after an event, or why it cannot be.
+    /// The next state, or an error if the state does not allow the event.
     ///
     /// ```
     /// use redrive_core::{RunEvent, RunState};
@@ -156,7 +132,6 @@ impl RunState {
         }
     }
 
-    /// The status under which the state is stored.
     pub fn status(self) -> RunStatus {
         match self {
             Self::Discovered => RunStatus::Discovered,
@@ -169,7 +144,6 @@ impl RunState {
         }
     }
 
-    /// The state of a stored run.
     pub fn of(status: RunStatus, has_next_retry: bool) -> Self {
         match status {
             RunStatus::Discovered => Self::Discovered,
@@ -183,7 +157,7 @@ impl RunState {
         }
     }
 
-    /// Its name in messages and in the documentation.
+    /// The name in messages and in the documentation.
     pub fn name(self) -> &'static str {
         match self {
             Self::WaitingForRetry => "error, waiting for a retry",
@@ -194,7 +168,6 @@ impl RunState {
 }
 
 impl RunEvent {
-    /// All events, in the order of life.
     pub const ALL: [Self; 9] = [
         Self::Claim,
         Self::Pass,
@@ -207,7 +180,7 @@ impl RunEvent {
         Self::Cancel,
     ];
 
-    /// Its name in messages and in the documentation.
+    /// The name in messages and in the documentation.
     pub fn name(self) -> &'static str {
         match self {
             Self::Claim => "claim",
@@ -216,7 +189,7 @@ impl RunEvent {
             Self::Fail => "fail",
             Self::ScheduleRetry => "schedule retry",
             Self::GiveUp => "give up",
-            Self::LeaseRelease => "hand back",
+            Self::LeaseRelease => "release",
             Self::Retry => "retry",
             Self::Cancel => "cancel",
         }

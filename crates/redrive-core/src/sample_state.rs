@@ -1,68 +1,49 @@
-//! The life of a sample of a pipeline (PIP-3).
+//! The state machine of a sample (PIP-3).
 //!
-//! A sample goes through the stages of its pipeline one after the other. The stored status `pending`
-//! covers three states: ready for its stage, held by a worker, and waiting for a retry.
+//! A sample passes the stages of its pipeline in order. The stored status `pending` covers three
+//! states: ready for its stage, held by a worker, and waiting for a retry.
 
 use std::fmt;
 
 use crate::IllegalTransition;
 
-/// The status of a sample as it is stored and shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SampleStatus {
-    /// Not through yet.
     Pending,
-    /// Through every stage.
+    /// The last stage answered.
     Succeeded,
-    /// A stage passed it over.
     Skipped,
-    /// In the dead-letter queue.
     Dlq,
 }
 
-/// The state of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SampleState {
-    /// Ready for its stage.
     Ready,
-    /// Held by a worker under a lease.
     Running,
-    /// Waiting for its retry.
     WaitingForRetry,
-    /// Through every stage.
     Succeeded,
-    /// Passed over.
     Skipped,
-    /// In the dead-letter queue.
     Dead,
 }
 
-/// What can happen to a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SampleEvent {
-    /// A worker takes it.
     Claim,
-    /// Its stage answered, and there is another.
+    /// The stage answered, and another stage follows.
     Advance,
-    /// Its last stage answered.
+    /// The last stage answered.
     Complete,
-    /// Its stage passed it over.
     Skip,
-    /// Its stage failed and will try again.
     ScheduleRetry,
-    /// Its stage failed for good.
     GiveUp,
-    /// A worker gives it back without an attempt.
+    /// A worker releases the sample without an attempt.
     LeaseRelease,
-    /// An operator brings it back from the dead-letter queue.
     Reprocess,
 }
 
 impl SampleStatus {
-    /// All statuses.
     pub const ALL: [Self; 4] = [Self::Pending, Self::Succeeded, Self::Skipped, Self::Dlq];
 
-    /// The name under which the status is stored.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -72,14 +53,12 @@ impl SampleStatus {
         }
     }
 
-    /// The status of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == name)
     }
 }
 
 impl SampleState {
-    /// All states.
     pub const ALL: [Self; 6] = [
         Self::Ready,
         Self::Running,
@@ -89,7 +68,7 @@ impl SampleState {
         Self::Dead,
     ];
 
-    /// The state, from the stored status, whether someone holds the sample, and whether it waits.
+    /// `held`: a worker has a lease on the sample. `waits`: the sample has a `next_retry_at`.
     pub fn of(status: SampleStatus, held: bool, waits: bool) -> Self {
         match status {
             SampleStatus::Pending if held => Self::Running,
@@ -101,7 +80,6 @@ impl SampleState {
         }
     }
 
-    /// The status under which the state is stored.
     pub fn status(self) -> SampleStatus {
         match self {
             Self::Ready | Self::Running | Self::WaitingForRetry => SampleStatus::Pending,
@@ -111,7 +89,7 @@ impl SampleState {
         }
     }
 
-    /// The state after an event, or why it cannot be.
+    /// The next state, or an error if the state does not allow the event.
     ///
     /// ```
     /// use redrive_core::{SampleEvent, SampleState};
@@ -136,7 +114,7 @@ impl SampleState {
         }
     }
 
-    /// Its name in messages and in the documentation.
+    /// The name in messages and in the documentation.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ready => "ready",
@@ -150,7 +128,6 @@ impl SampleState {
 }
 
 impl SampleEvent {
-    /// All events.
     pub const ALL: [Self; 8] = [
         Self::Claim,
         Self::Advance,
@@ -162,7 +139,7 @@ impl SampleEvent {
         Self::Reprocess,
     ];
 
-    /// Its name in messages and in the documentation.
+    /// The name in messages and in the documentation.
     pub fn name(self) -> &'static str {
         match self {
             Self::Claim => "claim",
@@ -171,7 +148,7 @@ impl SampleEvent {
             Self::Skip => "skip",
             Self::ScheduleRetry => "schedule retry",
             Self::GiveUp => "give up",
-            Self::LeaseRelease => "hand back",
+            Self::LeaseRelease => "release",
             Self::Reprocess => "reprocess",
         }
     }

@@ -1,4 +1,4 @@
-//! The waits a policy gives, printed before anything fails (POL-9).
+//! The waits of a policy, computed before anything fails (POL-9).
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use jiff::Timestamp;
 
 use crate::{Cause, Decision, Failure, GiveUpReason, History, JitterKey, Policy, decide, named};
 
-/// What follows the n-th counted failure.
+/// The consequence of the n-th counted failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scheduled {
-    /// n, the number of the attempt that failed.
+    /// The number of the failed attempt, n.
     pub attempt: u32,
-    /// The wait the backoff gives after it.
+    /// The wait before the next attempt.
     pub delay: Duration,
-    /// Why the policy stops here instead, if it does.
+    /// Why the policy gives up at this attempt; `None` if it retries.
     pub gives_up: Option<GiveUpReason>,
 }
 
-/// The waits after failures 1 to `attempts`, as [`decide`] gives them for a failure that may be
-/// retried. It looks past the policy's own end and marks where that is.
+/// The waits after failures 1 to `attempts`, as [`decide`] gives them for a retriable failure. The
+/// schedule continues past the policy's limits and marks where they apply.
 pub fn schedule(
     policy: &Policy,
     jitter: JitterKey,

@@ -1,22 +1,20 @@
-//! The mark by which operators end the retrying of a partition (PAR-4, PAR-7).
+//! The `[terminal]` mark, with which operators end the retries of a partition (PAR-4, PAR-7).
 //!
-//! The mark is part of `error_message`, where extractors and validators write too. So whatever comes
-//! from them is defused first: only an operator's command can write the real thing.
+//! The mark is part of `error_message`, which extractors and validators also write. So a mark in
+//! their text is defused before it is stored: only an operator's command can write a valid mark.
 
 use std::borrow::Cow;
 
-/// What a marked message contains.
 pub const TERMINAL_MARK: &str = "[terminal]";
 
-/// What a foreign mark becomes; as long as the mark, so that bounded text stays bounded.
+/// Replaces a foreign mark. As long as the mark, so that a bounded text stays bounded.
 const DEFUSED: &str = "(terminal)";
 
-/// Whether an operator has marked a message.
 pub fn is_marked_terminal(message: Option<&str>) -> bool {
     message.is_some_and(|message| message.contains(TERMINAL_MARK))
 }
 
-/// Foreign text without the mark.
+/// Replaces every mark in foreign text.
 ///
 /// ```
 /// use redrive_core::defuse_terminal_mark;
@@ -31,7 +29,7 @@ pub fn defuse_terminal_mark(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A message with the mark in front. One that has it stays as it is.
+/// Puts the mark in front of a message. A marked message stays unchanged.
 pub fn mark_terminal(message: Option<&str>) -> String {
     match message {
         Some(marked) if marked.contains(TERMINAL_MARK) => marked.to_owned(),
@@ -40,7 +38,7 @@ pub fn mark_terminal(message: Option<&str>) -> String {
     }
 }
 
-/// A message without any mark: what [`mark_terminal`] was given.
+/// Removes every mark from a message; the inverse of [`mark_terminal`].
 ///
 /// ```
 /// use redrive_core::{clear_terminal, mark_terminal};
@@ -49,7 +47,7 @@ pub fn mark_terminal(message: Option<&str>) -> String {
 /// ```
 pub fn clear_terminal(message: &str) -> String {
     let mut cleared = message.to_owned();
-    // Taking a mark out of a text can join what was around it to another one.
+    // Removing a mark can join the text around it to a new mark.
     while cleared.contains(TERMINAL_MARK) {
         let bare =
             cleared.strip_prefix(TERMINAL_MARK).map(|rest| rest.strip_prefix(' ').unwrap_or(rest));

@@ -1,8 +1,8 @@
-//! What is retried as a whole, and how it is written.
+//! Units of work and their text form.
 //!
 //! `partition:SOURCE/CUSTOMER/QUERY/DATE` with each part percent-encoded, `run:ID`, `item:ID`,
-//! `sample:ID/STAGE`. The written form is the key of jitter (POL-4), the name in the journal and the
-//! argument of `redrive why`, so two different units never print alike.
+//! `sample:ID/STAGE`. The text form is the key of jitter (POL-4), the name in the journal and the
+//! argument of `redrive why`, so two different units never have the same text.
 
 use std::{fmt, str::FromStr};
 
@@ -10,13 +10,13 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use crate::{ItemId, LogicalDate, RunId, SampleId};
 
-/// The longest any part of a key may be, in bytes of UTF-8.
+/// The longest part of a key, in bytes of UTF-8.
 pub const MAX_KEY_BYTES: usize = 512;
 
-/// RFC 3986's unreserved characters stay; everything else is encoded.
+/// Unreserved characters of RFC 3986 stay; all others are encoded.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A unit of work.
+/// A unit of work: a partition, a run, an item, or a sample at a stage.
 ///
 /// ```
 /// use redrive_core::Unit;
@@ -28,19 +28,10 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Unit {
-    /// A partition of extracted data.
     Partition(PartitionKey),
-    /// A run in a queue.
     Run(RunId),
-    /// An item of an upload.
     Item(ItemId),
-    /// A sample at a stage of a pipeline.
-    Sample {
-        /// The sample.
-        id: SampleId,
-        /// The stage it is at.
-        stage: String,
-    },
+    Sample { id: SampleId, stage: String },
 }
 
 /// The key of a partition: `(source, customer_id, query_name, logical_date)`.
@@ -52,15 +43,14 @@ pub struct PartitionKey {
     logical_date: LogicalDate,
 }
 
-/// A text that is not a unit, or a key that cannot be one.
+/// A text that is not a unit, or a key with an invalid part.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {value:?} is not allowed: {problem}")]
 pub struct InvalidUnit {
-    /// Which part is wrong.
     pub field: &'static str,
-    /// What was given, shortened.
+    /// The invalid value, shortened.
     pub value: String,
-    /// What is wrong with it, and what is allowed.
+    /// What is wrong, and what is allowed.
     pub problem: String,
 }
 
@@ -71,7 +61,8 @@ impl InvalidUnit {
 }
 
 impl PartitionKey {
-    /// Checks and builds a key. Parts are data: any text except empty, over-long or with a NUL.
+    /// Checks and builds a key. Any text is allowed except an empty text, one that is too long, or
+    /// one with a NUL.
     pub fn new(
         source: &str,
         customer_id: &str,
@@ -86,22 +77,18 @@ impl PartitionKey {
         })
     }
 
-    /// Where the data comes from.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Whose data it is.
     pub fn customer_id(&self) -> &str {
         &self.customer_id
     }
 
-    /// Which query extracts it.
     pub fn query_name(&self) -> &str {
         &self.query_name
     }
 
-    /// The day it describes.
     pub fn logical_date(&self) -> LogicalDate {
         self.logical_date
     }
@@ -195,7 +182,7 @@ impl FromStr for Unit {
     }
 }
 
-/// Plain digits alone, so that `run:+7` and `run:7` are not two names of one unit.
+/// Accepts plain digits only, so that `run:+7` and `run:7` are not two names of one unit.
 fn parse_id(field: &'static str, text: &str) -> Result<i64, InvalidUnit> {
     text.parse::<i64>()
         .ok()

@@ -90,7 +90,7 @@ impl Look<'_> {
             let filter = PipelineRunFilter::default();
             let page = self.ops.store().pipeline_runs_page(&filter, before, PAGE).await?;
             for run in &page {
-                let tally = run.progress.tally;
+                let tally = run.progress.counts;
                 let counts = [tally.pending(), tally.succeeded, tally.skipped, tally.dlq];
                 sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
             }

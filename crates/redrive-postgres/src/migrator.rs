@@ -5,7 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_store::{
-    AppliedMigration, Direction, Error, Migration, Migrator, Result, SchemaStatus, Step, plan_steps,
+    AppliedMigration, Direction, Error, Migration, MigrationStep, Migrator, Result, SchemaStatus,
+    plan_steps,
 };
 
 use crate::{
@@ -118,7 +119,7 @@ impl Migrator for PostgresMigrator {
         read_status(&mut session).await
     }
 
-    async fn migrate_to(&self, version: u32, now: Timestamp) -> Result<Vec<Step>> {
+    async fn migrate_to(&self, version: u32, now: Timestamp) -> Result<Vec<MigrationStep>> {
         let mut session = self.session("migrating the database").await?;
         // Looking first spares the usual start, with nothing to do, the lock.
         let current = read_status(&mut session).await?.current();
@@ -183,7 +184,11 @@ pub(crate) async fn read_status(session: &mut Session) -> Result<SchemaStatus> {
 }
 
 /// Plans again under the lock: another process may have migrated meanwhile.
-async fn run_steps(session: &mut Session, version: u32, now: Timestamp) -> Result<Vec<Step>> {
+async fn run_steps(
+    session: &mut Session,
+    version: u32,
+    now: Timestamp,
+) -> Result<Vec<MigrationStep>> {
     let status = read_status(session).await?;
     let steps = plan_steps(MIGRATIONS, status.current(), version)?;
     prepare(session).await?;

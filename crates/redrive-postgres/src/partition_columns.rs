@@ -1,7 +1,9 @@
 //! Between partitions and their columns.
 
 use redrive_core::{PartitionId, PartitionKey, PartitionRunId, PartitionStatus};
-use redrive_store::{Error, Lane, PartitionRecord, PartitionWork, Result, WorkColumns, WorkKind};
+use redrive_store::{
+    Error, Lane, PartitionRecord, PartitionWorkRecord, Result, WorkColumns, WorkKind,
+};
 use tokio_postgres::types::ToSql;
 
 use crate::{
@@ -62,7 +64,7 @@ pub(crate) fn read_run_id(
     row.optional_named(column, |text| text.parse().ok())
 }
 
-fn read_work(row: &mut Columns<'_>) -> Result<Option<PartitionWork>> {
+fn read_work(row: &mut Columns<'_>) -> Result<Option<PartitionWorkRecord>> {
     let columns = WorkColumns {
         id: row.get()?,
         kind: row.optional_named("kind", WorkKind::from_name)?,

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use redrive_core::{
-    Failure, Fingerprint, Message, PipelineRunId, SampleEnd, SampleId, SampleStatus,
+    Failure, Fingerprint, Message, PipelineRunId, SampleId, SampleOutcome, SampleStatus,
 };
 use redrive_store::{
-    JournalEntry, LeaseRef, NewSample, Operator, PipelineRunRecord, PipelineWrite, Result,
-    SampleChange, SampleColumns, SampleEnds, SampleFinish, SampleRecord, SampleWritten,
-    SourcePosition, reopened, reprocess_entry, source_death_entry,
+    JournalEntry, LeaseRef, NewSample, Operator, OutcomesByRun, PipelineRunRecord, PipelineWrite,
+    Result, SampleChange, SampleColumns, SampleFinish, SampleRecord, SampleWritten, SourcePosition,
+    reopened, reprocess_entry, source_death_entry,
 };
 use tokio_postgres::{Row, types::ToSql};
 
@@ -49,7 +49,7 @@ pub(crate) async fn append(
     let deaths = insert(&mut session, run.id, samples, at, DOING).await?;
     redrive_store::failpoint!("postgres.append.rows");
     let actor = run.feed.as_ref().map_or("", |feed| feed.owner.0.as_str());
-    let ends = each(&deaths, |(_, failure)| SampleEnd::Dead(failure.class().name()));
+    let ends = each(&deaths, |(_, failure)| SampleOutcome::Dead(failure.class().name()));
     let added = u64::try_from(samples.len()).unwrap_or(u64::MAX);
     let mut write = PipelineWrite::after_reading(&run, added, position.done, &ends, at, actor);
     let died =
@@ -154,7 +154,7 @@ async fn finish_some(
     redrive_store::failpoint!("postgres.finish_samples.rows");
     let answer = |place: usize| answers.get(place).map(Vec::as_slice).unwrap_or_default();
     let written = written(&batch, answer(0), DOING)?;
-    let mut ends = SampleEnds::default();
+    let mut ends = OutcomesByRun::default();
     let applied = finishes.iter().zip(&written).filter(|(_, written)| written.is_applied());
     applied.for_each(|(finish, _)| ends.add(finish));
     let runs = read_runs(answer(1), DOING)?;

@@ -1,4 +1,4 @@
-//! A consistent copy of a database, while it is in use and whatever its version.
+//! Writes a consistent copy of a database in any version, while the database is in use.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use crate::{Location, connection::connect, error::Doing, file};
 
-/// Writes a copy to a new file. The copy appears whole, under its name, or not at all.
+/// Writes a copy to a new file. The copy appears complete, or not at all.
 pub fn backup(path: &Path, target: &Path) -> Result<()> {
     let doing = format!("backing up to {}", target.display());
     file::refuse_foreign(path)?;
@@ -20,8 +20,8 @@ pub fn backup(path: &Path, target: &Path) -> Result<()> {
     file::persist(unfinished, target, &doing)
 }
 
-/// Copies what a database holds at this moment. SQLite refuses that on a connection that only reads,
-/// so this one could write, and does not.
+/// Copies the current content. SQLite does not allow `VACUUM INTO` on a read-only connection, so
+/// this connection could write, but does not.
 fn copy_database(location: &Location, copy: &Path) -> Result<()> {
     let target = ValueRef::Text(copy.as_os_str().as_encoded_bytes());
     connect(location)?

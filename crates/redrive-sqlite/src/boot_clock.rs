@@ -1,11 +1,11 @@
-//! A clock for leases that does not jump.
+//! A lease clock that does not jump.
 //!
-//! Someone sets the wall clock back an hour, and every lease lives an hour longer; sets it forward,
-//! and every run is rescued from its live worker. So lease ends are measured on the time since the
-//! machine booted, which nobody sets. All processes on one file share an anchor, kept in the
-//! database: the wall time at one instant of this boot. A lease from another boot has ended.
+//! If leases used the wall clock, setting the clock back would extend every lease, and setting it
+//! forward would take every run from its live worker. So the end of a lease is measured in time
+//! since boot, which nobody can set. All processes on one file share an anchor in the database: the
+//! wall time at one instant of this boot. Leases of another boot have ended.
 //!
-//! Where the machine has no boot clock, the wall clock must do.
+//! A machine without a boot clock uses the wall clock.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 
 use crate::{columns::micros, error::Doing, queries};
 
-/// Tells the time of leases. Tests inject one.
-pub type LeaseClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+/// Returns the time on the lease clock. Tests inject their own.
+pub type SqliteLeaseClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// The lease clock of a database: reads the anchor of this boot, or sets it and ends the leases of
-/// the boot before.
-pub(crate) fn lease_clock(connection: &Connection) -> Result<LeaseClock> {
+/// The lease clock of a database. Reads the anchor of this boot, or sets the anchor and ends the
+/// leases of earlier boots.
+pub(crate) fn lease_clock(connection: &Connection) -> Result<SqliteLeaseClock> {
     let (Some(boot_id), Some(_)) = (boot_id(), since_boot()) else {
         return Ok(Arc::new(Timestamp::now));
     };
@@ -31,8 +31,8 @@ pub(crate) fn lease_clock(connection: &Connection) -> Result<LeaseClock> {
     Ok(counting_from(anchor))
 }
 
-/// The same clock, without writing an anchor where there is none of this boot: for looking.
-pub(crate) fn lease_clock_as_it_is(connection: &Connection) -> Result<LeaseClock> {
+/// The same clock for read-only use: does not write an anchor if there is none of this boot.
+pub(crate) fn lease_clock_as_it_is(connection: &Connection) -> Result<SqliteLeaseClock> {
     let (Some(boot_id), Some(since)) = (boot_id(), since_boot()) else {
         return Ok(Arc::new(Timestamp::now));
     };
@@ -41,19 +41,19 @@ pub(crate) fn lease_clock_as_it_is(connection: &Connection) -> Result<LeaseClock
     Ok(counting_from(stored.unwrap_or_else(fresh)))
 }
 
-/// Whether leases go by a clock that nobody can set.
+/// Whether this machine has a clock for leases that nobody can set.
 pub(crate) fn is_there() -> bool {
     boot_id().is_some() && since_boot().is_some()
 }
 
-fn counting_from(anchor: Timestamp) -> LeaseClock {
+fn counting_from(anchor: Timestamp) -> SqliteLeaseClock {
     Arc::new(move || {
         let since = since_boot().unwrap_or_default();
         anchor.checked_add(since).unwrap_or(Timestamp::MAX)
     })
 }
 
-/// The wall time at which the boot clock read zero, as this boot's first process saw it.
+/// The wall time at which the boot clock was zero, according to the first process of this boot.
 fn read_anchor(connection: &Connection, boot_id: &str) -> Result<Option<Timestamp>> {
     let stored: Option<(String, i64, i64)> = connection
         .query_row(queries::READ_LEASE_CLOCK, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
@@ -62,7 +62,7 @@ fn read_anchor(connection: &Connection, boot_id: &str) -> Result<Option<Timestam
     Ok(stored.filter(|(id, ..)| id == boot_id).map(|(_, wall_at, since)| anchor(wall_at, since)))
 }
 
-/// Looks again under the lock: another process may have set it meanwhile.
+/// Reads the anchor again under the lock, because another process may have set it.
 fn set_anchor(connection: &Connection, boot_id: &str) -> Result<Timestamp> {
     const DOING: &str = "setting the lease clock";
     let transaction =
@@ -89,7 +89,6 @@ fn anchor(wall_at: i64, since_boot: i64) -> Timestamp {
     Timestamp::from_microsecond(wall_at.saturating_sub(since_boot)).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// The time since the machine booted, which nobody sets.
 #[cfg(target_os = "linux")]
 fn since_boot() -> Option<SignedDuration> {
     use rustix::time::{ClockId, clock_gettime};
@@ -99,7 +98,7 @@ fn since_boot() -> Option<SignedDuration> {
     Some(SignedDuration::new(time.tv_sec, nanos))
 }
 
-/// Names this boot of the machine. Read once: it cannot change while this process lives.
+/// The id of this boot. Read once, because it cannot change while this process runs.
 #[cfg(target_os = "linux")]
 fn boot_id() -> Option<&'static str> {
     use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Between Rust's types and SQLite's columns.
+//! Conversions between Rust types and SQLite columns.
 
 use std::time::Duration;
 
@@ -6,34 +6,34 @@ use jiff::Timestamp;
 use redrive_store::{Error, Result};
 use rusqlite::Row;
 
-/// A time as it is stored: microseconds since 1970.
+/// Times are stored as microseconds since 1970.
 pub(crate) fn micros(at: Timestamp) -> i64 {
     at.as_microsecond()
 }
 
-/// A duration as it is stored: microseconds.
+/// Durations are stored as microseconds.
 pub(crate) fn duration_micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Names as a query takes many: a JSON array.
+/// A list of names as one parameter: a JSON array.
 pub(crate) fn json_list(names: &[String]) -> String {
     serde_json::Value::from(names).to_string()
 }
 
-/// Ids likewise.
+/// A list of ids as one parameter: a JSON array.
 pub(crate) fn json_ids(ids: impl IntoIterator<Item = i64>) -> String {
     serde_json::Value::from_iter(ids).to_string()
 }
 
-/// Reads columns of a row in order, so that a reader cannot get an index wrong.
-pub(crate) struct Columns<'a> {
+/// Reads the columns of a row in order, so that a reader cannot use a wrong index.
+pub(crate) struct SqliteRow<'a> {
     row: &'a Row<'a>,
     next: usize,
     doing: &'static str,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> SqliteRow<'a> {
     pub(crate) fn new(row: &'a Row<'a>, doing: &'static str) -> Self {
         Self { row, next: 0, doing }
     }
@@ -59,7 +59,7 @@ impl<'a> Columns<'a> {
             .map_err(|_| Error::bad_value(self.doing, "a time", micros.to_string()))
     }
 
-    /// A text column that holds one of a few names.
+    /// A text column with a fixed set of names.
     pub(crate) fn named<T>(
         &mut self,
         column: &'static str,
@@ -69,7 +69,7 @@ impl<'a> Columns<'a> {
         from_name(&name).ok_or_else(|| Error::bad_value(self.doing, column, name))
     }
 
-    /// The same for a column that may be empty.
+    /// A nullable text column with a fixed set of names.
     pub(crate) fn optional_named<T>(
         &mut self,
         column: &'static str,
@@ -81,13 +81,12 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Runs a query and turns each row into a record.
 pub(crate) fn read_rows<T>(
     connection: &rusqlite::Connection,
     doing: &'static str,
     sql: &str,
     params: impl rusqlite::Params,
-    read: impl Fn(&mut Columns<'_>) -> Result<T>,
+    read: impl Fn(&mut SqliteRow<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
     use crate::error::Doing;
 
@@ -95,7 +94,7 @@ pub(crate) fn read_rows<T>(
     let mut rows = statement.query(params).doing(doing)?;
     let mut records = Vec::new();
     while let Some(row) = rows.next().doing(doing)? {
-        records.push(read(&mut Columns::new(row, doing))?);
+        records.push(read(&mut SqliteRow::new(row, doing))?);
     }
     Ok(records)
 }

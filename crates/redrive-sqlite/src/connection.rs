@@ -1,24 +1,24 @@
-//! How every connection is set up.
+//! Opens and configures connections.
 
 use std::{path::Path, time::Duration};
 
 use redrive_store::{Error, Result};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
-use crate::{Location, Synchronous, error::Doing};
+use crate::{Location, SqliteSync, error::Doing};
 
 /// How long a write waits for another process on the same file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many prepared statements a connection keeps; more than there are.
+/// The number of prepared statements that a connection keeps; more than the store has.
 const STATEMENT_CACHE: usize = 160;
 
-/// Pages of the log after which it is folded into the file: 16 MiB.
+/// The log is written back to the file after this many pages: 16 MiB.
 const WAL_AUTOCHECKPOINT_PAGES: i64 = 4_096;
 
 const SETTING_UP: &str = "setting up the connection";
 
-/// A connection that may write, but has changed nothing yet.
+/// A connection that may write but has changed nothing yet.
 pub(crate) fn connect(location: &Location) -> Result<Connection> {
     let connection = open(location, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     if let Location::File(path) = location {
@@ -27,11 +27,11 @@ pub(crate) fn connect(location: &Location) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Makes a connection the one that writes.
+/// Configures the connection of the writer.
 pub(crate) fn set_up_writer(
     connection: &Connection,
     location: &Location,
-    synchronous: Synchronous,
+    synchronous: SqliteSync,
 ) -> Result<()> {
     if let Location::File(path) = location {
         log_ahead(connection, path)?;
@@ -40,8 +40,8 @@ pub(crate) fn set_up_writer(
     connection.pragma_update(None, "foreign_keys", true).doing(SETTING_UP)
 }
 
-/// A connection that only reads. It is opened for writing all the same: SQLite does not even parse
-/// CHECK constraints on a read-only connection, and so could not verify them.
+/// A connection for reads. It is opened for writing, because SQLite does not parse CHECK
+/// constraints on a read-only connection and could not verify them.
 pub(crate) fn open_reader(path: &Path) -> Result<Connection> {
     let connection = open(&Location::File(path.to_owned()), OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "query_only", true).doing(SETTING_UP)?;
@@ -56,13 +56,13 @@ fn open(location: &Location, flags: OpenFlags) -> Result<Connection> {
     }
     .doing(&format!("opening {location}"))?;
     connection.busy_timeout(BUSY_TIMEOUT).doing(SETTING_UP)?;
-    // Otherwise a statement may be planned anew because its values are others.
+    // Without this setting SQLite may plan a statement again when its parameters change.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).doing(SETTING_UP)?;
     connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
     Ok(connection)
 }
 
-/// A database is made with a log, but a restored backup has none.
+/// A new database has a write-ahead log, but a restored backup does not.
 fn log_ahead(connection: &Connection, path: &Path) -> Result<()> {
     let doing = format!("switching {} to write-ahead logging", path.display());
     let mode: String = connection
@@ -99,8 +99,8 @@ mod tests {
 
     #[test]
     fn a_commit_waits_for_the_disk_unless_told_otherwise() {
-        // What SQLite calls FULL is 2, NORMAL is 1.
-        for (synchronous, expected) in [(Synchronous::default(), 2), (Synchronous::Normal, 1)] {
+        // SQLite reports FULL as 2 and NORMAL as 1.
+        for (synchronous, expected) in [(SqliteSync::default(), 2), (SqliteSync::Normal, 1)] {
             let connection = connect(&Location::Memory).unwrap();
             set_up_writer(&connection, &Location::Memory, synchronous).unwrap();
             let level: i64 =

@@ -1,20 +1,19 @@
-//! SQLite's errors, sorted by what the caller can do about them.
+//! Maps SQLite errors to store errors, by what the caller can do about them.
 
 use redrive_store::{BoxError, Error};
 use rusqlite::ErrorCode;
 
 use crate::Location;
 
-/// What to do about a damaged database. A log that is left beside a restored file would be played
-/// into it, and damage it again.
+/// How to repair a damaged database. SQLite would replay a log that is left beside a restored file,
+/// and damage the file again.
 pub(crate) const REPAIR: &str = "restore a backup (remove FILE-wal and FILE-shm first), or salvage \
                                  what is left with `sqlite3 FILE .recover`";
 
-/// Turns an SQLite error into ours, with what was being tried.
 pub(crate) fn database(doing: &str, source: rusqlite::Error) -> Error {
     let doing = doing.to_owned();
     let code = source.sqlite_error_code();
-    // Its own source repeats the same text with a number.
+    // The source of a rusqlite error repeats the same text with a number.
     let source: BoxError = source.to_string().into();
     let refused = |problem: &str, source| Error::Refused {
         doing: doing.clone(),
@@ -46,7 +45,7 @@ pub(crate) fn database(doing: &str, source: rusqlite::Error) -> Error {
     }
 }
 
-/// Names what was being tried where SQLite returned an error.
+/// Adds what was being tried to an SQLite error.
 pub(crate) trait Doing<T> {
     fn doing(self, doing: &str) -> Result<T, Error>;
 }
@@ -57,7 +56,7 @@ impl<T> Doing<T> for rusqlite::Result<T> {
     }
 }
 
-/// Names the database where an error of ours does not.
+/// Adds the location of the database to an error that does not have it.
 pub(crate) trait In<T> {
     fn in_database(self, location: &Location) -> Result<T, Error>;
 }

@@ -1,4 +1,4 @@
-//! Figures for those who watch.
+//! Figures for dashboards and metrics.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{Columns, read_rows},
+    columns::{SqliteRow, read_rows},
     error::Doing,
     queries,
 };
 
-/// Causes that are told apart.
+/// The number of causes that a figure lists.
 const MAX_CAUSES: u32 = 50;
 
 #[async_trait]
@@ -28,7 +28,8 @@ impl Figures for SqliteStore {
                 .prepare_cached(queries::CHANGE_TOKEN)
                 .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
                 .doing("asking whether anything changed")?;
-            // A database in memory changes on this very connection, which the version does not tell.
+            // A database in memory changes on this same connection, which `data_version` does not
+            // count.
             Ok(version.wrapping_add(connection.total_changes()))
         })
         .await
@@ -91,7 +92,7 @@ fn read_activity(connection: &Connection, after: i64, most: u32) -> Result<Activ
     Ok(Activity { after, end, counts, causes })
 }
 
-fn read_cause(row: &mut Columns<'_>) -> Result<RecentCause> {
+fn read_cause(row: &mut SqliteRow<'_>) -> Result<RecentCause> {
     Ok(RecentCause {
         kind: row.named("kind", UnitKind::from_name)?,
         fingerprint: row.get()?,

@@ -1,13 +1,14 @@
-//! Finding out whether a file is ours before touching it, and making a new one whole.
+//! Checks that a file is a Redrive database before it is opened, and creates new files atomically.
 //!
-//! A database that was damaged, truncated or belongs to someone else must never be re-created
-//! silently. So a new database is made under another name and moved into place when it is complete:
-//! a file of that name is always a whole database of ours, or a reason to stop.
+//! A database that is damaged, truncated or belongs to another program must never be re-created
+//! silently. So a new database is created under a temporary name and renamed when it is complete: a
+//! file with the final name is always a complete Redrive database, or a reason to stop.
 //!
-//! Nothing here opens a database with the file functions of the standard library. On POSIX, closing
-//! any handle of a file drops every lock the process holds on it, so a look at the header would take
-//! the locks of a store that is open in the same process, and with them its last commits. SQLite
-//! knows of its own handles and keeps the locks; a look is taken through it.
+//! This module does not open a database with the file functions of the standard library. On POSIX,
+//! closing any handle of a file drops all locks that the process holds on the file. Reading the
+//! header that way would drop the locks of a store that is open in the same process, and could lose
+//! its last commits. SQLite tracks its own handles and keeps the locks, so the header is read
+//! through SQLite.
 
 use std::{
     fs::{self, File, Metadata},
@@ -21,15 +22,15 @@ use tempfile::TempPath;
 
 use crate::error::{Doing, REPAIR};
 
-/// What marks a database as ours, in the file's header: `RDRV`.
+/// The application id in the header of a Redrive database: `RDRV`.
 const APPLICATION_ID: i32 = 0x5244_5256;
 
-/// Whether there is a file, which must be an ordinary one.
+/// Whether the file exists. Fails if it is not an ordinary file.
 pub(crate) fn is_there(path: &Path) -> Result<bool> {
     Ok(ordinary_file(path)?.is_some())
 }
 
-/// Makes an empty database of ours if there is no file. Two processes at once end up with one.
+/// Creates an empty Redrive database if there is no file. Safe for concurrent processes.
 pub(crate) fn create_if_absent(path: &Path) -> Result<()> {
     if is_there(path)? {
         return Ok(());
@@ -43,7 +44,7 @@ pub(crate) fn create_if_absent(path: &Path) -> Result<()> {
     redrive_store::failpoint!("sqlite.create.unfinished");
     match unfinished.persist_noclobber(path) {
         Ok(()) => Ok(()),
-        // Another process was faster.
+        // Another process created the file first.
         Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => {
             Err(refused(doing, "the finished file cannot be moved into place", Some(error.error)))
@@ -51,7 +52,7 @@ pub(crate) fn create_if_absent(path: &Path) -> Result<()> {
     }
 }
 
-/// An empty file in the folder of another, removed unless it is moved into place.
+/// An empty file in the same folder, removed unless it is persisted.
 pub(crate) fn file_beside(path: &Path, prefix: &str, doing: &str) -> Result<TempPath> {
     let folder = folder_of(path);
     if !folder.is_dir() {
@@ -63,7 +64,7 @@ pub(crate) fn file_beside(path: &Path, prefix: &str, doing: &str) -> Result<Temp
     }
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix);
-    // As SQLite would make it: who may read it is for the umask to say.
+    // SQLite would create the file with these permissions: the umask decides.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let file = builder.tempfile_in(&folder).map_err(|error| {
@@ -76,7 +77,7 @@ pub(crate) fn file_beside(path: &Path, prefix: &str, doing: &str) -> Result<Temp
     Ok(file.into_temp_path())
 }
 
-/// Puts a file that SQLite has finished with on disk, under its final name, which must be free.
+/// Syncs a finished file and renames it to its final name, which must not exist.
 pub(crate) fn persist(unfinished: TempPath, path: &Path, doing: &str) -> Result<()> {
     let failed = |problem: &str, error| refused(doing.to_owned(), problem, Some(error));
     File::open(&unfinished)
@@ -89,16 +90,15 @@ pub(crate) fn persist(unfinished: TempPath, path: &Path, doing: &str) -> Result<
         };
         failed(problem, error.error)
     })?;
-    // The name is in the folder, so the folder must be on disk too.
+    // The name is an entry of the folder, so the folder must be synced too.
     File::open(folder_of(path))
         .and_then(|folder| folder.sync_all())
         .map_err(|error| failed("the folder cannot be written to disk", error))
 }
 
-/// Why a file is not overwritten.
 pub(crate) const EXISTS: &str = "the file exists already; name a new one";
 
-/// Refuses a file that is not a database of ours, without leaving a trace.
+/// Rejects a file that is not a Redrive database, without changing anything.
 pub(crate) fn refuse_foreign(path: &Path) -> Result<()> {
     let doing = format!("opening {}", path.display());
     let Some(meta) = ordinary_file(path)? else {
@@ -132,7 +132,7 @@ pub(crate) fn refuse_foreign(path: &Path) -> Result<()> {
     }
 }
 
-/// SQLite writes whole pages. It notices itself when some are missing, but not a part of the last.
+/// SQLite writes whole pages. It detects missing pages, but not a partial last page.
 fn refuse_torn(path: &Path, meta: &Metadata, page_size: u64, doing: String) -> Result<()> {
     if meta.len().is_multiple_of(page_size) || has_log(path) {
         return Ok(());
@@ -143,23 +143,22 @@ fn refuse_torn(path: &Path, meta: &Metadata, page_size: u64, doing: String) -> R
     Err(not_ours(doing, &problem, None))
 }
 
-/// Whether there is a log, which may hold what the file lacks. It is beside the file itself, not
-/// beside a link to it.
+/// Whether there is a write-ahead log, which may have content that the file lacks. The log is
+/// beside the file itself, not beside a link to it.
 fn has_log(path: &Path) -> bool {
     let mut log = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).into_os_string();
     log.push("-wal");
     fs::metadata(log).is_ok_and(|meta| meta.len() > 0)
 }
 
-/// Reads the mark of a database and the size of its pages as they are on disk: no locks, no log, no
-/// files beside it.
+/// Reads the application id and the page size from disk, without locks, log or side files.
 fn read_header(path: &Path) -> rusqlite::Result<(i32, u64)> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(immutable_uri(path), flags)?;
-    // While another process folds its log into the file, the file is shorter than its header says.
-    // Whether it is whole is for the open that follows, under locks.
+    // While another process writes its log back, the file is shorter than its header says. The
+    // following open checks that under locks.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, true)?;
     let id = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let page_size = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
@@ -167,7 +166,7 @@ fn read_header(path: &Path) -> rusqlite::Result<(i32, u64)> {
 }
 
 fn immutable_uri(path: &Path) -> String {
-    // An empty authority, so that a path that begins with two slashes is not taken for one.
+    // An empty authority, so that a path that starts with two slashes is not read as an authority.
     let mut uri = String::from(if path.is_absolute() { "file://" } else { "file:" });
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
@@ -180,7 +179,6 @@ fn immutable_uri(path: &Path) -> String {
     uri
 }
 
-/// What is known of a file without opening it.
 fn ordinary_file(path: &Path) -> Result<Option<Metadata>> {
     let doing = || format!("opening {}", path.display());
     match fs::metadata(path) {

@@ -1,4 +1,4 @@
-//! Items of uploads.
+//! Implements [`Items`].
 
 use async_trait::async_trait;
 use redrive_core::{AttemptNumber, Epoch, ItemEvent, ItemId, ItemStatus, Message};
@@ -10,7 +10,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use crate::{
     SqliteStore,
-    columns::{Columns, micros, read_rows},
+    columns::{SqliteRow, micros, read_rows},
     error::Doing,
     journal::insert_journal,
     ledger::LedgerRows,
@@ -143,7 +143,6 @@ fn add(connection: &Connection, item: &NewItem, by: &Operator) -> Result<AddedIt
     })
 }
 
-/// Moves items, one after the other.
 struct Mover<'a> {
     connection: &'a Connection,
     moving: CachedStatement<'a>,
@@ -210,7 +209,7 @@ fn claim_one(connection: &Connection, claim: &GroupClaim) -> Result<ClaimedGroup
         let held = owner.map(WorkerId).zip(until);
         Ok(held.map(|(owner, until)| ClaimedGroup::Busy { owner, until }))
     })?;
-    // Within one transaction nobody else lets go of it.
+    // No other transaction can release the group in the meantime.
     holder
         .into_iter()
         .flatten()
@@ -218,7 +217,7 @@ fn claim_one(connection: &Connection, claim: &GroupClaim) -> Result<ClaimedGroup
         .ok_or_else(|| Error::misuse(DOING, "the group has no holder"))
 }
 
-fn read_item(row: &mut Columns<'_>) -> Result<ItemRecord> {
+fn read_item(row: &mut SqliteRow<'_>) -> Result<ItemRecord> {
     Ok(ItemRecord {
         id: ItemId(row.get()?),
         group: ItemGroup { upload: row.get()?, group: row.get()? },

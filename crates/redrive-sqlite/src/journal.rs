@@ -1,4 +1,4 @@
-//! The journal.
+//! Implements [`Journal`].
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{Columns, micros, read_rows},
+    columns::{SqliteRow, micros, read_rows},
     error::Doing,
     queries,
 };
@@ -80,7 +80,7 @@ impl Journal for SqliteStore {
 }
 
 impl SqliteStore {
-    /// A page of the journal from a place on, in the direction of two queries: of all, and of a unit.
+    /// A page of the journal, with one query for all entries and one for the entries of a unit.
     pub(crate) async fn read_journal(
         &self,
         (of_all, of_unit): (&'static str, &'static str),
@@ -101,7 +101,7 @@ impl SqliteStore {
     }
 }
 
-/// Adds one entry, and says whether it was new.
+/// Returns `false` if the dedupe key exists already.
 pub(crate) fn insert_journal(connection: &Connection, entry: &JournalEntry) -> Result<bool> {
     const DOING: &str = "writing the journal";
     let added = connection
@@ -120,7 +120,7 @@ pub(crate) fn insert_journal(connection: &Connection, entry: &JournalEntry) -> R
     Ok(added > 0)
 }
 
-fn read_entry(row: &mut Columns<'_>) -> Result<JournalRecord> {
+fn read_entry(row: &mut SqliteRow<'_>) -> Result<JournalRecord> {
     Ok(JournalRecord {
         id: row.get()?,
         entry: JournalEntry {

@@ -1,4 +1,4 @@
-//! Leases.
+//! Implements [`Leases`].
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -101,16 +101,16 @@ impl Leases for SqliteStore {
         let releases = releases.to_vec();
         let written: Vec<Written> = self
             .write(move |connection| {
-                releases.iter().map(|back| hand_back_one(connection, kind, back, at)).collect()
+                releases.iter().map(|back| release_one(connection, kind, back, at)).collect()
             })
             .await?;
-        redrive_store::failpoint!("sqlite.hand_back.committed");
+        redrive_store::failpoint!("sqlite.release.committed");
         self.wakes.wake_if(written.contains(&Written::Applied));
         Ok(written)
     }
 }
 
-fn hand_back_one(
+fn release_one(
     connection: &Connection,
     kind: Leased,
     back: &LeaseRelease,
@@ -123,29 +123,29 @@ fn hand_back_one(
                 return Ok(Written::Stale);
             };
             let entry = back.partition_entry(&held.key, Some(&held.run_id), at);
-            (queries::HAND_BACK_PARTITIONS, entry)
+            (queries::RELEASE_PARTITIONS, entry)
         }
-        Leased::Run => (queries::HAND_BACK_RUNS, back.run_entry(at)),
-        Leased::Group => return hand_back_group(connection, back, at),
+        Leased::Run => (queries::RELEASE_RUNS, back.run_entry(at)),
+        Leased::Group => return release_group(connection, back, at),
         Leased::Sample => {
             let sample = samples::by_id(connection, &[SampleId(back.lease.id)])?.pop();
             let stage = sample.map(|sample| sample.stage_name).unwrap_or_default();
-            (queries::HAND_BACK_SAMPLES, back.sample_entry(&stage, at))
+            (queries::RELEASE_SAMPLES, back.sample_entry(&stage, at))
         }
         Leased::Feed => (queries::FINISH_FEEDS, back.feed_entry(at)),
     };
     let written = guarded(connection, sql, params![back.lease.id, back.lease.epoch.0])?;
     if written == Written::Applied {
-        redrive_store::failpoint!("sqlite.hand_back.row");
+        redrive_store::failpoint!("sqlite.release.row");
         insert_journal(connection, &entry)?;
-        redrive_store::failpoint!("sqlite.hand_back.journal");
+        redrive_store::failpoint!("sqlite.release.journal");
     }
     Ok(written)
 }
 
-fn hand_back_group(connection: &Connection, back: &LeaseRelease, at: Timestamp) -> Result<Written> {
+fn release_group(connection: &Connection, back: &LeaseRelease, at: Timestamp) -> Result<Written> {
     let params = params![back.lease.id, back.lease.epoch.0];
-    let sql = queries::HAND_BACK_GROUPS;
+    let sql = queries::RELEASE_GROUPS;
     let groups = read_rows(connection, "handing groups back", sql, params, |row| {
         Ok(ItemGroup { upload: row.get()?, group: row.get()? })
     })?;

@@ -1,4 +1,4 @@
-//! The ledger.
+//! Implements [`Ledger`].
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use rusqlite::{
 
 use crate::{
     SqliteStore,
-    columns::{Columns, duration_micros, micros, read_rows},
+    columns::{SqliteRow, duration_micros, micros, read_rows},
     error::{Doing, database},
     queries,
 };
@@ -62,7 +62,8 @@ impl Ledger for SqliteStore {
 
 const WRITING: &str = "writing the ledger";
 
-/// Adds rows to the ledger. Looked up once for a batch: the text of a statement is long to compare.
+/// Inserts rows into the ledger. The statement is looked up once per batch, because the lookup
+/// compares its whole text.
 pub(crate) struct LedgerRows<'a>(CachedStatement<'a>);
 
 impl<'a> LedgerRows<'a> {
@@ -70,7 +71,6 @@ impl<'a> LedgerRows<'a> {
         connection.prepare_cached(queries::INSERT_ATTEMPTS).doing(WRITING).map(Self)
     }
 
-    /// Adds one row.
     pub(crate) fn insert(&mut self, attempt: &AttemptRecord) -> Result<()> {
         let row = params![
             attempt.unit.kind.name(),
@@ -102,7 +102,7 @@ impl<'a> LedgerRows<'a> {
     }
 }
 
-pub(crate) fn read_attempt(row: &mut Columns<'_>) -> Result<AttemptRecord> {
+pub(crate) fn read_attempt(row: &mut SqliteRow<'_>) -> Result<AttemptRecord> {
     let kind = row.named("kind", UnitKind::from_name)?;
     Ok(AttemptRecord {
         unit: UnitRow { kind, id: row.get()?, stage: row.get()? },

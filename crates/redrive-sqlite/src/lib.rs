@@ -1,11 +1,12 @@
-//! Redrive's embedded store: one SQLite file, no set-up.
+//! The embedded store of Redrive: one SQLite file, no setup.
 //!
-//! One writer thread takes every waiting command, runs them in one transaction, commits once and
-//! answers each after the commit. Many small writers so share one `fsync`, and a batch of runs costs
-//! little more than a row. Readers have connections of their own and never wait for the writer.
+//! One writer thread takes all waiting commands, runs them in one transaction, commits once, and
+//! answers each command after the commit. So many small writes share one `fsync`, and a batch of
+//! runs costs little more than one row. Readers have their own connections and never wait for the
+//! writer.
 //!
-//! The statements are in `queries/`, one file each; the schema is the sum of `migrations/`, written
-//! out in `schema.sql`.
+//! The statements are in `queries/`, one file each. `migrations/` builds the schema; `schema.sql`
+//! shows the result.
 
 mod queries;
 
@@ -41,7 +42,7 @@ mod run_counts;
 mod runs;
 
 pub use backup::backup;
-pub use boot_clock::LeaseClock;
+pub use boot_clock::SqliteLeaseClock;
 pub use migrator::{MIGRATIONS, SqliteMigrator};
 pub use queries::ALL as QUERIES;
-pub use store::{Location, SqliteOptions, SqliteStore, Synchronous, WriterMode};
+pub use store::{Location, SqliteOptions, SqliteStore, SqliteSync, WriterMode};

@@ -1,22 +1,22 @@
-//! Moving the schema up and down.
+//! Migrates the schema up and down.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_store::{
-    AppliedMigration, Direction, Migration, Migrator, Result, SchemaStatus, Step, latest_version,
-    plan_steps,
+    AppliedMigration, Direction, Migration, MigrationStep, Migrator, Result, SchemaStatus,
+    latest_version, plan_steps,
 };
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use crate::{
-    Location, Synchronous,
+    Location, SqliteSync,
     columns::{micros, read_rows},
     connection::{connect, set_up_writer},
     error::{Doing, In},
     file,
 };
 
-/// The schema, step by step.
+/// In order.
 pub const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 1,
@@ -82,14 +82,14 @@ pub const MIGRATIONS: &[Migration] = &[
 
 const MIGRATING: &str = "migrating the schema";
 
-/// Changes the schema of an SQLite file.
+/// Changes the schema of an SQLite database.
 #[derive(Debug, Clone)]
 pub struct SqliteMigrator {
     location: Location,
 }
 
 impl SqliteMigrator {
-    /// For a database that need not exist yet; [`Migrator::migrate_to`] makes it.
+    /// The database need not exist; [`Migrator::migrate_to`] creates it.
     pub fn new(location: Location) -> Self {
         Self { location }
     }
@@ -117,11 +117,11 @@ impl Migrator for SqliteMigrator {
         read_status(&self.open()?).in_database(&self.location)
     }
 
-    async fn migrate_to(&self, version: u32, now: Timestamp) -> Result<Vec<Step>> {
-        // A wrong version must not leave a file behind.
+    async fn migrate_to(&self, version: u32, now: Timestamp) -> Result<Vec<MigrationStep>> {
+        // An invalid version must not leave a file behind.
         plan_steps(MIGRATIONS, 0, version)?;
         if let Location::File(path) = &self.location {
-            // Neither must taking everything away from nothing.
+            // Migrating a missing database to version 0 must not create a file.
             if version == 0 && !file::is_there(path)? {
                 return Ok(Vec::new());
             }
@@ -130,13 +130,11 @@ impl Migrator for SqliteMigrator {
         let connection = self.open()?;
         let current = read_status(&connection).in_database(&self.location)?.current();
         plan_steps(MIGRATIONS, current, version)?;
-        set_up_writer(&connection, &self.location, Synchronous::Full)
-            .in_database(&self.location)?;
+        set_up_writer(&connection, &self.location, SqliteSync::Full).in_database(&self.location)?;
         migrate(&connection, version, now).in_database(&self.location)
     }
 }
 
-/// The migrations a database has.
 pub(crate) fn read_status(connection: &Connection) -> Result<SchemaStatus> {
     const DOING: &str = "reading the schema version";
     let known: bool = connection
@@ -156,27 +154,29 @@ pub(crate) fn read_status(connection: &Connection) -> Result<SchemaStatus> {
     Ok(SchemaStatus { applied, known: MIGRATIONS })
 }
 
-/// Brings a database to the newest version.
-pub(crate) fn migrate_to_latest(connection: &Connection, now: Timestamp) -> Result<Vec<Step>> {
+pub(crate) fn migrate_to_latest(
+    connection: &Connection,
+    now: Timestamp,
+) -> Result<Vec<MigrationStep>> {
     migrate(connection, latest_version(MIGRATIONS), now)
 }
 
-fn migrate(connection: &Connection, version: u32, now: Timestamp) -> Result<Vec<Step>> {
-    // Looking first spares the usual open, with nothing to do, the write lock.
+fn migrate(connection: &Connection, version: u32, now: Timestamp) -> Result<Vec<MigrationStep>> {
+    // This check saves the write lock when there is nothing to do, which is the usual case.
     if plan_steps(MIGRATIONS, read_status(connection)?.current(), version)?.is_empty() {
         return Ok(Vec::new());
     }
     let transaction =
         Transaction::new_unchecked(connection, TransactionBehavior::Immediate).doing(MIGRATING)?;
-    // Dropped on an error, it rolls back.
+    // The transaction rolls back if it is dropped on an error.
     let steps = run_steps(&transaction, version, now)?;
     transaction.commit().doing(MIGRATING)?;
     redrive_store::failpoint!("sqlite.migrate.committed");
     Ok(steps)
 }
 
-/// Plans again under the lock: another process may have migrated meanwhile.
-fn run_steps(connection: &Connection, version: u32, now: Timestamp) -> Result<Vec<Step>> {
+/// Plans again under the lock, because another process may have migrated.
+fn run_steps(connection: &Connection, version: u32, now: Timestamp) -> Result<Vec<MigrationStep>> {
     let steps = plan_steps(MIGRATIONS, read_status(connection)?.current(), version)?;
     connection
         .execute_batch(

@@ -1,4 +1,4 @@
-//! What operators do to runs.
+//! Applies operator actions to runs.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::{
     queries,
 };
 
-/// Reads the states of runs, and changes and journals those whose state allows it.
+/// Reads the states of runs, and changes and journals those whose state allows the action.
 pub(crate) fn change_runs(
     connection: &Connection,
     action: RunAction,
@@ -67,6 +67,6 @@ fn change_run(
     if changed == 1 {
         return Ok(());
     }
-    // The transaction has been the only one that writes since before the state was read.
+    // No other transaction has written since the state was read.
     Err(Error::misuse(doing, format!("run {id} is not in the state in which it was read")))
 }

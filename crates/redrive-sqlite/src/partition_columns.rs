@@ -1,24 +1,24 @@
-//! Between partitions and their columns.
+//! Reads partitions from their columns.
 
 use redrive_core::{LogicalDate, PartitionId, PartitionKey, PartitionRunId, PartitionStatus};
-use redrive_store::{Error, Lane, PartitionRecord, PartitionWork, Result, WorkColumns, WorkKind};
+use redrive_store::{
+    Error, Lane, PartitionRecord, PartitionWorkRecord, Result, WorkColumns, WorkKind,
+};
 use rusqlite::{Connection, params};
 
 use crate::{
-    columns::{Columns, read_rows},
+    columns::{SqliteRow, read_rows},
     queries,
 };
 
-/// A day as it is stored.
 pub(crate) fn written_date(date: LogicalDate) -> String {
     date.to_string()
 }
 
-pub(crate) fn read_date(row: &mut Columns<'_>) -> Result<LogicalDate> {
+pub(crate) fn read_date(row: &mut SqliteRow<'_>) -> Result<LogicalDate> {
     row.named("logical_date", |text| text.parse().ok())
 }
 
-/// A partition by its key.
 pub(crate) fn by_key(
     connection: &Connection,
     key: &PartitionKey,
@@ -30,7 +30,7 @@ pub(crate) fn by_key(
     Ok(rows.into_iter().next())
 }
 
-/// Partitions by their rows of work.
+/// Partitions by the ids of their work rows.
 pub(crate) fn at_work(
     connection: &Connection,
     doing: &'static str,
@@ -40,7 +40,7 @@ pub(crate) fn at_work(
     read_rows(connection, doing, queries::PARTITIONS_AT_WORK, [ids], read_partition)
 }
 
-pub(crate) fn read_partition(row: &mut Columns<'_>) -> Result<PartitionRecord> {
+pub(crate) fn read_partition(row: &mut SqliteRow<'_>) -> Result<PartitionRecord> {
     Ok(PartitionRecord {
         id: PartitionId(row.get()?),
         key: read_key(row)?,
@@ -56,18 +56,18 @@ pub(crate) fn read_partition(row: &mut Columns<'_>) -> Result<PartitionRecord> {
     })
 }
 
-fn read_key(row: &mut Columns<'_>) -> Result<PartitionKey> {
+fn read_key(row: &mut SqliteRow<'_>) -> Result<PartitionKey> {
     let (source, customer_id, query_name): (String, String, String) =
         (row.get()?, row.get()?, row.get()?);
     PartitionKey::new(&source, &customer_id, &query_name, read_date(row)?)
         .map_err(|invalid| Error::bad_value("reading partitions", invalid.field, invalid.value))
 }
 
-fn read_run_id(row: &mut Columns<'_>, column: &'static str) -> Result<Option<PartitionRunId>> {
+fn read_run_id(row: &mut SqliteRow<'_>, column: &'static str) -> Result<Option<PartitionRunId>> {
     row.optional_named(column, |text| text.parse().ok())
 }
 
-fn read_work(row: &mut Columns<'_>) -> Result<Option<PartitionWork>> {
+fn read_work(row: &mut SqliteRow<'_>) -> Result<Option<PartitionWorkRecord>> {
     let columns = WorkColumns {
         id: row.get()?,
         kind: row.optional_named("kind", WorkKind::from_name)?,

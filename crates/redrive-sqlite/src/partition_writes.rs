@@ -1,4 +1,4 @@
-//! What is written of partitions: verdicts, and what the control plane wishes.
+//! Writes verdicts and control plane actions on partitions.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use crate::{
     queries,
 };
 
-/// Writes a verdict, if it is from one who holds the partition.
+/// Stale if another worker holds the partition.
 pub(crate) fn finish(connection: &Connection, finish: &PartitionFinish) -> Result<Written> {
     let current = by_key(connection, &finish.key)?;
     let Some(write) = current.and_then(|current| finish.write(&current)) else {
@@ -28,7 +28,7 @@ pub(crate) fn finish(connection: &Connection, finish: &PartitionFinish) -> Resul
     Ok(Written::Applied)
 }
 
-/// Reads the partitions that are named, and changes and journals those whose state allows it.
+/// Reads the named partitions, and changes and journals those whose state allows the action.
 pub(crate) fn change(
     connection: &Connection,
     action: PartitionAction,
@@ -56,7 +56,7 @@ pub(crate) fn change(
     Ok(changes)
 }
 
-/// Makes an entry, if there is none.
+/// `None` if the partition has a row already.
 fn make(
     connection: &Connection,
     key: &PartitionKey,
@@ -71,7 +71,7 @@ fn make(
     Ok(id.map(|id| PartitionRecord::new(PartitionId(id), key.clone(), order.by.at)))
 }
 
-/// The transaction has been the only one that writes since before the partition was read.
+/// Needs no guard: no other transaction has written since the partition was read.
 fn apply(connection: &Connection, write: &PartitionWrite, doing: &'static str) -> Result<()> {
     let PartitionWrite { after, state_changed, work, attempt, journal } = write;
     if *state_changed {

@@ -1,4 +1,4 @@
-//! Partitions.
+//! Implements [`Partitions`].
 
 use async_trait::async_trait;
 use redrive_core::{DateRange, LogicalDate, PartitionId, PartitionKey, PartitionStatus};
@@ -168,10 +168,10 @@ impl Partitions for SqliteStore {
         let source = source.to_owned();
         self.read(move |connection| {
             const DOING: &str = "looking at what a source has to do";
-            let read = |row: &mut crate::columns::Columns<'_>| {
+            let read = |row: &mut crate::columns::SqliteRow<'_>| {
                 Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: None })
             };
-            let rows = read_rows(connection, DOING, queries::PARTITION_OUTLOOK, [&source], read)?;
+            let rows = read_rows(connection, DOING, queries::PARTITION_BACKLOG, [&source], read)?;
             Ok(rows.into_iter().next().unwrap_or_default())
         })
         .await

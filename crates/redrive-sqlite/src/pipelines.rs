@@ -1,4 +1,4 @@
-//! Runs of pipelines.
+//! Implements [`Pipelines`].
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{Columns, json_ids, json_list, micros, read_rows},
+    columns::{SqliteRow, json_ids, json_list, micros, read_rows},
     error::Doing,
     journal::insert_journal,
     queries,
@@ -106,7 +106,7 @@ impl Pipelines for SqliteStore {
         let served = served.clone();
         self.read(move |connection| {
             let live = json_ids(live_runs(connection, &served)?);
-            let rows = read_rows(connection, READING, queries::PIPELINE_OUTLOOK, [live], |row| {
+            let rows = read_rows(connection, READING, queries::PIPELINE_BACKLOG, [live], |row| {
                 Ok(Backlog {
                     ready: row.get()?,
                     held: row.get()?,
@@ -194,14 +194,13 @@ fn finish_feed(connection: &Connection, finish: &SourceFinish) -> Result<Written
     Ok(Written::Applied)
 }
 
-/// The runs that a worker serves.
+/// The ids of the runs that a worker serves.
 pub(crate) fn live_runs(connection: &Connection, served: &Served) -> Result<Vec<i64>> {
     let only = served.run.map(|run| run.0);
     let params = params![served.pipeline, json_list(&served.stages), only];
     read_rows(connection, READING, queries::LIVE_PIPELINE_RUNS, params, |row| row.get())
 }
 
-/// One run.
 pub(crate) fn one(connection: &Connection, id: PipelineRunId) -> Result<Option<PipelineRunRecord>> {
     Ok(by_id(connection, &json_ids([id.0]))?.pop())
 }
@@ -210,7 +209,7 @@ fn by_id(connection: &Connection, ids: &str) -> Result<Vec<PipelineRunRecord>> {
     read_rows(connection, READING, queries::PIPELINE_RUNS_BY_ID, [ids], read_run)
 }
 
-/// Writes how a run stands, with what the journal says of it.
+/// Writes the progress of a run and its journal entries.
 pub(crate) fn write_run(
     connection: &Connection,
     id: PipelineRunId,
@@ -223,11 +222,11 @@ pub(crate) fn write_run(
         .execute(params![
             id.0,
             progress.status.name(),
-            progress.tally.total,
-            progress.tally.succeeded,
-            progress.tally.skipped,
-            progress.tally.dlq,
-            progress.tally.source_done,
+            progress.counts.total,
+            progress.counts.succeeded,
+            progress.counts.skipped,
+            progress.counts.dlq,
+            progress.counts.source_done,
             progress.budget.processed,
             progress.budget.failed,
             write.ended_at.map(micros),
@@ -269,7 +268,7 @@ fn stage_stats(connection: &Connection, id: PipelineRunId) -> Result<Vec<StageSt
     Ok(StageStats::gather(&run.stages, executions, outcomes))
 }
 
-fn read_run(row: &mut Columns<'_>) -> Result<PipelineRunRecord> {
+fn read_run(row: &mut SqliteRow<'_>) -> Result<PipelineRunRecord> {
     let id = PipelineRunId(row.get()?);
     let pipeline = row.get()?;
     let stages = row.named("stages", |text| serde_json::from_str(text).ok())?;
@@ -278,9 +277,9 @@ fn read_run(row: &mut Columns<'_>) -> Result<PipelineRunRecord> {
     let position =
         SourcePosition { lines: row.get()?, bytes: row.get()?, check: row.get()?, done: false };
     let status = row.named("status", PipelineStatus::from_name)?;
-    let tally = [row.get()?, row.get()?, row.get()?, row.get()?];
+    let counts = [row.get()?, row.get()?, row.get()?, row.get()?];
     let done = row.get()?;
-    let progress = progress_of(status, tally, done, [row.get()?, row.get()?]);
+    let progress = progress_of(status, counts, done, [row.get()?, row.get()?]);
     Ok(PipelineRunRecord {
         id,
         pipeline,

@@ -1,4 +1,4 @@
-//! What may go, and its going.
+//! Implements [`Pruning`].
 
 use std::collections::BTreeMap;
 
@@ -122,7 +122,7 @@ impl SqliteStore {
     }
 }
 
-/// Removes rows while the ledger lets them go. Whatever fails rolls all of it back.
+/// Deletes rows while the triggers of the ledger allow deletion. An error rolls everything back.
 fn pruning(
     connection: &Connection,
     key: &str,

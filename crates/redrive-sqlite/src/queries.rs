@@ -1,10 +1,10 @@
-//! Every statement the store runs, one file each.
+//! The statements of the store, one file each.
 
 macro_rules! queries {
     ($($name:ident => $file:literal,)*) => {
         $(pub(crate) const $name: &str = include_str!(concat!("../queries/", $file, ".sql"));)*
 
-        /// Every statement with the name of its file, so that tests can prepare each of them.
+        /// Every statement with the name of its file. Tests prepare each of them.
         pub const ALL: &[(&str, &str)] = &[$(($file, $name)),*];
     };
 }
@@ -40,12 +40,12 @@ queries! {
     PAUSE_QUEUE => "pause_queue",
     RESUME_QUEUE => "resume_queue",
     PAUSED_QUEUES => "paused_queues",
-    OUTLOOK_ANY => "outlook_any",
-    OUTLOOK_OF => "outlook_of",
+    BACKLOG_ANY => "backlog_any",
+    BACKLOG_OF => "backlog_of",
     RENEW_RUN_LEASES => "renew_run_leases",
     EXPIRED_RUN_LEASES => "expired_run_leases",
     NEXT_RUN_LEASE_END => "next_run_lease_end",
-    HAND_BACK_RUNS => "hand_back_runs",
+    RELEASE_RUNS => "release_runs",
     INSERT_PARTITIONS => "insert_partitions",
     CLAIMABLE_PARTITIONS => "claimable_partitions",
     CLAIM_PARTITIONS => "claim_partitions",
@@ -59,11 +59,11 @@ queries! {
     FAILED_PARTITIONS_PAGE => "failed_partitions_page",
     PARTITION_DATES => "partition_dates",
     PARTITION_COUNTS => "partition_counts",
-    PARTITION_OUTLOOK => "partition_outlook",
+    PARTITION_BACKLOG => "partition_backlog",
     RENEW_PARTITION_LEASES => "renew_partition_leases",
     EXPIRED_PARTITION_LEASES => "expired_partition_leases",
     NEXT_PARTITION_LEASE_END => "next_partition_lease_end",
-    HAND_BACK_PARTITIONS => "hand_back_partitions",
+    RELEASE_PARTITIONS => "release_partitions",
     INSERT_ITEMS => "insert_items",
     NAMED_ITEMS => "named_items",
     ITEMS_BY_ID => "items_by_id",
@@ -78,7 +78,7 @@ queries! {
     RENEW_GROUP_LEASES => "renew_group_leases",
     EXPIRED_GROUP_LEASES => "expired_group_leases",
     NEXT_GROUP_LEASE_END => "next_group_lease_end",
-    HAND_BACK_GROUPS => "hand_back_groups",
+    RELEASE_GROUPS => "release_groups",
     INSERT_PIPELINE_RUNS => "insert_pipeline_runs",
     PIPELINE_RUNS_BY_ID => "pipeline_runs_by_id",
     PIPELINE_RUNS_PAGE => "pipeline_runs_page",
@@ -101,7 +101,7 @@ queries! {
     STAGE_COUNTS => "stage_counts",
     STAGE_EXECUTIONS => "stage_executions",
     STAGE_OUTCOMES => "stage_outcomes",
-    PIPELINE_OUTLOOK => "pipeline_outlook",
+    PIPELINE_BACKLOG => "pipeline_backlog",
     NEXT_SAMPLE_DUE => "next_sample_due",
     RENEW_SAMPLE_LEASES => "renew_sample_leases",
     RENEW_FEED_LEASES => "renew_feed_leases",
@@ -109,7 +109,7 @@ queries! {
     EXPIRED_FEED_LEASES => "expired_feed_leases",
     NEXT_SAMPLE_LEASE_END => "next_sample_lease_end",
     NEXT_FEED_LEASE_END => "next_feed_lease_end",
-    HAND_BACK_SAMPLES => "hand_back_samples",
+    RELEASE_SAMPLES => "release_samples",
     INSERT_ATTEMPTS => "insert_attempts",
     ATTEMPTS_OF => "attempts_of",
     LEDGER_PAGE => "ledger_page",

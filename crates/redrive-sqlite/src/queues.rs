@@ -1,4 +1,4 @@
-//! Queues as a whole.
+//! Statistics, backlog and pauses of queues.
 
 use redrive_store::{
     Backlog, Categories, Operator, PausedQueue, QueueAction, QueueCount, QueueStats, Result,
@@ -6,14 +6,14 @@ use redrive_store::{
 use rusqlite::{Connection, params};
 
 use crate::{
-    columns::{Columns, json_list, micros, read_rows},
+    columns::{SqliteRow, json_list, micros, read_rows},
     error::Doing,
     journal::insert_journal,
     queries,
     run_counts::RunCounts,
 };
 
-/// How every queue stands, from what was counted before and what changed since.
+/// Statistics of every queue, from the earlier counts and the changes since.
 pub(crate) fn stats(connection: &Connection, counted: &mut RunCounts) -> Result<Vec<QueueStats>> {
     let paused = paused(connection)?.into_iter().map(|paused| QueueCount {
         queue: paused.queue,
@@ -25,13 +25,13 @@ pub(crate) fn stats(connection: &Connection, counted: &mut RunCounts) -> Result<
     Ok(QueueStats::gather(counted.look(connection)?.into_iter().chain(paused)))
 }
 
-/// Pauses a queue, and says whether it was not paused before.
+/// Returns `false` if the queue was paused already.
 pub(crate) fn pause(connection: &Connection, queue: &str, by: &Operator) -> Result<bool> {
     let params = params![queue, micros(by.at), by.actor, by.reason];
     change(connection, QueueAction::Pause, queries::PAUSE_QUEUE, params, queue, by)
 }
 
-/// Resumes a queue, and says whether it was paused before.
+/// Returns `false` if the queue was not paused.
 pub(crate) fn resume(connection: &Connection, queue: &str, by: &Operator) -> Result<bool> {
     change(connection, QueueAction::Resume, queries::RESUME_QUEUE, params![queue], queue, by)
 }
@@ -69,14 +69,14 @@ pub(crate) fn backlog(
     categories: &Categories,
 ) -> Result<Backlog> {
     const DOING: &str = "looking at what a queue has to do";
-    let read = |row: &mut Columns<'_>| {
+    let read = |row: &mut SqliteRow<'_>| {
         Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
     };
     let mut rows = match categories {
-        Categories::All => read_rows(connection, DOING, queries::OUTLOOK_ANY, [queue], read)?,
+        Categories::All => read_rows(connection, DOING, queries::BACKLOG_ANY, [queue], read)?,
         Categories::Only(named) => {
             let params = params![queue, json_list(named)];
-            read_rows(connection, DOING, queries::OUTLOOK_OF, params, read)?
+            read_rows(connection, DOING, queries::BACKLOG_OF, params, read)?
         }
     };
     Ok(rows.pop().unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Connections that only read, and so never wait for the writer.
+//! A pool of connections for reads, which never wait for the writer.
 
 use std::{
     path::PathBuf,
@@ -11,16 +11,15 @@ use tokio::sync::Semaphore;
 
 use crate::connection::open_reader;
 
-/// Reads that run at once; more wait.
+/// The number of concurrent reads; further reads wait.
 const MAX_READERS: usize = 4;
 
-/// A small pool of reading connections on one file.
 pub(crate) struct Readers {
-    pool: Arc<Pool>,
+    pool: Arc<ReaderPool>,
     permits: Arc<Semaphore>,
 }
 
-struct Pool {
+struct ReaderPool {
     path: PathBuf,
     idle: Mutex<Vec<Connection>>,
 }
@@ -28,10 +27,13 @@ struct Pool {
 impl Readers {
     pub(crate) fn new(path: PathBuf) -> Self {
         let idle = Mutex::default();
-        Self { pool: Arc::new(Pool { path, idle }), permits: Arc::new(Semaphore::new(MAX_READERS)) }
+        Self {
+            pool: Arc::new(ReaderPool { path, idle }),
+            permits: Arc::new(Semaphore::new(MAX_READERS)),
+        }
     }
 
-    /// Runs a read on a thread that may block.
+    /// Runs a read on a blocking thread.
     pub(crate) async fn run<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -43,20 +45,19 @@ impl Readers {
             .map_err(|error| failed(error.into()))?;
         let pool = Arc::clone(&self.pool);
         let read = move || {
-            // The read goes on when its caller is gone, and so does its permit.
+            // The read continues if its caller is dropped, and keeps its permit until it ends.
             let _permit = permit;
             pool.run(work)
         };
         tokio::task::spawn_blocking(read).await.map_err(|error| failed(error.into()))?
     }
 
-    /// Runs a read on the caller's thread.
     pub(crate) fn run_inline<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         self.pool.run(work)
     }
 }
 
-impl Pool {
+impl ReaderPool {
     fn run<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let kept = self.idle.lock().ok().and_then(|mut idle| idle.pop());
         let connection = kept.map_or_else(|| open_reader(&self.path), Ok)?;

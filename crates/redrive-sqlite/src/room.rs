@@ -1,13 +1,12 @@
-//! Whether there is room left to write.
+//! Checks the free space of the disk.
 //!
-//! A full disk is noticed before the first write fails: reads go on as if nothing were wrong, so a look that
-//! only reads would call a store ready that takes nothing more.
+//! Reads still work on a full disk, so a check that only reads would report a store as ready that
+//! cannot write. This check finds a full disk before the first write fails.
 
 use std::path::Path;
 
 use redrive_store::Result;
 
-/// Refuses a database whose disk has less than so many bytes left.
 #[cfg(unix)]
 pub(crate) fn check_room(path: &Path, min_free_bytes: u64) -> Result<()> {
     use redrive_store::Error;
@@ -23,7 +22,7 @@ pub(crate) fn check_room(path: &Path, min_free_bytes: u64) -> Result<()> {
     Err(Error::Full { doing: DOING.to_owned(), source })
 }
 
-/// Nothing tells how much room there is.
+/// The free space is unknown on this platform.
 #[cfg(not(unix))]
 pub(crate) fn check_room(_: &Path, _: u64) -> Result<()> {
     Ok(())

@@ -1,11 +1,12 @@
-//! How many runs are in which state, without reading all of them every time.
+//! Counts runs by state without reading all runs each time.
 //!
-//! A run comes into another state by being submitted, claimed, finished or handed back, or by an operator's wish. One
-//! that is new has a higher id than all before. One that is claimed is among those that are held. An end is a row of
-//! the ledger, and everything else an entry of the journal. So what may have changed since the last look is known, and
-//! only the stretches of ids that it lies in are read again. Nothing is written for it, and it does not matter
-//! which process changed what. Only pruning takes runs away without telling which: while that goes on,
-//! everything is read.
+//! A run changes its state when it is submitted, claimed, finished or released, or by an operator's
+//! action. A new run has a higher id than all others. A claimed run is among the held ones. A
+//! finish writes a ledger row, and every other change writes a journal entry. So the runs that may
+//! have changed since the last count are known, and only the stretches of ids (blocks of 1,024)
+//! that contain them are counted again. Nothing is written for the counts, and changes by other
+//! processes are seen as well. Pruning is the exception, because it does not record which runs it
+//! removed: while a prune is active, everything is counted.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -17,57 +18,58 @@ use redrive_store::{Error, QueueCount, Result};
 use rusqlite::{Connection, Row, params};
 
 use crate::{
-    columns::{Columns, read_rows},
+    columns::{SqliteRow, read_rows},
     error::Doing,
     queries,
 };
 
 const DOING: &str = "counting runs";
 
-/// Ids that are counted together; the queries know it.
+/// Ids per stretch; the queries contain the same number.
 const STRETCH: i64 = 1_024;
 
-/// What the last look saw.
+/// The result of the last count.
 #[derive(Default)]
 pub(crate) struct RunCounts {
-    /// Every queue with its number.
+    /// Queue names with their index.
     queues: HashMap<String, usize>,
-    stretches: BTreeMap<i64, Vec<Count>>,
-    /// The stretches with something held in them.
+    stretches: BTreeMap<i64, Vec<StretchCount>>,
+    /// The stretches that contain held runs.
     held: BTreeSet<i64>,
-    /// Prunes that have begun and not ended.
+    /// The number of active prunes.
     prunes: i64,
-    seen: Ends,
+    seen: ChangePositions,
 }
 
-/// Runs of a stretch that are in one queue and one state.
+/// The number of runs of a stretch in one queue and state.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Count {
-    /// Its number.
+struct StretchCount {
+    /// The index of the queue.
     queue: usize,
     state: RunState,
     runs: u64,
 }
 
-/// How far everything goes that tells of changes.
+/// The last ids of the tables that record changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Ends {
+struct ChangePositions {
     runs: i64,
     ledger: i64,
     journal: i64,
 }
 
-impl Ends {
-    fn read(row: &mut Columns<'_>) -> Result<Self> {
+impl ChangePositions {
+    fn read(row: &mut SqliteRow<'_>) -> Result<Self> {
         Ok(Self { runs: row.get()?, ledger: row.get()?, journal: row.get()? })
     }
 }
 
 impl RunCounts {
-    /// How many there are now. All of it is one look if the connection is within a transaction. A look that
-    /// breaks off leaves everything that it would have read to the next.
+    /// The current counts. They are consistent if the connection is in a transaction. If this call
+    /// fails, the next call reads everything that this one would have read.
     pub(crate) fn look(&mut self, connection: &Connection) -> Result<Vec<QueueCount>> {
-        let ends = read_rows(connection, DOING, queries::RUN_ENDS, [], Ends::read)?.pop();
+        let ends =
+            read_rows(connection, DOING, queries::RUN_ENDS, [], ChangePositions::read)?.pop();
         let ends = ends.unwrap_or_default();
         let held = read_rows(connection, DOING, queries::HELD_STRETCHES, [], |row| row.get())?;
         let held: BTreeSet<i64> = held.into_iter().collect();
@@ -75,7 +77,7 @@ impl RunCounts {
         let told = read_rows(connection, DOING, queries::PRUNES, since, |row| row.get::<bool>())?;
         let begun = told.iter().map(|has_begun| if *has_begun { 1 } else { -1 }).sum::<i64>();
         let prunes = self.prunes + begun;
-        // After a long time it is no longer worth looking for what changed.
+        // After a long time, finding the changes costs more than counting everything.
         let is_long_ago = ends.ledger - self.seen.ledger > ends.runs;
         if self.prunes > 0 || !told.is_empty() || is_long_ago {
             *self = Self::default();
@@ -87,19 +89,18 @@ impl RunCounts {
         self.sums(connection)
     }
 
-    /// The stretches that may have changed.
     fn stale(
         &self,
         connection: &Connection,
-        ends: &Ends,
+        ends: &ChangePositions,
         held: &BTreeSet<i64>,
     ) -> Result<Vec<Range<i64>>> {
         let last = ends.runs / STRETCH;
-        if self.seen == Ends::default() {
+        if self.seen == ChangePositions::default() {
             return Ok(std::iter::once(0..last + 1).collect());
         }
         let params = params![self.seen.ledger, ends.ledger, self.seen.journal, ends.journal];
-        let read = |row: &mut Columns<'_>| row.get::<i64>();
+        let read = |row: &mut SqliteRow<'_>| row.get::<i64>();
         let changed = read_rows(connection, DOING, queries::CHANGED_STRETCHES, params, read)?;
         let mut stale: BTreeSet<i64> = changed.into_iter().collect();
         stale.extend(held);
@@ -110,7 +111,7 @@ impl RunCounts {
         Ok(joined(stale))
     }
 
-    /// Counts neighbouring stretches anew.
+    /// Counts adjacent stretches again.
     fn count(&mut self, connection: &Connection, stretches: Range<i64>) -> Result<()> {
         for stretch in stretches.clone() {
             self.stretches.remove(&stretch);
@@ -131,13 +132,13 @@ impl RunCounts {
         Ok(())
     }
 
-    fn keep(&mut self, stretch: i64, counts: Vec<Count>) {
+    fn keep(&mut self, stretch: i64, counts: Vec<StretchCount>) {
         if !counts.is_empty() {
             self.stretches.insert(stretch, counts);
         }
     }
 
-    fn add(&mut self, counts: &mut Vec<Count>, row: &Row<'_>) -> Result<()> {
+    fn add(&mut self, counts: &mut Vec<StretchCount>, row: &Row<'_>) -> Result<()> {
         let text = |column| -> rusqlite::Result<&str> { Ok(row.get_ref(column)?.as_str()?) };
         let (queue, status) = (text(1).doing(DOING)?, text(2).doing(DOING)?);
         let known = RunStatus::from_name(status);
@@ -153,14 +154,14 @@ impl RunCounts {
         };
         match counts.iter_mut().find(|count| count.queue == queue && count.state == state) {
             Some(count) => count.runs += 1,
-            None => counts.push(Count { queue, state, runs: 1 }),
+            None => counts.push(StretchCount { queue, state, runs: 1 }),
         }
         Ok(())
     }
 
     fn sums(&self, connection: &Connection) -> Result<Vec<QueueCount>> {
         let mut sums: HashMap<usize, Vec<(RunState, u64)>> = HashMap::new();
-        for Count { queue, state, runs } in self.stretches.values().flatten() {
+        for StretchCount { queue, state, runs } in self.stretches.values().flatten() {
             let states = sums.entry(*queue).or_default();
             match states.iter_mut().find(|(known, _)| known == state) {
                 Some((_, sum)) => *sum += runs,
@@ -186,7 +187,7 @@ impl RunCounts {
     }
 }
 
-/// Neighbours as one range.
+/// Joins adjacent numbers to ranges.
 fn joined(numbers: BTreeSet<i64>) -> Vec<Range<i64>> {
     let mut ranges: Vec<Range<i64>> = Vec::new();
     for number in numbers {

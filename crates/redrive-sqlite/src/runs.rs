@@ -1,4 +1,4 @@
-//! Runs.
+//! Implements [`Runs`].
 
 use std::sync::{Arc, PoisonError};
 
@@ -14,7 +14,7 @@ use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{Columns, json_ids, json_list, micros, read_rows},
+    columns::{SqliteRow, json_ids, json_list, micros, read_rows},
     error::Doing,
     journal::insert_journal,
     ledger::LedgerRows,
@@ -42,7 +42,7 @@ impl Runs for SqliteStore {
     }
 
     async fn finish_runs(&self, finishes: &[RunFinish], now: Timestamp) -> Result<Vec<Written>> {
-        // The rows are made, and let go of, on this thread: the writer has everybody's work to do.
+        // Built and dropped on this thread, because all callers share the writer's thread.
         let rows: Arc<[_]> =
             finishes.iter().map(|finish| (finish.clone(), finish.ledger_row())).collect();
         let written = rows.clone();
@@ -99,7 +99,7 @@ impl Runs for SqliteStore {
         let counted = Arc::clone(&self.counted);
         self.read(move |connection| {
             let mut counted = counted.lock().unwrap_or_else(PoisonError::into_inner);
-            // A database in memory is read within the writer's transaction.
+            // A database in memory is read in the writer's transaction.
             let look = connection.is_autocommit().then(|| connection.unchecked_transaction());
             let _look = look.transpose().doing("counting runs")?;
             queues::stats(connection, &mut counted)
@@ -133,7 +133,7 @@ impl Runs for SqliteStore {
         self.read(move |connection| queues::backlog(connection, &queue, &categories)).await
     }
 
-    /// An index has what is held, so the whole outlook costs as little.
+    /// An index finds held runs, so the whole backlog is as cheap as the due time.
     async fn next_due(&self, queue: &str, categories: &Categories) -> Result<Option<Timestamp>> {
         self.backlog(queue, categories).await.map(|backlog| backlog.next_due)
     }
@@ -167,7 +167,7 @@ fn submit(connection: &Connection, runs: &[NewRun], now: Timestamp) -> Result<Ve
     Ok(submitted)
 }
 
-/// What a run is whose key is taken.
+/// The result for a run whose idempotency key exists.
 fn refused(connection: &Connection, run: &NewRun) -> Result<SubmittedRun> {
     const DOING: &str = "submitting runs";
     let mut find = connection.prepare_cached(queries::IDEMPOTENT_RUNS).doing(DOING)?;
@@ -210,13 +210,13 @@ fn claim(connection: &Connection, request: &ClaimRequest) -> Result<Vec<ClaimedR
         }
     };
     redrive_store::failpoint!("sqlite.claim.row");
-    // RETURNING promises no order.
+    // RETURNING does not guarantee an order.
     claimed.sort_unstable_by_key(|run| (run.submitted_at, run.id));
     Ok(claimed)
 }
 
-/// The one category that a claim can find something in. There is nothing to merge it with, and merging
-/// has a cost for each run.
+/// The only category with ready runs, if there is just one. Merging categories has a cost per run,
+/// which a single category can avoid.
 fn lone_category(connection: &Connection, request: &ClaimRequest) -> Result<Option<String>> {
     const DOING: &str = "looking for categories";
     match &request.categories {
@@ -235,7 +235,7 @@ fn lone_category(connection: &Connection, request: &ClaimRequest) -> Result<Opti
     }
 }
 
-/// Says what became of each, and whether one of them waits for a retry.
+/// Also returns whether a run waits for a retry.
 fn finish(
     connection: &Connection,
     finishes: &[(RunFinish, AttemptRecord)],
@@ -280,7 +280,7 @@ fn finish(
     Ok((all, waits))
 }
 
-fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedRun> {
+fn read_claimed(row: &mut SqliteRow<'_>) -> Result<ClaimedRun> {
     Ok(ClaimedRun {
         id: RunId(row.get()?),
         category: row.get()?,
@@ -296,7 +296,7 @@ fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedRun> {
     })
 }
 
-pub(crate) fn read_run(row: &mut Columns<'_>) -> Result<RunRecord> {
+pub(crate) fn read_run(row: &mut SqliteRow<'_>) -> Result<RunRecord> {
     Ok(RunRecord {
         id: RunId(row.get()?),
         queue: row.get()?,

@@ -1,24 +1,24 @@
-//! Samples of pipelines.
+//! Implements [`Samples`].
 
 use std::collections::HashMap;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{
-    AttemptNumber, Epoch, Fingerprint, History, Message, PipelineRunId, PipelineStatus, SampleEnd,
-    SampleId, SampleStatus,
+    AttemptNumber, Epoch, Fingerprint, History, Message, PipelineRunId, PipelineStatus, SampleId,
+    SampleOutcome, SampleStatus,
 };
 use redrive_store::{
-    AttemptRecord, ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord,
-    PipelineWrite, Result, SampleChange, SampleClaim, SampleEnds, SampleFilter, SampleFinish,
-    SampleRecord, SampleWritten, Samples, SourcePosition, WorkerId, reopened, reprocess_entry,
-    source_death_entry, stage_or_source,
+    AttemptRecord, ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, OutcomesByRun,
+    PipelineRunRecord, PipelineWrite, Result, SampleChange, SampleClaim, SampleFilter,
+    SampleFinish, SampleRecord, SampleWritten, Samples, SourcePosition, WorkerId, reopened,
+    reprocess_entry, source_death_entry, stage_or_source,
 };
 use rusqlite::{CachedStatement, Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{Columns, json_ids, micros, read_rows},
+    columns::{SqliteRow, json_ids, micros, read_rows},
     error::Doing,
     journal::insert_journal,
     ledger::LedgerRows,
@@ -51,7 +51,7 @@ impl Samples for SqliteStore {
     }
 
     async fn finish_samples(&self, finishes: &[SampleFinish]) -> Result<Vec<SampleWritten>> {
-        // On this thread: the writer has everybody's work to do.
+        // Built on this thread, because all callers share the writer's thread.
         let rows: Vec<_> =
             finishes.iter().map(|finish| (finish.clone(), finish.ledger_row())).collect();
         let (written, news) = self.write(move |connection| finish(connection, &rows)).await?;
@@ -146,7 +146,7 @@ fn append(
         let sample_id = insert_sample(connection, id, sample, at)?;
         if let Err(failure) = &sample.data {
             insert_journal(connection, &source_death_entry(id, sample_id, failure, at, actor))?;
-            deaths.push(SampleEnd::Dead(failure.class().name()));
+            deaths.push(SampleOutcome::Dead(failure.class().name()));
         }
         redrive_store::failpoint!("sqlite.append.row");
     }
@@ -189,7 +189,7 @@ fn insert_sample(
         .map(SampleId)
 }
 
-/// Run after run, the oldest first; in each what is due before what is new.
+/// By run, the oldest first; in each run, due retries before new samples.
 fn claim_in_turn(connection: &Connection, claim: &SampleClaim) -> Result<Vec<ClaimedSample>> {
     const DOING: &str = "claiming samples";
     let (owner, until) = (claim.owner.0.as_str(), micros(claim.lease_until));
@@ -216,14 +216,14 @@ fn claim_in_turn(connection: &Connection, claim: &SampleClaim) -> Result<Vec<Cla
     Ok(claimed)
 }
 
-/// Also says whether there is news for those who wait for work.
+/// Also returns whether there is something new to claim.
 fn finish(
     connection: &Connection,
     finishes: &[(SampleFinish, AttemptRecord)],
 ) -> Result<(Vec<SampleWritten>, bool)> {
     let mut finisher = Finisher::new(connection)?;
     let mut written = vec![SampleWritten::Stale; finishes.len()];
-    let (mut ends, mut news) = (SampleEnds::default(), false);
+    let (mut ends, mut news) = (OutcomesByRun::default(), false);
     for ((finish, attempt), written) in finishes.iter().zip(&mut written) {
         if finish.keeper().is_none() {
             *written = finisher.finish(finish, attempt, None)?;
@@ -239,7 +239,7 @@ fn finish(
         news |= write.ended_at.is_some();
         write_run(connection, id, &write)?;
     }
-    // Now it is known whether the others stopped their run.
+    // At this point it is known whether the other finishes stopped the run.
     for ((finish, attempt), written) in finishes.iter().zip(&mut written) {
         if let Some(keeper) = finish.keeper() {
             let keeper = finisher.goes_on(finish.run)?.then_some(keeper);
@@ -250,12 +250,11 @@ fn finish(
     Ok((written, news))
 }
 
-/// Ends attempts, one after the other.
 struct Finisher<'a> {
     connection: &'a Connection,
     update: CachedStatement<'a>,
     ledger: LedgerRows<'a>,
-    /// Which runs go on, as far as that had to be known.
+    /// Whether a run is running, for the runs that were looked up.
     going_on: HashMap<PipelineRunId, bool>,
 }
 
@@ -309,7 +308,7 @@ impl<'a> Finisher<'a> {
         Ok(if keeper.is_some() { SampleWritten::Kept } else { SampleWritten::Applied })
     }
 
-    /// Nobody keeps a sample of a run that was stopped.
+    /// A sample of a stopped run is not kept.
     fn goes_on(&mut self, id: PipelineRunId) -> Result<bool> {
         if let Some(known) = self.going_on.get(&id) {
             return Ok(*known);
@@ -350,13 +349,12 @@ fn reprocess(
     Ok(changes)
 }
 
-/// The stage of a sample, for its journal.
 pub(crate) fn by_id(connection: &Connection, ids: &[SampleId]) -> Result<Vec<SampleRecord>> {
     let ids = json_ids(ids.iter().map(|id| id.0));
     read_rows(connection, READING, queries::SAMPLES_BY_ID, [ids], read_sample)
 }
 
-fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedSample> {
+fn read_claimed(row: &mut SqliteRow<'_>) -> Result<ClaimedSample> {
     Ok(ClaimedSample {
         id: SampleId(row.get()?),
         run: PipelineRunId(row.get()?),
@@ -371,7 +369,7 @@ fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedSample> {
     })
 }
 
-fn read_cause(row: &mut Columns<'_>) -> Result<DeadCause> {
+fn read_cause(row: &mut SqliteRow<'_>) -> Result<DeadCause> {
     Ok(DeadCause {
         fingerprint: row.get()?,
         pipeline: row.get()?,
@@ -384,7 +382,7 @@ fn read_cause(row: &mut Columns<'_>) -> Result<DeadCause> {
     })
 }
 
-pub(crate) fn read_sample(row: &mut Columns<'_>) -> Result<SampleRecord> {
+pub(crate) fn read_sample(row: &mut SqliteRow<'_>) -> Result<SampleRecord> {
     let (id, run) = (SampleId(row.get()?), PipelineRunId(row.get()?));
     let (pipeline, line) = (row.get()?, row.get()?);
     let data: Option<String> = row.get()?;

@@ -1,4 +1,4 @@
-//! Opening a database, and the parts of the store that belong to no aggregate.
+//! Opens a database, and implements [`Store`].
 
 use std::{
     fmt,
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::{
     backup::backup,
-    boot_clock::{self, LeaseClock, lease_clock, lease_clock_as_it_is},
+    boot_clock::{self, SqliteLeaseClock, lease_clock, lease_clock_as_it_is},
     columns::read_rows,
     connection::{connect, open_reader, set_up_writer},
     error::{Doing, In},
@@ -28,12 +28,10 @@ use crate::{
     writer::Writer,
 };
 
-/// Where a database is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
-    /// In a file.
     File(PathBuf),
-    /// In memory, gone with the store.
+    /// In memory, dropped with the store.
     Memory,
 }
 
@@ -46,17 +44,18 @@ impl fmt::Display for Location {
     }
 }
 
-/// What a commit waits for.
+/// When a commit returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Synchronous {
-    /// Until it is on disk: a power cut loses nothing that was acknowledged.
+pub enum SqliteSync {
+    /// When the commit is on disk: a power failure loses no acknowledged write.
     #[default]
     Full,
-    /// Not so long: a power cut may lose the last commits, but never damages the file.
+    /// Before the commit is on disk: a power failure may lose the last commits, but never damages
+    /// the file.
     Normal,
 }
 
-impl Synchronous {
+impl SqliteSync {
     pub(crate) fn pragma(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -65,34 +64,30 @@ impl Synchronous {
     }
 }
 
-/// Where commands run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WriterMode {
     /// On the writer's thread, in groups.
     #[default]
     Thread,
-    /// On the caller's thread, one at a time, so that a simulation replays exactly.
+    /// On the caller's thread, one at a time, so that a simulation is reproducible.
     Inline,
 }
 
-/// How to open a store.
 #[derive(Clone)]
 pub struct SqliteOptions {
-    /// What a commit waits for.
-    pub synchronous: Synchronous,
-    /// Where commands run.
+    pub synchronous: SqliteSync,
     pub writer: WriterMode,
-    /// The clock of leases, instead of the machine's.
-    pub lease_clock: Option<LeaseClock>,
-    /// With less than this left on its disk the store counts as full: some must be left for the log that
-    /// every write goes through.
+    /// Replaces the lease clock of the machine.
+    pub lease_clock: Option<SqliteLeaseClock>,
+    /// The store counts as full below this much free space, because the write-ahead log needs space
+    /// for every write. Default: 16 MiB.
     pub min_free_bytes: u64,
 }
 
 impl Default for SqliteOptions {
     fn default() -> Self {
         Self {
-            synchronous: Synchronous::default(),
+            synchronous: SqliteSync::default(),
             writer: WriterMode::default(),
             lease_clock: None,
             min_free_bytes: 16 * 1024 * 1024,
@@ -100,27 +95,26 @@ impl Default for SqliteOptions {
     }
 }
 
-/// The embedded store.
 pub struct SqliteStore {
     location: Location,
-    /// None where reads go through the writer: a database in memory has one connection. Before the
-    /// writer, which closes last and folds the log into the file.
+    /// `None` if reads use the writer's connection, as for a database in memory. Declared before
+    /// the writer, so that the writer closes last and writes the log back to the file.
     readers: Option<Readers>,
     writer: Writer,
     mode: WriterMode,
     min_free_bytes: u64,
-    synchronous: Synchronous,
-    clock: LeaseClock,
-    /// What runs were counted, for the next who asks.
+    synchronous: SqliteSync,
+    clock: SqliteLeaseClock,
+    /// The last counts of runs, for the next call.
     pub(crate) counted: Arc<Mutex<RunCounts>>,
-    /// Where changes are noticed; each connection counts by itself.
+    /// Detects changes; `data_version` is per connection.
     watcher: Arc<Mutex<Option<Connection>>>,
-    /// Heard in this process alone: SQLite tells no other that something changed.
+    /// Wakes listeners of this process only: SQLite does not notify other processes.
     pub(crate) wakes: Wakes,
 }
 
 impl SqliteStore {
-    /// Opens a database, makes it if there is none, and brings its schema up to date.
+    /// Opens a database. Creates it if there is none, and migrates it to the latest version.
     pub fn open(location: Location, options: SqliteOptions, now: Timestamp) -> Result<Self> {
         if let Location::File(path) = &location {
             file::create_if_absent(path)?;
@@ -137,7 +131,7 @@ impl SqliteStore {
         Self::start(location, connection, options, clock)
     }
 
-    /// Opens a database that must be there and up to date; its schema is not changed.
+    /// Opens an existing database in the latest version, without a change to its schema.
     pub fn open_existing(location: Location, options: SqliteOptions) -> Result<Self> {
         let connection = open_checked(&location, options.synchronous, |current| {
             require_version(current, latest_version(MIGRATIONS))
@@ -153,7 +147,7 @@ impl SqliteStore {
         location: Location,
         connection: Connection,
         options: SqliteOptions,
-        clock: LeaseClock,
+        clock: SqliteLeaseClock,
     ) -> Result<Self> {
         let readers = match &location {
             Location::File(path) => Some(Readers::new(path.clone())),
@@ -177,7 +171,8 @@ impl SqliteStore {
         })
     }
 
-    /// Runs a change in a transaction, a second time if the first was rolled back for another's sake.
+    /// Runs a write in a transaction. The closure runs a second time if another command of the
+    /// group failed.
     pub(crate) async fn write<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -186,7 +181,6 @@ impl SqliteStore {
         self.writer.run(work).await.in_database(&self.location)
     }
 
-    /// Runs a read.
     pub(crate) async fn read<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -200,7 +194,8 @@ impl SqliteStore {
         .in_database(&self.location)
     }
 
-    /// Reads on the one connection that always watches. A database in memory has no other than the writer's.
+    /// Reads on the connection that detects changes. A database in memory has only the writer's
+    /// connection.
     pub(crate) async fn watch<T, F>(&self, mut work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -246,11 +241,11 @@ impl SqliteStore {
     }
 }
 
-/// Opens a database for writing after finding out, without changing it, that it is ours, whole and
-/// of a version that will do.
+/// Opens a database for writing, after a check without writes that it is a complete Redrive
+/// database in a supported version.
 fn open_checked(
     location: &Location,
-    synchronous: Synchronous,
+    synchronous: SqliteSync,
     check_version: impl FnOnce(u32) -> Result<()>,
 ) -> Result<Connection> {
     if let Location::File(path) = location {
@@ -263,8 +258,8 @@ fn open_checked(
     Ok(connection)
 }
 
-/// Reads a row of each table, so that a table that cannot be read at all stops the start and not the
-/// first run. Only `integrity_problems` reads everything.
+/// Reads a row of each table, so that an unreadable table fails the start and not the first run.
+/// Only `integrity_problems` reads everything.
 fn touch_tables(connection: &Connection) -> Result<()> {
     const DOING: &str = "looking at the tables";
     let tables = "SELECT name FROM sqlite_master WHERE type = 'table'";
@@ -299,7 +294,7 @@ impl Store for SqliteStore {
         format!("SQLite {} at {}", rusqlite::version(), self.location)
     }
 
-    /// On a connection of its own: one that is open already would not notice that the file is gone.
+    /// Opens a new connection, because an open one would not notice that the file was removed.
     async fn ping(&self) -> Result<()> {
         let Location::File(path) = self.location.clone() else {
             return self.read(ask).await;
@@ -323,7 +318,7 @@ impl Store for SqliteStore {
     }
 
     async fn durability_doubts(&self) -> Result<Vec<String>> {
-        let normal = self.synchronous == Synchronous::Normal;
+        let normal = self.synchronous == SqliteSync::Normal;
         Ok(normal.then(|| "synchronous is normal".to_owned()).into_iter().collect())
     }
 

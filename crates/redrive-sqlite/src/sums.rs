@@ -1,6 +1,7 @@
-//! Rows added up by a name and a status, while they are read.
+//! Sums rows by name and status while they are read.
 //!
-//! SQLite groups by sorting. For a few groups among a million rows this takes a third of the time.
+//! SQLite groups by sorting. For a few groups among a million rows, summing here takes a third of
+//! the time.
 
 use std::collections::HashMap;
 
@@ -9,11 +10,10 @@ use rusqlite::Row;
 
 use crate::error::Doing;
 
-/// Sums by name and status.
 pub(crate) struct Sums<T>(HashMap<Vec<u8>, Vec<(Vec<u8>, T)>>);
 
 impl<T: Default> Sums<T> {
-    /// Runs a query whose first two columns are name and status, and adds every row to its sum.
+    /// Runs a query whose first two columns are name and status, and adds each row to its sum.
     pub(crate) fn read(
         connection: &rusqlite::Connection,
         doing: &'static str,
@@ -45,7 +45,6 @@ impl<T: Default> Sums<T> {
         outcome
     }
 
-    /// Every sum with its name and its status.
     pub(crate) fn named<S>(
         self,
         doing: &'static str,

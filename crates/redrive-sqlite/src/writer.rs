@@ -1,16 +1,16 @@
-//! One writer, group commit.
+//! A single writer with group commit.
 //!
-//! SQLite lets one connection write at a time, and a durable commit costs an `fsync`. So one thread
-//! owns the writing connection: it takes every command that waits, runs them in one transaction,
-//! commits once and then answers each. A command that fails is rolled back alone; a commit that fails
-//! fails them all.
+//! SQLite allows one connection to write at a time, and a durable commit costs an `fsync`. So one
+//! thread owns the writing connection: it takes all waiting commands, runs them in one transaction,
+//! commits once, and answers each command. A command that fails is rolled back alone; a commit that
+//! fails, fails all commands of the group.
 //!
-//! Within a savepoint every page is copied before it is changed, which made a drain cost a tenth more, and
-//! hardly any command fails. So commands are run without savepoints first. If one fails, everything is
-//! rolled back and run again with them.
+//! A savepoint copies every page before the page is changed, which made draining a queue cost 10 %
+//! more, and commands rarely fail. So a group runs without savepoints first. If a command fails,
+//! the group is rolled back and runs again with a savepoint per command.
 //!
-//! The same code runs inline, on the caller's thread, one command at a time: a simulation needs a
-//! store that does the same thing for the same seed.
+//! In inline mode the same code runs on the caller's thread, one command at a time, so that a
+//! simulation is reproducible.
 
 use std::{
     error::Error as _,
@@ -24,43 +24,42 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{WriterMode, error::database};
 
-/// Commands that may wait before callers wait too.
+/// Commands that may wait in the channel; further callers wait to send.
 const MAX_WAITING: usize = 4_096;
 
-/// Commands that share one commit at most, so that the first is not kept waiting for ever.
+/// The most commands in one commit, which bounds the wait of the first command.
 const MAX_GROUP: usize = 1_024;
 
-/// Runs commands on the writing connection.
 pub(crate) enum Writer {
-    Thread { commands: Option<mpsc::Sender<Box<dyn Command>>>, thread: Option<JoinHandle<()>> },
+    Thread { commands: Option<mpsc::Sender<Box<dyn WriteCommand>>>, thread: Option<JoinHandle<()>> },
     Inline(Mutex<Connection>),
 }
 
-/// A command without its type: run inside the transaction, answered after the commit.
-pub(crate) trait Command: Send {
-    /// Does the work, also a second time if the first was rolled back. The error means that it must be
-    /// undone, and stays for the caller.
+/// A type-erased command: runs in the transaction, answered after the commit.
+pub(crate) trait WriteCommand: Send {
+    /// Runs the command. A second run follows if the first was rolled back. On an error the changes
+    /// of the command must be rolled back; the error stays in the command for its caller.
     fn run(&mut self, connection: &Connection) -> Result<(), &Error>;
 
-    /// Tells the caller. A loss is why the transaction around it failed.
-    fn answer(self: Box<Self>, lost: Option<&Lost>);
+    /// Sends the result to the caller. `lost` says why the transaction failed, if it did.
+    fn answer(self: Box<Self>, lost: Option<&TransactionFailure>);
 }
 
-/// Why the transaction around some commands failed.
-pub(crate) enum Lost {
-    /// It could not begin or commit.
+/// Why the transaction of a group failed.
+pub(crate) enum TransactionFailure {
+    /// The transaction could not begin or commit.
     Failed(rusqlite::Error),
-    /// One of the commands met an error that ended it for all, as a full disk does.
+    /// A command failed with an error that ended the transaction, such as a full disk.
     ByCommand { full: bool, why: String },
 }
 
-struct Typed<T, F> {
+struct TypedCommand<T, F> {
     work: F,
     outcome: Option<Result<T>>,
     caller: oneshot::Sender<Result<T>>,
 }
 
-impl<T, F> Command for Typed<T, F>
+impl<T, F> WriteCommand for TypedCommand<T, F>
 where
     T: Send,
     F: FnMut(&Connection) -> Result<T> + Send,
@@ -72,19 +71,19 @@ where
         }
     }
 
-    fn answer(self: Box<Self>, lost: Option<&Lost>) {
+    fn answer(self: Box<Self>, lost: Option<&TransactionFailure>) {
         let outcome = match (self.outcome, lost) {
             (Some(Err(error)), _) => Err(error),
             (_, Some(lost)) => Err(lost.error()),
             (Some(Ok(value)), None) => Ok(value),
             (None, None) => Err(writer_gone()),
         };
-        // A caller that went away does not want to know.
+        // The caller may have been dropped.
         let _ = self.caller.send(outcome);
     }
 }
 
-impl Lost {
+impl TransactionFailure {
     fn by_command(error: &Error) -> Self {
         let mut why = error.to_string();
         let mut cause = error.source();
@@ -96,7 +95,7 @@ impl Lost {
         Self::ByCommand { full: matches!(error, Error::Full { .. }), why }
     }
 
-    /// The same error for every command. Each of them may be tried again.
+    /// The same error for every command of the group. Each command may be retried.
     fn error(&self) -> Error {
         let doing = "writing".to_owned();
         match self {
@@ -130,14 +129,14 @@ impl Writer {
         }
     }
 
-    /// Runs work in a transaction and returns when it is committed.
+    /// Runs work in a transaction and returns after the commit.
     pub(crate) async fn run<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnMut(&Connection) -> Result<T> + Send + 'static,
     {
         let (caller, outcome) = oneshot::channel();
-        let command = Box::new(Typed { work, outcome: None, caller });
+        let command = Box::new(TypedCommand { work, outcome: None, caller });
         match self {
             Self::Thread { commands, .. } => {
                 let commands = commands.as_ref().ok_or_else(writer_gone)?;
@@ -152,14 +151,14 @@ impl Writer {
     }
 }
 
-/// Waits until every command is done and the file is closed, so that a store that is gone has left
-/// one whole file behind.
+/// Waits until every command is done and the file is closed, so that a dropped store leaves a
+/// single complete file.
 impl Drop for Writer {
     fn drop(&mut self) {
         if let Self::Thread { commands, thread } = self {
             commands.take();
             if let Some(thread) = thread.take() {
-                // A writer that panicked has told its callers that it is gone.
+                // The callers of a writer that panicked already have an error.
                 let _ = thread.join();
             }
         }
@@ -170,7 +169,7 @@ fn writer_gone() -> Error {
     Error::Unavailable { doing: "writing".to_owned(), source: "the writer has stopped".into() }
 }
 
-fn serve(connection: &Connection, mut commands: mpsc::Receiver<Box<dyn Command>>) {
+fn serve(connection: &Connection, mut commands: mpsc::Receiver<Box<dyn WriteCommand>>) {
     while let Some(first) = commands.blocking_recv() {
         let mut group = vec![first];
         while group.len() < MAX_GROUP
@@ -182,11 +181,11 @@ fn serve(connection: &Connection, mut commands: mpsc::Receiver<Box<dyn Command>>
     }
 }
 
-/// Runs commands in one transaction and answers each after its commit.
-fn commit_group(connection: &Connection, mut group: Vec<Box<dyn Command>>) {
+/// Runs commands in one transaction and answers each after the commit.
+fn commit_group(connection: &Connection, mut group: Vec<Box<dyn WriteCommand>>) {
     let lost = run_group(connection, &mut group).err();
     if !connection.is_autocommit() {
-        // If even this fails, the next BEGIN does, and says so.
+        // If the rollback fails, the next BEGIN fails and reports the error.
         let _ = connection.execute_batch("ROLLBACK");
     }
     for command in group {
@@ -194,8 +193,11 @@ fn commit_group(connection: &Connection, mut group: Vec<Box<dyn Command>>) {
     }
 }
 
-fn run_group(connection: &Connection, group: &mut [Box<dyn Command>]) -> Result<(), Lost> {
-    let execute = |sql: &str| connection.execute_batch(sql).map_err(Lost::Failed);
+fn run_group(
+    connection: &Connection,
+    group: &mut [Box<dyn WriteCommand>],
+) -> Result<(), TransactionFailure> {
+    let execute = |sql: &str| connection.execute_batch(sql).map_err(TransactionFailure::Failed);
     let commit = || {
         redrive_store::failpoint!("sqlite.writer.committing");
         execute("COMMIT")?;
@@ -208,10 +210,10 @@ fn run_group(connection: &Connection, group: &mut [Box<dyn Command>]) -> Result<
         return commit();
     }
     if let [_lone] = group {
-        // The transaction was its own, and is rolled back with it.
+        // The transaction had only this command, and is rolled back with it.
         return Ok(());
     }
-    // Some errors have ended the transaction already.
+    // Some errors end the transaction.
     if !connection.is_autocommit() {
         execute("ROLLBACK")?;
     }
@@ -219,9 +221,9 @@ fn run_group(connection: &Connection, group: &mut [Box<dyn Command>]) -> Result<
     for command in group {
         execute("SAVEPOINT command")?;
         if let Err(error) = command.run(connection) {
-            // Some errors end the whole transaction, and with it what the commands before wrote.
+            // Some errors end the transaction, including the writes of earlier commands.
             if connection.is_autocommit() {
-                return Err(Lost::by_command(error));
+                return Err(TransactionFailure::by_command(error));
             }
             execute("ROLLBACK TO command")?;
         }
@@ -230,7 +232,7 @@ fn run_group(connection: &Connection, group: &mut [Box<dyn Command>]) -> Result<
     commit()
 }
 
-/// An error as often as it is needed.
+/// `rusqlite::Error` is not `Clone`.
 fn same_error(error: &rusqlite::Error) -> rusqlite::Error {
     match error {
         rusqlite::Error::SqliteFailure(code, message) => {

@@ -1,21 +1,22 @@
-//! Places at which a test ends the process, as a `kill -9` in that very moment would.
+//! Failpoints: named places at which a test can kill the process, as `kill -9` would.
 //!
-//! Everything that is written in steps has a failpoint between them. Without the feature `failpoints`,
-//! which tests alone turn on, the macro stands for nothing. With it, the environment decides:
+//! There is a failpoint between any two steps of a write. Without the feature `failpoints`, which
+//! only tests enable, the macro expands to nothing. With the feature, two environment variables
+//! apply:
 //!
-//! - `REDRIVE_KILL_AT=NAME` ends the process when it passes the failpoint, `NAME:N` when it does so for
-//!   the N-th time.
-//! - `REDRIVE_FAILPOINTS_SEEN=FILE` adds a line `failpoint NAME` to the file for each that is passed,
-//!   when it first is.
+//! - `REDRIVE_KILL_AT=NAME` kills the process when it passes the failpoint, `NAME:N` when it passes
+//!   the failpoint for the N-th time.
+//! - `REDRIVE_FAILPOINTS_SEEN=FILE` appends a line `failpoint NAME` to the file when the process
+//!   first passes a failpoint.
 
-/// Marks a place between two steps, by a name that says which. A statement.
+/// Marks a place between two steps of a write.
 #[cfg(not(feature = "failpoints"))]
 #[macro_export]
 macro_rules! failpoint {
     ($name:literal) => {};
 }
 
-/// Marks a place between two steps, by a name that says which. A statement.
+/// Marks a place between two steps of a write.
 #[cfg(feature = "failpoints")]
 #[macro_export]
 macro_rules! failpoint {
@@ -43,10 +44,10 @@ mod passing {
 
     use rustix::process::{Signal, getpid, kill_process};
 
-    /// What the environment asks for. Read once.
-    struct Plan {
+    /// The settings from the environment, read once.
+    struct FailpointPlan {
         kill_at: Option<KillAt>,
-        seen: Option<Mutex<Seen>>,
+        passed: Option<Mutex<PassedFailpoints>>,
     }
 
     struct KillAt {
@@ -54,33 +55,33 @@ mod passing {
         passages_left: AtomicU32,
     }
 
-    struct Seen {
+    struct PassedFailpoints {
         file: File,
         names: HashSet<&'static str>,
     }
 
-    /// What [`failpoint!`](crate::failpoint!) does: tells that it was passed, and ends the process if
-    /// that is asked for.
+    /// The implementation of [`failpoint!`](crate::failpoint!).
     pub fn pass_failpoint(name: &'static str) {
-        static PLAN: OnceLock<Plan> = OnceLock::new();
-        let plan = PLAN.get_or_init(Plan::from_environment);
-        if let Some(seen) = &plan.seen {
-            seen.lock().unwrap_or_else(PoisonError::into_inner).tell(name);
+        static PLAN: OnceLock<FailpointPlan> = OnceLock::new();
+        let plan = PLAN.get_or_init(FailpointPlan::from_environment);
+        if let Some(passed) = &plan.passed {
+            passed.lock().unwrap_or_else(PoisonError::into_inner).record(name);
         }
         if plan.kill_at.as_ref().is_some_and(|kill_at| kill_at.is_now(name)) {
             _ = kill_process(getpid(), Signal::KILL);
-            // Not reached, unless the system refuses; then nothing more may be written either.
+            // Reached only if the system refuses the signal. The process must not write anything
+            // more.
             process::abort();
         }
     }
 
-    impl Plan {
+    impl FailpointPlan {
         fn from_environment() -> Self {
             let kill_at = env::var("REDRIVE_KILL_AT").ok().map(|action| KillAt::parse(&action));
-            let seen = env::var_os("REDRIVE_FAILPOINTS_SEEN")
+            let passed = env::var_os("REDRIVE_FAILPOINTS_SEEN")
                 .and_then(|path| OpenOptions::new().append(true).create(true).open(path).ok())
-                .map(|file| Mutex::new(Seen { file, names: HashSet::new() }));
-            Self { kill_at, seen }
+                .map(|file| Mutex::new(PassedFailpoints { file, names: HashSet::new() }));
+            Self { kill_at, passed }
         }
     }
 
@@ -97,10 +98,10 @@ mod passing {
         }
     }
 
-    impl Seen {
-        fn tell(&mut self, name: &'static str) {
+    impl PassedFailpoints {
+        fn record(&mut self, name: &'static str) {
             if self.names.insert(name) {
-                // One write, so that lines of several processes stay whole. A test that misses one says so.
+                // A single write, so that lines of several processes do not mix.
                 _ = self.file.write_all(format!("failpoint {name}\n").as_bytes());
             }
         }

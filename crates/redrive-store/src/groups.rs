@@ -1,35 +1,31 @@
-//! Groups of items: who is uploading one.
+//! Upload groups and their leases.
 //!
-//! Two uploads of one group at once would send everything twice and count every rejection twice. So who
-//! uploads a group holds it by a lease.
+//! Two concurrent uploads of one group would send every item twice and count every rejection twice.
+//! So an uploader holds a lease on its group.
 
 use jiff::Timestamp;
 
 use crate::{ItemGroup, LeaseRef, WorkerId};
 
-/// Whoever asks for a group.
+/// A request for the lease of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupClaim {
-    /// The group. It need not hold any item yet.
+    /// The group may have no items yet.
     pub group: ItemGroup,
-    /// Who asks.
     pub owner: WorkerId,
-    /// The store's clock, by which another's lease has ended or not.
+    /// The time on the store's clock that decides whether another lease has ended.
     pub now: Timestamp,
     /// The end of the lease, on the store's clock.
     pub lease_until: Timestamp,
 }
 
-/// What became of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClaimedGroup {
-    /// The group is held.
     Held(LeaseRef),
-    /// Someone else holds it; nothing changed.
+    /// Another worker holds the group; nothing changed.
     Busy {
-        /// Who.
         owner: WorkerId,
-        /// Until when, on the store's clock, unless it is renewed.
+        /// The end of the other lease on the store's clock, unless it is renewed.
         until: Timestamp,
     },
 }

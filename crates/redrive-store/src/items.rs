@@ -1,4 +1,4 @@
-//! Items of uploads: files or records that are sent in groups and acknowledged one by one.
+//! Upload items: files or records that are sent in groups and acknowledged individually.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -10,32 +10,27 @@ use crate::{
     Operator, Result, UnitKind, UnitRow, Written,
 };
 
-/// The items that one call sends together.
+/// The items of one upload call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ItemGroup {
-    /// The upload, by its name in the configuration.
+    /// The name of the upload in the configuration.
     pub upload: String,
-    /// The group within it.
     pub group: String,
 }
 
-/// An item to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewItem {
-    /// Where it belongs.
     pub group: ItemGroup,
-    /// Its name, unique in the group.
+    /// Unique in the group.
     pub name: String,
-    /// Where its bytes are.
     pub content_url: String,
-    /// How many there are.
     pub size_bytes: u64,
-    /// Their hash, as lower-case hex.
+    /// Lower-case hex.
     pub sha256: String,
 }
 
 impl ItemGroup {
-    /// Refuses names of an item and its group that no store could keep, or that nobody could tell apart.
+    /// Rejects names of an item or group that a store cannot keep or that look the same as others.
     pub fn check_name(&self, name: &str) -> Result<()> {
         let names = [("upload", &*self.upload), ("group", &*self.group), ("name", name)];
         for (field, value) in names {
@@ -55,12 +50,11 @@ impl ItemGroup {
 }
 
 impl NewItem {
-    /// Refuses it as [`ItemGroup::check_name`] does.
+    /// Applies [`ItemGroup::check_name`] to the item.
     pub fn check(&self) -> Result<()> {
         self.group.check_name(&self.name)
     }
 
-    /// What the journal says of it once it is accepted.
     pub fn journal_entry(&self, id: ItemId, by: &Operator) -> JournalEntry {
         let ItemGroup { upload, group } = &self.group;
         let details = json!({
@@ -83,79 +77,65 @@ impl NewItem {
     }
 }
 
-/// What became of an item that was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddedItem {
-    /// It is pending.
     Accepted(ItemId),
-    /// An item of that name with the same hash is there already; nothing happened.
+    /// The group has an item with the same name and hash; nothing changed.
     Duplicate(ItemId),
-    /// An item of that name with another hash is there already; refused.
+    /// The group has an item with the same name and another hash; nothing changed.
     Conflict(ItemId),
 }
 
-/// An item as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ItemRecord {
-    /// Its id.
     pub id: ItemId,
-    /// Where it belongs.
     pub group: ItemGroup,
-    /// Its name.
     pub name: String,
-    /// Where its bytes are.
     pub content_url: String,
-    /// How many there are.
     pub size_bytes: u64,
-    /// Their hash.
     pub sha256: String,
-    /// Its status.
     pub status: ItemStatus,
-    /// How often it was rejected; never goes down.
+    /// The number of rejections; never decreases.
     pub upload_attempts: u32,
-    /// The count at the last reset by an operator.
+    /// The value of `upload_attempts` at the last reset by an operator.
     pub attempts_at_reset: u32,
-    /// The number of its last attempt in the ledger; 0 before the first.
+    /// The number of the last attempt in the ledger; 0 before the first.
     pub last_attempt: AttemptNumber,
-    /// Why it was last rejected.
     pub rejection_reason: Option<String>,
-    /// When it last changed.
     pub updated_at: Timestamp,
 }
 
-/// A step in the life of an item.
+/// A transition of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ItemMove {
-    /// The item.
     pub id: ItemId,
-    /// What happened. The item must be in the one status from which this is legal.
+    /// The item must have a status that allows the event.
     pub event: ItemEvent,
-    /// Why it was rejected, if it was; otherwise the last reason stays.
+    /// Replaces the last reason; `None` keeps the last reason.
     pub rejection_reason: Option<Message>,
-    /// When.
     pub at: Timestamp,
-    /// The attempt that ended with it, for the ledger, in the same transaction.
+    /// The ledger row, written in the same transaction.
     pub attempt: Option<ItemAttempt>,
-    /// What the journal says of it, in the same transaction.
+    /// The journal entry, written in the same transaction.
     pub journal: Option<JournalEntry>,
 }
 
-/// An attempt to send an item, as it ended. The store gives it the number that comes next.
+/// A finished attempt to send an item. The store assigns the next attempt number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ItemAttempt {
-    /// When it began. It ended when the item moved.
+    /// The attempt ended when the item moved.
     pub started_at: Timestamp,
-    /// Why it was not acknowledged, if it was not.
+    /// Why the item was not acknowledged; `None` for an acknowledged item.
     pub failure: Option<Failure>,
-    /// Who sent it.
     pub worker: String,
-    /// The item's last attempt when it was sent: with another since, the move is refused. A rejection leaves
-    /// its item pending, so nothing else tells whether it was written when the answer to that was lost.
+    /// The item's last attempt when this attempt was sent; the move is stale if there is a newer
+    /// one. A rejected item stays pending, so only this number tells whether a rejection was
+    /// already written when the response to the write was lost.
     pub after: Option<AttemptNumber>,
 }
 
 impl ItemMove {
-    /// The status from which the move is legal, and the one it leads to.
+    /// The status that the move requires, and the new status.
     pub fn from_to(&self) -> Result<(ItemStatus, ItemStatus)> {
         ItemStatus::ALL
             .into_iter()
@@ -163,7 +143,7 @@ impl ItemMove {
             .ok_or_else(|| Error::misuse("moving items", "the event is never legal"))
     }
 
-    /// The row of the ledger, whose number the store knows.
+    /// The ledger row; the store provides the number.
     pub fn ledger_row(&self, number: AttemptNumber) -> Option<AttemptRecord> {
         let attempt = self.attempt.as_ref()?;
         let unit = UnitRow::new(UnitKind::Item, self.id.0);
@@ -171,7 +151,7 @@ impl ItemMove {
             AttemptRecord::success(unit, number, attempt.started_at, self.at, &attempt.worker);
         Some(match &attempt.failure {
             None => row,
-            // Whether it is ever sent again is decided later, and told in the journal.
+            // A later step decides whether the item is sent again, and writes that to the journal.
             Some(failure) => {
                 AttemptRecord { outcome: AttemptOutcome::Retrying, ..row }.with_failure(failure)
             }
@@ -179,34 +159,24 @@ impl ItemMove {
     }
 }
 
-/// Which items to read. Everything given must match, exactly.
+/// Selects items. Every given field must match exactly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ItemFilter {
-    /// Of this upload.
     pub upload: Option<String>,
-    /// Of the groups with this name.
     pub group: Option<String>,
-    /// In this status.
     pub status: Option<ItemStatus>,
 }
 
-/// How many items of a group have which status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ItemCounts {
-    /// Not yet acknowledged.
     pub pending: u64,
-    /// Acknowledged.
     pub uploaded: u64,
-    /// Vouched for by the receiver.
     pub trusted: u64,
-    /// Refused for good by the receiver.
     pub rejected: u64,
-    /// Given up.
     pub upload_giveup: u64,
 }
 
 impl ItemCounts {
-    /// Adds what a store counted.
     pub fn add(&mut self, status: ItemStatus, count: u64) {
         *match status {
             ItemStatus::Pending => &mut self.pending,
@@ -217,23 +187,21 @@ impl ItemCounts {
         } += count;
     }
 
-    /// All of them.
     pub fn total(&self) -> u64 {
         self.pending + self.uploaded + self.trusted + self.rejected + self.upload_giveup
     }
 }
 
-/// The items of a store.
 #[async_trait]
 pub trait Items: Send + Sync {
-    /// Adds items as pending, each accepted one with its row of the journal. Items that
-    /// [`NewItem::check`] refuses are refused with their whole batch.
+    /// Adds items as pending, with a journal row for each accepted item. If [`NewItem::check`]
+    /// rejects an item, the whole batch is rejected.
     async fn add_items(&self, items: &[NewItem], by: &Operator) -> Result<Vec<AddedItem>>;
 
-    /// Items by id; unknown ids are left out.
+    /// Items by id; unknown ids are omitted.
     async fn items_by_id(&self, ids: &[ItemId]) -> Result<Vec<ItemRecord>>;
 
-    /// Items by id, after an id, a page at a time.
+    /// A page of items with ids above `after`, by id.
     async fn items_page(
         &self,
         filter: &ItemFilter,
@@ -241,10 +209,9 @@ pub trait Items: Send + Sync {
         limit: u32,
     ) -> Result<Vec<ItemRecord>>;
 
-    /// How many items of a group have which status.
     async fn item_counts(&self, group: &ItemGroup) -> Result<ItemCounts>;
 
-    /// The pending items of a group by id, after an id, a page at a time.
+    /// A page of pending items of a group with ids above `after`, by id.
     async fn pending_items(
         &self,
         group: &ItemGroup,
@@ -252,15 +219,15 @@ pub trait Items: Send + Sync {
         limit: u32,
     ) -> Result<Vec<ItemRecord>>;
 
-    /// Counts a rejection and returns the new count, or `None` for an unknown item. One statement,
-    /// and the only thing that changes the column (UPL-4).
+    /// Counts a rejection and returns the new count, or `None` for an unknown item. A single
+    /// statement; no other statement changes the column (UPL-4).
     async fn increment_upload_attempts(&self, id: ItemId) -> Result<Option<u32>>;
 
-    /// Moves items along, each by itself, guarded by the status it must be in, with its rows of
-    /// ledger and journal. A reset records the count it happened at.
+    /// Applies moves, each in isolation and guarded by the required status, with their ledger and
+    /// journal rows. A reset stores the count at which it happened.
     async fn move_items(&self, moves: &[ItemMove]) -> Result<Vec<Written>>;
 
-    /// Takes a group, if nobody holds it or its lease has ended. Its lease is renewed and given back
-    /// like every other, as [`Leased::Group`](crate::Leased::Group).
+    /// Claims a group that has no lease or whose lease has ended. The lease is renewed and released
+    /// as [`Leased::Group`](crate::Leased::Group).
     async fn claim_group(&self, claim: &GroupClaim) -> Result<ClaimedGroup>;
 }

@@ -1,4 +1,4 @@
-//! The journal: the append-only record of events and of every operator action.
+//! The journal: the append-only record of events and operator actions.
 
 use std::time::Duration;
 
@@ -7,61 +7,53 @@ use jiff::Timestamp;
 
 use crate::{Result, Written};
 
-/// How long after its place was given out an entry may still appear: several statements may take their
-/// whole time before they commit.
+/// An entry may appear this long after its id was assigned, because a transaction with several
+/// statements may commit late.
 const SETTLED_AFTER: Duration = Duration::from_secs(120);
 
-/// Something to remember.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalEntry {
-    /// When.
     pub at: Timestamp,
-    /// Who: an operator, a worker, the daemon.
+    /// An operator, a worker or the daemon.
     pub actor: String,
-    /// What, as `kind.verb`: `run.giveup`, `upload.giveup`, `run.handback`.
+    /// `kind.verb`, such as `run.giveup`, `upload.giveup` or `run.handback`.
     pub action: String,
-    /// The unit it is about, written as [`redrive_core::Unit`] prints it.
+    /// The text form of a [`redrive_core::Unit`].
     pub unit: Option<String>,
-    /// The filter of an action on many, as JSON.
+    /// The filter of an action on several units, as JSON.
     pub filter: Option<String>,
-    /// More, as JSON.
+    /// JSON.
     pub details: String,
-    /// An entry whose key is there already is ignored, so a fact is told once.
+    /// An entry whose key exists already is ignored, so a fact is recorded once.
     pub dedupe_key: Option<String>,
 }
 
-/// An entry as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalRecord {
-    /// Its place in the journal.
     pub id: i64,
-    /// What it says.
     pub entry: JournalEntry,
 }
 
-/// Which entries to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JournalFilter {
-    /// About this unit alone.
     pub unit: Option<String>,
-    /// With this action alone.
     pub action: Option<String>,
 }
 
-/// How far somebody has come who reads the journal on and on.
+/// The position of a reader that follows the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReaderPlace {
-    /// Up to here nothing can have been missed.
+    /// No entry up to this id can be missed.
     pub settled: i64,
-    /// Up to here everything was read that was there.
+    /// Every entry that existed up to this id was read.
     pub seen: i64,
-    /// When that was, on the store's clock.
+    /// The time of that read, on the store's clock.
     pub seen_at: Timestamp,
 }
 
 impl ReaderPlace {
-    /// After everything was read up to a place, from [`settled`](Self::settled) on, by someone who began at
-    /// a time. None as long as entries may still appear below what was seen last.
+    /// The position after a read from [`settled`](Self::settled) up to `end` that started at a
+    /// time. `None` while entries may still appear below the last `seen`.
     pub fn moved(&self, end: i64, begun: Timestamp) -> Option<Self> {
         let since = begun.duration_since(self.seen_at).abs();
         (since.unsigned_abs() >= SETTLED_AFTER).then(|| Self {
@@ -72,14 +64,13 @@ impl ReaderPlace {
     }
 }
 
-/// The journal of a store.
 #[async_trait]
 pub trait Journal: Send + Sync {
-    /// Adds entries. Says for each whether it was added, or known already by its dedupe key.
+    /// Adds entries. Returns `false` for an entry whose dedupe key exists already.
     async fn append_journal(&self, entries: &[JournalEntry]) -> Result<Vec<bool>>;
 
-    /// Entries by their place, after one, a page at a time. Places are given out as entries are
-    /// written: with many writers an entry may appear a moment after one with a higher place.
+    /// A page of entries with ids above `after`, by id. Ids are assigned before the commit: with
+    /// several writers an entry may appear shortly after an entry with a higher id.
     async fn journal_page(
         &self,
         filter: &JournalFilter,
@@ -87,11 +78,11 @@ pub trait Journal: Send + Sync {
         limit: u32,
     ) -> Result<Vec<JournalRecord>>;
 
-    /// How far a reader has come. One that is new begins at the end of the journal.
+    /// The position of a reader. A new reader starts at the end of the journal.
     async fn journal_reader(&self, name: &str, now: Timestamp) -> Result<ReaderPlace>;
 
-    /// Notes that a reader has come from one place to another. Stale if somebody else noted something
-    /// meanwhile; then nothing is changed.
+    /// Moves a reader. Stale, without a change, if another process moved the reader in the
+    /// meantime.
     async fn move_journal_reader(
         &self,
         name: &str,

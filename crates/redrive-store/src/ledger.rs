@@ -1,4 +1,4 @@
-//! The ledger: one append-only row per execution of any unit.
+//! The ledger: one append-only row per attempt at any unit.
 
 use std::{fmt, time::Duration};
 
@@ -8,24 +8,17 @@ use redrive_core::{AttemptNumber, Cause, Decision, Fingerprint, Unit};
 
 use crate::Result;
 
-/// The kinds of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum UnitKind {
-    /// A partition of extracted data.
     Partition,
-    /// A run in a queue.
     Run,
-    /// An item of an upload.
     Item,
-    /// A sample at a stage of a pipeline.
     Sample,
 }
 
 impl UnitKind {
-    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Partition, Self::Run, Self::Item, Self::Sample];
 
-    /// The name under which the kind is stored.
     pub fn name(self) -> &'static str {
         match self {
             Self::Partition => "partition",
@@ -35,7 +28,6 @@ impl UnitKind {
         }
     }
 
-    /// The kind of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -52,19 +44,17 @@ impl From<&Unit> for UnitKind {
     }
 }
 
-/// A unit as the ledger names it: by the row that holds its state.
+/// A unit as the ledger names it: by the row with its state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UnitRow {
-    /// Its kind, which says which table.
+    /// Selects the table.
     pub kind: UnitKind,
-    /// The id of its row there.
     pub id: i64,
     /// The stage of a sample; empty for every other kind.
     pub stage: String,
 }
 
 impl UnitRow {
-    /// A unit of a kind that has no stages.
     pub fn new(kind: UnitKind, id: i64) -> Self {
         Self { kind, id, stage: String::new() }
     }
@@ -77,24 +67,18 @@ impl fmt::Display for UnitRow {
     }
 }
 
-/// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AttemptOutcome {
-    /// Well.
     Success,
-    /// Badly, and it will be tried again.
     Retrying,
-    /// Badly, and it will not be tried again.
     Failed,
-    /// The handler chose to pass the unit over.
+    /// The handler skipped the unit.
     Skipped,
 }
 
 impl AttemptOutcome {
-    /// All outcomes.
     pub const ALL: [Self; 4] = [Self::Success, Self::Retrying, Self::Failed, Self::Skipped];
 
-    /// The name under which the outcome is stored.
     pub fn name(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -104,49 +88,38 @@ impl AttemptOutcome {
         }
     }
 
-    /// The outcome of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.name() == name)
     }
 }
 
-/// One execution of a unit, written when it ends.
+/// One attempt at a unit, written when the attempt ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptRecord {
-    /// The unit.
     pub unit: UnitRow,
-    /// What the stage's configuration was; samples alone.
+    /// The hash of the stage's configuration; samples only.
     pub stage_config_hash: Option<String>,
-    /// 1, 2, 3 … for this unit, without gaps.
+    /// 1, 2, 3 … per unit, without gaps.
     pub attempt: AttemptNumber,
-    /// Whether it counts against `max_attempts`.
     pub counted: bool,
-    /// The raw partition it wrote; partitions alone.
+    /// The raw partition that the attempt wrote; partitions only.
     pub run_id: Option<String>,
-    /// When it began.
     pub started_at: Timestamp,
-    /// When it ended.
     pub ended_at: Timestamp,
-    /// How it ended.
     pub outcome: AttemptOutcome,
-    /// The class of its failure.
     pub class: Option<String>,
-    /// The code of its failure.
     pub code: Option<String>,
-    /// The message of its failure, cleaned and bounded.
+    /// Cleaned and bounded.
     pub message: Option<String>,
-    /// What groups it with failures like it.
+    /// Groups similar failures.
     pub fingerprint: Option<String>,
-    /// Who or what ended it.
     pub cause: Option<Cause>,
     /// The wait that was decided.
     pub delay: Option<Duration>,
-    /// The worker that ran it.
     pub worker: String,
 }
 
 impl AttemptRecord {
-    /// A success that says nothing more.
     pub fn success(
         unit: UnitRow,
         attempt: AttemptNumber,
@@ -173,7 +146,7 @@ impl AttemptRecord {
         }
     }
 
-    /// The columns that describe a failure, from the failure.
+    /// Fills the columns that describe a failure.
     pub fn with_failure(mut self, failure: &redrive_core::Failure) -> Self {
         let code = failure.code().to_string();
         let message = failure.message().as_str();
@@ -185,7 +158,7 @@ impl AttemptRecord {
         self
     }
 
-    /// The columns that say what was decided about a failure.
+    /// Fills the columns that describe the decision about a failure.
     pub fn with_decision(self, decision: &Decision) -> Self {
         match decision {
             Decision::RetryAt { delay, counted, .. } => Self {
@@ -199,19 +172,16 @@ impl AttemptRecord {
     }
 }
 
-/// A place in the ledger of a kind: units by id, then stages, then attempts.
+/// A position in the ledger of a kind: by unit id, then stage, then attempt.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LedgerPlace {
-    /// The unit's row.
     pub id: i64,
     /// The stage of a sample; empty for every other kind.
     pub stage: String,
-    /// The attempt.
     pub attempt: AttemptNumber,
 }
 
 impl LedgerPlace {
-    /// Before every attempt.
     pub fn start() -> Self {
         Self { id: i64::MIN, stage: String::new(), attempt: AttemptNumber(0) }
     }
@@ -224,14 +194,14 @@ impl From<&AttemptRecord> for LedgerPlace {
     }
 }
 
-/// The ledger of a store. Attempts of runs are written by the call that finishes them; this is for
-/// kinds whose attempts end elsewhere, and for reading.
+/// Reads the ledger, and appends attempts of kinds that no finish method writes. The finish methods
+/// write the attempts of runs, partitions and samples.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// Adds attempts. A number that a unit has already is refused, and then nothing is written.
+    /// Appends attempts. If a unit already has an attempt with the same number, nothing is written.
     async fn append_attempts(&self, attempts: &[AttemptRecord]) -> Result<()>;
 
-    /// The attempts of one unit by number, after a number, a page at a time.
+    /// A page of the attempts of one unit with numbers above `after`, by number.
     async fn attempts_of(
         &self,
         unit: &UnitRow,
@@ -239,8 +209,8 @@ pub trait Ledger: Send + Sync {
         limit: u32,
     ) -> Result<Vec<AttemptRecord>>;
 
-    /// The attempts of every unit of a kind, in the order of [`LedgerPlace`], after a place, a page
-    /// at a time.
+    /// A page of the attempts at all units of a kind after a position, in the order of
+    /// [`LedgerPlace`].
     async fn ledger_page(
         &self,
         kind: UnitKind,

@@ -1,19 +1,19 @@
-//! What Redrive stores, and what a store can do.
+//! The records of Redrive and the interface of a store.
 //!
 //! A store is a set of traits, one per aggregate: [`Partitions`], [`Runs`], [`Items`],
-//! [`Pipelines`], [`Samples`], [`Ledger`], [`Journal`], [`Leases`], [`Pruning`]. They are object safe, so the engine holds an `Arc<dyn Store>` and nothing above it
-//! knows which database there is. They are batch first: a slice goes in, a vector of the same order
-//! comes out, and one is the special case.
+//! [`Pipelines`], [`Samples`], [`Ledger`], [`Journal`], [`Leases`], [`Pruning`]. The traits are
+//! object safe: the engine holds an `Arc<dyn Store>` and does not know the database. Methods take a
+//! slice and return a vector in the same order.
 //!
-//! Three rules hold for every method that changes something:
+//! Three rules hold for every method that writes:
 //!
-//! - It is one transaction: state, ledger and journal move together or not at all.
-//! - A write that ends an attempt is compare-and-set on id, state and lease epoch, and says
-//!   [`Written::Applied`] or [`Written::Stale`] for each.
-//! - Time comes in as an argument. No store asks a clock what to write.
+//! - State, ledger and journal change in one transaction.
+//! - A write that ends an attempt is compare-and-set on id, state and lease epoch, and returns
+//!   [`Written::Applied`] or [`Written::Stale`] for each unit.
+//! - Time is an argument. No store reads a clock for a value that it writes.
 //!
-//! The crate `redrive-conformance` has the test suite that every store passes. The `failpoints` feature lets tests end
-//! the process between the steps of a write.
+//! The crate `redrive-conformance` has the tests that every store passes. The feature `failpoints`
+//! lets tests kill the process between the steps of a write.
 
 mod error;
 mod failpoint;
@@ -75,12 +75,14 @@ pub use limits::{
     MAX_SAMPLE_BYTES,
 };
 pub use operators::{Operator, RunAction, RunChange};
-pub use partition_actions::{AuditContext, NamedPartition, PartitionAction, PartitionChange, Seen};
+pub use partition_actions::{
+    AuditContext, NamedPartition, PartitionAction, PartitionChange, PartitionSnapshot,
+};
 pub use partition_filter::{KeyPlace, PartitionFilter};
 pub use partition_finish::{PartitionWrite, WorkWrite, partition_giveup};
 pub use partitions::{
     ClaimedPartition, Lane, PartitionClaim, PartitionCount, PartitionFinish, PartitionRecord,
-    PartitionSeries, PartitionVerdict, PartitionWork, Partitions, WorkKind, WorkRequest,
+    PartitionSeries, PartitionVerdict, PartitionWorkRecord, Partitions, WorkKind, WorkRequest,
 };
 pub use pipeline_actions::{
     PipelineAction, PipelineChange, SampleChange, reopened, reprocess_entry, start_entry,
@@ -94,19 +96,19 @@ pub use pruning::{ExportedUnit, PruneFilter, PruneRecord, Pruned, PrunedSamples,
 pub use queues::{Backlog, PausedQueue, QueueAction, QueueCount, QueueStats};
 pub use run_finish::RunColumns;
 pub use runs::{
-    Categories, ClaimRequest, ClaimedRun, InvalidRun, NewRun, RunEnding, RunFilter, RunFinish,
+    Categories, ClaimRequest, ClaimedRun, InvalidRun, NewRun, RunCompletion, RunFilter, RunFinish,
     RunRecord, Runs, SubmittedRun, Verdict, canonical_json,
 };
 pub use sample_finish::{
-    PipelineWrite, RunEnds, SOURCE_STAGE, SampleColumns, SampleEnds, pipeline_entry, sample_unit,
-    source_death_entry, stage_or_source,
+    OutcomesByRun, PipelineWrite, RunOutcomes, SOURCE_STAGE, SampleColumns, pipeline_entry,
+    sample_unit, source_death_entry, stage_or_source,
 };
 pub use samples::{
-    ClaimedSample, DeadCause, NewSample, SampleClaim, SampleEnding, SampleFilter, SampleFinish,
+    ClaimedSample, DeadCause, NewSample, SampleClaim, SampleCompletion, SampleFilter, SampleFinish,
     SampleRecord, SampleWritten, Samples,
 };
 pub use schema::{
-    AppliedMigration, Direction, Migration, Migrator, SchemaStatus, Step, latest_version,
+    AppliedMigration, Direction, Migration, MigrationStep, Migrator, SchemaStatus, latest_version,
     plan_steps, require_version,
 };
 pub use store::Store;

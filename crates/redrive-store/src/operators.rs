@@ -1,8 +1,8 @@
-//! What an operator may do to runs, worked out once for every database.
+//! Operator actions on runs, implemented once for every database.
 //!
-//! A store reads the states of the runs that are named, asks here what becomes of each, and writes
-//! what is allowed, each run guarded by the state it was read in. So what is legal is said by
-//! [`RunState::apply`] alone, and no SQL has an opinion on it.
+//! A store reads the states of the named runs, calls [`RunAction::changes`], and writes the allowed
+//! changes, each guarded by the state that was read. [`RunState::apply`] alone decides what is
+//! legal; no SQL does.
 
 use std::collections::HashMap;
 
@@ -11,51 +11,41 @@ use redrive_core::{Message, RunEvent, RunId, RunState, Unit};
 
 use crate::JournalEntry;
 
-/// Who asked for a change, and why.
+/// Who requested a change, when and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operator {
-    /// Who.
     pub actor: String,
-    /// When.
     pub at: Timestamp,
-    /// Why, if they said.
     pub reason: Option<String>,
 }
 
 impl Operator {
-    /// The same with its text made safe to keep and to print. Stores do this to every operator
-    /// they are given.
+    /// The operator with texts that are safe to store and to print. Stores clean every operator.
     pub fn cleaned(&self) -> Self {
         let clean = |text: &str| Message::clean(text).as_str().to_owned();
         Self { actor: clean(&self.actor), at: self.at, reason: self.reason.as_deref().map(clean) }
     }
 }
 
-/// What became of an operator's wish for one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunChange {
-    /// It was done, and the run was in this state before.
+    /// The action was applied; the run was in this state before.
     Done(RunState),
-    /// The run is in a state that does not allow it; nothing was changed.
+    /// The state does not allow the action; nothing changed.
     Refused(RunState),
-    /// There is no such run.
     Unknown,
 }
 
-/// What an operator may wish of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RunAction {
-    /// That it is tried again, with a new count.
+    /// Try the run again with a new count.
     Retry,
-    /// That it stops.
     Cancel,
 }
 
 impl RunAction {
-    /// All wishes.
     pub const ALL: [Self; 2] = [Self::Retry, Self::Cancel];
 
-    /// The wish, as the state machine calls it.
     pub fn event(self) -> RunEvent {
         match self {
             Self::Retry => RunEvent::Retry,
@@ -63,7 +53,6 @@ impl RunAction {
         }
     }
 
-    /// The wish, as the journal calls it.
     pub fn action(self) -> &'static str {
         match self {
             Self::Retry => "run.retry",
@@ -71,9 +60,9 @@ impl RunAction {
         }
     }
 
-    /// What becomes of each of some runs, one after another, given the states they are in. A run
-    /// that is named twice is in its new state the second time. After either wish that state does
-    /// not allow the same wish again, so one call changes a run once.
+    /// The result of the action for each run, given the states of the runs. A run that is named
+    /// twice is in its new state the second time, and no new state allows the same action, so one
+    /// call changes a run once.
     pub fn changes(
         self,
         ids: &[RunId],
@@ -93,7 +82,6 @@ impl RunAction {
         ids.iter().map(change).collect()
     }
 
-    /// What the journal says of a run for which it was done.
     pub fn journal_entry(self, id: RunId, before: RunState, by: &Operator) -> JournalEntry {
         JournalEntry {
             at: by.at,

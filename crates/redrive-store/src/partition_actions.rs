@@ -1,7 +1,7 @@
-//! What the control plane may do to partitions, worked out once for every database.
+//! Control plane actions on partitions, implemented once for every database.
 //!
-//! A store reads the partitions that are named, locked, asks here what becomes of each, and writes what
-//! it is told. What is legal is said by [`PartitionState::apply`] alone.
+//! A store reads and locks the named partitions, calls [`PartitionAction::changes`], and writes the
+//! result. [`PartitionState::apply`] alone decides what is legal.
 
 use std::collections::HashMap;
 
@@ -13,66 +13,55 @@ use redrive_core::{
 use serde_json::json;
 
 use crate::{
-    JournalEntry, Lane, Operator, PartitionFilter, PartitionRecord, PartitionWork, PartitionWrite,
-    WorkKind, WorkRequest, WorkWrite,
+    JournalEntry, Lane, Operator, PartitionFilter, PartitionRecord, PartitionWorkRecord,
+    PartitionWrite, WorkKind, WorkRequest, WorkWrite,
 };
 
-/// What the control plane may wish of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PartitionAction {
-    /// That a failed one is tried again.
+    /// Retry a failed partition.
     Retry {
-        /// Also if it is marked terminal; the mark is cleared.
+        /// Also retry a partition marked `[terminal]`, and clear the mark.
         clear_terminal: bool,
-        /// With whom it competes.
         lane: Lane,
     },
-    /// That a good one is done again.
+    /// Process a successful partition again.
     Reprocess {
-        /// With whom it competes.
         lane: Lane,
     },
-    /// That it is extracted, if there is no entry yet.
+    /// Request a partition that has no row.
     Backfill {
-        /// Also if its last attempt failed.
+        /// Also request a partition whose last attempt failed.
         force_pending: bool,
-        /// With whom it competes: a day that has just come is fresh.
+        /// A new day is `Lane::Fresh`.
         lane: Lane,
     },
-    /// That a failed one is not retried.
     MarkTerminal,
-    /// That it may be retried again.
     ClearTerminal,
-    /// That nothing more of it is claimed.
+    /// Stop further claims of the partition.
     Pause,
-    /// That claims go on.
     Resume,
 }
 
-/// A partition that is meant.
+/// A partition to change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedPartition {
-    /// Its key.
     pub key: PartitionKey,
-    /// How it was when somebody decided that it should change; then it changes only if it still is.
-    pub seen: Option<Seen>,
+    /// If given, the partition changes only if it still matches the snapshot.
+    pub expected: Option<PartitionSnapshot>,
 }
 
-/// How a partition was when it was looked at.
+/// The state of a partition when it was read, for optimistic concurrency control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
-    /// Its status.
+pub struct PartitionSnapshot {
     pub status: PartitionStatus,
-    /// Its verdicts.
     pub attempt_count: u32,
-    /// Its last change.
     pub updated_at: Timestamp,
-    /// Whether it was paused, which changes none of these.
+    /// Part of the snapshot because a pause changes no other field of it.
     pub paused: bool,
 }
 
-impl Seen {
-    /// How a record is.
+impl PartitionSnapshot {
     pub fn of(record: &PartitionRecord) -> Self {
         let PartitionRecord { status, attempt_count, updated_at, .. } = *record;
         Self { status, attempt_count, updated_at, paused: record.paused().is_some() }
@@ -80,49 +69,45 @@ impl Seen {
 }
 
 impl From<&PartitionRecord> for NamedPartition {
-    /// As it was read.
+    /// Expects the partition as it was read.
     fn from(record: &PartitionRecord) -> Self {
-        Self { key: record.key.clone(), seen: Some(Seen::of(record)) }
+        Self { key: record.key.clone(), expected: Some(PartitionSnapshot::of(record)) }
     }
 }
 
 impl From<PartitionKey> for NamedPartition {
-    /// However it is.
+    /// Changes the partition in any state.
     fn from(key: PartitionKey) -> Self {
-        Self { key, seen: None }
+        Self { key, expected: None }
     }
 }
 
-/// A command of the control plane, as the journal tells it.
+/// The context of an action, for the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditContext {
-    /// Who gave it, when and why.
     pub by: Operator,
-    /// The command, such as `state retry` or `daemon`.
+    /// Such as `state retry` or `daemon`.
     pub command: String,
-    /// Which partitions it was given for, if by filter.
+    /// The filter that selected the partitions, if any.
     pub filter: Option<PartitionFilter>,
-    /// How it was given, such as `--force`.
+    /// The flags of the command, such as `--force`.
     pub flags: Vec<String>,
 }
 
-/// What became of a wish for one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartitionChange {
-    /// It was done, and the partition was in this state before.
+    /// The action was applied; the partition was in this state before.
     Done(PartitionState),
-    /// It is so already; nothing happened.
+    /// The partition is already in the requested state; nothing changed.
     Already(PartitionState),
-    /// Its state does not allow it; nothing was changed.
+    /// The state does not allow the action; nothing changed.
     Refused(PartitionState),
-    /// It has changed since it was looked at; nothing was changed.
+    /// The partition no longer matches the snapshot; nothing changed.
     Moved(PartitionState),
-    /// There is no entry.
     Unknown,
 }
 
 impl PartitionAction {
-    /// The wish, as the journal calls it.
     pub fn action(self) -> &'static str {
         match self {
             Self::Retry { .. } => "partition.retry",
@@ -135,15 +120,15 @@ impl PartitionAction {
         }
     }
 
-    /// Whether partitions without an entry get one: pending, never judged, changed when the order was
-    /// given. A store inserts it before it asks what else becomes of the partition.
+    /// Whether the action inserts a row for a partition that has none. A store inserts a pending
+    /// row with `updated_at` of the action before it calls [`changes`](Self::changes).
     pub fn makes_entries(self) -> bool {
         matches!(self, Self::Backfill { .. })
     }
 
-    /// What becomes of each of some partitions, one after another. `found` has those that are there,
-    /// `made` says which of them had no entry until just now. One call changes a partition once: after
-    /// any wish, the same wish has nothing left to do.
+    /// The result of the action for each partition. `found` has the partitions that had a row,
+    /// `made` the rows that were inserted just now. One call changes a partition once: a repeated
+    /// action has nothing left to do.
     pub fn changes<'a>(
         self,
         named: &'a [NamedPartition],
@@ -151,9 +136,9 @@ impl PartitionAction {
         mut made: HashMap<PartitionKey, PartitionRecord>,
         order: &AuditContext,
     ) -> Vec<(PartitionChange, Option<PartitionWrite>)> {
-        let mut told = Told::new(self, order);
+        let mut journal = JournalTemplate::new(self, order);
         let mut changed: HashMap<&PartitionKey, PartitionState> = HashMap::new();
-        let change = |NamedPartition { key, seen }: &'a NamedPartition| {
+        let change = |NamedPartition { key, expected }: &'a NamedPartition| {
             if let Some(after) = changed.get(key) {
                 return (PartitionChange::Already(*after), None);
             }
@@ -165,7 +150,7 @@ impl PartitionAction {
                 if self.is_so(there) {
                     return (PartitionChange::Already(state), None);
                 }
-                if seen.is_some_and(|seen| seen != Seen::of(there)) {
+                if expected.is_some_and(|expected| expected != PartitionSnapshot::of(there)) {
                     return (PartitionChange::Moved(state), None);
                 }
                 if !self.is_allowed(state) {
@@ -173,14 +158,14 @@ impl PartitionAction {
                 }
                 (state, there.clone())
             };
-            let write = self.write(state, record, &mut told);
+            let write = self.write(state, record, &mut journal);
             changed.insert(key, write.after.state());
             (PartitionChange::Done(state), Some(write))
         };
         named.iter().map(change).collect()
     }
 
-    /// Whether nothing is left to do.
+    /// Whether the partition is already in the requested state.
     fn is_so(self, record: &PartitionRecord) -> bool {
         let state = record.state();
         match self {
@@ -206,7 +191,7 @@ impl PartitionAction {
             Self::Backfill { force_pending: false, .. } => E::Backfill,
             Self::MarkTerminal => E::MarkTerminal,
             Self::ClearTerminal => E::ClearTerminal,
-            // Who works on a partition is no part of its state.
+            // Leases and pauses are not part of the state of a partition.
             Self::Pause | Self::Resume => return true,
         };
         state.apply(event).is_ok()
@@ -216,9 +201,9 @@ impl PartitionAction {
         self,
         before: PartitionState,
         mut after: PartitionRecord,
-        told: &mut Told<'_>,
+        journal: &mut JournalTemplate<'_>,
     ) -> PartitionWrite {
-        let order = told.order;
+        let order = journal.order;
         let ask = |kind, lane| WorkRequest {
             kind,
             lane,
@@ -236,7 +221,7 @@ impl PartitionAction {
             }
             Self::Reprocess { lane } => {
                 work_of(&mut after).request = Some(ask(WorkKind::Reprocess, lane));
-                // The row says what has authority, and that is as it was.
+                // The current data stays valid until the reprocess succeeds.
                 state_changed = false;
             }
             Self::MarkTerminal => {
@@ -263,20 +248,20 @@ impl PartitionAction {
         if state_changed {
             after.updated_at = order.by.at;
         }
-        let journal = vec![told.entry(&after.key, before)];
+        let journal = vec![journal.entry(&after.key, before)];
         PartitionWrite { after, state_changed, work, attempt: None, journal }
     }
 }
 
-/// What the journal says of one order. Most of it is the same for every partition, and is written once.
-struct Told<'a> {
+/// Builds journal entries for one action. The shared parts are built once.
+struct JournalTemplate<'a> {
     action: PartitionAction,
     order: &'a AuditContext,
     filter: Option<String>,
     details: HashMap<PartitionState, String>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> JournalTemplate<'a> {
     fn new(action: PartitionAction, order: &'a AuditContext) -> Self {
         let filter = order.filter.as_ref().map(|filter| filter.to_json().to_string());
         Self { action, order, filter, details: HashMap::new() }
@@ -315,13 +300,13 @@ impl<'a> Told<'a> {
     }
 }
 
-/// The work of a partition, begun if there is none.
-fn work_of(record: &mut PartitionRecord) -> &mut PartitionWork {
-    record.work.get_or_insert_with(PartitionWork::none)
+/// The work record of a partition, created if there is none.
+fn work_of(record: &mut PartitionRecord) -> &mut PartitionWorkRecord {
+    record.work.get_or_insert_with(PartitionWorkRecord::none)
 }
 
-impl PartitionWork {
-    /// Nothing asked for, nobody at it. Its id is given out when it is written.
+impl PartitionWorkRecord {
+    /// An empty work record. The store assigns the id.
     pub(crate) fn none() -> Self {
         Self {
             id: 0,
@@ -336,8 +321,7 @@ impl PartitionWork {
 }
 
 impl AuditContext {
-    /// The same with its text made safe to keep and to print. Stores do this to every order they are
-    /// given.
+    /// The context with texts that are safe to store and to print. Stores clean every context.
     pub fn cleaned(&self) -> Self {
         let clean = |text: &String| redrive_core::Message::clean(text).as_str().to_owned();
         Self {

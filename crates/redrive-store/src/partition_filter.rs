@@ -1,35 +1,28 @@
-//! Which partitions are meant, and where they lie in the order of keys.
+//! Partition filters, and the key range that a filter selects.
 
 use redrive_core::{LogicalDate, MAX_KEY_BYTES, PartitionKey, PartitionStatus};
 use serde_json::{Map, Value};
 
-/// Which partitions are meant. Everything given must match exactly.
+/// Selects partitions. Every given field must match exactly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PartitionFilter {
-    /// Of this source.
     pub source: Option<String>,
-    /// Of this customer.
     pub customer_id: Option<String>,
-    /// Of this query.
     pub query_name: Option<String>,
-    /// Not before this day.
+    /// The first day.
     pub since: Option<LogicalDate>,
-    /// Not after this day.
+    /// The last day.
     pub until: Option<LogicalDate>,
-    /// With this status.
     pub status: Option<PartitionStatus>,
 }
 
-/// A place in the order of keys, which need not be the key of anything.
+/// A position in the order of keys. A partition with this key need not exist.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyPlace {
-    /// The source.
     pub source: String,
-    /// The customer.
     pub customer_id: String,
-    /// The query.
     pub query_name: String,
-    /// The day; empty before all days.
+    /// `None` sorts before all days.
     pub logical_date: Option<LogicalDate>,
 }
 
@@ -45,17 +38,17 @@ impl From<&PartitionKey> for KeyPlace {
 }
 
 impl PartitionFilter {
-    /// One day alone.
+    /// Restricts the filter to one day.
     pub fn on(self, day: LogicalDate) -> Self {
         Self { since: Some(day), until: Some(day), ..self }
     }
 
-    /// Whether it means everything. A status narrows nothing that a person chose.
+    /// Whether the filter selects everything. The status does not count, because commands set it
+    /// themselves.
     pub fn is_empty(&self) -> bool {
         self == &Self { status: self.status, ..Self::default() }
     }
 
-    /// What was given, for the journal.
     pub fn to_json(&self) -> Value {
         let fields = [
             ("source", self.source.clone()),
@@ -71,9 +64,8 @@ impl PartitionFilter {
         )
     }
 
-    /// Between which places of the key order everything lies that can match: after the first, up to the
-    /// second. What is given of a key from its front on makes the stretch short, and then a page does
-    /// not read the rest of the table.
+    /// The range of keys that can match: after the first position, up to the second. A given prefix
+    /// of the key makes the range short, so that a page does not read the rest of the table.
     pub fn stretch(&self, after: Option<&PartitionKey>) -> (KeyPlace, KeyPlace) {
         let front = [&self.source, &self.customer_id, &self.query_name];
         let given = front.iter().take_while(|part| part.is_some()).count();
@@ -96,7 +88,7 @@ impl PartitionFilter {
     }
 }
 
-/// A text that comes after every part of a key, however its bytes are compared.
+/// A text that sorts after every part of a key in any collation.
 fn above_all() -> String {
     "\u{10ffff}".repeat(MAX_KEY_BYTES / 4 + 1)
 }

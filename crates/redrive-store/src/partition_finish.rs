@@ -1,7 +1,7 @@
-//! What a verdict writes, worked out once for every database.
+//! The rows that a verdict writes, computed once for every database.
 //!
-//! A store reads the partition with its work, locked, and binds what it is told here. So SQLite and
-//! PostgreSQL cannot drift apart on what a failed reprocess leaves alone.
+//! A store reads and locks the partition with its work row, and binds the values computed here. So
+//! SQLite and PostgreSQL cannot differ on what a failed reprocess leaves unchanged.
 
 use jiff::Timestamp;
 use redrive_core::{
@@ -12,40 +12,35 @@ use serde_json::json;
 
 use crate::{
     AttemptOutcome, AttemptRecord, JournalEntry, PartitionFinish, PartitionRecord,
-    PartitionVerdict, PartitionWork, UnitKind, UnitRow,
+    PartitionVerdict, PartitionWorkRecord, UnitKind, UnitRow,
 };
 
-/// What is to be written of one partition, in one transaction.
+/// The writes for one partition, in one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionWrite {
-    /// The partition as it will be.
     pub after: PartitionRecord,
-    /// Whether its row of `partition_state` changes.
+    /// Whether the row of `partition_state` changes.
     pub state_changed: bool,
-    /// What becomes of its row of work.
     pub work: WorkWrite,
     /// The row of the ledger.
     pub attempt: Option<AttemptRecord>,
-    /// The rows of the journal.
     pub journal: Vec<JournalEntry>,
 }
 
-/// What becomes of a row of work.
+/// What to do with the work row of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkWrite {
-    /// It stays as it is.
     Keep,
-    /// It is made, or changed, to what the partition has.
+    /// Insert or update the work row.
     Put,
-    /// It goes, and a new one with another id takes its place: leases of the old one are void.
+    /// Delete the work row and insert a new one. The new id makes old leases invalid.
     Replace,
-    /// It goes.
     Remove,
 }
 
 impl PartitionFinish {
-    /// What is written, given the partition as it is; nothing if the verdict comes too late, from one
-    /// who does not hold the partition or holds it for another run.
+    /// The writes for the verdict, or `None` if the verdict is stale: another worker holds the
+    /// partition, or the lease is for another run.
     pub fn write(&self, current: &PartitionRecord) -> Option<PartitionWrite> {
         let work = current.work.as_ref()?;
         let held = work.lease_owner.is_some()
@@ -72,7 +67,6 @@ impl PartitionFinish {
         })
     }
 
-    /// What happened, as the state machine calls it.
     pub fn event(&self) -> PartitionEvent {
         match self.verdict {
             PartitionVerdict::Accepted { .. } => PartitionEvent::Pass,
@@ -95,7 +89,7 @@ impl PartitionFinish {
                     after.status = PartitionStatus::Failed;
                     after.error_message = Some(what_failed(failure));
                 }
-                // What has authority keeps it, and an operator's mark stays.
+                // A failed reprocess keeps the current data, and an operator's mark stays.
                 PartitionState::Reprocessing
                 | PartitionState::Success
                 | PartitionState::Terminal
@@ -104,15 +98,15 @@ impl PartitionFinish {
         }
     }
 
-    /// The request is done with. A partition that was paused meanwhile stays so.
-    fn release(&self, work: &PartitionWork, after: &mut PartitionRecord) -> WorkWrite {
+    /// Ends the request. A partition that was paused in the meantime stays paused.
+    fn release(&self, work: &PartitionWorkRecord, after: &mut PartitionRecord) -> WorkWrite {
         after.work = None;
         let Some(paused) = work.paused.clone() else { return WorkWrite::Remove };
-        after.work = Some(PartitionWork { paused: Some(paused), ..PartitionWork::none() });
+        after.work =
+            Some(PartitionWorkRecord { paused: Some(paused), ..PartitionWorkRecord::none() });
         WorkWrite::Replace
     }
 
-    /// The row of the ledger of a partition.
     pub fn ledger_row(&self, id: PartitionId) -> AttemptRecord {
         let row = AttemptRecord {
             run_id: Some(self.run_id.to_string()),
@@ -155,7 +149,7 @@ impl PartitionFinish {
     }
 }
 
-/// A message for a failure, never empty and never with an operator's mark.
+/// A message for a failure: never empty, never with an operator's mark.
 fn what_failed(failure: &Failure) -> String {
     match failure.message().as_str() {
         "" => failure.code().to_string(),
@@ -163,8 +157,8 @@ fn what_failed(failure: &Failure) -> String {
     }
 }
 
-/// What the journal says, once for each count of attempts, of a partition that nothing retries any
-/// more (DMN-3).
+/// The journal entry for a partition that is not retried any more (DMN-3). The dedupe key records
+/// it once per attempt count.
 pub fn partition_giveup(
     key: &PartitionKey,
     attempt_count: u32,

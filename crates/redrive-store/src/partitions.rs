@@ -1,9 +1,9 @@
-//! Partitions: what is extracted day by day, claimed, judged and read.
+//! Partitions: extracted once per day, claimed, validated and read.
 //!
-//! `partition_state` says what a partition is, and nothing else. What is asked for and who holds it is
-//! in a row of work beside it, which lives only while something is outstanding or the partition is
-//! paused. The lease is on that row: [`LeaseRef::id`] is the id of the row of work, and since every
-//! request gets a row of its own, a lease of an earlier request can never match a later one.
+//! `partition_state` has the state of a partition. The request and the lease are in a row of
+//! `partition_work`, which exists only while a request is outstanding or the partition is paused.
+//! [`LeaseRef::id`] is the id of the work row. Every request gets a new row, so a lease of an
+//! earlier request never matches a later one.
 
 use std::collections::HashSet;
 
@@ -19,35 +19,29 @@ use crate::{
     PartitionFilter, Result, WorkerId, Written,
 };
 
-/// A partition as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionRecord {
-    /// Its row, for the ledger.
+    /// The id of the row, for the ledger.
     pub id: PartitionId,
-    /// Its key.
     pub key: PartitionKey,
-    /// Its status.
     pub status: PartitionStatus,
-    /// The run that has authority.
+    /// The run whose data is current.
     pub current_run_id: Option<PartitionRunId>,
-    /// The schema of that run.
+    /// The schema version of the current run.
     pub schema_version: Option<String>,
-    /// How many records that run has.
+    /// The number of records of the current run.
     pub record_count: Option<u64>,
-    /// How many verdicts there were; never goes down.
+    /// The number of verdicts; never decreases.
     pub attempt_count: u32,
-    /// What was wrong with the last attempt.
     pub error_message: Option<String>,
-    /// When it last changed.
     pub updated_at: Timestamp,
-    /// When its first attempt began, from the ledger.
+    /// From the ledger.
     pub first_attempt_at: Option<Timestamp>,
-    /// What is outstanding.
-    pub work: Option<PartitionWork>,
+    pub work: Option<PartitionWorkRecord>,
 }
 
 impl PartitionRecord {
-    /// One that was never judged, with nothing asked for yet.
+    /// A pending partition without a verdict or a request.
     pub fn new(id: PartitionId, key: PartitionKey, at: Timestamp) -> Self {
         Self {
             id,
@@ -64,19 +58,17 @@ impl PartitionRecord {
         }
     }
 
-    /// Its state.
     pub fn state(&self) -> PartitionState {
         let request = self.work.as_ref().and_then(|work| work.request.as_ref());
         let reprocess = request.is_some_and(|request| request.kind == WorkKind::Reprocess);
         PartitionState::of(self.status, self.error_message.as_deref(), reprocess)
     }
 
-    /// Who paused it, when and why.
     pub fn paused(&self) -> Option<&Operator> {
         self.work.as_ref().and_then(|work| work.paused.as_ref())
     }
 
-    /// What the judgement of a failed partition needs; none if it is not failed.
+    /// The input of the retry forecast; `None` unless the partition has failed.
     pub fn failed(&self) -> Option<FailedPartition<'_>> {
         (self.status == PartitionStatus::Failed).then_some(FailedPartition {
             attempt_count: self.attempt_count,
@@ -87,54 +79,46 @@ impl PartitionRecord {
     }
 }
 
-/// What is asked for, and who holds it.
+/// A row of `partition_work`: the request for a partition, its lease and its pause.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartitionWork {
-    /// Its row, by which leases name it.
+pub struct PartitionWorkRecord {
+    /// The id that leases refer to.
     pub id: i64,
-    /// What is asked for; none if the partition is only paused.
+    /// `None` if the partition is only paused.
     pub request: Option<WorkRequest>,
-    /// The run that was begun; none while nobody holds it.
+    /// The run that was started; `None` while no worker holds the partition.
     pub run_id: Option<PartitionRunId>,
-    /// Who holds it.
     pub lease_owner: Option<WorkerId>,
-    /// The last epoch it was held under.
+    /// The epoch of the last lease.
     pub lease_epoch: Epoch,
-    /// Until when it is held, on the store's clock.
+    /// The end of the lease, on the store's clock.
     pub lease_until: Option<Timestamp>,
-    /// Who paused the partition, when and why.
     pub paused: Option<Operator>,
 }
 
-/// What is asked for.
+/// A request for an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkRequest {
-    /// What for.
     pub kind: WorkKind,
-    /// With whom it competes.
     pub lane: Lane,
-    /// When it was asked for; the order within a lane.
+    /// The order within a lane.
     pub requested_at: Timestamp,
-    /// By whom.
     pub requested_by: String,
 }
 
-/// What an attempt is asked for.
+/// The reason for an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WorkKind {
-    /// The partition has never been judged.
+    /// The partition has no verdict yet.
     First,
-    /// The last attempt failed.
     Retry,
-    /// It is good, and is to be done again.
+    /// The partition is successful and is processed again.
     Reprocess,
 }
 
 impl WorkKind {
-    /// All kinds.
     pub const ALL: [Self; 3] = [Self::First, Self::Retry, Self::Reprocess];
 
-    /// The name under which the kind is stored.
     pub fn name(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -143,26 +127,23 @@ impl WorkKind {
         }
     }
 
-    /// The kind of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// The two kinds of demand that share a source's workers by weight (PAR-10).
+/// The two kinds of requests that share the workers of a source by weight (PAR-10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// What somebody waits for.
+    /// Current data.
     Fresh,
-    /// History.
+    /// Historical data.
     Backfill,
 }
 
 impl Lane {
-    /// Both lanes.
     pub const ALL: [Self; 2] = [Self::Fresh, Self::Backfill];
 
-    /// The name under which the lane is stored.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fresh => "fresh",
@@ -170,54 +151,46 @@ impl Lane {
         }
     }
 
-    /// The lane of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|lane| lane.name() == name)
     }
 }
 
-/// What a worker asks for.
+/// A request to claim partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionClaim {
-    /// Partitions of this source alone.
     pub source: String,
-    /// One for each partition it would take: the runs it will begin. None of them may have been used
-    /// before.
+    /// One new, unused run id for each partition to claim; their number is the limit.
     pub run_ids: Vec<PartitionRunId>,
-    /// How many of them go to backfill while there is both. What one lane leaves, the other gets.
+    /// The share of backfill while both lanes have requests. Capacity that one lane leaves goes to
+    /// the other.
     pub backfill: u32,
-    /// For this worker.
     pub owner: WorkerId,
-    /// Held until then, on the store's clock.
+    /// The end of the leases, on the store's clock.
     pub lease_until: Timestamp,
 }
 
 impl PartitionClaim {
-    /// At most so many are taken.
     pub fn limit(&self) -> u32 {
         u32::try_from(self.run_ids.len()).unwrap_or(u32::MAX)
     }
 }
 
-/// A partition that a worker holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedPartition {
-    /// Its row, for the ledger.
+    /// The id of the row, for the ledger.
     pub id: PartitionId,
-    /// Its key.
     pub key: PartitionKey,
-    /// The row of work and the epoch under which it is held.
+    /// The id of the work row, and the epoch.
     pub lease: LeaseRef,
-    /// The run that is begun.
     pub run_id: PartitionRunId,
-    /// What was asked for.
     pub request: WorkRequest,
-    /// The number this attempt will have in the ledger.
+    /// The number of this attempt in the ledger.
     pub attempt: AttemptNumber,
 }
 
 impl ClaimedPartition {
-    /// From a record that is held; none if it is not.
+    /// `None` if no worker holds the partition.
     pub fn of(record: PartitionRecord) -> Option<Self> {
         let work = record.work?;
         work.lease_owner?;
@@ -233,14 +206,14 @@ impl ClaimedPartition {
 }
 
 impl ClaimedPartition {
-    /// What of these records is held under one of these leases, each once.
+    /// The records that are held under one of the leases, each once.
     pub fn under(leases: &[LeaseRef], records: Vec<PartitionRecord>) -> Vec<Self> {
         let mut leases: HashSet<LeaseRef> = leases.iter().copied().collect();
         let claimed = records.into_iter().filter_map(Self::of);
         Self::in_order(claimed.filter(|claimed| leases.remove(&claimed.lease)))
     }
 
-    /// By request time, ties by their rows. A database promises no order of what it changes.
+    /// By request time, then by id. Databases return changed rows in no particular order.
     pub fn in_order(claimed: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let mut claimed: Vec<Self> = claimed.into_iter().collect();
         claimed.sort_unstable_by_key(|one| (one.request.requested_at, one.lease.id));
@@ -248,91 +221,70 @@ impl ClaimedPartition {
     }
 }
 
-/// What the validator says of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartitionVerdict {
-    /// Its raw partition is good.
     Accepted {
-        /// How many records it has.
         record_count: u64,
-        /// What its metadata says of its schema.
+        /// The schema version from the metadata.
         schema_version: Option<String>,
     },
-    /// It is bad, or there is none.
-    Rejected {
-        /// Why.
-        failure: Failure,
-    },
+    /// The raw partition is invalid or missing.
+    Rejected { failure: Failure },
 }
 
-/// The end of an attempt at a partition: the validator's verdict.
+/// A finished attempt at a partition, with the validator's verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionFinish {
-    /// The partition.
     pub key: PartitionKey,
-    /// Under which lease it was held.
     pub lease: LeaseRef,
-    /// The number of the attempt, as its claim said.
     pub attempt: AttemptNumber,
-    /// The run that was judged.
     pub run_id: PartitionRunId,
-    /// When the attempt began.
     pub started_at: Timestamp,
-    /// When it was judged.
     pub ended_at: Timestamp,
-    /// Who ran it.
     pub worker: WorkerId,
-    /// What was judged.
     pub verdict: PartitionVerdict,
 }
 
-/// How many partitions of a source are in a status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionCount {
-    /// The source.
     pub source: String,
-    /// The status.
     pub status: PartitionStatus,
-    /// How many.
     pub partitions: u64,
 }
 
 impl PartitionCount {
-    /// By source, then by status in the order of life.
+    /// By source, then by status.
     pub fn in_order(mut counts: Vec<Self>) -> Vec<Self> {
         counts.sort_by(|a, b| (&a.source, a.status).cmp(&(&b.source, b.status)));
         counts
     }
 }
 
-/// What is extracted day by day: everything of a key but the date.
+/// A partition key without the date.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PartitionSeries {
-    /// The source.
     pub source: String,
-    /// The customer.
     pub customer_id: String,
-    /// The query.
     pub query_name: String,
 }
 
-/// The partitions of a store.
 #[async_trait]
 pub trait Partitions: Send + Sync {
-    /// Takes what is asked for of a source and nobody holds: oldest request first in each lane, the
-    /// lanes sharing as the claim says, nothing that is paused. They come by request time.
+    /// Claims requested partitions of a source that no worker holds: oldest request first in each
+    /// lane, with the claim's share for backfill, without paused partitions. The result is ordered
+    /// by request time.
     async fn claim_partitions(&self, claim: &PartitionClaim) -> Result<Vec<ClaimedPartition>>;
 
-    /// What is held under these leases; those that are gone are left out. For judging what a lost
-    /// worker held.
+    /// The partitions that are held under these leases, for the reaper. Leases that no longer exist
+    /// are omitted.
     async fn claimed_partitions(&self, leases: &[LeaseRef]) -> Result<Vec<ClaimedPartition>>;
 
-    /// Writes verdicts: state, ledger row and journal rows, each partition by itself, guarded by lease,
-    /// epoch and run. The request is done with, whatever the verdict.
+    /// Writes verdicts: state, ledger row and journal rows, each partition in isolation, guarded by
+    /// lease, epoch and run. Every verdict ends the request.
     async fn finish_partitions(&self, finishes: &[PartitionFinish]) -> Result<Vec<Written>>;
 
-    /// Does to partitions what the control plane wishes, each by itself, and says what became of each.
-    /// One journal row for each that changed.
+    /// Applies an action to partitions, each in isolation. One journal row for each changed
+    /// partition.
     async fn change_partitions(
         &self,
         action: &PartitionAction,
@@ -340,14 +292,13 @@ pub trait Partitions: Send + Sync {
         order: &AuditContext,
     ) -> Result<Vec<PartitionChange>>;
 
-    /// Partitions by key, in the order of the keys; none where there is no entry.
+    /// Partitions in the order of the keys; `None` for a key without a row.
     async fn partitions_by_key(
         &self,
         keys: &[PartitionKey],
     ) -> Result<Vec<Option<PartitionRecord>>>;
 
-    /// The partitions that match, by key, after a key, a page at a time. Failed ones are found by an
-    /// index of their own.
+    /// A page of matching partitions after a key, by key. Failed partitions have their own index.
     async fn partitions_page(
         &self,
         filter: &PartitionFilter,
@@ -355,23 +306,24 @@ pub trait Partitions: Send + Sync {
         limit: u32,
     ) -> Result<Vec<PartitionRecord>>;
 
-    /// Every partition by id, after an id, a page at a time: beside the ledger, which is in that order.
+    /// A page of all partitions with ids above `after`, by id, which is the order of the ledger.
     async fn partitions_by_id(
         &self,
         after: PartitionId,
         limit: u32,
     ) -> Result<Vec<PartitionRecord>>;
 
-    /// The days of a series that have an entry, in order, with their status.
+    /// The days of a series that have a row, in order, with their status.
     async fn partition_dates(
         &self,
         series: &PartitionSeries,
         range: DateRange,
     ) -> Result<Vec<(LogicalDate, PartitionStatus)>>;
 
-    /// How many partitions there are, by source and status. Reads all of them.
+    /// Counts by source and status. Reads all partitions.
     async fn partition_counts(&self) -> Result<Vec<PartitionCount>>;
 
-    /// What a source still has to do. Nothing waits for a time by itself, so nothing is ever due later.
+    /// The outstanding work of a source. `next_due` is always `None`, because no partition waits
+    /// for a time.
     async fn partition_backlog(&self, source: &str) -> Result<Backlog>;
 }

@@ -1,4 +1,4 @@
-//! What an operator may do to pipeline runs and dead letters, worked out once for every database.
+//! Operator actions on pipeline runs and dead letters, implemented once for every database.
 
 use redrive_core::{
     PipelineEvent, PipelineProgress, PipelineRules, PipelineRunId, PipelineStatus, SampleEvent,
@@ -11,41 +11,36 @@ use crate::{
     sample_unit,
 };
 
-/// What an operator may wish of a pipeline run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PipelineAction {
-    /// That it stops: nothing more is claimed or read.
+    /// Stop the run: no further claims and no further reads of the source.
     Cancel,
-    /// That it goes on, judged by these rules from now on.
+    /// Continue the run with these rules.
     Resume(PipelineRules),
 }
 
-/// What became of a wish for a pipeline run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PipelineChange {
-    /// It was done, and the run was in this status before.
+    /// The action was applied; the run had this status before.
     Done(PipelineStatus),
-    /// The run is in a status that does not allow it; nothing was changed.
+    /// The status does not allow the action; nothing changed.
     Refused(PipelineStatus),
-    /// There is no such run.
     Unknown,
 }
 
-/// What became of the wish to bring a dead letter back.
+/// The result of reprocessing a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SampleChange {
-    /// It is back.
     Done,
-    /// It is in a state that does not allow it; nothing was changed.
+    /// The state does not allow it; nothing changed.
     Refused(SampleState),
-    /// Its line in the source was no sample; nothing was changed.
+    /// The line of the source was not a valid sample, so there is no data; nothing changed.
     NoData,
-    /// There is no such sample.
     Unknown,
 }
 
 impl PipelineAction {
-    /// What a wish does to a run; none if its status does not allow it.
+    /// The writes for the action; `None` if the status does not allow the action.
     pub fn write(&self, run: &PipelineRunRecord, by: &Operator) -> Option<PipelineWrite> {
         let before = run.progress.status;
         let details = json!({ "before": before.name(), "reason": by.reason });
@@ -75,7 +70,7 @@ impl PipelineAction {
         }
     }
 
-    /// The rules of the run from here on.
+    /// The rules of the run after the action.
     pub fn rules<'a>(&'a self, run: &'a PipelineRunRecord) -> &'a PipelineRules {
         match self {
             Self::Cancel => &run.rules,
@@ -85,7 +80,6 @@ impl PipelineAction {
 }
 
 impl SampleChange {
-    /// What becomes of the wish to bring a sample back.
     pub fn of_reprocess(sample: &SampleRecord) -> Self {
         match sample.state().apply(SampleEvent::Reprocess) {
             Ok(_) if sample.data.is_none() => Self::NoData,
@@ -95,7 +89,6 @@ impl SampleChange {
     }
 }
 
-/// What the journal says of a dead letter that was brought back.
 pub fn reprocess_entry(sample: &SampleRecord, by: &Operator) -> JournalEntry {
     JournalEntry {
         at: by.at,
@@ -108,14 +101,13 @@ pub fn reprocess_entry(sample: &SampleRecord, by: &Operator) -> JournalEntry {
     }
 }
 
-/// A run from which dead letters were brought back.
+/// The progress of a run after dead letters were taken back.
 pub fn reopened(before: PipelineProgress, dead_letters: u64) -> PipelineProgress {
     let mut progress = before;
     (0..dead_letters).for_each(|_| progress.reprocess());
     progress
 }
 
-/// What the journal says of a run that begins.
 pub fn start_entry(id: PipelineRunId, pipeline: &str, by: &Operator) -> JournalEntry {
     let details = json!({ "pipeline": pipeline, "reason": by.reason });
     pipeline_entry(id, "pipeline.start", &details, by.at, &by.actor)

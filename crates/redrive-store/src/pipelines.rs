@@ -1,9 +1,10 @@
-//! Runs of pipelines: a source, the stages its samples go through, and how far a run has got.
+//! Pipeline runs: a source, the stages that its samples pass, and the progress of the run.
 //!
-//! The row of a run holds where its source is read and what became of its samples, and changes in the
-//! transactions that add and end samples. So the counts are always the sum of the samples, and the
-//! failure budget is looked at after exactly so many of them ([`PipelineProgress`]). Whoever reads the
-//! source holds the run by a lease, [`Leased::Feed`](crate::Leased::Feed); samples have their own.
+//! The row of a run has the position in the source and the counts of its samples, and changes in
+//! the transactions that add and finish samples. So the counts always equal the sum of the samples,
+//! and the failure budget is checked after an exact number of samples ([`PipelineProgress`]). The
+//! reader of the source holds a lease on the run, [`Leased::Feed`](crate::Leased::Feed); samples
+//! have their own leases.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,7 +12,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{
     BudgetCount, BudgetExceeded, Epoch, Failure, FailureBudget, PipelineProgress, PipelineRules,
-    PipelineRunId, PipelineStatus, Tally,
+    PipelineRunId, PipelineStatus, SampleCounts,
 };
 use serde_json::{Value, json};
 
@@ -20,23 +21,20 @@ use crate::{
     PrunedSamples, Result, WorkerId, Written,
 };
 
-/// A run of a pipeline to begin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewPipelineRun {
-    /// The pipeline.
     pub pipeline: String,
-    /// Its stages, in order; never empty.
+    /// In order; never empty.
     pub stages: Vec<String>,
-    /// How it is judged.
     pub rules: PipelineRules,
-    /// How many unfinished samples are kept at a time.
+    /// The maximum number of unfinished samples.
     pub read_ahead: u32,
-    /// What the source is, for people.
+    /// A description of the source for people.
     pub source: String,
 }
 
 impl NewPipelineRun {
-    /// Refuses a run that no worker could finish.
+    /// Rejects a run that no worker could finish.
     pub fn check(&self) -> Result<()> {
         const DOING: &str = "starting a pipeline run";
         let mut known = HashSet::new();
@@ -51,85 +49,73 @@ impl NewPipelineRun {
     }
 }
 
-/// How far a source has been read.
+/// The position in a source.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SourcePosition {
-    /// How many lines. Every one that is not blank is a sample.
+    /// Lines read. Every line that is not blank is a sample.
     pub lines: u64,
-    /// How many bytes, for a source that has them.
+    /// Bytes read, for a source that has bytes.
     pub bytes: u64,
-    /// What the part that was read looks like, so that a changed source is noticed.
+    /// A checksum of the part that was read, to detect a changed source.
     pub check: Option<String>,
-    /// Whether that was all.
+    /// Whether the whole source was read.
     pub done: bool,
 }
 
-/// A run of a pipeline as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PipelineRunRecord {
-    /// Its id.
     pub id: PipelineRunId,
-    /// The pipeline.
     pub pipeline: String,
-    /// Its stages, in order.
     pub stages: Vec<String>,
-    /// How it is judged.
     pub rules: PipelineRules,
-    /// How many unfinished samples are kept at a time.
+    /// The maximum number of unfinished samples.
     pub read_ahead: u32,
-    /// What the source is, for people.
+    /// A description of the source for people.
     pub source: String,
-    /// How far the source has been read. Its `done` is the tally's `source_done`.
+    /// `done` equals `SampleCounts::source_done`.
     pub position: SourcePosition,
-    /// Its status, where its samples are, and what counts against its budget.
     pub progress: PipelineProgress,
-    /// When it began.
     pub started_at: Timestamp,
-    /// Who began it.
     pub started_by: String,
-    /// When it ended or was stopped.
     pub ended_at: Option<Timestamp>,
-    /// Why it was stopped.
     pub stop_reason: Option<String>,
-    /// Who reads the source.
+    /// The lease of the source's reader.
     pub feed: Option<ExpiringLease>,
-    /// The last epoch the source was read under.
+    /// The epoch of the last lease on the source.
     pub feed_epoch: Epoch,
-    /// Its samples that were pruned, and that its counts still have.
+    /// Samples that were pruned; `progress.counts` still includes them.
     pub pruned: PrunedSamples,
 }
 
-/// Who holds something, and until when on the store's clock.
+/// The holder of a lease and the end of the lease, on the store's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpiringLease {
-    /// Who.
     pub owner: WorkerId,
-    /// Until when.
     pub until: Timestamp,
 }
 
 impl ExpiringLease {
-    /// From its columns, which are both there or not.
+    /// The columns are both set or both empty.
     pub fn of(owner: Option<WorkerId>, until: Option<Timestamp>) -> Option<Self> {
         owner.zip(until).map(|(owner, until)| Self { owner, until })
     }
 }
 
 impl PipelineRunRecord {
-    /// The name of a stage, by its place.
     pub fn stage_name(&self, stage: u32) -> &str {
         let name = usize::try_from(stage).ok().and_then(|place| self.stages.get(place));
         name.map_or("", String::as_str)
     }
 
-    /// Whether samples may be added under a lease: the source is read under it, and the run goes on.
+    /// Whether samples may be added under the lease: it is the lease of the source's reader, and
+    /// the run is running.
     pub fn is_fed_by(&self, lease: LeaseRef) -> bool {
         let held = self.feed.is_some() && self.feed_epoch == lease.epoch;
         held && self.progress.status == PipelineStatus::Running
     }
 
-    /// The samples that were not added yet: all, or none if they came before and only the answer was
-    /// lost.
+    /// The samples that were not added yet: all of them, or none if they were added before and only
+    /// the response was lost.
     pub fn unread<'a>(
         &self,
         samples: &'a [NewSample],
@@ -138,77 +124,62 @@ impl PipelineRunRecord {
         if position.lines > self.position.lines { samples } else { &[] }
     }
 
-    /// By how much it exceeds its failure budget, if it does.
     pub fn budget_exceeded(&self) -> Option<BudgetExceeded> {
         self.rules.budget.exceeded(self.progress.budget)
     }
 }
 
-/// Which runs of which pipeline a worker serves. The stages must be the very ones a run began with:
-/// a run of other stages is left to a program that knows them.
+/// The runs that a worker serves. The stages must equal the stages of the run: a run with other
+/// stages is left to a program that knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
-    /// The pipeline.
     pub pipeline: String,
-    /// Its stages, in order.
     pub stages: Vec<String>,
-    /// One run alone, or every run.
+    /// `None` serves every run of the pipeline.
     pub run: Option<PipelineRunId>,
 }
 
-/// Whoever asks for sources to read.
+/// A request to claim sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceClaim {
-    /// Of which runs.
     pub served: Served,
     /// At most so many.
     pub limit: u32,
-    /// For whom.
     pub owner: WorkerId,
-    /// The end of the lease, on the store's clock.
+    /// The end of the leases, on the store's clock.
     pub lease_until: Timestamp,
 }
 
 /// The end of reading a source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourceFinish {
-    /// The run, and the epoch under which its source was read.
     pub lease: LeaseRef,
-    /// Why it cannot be read any further, if so; the run is stopped then. Otherwise the source was
-    /// read to its end, or its reader was lost, and whoever comes next goes on.
+    /// Why the source cannot be read further, which stops the run. `None` if the source was read to
+    /// its end or its reader was lost; another reader then continues.
     pub failure: Option<Failure>,
-    /// When.
     pub at: Timestamp,
-    /// Who read it.
     pub worker: WorkerId,
 }
 
-/// Which runs to list. Everything given must match exactly.
+/// Selects pipeline runs. Every given field must match exactly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PipelineRunFilter {
-    /// Of this pipeline.
     pub pipeline: Option<String>,
-    /// In this status.
     pub status: Option<PipelineStatus>,
 }
 
-/// Where the samples of a run are, at one stage.
+/// The samples of a run at one stage, by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StageCount {
-    /// Ready for the stage.
     pub ready: u64,
-    /// Held by a worker.
     pub running: u64,
-    /// Waiting for a retry.
     pub retrying: u64,
-    /// Passed over by it.
     pub skipped: u64,
-    /// Dead letters of it.
     pub dlq: u64,
 }
 
 impl StageCount {
-    /// Adds what a store counted, by the name of this field.
+    /// Adds a count that a store read; `state` is the name of the field.
     pub fn add(&mut self, state: &str, count: u64) {
         match state {
             "ready" => self.ready += count,
@@ -220,7 +191,7 @@ impl StageCount {
         }
     }
 
-    /// How many samples are through each stage, from where they are and how many there are.
+    /// The number of samples that have passed each stage, computed from the counts and the total.
     pub fn done(total: u64, stages: &[Self]) -> Vec<u64> {
         let mut left = total;
         let through = |stage: &Self| {
@@ -232,22 +203,20 @@ impl StageCount {
     }
 }
 
-/// How a stage has fared in a run, from the ledger.
+/// Statistics of a stage in a run, from the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StageStats {
-    /// The stage.
     pub stage: String,
-    /// How many samples needed how many executions there, by that number.
+    /// Pairs of a number of attempts and the number of samples that needed that many.
     pub executions: Vec<(u32, u64)>,
-    /// How many attempts ended in which outcome.
     pub outcomes: Vec<(AttemptOutcome, u64)>,
-    /// How many attempts failed with which code, the most frequent first.
+    /// The most frequent first.
     pub codes: Vec<(String, u64)>,
 }
 
 impl StageStats {
-    /// How stages have fared, in their order, from what a store counted: how many samples of a stage
-    /// had how many executions, and how many attempts of a stage ended how and with which code.
+    /// Builds the statistics in stage order from the counts of a store: samples by number of
+    /// attempts, and attempts by outcome and code.
     pub fn gather(
         stages: &[String],
         executions: Vec<(String, u32, u64)>,
@@ -283,20 +252,19 @@ impl StageStats {
     }
 }
 
-/// The pipelines of a store.
 #[async_trait]
 pub trait Pipelines: Send + Sync {
-    /// Begins a run that [`NewPipelineRun::check`] does not refuse. Journalled as `pipeline.start`.
+    /// Starts a run that passes [`NewPipelineRun::check`]. Journal action `pipeline.start`.
     async fn start_pipeline_run(
         &self,
         run: &NewPipelineRun,
         by: &Operator,
     ) -> Result<PipelineRunId>;
 
-    /// Runs by id; unknown ids are left out.
+    /// Runs by id; unknown ids are omitted.
     async fn pipeline_runs_by_id(&self, ids: &[PipelineRunId]) -> Result<Vec<PipelineRunRecord>>;
 
-    /// The runs that match, the newest first, older than an id, a page at a time.
+    /// A page of matching runs with ids below `before`, the newest first.
     async fn pipeline_runs_page(
         &self,
         filter: &PipelineRunFilter,
@@ -304,8 +272,8 @@ pub trait Pipelines: Send + Sync {
         limit: u32,
     ) -> Result<Vec<PipelineRunRecord>>;
 
-    /// Stops a run or has it go on. A run that is stopped gives nothing to claims from then on; what is
-    /// held may still end. Journalled, unless nothing changed.
+    /// Cancels or resumes a run. Claims take nothing from a stopped run; held samples may still
+    /// finish. Writes a journal row if the run changed.
     async fn change_pipeline_run(
         &self,
         id: PipelineRunId,
@@ -313,28 +281,28 @@ pub trait Pipelines: Send + Sync {
         by: &Operator,
     ) -> Result<PipelineChange>;
 
-    /// Takes sources that nobody reads, of runs that go on and are not read to their end, the oldest
-    /// run first. The record says from where to read.
+    /// Claims sources that have no reader, of running runs that are not read to the end, the oldest
+    /// run first. The record has the position to read from.
     async fn claim_feeds(&self, claim: &SourceClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>>;
 
     /// Ends the reading of sources, each guarded by its epoch.
     async fn finish_feeds(&self, finishes: &[SourceFinish]) -> Result<Vec<Written>>;
 
-    /// Where the samples of a run are, one count for each of its stages. Cheap enough to be asked
-    /// every second: it reads what is unfinished, skipped and dead, not what is done.
+    /// The samples of a run by stage and state. Cheap enough for a call per second: reads
+    /// unfinished, skipped and dead samples, not succeeded ones.
     async fn stage_counts(&self, id: PipelineRunId) -> Result<Vec<StageCount>>;
 
-    /// How the stages of a run have fared, in their order, from the ledger. Reads all of it.
+    /// Statistics of the stages of a run, in order. Reads all attempts of the run.
     async fn stage_stats(&self, id: PipelineRunId) -> Result<Vec<StageStats>>;
 
-    /// What the served runs still have to do: samples and sources.
+    /// The outstanding work of the served runs: samples and sources.
     async fn pipeline_backlog(&self, served: &Served) -> Result<Backlog>;
 
-    /// When the next waiting sample of the served runs is due, at a stage.
+    /// When the next waiting sample at a stage of the served runs is due.
     async fn next_sample_due(&self, served: &Served, stage: u32) -> Result<Option<Timestamp>>;
 }
 
-/// Rules as they are stored.
+/// The stored form of rules.
 pub fn rules_to_json(rules: &PipelineRules) -> String {
     let FailureBudget { rate, every, min_samples, exclude } = &rules.budget;
     json!({
@@ -345,7 +313,7 @@ pub fn rules_to_json(rules: &PipelineRules) -> String {
     .to_string()
 }
 
-/// Rules from how they are stored; what is missing is as it is by default.
+/// Reads the stored form of rules; a missing field has its default.
 pub fn rules_from_json(text: &str) -> PipelineRules {
     let stored: Value = serde_json::from_str(text).unwrap_or_default();
     let number =
@@ -369,7 +337,6 @@ pub fn rules_from_json(text: &str) -> PipelineRules {
     }
 }
 
-/// The progress of a run, from its columns.
 pub fn progress_of(
     status: PipelineStatus,
     [total, succeeded, skipped, dlq]: [u64; 4],
@@ -378,7 +345,7 @@ pub fn progress_of(
 ) -> PipelineProgress {
     PipelineProgress {
         status,
-        tally: Tally { total, succeeded, skipped, dlq, source_done },
+        counts: SampleCounts { total, succeeded, skipped, dlq, source_done },
         budget: BudgetCount { processed, failed },
     }
 }

@@ -1,9 +1,10 @@
-//! Pruning: the one way by which anything leaves the ledger (OPS-8).
+//! Pruning: the only way to remove rows from the ledger (OPS-8).
 //!
-//! What may go is finished and old: nothing has happened to it since a moment. Whoever prunes has
-//! written it down elsewhere, has said so in the journal by [`start_entry`](PruneRecord::start_entry), and
-//! names what was written down. A store removes of that what is still as it was, and the ledger lets
-//! rows go only in a transaction that names such an entry.
+//! Only finished units may be removed, and only if nothing has happened to them since a given time.
+//! The caller has archived the units, has recorded that in the journal with
+//! [`start_entry`](PruneRecord::start_entry), and names the archived units. A store removes those
+//! that are still unchanged. Triggers allow the deletion of ledger rows only in a transaction that
+//! names such a journal entry.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -14,88 +15,79 @@ use crate::{
     AttemptRecord, JournalEntry, LedgerPlace, Operator, Result, RunRecord, SampleRecord, UnitKind,
 };
 
-/// What may go.
+/// Selects units to prune.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PruneFilter {
-    /// What has not been touched since: every attempt and every entry of the journal about a run is
-    /// older, and so is the end of the pipeline run that a sample belongs to.
+    /// Every attempt and every journal entry of a run, and the end of a sample's pipeline run, must
+    /// be older than this time.
     pub before: Timestamp,
-    /// Runs of this queue alone.
+    /// Only runs of this queue.
     pub queue: Option<String>,
-    /// Samples of this pipeline alone.
+    /// Only samples of this pipeline.
     pub pipeline: Option<String>,
 }
 
 impl PruneFilter {
-    /// Whether runs may go: not if only a pipeline is named.
+    /// False if only a pipeline is named.
     pub fn takes_runs(&self) -> bool {
         self.pipeline.is_none() || self.queue.is_some()
     }
 
-    /// Whether samples may go: not if only a queue is named.
+    /// False if only a queue is named.
     pub fn takes_samples(&self) -> bool {
         self.queue.is_none() || self.pipeline.is_some()
     }
 }
 
-/// A unit as it was written down before it goes. One that has changed since stays.
+/// A unit as it was archived. A unit that has changed since is not removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExportedUnit {
-    /// The id of its row.
     pub id: i64,
-    /// How many attempts it had; those of a sample are the ones at its stage.
+    /// The number of attempts; for a sample, those at its stage.
     pub attempts: u32,
-    /// The last epoch it was held under.
+    /// The epoch of the last lease.
     pub epoch: Epoch,
 }
 
-/// How much is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pruned {
-    /// Runs or samples.
     pub units: u64,
-    /// Their rows of the ledger.
+    /// Ledger rows of the units.
     pub attempts: u64,
 }
 
-/// Samples of a pipeline run that are gone. The counts of the run still have them.
+/// Pruned samples of a pipeline run. The counts of the run still include them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PrunedSamples {
-    /// That had succeeded.
     pub succeeded: u64,
-    /// That had been passed over.
     pub skipped: u64,
-    /// That were dead letters.
     pub dlq: u64,
 }
 
 impl PrunedSamples {
-    /// All of them.
     pub fn total(&self) -> u64 {
         self.succeeded.saturating_add(self.skipped).saturating_add(self.dlq)
     }
 }
 
-/// A prune as the journal tells it.
+/// A prune, for the journal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PruneRecord {
-    /// Its name, which no other has.
+    /// Unique.
     pub name: String,
-    /// What may go.
     pub filter: PruneFilter,
-    /// Who asked for it.
     pub by: Operator,
-    /// The files it was written to, each with its name, rows and hash.
+    /// The archive files, each with name, rows and hash.
     pub files: Value,
 }
 
 impl PruneRecord {
-    /// What its entry is known by, and what a transaction that removes rows has to name.
+    /// The dedupe key of the journal entry; a transaction that removes rows must name this key.
     pub fn key(&self) -> String {
         format!("prune:{}", self.name)
     }
 
-    /// What the journal says before anything is removed.
+    /// The journal entry before anything is removed.
     pub fn start_entry(&self) -> JournalEntry {
         let by = self.by.cleaned();
         JournalEntry {
@@ -110,7 +102,7 @@ impl PruneRecord {
         }
     }
 
-    /// What it says when all of it is gone.
+    /// The journal entry after everything was removed.
     pub fn end_entry(&self, runs: Pruned, samples: Pruned, at: Timestamp) -> JournalEntry {
         let details = json!({
             "name": self.name,
@@ -133,10 +125,9 @@ impl PruneRecord {
     }
 }
 
-/// What of a store may go, and its going.
 #[async_trait]
 pub trait Pruning: Send + Sync {
-    /// Runs that may go, by id, after an id, a page at a time: `passed`, `needs_review`, `failed`,
+    /// A page of prunable runs with ids above `after`, by id: `passed`, `needs_review`, `failed`,
     /// `cancelled`, or given up.
     async fn prunable_runs(
         &self,
@@ -145,7 +136,8 @@ pub trait Pruning: Send + Sync {
         limit: u32,
     ) -> Result<Vec<RunRecord>>;
 
-    /// Samples that may go, likewise: ended, of a pipeline run that is not running.
+    /// A page of prunable samples with ids above `after`, by id: ended, of a pipeline run that is
+    /// not running.
     async fn prunable_samples(
         &self,
         filter: &PruneFilter,
@@ -153,14 +145,12 @@ pub trait Pruning: Send + Sync {
         limit: u32,
     ) -> Result<Vec<SampleRecord>>;
 
-    /// How many runs may go.
     async fn count_prunable_runs(&self, filter: &PruneFilter) -> Result<u64>;
 
-    /// How many samples may go.
     async fn count_prunable_samples(&self, filter: &PruneFilter) -> Result<u64>;
 
-    /// The attempts at some units of a kind, in the order of [`LedgerPlace`], after a place, a page at a
-    /// time.
+    /// A page of the attempts at some units of a kind after a position, in the order of
+    /// [`LedgerPlace`].
     async fn attempts_at(
         &self,
         kind: UnitKind,
@@ -169,8 +159,8 @@ pub trait Pruning: Send + Sync {
         limit: u32,
     ) -> Result<Vec<AttemptRecord>>;
 
-    /// Removes runs that are as they were written down and may still go, with their rows of the ledger.
-    /// The [key](PruneRecord::key) must be that of an entry of the journal; otherwise nothing is removed.
+    /// Removes runs that are unchanged since they were archived and may still be pruned, with their
+    /// ledger rows. Without a journal entry with this [key](PruneRecord::key), nothing is removed.
     async fn prune_runs(
         &self,
         key: &str,
@@ -178,7 +168,7 @@ pub trait Pruning: Send + Sync {
         runs: &[ExportedUnit],
     ) -> Result<Pruned>;
 
-    /// Removes samples likewise. Their pipeline run knows how many are gone.
+    /// Removes samples likewise, and adds them to the pruned counts of their pipeline run.
     async fn prune_samples(
         &self,
         key: &str,

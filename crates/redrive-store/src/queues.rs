@@ -1,4 +1,4 @@
-//! Queues as a whole: how they stand, what they still have to do, and pausing them.
+//! Queues: statistics, backlog and pausing.
 
 use std::collections::BTreeMap;
 
@@ -7,39 +7,31 @@ use redrive_core::RunState;
 
 use crate::{Error, JournalEntry, MAX_NAME_BYTES, Operator, Result};
 
-/// How a queue stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueStats {
-    /// The queue.
     pub queue: String,
-    /// How many runs are in each state that any run is in, in the order of [`RunState::ALL`].
+    /// Runs by state, without empty states, in the order of [`RunState::ALL`].
     pub runs: Vec<(RunState, u64)>,
-    /// When the oldest run that is ready was submitted.
+    /// The submission time of the oldest ready run.
     pub oldest_ready: Option<Timestamp>,
-    /// When the next waiting run is due.
     pub next_due: Option<Timestamp>,
-    /// Since when the queue is paused.
     pub paused_at: Option<Timestamp>,
 }
 
-/// What a store counts of one queue: the runs in one state, or that it is paused.
+/// A count of one queue: the runs in one state, or the pause of the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueCount {
-    /// The queue.
     pub queue: String,
-    /// A state, and how many runs are in it.
     pub runs: Option<(RunState, u64)>,
-    /// When the oldest of them that is ready was submitted.
+    /// The submission time of the oldest ready run.
     pub oldest_ready: Option<Timestamp>,
-    /// When the next of them is due.
     pub next_due: Option<Timestamp>,
-    /// Since when the queue is paused.
     pub paused_at: Option<Timestamp>,
 }
 
 impl QueueStats {
-    /// How every queue stands, by name, from the counts of a store. A queue and a state may come
-    /// several times; their numbers are added up.
+    /// Statistics of every queue, by name, from the counts of a store. Counts of the same queue and
+    /// state are added.
     pub fn gather(counts: impl IntoIterator<Item = QueueCount>) -> Vec<Self> {
         let mut queues: BTreeMap<String, Self> = BTreeMap::new();
         for count in counts {
@@ -73,37 +65,30 @@ fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestam
     one.into_iter().chain(other).min()
 }
 
-/// A queue that is paused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PausedQueue {
-    /// The queue.
     pub queue: String,
-    /// Who paused it, when and why.
     pub by: Operator,
 }
 
-/// What a queue still has to do.
+/// The outstanding work of a queue, a source or a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backlog {
-    /// Whether a claim would find something.
+    /// Whether a claim would return something.
     pub ready: bool,
-    /// Whether some worker holds something.
+    /// Whether a worker holds something.
     pub held: bool,
-    /// When the next waiting run is due.
     pub next_due: Option<Timestamp>,
 }
 
-/// What an operator may wish of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum QueueAction {
-    /// That nothing is claimed from it.
+    /// Stop further claims from the queue.
     Pause,
-    /// That claims go on.
     Resume,
 }
 
 impl QueueAction {
-    /// The wish, as the journal calls it.
     pub fn action(self) -> &'static str {
         match self {
             Self::Pause => "queue.pause",
@@ -119,7 +104,7 @@ impl QueueAction {
         }
     }
 
-    /// Refuses a name that no queue can have, and that some database could not keep.
+    /// Rejects a name that no queue can have, or that a database cannot store.
     pub fn check_name(self, queue: &str) -> Result<()> {
         let problem = if queue.is_empty() {
             "the queue's name must not be empty".to_owned()
@@ -133,7 +118,6 @@ impl QueueAction {
         Err(Error::misuse(self.doing(), problem))
     }
 
-    /// What the journal says of a queue for which it was done.
     pub fn journal_entry(self, queue: &str, by: &Operator) -> JournalEntry {
         JournalEntry {
             at: by.at,

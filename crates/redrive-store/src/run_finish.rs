@@ -1,64 +1,57 @@
-//! What a finished attempt writes, worked out once for every database.
+//! The columns that a finished run attempt writes, computed once for every database.
 //!
-//! A store binds these values; it decides nothing. So SQLite and PostgreSQL cannot drift apart on
-//! what a retry clears or a success keeps.
+//! A store binds these values and decides nothing. So SQLite and PostgreSQL cannot differ on what a
+//! retry clears or a success keeps.
 
 use jiff::Timestamp;
 use redrive_core::{Cause, Decision, RunEvent, RunState, RunStatus, Unit};
 
-use crate::{AttemptRecord, JournalEntry, RunEnding, RunFinish, UnitKind, UnitRow, Verdict};
+use crate::{AttemptRecord, JournalEntry, RunCompletion, RunFinish, UnitKind, UnitRow, Verdict};
 
-/// The columns of a run after an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunColumns<'a> {
-    /// The new status.
     pub status: RunStatus,
     /// Counted retries since the last reset.
     pub retry_count: u32,
     /// Waits for a server's hint in a row.
     pub deferrals: u32,
-    /// When it is tried again.
     pub next_retry_at: Option<Timestamp>,
-    /// Whether a claim may take it from here on: a retry that is due already need not wait to be
-    /// made claimable by one.
+    /// Whether a claim may take the run now. A retry that is already due is ready at once.
     pub ready: bool,
-    /// When it becomes claimable, if that is later.
+    /// When the run becomes ready, if later than now.
     pub due_at: Option<Timestamp>,
     /// When the first attempt since the last reset began.
     pub first_attempt_at: Timestamp,
-    /// The class of the error.
     pub error_class: Option<&'static str>,
-    /// The message of the error.
     pub error_message: Option<&'a str>,
-    /// The handler's answer.
     pub result: Option<&'a str>,
 }
 
 impl RunFinish {
-    /// What happened, as the state machine calls it.
     pub fn event(&self) -> RunEvent {
-        match &self.ending {
-            RunEnding::Judged { verdict: Verdict::Passed, .. } => RunEvent::Pass,
-            RunEnding::Judged { verdict: Verdict::NeedsReview, .. } => RunEvent::AskForReview,
-            RunEnding::Judged { verdict: Verdict::Failed, .. } => RunEvent::Fail,
-            RunEnding::Failed { decision: Decision::RetryAt { .. }, .. } => RunEvent::ScheduleRetry,
-            RunEnding::Failed { decision: Decision::GiveUp { .. }, .. } => RunEvent::GiveUp,
+        match &self.completion {
+            RunCompletion::Judged { verdict: Verdict::Passed, .. } => RunEvent::Pass,
+            RunCompletion::Judged { verdict: Verdict::NeedsReview, .. } => RunEvent::AskForReview,
+            RunCompletion::Judged { verdict: Verdict::Failed, .. } => RunEvent::Fail,
+            RunCompletion::Failed { decision: Decision::RetryAt { .. }, .. } => {
+                RunEvent::ScheduleRetry
+            }
+            RunCompletion::Failed { decision: Decision::GiveUp { .. }, .. } => RunEvent::GiveUp,
         }
     }
 
-    /// Whether the run waits for a retry from here on.
     pub fn schedules_retry(&self) -> bool {
         self.event() == RunEvent::ScheduleRetry
     }
 
-    /// The columns of the run, when they are written at `now`.
+    /// The columns as of `now`, which decides whether a retry is ready at once.
     pub fn columns(&self, now: Timestamp) -> RunColumns<'_> {
         let status = RunState::Processing
             .apply(self.event())
             .map_or(RunStatus::Processing, RunState::status);
         let first_attempt_at = self.history.first_attempt_at.unwrap_or(self.started_at);
-        match &self.ending {
-            RunEnding::Judged { result, .. } => RunColumns {
+        match &self.completion {
+            RunCompletion::Judged { result, .. } => RunColumns {
                 status,
                 retry_count: 0,
                 deferrals: 0,
@@ -70,7 +63,7 @@ impl RunFinish {
                 error_message: None,
                 result: result.as_deref(),
             },
-            RunEnding::Failed { failure, decision } => {
+            RunCompletion::Failed { failure, decision } => {
                 let after = self.history.after(failure, decision);
                 let (retry_count, next_retry_at) = match decision {
                     Decision::RetryAt { at, .. } => (after.counted, Some(*at)),
@@ -92,7 +85,6 @@ impl RunFinish {
         }
     }
 
-    /// The row of the ledger.
     pub fn ledger_row(&self) -> AttemptRecord {
         let row = AttemptRecord::success(
             UnitRow::new(UnitKind::Run, self.id.0),
@@ -101,17 +93,17 @@ impl RunFinish {
             self.ended_at,
             &self.worker.0,
         );
-        match &self.ending {
-            RunEnding::Judged { .. } => row,
-            RunEnding::Failed { failure, decision } => {
+        match &self.completion {
+            RunCompletion::Judged { .. } => row,
+            RunCompletion::Failed { failure, decision } => {
                 row.with_failure(failure).with_decision(decision)
             }
         }
     }
 
-    /// The rows of the journal: a give-up with its reason, and a worker that was lost.
+    /// A give-up with its reason, and a lost worker.
     pub fn journal_rows(&self) -> Vec<JournalEntry> {
-        let RunEnding::Failed { failure, decision } = &self.ending else {
+        let RunCompletion::Failed { failure, decision } = &self.completion else {
             return Vec::new();
         };
         let entry = |action: &str, details: serde_json::Value| JournalEntry {

@@ -1,94 +1,83 @@
-//! What a finished attempt at a sample writes, worked out once for every database.
+//! The columns that a finished sample attempt writes, computed once for every database.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use redrive_core::{
     Cause, Decision, Failure, Fingerprint, Message, PipelineProgress, PipelineRules, PipelineRunId,
-    PipelineStatus, PipelineStep, SampleEnd, SampleEvent, SampleId, SampleState, SampleStatus,
+    PipelineStatus, PipelineStep, SampleEvent, SampleId, SampleOutcome, SampleState, SampleStatus,
     Unit,
 };
 use serde_json::{Value, json};
 
 use crate::{
-    AttemptOutcome, AttemptRecord, JournalEntry, PipelineRunRecord, SampleEnding, SampleFinish,
+    AttemptOutcome, AttemptRecord, JournalEntry, PipelineRunRecord, SampleCompletion, SampleFinish,
     UnitKind, UnitRow, WorkerId,
 };
 
-/// The stage that a line of the source died at, before any stage had it.
+/// The stage name of a source line that failed before the first stage.
 pub const SOURCE_STAGE: &str = "source";
 
-/// The columns of a sample after an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleColumns<'a> {
-    /// The new status.
     pub status: SampleStatus,
-    /// The place of its stage: the next one if this one answered and is not the last.
+    /// The index of the stage: the next stage if this one answered and is not the last.
     pub stage: u32,
-    /// What it is from here on; as it was if none.
+    /// The new data; `None` keeps the old data.
     pub data: Option<&'a str>,
-    /// Executions at its stage.
+    /// Attempts at the stage.
     pub attempts: u32,
-    /// Counted retries at its stage.
     pub retry_count: u32,
     /// Waits for a server's hint in a row.
     pub deferrals: u32,
-    /// When it is tried again.
     pub next_retry_at: Option<Timestamp>,
-    /// When the first attempt at its stage began.
     pub first_attempt_at: Option<Timestamp>,
-    /// When the last attempt at its stage ended.
     pub last_attempt_at: Option<Timestamp>,
-    /// The class of the error.
     pub error_class: Option<&'static str>,
-    /// Its code.
     pub error_code: Option<String>,
-    /// Its message.
     pub error_message: Option<&'a str>,
-    /// What groups it with failures like it.
     pub fingerprint: Option<String>,
-    /// Why it was passed over.
     pub skip_reason: Option<Message>,
 }
 
 impl SampleFinish {
-    /// What happened, as the state machine calls it.
     pub fn event(&self) -> SampleEvent {
-        match &self.ending {
-            SampleEnding::Answered(_) if self.last_stage => SampleEvent::Complete,
-            SampleEnding::Answered(_) => SampleEvent::Advance,
-            SampleEnding::Skipped(_) => SampleEvent::Skip,
-            SampleEnding::Failed { decision: Decision::RetryAt { .. }, .. } => {
+        match &self.completion {
+            SampleCompletion::Answered(_) if self.last_stage => SampleEvent::Complete,
+            SampleCompletion::Answered(_) => SampleEvent::Advance,
+            SampleCompletion::Skipped(_) => SampleEvent::Skip,
+            SampleCompletion::Failed { decision: Decision::RetryAt { .. }, .. } => {
                 SampleEvent::ScheduleRetry
             }
-            SampleEnding::Failed { decision: Decision::GiveUp { .. }, .. } => SampleEvent::GiveUp,
+            SampleCompletion::Failed { decision: Decision::GiveUp { .. }, .. } => {
+                SampleEvent::GiveUp
+            }
         }
     }
 
-    /// Whether there is something to claim from here on, now or later.
+    /// Whether the sample can be claimed again, now or later.
     pub fn leaves_work(&self) -> bool {
         matches!(self.event(), SampleEvent::Advance | SampleEvent::ScheduleRetry)
     }
 
-    /// Who keeps the sample for its next stage, and until when. Nobody, if there is none.
+    /// The worker that keeps the sample for its next stage, and until when.
     pub fn keeper(&self) -> Option<(&WorkerId, Timestamp)> {
         let goes_on = self.event() == SampleEvent::Advance;
         self.keep_until.filter(|_| goes_on).map(|until| (&self.worker, until))
     }
 
-    /// How the sample ended, if it did.
-    pub fn end(&self) -> Option<SampleEnd<'static>> {
-        match &self.ending {
-            SampleEnding::Skipped(_) => Some(SampleEnd::Skipped),
-            SampleEnding::Answered(_) => self.last_stage.then_some(SampleEnd::Succeeded),
-            SampleEnding::Failed { failure, decision: Decision::GiveUp { .. } } => {
-                Some(SampleEnd::Dead(failure.class().name()))
+    /// The outcome of the sample; `None` if the sample continues.
+    pub fn end(&self) -> Option<SampleOutcome<'static>> {
+        match &self.completion {
+            SampleCompletion::Skipped(_) => Some(SampleOutcome::Skipped),
+            SampleCompletion::Answered(_) => self.last_stage.then_some(SampleOutcome::Succeeded),
+            SampleCompletion::Failed { failure, decision: Decision::GiveUp { .. } } => {
+                Some(SampleOutcome::Dead(failure.class().name()))
             }
-            SampleEnding::Failed { .. } => None,
+            SampleCompletion::Failed { .. } => None,
         }
     }
 
-    /// The columns of the sample.
     pub fn columns(&self) -> SampleColumns<'_> {
         let event = self.event();
         let after = SampleState::Running.apply(event).unwrap_or(SampleState::Running);
@@ -98,7 +87,7 @@ impl SampleFinish {
             status: after.status(),
             stage: if advanced { self.stage + 1 } else { self.stage },
             data: None,
-            // A stage begins with nothing.
+            // A stage starts with empty counts.
             attempts: if advanced { 0 } else { self.attempt.0 },
             retry_count: 0,
             deferrals: 0,
@@ -111,12 +100,12 @@ impl SampleFinish {
             fingerprint: None,
             skip_reason: None,
         };
-        match &self.ending {
-            SampleEnding::Answered(data) => SampleColumns { data: Some(data), ..columns },
-            SampleEnding::Skipped(why) => {
+        match &self.completion {
+            SampleCompletion::Answered(data) => SampleColumns { data: Some(data), ..columns },
+            SampleCompletion::Skipped(why) => {
                 SampleColumns { skip_reason: Some(Message::clean(why)), ..columns }
             }
-            SampleEnding::Failed { failure, decision } => {
+            SampleCompletion::Failed { failure, decision } => {
                 let history = self.history.after(failure, decision);
                 let (retry_count, next_retry_at) = match decision {
                     Decision::RetryAt { at, .. } => (history.counted, Some(*at)),
@@ -138,7 +127,6 @@ impl SampleFinish {
         }
     }
 
-    /// The row of the ledger.
     pub fn ledger_row(&self) -> AttemptRecord {
         let unit =
             UnitRow { kind: UnitKind::Sample, id: self.id.0, stage: self.stage_name.clone() };
@@ -147,22 +135,22 @@ impl SampleFinish {
             stage_config_hash: Some(self.stage_config_hash.clone()),
             ..AttemptRecord::success(unit, self.attempt, started_at, ended_at, &self.worker.0)
         };
-        match &self.ending {
-            SampleEnding::Answered(_) => row,
-            SampleEnding::Skipped(why) => AttemptRecord {
+        match &self.completion {
+            SampleCompletion::Answered(_) => row,
+            SampleCompletion::Skipped(why) => AttemptRecord {
                 outcome: AttemptOutcome::Skipped,
                 message: Some(Message::clean(why).to_string()),
                 ..row
             },
-            SampleEnding::Failed { failure, decision } => {
+            SampleCompletion::Failed { failure, decision } => {
                 row.with_failure(failure).with_decision(decision)
             }
         }
     }
 
-    /// The rows of the journal: a death with its reason, and a worker that was lost.
+    /// A dead letter with its reason, and a lost worker.
     pub fn journal_rows(&self) -> Vec<JournalEntry> {
-        let SampleEnding::Failed { failure, decision } = &self.ending else {
+        let SampleCompletion::Failed { failure, decision } = &self.completion else {
             return Vec::new();
         };
         let entry = |action: &str, details: Value| JournalEntry {
@@ -189,12 +177,12 @@ impl SampleFinish {
     }
 }
 
-/// A sample at a stage, as the journal names it.
+/// The name of a sample in the journal.
 pub fn sample_unit(id: SampleId, stage: &str) -> String {
     Unit::Sample { id, stage: stage.to_owned() }.to_string()
 }
 
-/// The name of a stage, or of the source for a line that was no sample.
+/// The name of the stage, or of the source for a line that was not a valid sample.
 pub fn stage_or_source(stage: Option<String>, data: Option<&str>) -> String {
     match data {
         Some(_) => stage.unwrap_or_default(),
@@ -202,7 +190,7 @@ pub fn stage_or_source(stage: Option<String>, data: Option<&str>) -> String {
     }
 }
 
-/// What the journal says of a line that was no sample.
+/// The journal entry for a line that was not a valid sample.
 pub fn source_death_entry(
     run: PipelineRunId,
     id: SampleId,
@@ -224,16 +212,16 @@ pub fn source_death_entry(
     }
 }
 
-/// The samples of a run that ended: how, when the last of them did, and by whose hand.
-pub type RunEnds = (Vec<SampleEnd<'static>>, Timestamp, String);
+/// The outcomes of samples of one run, the time of the last one, and the worker.
+pub type RunOutcomes = (Vec<SampleOutcome<'static>>, Timestamp, String);
 
-/// What the ends of samples do to the runs they belong to: gathered per run while samples are
-/// written, applied once per run at the end of the transaction.
+/// Outcomes of samples by pipeline run. Collected while samples are written, and applied once per
+/// run at the end of the transaction.
 #[derive(Debug, Default)]
-pub struct SampleEnds(BTreeMap<PipelineRunId, RunEnds>);
+pub struct OutcomesByRun(BTreeMap<PipelineRunId, RunOutcomes>);
 
-impl SampleEnds {
-    /// Notes a finish that was applied.
+impl OutcomesByRun {
+    /// Adds the outcome of an applied finish, if any.
     pub fn add(&mut self, finish: &SampleFinish) {
         let Some(end) = finish.end() else { return };
         let (ends, at, _) = self
@@ -244,42 +232,38 @@ impl SampleEnds {
         *at = finish.ended_at.max(*at);
     }
 
-    /// The runs, in the order of their ids, with the ends of their samples.
-    pub fn into_runs(self) -> impl Iterator<Item = (PipelineRunId, RunEnds)> {
+    /// In the order of run ids.
+    pub fn into_runs(self) -> impl Iterator<Item = (PipelineRunId, RunOutcomes)> {
         self.0.into_iter()
     }
 }
 
-/// What becomes of the row of a run.
+/// The writes for a pipeline run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PipelineWrite {
-    /// How it stands from here on.
     pub progress: PipelineProgress,
-    /// When it ended or was stopped; none if it goes on.
+    /// When the run ended or was stopped; `None` if the run continues.
     pub ended_at: Option<Timestamp>,
-    /// Why it was stopped.
     pub stop_reason: Option<String>,
-    /// What the journal says of it.
     pub journal: Vec<JournalEntry>,
 }
 
 impl PipelineWrite {
-    /// With no more than this.
     pub fn of_progress(progress: PipelineProgress) -> Self {
         Self { progress, ended_at: None, stop_reason: None, journal: Vec::new() }
     }
 
-    /// After so many samples were read, some of which died at once.
+    /// After samples were read, some of which became dead letters at once.
     pub fn after_reading(
         run: &PipelineRunRecord,
         samples: u64,
         done: bool,
-        deaths: &[SampleEnd<'_>],
+        deaths: &[SampleOutcome<'_>],
         at: Timestamp,
         actor: &str,
     ) -> Self {
         let mut progress = run.progress;
-        // Not yet done, so that the budget is looked at while work remains.
+        // `done` follows below, so that the budget is checked while work remains.
         let read = progress.read(&run.rules, samples, false);
         let died = deaths.iter().filter_map(|end| progress.end(&run.rules, *end));
         let mut steps: Vec<_> = read.into_iter().chain(died).collect();
@@ -287,12 +271,11 @@ impl PipelineWrite {
         Self::after_steps(run.id, progress, &run.rules, &steps, at, actor)
     }
 
-    /// After samples ended.
     pub fn after_ends(
         id: PipelineRunId,
         before: PipelineProgress,
         rules: &PipelineRules,
-        ends: &[SampleEnd<'_>],
+        ends: &[SampleOutcome<'_>],
         at: Timestamp,
         actor: &str,
     ) -> Self {
@@ -301,7 +284,7 @@ impl PipelineWrite {
         Self::after_steps(id, progress, rules, &steps, at, actor)
     }
 
-    /// After steps that a run took. The last one stands: a run that was stopped is not over.
+    /// After steps of a run. The last step decides: a stopped run is not over.
     pub fn after_steps(
         id: PipelineRunId,
         progress: PipelineProgress,
@@ -336,7 +319,6 @@ impl PipelineWrite {
         write
     }
 
-    /// After its source could not be read any further.
     pub fn after_source_failure(
         id: PipelineRunId,
         before: PipelineProgress,
@@ -362,18 +344,19 @@ impl PipelineWrite {
 }
 
 fn conclusion(status: PipelineStatus, progress: &PipelineProgress, rules: &PipelineRules) -> Value {
-    let tally = progress.tally;
+    let counts = progress.counts;
     json!({
         "status": status.name(),
-        "total": tally.total,
-        "succeeded": tally.succeeded,
-        "skipped": tally.skipped,
-        "dlq": tally.dlq,
+        "total": counts.total,
+        "succeeded": counts.succeeded,
+        "skipped": counts.skipped,
+        "dlq": counts.dlq,
         "budget_exceeded": rules.budget.exceeded(progress.budget).is_some(),
     })
 }
 
-/// What the journal says of a run as a whole, which is no unit.
+/// A journal entry about a pipeline run. A pipeline run is not a unit, so the entry has a filter
+/// instead.
 pub fn pipeline_entry(
     id: PipelineRunId,
     action: &str,

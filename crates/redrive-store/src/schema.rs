@@ -1,43 +1,34 @@
-//! Migrations: numbered, append-only, up and down, the same numbers and names in every store.
+//! Migrations: numbered, append-only, with up and down scripts; the same numbers and names in every
+//! store.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{Error, Result};
 
-/// One step of the schema, with its way back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migration {
     /// 1, 2, 3 … without gaps.
     pub version: u32,
-    /// What it brings.
     pub name: &'static str,
-    /// The statements that bring it.
     pub up: &'static str,
-    /// The statements that take it away.
     pub down: &'static str,
 }
 
-/// Which way a step goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Towards newer versions.
     Up,
-    /// Towards older versions.
     Down,
 }
 
-/// A migration that was or would be run.
+/// A migration that was or would be executed.
 #[derive(Debug, Clone, Copy)]
-pub struct Step {
-    /// The migration.
+pub struct MigrationStep {
     pub migration: &'static Migration,
-    /// Which way.
     pub direction: Direction,
 }
 
-impl Step {
-    /// The statements of this step.
+impl MigrationStep {
     pub fn sql(&self) -> &'static str {
         match self.direction {
             Direction::Up => self.migration.up,
@@ -46,69 +37,62 @@ impl Step {
     }
 }
 
-/// A migration that a database has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppliedMigration {
-    /// Its version.
     pub version: u32,
-    /// Its name.
     pub name: String,
-    /// When it was applied.
     pub applied_at: Timestamp,
 }
 
-/// Where a database stands.
+/// The schema version of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaStatus {
-    /// The migrations it has, in order; none for a database that has nothing of ours yet.
+    /// In order; empty for a database without a Redrive schema.
     pub applied: Vec<AppliedMigration>,
-    /// Those that this program knows.
     pub known: &'static [Migration],
 }
 
 impl SchemaStatus {
-    /// The version of the database; 0 is before the first migration.
+    /// 0 before the first migration.
     pub fn current(&self) -> u32 {
         self.applied.last().map_or(0, |migration| migration.version)
     }
 
-    /// The newest version this program knows.
     pub fn latest(&self) -> u32 {
         latest_version(self.known)
     }
 
-    /// What this program knows and the database does not have.
+    /// Known migrations that the database does not have.
     pub fn pending(&self) -> &'static [Migration] {
         self.known.get(self.applied.len()..).unwrap_or_default()
     }
 }
 
-/// Changes the schema of a database. It works on a database in any version, unlike a
-/// [`Store`](crate::Store), which needs the latest.
+/// Changes the schema of a database in any version, unlike a [`Store`](crate::Store), which needs
+/// the latest version.
 #[async_trait]
 pub trait Migrator: Send + Sync {
-    /// The migrations this program knows, in order.
+    /// In order.
     fn migrations(&self) -> &'static [Migration];
 
-    /// Where the database stands. Changes nothing.
+    /// Reads the schema version. Changes nothing.
     async fn status(&self) -> Result<SchemaStatus>;
 
-    /// Moves the database to a version, up or down, and says which steps that took. All steps are
-    /// one transaction. Two processes at once do no harm: the second finds nothing left to do.
-    async fn migrate_to(&self, version: u32, now: Timestamp) -> Result<Vec<Step>>;
+    /// Moves the database up or down to a version in one transaction, and returns the executed
+    /// steps. Concurrent calls are safe: the second call finds nothing left to do.
+    async fn migrate_to(&self, version: u32, now: Timestamp) -> Result<Vec<MigrationStep>>;
 
-    /// The newest version this program knows.
     fn latest(&self) -> u32 {
         latest_version(self.migrations())
     }
 }
 
-/// The newest of some migrations.
+/// 0 if there are no migrations.
 pub fn latest_version(migrations: &[Migration]) -> u32 {
     migrations.last().map_or(0, |migration| migration.version)
 }
 
-/// Refuses a database in any version but the one that is needed.
+/// Rejects a database in any version except `needed`.
 pub fn require_version(current: u32, needed: u32) -> Result<()> {
     match current.cmp(&needed) {
         std::cmp::Ordering::Less => Err(Error::OlderSchema { found: current, needed }),
@@ -119,12 +103,13 @@ pub fn require_version(current: u32, needed: u32) -> Result<()> {
 
 /// The steps from one version to another.
 ///
-/// A database that is newer than the known migrations is refused: we do not know its way back.
+/// Rejects a database that is newer than the known migrations, because their down scripts are
+/// unknown.
 pub fn plan_steps(
     migrations: &'static [Migration],
     current: u32,
     target: u32,
-) -> Result<Vec<Step>> {
+) -> Result<Vec<MigrationStep>> {
     let known = latest_version(migrations);
     if current > known {
         return Err(Error::NewerSchema { found: current, known });
@@ -137,12 +122,12 @@ pub fn plan_steps(
     };
     Ok(if target >= current {
         between(current, target)
-            .map(|migration| Step { migration, direction: Direction::Up })
+            .map(|migration| MigrationStep { migration, direction: Direction::Up })
             .collect()
     } else {
         between(target, current)
             .rev()
-            .map(|migration| Step { migration, direction: Direction::Down })
+            .map(|migration| MigrationStep { migration, direction: Direction::Down })
             .collect()
     })
 }

@@ -1,4 +1,4 @@
-//! The whole store.
+//! The interface of a whole store.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -9,35 +9,35 @@ use crate::{
     SchemaStatus,
 };
 
-/// Everything the engine needs of a database.
 #[async_trait]
 pub trait Store:
     Partitions + Runs + Items + Pipelines + Samples + Ledger + Journal + Leases + Pruning + Figures
 {
-    /// The clock of leases: it does not jump when someone sets the wall clock, and every process
-    /// that shares the store reads the same time from it.
+    /// The lease clock. It does not jump when the wall clock is set, and every process that shares
+    /// the store reads the same time.
     fn now(&self) -> Timestamp;
 
-    /// Whether that is a clock that people can set after all, such as a server's. Then it may go forward at
-    /// once by any amount, and whoever judges others by it must have seen it go on for a while.
+    /// Whether people can set the lease clock, such as a server's clock. Such a clock may jump
+    /// forward, so the reaper must see it advance steadily for a while before it acts on expired
+    /// leases.
     fn clock_can_be_set(&self) -> bool;
 
-    /// Changes whenever there may be something new to claim. A hint: who listens must poll as well.
+    /// Changes when there may be something new to claim. A hint: a listener must poll as well.
     fn wakes(&self) -> watch::Receiver<u64>;
 
-    /// What the store is and where, for people. Never shows a password.
+    /// The database and its location, for people. Never shows a password.
     fn describe(&self) -> String;
 
-    /// Whether the store answers, and has room for more where it can know. The error says why not.
+    /// Fails if the store does not answer, or if its disk is known to be full.
     async fn ping(&self) -> Result<()>;
 
-    /// Which migrations the database has. It had all of them when it was opened.
+    /// The migrations of the database. An open store has had all of them when it was opened.
     async fn schema(&self) -> Result<SchemaStatus>;
 
-    /// Settings of the database under which a power cut may lose or damage what was acknowledged, in words; empty if
-    /// there are none.
+    /// Settings under which a power failure may lose or damage acknowledged writes; empty if there
+    /// are none.
     async fn durability_doubts(&self) -> Result<Vec<String>>;
 
-    /// What the database itself finds wrong with its structure; empty if nothing.
+    /// Structural problems that the database itself reports; empty if there are none.
     async fn integrity_problems(&self) -> Result<Vec<String>>;
 }

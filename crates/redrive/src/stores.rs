@@ -86,8 +86,8 @@ fn location(url: &StoreUrl) -> Option<Location> {
 
 fn sqlite_options(settings: &config::Store) -> SqliteOptions {
     let synchronous = match settings.synchronous {
-        Synchronous::Full => redrive_sqlite::Synchronous::Full,
-        Synchronous::Normal => redrive_sqlite::Synchronous::Normal,
+        Synchronous::Full => redrive_sqlite::SqliteSync::Full,
+        Synchronous::Normal => redrive_sqlite::SqliteSync::Normal,
     };
     SqliteOptions { synchronous, ..SqliteOptions::default() }
 }

@@ -91,7 +91,7 @@ async fn watch(id: PipelineRunId, file: Option<PathBuf>, store: Arc<dyn Store>, 
         }
         // A store that does not answer is asked again.
         if let Ok(Some((run, counts))) = look_at(id, &*store).await {
-            rate.note(now.duration_since(start), run.progress.tally.ended());
+            rate.note(now.duration_since(start), run.progress.counts.ended());
             let bytes = file.as_ref().and_then(|path| Some(path.metadata().ok()?.len()));
             drawn.draw(&run, &counts, &rate, bytes);
         }
@@ -119,7 +119,7 @@ impl Drawn {
         if !self.watched {
             let sum = |of: fn(&StageCountView) -> u64| counts.iter().map(of).sum::<u64>();
             let (flying, retrying) = (sum(|row| row.in_flight), sum(|row| row.retrying));
-            let dead = run.progress.tally.dlq;
+            let dead = run.progress.counts.dlq;
             self.output
                 .note(&format!("{whole}; {flying} in flight, {retrying} retrying, {dead} dead"));
             return;
@@ -146,7 +146,7 @@ fn of_stage(row: &StageCountView, width: usize) -> String {
 
 /// `score run 3: 1204 of 10000, 412/s, 22s left`
 fn whole(run: &PipelineRunRecord, rate: &Rate, bytes: Option<u64>) -> String {
-    let (tally, id) = (run.progress.tally, run.id);
+    let (tally, id) = (run.progress.counts, run.id);
     let expected = match bytes {
         _ if tally.source_done => Some(tally.total),
         Some(bytes) => expected_total(tally.total, run.position.bytes, bytes),

@@ -123,7 +123,7 @@ pub(super) async fn print(
 
 /// What to do about it.
 fn advice(run: &PipelineRunRecord) -> Vec<String> {
-    let (id, tally, pruned) = (run.id, run.progress.tally, run.pruned);
+    let (id, tally, pruned) = (run.id, run.progress.counts, run.pruned);
     let mut advice = Vec::new();
     if pruned.total() > 0 {
         let (count, total) = (pruned.total(), tally.total);

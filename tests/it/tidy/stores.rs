@@ -18,7 +18,7 @@ const ONE_SIDED_QUERIES: &[(&str, &str, &str)] = &[
     (POSTGRES, "lock_samples.sql", "SQLite has one writer"),
     (POSTGRES, "notify_wake.sql", "SQLite has no other process to tell"),
     (POSTGRES, "notify_at_commit.sql", "SQLite has no other process to tell"),
-    (POSTGRES, "next_due.sql", "SQLite's outlook is cheap as a whole"),
+    (POSTGRES, "next_due.sql", "SQLite's backlog query is cheap as a whole"),
     (POSTGRES, "insert_keyless_runs.sql", "SQLite takes one run at a time, with or without a key"),
     (POSTGRES, "queue_stats.sql", "SQLite counts what changed since it last did"),
     (SQLITE, "run_ends.sql", "PostgreSQL counts all runs at once"),

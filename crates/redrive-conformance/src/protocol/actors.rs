@@ -8,12 +8,12 @@ use redrive_core::{
     Preset, RunId, Unit, decide,
 };
 
-use redrive_store::{RunEnding, RunFinish, Verdict, WorkerId};
+use redrive_store::{RunCompletion, RunFinish, Verdict, WorkerId};
 
 /// What a worker knows of the run it holds, or a reaper of the run it found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Claim {
-    /// Which of all claims this is. Nobody in the world can see it; the laws can.
+pub struct ModelClaim {
+    /// Which of all claims this is. Nobody in the state can see it; the invariants can.
     pub(super) serial: i64,
     /// The epoch under which it is held.
     pub epoch: i64,
@@ -27,7 +27,7 @@ pub struct Claim {
 
 /// How an attempt may end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum End {
+pub enum ModelCompletion {
     /// The handler judged it good.
     Passed,
     /// The handler wants a person to look.
@@ -44,7 +44,7 @@ pub enum End {
     Lost,
 }
 
-impl End {
+impl ModelCompletion {
     /// What a worker may say.
     pub const OF_A_WORKER: [Self; 6] =
         [Self::Passed, Self::NeedsReview, Self::Failed, Self::Error, Self::Hint, Self::Final];
@@ -52,11 +52,11 @@ impl End {
 
 /// What somebody says of a run they hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Said {
+pub enum WorkerReport {
     /// The attempt ended.
-    Ended(End),
+    Completed(ModelCompletion),
     /// It goes back untried.
-    HandedBack,
+    Released,
 }
 
 /// Two attempts, one uncounted wait: the least that has every branch.
@@ -72,21 +72,21 @@ fn policy() -> Policy {
     Policy::new(spec).unwrap_or_else(|_| Preset::Stage.policy())
 }
 
-impl Claim {
+impl ModelClaim {
     /// What the store told its holder.
     pub(crate) fn of(epoch: Epoch, attempt: AttemptNumber, counted: u32, deferrals: u32) -> Self {
         Self { serial: 0, epoch: epoch.0, attempt: attempt.0, counted, deferrals }
     }
 
     /// What is written at the end of an attempt at a run, as workers and reapers work it out.
-    pub fn finish(&self, id: RunId, end: End, now: Timestamp) -> RunFinish {
+    pub fn finish(&self, id: RunId, end: ModelCompletion, now: Timestamp) -> RunFinish {
         let history =
             History { counted: self.counted, deferrals: self.deferrals, first_attempt_at: None };
-        let judged = |verdict| RunEnding::Judged { verdict, result: None };
+        let judged = |verdict| RunCompletion::Judged { verdict, result: None };
         let failed = |failure: Failure| {
             let jitter = JitterKey::new(JitterSeed::default(), &Unit::Run(id));
             let decision = decide(&policy(), &history, &failure, now, jitter);
-            RunEnding::Failed { failure, decision }
+            RunCompletion::Failed { failure, decision }
         };
         RunFinish {
             id,
@@ -96,14 +96,16 @@ impl Claim {
             started_at: now,
             ended_at: now,
             worker: WorkerId("w".to_owned()),
-            ending: match end {
-                End::Passed => judged(Verdict::Passed),
-                End::NeedsReview => judged(Verdict::NeedsReview),
-                End::Failed => judged(Verdict::Failed),
-                End::Error => failed(Failure::exit(75, "not yet")),
-                End::Hint => failed(Failure::http(429, Some(Duration::from_secs(1)), "later")),
-                End::Final => failed(Failure::exit(65, "never")),
-                End::Lost => failed(Failure::lost_worker("no word")),
+            completion: match end {
+                ModelCompletion::Passed => judged(Verdict::Passed),
+                ModelCompletion::NeedsReview => judged(Verdict::NeedsReview),
+                ModelCompletion::Failed => judged(Verdict::Failed),
+                ModelCompletion::Error => failed(Failure::exit(75, "not yet")),
+                ModelCompletion::Hint => {
+                    failed(Failure::http(429, Some(Duration::from_secs(1)), "later"))
+                }
+                ModelCompletion::Final => failed(Failure::exit(65, "never")),
+                ModelCompletion::Lost => failed(Failure::lost_worker("no word")),
             },
         }
     }

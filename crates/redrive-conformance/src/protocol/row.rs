@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use redrive_core::{RunEvent, RunId, RunState};
 
-use super::actors::{Claim, End};
+use super::actors::{ModelClaim, ModelCompletion};
 use redrive_store::{RunAction, RunChange, Written};
 
 /// A rule that the model may break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Mutant {
+pub enum ModelMutant {
     /// A result is taken whatever its epoch.
     FinishIgnoresEpoch,
     /// A result is taken whatever the state of the run.
@@ -30,16 +30,16 @@ pub enum Mutant {
     /// A claim takes what is held.
     ClaimTakesWhatIsHeld,
     /// A hand-back is taken whatever its epoch.
-    HandBackIgnoresEpoch,
+    ReleaseIgnoresEpoch,
     /// A hand-back is taken whatever the state of the run.
-    HandBackIgnoresState,
+    ReleaseIgnoresState,
     /// A lease is renewed whatever the epoch.
     RenewalIgnoresEpoch,
     /// An operator's cancel is done when the worker hears of it.
     CancelWaitsForTheWorker,
 }
 
-impl Mutant {
+impl ModelMutant {
     /// All of them.
     pub const ALL: [Self; 13] = [
         Self::FinishIgnoresEpoch,
@@ -51,8 +51,8 @@ impl Mutant {
         Self::NoReaper,
         Self::ClaimKeepsEpoch,
         Self::ClaimTakesWhatIsHeld,
-        Self::HandBackIgnoresEpoch,
-        Self::HandBackIgnoresState,
+        Self::ReleaseIgnoresEpoch,
+        Self::ReleaseIgnoresState,
         Self::RenewalIgnoresEpoch,
         Self::CancelWaitsForTheWorker,
     ];
@@ -60,20 +60,20 @@ impl Mutant {
 
 /// The run as it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Row {
+pub struct ModelRow {
     /// Its state.
     pub state: RunState,
     /// The last epoch it was held under.
     pub epoch: i64,
     /// Whether it has a lease, and whether that has ended.
-    pub lease: Option<Lease>,
+    pub lease: Option<ModelLease>,
     /// Rows of the ledger.
     pub attempts: u32,
     /// Counted failures since the last reset.
     pub counted: u32,
     /// Waits for a hint in a row.
     pub deferrals: u32,
-    /// The claim that is open, which nobody in the world can see.
+    /// The claim that is open, which nobody in the state can see.
     pub(super) holder: Option<i64>,
     /// How many claims there were.
     pub(super) claims: i64,
@@ -81,16 +81,16 @@ pub struct Row {
 
 /// The end of a lease, on the clock of leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Lease {
+pub enum ModelLease {
     /// It is still to come.
-    Good,
+    Live,
     /// It has passed.
-    Ended,
+    Expired,
 }
 
 /// What a write left behind, beside the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trace {
+pub(crate) enum Effect {
     /// A claim ended, with a row of ledger or journal, by whoever had this claim.
     Closed(i64),
     /// A row of the ledger, with its number.
@@ -99,7 +99,7 @@ pub(crate) enum Trace {
     Renewed(i64),
 }
 
-impl Row {
+impl ModelRow {
     pub(super) fn submitted() -> Self {
         Self {
             state: RunState::Discovered,
@@ -114,8 +114,8 @@ impl Row {
     }
 
     /// What a reader sees of the run.
-    pub(super) fn read(&self) -> Claim {
-        Claim {
+    pub(super) fn read(&self) -> ModelClaim {
+        ModelClaim {
             serial: self.holder.unwrap_or_default(),
             epoch: self.epoch,
             attempt: self.attempts + 1,
@@ -125,16 +125,16 @@ impl Row {
     }
 
     /// `claim_runs`: what is ready is taken under the next epoch.
-    pub(super) fn claim(&mut self, mutant: Option<Mutant>) -> Option<Claim> {
+    pub(super) fn claim(&mut self, mutant: Option<ModelMutant>) -> Option<ModelClaim> {
         let held = self.state == RunState::Processing;
         let state = match self.state.apply(RunEvent::Claim) {
             Ok(state) => state,
-            Err(_) if held && mutant == Some(Mutant::ClaimTakesWhatIsHeld) => self.state,
+            Err(_) if held && mutant == Some(ModelMutant::ClaimTakesWhatIsHeld) => self.state,
             Err(_) => return None,
         };
         self.state = state;
-        self.epoch += i64::from(mutant != Some(Mutant::ClaimKeepsEpoch));
-        self.lease = Some(Lease::Good);
+        self.epoch += i64::from(mutant != Some(ModelMutant::ClaimKeepsEpoch));
+        self.lease = Some(ModelLease::Live);
         self.claims += 1;
         self.holder = Some(self.claims);
         Some(self.read())
@@ -143,69 +143,69 @@ impl Row {
     /// `renew_run_leases`.
     pub(super) fn renew(
         &mut self,
-        claim: &Claim,
-        mutant: Option<Mutant>,
-        traces: &mut Vec<Trace>,
+        claim: &ModelClaim,
+        mutant: Option<ModelMutant>,
+        effects: &mut Vec<Effect>,
     ) -> Written {
-        let epoch = claim.epoch == self.epoch || mutant == Some(Mutant::RenewalIgnoresEpoch);
+        let epoch = claim.epoch == self.epoch || mutant == Some(ModelMutant::RenewalIgnoresEpoch);
         if !epoch || self.state != RunState::Processing {
             return Written::Stale;
         }
-        self.lease = Some(Lease::Good);
-        traces.push(Trace::Renewed(claim.serial));
+        self.lease = Some(ModelLease::Live);
+        effects.push(Effect::Renewed(claim.serial));
         Written::Applied
     }
 
     /// `finish_runs`, of a worker or of a reaper.
     pub(super) fn finish(
         &mut self,
-        claim: &Claim,
-        end: End,
-        mutant: Option<Mutant>,
-        traces: &mut Vec<Trace>,
+        claim: &ModelClaim,
+        end: ModelCompletion,
+        mutant: Option<ModelMutant>,
+        effects: &mut Vec<Effect>,
     ) -> Written {
         let now = Timestamp::UNIX_EPOCH;
         let finish = claim.finish(RunId(1), end, now);
         let row = finish.ledger_row();
         let lax = match end {
-            End::Lost => Mutant::ReaperIgnoresEpoch,
-            _ => Mutant::FinishIgnoresEpoch,
+            ModelCompletion::Lost => ModelMutant::ReaperIgnoresEpoch,
+            _ => ModelMutant::FinishIgnoresEpoch,
         };
         let epoch = claim.epoch == self.epoch || mutant == Some(lax);
         let processing = self.state == RunState::Processing;
-        if !epoch || !(processing || mutant == Some(Mutant::FinishIgnoresState)) {
-            if mutant == Some(Mutant::LedgerOutsideTheGuard) {
-                traces.push(Trace::Ledger(row.attempt.0));
+        if !epoch || !(processing || mutant == Some(ModelMutant::FinishIgnoresState)) {
+            if mutant == Some(ModelMutant::LedgerOutsideTheGuard) {
+                effects.push(Effect::Ledger(row.attempt.0));
             }
             return Written::Stale;
         }
         let columns = finish.columns(now);
         self.state = RunState::of(columns.status, columns.next_retry_at.is_some());
-        if !(end == End::Lost && mutant == Some(Mutant::ReaperDoesNotCount)) {
+        if !(end == ModelCompletion::Lost && mutant == Some(ModelMutant::ReaperDoesNotCount)) {
             self.counted = columns.retry_count;
             self.deferrals = columns.deferrals;
         }
         self.attempts = finish.attempt.0;
         self.lease = None;
         self.holder = None;
-        traces.push(Trace::Closed(claim.serial));
-        if mutant != Some(Mutant::FinishForgetsLedger) {
-            traces.push(Trace::Ledger(row.attempt.0));
+        effects.push(Effect::Closed(claim.serial));
+        if mutant != Some(ModelMutant::FinishForgetsLedger) {
+            effects.push(Effect::Ledger(row.attempt.0));
         }
         Written::Applied
     }
 
-    /// `hand_back_runs`.
+    /// `release_runs`.
     pub(super) fn release_leases(
         &mut self,
-        claim: &Claim,
-        mutant: Option<Mutant>,
-        traces: &mut Vec<Trace>,
+        claim: &ModelClaim,
+        mutant: Option<ModelMutant>,
+        effects: &mut Vec<Effect>,
     ) -> Written {
-        let epoch = claim.epoch == self.epoch || mutant == Some(Mutant::HandBackIgnoresEpoch);
+        let epoch = claim.epoch == self.epoch || mutant == Some(ModelMutant::ReleaseIgnoresEpoch);
         let state = match self.state.apply(RunEvent::LeaseRelease) {
             Ok(state) => state,
-            Err(_) if mutant == Some(Mutant::HandBackIgnoresState) => RunState::Discovered,
+            Err(_) if mutant == Some(ModelMutant::ReleaseIgnoresState) => RunState::Discovered,
             Err(_) => return Written::Stale,
         };
         if !epoch {
@@ -214,7 +214,7 @@ impl Row {
         self.state = state;
         self.lease = None;
         self.holder = None;
-        traces.push(Trace::Closed(claim.serial));
+        effects.push(Effect::Closed(claim.serial));
         Written::Applied
     }
 
@@ -222,8 +222,8 @@ impl Row {
     pub(super) fn action(
         &mut self,
         action: RunAction,
-        mutant: Option<Mutant>,
-        traces: &mut Vec<Trace>,
+        mutant: Option<ModelMutant>,
+        effects: &mut Vec<Effect>,
     ) -> bool {
         let id = RunId(1);
         let changes = action.changes(&[id], HashMap::from([(id, self.state)]));
@@ -231,7 +231,8 @@ impl Row {
         match action {
             RunAction::Retry => (self.counted, self.deferrals) = (0, 0),
             RunAction::Cancel
-                if mutant == Some(Mutant::CancelWaitsForTheWorker) && self.holder.is_some() =>
+                if mutant == Some(ModelMutant::CancelWaitsForTheWorker)
+                    && self.holder.is_some() =>
             {
                 return true;
             }
@@ -239,7 +240,7 @@ impl Row {
         }
         self.state = before.apply(action.event()).unwrap_or(*before);
         self.lease = None;
-        traces.extend(self.holder.take().map(Trace::Closed));
+        effects.extend(self.holder.take().map(Effect::Closed));
         true
     }
 }

@@ -7,7 +7,7 @@ use redrive_core::{
 
 use super::{
     Fixture,
-    pipeline_samples::{answered, broken, dead, lines, new_run, skipped, tally},
+    pipeline_samples::{answered, broken, counts, dead, lines, new_run, skipped},
     samples::{at, operator},
 };
 use redrive_store::{DeadCause, NewPipelineRun, NewSample, SampleChange, SampleFilter};
@@ -54,7 +54,7 @@ pub async fn a_dead_letter_comes_back_to_its_stage_with_a_new_count(f: &Fixture)
     assert_eq!((sample.first_attempt_at, sample.data.as_deref()), (None, Some("1")));
     let run = f.pipeline_run(id).await;
     assert_eq!((run.progress.status, run.ended_at), (PipelineStatus::Running, None));
-    assert_eq!(run.progress.tally, tally([2, 0, 1, 0], true));
+    assert_eq!(run.progress.counts, counts([2, 0, 1, 0], true));
     assert_eq!(run.progress.budget, BudgetCount::default());
     let told = f.told_by("sample.reprocess").await;
     assert_eq!(told[0].unit, Some(redrive_store::sample_unit(second.id, "score")));
@@ -69,7 +69,7 @@ pub async fn a_dead_letter_comes_back_to_its_stage_with_a_new_count(f: &Fixture)
     f.end_sample(&fourth, 1, at(44), answered("2")).await;
     let run = f.pipeline_run(id).await;
     assert_eq!(run.progress.status, PipelineStatus::Completed);
-    assert_eq!(run.progress.tally, tally([2, 1, 1, 0], true));
+    assert_eq!(run.progress.counts, counts([2, 1, 1, 0], true));
     let ledger = f.sample_attempts(second.id, "score").await;
     assert_eq!(ledger.iter().map(|row| row.attempt.0).collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!(f.sample_attempts(second.id, "clean").await.len(), 1, "no stage is done twice");
@@ -102,7 +102,7 @@ pub async fn only_dead_letters_come_back_each_once_and_answers_come_in_order(f: 
     );
     assert_eq!(f.told_by("sample.reprocess").await.len(), 1);
     let progress = f.progress(PipelineRunId(feed.id)).await;
-    assert_eq!(progress.tally, tally([5, 0, 1, 1], true));
+    assert_eq!(progress.counts, counts([5, 0, 1, 1], true));
     assert_eq!(f.bring_back(&[]).await, []);
     assert_eq!(f.bring_back(&[none]).await, [C::NoData], "again, and nothing else");
     assert_eq!(f.sample(none).await.state(), SampleState::Dead);
@@ -120,7 +120,7 @@ pub async fn a_stopped_run_stays_so_when_its_dead_letters_come_back(f: &Fixture)
     let run = f.pipeline_run(id).await;
     assert_eq!(run.progress.status, PipelineStatus::Cancelled);
     assert_eq!((run.ended_at, run.stop_reason.is_some()), (Some(at(50)), true));
-    assert_eq!(run.progress.tally, tally([3, 0, 0, 0], true));
+    assert_eq!(run.progress.counts, counts([3, 0, 0, 0], true));
     assert_eq!(f.samples_at(0, 9, at(51)).await, []);
 }
 
@@ -145,7 +145,7 @@ pub async fn operators_at_once_bring_each_dead_letter_back_once(f: &Fixture) {
     assert_eq!(f.told_by("sample.reprocess").await.len(), 40);
     for run in runs {
         let progress = f.progress(run).await;
-        assert_eq!(progress.tally, tally([20, 0, 0, 0], true));
+        assert_eq!(progress.counts, counts([20, 0, 0, 0], true));
         assert_eq!(progress.status, PipelineStatus::Running);
     }
 }
@@ -288,5 +288,5 @@ pub async fn the_database_refuses_samples_and_runs_that_make_no_sense(f: &Fixtur
     ] {
         f.raw.execute(sql).await.expect_err(sql);
     }
-    assert_eq!(f.progress(id).await.tally, tally([3, 0, 0, 1], true));
+    assert_eq!(f.progress(id).await.counts, counts([3, 0, 0, 1], true));
 }

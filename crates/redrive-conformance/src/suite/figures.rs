@@ -26,7 +26,7 @@ fn attempt(id: i64, outcome: AttemptOutcome, ended: i64, message: Option<&str>) 
     }
 }
 
-pub async fn the_pulse_changes_with_every_write_and_not_without(f: &Fixture) {
+pub async fn the_change_token_changes_with_every_write_and_not_without(f: &Fixture) {
     let quiet = f.store.change_token().await.expect("asked");
     let attempts = [attempt(1, AttemptOutcome::Success, 10, None)];
     f.store.append_attempts(&attempts).await.expect("written");

@@ -9,7 +9,8 @@ use super::{
     samples::{at, before, claim_of, finish, give_up, passed, retry, run},
 };
 use redrive_store::{
-    AttemptOutcome, AttemptRecord, JournalFilter, RunEnding, UnitKind, UnitRow, Verdict, Written,
+    AttemptOutcome, AttemptRecord, JournalFilter, RunCompletion, UnitKind, UnitRow, Verdict,
+    Written,
 };
 
 impl Fixture {
@@ -38,7 +39,7 @@ pub async fn a_verdict_is_stored_and_clears_the_retry_fields(f: &Fixture) {
         f.end(&first, at(2), retry(at(2), Duration::from_secs(1), true)).await;
         let second = f.claim_one(at(5)).await;
         let result = Some(r#"{"score":1}"#.to_owned());
-        f.end(&second, at(6), RunEnding::Judged { verdict, result: result.clone() }).await;
+        f.end(&second, at(6), RunCompletion::Judged { verdict, result: result.clone() }).await;
 
         let ended = f.run(id).await;
         assert_eq!((ended.status, ended.result), (status, result));
@@ -75,8 +76,8 @@ pub async fn a_scheduled_retry_counts_and_waits(f: &Fixture) {
 pub async fn a_retry_that_is_due_when_it_is_written_is_claimable_at_once(f: &Fixture) {
     let ids = f.submit(&[run("q", "", at(0)), run("q", "", at(1))], at(1)).await;
     let claimed = f.claim_one(at(2)).await;
-    let ending = retry(at(3), Duration::from_secs(1), true);
-    let written = f.store.finish_runs(&[finish(&claimed, at(3), ending)], at(4)).await;
+    let completion = retry(at(3), Duration::from_secs(1), true);
+    let written = f.store.finish_runs(&[finish(&claimed, at(3), completion)], at(4)).await;
     assert_eq!(written.expect("finished"), [Written::Applied]);
 
     let due = f.run(ids[0]).await;
@@ -179,11 +180,11 @@ pub async fn ledger_numbers_run_without_gaps(f: &Fixture) {
 pub async fn a_lost_worker_is_told_in_the_journal(f: &Fixture) {
     let id = f.submit(&[run("q", "", at(0))], at(0)).await[0];
     let claimed = f.claim_one(at(1)).await;
-    let ending = RunEnding::Failed {
+    let completion = RunCompletion::Failed {
         failure: Failure::lost_worker("no word from w1"),
         decision: Decision::GiveUp { reason: GiveUpReason::AttemptsExhausted },
     };
-    f.end(&claimed, at(90), ending).await;
+    f.end(&claimed, at(90), completion).await;
     let actions: Vec<String> = f.journal_actions(id).await.into_iter().map(|(a, _)| a).collect();
     assert_eq!(actions, ["run.lease_lost", "run.giveup"]);
     assert_eq!(f.attempts(id).await[0].cause, Some(redrive_core::Cause::LostWorker));
@@ -196,11 +197,11 @@ pub async fn foreign_text_is_kept_whatever_it_holds(f: &Fixture) {
         let claimed = f.claim_one(at(1)).await;
         let failure = Failure::exit(1, text);
         let kept = failure.message().as_str().to_owned();
-        let ending = RunEnding::Failed {
+        let completion = RunCompletion::Failed {
             failure,
             decision: Decision::GiveUp { reason: GiveUpReason::AttemptsExhausted },
         };
-        f.end(&claimed, at(2), ending).await;
+        f.end(&claimed, at(2), completion).await;
         assert_eq!(f.run(id).await.error_message, Some(kept.clone()));
         assert_eq!(f.attempts(id).await[0].message, Some(kept));
     }

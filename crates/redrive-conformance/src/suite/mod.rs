@@ -8,7 +8,6 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
-    missing_docs,
     reason = "cases are tests: they fail by panicking, and their names say what they are for"
 )]
 
@@ -20,6 +19,7 @@ use redrive_store::Store;
 
 pub mod claims;
 pub mod dead_letters;
+pub mod every_column;
 pub mod figures;
 pub mod finishes;
 pub mod items;
@@ -138,8 +138,8 @@ macro_rules! conformance_tests {
                 paused_queues_are_listed_by_name
                 a_name_that_no_queue_can_have_is_refused
                 stats_tell_how_every_queue_stands
-                the_outlook_is_what_a_queue_has_to_do
-                the_outlook_sees_the_named_categories_alone
+                the_backlog_is_what_a_queue_has_to_do
+                the_backlog_sees_the_named_categories_alone
                 whatever_may_be_claimed_wakes_who_listens
             }
             partition_claims {
@@ -155,7 +155,7 @@ macro_rules! conformance_tests {
                 what_a_lost_worker_held_is_found_page_by_page_and_read_back
                 a_partition_handed_back_is_claimable_at_once_and_uncounted
                 a_lost_partition_cannot_be_handed_back
-                the_outlook_of_a_source_is_what_it_has_to_do
+                the_backlog_of_a_source_is_what_it_has_to_do
                 whatever_partition_may_be_claimed_wakes_who_listens
             }
             partition_verdicts {
@@ -171,7 +171,7 @@ macro_rules! conformance_tests {
                 a_late_verdict_on_a_failed_partition_only_counts
                 no_verdict_can_write_the_terminal_mark
                 foreign_text_about_a_partition_is_kept_whatever_it_holds
-                a_verdict_a_hand_back_and_the_reaper_at_once_end_an_attempt_once
+                a_verdict_a_release_and_the_reaper_at_once_end_an_attempt_once
                 a_paused_reprocess_keeps_the_success_and_the_pause
             }
             partition_actions {
@@ -231,7 +231,7 @@ macro_rules! conformance_tests {
                 leases_of_samples_are_renewed_and_lost
                 a_sample_handed_back_is_claimable_at_once_and_uncounted
                 the_lease_on_a_source_is_renewed_lost_and_handed_back
-                the_outlook_of_a_pipeline_is_what_its_runs_have_to_do
+                the_backlog_of_a_pipeline_is_what_its_runs_have_to_do
                 whatever_sample_may_be_claimed_wakes_who_listens
             }
             sample_keeping {
@@ -303,7 +303,7 @@ macro_rules! conformance_tests {
                 readers_at_once_note_one_place
             }
             figures {
-                the_pulse_changes_with_every_write_and_not_without
+                the_change_token_changes_with_every_write_and_not_without
                 what_was_attempted_is_counted_by_minute_from_where_one_left_off
                 runs_are_counted_by_how_long_they_waited
                 the_journal_is_read_from_its_end
@@ -316,6 +316,13 @@ macro_rules! conformance_tests {
                 nothing_leaves_the_ledger_unless_the_journal_tells_of_it
                 a_pipeline_run_still_counts_its_samples_that_are_gone
                 prunes_at_once_remove_each_unit_once
+            }
+            every_column {
+                a_run_has_every_column_as_it_was_written
+                a_sample_has_every_column_as_it_was_written
+                a_partition_has_every_column_as_it_was_written
+                an_item_has_every_column_as_it_was_written
+                ledger_and_journal_have_every_column_as_it_was_written
             }
             whole_store {
                 the_lease_clock_does_not_go_back

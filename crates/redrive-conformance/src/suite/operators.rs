@@ -9,19 +9,19 @@ use super::{
     samples::{at, claim_of, finish, give_up, operator, passed, retry, run},
 };
 use redrive_store::{
-    LeaseRef, LeaseRelease, Leased, Operator, RunAction, RunChange, RunEnding, UnitKind, UnitRow,
-    Verdict, WorkerId, Written,
+    LeaseRef, LeaseRelease, Leased, Operator, RunAction, RunChange, RunCompletion, UnitKind,
+    UnitRow, Verdict, WorkerId, Written,
 };
 
-fn judged(verdict: Verdict) -> RunEnding {
-    RunEnding::Judged { verdict, result: Some(r#"{"score":1}"#.to_owned()) }
+fn judged(verdict: Verdict) -> RunCompletion {
+    RunCompletion::Judged { verdict, result: Some(r#"{"score":1}"#.to_owned()) }
 }
 
 impl Fixture {
     /// A run in a state, alone in its queue.
     async fn run_in(&self, state: RunState, queue: &str) -> RunId {
         let id = self.submit(&[run(queue, "", at(0))], at(0)).await[0];
-        let ending = match state {
+        let completion = match state {
             RunState::Discovered => return id,
             RunState::Cancelled => {
                 assert_eq!(
@@ -38,8 +38,8 @@ impl Fixture {
             RunState::Failed => Some(judged(Verdict::Failed)),
         };
         let claimed = self.claim_from(queue, at(1)).await;
-        if let Some(ending) = ending {
-            self.end(&claimed, at(2), ending).await;
+        if let Some(completion) = completion {
+            self.end(&claimed, at(2), completion).await;
         }
         id
     }

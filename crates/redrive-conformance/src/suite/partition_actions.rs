@@ -14,7 +14,7 @@ use super::{
 };
 use redrive_store::{
     AuditContext, Lane, NamedPartition, Operator, PartitionAction, PartitionChange,
-    PartitionFilter, Seen, WorkKind, Written, partition_giveup,
+    PartitionFilter, PartitionSnapshot, WorkKind, Written, partition_giveup,
 };
 
 const EVENTS: [(PartitionAction, PartitionEvent); 7] = [
@@ -186,12 +186,12 @@ pub async fn what_has_changed_since_it_was_seen_is_left_alone(f: &Fixture) {
     assert_eq!(retry(&seen).await, PartitionChange::Moved(PartitionState::Failed));
     let now = f.partition(&day(1)).await;
     let almost = [
-        Seen { attempt_count: 1, ..Seen::of(&now) },
-        Seen { updated_at: at(21), ..Seen::of(&now) },
-        Seen { status: PartitionStatus::Success, ..Seen::of(&now) },
+        PartitionSnapshot { attempt_count: 1, ..PartitionSnapshot::of(&now) },
+        PartitionSnapshot { updated_at: at(21), ..PartitionSnapshot::of(&now) },
+        PartitionSnapshot { status: PartitionStatus::Success, ..PartitionSnapshot::of(&now) },
     ];
     for seen in almost {
-        let named = NamedPartition { key: day(1), seen: Some(seen) };
+        let named = NamedPartition { key: day(1), expected: Some(seen) };
         assert_eq!(retry(&named).await, PartitionChange::Moved(PartitionState::Failed));
     }
     assert_eq!(f.partition(&day(1)).await, now);

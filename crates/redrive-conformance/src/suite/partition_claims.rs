@@ -260,7 +260,7 @@ pub async fn a_lost_partition_cannot_be_handed_back(f: &Fixture) {
 }
 
 // OPS-7
-pub async fn the_outlook_of_a_source_is_what_it_has_to_do(f: &Fixture) {
+pub async fn the_backlog_of_a_source_is_what_it_has_to_do(f: &Fixture) {
     let look = async |source: &str| f.store.partition_backlog(source).await.expect("read");
     let nothing = Backlog::default();
     assert_eq!(look("ads").await, nothing);
@@ -289,7 +289,7 @@ pub async fn whatever_partition_may_be_claimed_wakes_who_listens(f: &Fixture) {
     let back =
         f.store.release_leases(Leased::Partition, &[release_leases(held.lease)], at(2)).await;
     assert_eq!(back.expect("answered"), [Written::Applied]);
-    woken("a partition that was handed back");
+    woken("a partition that was released");
     let held = f.take(at(3)).await;
     let finish = verdict(&held, at(4), accepted(1));
     assert_eq!(f.store.finish_partitions(&[finish]).await.expect("answered"), [Written::Applied]);

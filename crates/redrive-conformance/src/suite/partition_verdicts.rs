@@ -242,7 +242,7 @@ pub async fn foreign_text_about_a_partition_is_kept_whatever_it_holds(f: &Fixtur
 }
 
 // PAR-5, PAR-10
-pub async fn a_verdict_a_hand_back_and_the_reaper_at_once_end_an_attempt_once(f: &Fixture) {
+pub async fn a_verdict_a_release_and_the_reaper_at_once_end_an_attempt_once(f: &Fixture) {
     let keys: Vec<_> = (1..=30).map(day).collect();
     f.ask_for(&keys, at(0)).await;
     let held = f.claim_partitions(&claim_of(30, 0, at(1))).await;

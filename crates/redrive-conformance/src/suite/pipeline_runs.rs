@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{
     Fixture,
     pipeline_samples::{
-        answered, broken, claim_at, ended, feed_claim, lines, new_run, position, skipped, tally,
+        answered, broken, claim_at, counts, ended, feed_claim, lines, new_run, position, skipped,
     },
     samples::{at, operator},
 };
@@ -63,7 +63,7 @@ pub async fn a_pipeline_run_reads_back_as_it_was_given(f: &Fixture) {
     assert_eq!((run.rules, run.read_ahead, run.source), (new.rules, 3, new.source));
     assert_eq!(run.position, SourcePosition::default());
     assert_eq!(run.progress.status, PipelineStatus::Running);
-    assert_eq!(run.progress.tally, tally([0; 4], false));
+    assert_eq!(run.progress.counts, counts([0; 4], false));
     assert_eq!(run.progress.budget, BudgetCount::default());
     assert_eq!((run.started_at, run.started_by.as_str()), (at(9), "ada"));
     assert_eq!((run.ended_at, run.stop_reason), (None, None));
@@ -114,14 +114,14 @@ pub async fn a_run_is_what_its_samples_come_to(f: &Fixture) {
         (0, 0, 1, S::Failed),
     ] {
         let id = f.run_of(succeeds + skips + dies).await;
-        let endings = (0..succeeds).map(|_| answered("1"));
-        let endings =
-            endings.chain((0..skips).map(|_| skipped())).chain((0..dies).map(|_| broken()));
-        f.end_each(at(5), endings.collect()).await;
+        let completions = (0..succeeds).map(|_| answered("1"));
+        let completions =
+            completions.chain((0..skips).map(|_| skipped())).chain((0..dies).map(|_| broken()));
+        f.end_each(at(5), completions.collect()).await;
         let run = f.pipeline_run(id).await;
         let total = succeeds + skips + dies;
         assert_eq!(run.progress.status, expected, "{succeeds} {skips} {dies}");
-        assert_eq!(run.progress.tally, tally([total, succeeds, skips, dies], true));
+        assert_eq!(run.progress.counts, counts([total, succeeds, skips, dies], true));
         assert_eq!(run.ended_at, Some(if total == 0 { at(1) } else { at(5) }));
         assert_eq!(run.stop_reason, None);
         let told = f.told_by("pipeline.end").await.pop().expect("told");
@@ -138,14 +138,14 @@ pub async fn a_run_is_stopped_at_the_very_sample_that_exceeds_its_budget(f: &Fix
     let id = PipelineRunId(feed.id);
     f.feed(feed, &lines(1..=20), true).await;
     // After four, one of them failed: that is the budget, and not above it. After eight, it is three.
-    let mut endings: Vec<_> = (0..10).map(|_| answered("1")).collect();
+    let mut completions: Vec<_> = (0..10).map(|_| answered("1")).collect();
     for dies in [1, 5, 7] {
-        endings[dies] = broken();
+        completions[dies] = broken();
     }
-    f.end_each(at(5), endings).await;
+    f.end_each(at(5), completions).await;
     let run = f.pipeline_run(id).await;
     assert_eq!(run.progress.status, PipelineStatus::Aborted);
-    assert_eq!(run.progress.tally, tally([20, 7, 0, 3], true), "what was held ends");
+    assert_eq!(run.progress.counts, counts([20, 7, 0, 3], true), "what was held ends");
     let told = f.told_by("pipeline.abort").await;
     assert_eq!(told.len(), 1);
     let told = details(&told[0]);
@@ -168,7 +168,7 @@ pub async fn a_run_is_stopped_at_the_very_sample_that_exceeds_its_budget(f: &Fix
     f.end_each(at(7), (0..10).map(|_| answered("1")).collect()).await;
     let progress = f.progress(id).await;
     assert_eq!(progress.status, PipelineStatus::PartialSuccess);
-    assert_eq!(progress.tally, tally([20, 17, 0, 3], true));
+    assert_eq!(progress.counts, counts([20, 17, 0, 3], true));
 }
 
 // PIP-6
@@ -195,7 +195,7 @@ pub async fn excluded_failures_and_too_few_samples_stop_nothing(f: &Fixture) {
     f.end_each(at(7), vec![busy(), busy(), busy(), busy(), busy()]).await;
     let progress = f.progress(id).await;
     assert_eq!(progress.status, PipelineStatus::Running, "an outage does not count");
-    assert_eq!(progress.tally, tally([9, 0, 0, 9], false));
+    assert_eq!(progress.counts, counts([9, 0, 0, 9], false));
 }
 
 // PIP-6, PIP-8
@@ -217,7 +217,7 @@ pub async fn a_cancelled_run_gives_nothing_and_lets_what_is_held_end(f: &Fixture
     let written = f.store.finish_samples(&[last(&held[0]), last(&held[1])]).await;
     assert_eq!(written.expect("answered"), [SampleWritten::Applied; 2]);
     let run = f.pipeline_run(id).await;
-    assert_eq!(run.progress.tally, tally([3, 2, 0, 0], false));
+    assert_eq!(run.progress.counts, counts([3, 2, 0, 0], false));
     assert_eq!((run.progress.status, run.ended_at), (PipelineStatus::Cancelled, Some(at(50))));
 
     let again = f.wish_of_run(id, PipelineAction::Cancel).await;

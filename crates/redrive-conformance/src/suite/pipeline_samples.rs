@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::{
     AttemptNumber, Decision, Failure, FailureBudget, GiveUpReason, PipelineProgress, PipelineRules,
-    PipelineRunId, PipelineStatus, SampleId, Tally,
+    PipelineRunId, PipelineStatus, SampleCounts, SampleId,
 };
 
 use super::{
@@ -14,7 +14,7 @@ use super::{
 };
 use redrive_store::{
     AttemptRecord, ClaimedSample, JournalEntry, JournalFilter, LeaseRef, NewPipelineRun, NewSample,
-    PipelineAction, PipelineChange, PipelineRunRecord, SampleClaim, SampleEnding, SampleFinish,
+    PipelineAction, PipelineChange, PipelineRunRecord, SampleClaim, SampleCompletion, SampleFinish,
     SampleRecord, SampleWritten, Served, SourceClaim, SourcePosition, UnitKind, UnitRow, WorkerId,
 };
 
@@ -71,30 +71,30 @@ pub(super) fn position(lines: u64, done: bool) -> SourcePosition {
     SourcePosition { lines, bytes: lines * 9, check: Some(format!("after {lines}")), done }
 }
 
-pub(super) fn answered(data: &str) -> SampleEnding {
-    SampleEnding::Answered(data.to_owned())
+pub(super) fn answered(data: &str) -> SampleCompletion {
+    SampleCompletion::Answered(data.to_owned())
 }
 
-pub(super) fn skipped() -> SampleEnding {
-    SampleEnding::Skipped("not ours".to_owned())
+pub(super) fn skipped() -> SampleCompletion {
+    SampleCompletion::Skipped("not ours".to_owned())
 }
 
 /// A failure that is tried again, counted or after a server's hint.
-pub(super) fn retried(at: Timestamp, delay: Duration, counted: bool) -> SampleEnding {
+pub(super) fn retried(at: Timestamp, delay: Duration, counted: bool) -> SampleCompletion {
     let hint = (!counted).then_some(delay);
     let due = at + SignedDuration::try_from(delay).expect("a short delay");
-    SampleEnding::Failed {
+    SampleCompletion::Failed {
         failure: Failure::http(if counted { 503 } else { 429 }, hint, "busy"),
         decision: Decision::RetryAt { at: due, delay, counted },
     }
 }
 
 /// A failure that ends a sample.
-pub(super) fn dead(failure: Failure) -> SampleEnding {
-    SampleEnding::Failed { failure, decision: Decision::GiveUp { reason: GiveUpReason::Final } }
+pub(super) fn dead(failure: Failure) -> SampleCompletion {
+    SampleCompletion::Failed { failure, decision: Decision::GiveUp { reason: GiveUpReason::Final } }
 }
 
-pub(super) fn broken() -> SampleEnding {
+pub(super) fn broken() -> SampleCompletion {
     dead(Failure::http(422, None, "broken sample 7"))
 }
 
@@ -103,7 +103,7 @@ pub(super) fn ended(
     sample: &ClaimedSample,
     stage: u32,
     ended_at: Timestamp,
-    ending: SampleEnding,
+    completion: SampleCompletion,
 ) -> SampleFinish {
     SampleFinish {
         id: sample.id,
@@ -119,7 +119,7 @@ pub(super) fn ended(
         ended_at,
         worker: WorkerId("w1".to_owned()),
         keep_until: None,
-        ending,
+        completion,
     }
 }
 
@@ -127,8 +127,11 @@ pub(super) fn sample_lease(sample: &ClaimedSample) -> LeaseRef {
     LeaseRef { id: sample.id.0, epoch: sample.epoch }
 }
 
-pub(super) fn tally([total, succeeded, skipped, dlq]: [u64; 4], source_done: bool) -> Tally {
-    Tally { total, succeeded, skipped, dlq, source_done }
+pub(super) fn counts(
+    [total, succeeded, skipped, dlq]: [u64; 4],
+    source_done: bool,
+) -> SampleCounts {
+    SampleCounts { total, succeeded, skipped, dlq, source_done }
 }
 
 impl Fixture {
@@ -182,23 +185,23 @@ impl Fixture {
         sample: &ClaimedSample,
         stage: u32,
         now: Timestamp,
-        ending: SampleEnding,
+        completion: SampleCompletion,
     ) {
-        let written = self.store.finish_samples(&[ended(sample, stage, now, ending)]).await;
+        let written = self.store.finish_samples(&[ended(sample, stage, now, completion)]).await;
         assert_eq!(written.expect("answered"), [SampleWritten::Applied]);
     }
 
     /// Has samples of `p` end at the first stage, each its own way.
-    pub(super) async fn end_each(&self, now: Timestamp, endings: Vec<SampleEnding>) {
-        let limit = u32::try_from(endings.len()).expect("a few");
+    pub(super) async fn end_each(&self, now: Timestamp, completions: Vec<SampleCompletion>) {
+        let limit = u32::try_from(completions.len()).expect("a few");
         let claimed = self.samples_at(0, limit, now).await;
-        assert_eq!(claimed.len(), endings.len());
+        assert_eq!(claimed.len(), completions.len());
         let finishes: Vec<_> = claimed
             .iter()
-            .zip(endings)
-            .map(|(sample, ending)| SampleFinish {
+            .zip(completions)
+            .map(|(sample, completion)| SampleFinish {
                 last_stage: true,
-                ..ended(sample, 0, now, ending)
+                ..ended(sample, 0, now, completion)
             })
             .collect();
         let written = self.store.finish_samples(&finishes).await.expect("answered");

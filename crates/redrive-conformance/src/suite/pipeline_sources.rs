@@ -9,7 +9,7 @@ use redrive_core::{
 
 use super::{
     Fixture,
-    pipeline_samples::{feed_claim, lines, new_run, position, served, tally},
+    pipeline_samples::{counts, feed_claim, lines, new_run, position, served},
     samples::{at, before, operator},
 };
 use redrive_store::{
@@ -90,7 +90,7 @@ pub async fn samples_and_the_position_are_stored_together(f: &Fixture) {
     let id = PipelineRunId(feed.id);
     let run = f.feed(feed, &lines(1..=3), false).await;
     assert_eq!(run.position, position(3, false));
-    assert_eq!(run.progress.tally, tally([3, 0, 0, 0], false));
+    assert_eq!(run.progress.counts, counts([3, 0, 0, 0], false));
     assert_eq!(run, f.pipeline_run(id).await);
 
     let stale = LeaseRef { epoch: before(feed.epoch), ..feed };
@@ -118,7 +118,7 @@ pub async fn samples_and_the_position_are_stored_together(f: &Fixture) {
     }
 
     let run = f.feed(feed, &[], true).await;
-    assert_eq!(run.progress.tally, tally([3, 0, 0, 0], true));
+    assert_eq!(run.progress.counts, counts([3, 0, 0, 0], true));
     assert_eq!(run.progress.status, PipelineStatus::Running, "there is work");
 }
 
@@ -134,7 +134,7 @@ pub async fn a_line_that_is_no_sample_is_a_dead_letter_at_once(f: &Fixture) {
         given[line] = NewSample { line: given[line].line, data: Err(failure()) };
     }
     let run = f.feed(feed, &given, false).await;
-    assert_eq!(run.progress.tally, tally([4, 0, 0, 2], false));
+    assert_eq!(run.progress.counts, counts([4, 0, 0, 2], false));
     assert_eq!(run.progress.budget, BudgetCount { processed: 2, failed: 2 });
     let filter = SampleFilter { status: Some(SampleStatus::Dlq), ..SampleFilter::default() };
     let dead = f.store.samples_page(&filter, SampleId(0), 9).await.expect("read");
@@ -165,7 +165,7 @@ pub async fn dead_lines_of_a_source_count_against_the_budget(f: &Fixture) {
     let dead = |line| NewSample { line, data: Err(failure()) };
     let run = f.feed(feed, &[dead(1), dead(2), dead(3)], true).await;
     assert_eq!(run.progress.status, PipelineStatus::Aborted);
-    assert_eq!(run.progress.tally, tally([3, 0, 0, 3], true), "every sample is accounted for");
+    assert_eq!(run.progress.counts, counts([3, 0, 0, 3], true), "every sample is accounted for");
     let why = run.stop_reason.expect("a reason");
     assert!(why.contains("2 of 2 failed"), "{why}");
     let more = f.store.append_samples(feed, &lines(4..=4), &position(4, true), at(2)).await;

@@ -8,17 +8,20 @@ use super::{
     Fixture,
     samples::{at, claim_of, operator, run},
 };
-use crate::protocol::{Cast, Claim, End, Said, Seat, Step, World, explore};
+use crate::protocol::{
+    ActorCounts, ModelActor, ModelClaim, ModelCompletion, ModelState, ModelStep, WorkerReport,
+    explore,
+};
 use redrive_store::{
     ClaimRequest, LeaseRef, LeaseRelease, Leased, RunAction, RunChange, RunRecord, WorkerId,
 };
 
 /// One of each, and one who comes too late.
-const CAST: Cast = Cast { workers: 2, reapers: 1 };
+const ACTORS: ActorCounts = ActorCounts { workers: 2, reapers: 1 };
 
 // RUN-7, PAR-10
 pub async fn every_step_of_the_protocol_comes_out_as_in_its_model(f: &Fixture) {
-    let model = explore(CAST, None).unwrap_or_else(|flaw| panic!("{flaw}"));
+    let model = explore(ACTORS, None).unwrap_or_else(|violation| panic!("{violation}"));
     assert!(model.walks.len() > 100, "{} walks", model.walks.len());
     for (number, walk) in model.walks.iter().enumerate() {
         let queue = format!("walk-{number}");
@@ -27,9 +30,9 @@ pub async fn every_step_of_the_protocol_comes_out_as_in_its_model(f: &Fixture) {
             f,
             queue,
             id: submitted[0],
-            world: World::new(CAST),
-            workers: vec![None; CAST.workers],
-            reapers: vec![None; CAST.reapers],
+            state: ModelState::new(ACTORS),
+            workers: vec![None; ACTORS.workers],
+            reapers: vec![None; ACTORS.reapers],
             now: at(0),
         };
         for (place, step) in walk.iter().enumerate() {
@@ -44,40 +47,42 @@ struct Walker<'a> {
     f: &'a Fixture,
     queue: String,
     id: RunId,
-    world: World,
+    state: ModelState,
     /// What each really holds, as it was told by the store.
-    workers: Vec<Option<Claim>>,
-    reapers: Vec<Option<Claim>>,
+    workers: Vec<Option<ModelClaim>>,
+    reapers: Vec<Option<ModelClaim>>,
     now: Timestamp,
 }
 
 impl Walker<'_> {
-    async fn take(&mut self, step: Step) {
+    async fn take(&mut self, step: ModelStep) {
         // Whatever waits is due by the next step.
         self.now += SignedDuration::from_hours(1);
-        let (world, _) = self.world.after(step, None).expect("a step of the model");
+        let (state, _) = self.state.after(step, None).expect("a step of the model");
         let store = &self.f.store;
         match step {
-            Step::Claim(who) => {
+            ModelStep::Claim(who) => {
                 let claim = ClaimRequest { queue: self.queue.clone(), ..claim_of(1, self.now) };
                 let claimed = self.f.claim(&claim).await.pop().expect("the model claims it");
-                self.workers[who] = Some(Claim::of(
+                self.workers[who] = Some(ModelClaim::of(
                     claimed.epoch,
                     claimed.attempt,
                     claimed.history.counted,
                     claimed.history.deferrals,
                 ));
             }
-            Step::Renew(who) => self.renew(self.workers[who]).await,
-            Step::Probe(who) => self.renew(self.reapers[who]).await,
-            Step::Say(who, Said::Ended(end), _) => self.finish(self.workers[who], end).await,
-            Step::Reap(who, _) => self.finish(self.reapers[who], End::Lost).await,
-            Step::Say(who, Said::HandedBack, _) => {
+            ModelStep::Renew(who) => self.renew(self.workers[who]).await,
+            ModelStep::Probe(who) => self.renew(self.reapers[who]).await,
+            ModelStep::Report(who, WorkerReport::Completed(end), _) => {
+                self.finish(self.workers[who], end).await
+            }
+            ModelStep::Reap(who, _) => self.finish(self.reapers[who], ModelCompletion::Lost).await,
+            ModelStep::Report(who, WorkerReport::Released, _) => {
                 let lease = self.lease(self.workers[who]);
                 let back = LeaseRelease::each(&[lease], &WorkerId("w1".to_owned()), "shutdown");
                 _ = store.release_leases(Leased::Run, &back, self.now).await.expect("answered");
             }
-            Step::Look(who) => {
+            ModelStep::FindExpired(who) => {
                 let far = self.now + SignedDuration::from_hours(1);
                 let before = self.id.0 - 1;
                 let found = store.expired_leases(Leased::Run, far, before, 1).await;
@@ -85,42 +90,42 @@ impl Walker<'_> {
                 let run = self.f.run(self.id).await;
                 assert_eq!(lease, LeaseRef { id: self.id.0, epoch: run.lease_epoch });
                 let attempt = AttemptNumber(run.attempts + 1);
-                let claim = Claim::of(lease.epoch, attempt, run.retry_count, run.deferrals);
+                let claim = ModelClaim::of(lease.epoch, attempt, run.retry_count, run.deferrals);
                 self.reapers[who] = Some(claim);
             }
-            Step::Wish(action) => {
+            ModelStep::Operate(action) => {
                 let by = operator(self.now);
                 let changes = match action {
                     RunAction::Retry => store.retry_runs(&[self.id], &by).await,
                     RunAction::Cancel => store.cancel_runs(&[self.id], &by).await,
                 };
                 let changes = changes.expect("answered");
-                assert_eq!(changes, [RunChange::Done(self.world.row.state)]);
+                assert_eq!(changes, [RunChange::Done(self.state.row.state)]);
             }
-            Step::Die(_) | Step::Forget(_) | Step::LeaseEnds => {}
+            ModelStep::CrashWorker(_) | ModelStep::CrashReaper(_) | ModelStep::ExpireLease => {}
         }
-        self.world = world;
+        self.state = state;
     }
 
-    fn lease(&self, claim: Option<Claim>) -> LeaseRef {
+    fn lease(&self, claim: Option<ModelClaim>) -> LeaseRef {
         LeaseRef { id: self.id.0, epoch: Epoch(claim.expect("it holds the run").epoch) }
     }
 
-    async fn renew(&self, claim: Option<Claim>) {
+    async fn renew(&self, claim: Option<ModelClaim>) {
         let until = self.now + SignedDuration::from_secs(60);
         let renewed = self.f.store.renew_leases(Leased::Run, &[self.lease(claim)], until).await;
         _ = renewed.expect("answered");
     }
 
-    async fn finish(&self, claim: Option<Claim>, end: End) {
+    async fn finish(&self, claim: Option<ModelClaim>, end: ModelCompletion) {
         let finish = claim.expect("it holds the run").finish(self.id, end, self.now);
         _ = self.f.store.finish_runs(&[finish], self.now).await.expect("answered");
     }
 
     /// Checks that the store has what the model has.
-    async fn compare(&self, walk: &[Step]) {
+    async fn compare(&self, walk: &[ModelStep]) {
         let run: RunRecord = self.f.run(self.id).await;
-        let row = &self.world.row;
+        let row = &self.state.row;
         let real = (
             RunState::of(run.status, run.next_retry_at.is_some()),
             run.lease_epoch,
@@ -138,8 +143,8 @@ impl Walker<'_> {
             row.deferrals,
         );
         assert_eq!(real, modelled, "after {walk:#?}");
-        for (seat, held) in self.world.workers.iter().zip(&self.workers) {
-            if let Some(claim) = Seat::claim(seat) {
+        for (actor, held) in self.state.workers.iter().zip(&self.workers) {
+            if let Some(claim) = ModelActor::claim(actor) {
                 assert_eq!(held.map(|held| held.epoch), Some(claim.epoch), "after {walk:#?}");
             }
         }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     Fixture,
-    pipeline_samples::{answered, broken, skipped, tally},
+    pipeline_samples::{answered, broken, counts, skipped},
     samples::{at, give_up, operator, passed, retry, run},
 };
 use redrive_store::{
@@ -98,11 +98,11 @@ pub async fn only_what_is_finished_and_old_may_go(f: &Fixture) {
 pub async fn a_pruned_run_takes_its_ledger_along_and_frees_its_key(f: &Fixture) {
     let keyed = run("q", "", at(0)).with_idempotency_key("k").expect("valid");
     let first = f.submit(std::slice::from_ref(&keyed), at(0)).await[0];
-    for (moment, ending) in
+    for (moment, completion) in
         [(1, retry(at(1), std::time::Duration::from_secs(1), true)), (3, passed())]
     {
         let claimed = f.claim_one(at(moment + 1)).await;
-        f.end(&claimed, at(moment), ending).await;
+        f.end(&claimed, at(moment), completion).await;
     }
     let younger = f.passed_at(50).await;
     let item = AttemptRecord::success(
@@ -200,7 +200,7 @@ pub async fn a_pipeline_run_still_counts_its_samples_that_are_gone(f: &Fixture) 
     let changed = f.store.prune_samples(&key, &filter, &exports).await.expect("pruned");
     assert_eq!(changed, Pruned { units: 4, attempts: 4 }, "one was brought back since");
     let run = f.pipeline_run(id).await;
-    assert_eq!(run.progress.tally, tally([5, 2, 1, 2], true), "the counts are as they were");
+    assert_eq!(run.progress.counts, counts([5, 2, 1, 2], true), "the counts are as they were");
     assert_eq!(run.pruned, PrunedSamples { succeeded: 2, skipped: 1, dlq: 1 });
     let left = f.prunable_samples(&filter).await;
     assert_eq!(left.iter().map(|sample| sample.id).collect::<Vec<_>>(), [samples[3].id]);

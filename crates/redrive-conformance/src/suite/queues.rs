@@ -184,7 +184,7 @@ pub async fn stats_tell_how_every_queue_stands(f: &Fixture) {
 }
 
 // OPS-7
-pub async fn the_outlook_is_what_a_queue_has_to_do(f: &Fixture) {
+pub async fn the_backlog_is_what_a_queue_has_to_do(f: &Fixture) {
     let nothing = Backlog::default();
     assert_eq!(f.backlog("q", &Categories::All).await, nothing);
     f.submit(&[run("q", "", at(0)), run("q", "", at(1))], at(1)).await;
@@ -215,7 +215,7 @@ pub async fn the_outlook_is_what_a_queue_has_to_do(f: &Fixture) {
 }
 
 // OPS-7
-pub async fn the_outlook_sees_the_named_categories_alone(f: &Fixture) {
+pub async fn the_backlog_sees_the_named_categories_alone(f: &Fixture) {
     let new = ["ready", "held", "due", "late"].map(|category| run("q", category, at(0)));
     f.submit(&new, at(0)).await;
     for (category, delay) in [("due", Some(10)), ("late", Some(90)), ("held", None)] {
@@ -259,7 +259,7 @@ pub async fn whatever_may_be_claimed_wakes_who_listens(f: &Fixture) {
     let back = LeaseRelease { lease, owner: WorkerId("w1".to_owned()), why: "shutdown".to_owned() };
     let back = f.store.release_leases(Leased::Run, &[back], at(4)).await.expect("answered");
     assert_eq!(back, [Written::Applied]);
-    woken("a run that was handed back");
+    woken("a run that was released");
     f.store.cancel_runs(&[ids[0]], &operator(at(5))).await.expect("answered");
     f.store.retry_runs(&[ids[0]], &operator(at(5))).await.expect("answered");
     woken("a run that was sent back");

@@ -235,7 +235,7 @@ pub async fn the_lease_on_a_source_is_renewed_lost_and_handed_back(f: &Fixture) 
 }
 
 // PIP-1
-pub async fn the_outlook_of_a_pipeline_is_what_its_runs_have_to_do(f: &Fixture) {
+pub async fn the_backlog_of_a_pipeline_is_what_its_runs_have_to_do(f: &Fixture) {
     let look = async || f.store.pipeline_backlog(&served()).await.expect("read");
     let due = async |stage| f.store.next_sample_due(&served(), stage).await.expect("read");
     let nothing = Backlog::default();
@@ -284,7 +284,7 @@ pub async fn whatever_sample_may_be_claimed_wakes_who_listens(f: &Fixture) {
     woken("a retry that was scheduled");
     let back = release_leases(sample_lease(&held[2]));
     f.store.release_leases(Leased::Sample, &[back], at(4)).await.map(drop).expect("answered");
-    woken("a sample that was handed back");
+    woken("a sample that was released");
     let dies = f.sample_at(0, at(5)).await;
     f.end_sample(&dies, 0, at(5), broken()).await;
     f.store.reprocess_samples(&[dies.id], &operator(at(6))).await.expect("answered");

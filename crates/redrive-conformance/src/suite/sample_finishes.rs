@@ -10,13 +10,13 @@ use redrive_core::{
 use super::{
     Fixture,
     pipeline_samples::{
-        answered, broken, dead, ended, lines, new_run, retried, sample_lease, skipped, tally,
+        answered, broken, counts, dead, ended, lines, new_run, retried, sample_lease, skipped,
     },
     samples::{at, before, operator},
 };
 use redrive_store::{
-    AttemptOutcome, LeaseRef, NewPipelineRun, NewSample, SampleEnding, SampleFilter, SampleFinish,
-    SampleWritten, Written,
+    AttemptOutcome, LeaseRef, NewPipelineRun, NewSample, SampleCompletion, SampleFilter,
+    SampleFinish, SampleWritten, Written,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ pub async fn a_sample_goes_through_its_stages_one_after_the_other(f: &Fixture) {
     assert_eq!((sample.attempts, sample.retry_count, sample.deferrals), (0, 0, 0));
     assert_eq!((sample.first_attempt_at, sample.last_attempt_at), (None, None));
     assert_eq!((sample.error_class, sample.error_message, sample.fingerprint), (None, None, None));
-    assert_eq!(f.progress(id).await.tally, tally([1, 0, 0, 0], true), "it has not ended");
+    assert_eq!(f.progress(id).await.counts, counts([1, 0, 0, 0], true), "it has not ended");
     assert_eq!(f.samples_at(0, 9, at(11)).await, [], "the finished stage is not done again");
 
     let second = f.sample_at(1, at(12)).await;
@@ -114,7 +114,7 @@ pub async fn a_sample_that_is_passed_over_ends_there(f: &Fixture) {
         (AttemptOutcome::Skipped, Some("not ours"))
     );
     let progress = f.progress(id).await;
-    assert_eq!(progress.tally, tally([2, 0, 1, 0], true));
+    assert_eq!(progress.counts, counts([2, 0, 1, 0], true));
     assert_eq!(progress.budget, BudgetCount { processed: 1, failed: 0 });
 }
 
@@ -161,7 +161,7 @@ pub async fn a_stale_finish_of_a_sample_disturbs_nothing(f: &Fixture) {
     let written = f.store.finish_samples(&finishes).await.expect("answered");
     let (stale, applied) = (SampleWritten::Stale, SampleWritten::Applied);
     assert_eq!(written, [stale, applied, stale, stale, applied]);
-    assert_eq!(f.progress(id).await.tally, tally([3, 0, 1, 1], true));
+    assert_eq!(f.progress(id).await.counts, counts([3, 0, 1, 1], true));
     assert_eq!(f.sample(held[0].id).await.state(), SampleState::Running);
     assert_eq!(f.sample_attempts(held[0].id, "clean").await, []);
     assert_eq!(f.sample_attempts(held[1].id, "clean").await.len(), 1);
@@ -169,7 +169,7 @@ pub async fn a_stale_finish_of_a_sample_disturbs_nothing(f: &Fixture) {
     let late = f.store.finish_samples(&finishes[1..2]).await.expect("answered");
     assert_eq!(late, [stale]);
     assert_eq!(f.store.finish_samples(&[]).await.expect("answered"), []);
-    assert_eq!(f.progress(id).await.tally, tally([3, 0, 1, 1], true), "counted once");
+    assert_eq!(f.progress(id).await.counts, counts([3, 0, 1, 1], true), "counted once");
 }
 
 // PIP-1
@@ -193,8 +193,8 @@ pub async fn a_lost_workers_sample_is_told_in_the_journal(f: &Fixture) {
     let held = f.samples_at(0, 2, at(2)).await;
     f.end_sample(&held[0], 0, at(90), dead(Failure::lost_worker("no word from w1"))).await;
     let failure = Failure::lost_worker("no word from w1");
-    let SampleEnding::Failed { decision, .. } = retried(at(90), SECOND, true) else { return };
-    f.end_sample(&held[1], 0, at(90), SampleEnding::Failed { failure, decision }).await;
+    let SampleCompletion::Failed { decision, .. } = retried(at(90), SECOND, true) else { return };
+    f.end_sample(&held[1], 0, at(90), SampleCompletion::Failed { failure, decision }).await;
     let units = async |action| {
         let told = f.told_by(action).await;
         told.into_iter().filter_map(|entry| entry.unit).collect::<Vec<_>>()
@@ -217,13 +217,13 @@ pub async fn samples_ended_at_once_are_all_counted_and_the_budget_is_looked_at_o
     let mut tasks = tokio::task::JoinSet::new();
     for part in held.chunks(10) {
         let store = f.store.clone();
-        let endings = [broken(), broken(), broken(), skipped(), answered("1")];
+        let completions = [broken(), broken(), broken(), skipped(), answered("1")];
         let finishes: Vec<_> = part
             .iter()
-            .zip(endings.into_iter().cycle())
-            .map(|(sample, ending)| SampleFinish {
+            .zip(completions.into_iter().cycle())
+            .map(|(sample, completion)| SampleFinish {
                 last_stage: true,
-                ..ended(sample, 0, at(3), ending)
+                ..ended(sample, 0, at(3), completion)
             })
             .collect();
         tasks.spawn(async move { store.finish_samples(&finishes).await.expect("answered") });
@@ -231,7 +231,7 @@ pub async fn samples_ended_at_once_are_all_counted_and_the_budget_is_looked_at_o
     let written = tasks.join_all().await.concat();
     assert!(written.iter().all(|written| *written == SampleWritten::Applied));
     let progress = f.progress(id).await;
-    assert_eq!(progress.tally, tally([200, 32, 32, 96], true));
+    assert_eq!(progress.counts, counts([200, 32, 32, 96], true));
     assert_eq!((progress.status, progress.budget.processed), (PipelineStatus::Aborted, 160));
     let told = f.told_by("pipeline.abort").await;
     assert_eq!(told.len(), 1);
@@ -262,7 +262,7 @@ pub async fn foreign_text_of_a_sample_is_kept_whatever_it_holds(f: &Fixture) {
         let back = f.store.reprocess_samples(&[claimed.id], &operator(at(4))).await;
         assert_eq!(back.expect("answered"), [redrive_store::SampleChange::Done]);
         let claimed = f.sample_at(0, at(5)).await;
-        f.end_sample(&claimed, 0, at(6), SampleEnding::Skipped(text.to_owned())).await;
+        f.end_sample(&claimed, 0, at(6), SampleCompletion::Skipped(text.to_owned())).await;
         let sample = f.sample(claimed.id).await;
         let kept = sample.skip_reason.expect("a reason");
         assert!(!kept.contains(['\0', '\x1b']) && kept.len() < 10_000, "it is cleaned");

@@ -4,17 +4,17 @@ use redrive_core::{AttemptNumber, Epoch, History, PipelineStatus, SampleState, S
 
 use super::{
     Fixture,
-    pipeline_samples::{answered, broken, ended, retried, sample_lease, skipped, tally},
+    pipeline_samples::{answered, broken, counts, ended, retried, sample_lease, skipped},
     samples::at,
 };
 use redrive_store::{
-    AttemptOutcome, ClaimedSample, LeaseRelease, Leased, SampleEnding, SampleFinish, SampleWritten,
-    WorkerId, Written,
+    AttemptOutcome, ClaimedSample, LeaseRelease, Leased, SampleCompletion, SampleFinish,
+    SampleWritten, WorkerId, Written,
 };
 
 /// The end of an attempt at the first stage by one who keeps the sample until a time.
-fn kept(sample: &ClaimedSample, until: i64, ending: SampleEnding) -> SampleFinish {
-    SampleFinish { keep_until: Some(at(until)), ..ended(sample, 0, at(3), ending) }
+fn kept(sample: &ClaimedSample, until: i64, completion: SampleCompletion) -> SampleFinish {
+    SampleFinish { keep_until: Some(at(until)), ..ended(sample, 0, at(3), completion) }
 }
 
 /// A sample as its keeper has it at the next stage.
@@ -52,7 +52,7 @@ pub async fn a_sample_that_is_kept_goes_on_in_the_same_hands(f: &Fixture) {
     assert_eq!((sample.status, sample.lease_epoch), (SampleStatus::Succeeded, Epoch(2)));
     assert_eq!(f.sample_attempts(first.id, "score").await.len(), 1);
     let progress = f.progress(id).await;
-    assert_eq!((progress.status, progress.tally.succeeded), (PipelineStatus::Completed, 1));
+    assert_eq!((progress.status, progress.counts.succeeded), (PipelineStatus::Completed, 1));
 }
 
 // PIP-3, PIP-5
@@ -79,7 +79,7 @@ pub async fn only_what_goes_on_to_another_stage_is_kept(f: &Fixture) {
         assert_eq!((sample.lease_owner, sample.lease_epoch), (None, Epoch(1)));
     }
     assert_eq!(f.samples_at(1, 9, at(4)).await.len(), 1, "what nobody keeps is for everyone");
-    assert_eq!(f.progress(id).await.tally, tally([6, 1, 1, 1], true));
+    assert_eq!(f.progress(id).await.counts, counts([6, 1, 1, 1], true));
 }
 
 // PIP-6

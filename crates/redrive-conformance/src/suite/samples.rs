@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::Fixture;
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, JournalEntry, JournalFilter, NewRun, Operator, RunEnding,
-    RunFinish, RunRecord, SubmittedRun, Verdict, WorkerId, Written,
+    Categories, ClaimRequest, ClaimedRun, JournalEntry, JournalFilter, NewRun, Operator,
+    RunCompletion, RunFinish, RunRecord, SubmittedRun, Verdict, WorkerId, Written,
 };
 
 /// A moment, so many seconds into a day in 2026.
@@ -37,28 +37,32 @@ pub(super) fn claim_of(limit: u32, now: Timestamp) -> ClaimRequest {
     }
 }
 
-pub(super) fn passed() -> RunEnding {
-    RunEnding::Judged { verdict: Verdict::Passed, result: None }
+pub(super) fn passed() -> RunCompletion {
+    RunCompletion::Judged { verdict: Verdict::Passed, result: None }
 }
 
-pub(super) fn retry(now: Timestamp, delay: Duration, counted: bool) -> RunEnding {
+pub(super) fn retry(now: Timestamp, delay: Duration, counted: bool) -> RunCompletion {
     let hint = (!counted).then_some(delay);
     let at = now + SignedDuration::try_from(delay).expect("a short delay");
-    RunEnding::Failed {
+    RunCompletion::Failed {
         failure: Failure::http(if counted { 500 } else { 429 }, hint, "busy"),
         decision: Decision::RetryAt { at, delay, counted },
     }
 }
 
-pub(super) fn give_up(reason: GiveUpReason) -> RunEnding {
-    RunEnding::Failed {
+pub(super) fn give_up(reason: GiveUpReason) -> RunCompletion {
+    RunCompletion::Failed {
         failure: Failure::http(410, None, "gone"),
         decision: Decision::GiveUp { reason },
     }
 }
 
 /// The end of an attempt that took a second.
-pub(super) fn finish(run: &ClaimedRun, ended_at: Timestamp, ending: RunEnding) -> RunFinish {
+pub(super) fn finish(
+    run: &ClaimedRun,
+    ended_at: Timestamp,
+    completion: RunCompletion,
+) -> RunFinish {
     RunFinish {
         id: run.id,
         epoch: run.epoch,
@@ -67,7 +71,7 @@ pub(super) fn finish(run: &ClaimedRun, ended_at: Timestamp, ending: RunEnding) -
         started_at: ended_at - SignedDuration::from_secs(1),
         ended_at,
         worker: WorkerId("w1".to_owned()),
-        ending,
+        completion,
     }
 }
 
@@ -104,8 +108,13 @@ impl Fixture {
     }
 
     /// Ends an attempt, which must be applied.
-    pub(super) async fn end(&self, run: &ClaimedRun, ended_at: Timestamp, ending: RunEnding) {
-        let written = self.store.finish_runs(&[finish(run, ended_at, ending)], ended_at).await;
+    pub(super) async fn end(
+        &self,
+        run: &ClaimedRun,
+        ended_at: Timestamp,
+        completion: RunCompletion,
+    ) {
+        let written = self.store.finish_runs(&[finish(run, ended_at, completion)], ended_at).await;
         assert_eq!(written.expect("finished"), [Written::Applied]);
     }
 

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 use redrive_core::{
     BudgetCount, FailureBudget, IllegalTransition, PipelineEvent as E, PipelineProgress,
-    PipelineRules, PipelineStatus as S, PipelineStep, SampleEnd, Tally,
+    PipelineRules, PipelineStatus as S, PipelineStep, SampleCounts, SampleOutcome,
 };
 
-const DEAD: SampleEnd<'static> = SampleEnd::Dead("retryable");
+const DEAD: SampleOutcome<'static> = SampleOutcome::Dead("retryable");
 
 fn legal(status: S) -> &'static [(E, S)] {
     match status {
@@ -45,8 +45,8 @@ fn every_step_of_a_pipeline_run_is_in_the_table_or_refused_by_name() {
     }
 }
 
-fn tally(succeeded: u64, skipped: u64, dlq: u64) -> Tally {
-    Tally { total: succeeded + skipped + dlq, succeeded, skipped, dlq, source_done: true }
+fn counts(succeeded: u64, skipped: u64, dlq: u64) -> SampleCounts {
+    SampleCounts { total: succeeded + skipped + dlq, succeeded, skipped, dlq, source_done: true }
 }
 
 // PIP-5
@@ -66,20 +66,20 @@ fn a_run_is_judged_at_the_exact_thresholds() {
         (0, 0, 0, E::Complete),
         (0, 5, 1, E::Fail),
     ] {
-        let tally = tally(succeeded, skipped, dlq);
-        assert_eq!(rules.conclude(&tally), expected, "{tally:?}");
+        let counts = counts(succeeded, skipped, dlq);
+        assert_eq!(rules.conclude(&counts), expected, "{counts:?}");
     }
     let strict = PipelineRules { completed_at: 1.0, partial_at: 0.9, ..rules };
-    assert_eq!(strict.conclude(&tally(99, 0, 1)), E::SucceedInPart);
-    assert_eq!(strict.conclude(&tally(9, 0, 1)), E::SucceedInPart);
-    assert_eq!(strict.conclude(&tally(89, 0, 11)), E::Fail);
+    assert_eq!(strict.conclude(&counts(99, 0, 1)), E::SucceedInPart);
+    assert_eq!(strict.conclude(&counts(9, 0, 1)), E::SucceedInPart);
+    assert_eq!(strict.conclude(&counts(89, 0, 11)), E::Fail);
 }
 
 /// A run of so many samples, of which nothing has ended.
 fn running(total: u64) -> PipelineProgress {
     PipelineProgress {
         status: S::Running,
-        tally: Tally { total, source_done: true, ..Tally::default() },
+        counts: SampleCounts { total, source_done: true, ..SampleCounts::default() },
         budget: BudgetCount::default(),
     }
 }
@@ -91,7 +91,8 @@ fn end(
     dead: u64,
     all: u64,
 ) -> Option<PipelineStep> {
-    (0..all).find_map(|n| progress.end(rules, if n < dead { DEAD } else { SampleEnd::Succeeded }))
+    (0..all)
+        .find_map(|n| progress.end(rules, if n < dead { DEAD } else { SampleOutcome::Succeeded }))
 }
 
 // PIP-6
@@ -102,7 +103,7 @@ fn a_budget_is_exceeded_above_its_exact_rate_and_looked_at_after_every_thousand(
     assert_eq!(end(&mut at_the_rate, &rules, 100, 1_000), None);
     let mut above = running(10_000);
     assert_eq!(end(&mut above, &rules, 101, 999), None, "not before the thousandth");
-    let Some(PipelineStep::Aborted(why)) = above.end(&rules, SampleEnd::Succeeded) else {
+    let Some(PipelineStep::Aborted(why)) = above.end(&rules, SampleOutcome::Succeeded) else {
         panic!("not aborted: {above:?}");
     };
     assert_eq!((why.processed, why.failed, why.budget), (1_000, 101, 0.10));
@@ -111,7 +112,7 @@ fn a_budget_is_exceeded_above_its_exact_rate_and_looked_at_after_every_thousand(
         "failure rate 10.1 % exceeds the budget of 10 %: 101 of 1000 failed"
     );
     assert_eq!(above.status, S::Aborted);
-    assert_eq!(above.tally.pending(), 9_000);
+    assert_eq!(above.counts.pending(), 9_000);
 }
 
 // PIP-6
@@ -147,11 +148,11 @@ fn few_samples_and_excluded_classes_do_not_abort() {
     let rules = PipelineRules { budget, ..PipelineRules::default() };
     let mut progress = running(1_000);
     assert_eq!(end(&mut progress, &rules, 99, 99), None);
-    let step = progress.end(&rules, SampleEnd::Succeeded);
+    let step = progress.end(&rules, SampleOutcome::Succeeded);
     assert!(matches!(step, Some(PipelineStep::Aborted(_))));
     let mut outage = running(1_000);
     for _ in 0..500 {
-        assert_eq!(outage.end(&rules, SampleEnd::Dead("rate_limited")), None);
+        assert_eq!(outage.end(&rules, SampleOutcome::Dead("rate_limited")), None);
     }
     assert_eq!(outage.budget, BudgetCount { processed: 500, failed: 0 });
 }
@@ -166,7 +167,7 @@ fn a_resumed_run_counts_afresh() {
     assert_eq!(progress.end(&rules, DEAD), None, "what was running still ends");
     assert_eq!(progress.resume(&rules), None);
     assert_eq!((progress.status, progress.budget), (S::Running, BudgetCount::default()));
-    assert_eq!(progress.tally.dlq, 501);
+    assert_eq!(progress.counts.dlq, 501);
     assert_eq!(end(&mut progress, &rules, 100, 1_000), None);
 }
 
@@ -187,7 +188,7 @@ fn a_reprocessed_dead_letter_reopens_its_run() {
     let mut progress = running(10);
     assert_eq!(end(&mut progress, &rules, 6, 10), Some(PipelineStep::Concluded(S::Failed)));
     (0..6).for_each(|_| progress.reprocess());
-    assert_eq!((progress.status, progress.tally.pending()), (S::Running, 6));
+    assert_eq!((progress.status, progress.counts.pending()), (S::Running, 6));
     assert_eq!(end(&mut progress, &rules, 0, 6), Some(PipelineStep::Concluded(S::Completed)));
 }
 
@@ -196,12 +197,12 @@ fn a_reprocessed_dead_letter_reopens_its_run() {
 fn a_run_is_not_over_before_its_source_is() {
     let rules = PipelineRules::default();
     let mut progress = running(0);
-    progress.tally.source_done = false;
+    progress.counts.source_done = false;
     assert_eq!(progress.read(&rules, 2, false), None);
     assert_eq!(end(&mut progress, &rules, 0, 2), None);
     assert_eq!(progress.read(&rules, 0, true), Some(PipelineStep::Concluded(S::Completed)));
     let mut empty = running(0);
-    empty.tally.source_done = false;
+    empty.counts.source_done = false;
     assert_eq!(empty.read(&rules, 0, true), Some(PipelineStep::Concluded(S::Completed)));
 }
 
@@ -213,11 +214,11 @@ proptest! {
         let rules = PipelineRules { budget, ..PipelineRules::default() };
         let mut progress = running(ends.len() as u64 + 1);
         for end in &ends {
-            let end = [SampleEnd::Succeeded, SampleEnd::Skipped, DEAD][usize::from(*end)];
+            let end = [SampleOutcome::Succeeded, SampleOutcome::Skipped, DEAD][usize::from(*end)];
             progress.end(&rules, end);
-            let Tally { total, succeeded, skipped, dlq, .. } = progress.tally;
-            prop_assert_eq!(total, succeeded + skipped + dlq + progress.tally.pending());
+            let SampleCounts { total, succeeded, skipped, dlq, .. } = progress.counts;
+            prop_assert_eq!(total, succeeded + skipped + dlq + progress.counts.pending());
         }
-        prop_assert_eq!(progress.tally.pending(), 1);
+        prop_assert_eq!(progress.counts.pending(), 1);
     }
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use redrive_core::{PartitionId, Unit};
 use redrive_store::{
-    AttemptRecord, JournalFilter, PartitionRecord, PartitionWork, Result, Store, UnitKind,
+    AttemptRecord, JournalFilter, PartitionRecord, PartitionWorkRecord, Result, Store, UnitKind,
 };
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ impl Checked for PartitionRecord {
 async fn releases(
     store: &dyn Store,
     unit: String,
-    work: &PartitionWork,
+    work: &PartitionWorkRecord,
 ) -> Result<Option<Finding>> {
     let ended = work.lease_epoch.0 - i64::from(work.lease_owner.is_some());
     let action = Some("partition.handback".to_owned());

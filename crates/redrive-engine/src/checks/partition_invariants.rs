@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use redrive_core::{PartitionStatus, Unit};
-use redrive_store::{AttemptOutcome, AttemptRecord, PartitionRecord, PartitionWork, WorkKind};
+use redrive_store::{
+    AttemptOutcome, AttemptRecord, PartitionRecord, PartitionWorkRecord, WorkKind,
+};
 
 use crate::checks::checker::{Finding, Invariant};
 
@@ -70,7 +72,7 @@ fn story(partition: &PartitionRecord, attempts: &[AttemptRecord]) -> Option<Stri
     })
 }
 
-fn lease(work: &PartitionWork) -> Option<String> {
+fn lease(work: &PartitionWorkRecord) -> Option<String> {
     let held = work.lease_owner.is_some();
     if held != work.lease_until.is_some() || held != work.run_id.is_some() {
         return Some("its lease is not whole: owner, end and run go together".to_owned());

@@ -1,6 +1,6 @@
 //! What must be true of a pipeline run, as a pure function of its row and of how many samples are where.
 
-use redrive_core::{PipelineStatus, Tally};
+use redrive_core::{PipelineStatus, SampleCounts};
 use redrive_store::{PipelineRunRecord, PrunedSamples, StageCount};
 
 use crate::checks::checker::{Finding, Invariant};
@@ -24,7 +24,7 @@ impl Counted {
 /// Everything that is wrong with a pipeline run.
 pub(crate) fn judge_pipeline_run(run: &PipelineRunRecord, counted: &Counted) -> Vec<Finding> {
     let problems = [
-        (Invariant::Counts, counts(&run.progress.tally, &run.pruned, counted)),
+        (Invariant::Counts, counts(&run.progress.counts, &run.pruned, counted)),
         (Invariant::Counts, budget(run)),
         (Invariant::Story, story(run)),
         (Invariant::Lease, lease(run)),
@@ -37,7 +37,7 @@ pub(crate) fn judge_pipeline_run(run: &PipelineRunRecord, counted: &Counted) -> 
 }
 
 /// Samples that were pruned are counted and not there any more.
-fn counts(tally: &Tally, pruned: &PrunedSamples, counted: &Counted) -> Option<String> {
+fn counts(tally: &SampleCounts, pruned: &PrunedSamples, counted: &Counted) -> Option<String> {
     let (pending, skipped) = (counted.pending(), counted.sum(|stage| stage.skipped));
     let dlq = counted.sum(|stage| stage.dlq);
     let through = counted.samples.saturating_sub(pending + skipped + dlq);
@@ -54,7 +54,7 @@ fn counts(tally: &Tally, pruned: &PrunedSamples, counted: &Counted) -> Option<St
 
 /// The budget counts what ended since the run was begun, resumed or reopened: never more than ended.
 fn budget(run: &PipelineRunRecord) -> Option<String> {
-    let (budget, tally) = (run.progress.budget, run.progress.tally);
+    let (budget, tally) = (run.progress.budget, run.progress.counts);
     let most = (tally.ended(), budget.processed.min(tally.dlq));
     (budget.processed > most.0 || budget.failed > most.1).then(|| {
         format!(
@@ -68,7 +68,7 @@ fn budget(run: &PipelineRunRecord) -> Option<String> {
 }
 
 fn story(run: &PipelineRunRecord) -> Option<String> {
-    let (status, tally) = (run.progress.status, &run.progress.tally);
+    let (status, tally) = (run.progress.status, &run.progress.counts);
     let (ended, why) = (run.ended_at.is_some(), run.stop_reason.is_some());
     let problem = match status {
         PipelineStatus::Running if tally.is_over() => "nothing is left of it to do",

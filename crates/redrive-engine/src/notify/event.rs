@@ -82,7 +82,7 @@ impl Event {
         every: u64,
         at: Timestamp,
     ) -> Option<Self> {
-        let passed = (run.progress.tally.dlq / every.max(1)).saturating_mul(every);
+        let passed = (run.progress.counts.dlq / every.max(1)).saturating_mul(every);
         let Value::Object(mut data) = tally_of(run) else { return None };
         data.insert("passed".to_owned(), passed.into());
         (passed > 0).then(|| Self {
@@ -114,7 +114,7 @@ fn subject_of(run: &PipelineRunRecord) -> String {
 }
 
 fn tally_of(run: &PipelineRunRecord) -> Value {
-    let tally = run.progress.tally;
+    let tally = run.progress.counts;
     json!({
         "pipeline": run.pipeline,
         "pipeline_run": run.id.0,

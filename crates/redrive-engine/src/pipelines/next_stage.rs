@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Epoch, History, SampleId};
 use redrive_store::{
-    ClaimedSample, Result, SampleEnding, SampleFinish, SampleRecord, SampleWritten, Store, WorkerId,
+    ClaimedSample, Result, SampleCompletion, SampleFinish, SampleRecord, SampleWritten, Store,
+    WorkerId,
 };
 
 use crate::worker::{handoff::Handoff, lease_clock::later};
@@ -64,8 +65,8 @@ impl NextStage {
     /// Keeps what was promised to the next stage.
     fn settle(&self, end: &SampleFinish, written: SampleWritten, now: Timestamp) {
         let Some(until) = end.keep_until else { return };
-        match (&end.ending, written) {
-            (SampleEnding::Answered(data), SampleWritten::Kept) => {
+        match (&end.completion, written) {
+            (SampleCompletion::Answered(data), SampleWritten::Kept) => {
                 let sample = ClaimedSample {
                     id: end.id,
                     run: end.run,

@@ -263,7 +263,7 @@ impl SampleWriter {
     async fn room_for(&mut self, samples: usize) -> Option<usize> {
         let (mut wait, mut before) = (FIRST_WAIT, 0);
         loop {
-            let unfinished = self.run.progress.tally.pending();
+            let unfinished = self.run.progress.counts.pending();
             let room = u64::from(self.run.read_ahead).saturating_sub(unfinished);
             let room = usize::try_from(room).unwrap_or(usize::MAX).min(samples);
             if room == samples || (room > 0 && room == before) {

@@ -10,7 +10,7 @@ use redrive_core::{
 use redrive_retry::Stop;
 use redrive_store::{
     Backlog, ClaimedSample, ExpiredLease, LeaseRef, Leased, MAX_SAMPLE_BYTES, Result, SampleClaim,
-    SampleEnding, SampleFinish, SampleRecord, SampleWritten, Served, Written,
+    SampleCompletion, SampleFinish, SampleRecord, SampleWritten, Served, Written,
 };
 use serde_json::{Map, Value};
 
@@ -79,21 +79,21 @@ impl StageWork {
         Unit::Sample { id, stage: self.stage.name.clone() }
     }
 
-    fn ending(
+    fn completion(
         &self,
         id: SampleId,
         history: History,
         outcome: Outcome,
         started_at: Timestamp,
         now: Timestamp,
-    ) -> Option<SampleEnding> {
+    ) -> Option<SampleCompletion> {
         let failure = match outcome {
             Outcome::Stopped => return None,
             Outcome::Skipped(why) => {
-                return Some(SampleEnding::Skipped(Message::clean(&why).as_str().to_owned()));
+                return Some(SampleCompletion::Skipped(Message::clean(&why).as_str().to_owned()));
             }
             Outcome::Answered { value: Some(value), .. } => match bounded(&value) {
-                Ok(data) => return Some(SampleEnding::Answered(data)),
+                Ok(data) => return Some(SampleCompletion::Answered(data)),
                 Err(failure) => failure,
             },
             Outcome::Answered { value: None, .. } => {
@@ -104,13 +104,13 @@ impl StageWork {
         };
         let (policy, unit) = (&self.stage.policy, self.unit(id));
         let decision = self.context.decide(policy, &unit, history, &failure, (started_at, now));
-        Some(SampleEnding::Failed { failure, decision })
+        Some(SampleCompletion::Failed { failure, decision })
     }
 
     /// A sample that goes on stays with this worker, if the next stage has a place for it.
-    fn keep_until(&self, ending: &SampleEnding) -> Option<Timestamp> {
-        match (&self.next, ending) {
-            (Some(next), SampleEnding::Answered(_)) => next.keep_until(self.context.store.now()),
+    fn keep_until(&self, completion: &SampleCompletion) -> Option<Timestamp> {
+        match (&self.next, completion) {
+            (Some(next), SampleCompletion::Answered(_)) => next.keep_until(self.context.store.now()),
             _ => None,
         }
     }
@@ -137,7 +137,7 @@ impl StageWork {
             ended_at: now,
             worker: expired.owner.clone(),
             keep_until: None,
-            ending: self.ending(sample.id, history, lost, now, now)?,
+            completion: self.completion(sample.id, history, lost, now, now)?,
         })
     }
 }
@@ -207,7 +207,7 @@ impl Work for StageWork {
         ended_at: Timestamp,
     ) -> Completion<SampleFinish> {
         let (id, history) = (sample.id, sample.history);
-        let Some(ending) = self.ending(id, history, outcome, started_at, ended_at) else {
+        let Some(completion) = self.completion(id, history, outcome, started_at, ended_at) else {
             return Completion::Release;
         };
         Completion::Finish(SampleFinish {
@@ -223,8 +223,8 @@ impl Work for StageWork {
             started_at,
             ended_at,
             worker: self.context.worker.clone(),
-            keep_until: self.keep_until(&ending),
-            ending,
+            keep_until: self.keep_until(&completion),
+            completion,
         })
     }
 
@@ -305,13 +305,13 @@ fn log_end(work: &str, end: &SampleFinish, written: Written) {
         tracing::warn!(work, sample, attempt, epoch = end.epoch.0, "a late result was refused");
         return;
     }
-    match &end.ending {
-        SampleEnding::Answered(_) if attempt > 1 => {
+    match &end.completion {
+        SampleCompletion::Answered(_) if attempt > 1 => {
             tracing::info!(work, sample, attempt, "succeeded after retries");
         }
-        SampleEnding::Answered(_) => tracing::debug!(work, sample, attempt, "succeeded"),
-        SampleEnding::Skipped(why) => tracing::debug!(work, sample, attempt, why, "skipped"),
-        SampleEnding::Failed { failure, decision } => {
+        SampleCompletion::Answered(_) => tracing::debug!(work, sample, attempt, "succeeded"),
+        SampleCompletion::Skipped(why) => tracing::debug!(work, sample, attempt, why, "skipped"),
+        SampleCompletion::Failed { failure, decision } => {
             let (class, code) = (failure.class().name(), failure.code().to_string());
             let error = failure.message().as_str();
             match decision {

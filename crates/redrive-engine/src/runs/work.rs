@@ -8,7 +8,7 @@ use redrive_core::{
 };
 use redrive_retry::Stop;
 use redrive_store::{
-    Backlog, ClaimRequest, ClaimedRun, ExpiredLease, LeaseRef, Leased, Result, RunEnding,
+    Backlog, ClaimRequest, ClaimedRun, ExpiredLease, LeaseRef, Leased, Result, RunCompletion,
     RunFinish, RunRecord, Verdict, Written,
 };
 use serde_json::{Map, Value};
@@ -50,10 +50,10 @@ impl RunWork {
         history: History,
         failure: Failure,
         times: (Timestamp, Timestamp),
-    ) -> RunEnding {
+    ) -> RunCompletion {
         let (policy, unit) = (&self.queue.policy, Unit::Run(id));
         let decision = self.context.decide(policy, &unit, history, &failure, times);
-        RunEnding::Failed { failure, decision }
+        RunCompletion::Failed { failure, decision }
     }
 
     fn finish_of_lost(&self, run: &RunRecord, expired: &ExpiredLease) -> RunFinish {
@@ -71,7 +71,7 @@ impl RunWork {
             started_at: now,
             ended_at: now,
             worker: expired.owner.clone(),
-            ending: self.failed(run.id, history, lost_worker(&expired.owner), (now, now)),
+            completion: self.failed(run.id, history, lost_worker(&expired.owner), (now, now)),
         }
     }
 }
@@ -122,9 +122,9 @@ impl Work for RunWork {
         started_at: Timestamp,
         ended_at: Timestamp,
     ) -> Completion<RunFinish> {
-        let ending = match outcome {
+        let completion = match outcome {
             Outcome::Stopped => return Completion::Release,
-            Outcome::Answered { value, verdict } => RunEnding::Judged {
+            Outcome::Answered { value, verdict } => RunCompletion::Judged {
                 verdict: verdict.unwrap_or(Verdict::Passed),
                 result: value.map(|value| bounded(&value)),
             },
@@ -145,7 +145,7 @@ impl Work for RunWork {
             started_at,
             ended_at,
             worker: self.context.worker.clone(),
-            ending,
+            completion,
         })
     }
 
@@ -233,8 +233,8 @@ fn log_end(queue: &Queue, end: &RunFinish, written: Written) {
         tracing::warn!(run, queue, attempt, epoch, "the store refused a late result");
         return;
     }
-    match &end.ending {
-        RunEnding::Judged { verdict, .. } => {
+    match &end.completion {
+        RunCompletion::Judged { verdict, .. } => {
             let how = match verdict {
                 Verdict::Passed => "succeeded",
                 Verdict::NeedsReview => "judged needs_review",
@@ -246,7 +246,7 @@ fn log_end(queue: &Queue, end: &RunFinish, written: Written) {
                 retries => tracing::info!(run, queue, attempt, "{how} after {retries} retries"),
             }
         }
-        RunEnding::Failed { failure, decision } => {
+        RunCompletion::Failed { failure, decision } => {
             let (class, code) = (failure.class().name(), failure.code().to_string());
             let error = failure.message().as_str();
             match decision {

@@ -7,7 +7,7 @@ use redrive_core::{Decision, Failure, GiveUpReason, RunId};
 use redrive_engine::checker::{Invariant, check};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    Categories, ClaimRequest, NewRun, Operator, RunChange, RunEnding, RunFinish, Runs, Store,
+    Categories, ClaimRequest, NewRun, Operator, RunChange, RunCompletion, RunFinish, Runs, Store,
     Verdict, WorkerId, Written,
 };
 use rusqlite::Connection;
@@ -47,7 +47,7 @@ impl Lived {
         self.attempt("dead", 1, retry(1)).await;
         self.attempt("dead", 100, give_up()).await;
         self.attempt("passed", 1, retry(1)).await;
-        let judged = RunEnding::Judged { verdict: Verdict::Passed, result: None };
+        let judged = RunCompletion::Judged { verdict: Verdict::Passed, result: None };
         self.attempt("passed", 100, judged).await;
         self.claim("held", at(1)).await;
     }
@@ -64,7 +64,7 @@ impl Lived {
         self.store.claim_runs(&request).await.unwrap().pop().unwrap()
     }
 
-    async fn attempt(&self, queue: &str, second: i64, ending: RunEnding) {
+    async fn attempt(&self, queue: &str, second: i64, completion: RunCompletion) {
         let run = self.claim(queue, at(second)).await;
         let finish = RunFinish {
             id: run.id,
@@ -74,7 +74,7 @@ impl Lived {
             started_at: at(second),
             ended_at: at(second),
             worker: WorkerId("w".to_owned()),
-            ending,
+            completion,
         };
         assert_eq!(
             self.store.finish_runs(&[finish], at(second)).await.unwrap(),
@@ -123,16 +123,16 @@ fn at(second: i64) -> Timestamp {
     start() + SignedDuration::from_secs(second)
 }
 
-fn retry(second: i64) -> RunEnding {
+fn retry(second: i64) -> RunCompletion {
     let delay = Duration::from_secs(60);
-    RunEnding::Failed {
+    RunCompletion::Failed {
         failure: Failure::http(500, None, "busy"),
         decision: Decision::RetryAt { at: at(second) + delay, delay, counted: true },
     }
 }
 
-fn give_up() -> RunEnding {
-    RunEnding::Failed {
+fn give_up() -> RunCompletion {
+    RunCompletion::Failed {
         failure: Failure::exit(65, "bad data"),
         decision: Decision::GiveUp { reason: GiveUpReason::Final },
     }

@@ -28,8 +28,8 @@ async fn samples_go_through_every_stage_in_order_and_the_run_is_completed() {
         .with_stage(Stage::new("c", add("c")).with_concurrency(2));
     let run = plant.run(&pipeline).await;
     assert_eq!(run.progress.status, PipelineStatus::Completed);
-    assert_eq!(run.progress.tally.total, 2_500);
-    assert_eq!(run.progress.tally.succeeded, 2_500);
+    assert_eq!(run.progress.counts.total, 2_500);
+    assert_eq!(run.progress.counts.succeeded, 2_500);
     let expected: Vec<Value> =
         (0..2_500).map(|n| json!({ "n": n, "a": 1, "b": 1, "c": 1 })).collect();
     assert_eq!(plant.data(SampleStatus::Succeeded).await, expected);
@@ -53,7 +53,7 @@ async fn only_the_failed_stage_is_tried_again_and_what_fails_for_good_is_a_dead_
         .with_stage(Stage::new("after", failing(&after, |_, _| None)));
     let run = plant.run(&pipeline).await;
     assert_eq!(run.progress.status, PipelineStatus::PartialSuccess);
-    let tally = run.progress.tally;
+    let tally = run.progress.counts;
     assert_eq!((tally.total, tally.succeeded, tally.dlq, tally.pending()), (10, 8, 2, 0));
     assert!(before.calls().values().all(|calls| *calls == 1), "finished stages are not done again");
     let calls = flaky.calls();
@@ -92,16 +92,16 @@ async fn a_run_over_its_budget_stops_and_goes_on_when_it_is_resumed() {
     assert_eq!(run.progress.status, PipelineStatus::Aborted);
     let why = run.stop_reason.clone().unwrap();
     assert_eq!(why, "failure rate 100 % exceeds the budget of 10 %: 100 of 100 failed");
-    let dead = run.progress.tally.dlq;
+    let dead = run.progress.counts.dlq;
     assert!((100..2_000).contains(&dead), "what was running ended, nothing else: {dead}");
     broken.store(false, std::sync::atomic::Ordering::SeqCst);
     plant.drain(&pipeline).await;
-    assert_eq!(plant.record(run.id).await.progress.tally.dlq, dead, "nothing is claimed");
+    assert_eq!(plant.record(run.id).await.progress.counts.dlq, dead, "nothing is claimed");
     let action = redrive_store::PipelineAction::Resume(pipeline.rules.clone());
     plant.store.change_pipeline_run(run.id, &action, &Plant::operator()).await.unwrap();
     plant.drain(&pipeline).await;
     let run = plant.record(run.id).await;
-    let tally = run.progress.tally;
+    let tally = run.progress.counts;
     assert_eq!((tally.total, tally.succeeded), (5_000, 5_000 - dead));
     assert_eq!(counter.calls().values().filter(|calls| **calls > 1).count(), 0);
 }
@@ -114,7 +114,7 @@ async fn lines_that_are_no_samples_are_dead_letters_and_the_rest_goes_on() {
     let source = plant.file(&format!("\u{feff}{{\"n\":1}}\nnot json\n\n  \n{huge}\n{{\"n\":2}}"));
     let pipeline = Pipeline::new("p", source).with_stage(Stage::new("a", add("a")));
     let run = plant.run(&pipeline).await;
-    let tally = run.progress.tally;
+    let tally = run.progress.counts;
     assert_eq!((tally.total, tally.succeeded, tally.dlq), (4, 2, 2));
     let dead = plant.samples(SampleStatus::Dlq).await;
     let codes: Vec<_> = dead.iter().map(|s| (s.line, s.error_code.as_deref().unwrap())).collect();

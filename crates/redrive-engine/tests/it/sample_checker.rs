@@ -8,7 +8,7 @@ use redrive_engine::checker::{Invariant, check};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
     ClaimedSample, LeaseRef, LeaseRelease, Leased, Leases, NewPipelineRun, NewSample, Operator,
-    PipelineAction, PipelineChange, Pipelines, SampleChange, SampleClaim, SampleEnding,
+    PipelineAction, PipelineChange, Pipelines, SampleChange, SampleClaim, SampleCompletion,
     SampleFinish, SampleWritten, Samples, Served, SourceClaim, SourceFinish, SourcePosition,
     WorkerId, Written,
 };
@@ -39,11 +39,13 @@ impl Lived {
         let store = SqliteStore::open(location, SqliteOptions::default(), at(0)).unwrap();
         let lived = Self { store, folder };
         lived.go_through_everything().await;
-        for (pipeline, ending) in [("good", answer as fn() -> SampleEnding), ("bad", give_up)] {
+        for (pipeline, completion) in
+            [("good", answer as fn() -> SampleCompletion), ("bad", give_up)]
+        {
             let run = lived.start(pipeline).await;
             lived.read(run, pipeline, [Ok(())].into_iter(), true).await;
             lived.attempt(pipeline, 0, answer()).await;
-            lived.attempt(pipeline, 1, ending()).await;
+            lived.attempt(pipeline, 1, completion()).await;
         }
         let run = lived.start("stopped").await;
         lived.read(run, "stopped", [Ok(()), Ok(())].into_iter(), false).await;
@@ -61,7 +63,7 @@ impl Lived {
         self.attempt("p", 0, answer()).await;
         self.attempt("p", 1, retry()).await;
         self.attempt("p", 1, answer()).await;
-        self.attempt("p", 0, SampleEnding::Skipped("empty".to_owned())).await;
+        self.attempt("p", 0, SampleCompletion::Skipped("empty".to_owned())).await;
         self.attempt("p", 0, answer()).await;
         self.attempt("p", 1, retry()).await;
         self.attempt("p", 1, give_up()).await;
@@ -137,12 +139,12 @@ impl Lived {
         self.store.claim_samples(&claim).await.unwrap().pop().unwrap()
     }
 
-    async fn attempt(&self, pipeline: &str, stage: u32, ending: SampleEnding) {
+    async fn attempt(&self, pipeline: &str, stage: u32, completion: SampleCompletion) {
         let sample = self.claim(pipeline, stage).await;
-        self.finish(&sample, stage, ending).await;
+        self.finish(&sample, stage, completion).await;
     }
 
-    async fn finish(&self, sample: &ClaimedSample, stage: u32, ending: SampleEnding) {
+    async fn finish(&self, sample: &ClaimedSample, stage: u32, completion: SampleCompletion) {
         let finish = SampleFinish {
             id: sample.id,
             run: sample.run,
@@ -157,7 +159,7 @@ impl Lived {
             ended_at: at(3),
             worker: worker(),
             keep_until: None,
-            ending,
+            completion,
         };
         assert_eq!(self.store.finish_samples(&[finish]).await.unwrap(), [SampleWritten::Applied]);
     }
@@ -197,20 +199,20 @@ fn served(pipeline: &str) -> Served {
     Served { pipeline: pipeline.to_owned(), stages, run: None }
 }
 
-fn answer() -> SampleEnding {
-    SampleEnding::Answered("{}".to_owned())
+fn answer() -> SampleCompletion {
+    SampleCompletion::Answered("{}".to_owned())
 }
 
-fn retry() -> SampleEnding {
+fn retry() -> SampleCompletion {
     let delay = Duration::from_secs(60);
-    SampleEnding::Failed {
+    SampleCompletion::Failed {
         failure: Failure::http(500, None, "busy"),
         decision: Decision::RetryAt { at: at(63), delay, counted: true },
     }
 }
 
-fn give_up() -> SampleEnding {
-    SampleEnding::Failed {
+fn give_up() -> SampleCompletion {
+    SampleCompletion::Failed {
         failure: Failure::exit(65, "bad data"),
         decision: Decision::GiveUp { reason: GiveUpReason::Final },
     }

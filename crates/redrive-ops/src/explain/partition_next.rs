@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use redrive_core::{PartitionState, RetryForecast, TerminalReason};
 use redrive_engine::PartitionRules;
-use redrive_store::{Lane, PartitionRecord, PartitionWork, WorkRequest};
+use redrive_store::{Lane, PartitionRecord, PartitionWorkRecord, WorkRequest};
 
 use super::rule::formula;
 use crate::words::{apart, human};
@@ -85,7 +85,7 @@ fn ended(partition: &PartitionRecord, rules: &PartitionRules, reason: TerminalRe
 }
 
 fn work(partition: &PartitionRecord, lease_now: Timestamp) -> String {
-    let Some(PartitionWork { request: Some(request), lease_owner, lease_until, .. }) =
+    let Some(PartitionWorkRecord { request: Some(request), lease_owner, lease_until, .. }) =
         &partition.work
     else {
         return "nothing is asked for".to_owned();

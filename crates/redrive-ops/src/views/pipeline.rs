@@ -55,7 +55,7 @@ pub struct PipelineRunView {
 
 impl From<&PipelineRunRecord> for PipelineRunView {
     fn from(run: &PipelineRunRecord) -> Self {
-        let (tally, budget) = (run.progress.tally, run.progress.budget);
+        let (tally, budget) = (run.progress.counts, run.progress.budget);
         Self {
             id: run.id.0,
             pipeline: run.pipeline.clone(),
@@ -105,7 +105,7 @@ impl StageCountView {
     /// Reads where the samples of a run are, a row for each stage.
     pub async fn read(run: &PipelineRunRecord, store: &dyn Store) -> Result<Vec<Self>> {
         let counts = store.stage_counts(run.id).await?;
-        let kept = run.progress.tally.total.saturating_sub(run.pruned.total());
+        let kept = run.progress.counts.total.saturating_sub(run.pruned.total());
         let done = StageCount::done(kept, &counts);
         let rows = run.stages.iter().zip(&counts).zip(done);
         let row = |((stage, count), done): ((&String, &StageCount), u64)| Self {

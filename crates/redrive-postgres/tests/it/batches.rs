@@ -10,7 +10,7 @@ use redrive_postgres::PostgresStore;
 use redrive_store::{
     AddedItem, Categories, ClaimRequest, ClaimedRun, ItemGroup, ItemMove, Items, Journal,
     JournalEntry, JournalFilter, LeaseRef, LeaseRelease, Leased, Leases, Ledger, NewItem, NewRun,
-    Operator, RunEnding, RunFinish, Runs, UnitKind, UnitRow, Verdict, WorkerId, Written,
+    Operator, RunCompletion, RunFinish, Runs, UnitKind, UnitRow, Verdict, WorkerId, Written,
 };
 use serde_json::json;
 
@@ -36,7 +36,7 @@ async fn claimed(store: &PostgresStore, count: u32) -> Vec<ClaimedRun> {
     store.claim_runs(&request).await.unwrap()
 }
 
-fn finish(run: &ClaimedRun, ending: RunEnding) -> RunFinish {
+fn finish(run: &ClaimedRun, completion: RunCompletion) -> RunFinish {
     RunFinish {
         id: run.id,
         epoch: run.epoch,
@@ -45,16 +45,16 @@ fn finish(run: &ClaimedRun, ending: RunEnding) -> RunFinish {
         started_at: NOW,
         ended_at: NOW,
         worker: worker(),
-        ending,
+        completion,
     }
 }
 
-fn passed() -> RunEnding {
-    RunEnding::Judged { verdict: Verdict::Passed, result: None }
+fn passed() -> RunCompletion {
+    RunCompletion::Judged { verdict: Verdict::Passed, result: None }
 }
 
-fn given_up() -> RunEnding {
-    RunEnding::Failed {
+fn given_up() -> RunCompletion {
+    RunCompletion::Failed {
         failure: Failure::lost_worker("no word"),
         decision: Decision::GiveUp { reason: GiveUpReason::AttemptsExhausted },
     }
@@ -99,10 +99,10 @@ async fn the_first_of_two_finishes_of_one_lease_counts() {
 async fn a_long_batch_of_every_ending_keeps_its_rows_together() {
     let store = Database::migrated().await.store().await;
     let runs = claimed(&store, 1_000).await;
-    let ending = |n: usize| match n % 4 {
+    let completion = |n: usize| match n % 4 {
         0 => passed(),
         1 => given_up(),
-        _ => RunEnding::Failed {
+        _ => RunCompletion::Failed {
             failure: Failure::http(500, None, &format!("failure {n}")),
             decision: Decision::RetryAt {
                 at: NOW,
@@ -112,7 +112,7 @@ async fn a_long_batch_of_every_ending_keeps_its_rows_together() {
         },
     };
     let mut batch: Vec<_> =
-        runs.iter().enumerate().map(|(n, run)| finish(run, ending(n))).collect();
+        runs.iter().enumerate().map(|(n, run)| finish(run, completion(n))).collect();
     for stale in batch.iter_mut().step_by(3) {
         stale.epoch.0 += 1;
     }

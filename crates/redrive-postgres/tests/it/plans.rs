@@ -105,7 +105,7 @@ async fn rows_are_found_by_their_keys_whatever_the_size_of_the_table() {
             &[
                 ("finish_runs", &["Index Scan using runs_pkey", "Index Cond: (id = given.id)"]),
                 ("renew_run_leases", &["Index Scan using runs_pkey", "Index Cond: (id = held.id)"]),
-                ("hand_back_runs", &["Index Scan using runs_pkey", "Index Cond: (id = held.id)"]),
+                ("release_runs", &["Index Scan using runs_pkey", "Index Cond: (id = held.id)"]),
                 ("claim_runs_any", &["using runs_ready", from, "TID Cond: (ctid = few.tid)"]),
                 ("claim_runs_of", &["using runs_ready", from, "TID Cond: (ctid = few.tid)"]),
                 ("promote_due_runs", &["using runs_due", "TID Cond: (ctid = few.tid)"]),
@@ -157,10 +157,10 @@ async fn partitions_are_found_by_their_keys_whatever_the_size_of_the_table() {
                 ("claimable_partitions", &["using partition_work_ready", "Limit"]),
                 ("claim_partitions", &["using partition_work_pkey", "(id = taken.id)"]),
                 ("renew_partition_leases", &["Index Cond: (id = held.id)"]),
-                ("hand_back_partitions", &["Index Cond: (id = given.id)", "partition_state_pkey"]),
+                ("release_partitions", &["Index Cond: (id = given.id)", "partition_state_pkey"]),
                 ("expired_partition_leases", &["using partition_work_held"]),
                 ("next_partition_lease_end", &["using partition_work_held"]),
-                ("partition_outlook", &["using partition_work_ready", "partition_work_held"]),
+                ("partition_backlog", &["using partition_work_ready", "partition_work_held"]),
                 ("lock_partitions", &[key, "LockRows"]),
                 ("lock_partition_work", &[key, work, "LockRows"]),
                 ("write_partitions", &["using partition_state_pkey", "(id = given.id)"]),
@@ -198,7 +198,7 @@ async fn groups_are_found_by_their_keys_whatever_the_size_of_the_table() {
             &[
                 ("group_holder", &["using upload_groups_name"]),
                 ("renew_group_leases", &["Index Cond: (id = held.id)"]),
-                ("hand_back_groups", &["Index Cond: (id = given.id)"]),
+                ("release_groups", &["Index Cond: (id = given.id)"]),
                 ("expired_group_leases", &["using upload_groups_held"]),
             ],
         )
@@ -223,7 +223,7 @@ async fn a_page_of_partitions_is_read_in_order_and_no_further() {
 async fn the_outlook_of_a_queue_finds_by_index_what_is_ready_and_due() {
     for count in [3, 3_000, 100_000] {
         let raw = filled(count).await;
-        for name in ["outlook_any", "outlook_of"] {
+        for name in ["backlog_any", "backlog_of"] {
             let plan = plan(&raw, name).await;
             for part in ["using paused_queues_queue_key", "using runs_ready", "using runs_due"] {
                 assert!(plan.contains(part), "{name} with {count} runs lacks {part:?}:\n{plan}");

@@ -27,13 +27,13 @@ async fn samples_are_found_by_their_keys_whatever_the_size_of_the_table() {
                     &["Index Scan using samples_pkey", "Index Cond: (id = given.id)"],
                 ),
                 ("renew_sample_leases", &["Index Cond: (id = held.id)"]),
-                ("hand_back_samples", &["Index Cond: (id = given.id)", run]),
+                ("release_samples", &["Index Cond: (id = given.id)", run]),
                 ("reprocess_samples", &["Index Cond: (id = named.id)"]),
                 ("lock_samples", &["using samples_pkey", run, "LockRows"]),
                 ("expired_sample_leases", &["using samples_open"]),
                 ("next_sample_lease_end", &["using samples_open"]),
                 ("next_sample_due", &[live, "using samples_due"]),
-                ("pipeline_outlook", &[live, "using samples_open", "using samples_due"]),
+                ("pipeline_backlog", &[live, "using samples_open", "using samples_due"]),
                 (
                     "stage_counts",
                     &[

@@ -2,7 +2,7 @@
 
 use redrive_core::AttemptNumber;
 use redrive_store::{
-    Categories, ClaimRequest, Journal, JournalEntry, JournalFilter, Ledger, NewRun, RunEnding,
+    Categories, ClaimRequest, Journal, JournalEntry, JournalFilter, Ledger, NewRun, RunCompletion,
     RunFinish, Runs, Store, SubmittedRun, UnitKind, UnitRow, Verdict, WorkerId, Written,
 };
 use serde_json::json;
@@ -147,7 +147,7 @@ async fn ids_have_64_bits() {
         started_at: now,
         ended_at: now,
         worker,
-        ending: RunEnding::Judged { verdict: Verdict::Passed, result: None },
+        completion: RunCompletion::Judged { verdict: Verdict::Passed, result: None },
     };
     assert_eq!(store.finish_runs(&[finish], now).await.unwrap(), [Written::Applied]);
     let unit = UnitRow::new(UnitKind::Run, id.0);

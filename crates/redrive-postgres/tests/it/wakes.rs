@@ -7,8 +7,8 @@ use redrive_core::{Decision, Failure, GiveUpReason, PipelineRules};
 use redrive_postgres::{PostgresOptions, PostgresStore};
 use redrive_store::{
     Categories, ClaimRequest, ClaimedRun, LeaseRef, LeaseRelease, Leased, Leases, NewPipelineRun,
-    NewRun, NewSample, Operator, PipelineAction, Pipelines, RunEnding, RunFinish, Runs,
-    SampleClaim, SampleEnding, SampleFinish, Samples, Served, SourceClaim, SourceFinish,
+    NewRun, NewSample, Operator, PipelineAction, Pipelines, RunCompletion, RunFinish, Runs,
+    SampleClaim, SampleCompletion, SampleFinish, Samples, Served, SourceClaim, SourceFinish,
     SourcePosition, Store, WorkerId,
 };
 use serde_json::json;
@@ -68,7 +68,7 @@ fn waits(run: &ClaimedRun) -> RunFinish {
         started_at: NOW,
         ended_at: NOW,
         worker: WorkerId("w".to_owned()),
-        ending: RunEnding::Failed {
+        completion: RunCompletion::Failed {
             failure: Failure::exit(75, "busy"),
             decision: Decision::RetryAt {
                 at: NOW + SignedDuration::from_secs(60),
@@ -147,7 +147,7 @@ async fn samples_to_claim_and_runs_that_are_over_wake_who_listens_at_another() {
         now: NOW,
     };
     let held = store.claim_samples(&claim).await.unwrap().pop().unwrap();
-    let ending = SampleEnding::Failed {
+    let completion = SampleCompletion::Failed {
         failure: Failure::exit(65, "broken"),
         decision: Decision::GiveUp { reason: GiveUpReason::Final },
     };
@@ -165,7 +165,7 @@ async fn samples_to_claim_and_runs_that_are_over_wake_who_listens_at_another() {
         ended_at: NOW,
         worker: owner,
         keep_until: None,
-        ending,
+        completion,
     };
     store.finish_samples(&[finish]).await.unwrap();
     woken(&mut wakes, "a run that is over").await;

@@ -128,12 +128,12 @@ fn answered(line: &str) -> Option<String> {
 }
 
 /// A part that is still being played.
-pub(crate) struct Playing {
+pub(crate) struct ChildProcess {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
-impl Playing {
+impl ChildProcess {
     pub(crate) fn start(role: &str, path: &Path) -> Self {
         let mut command = command(role, path);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();

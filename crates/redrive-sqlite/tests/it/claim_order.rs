@@ -11,9 +11,9 @@ use crate::scratch::{Scratch, accepted, at, claim, new_run};
 const CATEGORIES: [&str; 6] = ["", "a", "b", "ba", "c", "\u{10ffff}"];
 
 /// Numbers that look like chance and are the same every time.
-struct Dice(u64);
+struct OrderRng(u64);
 
-impl Dice {
+impl OrderRng {
     fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (self.0 >> 33) as usize % limit
@@ -24,7 +24,7 @@ impl Dice {
 #[tokio::test]
 async fn claims_take_the_oldest_allowed_runs_whatever_the_mix() {
     for seed in 1..=12 {
-        let mut dice = Dice(seed);
+        let mut dice = OrderRng(seed);
         let scratch = Scratch::new();
         let store = scratch.open_inline();
         let kinds = 1 + dice.below(CATEGORIES.len());

@@ -7,7 +7,7 @@ use redrive_core::{Decision, Failure, GiveUpReason, RunId};
 use redrive_sqlite::SqliteStore;
 use redrive_store::{
     ClaimRequest, ClaimedRun, ExportedUnit, Journal, LeaseRef, LeaseRelease, Leased, Leases,
-    NewRun, Operator, PruneFilter, PruneRecord, Pruned, Pruning, RunEnding, RunFinish, Runs,
+    NewRun, Operator, PruneFilter, PruneRecord, Pruned, Pruning, RunCompletion, RunFinish, Runs,
 };
 use serde_json::json;
 
@@ -57,20 +57,23 @@ impl Beside {
 
     async fn finish(&mut self, count: u64) {
         let from = self.held.len().saturating_sub(count as usize);
-        let ending = |n: i64| {
+        let completion = |n: i64| {
             let failure = Failure::exit(75, "no");
             let delay = Duration::from_secs(n.unsigned_abs() % 300);
             let again = Decision::RetryAt { at: at(2) + delay, delay, counted: true };
             let give_up = Decision::GiveUp { reason: GiveUpReason::AttemptsExhausted };
             match n % 3 {
-                0 => Some(RunEnding::Failed { failure, decision: again }),
-                1 => Some(RunEnding::Failed { failure, decision: give_up }),
+                0 => Some(RunCompletion::Failed { failure, decision: again }),
+                1 => Some(RunCompletion::Failed { failure, decision: give_up }),
                 _ => None,
             }
         };
         let finish = |run: ClaimedRun| {
             let passed = passed(&run);
-            RunFinish { ending: ending(run.id.0).unwrap_or(passed.ending.clone()), ..passed }
+            RunFinish {
+                completion: completion(run.id.0).unwrap_or(passed.completion.clone()),
+                ..passed
+            }
         };
         let finishes: Vec<RunFinish> = self.held.drain(from..).map(finish).collect();
         self.worked_on.finish_runs(&finishes, at(2)).await.unwrap();

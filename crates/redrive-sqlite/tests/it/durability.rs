@@ -7,7 +7,7 @@ use redrive_sqlite::SqliteStore;
 use redrive_store::{Ledger as _, Runs as _, Store as _, UnitKind, UnitRow, Written};
 
 use crate::{
-    child::{Playing, answer},
+    child::{ChildProcess, answer},
     scratch::{Scratch, all_runs, at, claim, passed, submit},
 };
 
@@ -54,7 +54,7 @@ async fn a_process_killed_in_the_middle_of_writing_loses_nothing_it_acknowledged
     let scratch = Scratch::new();
     let mut said = Vec::new();
     for round in 1..=5 {
-        let mut playing = Playing::start("work until killed", &scratch.path());
+        let mut playing = ChildProcess::start("work until killed", &scratch.path());
         for _ in 0..60 * round {
             said.push(playing.next().expect("it works on"));
         }

@@ -8,7 +8,7 @@ use redrive_store::{Error, NewRun, Runs as _, Store as _};
 use crate::{
     child,
     scratch::{all_runs, at, begin, told},
-    writer::Held,
+    writer::BlockedWriter,
 };
 
 /// On a real disk that is very small, where one may be mounted.
@@ -61,7 +61,7 @@ pub(crate) fn fill_and_go_on(path: &Path) {
         assert!(acknowledged > 10, "{acknowledged}");
         let mut errors = vec![error];
         // In company too: one transaction, one error for all.
-        let held = Held::new(path);
+        let held = BlockedWriter::new(path);
         let mut calls: Vec<_> = (0..20).map(|_| store.submit_runs(&large, at(0))).collect();
         calls.iter_mut().for_each(begin);
         drop(held);

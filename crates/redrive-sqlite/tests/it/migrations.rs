@@ -9,7 +9,7 @@ use redrive_store::{
 };
 
 use crate::{
-    child::Playing,
+    child::ChildProcess,
     schema::declared,
     scratch::{Scratch, all_runs, at, entry, submit, told},
 };
@@ -347,7 +347,7 @@ async fn many_opening_a_file_that_is_not_there_end_with_one_whole_database() {
 #[test]
 fn processes_opening_a_file_that_is_not_there_end_with_one_whole_database() {
     let scratch = Scratch::new();
-    let started = [(); 6].map(|()| Playing::start("submit 100", &scratch.path()));
+    let started = [(); 6].map(|()| ChildProcess::start("submit 100", &scratch.path()));
     for playing in started {
         assert_eq!(playing.finish().len(), 100);
     }

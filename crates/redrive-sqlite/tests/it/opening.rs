@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::MetadataExt as _};
 
-use redrive_sqlite::{SqliteOptions, SqliteStore, Synchronous};
+use redrive_sqlite::{SqliteOptions, SqliteStore, SqliteSync};
 use redrive_store::{Error, Migrator as _, Runs as _, Store as _};
 
 use crate::{
@@ -129,7 +129,7 @@ async fn a_store_is_found_through_a_link() {
 #[tokio::test]
 async fn a_store_that_does_not_wait_for_the_disk_does_the_same() {
     let scratch = Scratch::new();
-    let options = SqliteOptions { synchronous: Synchronous::Normal, ..SqliteOptions::default() };
+    let options = SqliteOptions { synchronous: SqliteSync::Normal, ..SqliteOptions::default() };
     let store = SqliteStore::open(scratch.location(), options, at(0)).unwrap();
     submit(&store, 3).await;
     assert_eq!(store.claim_runs(&claim(10)).await.unwrap().len(), 3);

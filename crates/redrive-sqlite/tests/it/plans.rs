@@ -139,13 +139,13 @@ fn due_retries_are_found_by_their_time() {
 
 #[test]
 fn guarded_writes_find_their_row_by_id() {
-    for name in ["finish_runs", "renew_run_leases", "hand_back_runs", "retry_runs", "cancel_runs"] {
+    for name in ["finish_runs", "renew_run_leases", "release_runs", "retry_runs", "cancel_runs"] {
         check(name, &["SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)"]);
     }
     for name in ["increment_upload_attempts", "move_items"] {
         check(name, &["SEARCH items USING INTEGER PRIMARY KEY (rowid=?)"]);
     }
-    for name in ["renew_group_leases", "hand_back_groups"] {
+    for name in ["renew_group_leases", "release_groups"] {
         check(name, &["SEARCH upload_groups USING INTEGER PRIMARY KEY (rowid=?)"]);
     }
 }
@@ -159,10 +159,10 @@ fn ended_leases_are_looked_for_among_what_is_held() {
 }
 
 #[test]
-fn the_outlook_of_a_queue_is_a_few_looks_at_its_indexes() {
+fn the_backlog_of_a_queue_is_a_few_looks_at_its_indexes() {
     let looks = ["paused_queues_1 (queue=?)", "runs_held", "runs_due (queue=?"];
-    check("outlook_any", &[&looks[..], &["runs_ready (queue=?"]].concat());
-    check("outlook_of", &[&looks[..], &["runs_ready (queue=? AND category=?"]].concat());
+    check("backlog_any", &[&looks[..], &["runs_ready (queue=?"]].concat());
+    check("backlog_of", &[&looks[..], &["runs_ready (queue=? AND category=?"]].concat());
 }
 
 #[test]
@@ -188,11 +188,11 @@ fn reads_go_by_their_index() {
 fn a_claim_of_partitions_goes_by_the_index_of_what_is_ready() {
     let lane = "partition_work_ready (source=? AND lane=?)";
     check("claimable_partitions", &[lane]);
-    check("partition_outlook", &[lane, "partition_work_held"]);
+    check("partition_backlog", &[lane, "partition_work_held"]);
     check("expired_partition_leases", &["partition_work_held (id>?)"]);
     check("next_partition_lease_end", &["partition_work_held"]);
     check("end_partition_leases_of_other_boots", &["partition_work_held"]);
-    for name in ["claim_partitions", "renew_partition_leases", "hand_back_partitions"] {
+    for name in ["claim_partitions", "renew_partition_leases", "release_partitions"] {
         check(name, &["SEARCH partition_work USING INTEGER PRIMARY KEY (rowid=?)"]);
     }
 }
@@ -225,9 +225,8 @@ fn samples_are_found_by_the_index_of_what_they_are() {
         &["samples_due (run_id=? AND claim_stage=? AND next_retry_at<?)", by_id],
     );
     check("next_sample_due", &["samples_due (run_id=? AND claim_stage=?"]);
-    check("pipeline_outlook", &["samples_open (run_id=?", "samples_due (run_id=?"]);
-    for name in ["finish_samples", "renew_sample_leases", "hand_back_samples", "reprocess_samples"]
-    {
+    check("pipeline_backlog", &["samples_open (run_id=?", "samples_due (run_id=?"]);
+    for name in ["finish_samples", "renew_sample_leases", "release_samples", "reprocess_samples"] {
         check(name, &[by_id]);
     }
     for name in

@@ -10,12 +10,12 @@ const SCHEMA: &str = include_str!("../../schema.sql");
 
 /// Everything a database declares, and what SQLite understood of it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Declared {
+pub(crate) struct DeclaredSchema {
     statements: BTreeMap<String, String>,
     columns: BTreeMap<String, Vec<String>>,
 }
 
-pub(crate) fn declared(connection: &Connection) -> Declared {
+pub(crate) fn declared(connection: &Connection) -> DeclaredSchema {
     let listed = |sql: &str| -> Vec<Vec<String>> {
         let mut statement = connection.prepare(sql).unwrap();
         let width = statement.column_count();
@@ -41,7 +41,7 @@ pub(crate) fn declared(connection: &Connection) -> Declared {
             columns.insert(name, rows.into_iter().map(|row| row.join(" ")).collect());
         }
     }
-    Declared { statements: statements.map(Result::unwrap).collect(), columns }
+    DeclaredSchema { statements: statements.map(Result::unwrap).collect(), columns }
 }
 
 /// Without comments, and with one way to write spaces.

@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use redrive_core::RunId;
 use redrive_sqlite::{Location, SqliteMigrator, SqliteOptions, SqliteStore, WriterMode};
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, Error, JournalEntry, NewRun, RunEnding, RunFilter,
+    Categories, ClaimRequest, ClaimedRun, Error, JournalEntry, NewRun, RunCompletion, RunFilter,
     RunFinish, Runs, SubmittedRun, Verdict, WorkerId,
 };
 use rusqlite::Connection;
@@ -168,7 +168,7 @@ pub(crate) fn passed(run: &ClaimedRun) -> RunFinish {
         started_at: at(1),
         ended_at: at(2),
         worker: WorkerId("w1".to_owned()),
-        ending: RunEnding::Judged { verdict: Verdict::Passed, result: None },
+        completion: RunCompletion::Judged { verdict: Verdict::Passed, result: None },
     }
 }
 

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use redrive_core::{Decision, Failure, GiveUpReason, RunId};
 use redrive_store::{
-    LeaseRef, LeaseRelease, Leased, Leases as _, Operator, RunEnding, RunFinish, Runs as _,
+    LeaseRef, LeaseRelease, Leased, Leases as _, Operator, RunCompletion, RunFinish, Runs as _,
     Store as _, WorkerId,
 };
 use serde_json::json;
@@ -25,7 +25,7 @@ async fn what_brings_nothing_to_claim_wakes_nobody() {
     store.submit_runs(&[once], at(0)).await.unwrap();
     let held = store.claim_runs(&claim(3)).await.unwrap();
     let give_up = RunFinish {
-        ending: RunEnding::Failed {
+        completion: RunCompletion::Failed {
             failure: Failure::exit(65, "bad data"),
             decision: Decision::GiveUp { reason: GiveUpReason::Final },
         },
@@ -34,7 +34,7 @@ async fn what_brings_nothing_to_claim_wakes_nobody() {
     let delay = std::time::Duration::from_secs(1);
     let retry_at = at(2) + SignedDuration::from_secs(1);
     let stale = RunFinish {
-        ending: RunEnding::Failed {
+        completion: RunCompletion::Failed {
             failure: Failure::exit(75, "busy"),
             decision: Decision::RetryAt { at: retry_at, delay, counted: true },
         },

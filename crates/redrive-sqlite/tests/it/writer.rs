@@ -11,7 +11,7 @@ use redrive_store::{
 use rusqlite::{Connection, types::Value};
 
 use crate::{
-    child::Playing,
+    child::ChildProcess,
     scratch::{
         Scratch, accepted, all_runs, at, begin, begun, claim, entry, new_run, new_runs, passed,
         submit,
@@ -19,9 +19,9 @@ use crate::{
 };
 
 /// Keeps the writer waiting, so that commands gather, until it is dropped.
-pub(crate) struct Held(Connection);
+pub(crate) struct BlockedWriter(Connection);
 
-impl Held {
+impl BlockedWriter {
     pub(crate) fn new(path: &Path) -> Self {
         let connection = Connection::open(path).unwrap();
         connection.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -29,7 +29,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for BlockedWriter {
     fn drop(&mut self) {
         self.0.execute_batch("ROLLBACK").unwrap();
     }
@@ -41,7 +41,7 @@ async fn commands_that_wait_share_a_commit_and_are_all_answered() {
     let scratch = Scratch::new();
     let store = scratch.open();
     let commits = scratch.commits();
-    let held = Held::new(&scratch.path());
+    let held = BlockedWriter::new(&scratch.path());
     let one = new_runs(1);
     let mut calls: Vec<_> = (0..300).map(|_| store.submit_runs(&one, at(0))).collect();
     calls.iter_mut().for_each(begin);
@@ -151,7 +151,7 @@ fn inline_a_call_is_done_when_it_returns() {
 async fn a_caller_that_goes_away_neither_loses_nor_halves_its_write() {
     let scratch = Scratch::new();
     let store = scratch.open();
-    let held = Held::new(&scratch.path());
+    let held = BlockedWriter::new(&scratch.path());
     let five = new_runs(5);
     let mut call = store.submit_runs(&five, at(0));
     begin(&mut call);
@@ -200,7 +200,7 @@ async fn a_write_waits_for_another_program_and_then_works() {
 async fn programs_that_write_to_one_file_lose_nothing() {
     let scratch = Scratch::new();
     let store = scratch.open();
-    let others = [(); 2].map(|()| Playing::start("submit 100", &scratch.path()));
+    let others = [(); 2].map(|()| ChildProcess::start("submit 100", &scratch.path()));
     for _ in 0..100 {
         submit(&store, 1).await;
     }
@@ -217,7 +217,7 @@ async fn readers_do_not_wait_for_a_write_that_is_under_way() {
     let scratch = Scratch::new();
     let store = scratch.open();
     let ids = submit(&store, 3).await;
-    let held = Held::new(&scratch.path());
+    let held = BlockedWriter::new(&scratch.path());
     held.0.execute_batch("UPDATE runs SET payload = 'changed'").unwrap();
     // More at once than there are reading connections.
     for _ in 0..3 {

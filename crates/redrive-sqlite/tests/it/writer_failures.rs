@@ -9,7 +9,7 @@ use redrive_store::{
 
 use crate::{
     scratch::{Scratch, all_runs, at, begin, entry, new_runs, submit, told},
-    writer::Held,
+    writer::BlockedWriter,
 };
 
 fn attempt(number: u32) -> AttemptRecord {
@@ -45,7 +45,7 @@ async fn a_command_that_fails_is_undone_alone() {
     let store = scratch.open();
     store.append_attempts(&[attempt(1)]).await.unwrap();
     let commits = scratch.commits();
-    let held = Held::new(&scratch.path());
+    let held = BlockedWriter::new(&scratch.path());
     let (one, bad) = (new_runs(1), [attempt(2), attempt(1)]);
     let mut before: Vec<_> = (0..20).map(|_| store.submit_runs(&one, at(0))).collect();
     before.iter_mut().for_each(begin);
@@ -97,7 +97,7 @@ fn plant(scratch: &Scratch, effect: &str) {
 
 /// Sends a `boom` among other commands. Returns its error and those of the others.
 async fn boom_in_company(scratch: &Scratch, store: &SqliteStore) -> (Error, Vec<Error>) {
-    let held = Held::new(&scratch.path());
+    let held = BlockedWriter::new(&scratch.path());
     let (one, boom) = (new_runs(1), [entry("boom")]);
     // The writer may take the first ones by themselves; then the last ones share with the boom.
     let mut before: Vec<_> = (0..20).map(|_| store.submit_runs(&one, at(0))).collect();

@@ -11,7 +11,7 @@ const MIGRATIONS: &[Migration] = &[
 #[track_caller]
 fn check(current: u32, target: u32, expected: &[&str]) {
     let steps = plan_steps(MIGRATIONS, current, target).unwrap();
-    let sql: Vec<&str> = steps.iter().map(redrive_store::Step::sql).collect();
+    let sql: Vec<&str> = steps.iter().map(redrive_store::MigrationStep::sql).collect();
     assert_eq!(sql, expected);
     let up = target >= current;
     assert!(steps.iter().all(|step| (step.direction == Direction::Up) == up));

@@ -41,7 +41,7 @@ async fn no_answer_and_one_that_is_too_large_end_in_the_dead_letter_queue_and_sa
     });
     let pipeline = Pipeline::new("p", numbers(4))
         .with_stage(Stage::new("call", stage).with_policy(at_once(2)));
-    let tally = plant.run(&pipeline).await.progress.tally;
+    let tally = plant.run(&pipeline).await.progress.counts;
     assert_eq!((tally.succeeded, tally.skipped, tally.dlq), (1, 1, 2));
     let dead = plant.samples(SampleStatus::Dlq).await;
     let told: Vec<_> =

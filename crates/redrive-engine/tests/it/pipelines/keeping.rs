@@ -61,7 +61,7 @@ async fn a_worker_keeps_no_more_samples_than_it_begins_and_hands_them_back_when_
     assert!(report.is_clean(), "{:?}", report.findings);
     gate.add_permits(100);
     plant.drain(&pipeline).await;
-    assert_eq!(plant.record(id).await.progress.tally.succeeded, 100);
+    assert_eq!(plant.record(id).await.progress.counts.succeeded, 100);
 }
 
 // PIP-1, OPS-7
@@ -81,11 +81,11 @@ async fn what_one_worker_cannot_begin_another_does() {
         at_the_gate(&plant, 60).await;
         let (other, other_stop) = Stopper::new();
         let helped = async {
-            while plant.record(id).await.progress.tally.succeeded < 58 {
+            while plant.record(id).await.progress.counts.succeeded < 58 {
                 tokio::task::yield_now().await;
             }
             shut.add_permits(2);
-            while plant.record(id).await.progress.tally.succeeded < 60 {
+            while plant.record(id).await.progress.counts.succeeded < 60 {
                 tokio::task::yield_now().await;
             }
             other.stop();

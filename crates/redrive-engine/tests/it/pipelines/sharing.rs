@@ -20,7 +20,7 @@ async fn two_engines_share_a_run_and_nothing_is_done_twice() {
         .with_read_ahead(200);
     let id = plant.start(&pipeline).await;
     tokio::join!(plant.drain(&pipeline), plant.drain(&pipeline));
-    assert_eq!(plant.record(id).await.progress.tally.succeeded, 3_000);
+    assert_eq!(plant.record(id).await.progress.counts.succeeded, 3_000);
     assert_eq!(counter.calls().len(), 3_000);
     assert!(counter.calls().values().all(|calls| *calls == 1));
 }
@@ -60,12 +60,16 @@ async fn a_run_that_is_stopped_while_its_source_is_read_goes_on_where_it_was() {
         assert!(pending.iter().all(|sample| sample.attempts == 0), "uncounted");
     }
     plant.drain(&pipeline).await;
-    assert_eq!(plant.record(id).await.progress.tally.succeeded, 2_000);
+    assert_eq!(plant.record(id).await.progress.counts.succeeded, 2_000);
     assert!(counter.calls().values().all(|calls| *calls == 1), "nothing was done again");
 }
 
-async fn wait_for(plant: &Plant, id: PipelineRunId, enough: impl Fn(&redrive_core::Tally) -> bool) {
-    while !enough(&plant.record(id).await.progress.tally) {
+async fn wait_for(
+    plant: &Plant,
+    id: PipelineRunId,
+    enough: impl Fn(&redrive_core::SampleCounts) -> bool,
+) {
+    while !enough(&plant.record(id).await.progress.counts) {
         tokio::task::yield_now().await;
     }
 }
@@ -95,7 +99,7 @@ async fn no_more_is_read_than_may_be_unfinished() {
     };
     tokio::join!(plant.drain(&pipeline), opening);
     let run = plant.record(id).await;
-    assert_eq!((run.progress.status, run.progress.tally.total), (PipelineStatus::Completed, 100));
+    assert_eq!((run.progress.status, run.progress.counts.total), (PipelineStatus::Completed, 100));
 }
 
 // PIP-3, RUN-4

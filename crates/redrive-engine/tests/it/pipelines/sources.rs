@@ -52,7 +52,7 @@ async fn a_file_is_read_on_only_if_what_was_read_is_as_it_was() {
     write(&lines(1..=7));
     control.resume(stopped.id, &pipeline, &Plant::operator()).await.unwrap();
     plant.drain(&pipeline).await;
-    let tally = plant.record(stopped.id).await.progress.tally;
+    let tally = plant.record(stopped.id).await.progress.counts;
     assert_eq!((tally.total, tally.succeeded, tally.dlq), (7, 6, 1));
     let through: Vec<u64> =
         plant.samples(SampleStatus::Succeeded).await.iter().map(|s| s.line).collect();
@@ -89,7 +89,7 @@ async fn a_command_is_run_again_and_what_was_read_is_passed_over() {
     control.resume(stopped.id, &pipeline, &Plant::operator()).await.unwrap();
     plant.drain(&pipeline).await;
     let run = plant.record(stopped.id).await;
-    assert_eq!((run.progress.tally.total, run.progress.tally.succeeded), (5, 4));
+    assert_eq!((run.progress.counts.total, run.progress.counts.succeeded), (5, 4));
     assert_eq!(std::fs::read_to_string(plant.folder.path().join("runs")).unwrap(), "run\nrun\n");
 }
 
@@ -102,7 +102,7 @@ async fn a_command_that_fails_in_the_middle_stops_its_run_which_can_be_resumed()
     let run = plant.run(&pipeline).await;
     assert_eq!(run.progress.status, PipelineStatus::Aborted);
     assert!(!run.position.done && run.stop_reason.unwrap().contains("no disk"));
-    let early = run.progress.tally;
+    let early = run.progress.counts;
     assert_eq!(early.total, 2, "what was printed before is kept");
     printed(&plant, "for n in 1 2 3; do echo \"{\\\"n\\\":$n}\"; done");
     let control = PipelineControl::new(plant.store.clone());

@@ -13,8 +13,8 @@ use redrive_store::{
     Activity, AttemptRecord, Backlog, Categories, ClaimRequest, ClaimedRun, ExpiredLease, Figures,
     Journal, JournalEntry, JournalFilter, JournalRecord, LagCount, LeaseRef, LeaseRelease, Leased,
     Leases, Ledger, LedgerPlace, NewRun, Operator, PausedQueue, QueueStats, ReaderPlace, Result,
-    RunAction, RunChange, RunEnding, RunFilter, RunFinish, RunRecord, Runs, SchemaStatus, Store,
-    SubmittedRun, UnitKind, UnitRow, Written,
+    RunAction, RunChange, RunCompletion, RunFilter, RunFinish, RunRecord, Runs, SchemaStatus,
+    Store, SubmittedRun, UnitKind, UnitRow, Written,
 };
 use tokio::sync::watch;
 
@@ -376,8 +376,8 @@ impl Store for FaultyStore {
 }
 
 fn is_lost(finish: &RunFinish) -> bool {
-    match &finish.ending {
-        RunEnding::Failed { failure, .. } => failure.cause() == Cause::LostWorker,
-        RunEnding::Judged { .. } => false,
+    match &finish.completion {
+        RunCompletion::Failed { failure, .. } => failure.cause() == Cause::LostWorker,
+        RunCompletion::Judged { .. } => false,
     }
 }

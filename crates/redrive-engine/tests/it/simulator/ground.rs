@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use redrive_engine::{Clock, Stop, Stopper, Until, checker::check};
-use redrive_sqlite::{Location, SqliteOptions, SqliteStore, Synchronous, WriterMode};
+use redrive_sqlite::{Location, SqliteOptions, SqliteStore, SqliteSync, WriterMode};
 use redrive_store::{Operator, Store};
 use tempfile::TempDir;
 use tokio::{
@@ -335,7 +335,7 @@ pub(crate) enum Trouble {
 pub(crate) fn open(location: Location, clock: &Arc<SimClock>) -> SqliteStore {
     let lease_clock = clock.clone();
     let options = SqliteOptions {
-        synchronous: Synchronous::Normal,
+        synchronous: SqliteSync::Normal,
         writer: WriterMode::Inline,
         lease_clock: Some(Arc::new(move || lease_clock.lease_now())),
         ..SqliteOptions::default()

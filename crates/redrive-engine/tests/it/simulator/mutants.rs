@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use redrive_core::{AttemptNumber, Decision, Epoch, RunId, RunStatus};
 use redrive_sqlite::Location;
 use redrive_store::{
-    LeaseRelease, Leased, NewRun, Result, RunEnding, RunFinish, Store, SubmittedRun, Written,
+    LeaseRelease, Leased, NewRun, Result, RunCompletion, RunFinish, Store, SubmittedRun, Written,
 };
 use rusqlite::{Connection, Params};
 
@@ -237,8 +237,8 @@ fn connection(file: &Path) -> Connection {
 }
 
 fn shorten(finish: &mut RunFinish) {
-    if let RunEnding::Failed { decision: Decision::RetryAt { at, delay, .. }, .. } =
-        &mut finish.ending
+    if let RunCompletion::Failed { decision: Decision::RetryAt { at, delay, .. }, .. } =
+        &mut finish.completion
     {
         *at -= SignedDuration::try_from(*delay / 2).unwrap();
     }

@@ -81,7 +81,7 @@ impl Mutant {
     ) -> Result<Vec<PartitionChange>> {
         let mut named = named.to_vec();
         if self.rule == Rule::LookGuards {
-            named.iter_mut().for_each(|named| named.seen = None);
+            named.iter_mut().for_each(|named| named.expected = None);
         }
         let mut changes = store.change_partitions(action, &named, order).await?;
         let retries = matches!(action, PartitionAction::Retry { .. });

@@ -2,7 +2,7 @@
 
 use redrive_core::{Decision, PipelineStatus};
 use redrive_store::{
-    ClaimedSample, PipelineRunFilter, Result, SampleClaim, SampleEnding, SampleFinish,
+    ClaimedSample, PipelineRunFilter, Result, SampleClaim, SampleCompletion, SampleFinish,
     SampleWritten, Store,
 };
 
@@ -89,8 +89,8 @@ impl Mutant {
 
 /// Makes a dead letter look as if its stage had passed it over.
 fn bury(finish: &mut SampleFinish) {
-    if let SampleEnding::Failed { decision: Decision::GiveUp { .. }, .. } = &finish.ending {
-        finish.ending = SampleEnding::Skipped("no loss".to_owned());
+    if let SampleCompletion::Failed { decision: Decision::GiveUp { .. }, .. } = &finish.completion {
+        finish.completion = SampleCompletion::Skipped("no loss".to_owned());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use redrive_core::{Cause, PipelineStatus};
 use redrive_store::{
-    ClaimedSample, LeaseRef, NewSample, PipelineRunRecord, SampleEnding, SampleFinish,
+    ClaimedSample, LeaseRef, NewSample, PipelineRunRecord, SampleCompletion, SampleFinish,
     SampleWritten,
 };
 
@@ -31,7 +31,7 @@ impl SampleNews {
         samples: &[NewSample],
         run: Option<&PipelineRunRecord>,
     ) -> Self {
-        let pending = run.map(|run| run.progress.tally.pending());
+        let pending = run.map(|run| run.progress.counts.pending());
         Self::Appended { run: feed.id, samples: samples.len(), pending }
     }
 
@@ -51,9 +51,9 @@ impl SampleNews {
     }
 
     pub(crate) fn finished(finish: &SampleFinish, written: SampleWritten) -> Self {
-        let lost = match &finish.ending {
-            SampleEnding::Failed { failure, .. } => failure.cause() == Cause::LostWorker,
-            SampleEnding::Answered(_) | SampleEnding::Skipped(_) => false,
+        let lost = match &finish.completion {
+            SampleCompletion::Failed { failure, .. } => failure.cause() == Cause::LostWorker,
+            SampleCompletion::Answered(_) | SampleCompletion::Skipped(_) => false,
         };
         let (stage, attempt) = (finish.stage, finish.attempt.0);
         Self::Finished { sample: finish.id.0, stage, attempt, lost, written }

@@ -43,7 +43,7 @@ pub(crate) fn judge(lived: &Lived) -> Vec<String> {
 }
 
 fn run_is_over(run: &PipelineRunRecord, lived: &Lived) -> Option<String> {
-    let tally = run.progress.tally;
+    let tally = run.progress.counts;
     let expected = PipelineStatus::Running.apply(run.rules.conclude(&tally)).unwrap();
     if run.progress.status != expected || !tally.is_over() {
         return Some(format!("it is {} with {tally:?}", run.progress.status));

@@ -1,6 +1,6 @@
 -- Of the named categories ($2): whether something is ready, whether something is held, and when the next
 -- is due. Waiting runs of other categories that are due sooner are passed over one by one; the
--- category is not in their index, which every retry writes to. For what is held see outlook_any.
+-- category is not in their index, which every retry writes to. For what is held see backlog_any.
 SELECT
     NOT EXISTS (SELECT FROM redrive.paused_queues WHERE queue = $1)
         AND EXISTS (

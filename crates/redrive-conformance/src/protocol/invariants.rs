@@ -4,8 +4,8 @@ use redrive_core::RunState;
 
 use super::{
     actors::MAX_ATTEMPTS,
-    row::Trace,
-    world::{Step, World},
+    row::Effect,
+    state::{ModelState, ModelStep},
 };
 use redrive_store::RunAction;
 
@@ -21,19 +21,19 @@ pub(super) fn is_over(state: RunState) -> bool {
     }
 }
 
-/// The law that a step breaks.
+/// The invariant that a step breaks.
 pub(super) fn broken(
-    before: &World,
-    step: Step,
-    after: &World,
-    traces: &[Trace],
+    before: &ModelState,
+    step: ModelStep,
+    after: &ModelState,
+    effects: &[Effect],
 ) -> Option<&'static str> {
     let (was, is) = (&before.row, &after.row);
-    let wished = matches!(step, Step::Wish(_));
-    let claimed = matches!(step, Step::Claim(_));
-    let closed: Vec<i64> = traces.iter().filter_map(|trace| trace.closed()).collect();
-    let ledger: Vec<u32> = traces.iter().filter_map(|trace| trace.ledger()).collect();
-    let laws = [
+    let operated = matches!(step, ModelStep::Operate(_));
+    let claimed = matches!(step, ModelStep::Claim(_));
+    let closed: Vec<i64> = effects.iter().filter_map(|effect| effect.closed()).collect();
+    let ledger: Vec<u32> = effects.iter().filter_map(|effect| effect.ledger()).collect();
+    let invariants = [
         (!claimed || was.holder.is_none(), "nobody claims what is held"),
         (
             closed.iter().all(|serial| was.holder == Some(*serial)),
@@ -45,27 +45,27 @@ pub(super) fn broken(
             "every claim ends in a row of ledger or journal",
         ),
         (
-            traces.iter().filter_map(|trace| trace.renewed()).all(|it| was.holder == Some(it)),
+            effects.iter().filter_map(|effect| effect.renewed()).all(|it| was.holder == Some(it)),
             "only who holds a run renews its lease",
         ),
         (
             match step {
-                Step::Wish(RunAction::Retry) => is.state == RunState::Discovered,
-                Step::Wish(RunAction::Cancel) => is.state == RunState::Cancelled,
+                ModelStep::Operate(RunAction::Retry) => is.state == RunState::Discovered,
+                ModelStep::Operate(RunAction::Cancel) => is.state == RunState::Cancelled,
                 _ => true,
             },
             "an operator's wish is done when it is answered",
         ),
         (
-            wished || !is_over(was.state) || is.state == was.state,
+            operated || !is_over(was.state) || is.state == was.state,
             "what is over stays so unless an operator says otherwise",
         ),
         (
-            wished || claimed || was.state == is.state || was.state == RunState::Processing,
+            operated || claimed || was.state == is.state || was.state == RunState::Processing,
             "nothing changes a run that nobody holds",
         ),
         (
-            matches!(step, Step::Say(..) | Step::Reap(..)) || ledger.is_empty(),
+            matches!(step, ModelStep::Report(..) | ModelStep::Reap(..)) || ledger.is_empty(),
             "only the end of an attempt is in the ledger",
         ),
         (
@@ -84,17 +84,17 @@ pub(super) fn broken(
         (is.epoch >= was.epoch, "epochs never go back"),
         (is.counted < MAX_ATTEMPTS, "no run is tried more often than its policy allows"),
         (
-            !matches!(step, Step::Reap(..))
+            !matches!(step, ModelStep::Reap(..))
                 || closed.is_empty()
                 || is.counted > was.counted
                 || is_over(is.state),
             "a lost worker counts",
         ),
     ];
-    laws.iter().find(|(holds, _)| !holds).map(|(_, law)| *law)
+    invariants.iter().find(|(holds, _)| !holds).map(|(_, invariant)| *invariant)
 }
 
-impl Trace {
+impl Effect {
     fn closed(&self) -> Option<i64> {
         match self {
             Self::Closed(serial) => Some(*serial),
