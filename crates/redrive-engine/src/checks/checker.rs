@@ -15,16 +15,16 @@ use redrive_store::{
 use crate::checks::{
     ledger_reader::PAGE,
     pipeline_checks::check_pipeline_runs,
-    run_invariants::judge_run,
+    run_invariants::check_run,
     sample_checks::SampleOfRun,
-    unit_checks::{Checked, check_units, give_up_recorded},
+    unit_checks::{CheckedUnit, check_units, missing_give_up},
 };
 
 /// Findings kept; the rest are counted.
 pub(crate) const MAX_FINDINGS: usize = 1_000;
 
 /// How often a unit that looks wrong is read again before it counts as moving, and so as alive.
-pub(crate) const REREADS: usize = 3;
+pub(crate) const MAX_REREADS: usize = 3;
 
 /// Something that must always be true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,13 +38,13 @@ pub enum Invariant {
     /// A unit that was given up has its reason in the journal.
     GiveUpRecorded,
     /// A claim that ended without an attempt has its hand-back in the journal.
-    HandBackRecorded,
+    ReleaseRecorded,
     /// A good partition names the run that was accepted last, and stays good.
     Authority,
     /// A good partition stands on raw data that is as it was sealed.
     RawData,
     /// Ledger and status tell the same story.
-    Story,
+    StatusMatchesLedger,
     /// A retry comes no sooner than was decided.
     RetryTime,
     /// Whatever is unfinished has a future wake-up or a holder.
@@ -63,10 +63,10 @@ impl Invariant {
             Self::RetryCount => "retry-count",
             Self::Lease => "lease",
             Self::GiveUpRecorded => "give-up-recorded",
-            Self::HandBackRecorded => "hand-back-recorded",
+            Self::ReleaseRecorded => "hand-back-recorded",
             Self::Authority => "authority",
             Self::RawData => "raw-data",
-            Self::Story => "story",
+            Self::StatusMatchesLedger => "story",
             Self::RetryTime => "retry-time",
             Self::WakeUp => "wake-up",
             Self::Counts => "counts",
@@ -150,7 +150,7 @@ pub async fn check(store: &dyn Store) -> Result<Report> {
 }
 
 #[async_trait]
-impl Checked for RunRecord {
+impl CheckedUnit for RunRecord {
     const KIND: UnitKind = UnitKind::Run;
 
     fn id(&self) -> i64 {
@@ -169,11 +169,11 @@ impl Checked for RunRecord {
         Ok(store.runs_by_id(&[RunId(id)]).await?.pop())
     }
 
-    async fn judge(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
-        let mut findings = judge_run(self, attempts);
+    async fn check(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
+        let mut findings = check_run(self, attempts);
         if RunState::of(self.status, self.next_retry_at.is_some()) == RunState::GivenUp {
             let unit = format!("run:{}", self.id);
-            findings.extend(give_up_recorded(store, unit, "run.giveup").await?);
+            findings.extend(missing_give_up(store, unit, "run.giveup").await?);
         }
         Ok(findings)
     }

@@ -8,11 +8,11 @@ use redrive_store::{AttemptOutcome, AttemptRecord, ItemRecord};
 use crate::checks::checker::{Finding, Invariant};
 
 /// Everything that is wrong with an item, as far as it and its attempts tell.
-pub(crate) fn judge_item(item: &ItemRecord, attempts: &[AttemptRecord]) -> Vec<Finding> {
+pub(crate) fn check_item(item: &ItemRecord, attempts: &[AttemptRecord]) -> Vec<Finding> {
     let problems = [
         (Invariant::LedgerNumbers, numbers(item, attempts)),
         (Invariant::RetryCount, counts(item, attempts)),
-        (Invariant::Story, story(item, attempts)),
+        (Invariant::StatusMatchesLedger, status_matches_ledger(item, attempts)),
     ];
     let finding = |(invariant, problem): (Invariant, Option<String>)| {
         let unit = Unit::Item(item.id).to_string();
@@ -46,7 +46,7 @@ fn counts(item: &ItemRecord, attempts: &[AttemptRecord]) -> Option<String> {
 }
 
 /// An item was acknowledged at most once, at last, and exactly then it is uploaded.
-fn story(item: &ItemRecord, attempts: &[AttemptRecord]) -> Option<String> {
+fn status_matches_ledger(item: &ItemRecord, attempts: &[AttemptRecord]) -> Option<String> {
     let last = attempts.last()?;
     let acknowledged =
         attempts.iter().filter(|attempt| attempt.outcome == AttemptOutcome::Success).count();

@@ -38,9 +38,9 @@ impl<'a> LedgerReader<'a> {
     }
 
     /// What is left, up to a number of attempts.
-    pub(crate) async fn rest(&mut self, most: usize) -> Result<Vec<AttemptRecord>> {
+    pub(crate) async fn rest(&mut self, limit: usize) -> Result<Vec<AttemptRecord>> {
         let mut rest = Vec::new();
-        while self.peek().await?.is_some() && rest.len() < most {
+        while self.peek().await?.is_some() && rest.len() < limit {
             rest.extend(self.ahead.next());
         }
         Ok(rest)

@@ -8,14 +8,14 @@ use redrive_store::{AttemptOutcome, AttemptRecord, PartitionRecord, PartitionWor
 use crate::checks::checker::{Finding, Invariant};
 
 /// Everything that is wrong with a partition, as far as it and its attempts tell.
-pub(crate) fn judge_partition(
+pub(crate) fn check_partition(
     partition: &PartitionRecord,
     attempts: &[AttemptRecord],
 ) -> Vec<Finding> {
     let problems = [
         (Invariant::LedgerNumbers, numbers(partition, attempts)),
         (Invariant::Authority, authority(partition, attempts)),
-        (Invariant::Story, story(partition, attempts)),
+        (Invariant::StatusMatchesLedger, status_matches_ledger(partition, attempts)),
         (Invariant::Lease, partition.work.as_ref().and_then(lease)),
         (Invariant::WakeUp, wake_up(partition)),
     ];
@@ -57,7 +57,10 @@ fn authority(partition: &PartitionRecord, attempts: &[AttemptRecord]) -> Option<
     runs.find(|run| !seen.insert(*run)).map(|run| format!("run {run} was judged twice"))
 }
 
-fn story(partition: &PartitionRecord, attempts: &[AttemptRecord]) -> Option<String> {
+fn status_matches_ledger(
+    partition: &PartitionRecord,
+    attempts: &[AttemptRecord],
+) -> Option<String> {
     let last = attempts.last().map(|attempt| attempt.outcome);
     let fits = match partition.status {
         PartitionStatus::Pending => matches!(last, None | Some(AttemptOutcome::Failed)),

@@ -6,12 +6,12 @@ use redrive_store::{PipelineRunRecord, PrunedSamples, StageCount};
 use crate::checks::checker::{Finding, Invariant};
 
 /// How many samples a run has, and where they are that are not through.
-pub(crate) struct Counted {
+pub(crate) struct SampleCounts {
     pub(crate) samples: u64,
     pub(crate) stages: Vec<StageCount>,
 }
 
-impl Counted {
+impl SampleCounts {
     fn sum(&self, of: impl Fn(&StageCount) -> u64) -> u64 {
         self.stages.iter().map(of).sum()
     }
@@ -22,11 +22,11 @@ impl Counted {
 }
 
 /// Everything that is wrong with a pipeline run.
-pub(crate) fn judge_pipeline_run(run: &PipelineRunRecord, counted: &Counted) -> Vec<Finding> {
+pub(crate) fn check_pipeline_run(run: &PipelineRunRecord, counted: &SampleCounts) -> Vec<Finding> {
     let problems = [
         (Invariant::Counts, counts(&run.progress.tally, &run.pruned, counted)),
         (Invariant::Counts, budget(run)),
-        (Invariant::Story, story(run)),
+        (Invariant::StatusMatchesLedger, status_matches_ledger(run)),
         (Invariant::Lease, lease(run)),
     ];
     let finding = |(invariant, problem): (Invariant, Option<String>)| {
@@ -37,7 +37,7 @@ pub(crate) fn judge_pipeline_run(run: &PipelineRunRecord, counted: &Counted) -> 
 }
 
 /// Samples that were pruned are counted and not there any more.
-fn counts(tally: &Tally, pruned: &PrunedSamples, counted: &Counted) -> Option<String> {
+fn counts(tally: &Tally, pruned: &PrunedSamples, counted: &SampleCounts) -> Option<String> {
     let (pending, skipped) = (counted.pending(), counted.sum(|stage| stage.skipped));
     let dlq = counted.sum(|stage| stage.dlq);
     let through = counted.samples.saturating_sub(pending + skipped + dlq);
@@ -67,7 +67,7 @@ fn budget(run: &PipelineRunRecord) -> Option<String> {
     })
 }
 
-fn story(run: &PipelineRunRecord) -> Option<String> {
+fn status_matches_ledger(run: &PipelineRunRecord) -> Option<String> {
     let (status, tally) = (run.progress.status, &run.progress.tally);
     let (ended, why) = (run.ended_at.is_some(), run.stop_reason.is_some());
     let problem = match status {

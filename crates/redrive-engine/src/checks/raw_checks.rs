@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How many raw partitions are read at once.
-const READS: usize = 4;
+const CONCURRENT_READS: usize = 4;
 
 /// Checks every partition beside its ledger, and reads every raw partition that has authority to its end.
 /// Reads only. Memory does not grow with how much there is.
@@ -27,14 +27,15 @@ pub async fn verify_partitions(store: &dyn Store, raw: &RawSink) -> Result<Repor
         let Some(last) = page.last() else { return Ok(report) };
         after = last.id;
         let good = page.into_iter().filter(|partition| partition.current_run_id.is_some());
-        let judging = good.map(|partition| async move { judge(&partition, raw).await });
-        let judged: Vec<Option<Finding>> = stream::iter(judging).buffered(READS).collect().await;
+        let judging = good.map(|partition| async move { check(&partition, raw).await });
+        let judged: Vec<Option<Finding>> =
+            stream::iter(judging).buffered(CONCURRENT_READS).collect().await;
         report.raw_partitions += judged.len() as u64;
         report.add(judged.into_iter().flatten().collect());
     }
 }
 
-async fn judge(partition: &PartitionRecord, raw: &RawSink) -> Option<Finding> {
+async fn check(partition: &PartitionRecord, raw: &RawSink) -> Option<Finding> {
     let run_id = partition.current_run_id.as_ref()?;
     let problem = match raw.verify(&partition.key, run_id).await {
         Err(error) => error.in_words(),

@@ -6,13 +6,13 @@ use redrive_store::{AttemptOutcome, AttemptRecord, RunRecord};
 use crate::checks::checker::{Finding, Invariant};
 
 /// Everything that is wrong with a run, as far as it and its attempts tell.
-pub(crate) fn judge_run(run: &RunRecord, attempts: &[AttemptRecord]) -> Vec<Finding> {
+pub(crate) fn check_run(run: &RunRecord, attempts: &[AttemptRecord]) -> Vec<Finding> {
     let state = RunState::of(run.status, run.next_retry_at.is_some());
     let problems = [
         (Invariant::LedgerNumbers, numbers(run, attempts)),
         (Invariant::RetryCount, retry_count(run, attempts)),
         (Invariant::Lease, lease(run)),
-        (Invariant::Story, story(state, attempts)),
+        (Invariant::StatusMatchesLedger, status_matches_ledger(state, attempts)),
         (Invariant::RetryTime, retry_time(run, attempts)),
         (Invariant::WakeUp, wake_up(run, state)),
     ];
@@ -68,7 +68,7 @@ fn lease(run: &RunRecord) -> Option<String> {
         .then(|| format!("epoch {} is lower than its {claims} claims", run.lease_epoch))
 }
 
-fn story(state: RunState, attempts: &[AttemptRecord]) -> Option<String> {
+fn status_matches_ledger(state: RunState, attempts: &[AttemptRecord]) -> Option<String> {
     let last = attempts.last().map(|attempt| attempt.outcome);
     let fits = match state {
         RunState::Passed | RunState::NeedsReview | RunState::Failed => {

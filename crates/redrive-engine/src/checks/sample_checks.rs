@@ -12,8 +12,8 @@ use redrive_store::{
 use crate::checks::{
     checker::{Finding, Invariant, Report},
     ledger_reader::PAGE,
-    sample_invariants::judge_sample,
-    unit_checks::{Checked, give_up_recorded},
+    sample_invariants::check_sample,
+    unit_checks::{CheckedUnit, missing_give_up},
 };
 
 /// A sample with its run, which is read after it: so the run knows of whatever happened to the sample.
@@ -45,7 +45,7 @@ impl SampleOfRun {
 }
 
 #[async_trait]
-impl Checked for SampleOfRun {
+impl CheckedUnit for SampleOfRun {
     const KIND: UnitKind = UnitKind::Sample;
 
     fn id(&self) -> i64 {
@@ -66,12 +66,12 @@ impl Checked for SampleOfRun {
         Ok(Self::with_runs(store, sample).await?.pop())
     }
 
-    async fn judge(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
+    async fn check(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
         let Self { sample, run } = self;
-        let mut findings = judge_sample(sample, run, attempts);
+        let mut findings = check_sample(sample, run, attempts);
         if sample.state() == SampleState::Dead {
             let unit = sample_unit(sample.id, &sample.stage_name);
-            findings.extend(give_up_recorded(store, unit, "sample.dead").await?);
+            findings.extend(missing_give_up(store, unit, "sample.dead").await?);
         }
         findings.extend(self.releases(store, attempts.len()).await?);
         Ok(findings)
@@ -88,7 +88,7 @@ impl SampleOfRun {
         if untried <= 0 {
             return Ok(None);
         }
-        let mut told = 0;
+        let mut recorded = 0;
         for stage in &run.stages {
             let unit = Some(sample_unit(sample.id, stage));
             let filter = JournalFilter { unit, action: Some("sample.handback".to_owned()) };
@@ -97,14 +97,14 @@ impl SampleOfRun {
                 let page = store.journal_page(&filter, after, PAGE).await?;
                 let Some(last) = page.last() else { break };
                 after = last.id;
-                told += page.len() as i64;
+                recorded += page.len() as i64;
             }
         }
-        Ok((told != untried).then(|| Finding {
-            invariant: Invariant::HandBackRecorded,
+        Ok((recorded != untried).then(|| Finding {
+            invariant: Invariant::ReleaseRecorded,
             unit: sample_unit(sample.id, &sample.stage_name),
             problem: format!(
-                "{untried} of its claims ended untried, the journal has {told} hand-backs"
+                "{untried} of its claims ended untried, the journal has {recorded} hand-backs"
             ),
         }))
     }

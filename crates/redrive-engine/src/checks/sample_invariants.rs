@@ -7,7 +7,7 @@ use redrive_store::{AttemptOutcome, AttemptRecord, PipelineRunRecord, SampleReco
 use crate::checks::checker::{Finding, Invariant};
 
 /// A sample as its judges see it.
-struct Stages<'a> {
+struct StageAttempts<'a> {
     /// The attempts at the stages before its own, stage by stage.
     before: Vec<(&'a str, Vec<&'a AttemptRecord>)>,
     /// Those at its own.
@@ -16,7 +16,7 @@ struct Stages<'a> {
     stray: Option<&'a AttemptRecord>,
 }
 
-impl<'a> Stages<'a> {
+impl<'a> StageAttempts<'a> {
     fn new(sample: &SampleRecord, run: &'a PipelineRunRecord, all: &'a [AttemptRecord]) -> Self {
         let place = usize::try_from(sample.stage).unwrap_or(usize::MAX);
         let at = |stage: &str| all.iter().filter(|row| row.unit.stage == stage).collect::<Vec<_>>();
@@ -35,17 +35,20 @@ impl<'a> Stages<'a> {
 }
 
 /// Everything that is wrong with a sample, as far as it, its run and its attempts tell.
-pub(crate) fn judge_sample(
+pub(crate) fn check_sample(
     sample: &SampleRecord,
     run: &PipelineRunRecord,
     attempts: &[AttemptRecord],
 ) -> Vec<Finding> {
-    let stages = Stages::new(sample, run, attempts);
+    let stages = StageAttempts::new(sample, run, attempts);
     let problems = [
         (Invariant::LedgerNumbers, numbers(sample, &stages)),
         (Invariant::RetryCount, retry_count(sample, &stages.here)),
         (Invariant::Lease, lease(sample, attempts.len())),
-        (Invariant::Story, place(sample, run).or_else(|| story(sample, run, &stages))),
+        (
+            Invariant::StatusMatchesLedger,
+            place(sample, run).or_else(|| status_matches_ledger(sample, run, &stages)),
+        ),
         (Invariant::RetryTime, retry_time(sample, &stages.here)),
         (Invariant::WakeUp, wake_up(sample, run)),
     ];
@@ -56,7 +59,7 @@ pub(crate) fn judge_sample(
     problems.into_iter().filter_map(finding).collect()
 }
 
-fn numbers(sample: &SampleRecord, stages: &Stages<'_>) -> Option<String> {
+fn numbers(sample: &SampleRecord, stages: &StageAttempts<'_>) -> Option<String> {
     let own = (sample.stage_name.as_str(), &stages.here);
     for (stage, rows) in stages.before.iter().map(|(stage, rows)| (*stage, rows)).chain([own]) {
         let gap = rows.iter().zip(1..).find(|(row, expected)| row.attempt.0 != *expected);
@@ -112,7 +115,11 @@ fn place(sample: &SampleRecord, run: &PipelineRunRecord) -> Option<String> {
     (stage as usize >= stages).then(|| format!("it is at stage {stage} of {stages}"))
 }
 
-fn story(sample: &SampleRecord, run: &PipelineRunRecord, stages: &Stages<'_>) -> Option<String> {
+fn status_matches_ledger(
+    sample: &SampleRecord,
+    run: &PipelineRunRecord,
+    stages: &StageAttempts<'_>,
+) -> Option<String> {
     if let Some(row) = stages.stray {
         let stage = &row.unit.stage;
         return Some(format!("it has not come to stage {stage}, and the ledger has it there"));

@@ -4,13 +4,13 @@ use async_trait::async_trait;
 use redrive_store::{AttemptRecord, JournalFilter, Result, Store, UnitKind};
 
 use crate::checks::{
-    checker::{Finding, Invariant, MAX_FINDINGS, REREADS, Report},
+    checker::{Finding, Invariant, MAX_FINDINGS, MAX_REREADS, Report},
     ledger_reader::{LedgerReader, all_attempts},
 };
 
 /// A unit as it is stored, of a kind whose every unit can be checked.
 #[async_trait]
-pub(crate) trait Checked: PartialEq + Sized + Send + Sync {
+pub(crate) trait CheckedUnit: PartialEq + Sized + Send + Sync {
     /// Its kind, which says which ledger.
     const KIND: UnitKind;
 
@@ -27,11 +27,14 @@ pub(crate) trait Checked: PartialEq + Sized + Send + Sync {
     async fn find(store: &dyn Store, id: i64) -> Result<Option<Self>>;
 
     /// What is wrong with it, beside its attempts.
-    async fn judge(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>>;
+    async fn check(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>>;
 }
 
 /// Checks every unit of a kind.
-pub(crate) async fn check_units<C: Checked>(store: &dyn Store, report: &mut Report) -> Result<()> {
+pub(crate) async fn check_units<C: CheckedUnit>(
+    store: &dyn Store,
+    report: &mut Report,
+) -> Result<()> {
     let mut ledger = LedgerReader::new(store, C::KIND);
     let mut after = 0;
     loop {
@@ -43,13 +46,13 @@ pub(crate) async fn check_units<C: Checked>(store: &dyn Store, report: &mut Repo
             *C::count(report) += 1;
             report.attempts += (attempts.len() + orphans.len()) as u64;
             report.add(orphans.iter().map(orphan).collect());
-            let findings = unit.judge(store, &attempts).await?;
+            let findings = unit.check(store, &attempts).await?;
             if findings.is_empty() {
                 continue;
             }
             // Past the limit they are only counted: looking twice at a million would take for ever.
             let full = report.findings.len() >= MAX_FINDINGS;
-            report.add(if full { findings } else { judge_again::<C>(store, unit.id()).await? });
+            report.add(if full { findings } else { recheck::<C>(store, unit.id()).await? });
         }
     }
     // What is left belongs to units made since; only one that does not exist is an orphan.
@@ -71,7 +74,7 @@ fn orphan(attempt: &AttemptRecord) -> Finding {
 }
 
 /// That a unit was given up, if no such row of the journal says so.
-pub(crate) async fn give_up_recorded(
+pub(crate) async fn missing_give_up(
     store: &dyn Store,
     unit: String,
     action: &str,
@@ -85,11 +88,11 @@ pub(crate) async fn give_up_recorded(
 }
 
 /// Reads a unit and its attempts until the unit stands still between two looks.
-async fn judge_again<C: Checked>(store: &dyn Store, id: i64) -> Result<Vec<Finding>> {
-    for _ in 0..REREADS {
+async fn recheck<C: CheckedUnit>(store: &dyn Store, id: i64) -> Result<Vec<Finding>> {
+    for _ in 0..MAX_REREADS {
         let Some(before) = C::find(store, id).await? else { return Ok(Vec::new()) };
         let attempts = all_attempts(store, C::KIND, id).await?;
-        let findings = before.judge(store, &attempts).await?;
+        let findings = before.check(store, &attempts).await?;
         let after = C::find(store, id).await?;
         if findings.is_empty() || after.as_ref() == Some(&before) {
             return Ok(findings);

@@ -20,7 +20,7 @@ use redrive_store::{
 use tokio::time::MissedTickBehavior;
 
 use crate::partitions::{
-    control::{Control, Fate, PartitionCommand, RunMode},
+    control::{ChangeOutcome, Control, PartitionCommand, RunMode},
     schedules::calendar::FRESH_DAYS,
 };
 use redrive_retry::{Clock, Stop, SystemClock};
@@ -32,7 +32,7 @@ pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
 const PAGE: u32 = 1_000;
 
 /// How many batches are on their way at once. A store commits what comes together together.
-const BATCHES: usize = 32;
+const CONCURRENT_BATCHES: usize = 32;
 
 /// The retry daemon.
 pub struct Daemon {
@@ -44,7 +44,7 @@ pub struct Daemon {
 
 /// What a tick found and did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tick {
+pub struct DaemonTick {
     /// Failed partitions that it looked at.
     pub failed: u64,
     /// Of those, retried, or they would be.
@@ -52,23 +52,23 @@ pub struct Tick {
     /// Waiting for their time.
     pub waiting: u64,
     /// Marked by an operator, or paused.
-    pub left_alone: u64,
+    pub skipped: u64,
     /// Ended by a limit of their policy.
     pub given_up: u64,
-    /// Due, but somebody was faster.
-    pub overtaken: u64,
+    /// DuePartition, but somebody was faster.
+    pub conflicts: u64,
 }
 
 /// A partition that is due, and how long it had to wait.
-struct Due {
+struct DuePartition {
     partition: PartitionRecord,
     delay: Duration,
 }
 
 /// Partitions of one customer and query that are due.
-struct Batch {
+struct RetryBatch {
     lane: Lane,
-    due: Vec<Due>,
+    due: Vec<DuePartition>,
 }
 
 impl Daemon {
@@ -102,12 +102,12 @@ impl Daemon {
             tokio::select! {
                 biased;
                 () = stop.stopped() => return,
-                ticked = self.tick() => self.tell(ticked),
+                ticked = self.tick() => self.log_tick(ticked),
             }
         }
     }
 
-    fn tell(&self, ticked: Result<Tick>) {
+    fn log_tick(&self, ticked: Result<DaemonTick>) {
         match ticked {
             Ok(tick) => tracing::debug!(
                 failed = tick.failed,
@@ -124,19 +124,19 @@ impl Daemon {
     }
 
     /// Looks at every failed partition once.
-    pub async fn tick(&self) -> Result<Tick> {
+    pub async fn tick(&self) -> Result<DaemonTick> {
         let now = self.clock.now();
         let filter =
             PartitionFilter { status: Some(PartitionStatus::Failed), ..Default::default() };
-        let (mut tick, mut after) = (Tick::default(), None);
+        let (mut tick, mut after) = (DaemonTick::default(), None);
         loop {
             let store = self.control.store();
             let page = store.partitions_page(&filter, after.as_ref(), PAGE).await?;
             let Some(last) = page.last() else { return Ok(tick) };
             after = Some(last.key.clone());
             let is_last = page.len() < PAGE as usize;
-            let (due, given_up) = self.judge(page, now, &mut tick);
-            self.tell_give_ups(&given_up, now).await?;
+            let (due, given_up) = self.classify(page, now, &mut tick);
+            self.record_give_ups(&given_up, now).await?;
             redrive_store::failpoint!("engine.daemon.told");
             self.retry(due, now, &mut tick).await?;
             redrive_store::failpoint!("engine.daemon.retried");
@@ -147,26 +147,26 @@ impl Daemon {
     }
 
     /// What is due, and what a policy has ended.
-    fn judge(
+    fn classify(
         &self,
         page: Vec<PartitionRecord>,
         now: Timestamp,
-        tick: &mut Tick,
-    ) -> (Vec<Due>, Vec<(PartitionRecord, TerminalReason)>) {
+        tick: &mut DaemonTick,
+    ) -> (Vec<DuePartition>, Vec<(PartitionRecord, TerminalReason)>) {
         let (mut due, mut given_up) = (Vec::new(), Vec::new());
         tick.failed += page.len() as u64;
         for partition in page {
             let forecast = self.control.rules().forecast(&partition, now);
             match forecast.filter(|_| partition.paused().is_none()) {
                 None | Some(RetryForecast::Terminal { reason: TerminalReason::Marked }) => {
-                    tick.left_alone += 1;
+                    tick.skipped += 1;
                 }
                 Some(RetryForecast::Terminal { reason }) => {
                     tick.given_up += 1;
                     given_up.push((partition, reason));
                 }
                 Some(forecast @ RetryForecast::RetryAt { delay, .. }) if forecast.is_due(now) => {
-                    due.push(Due { partition, delay });
+                    due.push(DuePartition { partition, delay });
                 }
                 Some(RetryForecast::RetryAt { .. }) => tick.waiting += 1,
             }
@@ -174,7 +174,7 @@ impl Daemon {
         (due, given_up)
     }
 
-    async fn tell_give_ups(
+    async fn record_give_ups(
         &self,
         given_up: &[(PartitionRecord, TerminalReason)],
         now: Timestamp,
@@ -189,7 +189,7 @@ impl Daemon {
         let new = self.control.store().append_journal(&entries).await?;
         for ((partition, reason), _) in given_up.iter().zip(new).filter(|(_, new)| *new) {
             tracing::warn!(
-                partition = written(&partition.key),
+                partition = unit_name(&partition.key),
                 attempt_count = partition.attempt_count,
                 reason = reason.name(),
                 "gave up"
@@ -198,31 +198,36 @@ impl Daemon {
         Ok(())
     }
 
-    async fn retry(&self, due: Vec<Due>, now: Timestamp, tick: &mut Tick) -> Result<()> {
+    async fn retry(
+        &self,
+        due: Vec<DuePartition>,
+        now: Timestamp,
+        tick: &mut DaemonTick,
+    ) -> Result<()> {
         let retried: Vec<(u64, u64)> = stream::iter(batches(due, now))
             .map(|batch| self.retry_batch(batch, now))
-            .buffer_unordered(BATCHES)
+            .buffer_unordered(CONCURRENT_BATCHES)
             .try_collect()
             .await?;
-        for (retried, overtaken) in retried {
+        for (retried, conflicts) in retried {
             tick.retried += retried;
-            tick.overtaken += overtaken;
+            tick.conflicts += conflicts;
         }
         Ok(())
     }
 
     /// How many were retried, and for how many somebody was faster.
-    async fn retry_batch(&self, batch: Batch, now: Timestamp) -> Result<(u64, u64)> {
+    async fn retry_batch(&self, batch: RetryBatch, now: Timestamp) -> Result<(u64, u64)> {
         let Some(command) = self.command(&batch, now) else { return Ok((0, 0)) };
         let (partitions, delays): (Vec<_>, Vec<_>) =
             batch.due.into_iter().map(|due| (due.partition, due.delay)).unzip();
         let outcomes = self.control.change(&command, partitions, self.mode).await?;
-        let (mut retried, mut overtaken) = (0, 0);
+        let (mut retried, mut conflicts) = (0, 0);
         for (outcome, delay) in outcomes.into_iter().zip(delays) {
-            let partition = written(&outcome.key);
+            let partition = unit_name(&outcome.key);
             let attempt_count = outcome.attempt_count;
-            match (outcome.fate, self.mode) {
-                (Fate::Done(_), mode) => {
+            match (outcome.change, self.mode) {
+                (ChangeOutcome::Done(_), mode) => {
                     retried += 1;
                     // To the second, as people read it.
                     let delay = HumanDuration::from(Duration::from_secs(delay.as_secs()));
@@ -236,17 +241,17 @@ impl Daemon {
                         }
                     }
                 }
-                (Fate::Already(_) | Fate::Refused(_), _) => {
-                    overtaken += 1;
+                (ChangeOutcome::Already(_) | ChangeOutcome::Refused(_), _) => {
+                    conflicts += 1;
                     tracing::debug!(partition, attempt_count, "somebody was faster");
                 }
             }
         }
-        Ok((retried, overtaken))
+        Ok((retried, conflicts))
     }
 
     /// The command for a batch: `state retry --force` for its customer and query.
-    fn command(&self, batch: &Batch, now: Timestamp) -> Option<PartitionCommand> {
+    fn command(&self, batch: &RetryBatch, now: Timestamp) -> Option<PartitionCommand> {
         let key = &batch.due.first()?.partition.key;
         let order = AuditContext {
             by: Operator { actor: self.name.clone(), at: now, reason: None },
@@ -265,18 +270,18 @@ impl Daemon {
 }
 
 /// What belongs to one customer and query, and goes one lane. Pages come in the order of keys.
-fn batches(due: Vec<Due>, now: Timestamp) -> Vec<Batch> {
-    let mut batches: Vec<Batch> = Vec::new();
+fn batches(due: Vec<DuePartition>, now: Timestamp) -> Vec<RetryBatch> {
+    let mut batches: Vec<RetryBatch> = Vec::new();
     for due in due {
         let (lane, key) = (lane_of(&due.partition.key, now), &due.partition.key);
-        let fits = |batch: &&mut Batch| {
+        let fits = |batch: &&mut RetryBatch| {
             let last = batch.due.last().map(|due| &due.partition.key);
             batch.lane == lane && last.is_some_and(|last| same_series(last, key))
         };
         // The lanes of a series alternate at most once, at the day where the present begins.
         match batches.last_mut().filter(fits) {
             Some(batch) => batch.due.push(due),
-            None => batches.push(Batch { lane, due: vec![due] }),
+            None => batches.push(RetryBatch { lane, due: vec![due] }),
         }
     }
     batches
@@ -293,6 +298,6 @@ fn lane_of(key: &PartitionKey, now: Timestamp) -> Lane {
     if is_old { Lane::Backfill } else { Lane::Fresh }
 }
 
-fn written(key: &PartitionKey) -> String {
+fn unit_name(key: &PartitionKey) -> String {
     Unit::Partition(key.clone()).to_string()
 }

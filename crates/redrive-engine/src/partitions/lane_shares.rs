@@ -25,7 +25,7 @@ impl LaneShares {
     }
 
     /// How many of so many go to backfill.
-    pub(crate) fn backfill_of(&self, limit: u32) -> u32 {
+    pub(crate) fn backfill_quota(&self, limit: u32) -> u32 {
         let due = *self.owed() + self.backfill_share * f64::from(limit);
         // What a float loses in adding must not cost a partition.
         ((due + 1e-9).floor().max(0.0) as u32).min(limit)
@@ -33,7 +33,7 @@ impl LaneShares {
 
     /// Notes what was taken of so many that were asked for. If not all were there, both lanes are empty
     /// and nothing is owed.
-    pub(crate) fn took(&self, limit: u32, lanes: impl IntoIterator<Item = Lane>) {
+    pub(crate) fn record_claim(&self, limit: u32, lanes: impl IntoIterator<Item = Lane>) {
         let (mut taken, mut backfill) = (0_u32, 0_u32);
         for lane in lanes {
             taken += 1;

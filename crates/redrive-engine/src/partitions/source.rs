@@ -6,7 +6,7 @@ use crate::{
     DaySchedule, Extractor, WorkerLimits,
     partitions::{
         raw::RawSink,
-        validator::{Judge, Rules},
+        validator::{ValidationHandler, ValidationRules},
     },
     worker::engine::DEFAULT_TIME_LIMIT,
 };
@@ -24,7 +24,7 @@ pub struct Source {
     /// Where raw partitions are kept.
     pub sink: RawSink,
     /// What the validator asks beyond its own checks.
-    pub rules: Rules,
+    pub rules: ValidationRules,
     /// The schema of its rows, where the extractor says nothing of it.
     pub schema_version: Option<String>,
     /// The share of the work that goes to backfill while there is fresh data as well.
@@ -44,7 +44,7 @@ impl Source {
             name: name.into(),
             extractor,
             sink,
-            rules: Rules::default(),
+            rules: ValidationRules::default(),
             schema_version: None,
             backfill_share: DEFAULT_BACKFILL_SHARE,
             schedule: None,
@@ -54,7 +54,7 @@ impl Source {
     }
 
     /// With rules for the validator.
-    pub fn with_rules(self, rules: Rules) -> Self {
+    pub fn with_rules(self, rules: ValidationRules) -> Self {
         Self { rules, ..self }
     }
 
@@ -71,7 +71,7 @@ impl Source {
 
     /// How many partitions are worked on at once: no more than any of its handlers can.
     pub(crate) fn concurrency(&self) -> usize {
-        let judge = self.rules.judge.as_ref().and_then(|judge| judge.handler.capacity());
+        let judge = self.rules.handler.as_ref().and_then(|judge| judge.handler.capacity());
         let limits = [self.extractor.capacity(), judge];
         limits.into_iter().flatten().fold(self.limits.concurrency, usize::min)
     }
@@ -79,7 +79,7 @@ impl Source {
     /// Ends what its handlers keep running.
     pub(crate) async fn release(&self) {
         self.extractor.release().await;
-        if let Some(Judge { handler, .. }) = &self.rules.judge {
+        if let Some(ValidationHandler { handler, .. }) = &self.rules.handler {
             handler.release().await;
         }
     }

@@ -24,7 +24,7 @@ use crate::{
         raw::{Extracted, RawWriter},
         run_ids::RunIds,
         source::Source,
-        validator::{Extraction, Judged, Judgement, Validator},
+        validator::{ExtractionOutcome, ValidationOutcome, ValidationRequest, Validator},
     },
     worker::{
         failures::{RAW_FULL, is_for_want_of_room, panic_failure, refused_by_sink},
@@ -35,7 +35,7 @@ use redrive_retry::{Clock, Stop, Stopper};
 
 /// What came of an attempt.
 pub(crate) enum Attempted {
-    Judged(Judgement),
+    Judged(ValidationOutcome),
     /// The sink had no room for it, which says nothing about the partition.
     NoRoom(Failure),
 }
@@ -70,11 +70,11 @@ impl PartitionWork {
     }
 
     /// Has the rows written, and seals them if all of them are. Nothing, if it was told to stop.
-    async fn extract(&self, unit: &ClaimedPartition, stop: Stop) -> Option<Extraction> {
+    async fn extract(&self, unit: &ClaimedPartition, stop: Stop) -> Option<ExtractionOutcome> {
         let begun = self.source.sink.begin(&unit.key, &unit.run_id).await;
         let rows = match begun {
             Ok(writer) => RowWriter::new(writer),
-            Err(error) => return Some(Extraction::Failed(refused_by_sink(&error))),
+            Err(error) => return Some(ExtractionOutcome::Failed(refused_by_sink(&error))),
         };
         let call = call_of(unit);
         let extraction = self.source.extractor.extract(&call, &rows, self.source.time_limit, stop);
@@ -103,7 +103,7 @@ impl PartitionWork {
                 Err(failure)
             }
         };
-        Some(sealed.map_or_else(Extraction::Failed, |()| Extraction::Done))
+        Some(sealed.map_or_else(ExtractionOutcome::Failed, |()| ExtractionOutcome::Done))
     }
 
     async fn seal(
@@ -132,11 +132,11 @@ impl PartitionWork {
         owner: &WorkerId,
     ) -> Option<PartitionFinish> {
         let message = format!("no word from worker {owner} since its lease ended");
-        let unknown = Extraction::Unknown(Failure::lost_worker(&message));
+        let unknown = ExtractionOutcome::Unknown(Failure::lost_worker(&message));
         // Whoever reaps is dropped when it is to stop.
         let (_stopper, stop) = Stopper::new();
-        let judgement = self.validator.judge(&judged(&lost), unknown, stop).await;
-        let Judgement::Verdict(verdict) = judgement else { return None };
+        let judgement = self.validator.validate(&judged(&lost), unknown, stop).await;
+        let ValidationOutcome::Verdict(verdict) = judgement else { return None };
         let now = self.clock.now();
         Some(finish_of(&lost, verdict, owner, now, now))
     }
@@ -171,13 +171,13 @@ impl Work for PartitionWork {
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<ClaimedPartition>> {
         let claim = PartitionClaim {
             source: self.source.name.clone(),
-            run_ids: self.run_ids.make(limit, self.clock.now()),
-            backfill: self.shares.backfill_of(limit),
+            run_ids: self.run_ids.generate(limit, self.clock.now()),
+            backfill: self.shares.backfill_quota(limit),
             owner: self.worker.clone(),
             lease_until: until,
         };
         let claimed = self.store.claim_partitions(&claim).await?;
-        self.shares.took(limit, claimed.iter().map(|claimed| claimed.request.lane));
+        self.shares.record_claim(limit, claimed.iter().map(|claimed| claimed.request.lane));
         Ok(claimed)
     }
 
@@ -188,14 +188,14 @@ impl Work for PartitionWork {
     async fn handle(&self, unit: &ClaimedPartition, stop: Stop) -> Attempted {
         log_start(unit);
         let extraction = match self.extract(unit, stop.clone()).await {
-            Some(Extraction::Failed(failure)) if is_for_want_of_room(&failure) => {
+            Some(ExtractionOutcome::Failed(failure)) if is_for_want_of_room(&failure) => {
                 return Attempted::NoRoom(failure);
             }
             Some(extraction) => extraction,
-            None => return Attempted::Judged(Judgement::Stopped),
+            None => return Attempted::Judged(ValidationOutcome::Stopped),
         };
         redrive_store::failpoint!("engine.partition.judging");
-        let judgement = self.validator.judge(&judged(unit), extraction, stop).await;
+        let judgement = self.validator.validate(&judged(unit), extraction, stop).await;
         redrive_store::failpoint!("engine.partition.judged");
         Attempted::Judged(judgement)
     }
@@ -208,8 +208,8 @@ impl Work for PartitionWork {
         ended_at: Timestamp,
     ) -> Ending<PartitionFinish> {
         match attempted {
-            Attempted::Judged(Judgement::Stopped) => Ending::LeaseRelease,
-            Attempted::Judged(Judgement::Verdict(verdict)) => {
+            Attempted::Judged(ValidationOutcome::Stopped) => Ending::LeaseRelease,
+            Attempted::Judged(ValidationOutcome::Verdict(verdict)) => {
                 Ending::Finish(finish_of(unit, verdict, &self.worker, started_at, ended_at))
             }
             Attempted::NoRoom(failure) => {
@@ -285,12 +285,12 @@ impl Work for PartitionWork {
 
 impl From<Failure> for Attempted {
     fn from(failure: Failure) -> Self {
-        Self::Judged(Judgement::Verdict(PartitionVerdict::Rejected { failure }))
+        Self::Judged(ValidationOutcome::Verdict(PartitionVerdict::Rejected { failure }))
     }
 }
 
-fn judged(unit: &ClaimedPartition) -> Judged {
-    Judged { key: unit.key.clone(), run_id: unit.run_id.clone(), attempt: unit.attempt }
+fn judged(unit: &ClaimedPartition) -> ValidationRequest {
+    ValidationRequest { key: unit.key.clone(), run_id: unit.run_id.clone(), attempt: unit.attempt }
 }
 
 fn call_of(unit: &ClaimedPartition) -> Call {

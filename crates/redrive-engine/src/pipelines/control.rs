@@ -11,7 +11,7 @@ use redrive_store::{
 use super::{Pipeline, SamplePages};
 
 /// Dead letters that are named are brought back so many at a time, each of them by itself.
-const NAMED_AT_ONCE: usize = 16;
+const IDS_PER_BATCH: usize = 16;
 
 /// Does to pipeline runs and dead letters what operators wish.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ pub struct PipelineControl {
 /// Why a run cannot be resumed. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum NotResumed {
+pub enum ResumeError {
     /// There is no such run.
     #[error("there is no pipeline run {0}")]
     Unknown(PipelineRunId),
@@ -35,14 +35,14 @@ pub enum NotResumed {
         status: PipelineStatus,
     },
     /// It is a run of something else.
-    #[error("pipeline run {id} is one of {found:?}, not of {asked:?}")]
+    #[error("pipeline run {id} is one of {found:?}, not of {requested:?}")]
     OtherPipeline {
         /// The run.
         id: PipelineRunId,
         /// Its pipeline.
         found: String,
         /// The one that was named.
-        asked: String,
+        requested: String,
     },
     /// The stages have changed since it began.
     #[error(
@@ -72,7 +72,7 @@ pub enum NotResumed {
 
 /// What became of the dead letters that were named.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Reprocessed {
+pub struct ReprocessCounts {
     /// How many are back, or would be.
     pub done: u64,
     /// How many cannot be brought back.
@@ -97,26 +97,26 @@ impl PipelineControl {
         id: PipelineRunId,
         pipeline: &Pipeline,
         by: &Operator,
-    ) -> std::result::Result<PipelineRunRecord, NotResumed> {
-        let run = self.run(id).await?.ok_or(NotResumed::Unknown(id))?;
+    ) -> std::result::Result<PipelineRunRecord, ResumeError> {
+        let run = self.run(id).await?.ok_or(ResumeError::Unknown(id))?;
         if run.pipeline != pipeline.name {
-            let (found, asked) = (run.pipeline, pipeline.name.clone());
-            return Err(NotResumed::OtherPipeline { id, found, asked });
+            let (found, requested) = (run.pipeline, pipeline.name.clone());
+            return Err(ResumeError::OtherPipeline { id, found, requested });
         }
         if run.stages != pipeline.stage_names() {
             let (before, now) = (run.stages.join(", "), pipeline.stage_names().join(", "));
-            return Err(NotResumed::OtherStages { id, before, now });
+            return Err(ResumeError::OtherStages { id, before, now });
         }
         if !run.position.done
             && let Err(why) = pipeline.source.check(&run.position).await
         {
-            return Err(NotResumed::Source { id, why });
+            return Err(ResumeError::Source { id, why });
         }
         let action = PipelineAction::Resume(pipeline.rules.clone());
         match self.store.change_pipeline_run(id, &action, by).await? {
-            PipelineChange::Done(_) => self.run(id).await?.ok_or(NotResumed::Unknown(id)),
-            PipelineChange::Refused(status) => Err(NotResumed::Over { id, status }),
-            PipelineChange::Unknown => Err(NotResumed::Unknown(id)),
+            PipelineChange::Done(_) => self.run(id).await?.ok_or(ResumeError::Unknown(id)),
+            PipelineChange::Refused(status) => Err(ResumeError::Over { id, status }),
+            PipelineChange::Unknown => Err(ResumeError::Unknown(id)),
         }
     }
 
@@ -138,45 +138,45 @@ impl PipelineControl {
         filter: &SampleFilter,
         limit: u64,
         by: Option<&Operator>,
-        mut told: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
-    ) -> Result<Reprocessed> {
+        mut on_change: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
+    ) -> Result<ReprocessCounts> {
         let filter = SampleFilter { status: Some(SampleStatus::Dlq), ..filter.clone() };
-        let mut pages = SamplePages::new(self.store.clone(), filter).at_most(limit);
-        let mut tally = Reprocessed::default();
+        let mut pages = SamplePages::new(self.store.clone(), filter).with_limit(limit);
+        let mut counts = ReprocessCounts::default();
         loop {
             let dead = pages.next().await?;
             if dead.is_empty() {
-                return Ok(tally);
+                return Ok(counts);
             }
             let ids: Vec<SampleId> = dead.iter().map(|sample| sample.id).collect();
-            let changes = self.bring_back(&ids, &dead, by).await?;
+            let changes = self.reprocess_batch(&ids, &dead, by).await?;
             for (sample, change) in dead.iter().zip(changes) {
-                tally.add(change);
-                told(sample.id, Some(sample), change);
+                counts.add(change);
+                on_change(sample.id, Some(sample), change);
             }
         }
     }
 
     /// The same for samples that are named.
-    pub async fn reprocess_these(
+    pub async fn reprocess_by_id(
         &self,
         ids: &[SampleId],
         by: Option<&Operator>,
-        mut told: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
-    ) -> Result<Reprocessed> {
-        let mut tally = Reprocessed::default();
-        for ids in ids.chunks(NAMED_AT_ONCE) {
+        mut on_change: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
+    ) -> Result<ReprocessCounts> {
+        let mut counts = ReprocessCounts::default();
+        for ids in ids.chunks(IDS_PER_BATCH) {
             let samples = self.store.samples_by_id(ids).await?;
-            let changes = self.bring_back(ids, &samples, by).await?;
+            let changes = self.reprocess_batch(ids, &samples, by).await?;
             for (id, change) in ids.iter().zip(changes) {
-                tally.add(change);
-                told(*id, samples.iter().find(|sample| sample.id == *id), change);
+                counts.add(change);
+                on_change(*id, samples.iter().find(|sample| sample.id == *id), change);
             }
         }
-        Ok(tally)
+        Ok(counts)
     }
 
-    async fn bring_back(
+    async fn reprocess_batch(
         &self,
         ids: &[SampleId],
         samples: &[SampleRecord],
@@ -193,7 +193,7 @@ impl PipelineControl {
     }
 }
 
-impl Reprocessed {
+impl ReprocessCounts {
     fn add(&mut self, change: SampleChange) {
         match change {
             SampleChange::Done => self.done += 1,

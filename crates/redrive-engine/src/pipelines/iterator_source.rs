@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde::Serialize;
 
-use super::{SampleSource, SampleWriter, SourceCall, SourceEnd, stage::for_good};
+use super::{SampleSource, SampleWriter, SourceCall, SourceEnd, stage::final_failure};
 use crate::Stop;
 
 /// Samples from an iterator. To read on it is made anew, and what was read before is passed over: it must
@@ -36,22 +36,25 @@ where
         self.name.clone()
     }
 
-    async fn read(&self, call: &SourceCall, feed: &mut SampleWriter, stop: Stop) -> SourceEnd {
+    async fn read(&self, call: &SourceCall, writer: &mut SampleWriter, stop: Stop) -> SourceEnd {
         let mut line = Vec::new();
         for sample in (self.make)() {
             line.clear();
             if let Err(error) = serde_json::to_writer(&mut line, &sample) {
-                return SourceEnd::Failed(for_good("bad_sample", &format!("no JSON: {error}")));
+                return SourceEnd::Failed(final_failure(
+                    "bad_sample",
+                    &format!("no JSON: {error}"),
+                ));
             }
             line.push(b'\n');
-            if feed.lines() < call.position.lines {
-                feed.pass_over(&line);
+            if writer.lines() < call.position.lines {
+                writer.skip(&line);
             } else if stop.is_stopped() {
                 return SourceEnd::Stopped;
-            } else if !feed.push(&line).await {
-                return feed.end();
+            } else if !writer.push(&line).await {
+                return writer.end();
             }
         }
-        feed.finish().await
+        writer.finish().await
     }
 }

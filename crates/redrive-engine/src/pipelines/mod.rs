@@ -24,7 +24,7 @@ mod jsonl_source;
 pub(crate) use self::loops::PipelineLoops;
 pub use self::{
     command_source::CommandSource,
-    control::{NotResumed, PipelineControl, Reprocessed},
+    control::{PipelineControl, ReprocessCounts, ResumeError},
     iterator_source::IteratorSource,
     jsonl_source::JsonlSource,
     pages::SamplePages,

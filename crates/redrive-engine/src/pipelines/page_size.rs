@@ -24,7 +24,7 @@ impl PageSize {
     }
 
     /// After a page that held so many bytes.
-    pub(crate) fn came(&mut self, bytes: usize) {
+    pub(crate) fn adjust(&mut self, bytes: usize) {
         self.0 = match bytes {
             0..PAGE_BYTES => (self.0 * 2).min(MAX_PAGE),
             _ => (self.0 / 4).max(1),

@@ -30,7 +30,7 @@ impl SamplePages {
     }
 
     /// At most so many.
-    pub fn at_most(self, left: u64) -> Self {
+    pub fn with_limit(self, left: u64) -> Self {
         Self { left, ..self }
     }
 
@@ -45,7 +45,7 @@ impl SamplePages {
         self.left = self.left.saturating_sub(page.len() as u64);
         self.after = page.last().map_or(self.after, |last| last.id);
         let bytes: usize = page.iter().filter_map(|sample| Some(sample.data.as_ref()?.len())).sum();
-        self.size.came(bytes);
+        self.size.adjust(bytes);
         Ok(page)
     }
 }

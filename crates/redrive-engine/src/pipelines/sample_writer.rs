@@ -12,7 +12,7 @@ use redrive_store::{
 use serde::de::IgnoredAny;
 use sha2::{Digest, Sha256};
 
-use super::{SourceEnd, stage::for_good};
+use super::{SourceEnd, stage::final_failure};
 use crate::{Stop, uploads::hex, worker::finisher::Patience};
 use redrive_retry::Clock;
 
@@ -50,40 +50,40 @@ pub struct SampleWriter {
     /// How the run stood when it was last seen.
     run: PipelineRunRecord,
     /// What was read up to the end of the last whole line.
-    read: Prefix,
+    read: SourcePrefix,
     /// And with what has come of the next one.
-    ahead: Prefix,
+    ahead: SourcePrefix,
     /// The beginning of the line whose end has not come yet, as far as a sample can be long.
     line: Vec<u8>,
     batch: Vec<NewSample>,
     /// What had been read at the end of each of them.
-    ends: Vec<Prefix>,
+    prefixes: Vec<SourcePrefix>,
     batch_bytes: usize,
     /// Why nobody wants the rest.
-    over: Option<SourceEnd>,
+    ended: Option<SourceEnd>,
 }
 
 /// The beginning of a source.
 #[derive(Clone, Default)]
-struct Prefix {
+struct SourcePrefix {
     lines: u64,
     bytes: u64,
     hash: Sha256,
 }
 
-impl Prefix {
+impl SourcePrefix {
     fn push(&mut self, bytes: &[u8]) {
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
     }
 
-    fn check(&self) -> String {
+    fn hash(&self) -> String {
         hex(self.hash.clone().finalize().as_slice())
     }
 
     fn position(&self, done: bool) -> SourcePosition {
         let (lines, bytes) = (self.lines, self.bytes);
-        SourcePosition { lines, bytes, check: Some(self.check()), done }
+        SourcePosition { lines, bytes, check: Some(self.hash()), done }
     }
 }
 
@@ -101,18 +101,18 @@ impl SampleWriter {
             lease,
             stop,
             run,
-            read: Prefix::default(),
-            ahead: Prefix::default(),
+            read: SourcePrefix::default(),
+            ahead: SourcePrefix::default(),
             line: Vec::new(),
             batch: Vec::new(),
-            ends: Vec::new(),
+            prefixes: Vec::new(),
             batch_bytes: 0,
-            over: None,
+            ended: None,
         }
     }
 
     /// Takes whole lines that were taken before, so that they are not taken again.
-    pub fn pass_over(&mut self, lines: &[u8]) {
+    pub fn skip(&mut self, lines: &[u8]) {
         self.read.push(lines);
         self.read.lines += lines.iter().filter(|byte| **byte == b'\n').count() as u64;
         self.ahead = self.read.clone();
@@ -124,51 +124,51 @@ impl SampleWriter {
     }
 
     /// What was read looks like this.
-    pub fn check(&self) -> String {
-        self.read.check()
+    pub fn prefix_hash(&self) -> String {
+        self.read.hash()
     }
 
     /// Takes bytes as they come. Says whether more is wanted.
     pub async fn push(&mut self, mut bytes: &[u8]) -> bool {
-        while self.over.is_none()
+        while self.ended.is_none()
             && let Some(newline) = bytes.iter().position(|byte| *byte == b'\n')
         {
             let (line, rest) = bytes.split_at(newline + 1);
-            self.take(line);
+            self.push_bytes(line);
             self.end_line();
             bytes = rest;
             if self.batch.len() >= self.max_batch() || self.batch_bytes >= MAX_BATCH_BYTES {
-                self.store(false).await;
+                self.store_batch(false).await;
             }
         }
-        if self.over.is_none() {
-            self.take(bytes);
+        if self.ended.is_none() {
+            self.push_bytes(bytes);
         }
-        self.over.is_none()
+        self.ended.is_none()
     }
 
     /// Stores what was taken so far; for a source that may say nothing for a while.
     pub async fn flush(&mut self) -> bool {
-        if self.over.is_none() && !self.batch.is_empty() {
-            self.store(false).await;
+        if self.ended.is_none() && !self.batch.is_empty() {
+            self.store_batch(false).await;
         }
-        self.over.is_none()
+        self.ended.is_none()
     }
 
     /// Stores the last line, and that there are no more.
     pub async fn finish(&mut self) -> SourceEnd {
-        if self.over.is_none() {
+        if self.ended.is_none() {
             if self.ahead.bytes > self.read.bytes {
                 self.end_line();
             }
-            self.store(true).await;
+            self.store_batch(true).await;
         }
         self.end()
     }
 
     /// How the reading ended, if nobody wants the rest.
     pub fn end(&self) -> SourceEnd {
-        self.over.clone().unwrap_or(SourceEnd::Done)
+        self.ended.clone().unwrap_or(SourceEnd::Done)
     }
 
     /// A run never has more unfinished samples than its read-ahead.
@@ -176,7 +176,7 @@ impl SampleWriter {
         usize::try_from(self.run.read_ahead).unwrap_or(MAX_BATCH).min(MAX_BATCH)
     }
 
-    fn take(&mut self, part: &[u8]) {
+    fn push_bytes(&mut self, part: &[u8]) {
         self.ahead.push(part);
         let room = (MAX_SAMPLE_BYTES + 1).saturating_sub(self.line.len());
         self.line.extend_from_slice(part.get(..room.min(part.len())).unwrap_or_default());
@@ -186,10 +186,10 @@ impl SampleWriter {
         self.ahead.lines += 1;
         let bytes = self.ahead.bytes - self.read.bytes;
         self.read = self.ahead.clone();
-        if let Some(sample) = sample_of(self.read.lines, &self.line, bytes) {
+        if let Some(sample) = parse_line(self.read.lines, &self.line, bytes) {
             self.batch_bytes += self.line.len();
             self.batch.push(sample);
-            self.ends.push(self.read.clone());
+            self.prefixes.push(self.read.clone());
         }
         self.line.clear();
         self.line.shrink_to(MAX_BATCH_BYTES);
@@ -197,8 +197,9 @@ impl SampleWriter {
 
     /// Adds the batch to the run, together with the position after it: all at once, or as much as there
     /// is room for.
-    async fn store(&mut self, done: bool) {
-        let (batch, ends) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.ends));
+    async fn store_batch(&mut self, done: bool) {
+        let (batch, prefixes) =
+            (std::mem::take(&mut self.batch), std::mem::take(&mut self.prefixes));
         self.batch_bytes = 0;
         let mut first = 0;
         loop {
@@ -206,7 +207,7 @@ impl SampleWriter {
             let room = self.room_for(left.len()).await;
             let now = room.and_then(|room| left.get(..room));
             let last = first + now.map_or(0, <[_]>::len);
-            let position = match ends.get(last.saturating_sub(1)) {
+            let position = match prefixes.get(last.saturating_sub(1)) {
                 Some(end) if last < batch.len() => end.position(false),
                 _ => self.read.position(done),
             };
@@ -214,24 +215,24 @@ impl SampleWriter {
                 Some(samples) => self.append(samples, &position).await,
                 None => Ok(None),
             };
-            self.heard(answer);
+            self.apply_answer(answer);
             redrive_store::failpoint!("engine.feed.stored");
-            if self.over.is_some() || last >= batch.len() {
+            if self.ended.is_some() || last >= batch.len() {
                 return;
             }
             first = last;
         }
     }
 
-    fn heard(&mut self, answer: redrive_store::Result<Option<PipelineRunRecord>>) {
+    fn apply_answer(&mut self, answer: redrive_store::Result<Option<PipelineRunRecord>>) {
         match answer {
             Ok(Some(run)) => self.run = run,
-            Ok(None) if self.stop.is_stopped() => self.over = Some(SourceEnd::Stopped),
-            Ok(None) => self.over = Some(SourceEnd::Unwanted),
+            Ok(None) if self.stop.is_stopped() => self.ended = Some(SourceEnd::Stopped),
+            Ok(None) => self.ended = Some(SourceEnd::Unwanted),
             Err(error) => {
                 let message = format!("what was read cannot be stored: {error}");
                 let failure = Failure::named(UNSTORABLE, Cause::Handler, &message);
-                self.over = Some(SourceEnd::Failed(failure));
+                self.ended = Some(SourceEnd::Failed(failure));
             }
         }
     }
@@ -289,7 +290,7 @@ impl SampleWriter {
 }
 
 /// The sample that a line is, or why it is none. Blank lines are passed over.
-fn sample_of(number: u64, line: &[u8], bytes: u64) -> Option<NewSample> {
+fn parse_line(number: u64, line: &[u8], bytes: u64) -> Option<NewSample> {
     let line = if number == 1 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line };
     let data = match std::str::from_utf8(line) {
         _ if line.trim_ascii().is_empty() => return None,
@@ -308,7 +309,7 @@ fn sample_of(number: u64, line: &[u8], bytes: u64) -> Option<NewSample> {
         },
     };
     let why = |(code, what): (&'static str, String)| {
-        for_good(code, &format!("line {number} of the source is no sample: {what}"))
+        final_failure(code, &format!("line {number} of the source is no sample: {what}"))
     };
     Some(NewSample { line: number, data: data.map_err(why) })
 }

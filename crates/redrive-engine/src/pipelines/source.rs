@@ -44,7 +44,7 @@ pub trait SampleSource: Send + Sync {
     fn describe(&self) -> String;
 
     /// Hands on what comes after the position of a call.
-    async fn read(&self, call: &SourceCall, feed: &mut SampleWriter, stop: Stop) -> SourceEnd;
+    async fn read(&self, call: &SourceCall, writer: &mut SampleWriter, stop: Stop) -> SourceEnd;
 
     /// Whether it can be read on from a position, as far as that can be told without reading on.
     async fn check(&self, _position: &SourcePosition) -> Result<(), Failure> {

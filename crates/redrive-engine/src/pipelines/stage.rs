@@ -126,7 +126,7 @@ where
                 },
                 Err(error) => {
                     let message = format!("the stage cannot read the sample: {error}");
-                    Outcome::Failed(for_good(BAD_SAMPLE, &message))
+                    Outcome::Failed(final_failure(BAD_SAMPLE, &message))
                 }
             }
         }
@@ -144,7 +144,7 @@ fn answered(sample: &impl Serialize) -> Outcome {
 }
 
 /// A failure that no retry mends.
-pub(super) fn for_good(code: &'static str, message: &str) -> Failure {
+pub(super) fn final_failure(code: &'static str, message: &str) -> Failure {
     Failure::reported(Some(Class::Final), Code::name(code), message)
 }
 
@@ -153,7 +153,7 @@ pub struct IntoSample {
     /// Who answers.
     pub handler: Arc<dyn Handler>,
     /// Where the answer goes.
-    pub place: JsonPointer,
+    pub pointer: JsonPointer,
 }
 
 #[async_trait]
@@ -162,9 +162,9 @@ impl Handler for IntoSample {
         match self.handler.handle(call, time_limit, stop).await {
             Outcome::Answered { value: Some(value), verdict } => {
                 let mut sample = call.details.get("data").cloned().unwrap_or_default();
-                match self.place.put(&mut sample, value) {
+                match self.pointer.put(&mut sample, value) {
                     Ok(()) => Outcome::Answered { value: Some(sample), verdict },
-                    Err(problem) => Outcome::Failed(for_good(BAD_SAMPLE, &problem)),
+                    Err(problem) => Outcome::Failed(final_failure(BAD_SAMPLE, &problem)),
                 }
             }
             outcome => outcome,

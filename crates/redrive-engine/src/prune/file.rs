@@ -28,7 +28,7 @@ pub struct ExportedFile {
 
 impl ExportedFile {
     /// What the journal says of it.
-    pub(super) fn told(&self) -> Value {
+    pub(super) fn journal_details(&self) -> Value {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         json!({ "kind": self.kind, "name": name, "rows": self.rows, "sha256": self.sha256 })
     }

@@ -34,7 +34,7 @@ pub(super) struct RunLine<'a> {
     lease_epoch: i64,
 }
 
-pub(super) fn of_run(run: &RunRecord) -> RunLine<'_> {
+pub(super) fn run_line(run: &RunRecord) -> RunLine<'_> {
     RunLine {
         id: run.id.0,
         queue: &run.queue,
@@ -80,7 +80,7 @@ pub(super) struct SampleLine<'a> {
     lease_epoch: i64,
 }
 
-pub(super) fn of_sample(sample: &SampleRecord) -> SampleLine<'_> {
+pub(super) fn sample_line(sample: &SampleRecord) -> SampleLine<'_> {
     SampleLine {
         id: sample.id.0,
         run_id: sample.run.0,
@@ -125,7 +125,7 @@ pub(super) struct AttemptLine<'a> {
     worker: &'a str,
 }
 
-pub(super) fn of_attempt(attempt: &AttemptRecord) -> AttemptLine<'_> {
+pub(super) fn attempt_line(attempt: &AttemptRecord) -> AttemptLine<'_> {
     AttemptLine {
         kind: attempt.unit.kind.name(),
         unit_id: attempt.unit.id,

@@ -28,10 +28,10 @@ use crate::{partitions::raw::durable::DurableFolders, pipelines::page_size::Page
 use redrive_retry::Clock;
 
 /// Units that one transaction removes.
-const BATCH: usize = 1_000;
+const UNITS_PER_BATCH: usize = 1_000;
 
 /// Attempts that are read at a time.
-const ATTEMPTS: u32 = 1_000;
+const ATTEMPTS_PER_PAGE: u32 = 1_000;
 
 /// Why a prune stopped. What is in the store is in the store, what is not is in the files.
 #[derive(Debug, thiserror::Error)]
@@ -105,7 +105,7 @@ impl Prune {
 
     /// Writes what may go to files in a folder, which is made if there is none, and removes it.
     pub async fn run(&self, folder: &Path, by: &Operator) -> Result<PruneReport, PruneError> {
-        let name = name_at(by.at);
+        let name = prune_name(by.at);
         let folders = DurableFolders::new(folder.to_owned());
         let made = folders.make(folder).and_then(|made| folders.sync(made));
         made.map_err(|source| PruneError::File { path: folder.to_owned(), source })?;
@@ -117,7 +117,7 @@ impl Prune {
             name: name.clone(),
             filter: self.filter.clone(),
             by: by.clone(),
-            files: files.iter().map(ExportedFile::told).collect(),
+            files: files.iter().map(ExportedFile::journal_details).collect(),
         };
         if self.store.append_journal(&[record.start_entry()]).await? != [true] {
             return Err(PruneError::NameTaken(name));
@@ -172,9 +172,9 @@ impl Prune {
             let ids: Vec<i64> = page.iter().map(|run| run.id.0).collect();
             let before = file.bytes();
             for run in &page {
-                file.add(&lines::of_run(run))?;
+                file.add(&lines::run_line(run))?;
             }
-            size.came(file.bytes() - before);
+            size.adjust(file.bytes() - before);
             self.export_attempts(UnitKind::Run, &ids, attempts).await?;
         }
     }
@@ -192,9 +192,9 @@ impl Prune {
             let ids: Vec<i64> = page.iter().map(|sample| sample.id.0).collect();
             let before = file.bytes();
             for sample in &page {
-                file.add(&lines::of_sample(sample))?;
+                file.add(&lines::sample_line(sample))?;
             }
-            size.came(file.bytes() - before);
+            size.adjust(file.bytes() - before);
             self.export_attempts(UnitKind::Sample, &ids, attempts).await?;
         }
     }
@@ -207,11 +207,11 @@ impl Prune {
     ) -> Result<(), PruneError> {
         let mut after = LedgerPlace::start();
         loop {
-            let page = self.store.attempts_at(kind, ids, &after, ATTEMPTS).await?;
+            let page = self.store.attempts_at(kind, ids, &after, ATTEMPTS_PER_PAGE).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = LedgerPlace::from(last);
             for attempt in &page {
-                file.add(&lines::of_attempt(attempt))?;
+                file.add(&lines::attempt_line(attempt))?;
             }
         }
     }
@@ -223,12 +223,12 @@ impl Prune {
         let (mut line, mut sum) = (String::new(), Pruned::default());
         loop {
             let mut batch = Vec::new();
-            while batch.len() < BATCH {
+            while batch.len() < UNITS_PER_BATCH {
                 line.clear();
                 if lines.read_line(&mut line).map_err(unreadable)? == 0 {
                     break;
                 }
-                let named: Named = serde_json::from_str(&line).map_err(|error| {
+                let named: UnitVersion = serde_json::from_str(&line).map_err(|error| {
                     unreadable(io::Error::new(io::ErrorKind::InvalidData, error))
                 })?;
                 batch.push(named.into());
@@ -249,20 +249,20 @@ impl Prune {
 
 /// What of a line is needed to remove its unit.
 #[derive(Debug, Deserialize)]
-struct Named {
+struct UnitVersion {
     id: i64,
     attempts: u32,
     lease_epoch: i64,
 }
 
-impl From<Named> for ExportedUnit {
-    fn from(named: Named) -> Self {
-        let Named { id, attempts, lease_epoch } = named;
+impl From<UnitVersion> for ExportedUnit {
+    fn from(named: UnitVersion) -> Self {
+        let UnitVersion { id, attempts, lease_epoch } = named;
         Self { id, attempts, epoch: Epoch(lease_epoch) }
     }
 }
 
 /// A name that sorts by time and can be part of a file's name.
-fn name_at(at: Timestamp) -> String {
+fn prune_name(at: Timestamp) -> String {
     at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%S.%6fZ").to_string()
 }

@@ -8,11 +8,11 @@ pub struct PartitionCommand {
     /// What is wished.
     pub action: PartitionAction,
     /// Who gave it, when and why, as the journal tells it.
-    pub order: AuditContext,
+    pub audit: AuditContext,
     /// Also for those that a limit of their policy has ended.
-    pub past_limits: bool,
+    pub override_limits: bool,
     /// Also for those of which the raw sink holds no run.
-    pub without_raw: bool,
+    pub allow_missing_raw: bool,
 }
 
 /// Whether something is done or only foreseen.
@@ -27,20 +27,22 @@ pub enum RunMode {
 impl PartitionCommand {
     /// A command that passes no rail, but what its wish passes by itself: clearing the operators' mark
     /// is meant to pass the policy's limits too.
-    pub fn new(action: PartitionAction, order: AuditContext) -> Self {
-        let past_limits = matches!(action, PartitionAction::Retry { clear_terminal: true, .. });
-        Self { action, order, past_limits, without_raw: false }
+    pub fn new(action: PartitionAction, audit: AuditContext) -> Self {
+        let override_limits = matches!(action, PartitionAction::Retry { clear_terminal: true, .. });
+        Self { action, audit, override_limits, allow_missing_raw: false }
     }
 
     /// The same, also for those without raw data.
     pub fn forced(self) -> Self {
-        Self { without_raw: true, ..self }
+        Self { allow_missing_raw: true, ..self }
     }
 
     /// Whether the raw sink has a say.
-    pub(super) fn asks_for_raw(&self) -> bool {
+    pub(super) fn requires_raw(&self) -> bool {
         match self.action {
-            PartitionAction::Retry { .. } | PartitionAction::Reprocess { .. } => !self.without_raw,
+            PartitionAction::Retry { .. } | PartitionAction::Reprocess { .. } => {
+                !self.allow_missing_raw
+            }
             PartitionAction::Backfill { .. }
             | PartitionAction::MarkTerminal
             | PartitionAction::ClearTerminal
@@ -50,7 +52,7 @@ impl PartitionCommand {
     }
 
     /// Whether nothing is to be decided before the store decides, so that nothing need be read before.
-    pub(super) fn leaves_all_to_the_store(&self) -> bool {
+    pub(super) fn needs_no_read(&self) -> bool {
         matches!(self.action, PartitionAction::Backfill { force_pending: false, .. })
     }
 }

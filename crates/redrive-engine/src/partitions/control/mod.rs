@@ -20,16 +20,16 @@ use redrive_core::{PartitionId, PartitionKey, PartitionState, RetryForecast};
 use redrive_store::{NamedPartition, PartitionChange, PartitionRecord, Result, Store};
 
 pub use command::{PartitionCommand, RunMode};
-pub use outcome::{ChangeCounts, Fate, PartitionOutcome, Refusal};
+pub use outcome::{ChangeCounts, ChangeOutcome, ChangeRefusal, PartitionOutcome};
 pub use rules::PartitionRules;
 pub use selection::{KeyGrid, PartitionSelection};
 pub use sweep::Sweep;
 
 use crate::partitions::raw::RawSink;
-use outcome::asks_again;
+use outcome::requests_retry;
 
 /// How many keys the raw sink is asked about at once.
-const RAW_LOOKS: usize = 16;
+const RAW_LOOKUPS: usize = 16;
 
 /// The control plane of partitions.
 #[derive(Clone)]
@@ -41,13 +41,13 @@ pub struct Control {
 
 /// A partition that a command is for.
 #[derive(Debug)]
-enum Looked {
+enum SweepTarget {
     /// As it was read.
     Found(Box<PartitionRecord>),
     /// It has no entry.
     Absent(PartitionKey),
     /// Nobody looked, because nothing is to be decided before the store decides.
-    Unseen(PartitionKey),
+    Unread(PartitionKey),
 }
 
 impl Control {
@@ -90,7 +90,7 @@ impl Control {
         if let PartitionSelection::Grid(grid) = selection {
             return Ok(grid.len());
         }
-        let command = PartitionCommand { without_raw: true, ..command.clone() };
+        let command = PartitionCommand { allow_missing_raw: true, ..command.clone() };
         let mut sweep = self.sweep(&command, selection, RunMode::DryRun);
         let mut tally = ChangeCounts::default();
         while let Some(page) = sweep.next().await? {
@@ -106,7 +106,7 @@ impl Control {
         partitions: Vec<PartitionRecord>,
         mode: RunMode,
     ) -> Result<Vec<PartitionOutcome>> {
-        let looked = partitions.into_iter().map(|record| Looked::Found(Box::new(record)));
+        let looked = partitions.into_iter().map(|record| SweepTarget::Found(Box::new(record)));
         self.act(command, looked.collect(), mode).await
     }
 
@@ -114,7 +114,7 @@ impl Control {
     async fn act(
         &self,
         command: &PartitionCommand,
-        looked: Vec<Looked>,
+        looked: Vec<SweepTarget>,
         mode: RunMode,
     ) -> Result<Vec<PartitionOutcome>> {
         let mut outcomes = self.plan(command, &looked).await;
@@ -123,7 +123,7 @@ impl Control {
         }
         let (mut named, mut places) = (Vec::new(), Vec::new());
         for (place, (looked, outcome)) in looked.iter().zip(&outcomes).enumerate() {
-            if matches!(outcome.fate, Fate::Done(_)) {
+            if matches!(outcome.change, ChangeOutcome::Done(_)) {
                 named.push(looked.named());
                 places.push(place);
             }
@@ -131,18 +131,22 @@ impl Control {
         if named.is_empty() {
             return Ok(outcomes);
         }
-        let changes = self.store.change_partitions(&command.action, &named, &command.order).await?;
+        let changes = self.store.change_partitions(&command.action, &named, &command.audit).await?;
         for (place, change) in places.into_iter().zip(changes) {
             if let Some(outcome) = outcomes.get_mut(place) {
-                outcome.fate = Fate::of(command.action, change);
+                outcome.change = ChangeOutcome::of(command.action, change);
             }
         }
         Ok(outcomes)
     }
 
     /// What would become of each.
-    async fn plan(&self, command: &PartitionCommand, looked: &[Looked]) -> Vec<PartitionOutcome> {
-        let named: Vec<NamedPartition> = looked.iter().map(Looked::named).collect();
+    async fn plan(
+        &self,
+        command: &PartitionCommand,
+        looked: &[SweepTarget],
+    ) -> Vec<PartitionOutcome> {
+        let named: Vec<NamedPartition> = looked.iter().map(SweepTarget::named).collect();
         let mut outcomes: Vec<PartitionOutcome> = self
             .foresee(command, looked, &named)
             .into_iter()
@@ -150,11 +154,15 @@ impl Control {
             .map(|(change, looked)| PartitionOutcome {
                 key: looked.key().clone(),
                 attempt_count: looked.record().map_or(0, |record| record.attempt_count),
-                fate: self.within_limits(command, looked, Fate::of(command.action, change)),
+                change: self.within_limits(
+                    command,
+                    looked,
+                    ChangeOutcome::of(command.action, change),
+                ),
             })
             .collect();
-        if command.asks_for_raw() {
-            self.refuse_without_raw(&mut outcomes).await;
+        if command.requires_raw() {
+            self.refuse_missing_raw(&mut outcomes).await;
         }
         outcomes
     }
@@ -163,56 +171,71 @@ impl Control {
     fn foresee(
         &self,
         command: &PartitionCommand,
-        looked: &[Looked],
+        looked: &[SweepTarget],
         named: &[NamedPartition],
     ) -> Vec<PartitionChange> {
-        if looked.iter().all(|looked| matches!(looked, Looked::Unseen(_))) {
+        if looked.iter().all(|looked| matches!(looked, SweepTarget::Unread(_))) {
             return vec![PartitionChange::Done(PartitionState::Absent); looked.len()];
         }
         let (mut found, mut made) = (HashMap::new(), HashMap::new());
         for looked in looked {
             match looked {
-                Looked::Found(record) => {
+                SweepTarget::Found(record) => {
                     found.insert(record.key.clone(), (**record).clone());
                 }
-                Looked::Absent(key) | Looked::Unseen(key) if command.action.makes_entries() => {
-                    let at = command.order.by.at;
+                SweepTarget::Absent(key) | SweepTarget::Unread(key)
+                    if command.action.makes_entries() =>
+                {
+                    let at = command.audit.by.at;
                     let new = PartitionRecord::new(PartitionId(0), key.clone(), at);
                     made.insert(key.clone(), new);
                 }
-                Looked::Absent(_) | Looked::Unseen(_) => {}
+                SweepTarget::Absent(_) | SweepTarget::Unread(_) => {}
             }
         }
-        let changes = command.action.changes(named, found, made, &command.order);
+        let changes = command.action.changes(named, found, made, &command.audit);
         changes.into_iter().map(|(change, _)| change).collect()
     }
 
     /// A partition that a limit has ended is asked for again by those alone who say that they know.
-    fn within_limits(&self, command: &PartitionCommand, looked: &Looked, fate: Fate) -> Fate {
-        if command.past_limits || !asks_again(command.action) || !matches!(fate, Fate::Done(_)) {
-            return fate;
+    fn within_limits(
+        &self,
+        command: &PartitionCommand,
+        looked: &SweepTarget,
+        change: ChangeOutcome,
+    ) -> ChangeOutcome {
+        if command.override_limits
+            || !requests_retry(command.action)
+            || !matches!(change, ChangeOutcome::Done(_))
+        {
+            return change;
         }
-        let now = command.order.by.at;
+        let now = command.audit.by.at;
         match looked.record().and_then(|record| self.rules.forecast(record, now)) {
-            Some(RetryForecast::Terminal { reason }) => Fate::Refused(Refusal::Terminal(reason)),
-            Some(RetryForecast::RetryAt { .. }) | None => fate,
+            Some(RetryForecast::Terminal { reason }) => {
+                ChangeOutcome::Refused(ChangeRefusal::Terminal(reason))
+            }
+            Some(RetryForecast::RetryAt { .. }) | None => change,
         }
     }
 
     /// Nothing was ever extracted for a key that the raw sink does not know; it may be mistyped, or its
     /// data gone.
-    async fn refuse_without_raw(&self, outcomes: &mut [PartitionOutcome]) {
+    async fn refuse_missing_raw(&self, outcomes: &mut [PartitionOutcome]) {
         stream::iter(outcomes)
-            .for_each_concurrent(RAW_LOOKS, |outcome| async {
-                let Fate::Done(state) = outcome.fate else { return };
+            .for_each_concurrent(RAW_LOOKUPS, |outcome| async {
+                let ChangeOutcome::Done(state) = outcome.change else { return };
                 match self.raw.runs(&outcome.key).await {
                     Ok(runs) if runs.is_empty() => {
-                        outcome.fate = Fate::Refused(Refusal::NoRaw(state));
+                        outcome.change = ChangeOutcome::Refused(ChangeRefusal::NoRaw(state));
                     }
                     Ok(_) => {}
                     Err(error) => {
                         let problem = error.in_words();
-                        outcome.fate = Fate::Refused(Refusal::RawUnknown { state, problem });
+                        outcome.change = ChangeOutcome::Refused(ChangeRefusal::RawUnavailable {
+                            state,
+                            problem,
+                        });
                     }
                 }
             })
@@ -220,25 +243,25 @@ impl Control {
     }
 }
 
-impl Looked {
+impl SweepTarget {
     fn key(&self) -> &PartitionKey {
         match self {
             Self::Found(record) => &record.key,
-            Self::Absent(key) | Self::Unseen(key) => key,
+            Self::Absent(key) | Self::Unread(key) => key,
         }
     }
 
     fn record(&self) -> Option<&PartitionRecord> {
         match self {
             Self::Found(record) => Some(record),
-            Self::Absent(_) | Self::Unseen(_) => None,
+            Self::Absent(_) | Self::Unread(_) => None,
         }
     }
 
     fn named(&self) -> NamedPartition {
         match self {
             Self::Found(record) => NamedPartition::from(&**record),
-            Self::Absent(key) | Self::Unseen(key) => key.clone().into(),
+            Self::Absent(key) | Self::Unread(key) => key.clone().into(),
         }
     }
 }

@@ -13,23 +13,23 @@ pub struct PartitionOutcome {
     /// Its verdicts when it was looked at.
     pub attempt_count: u32,
     /// What became of it, or would.
-    pub fate: Fate,
+    pub change: ChangeOutcome,
 }
 
 /// What became of a partition, or would.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum ChangeOutcome {
     /// It was done; it was in this state before.
     Done(PartitionState),
     /// It is so already.
     Already(PartitionState),
     /// It was not done.
-    Refused(Refusal),
+    Refused(ChangeRefusal),
 }
 
 /// Why something was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ChangeRefusal {
     /// Its state does not allow it.
     State(PartitionState),
     /// It is terminal.
@@ -37,7 +37,7 @@ pub enum Refusal {
     /// The raw sink holds no run of it.
     NoRaw(PartitionState),
     /// The raw sink did not answer.
-    RawUnknown {
+    RawUnavailable {
         /// The state it is in.
         state: PartitionState,
         /// Why not.
@@ -49,27 +49,27 @@ pub enum Refusal {
     NoEntry,
 }
 
-impl Fate {
+impl ChangeOutcome {
     /// From what a store says to a wish.
     pub(super) fn of(action: PartitionAction, change: PartitionChange) -> Self {
         let is_backfill = matches!(action, PartitionAction::Backfill { .. });
         match change {
             PartitionChange::Done(before) => Self::Done(before),
             PartitionChange::Already(state) => Self::Already(state),
-            PartitionChange::Refused(PartitionState::Terminal) if asks_again(action) => {
-                Self::Refused(Refusal::Terminal(TerminalReason::Marked))
+            PartitionChange::Refused(PartitionState::Terminal) if requests_retry(action) => {
+                Self::Refused(ChangeRefusal::Terminal(TerminalReason::Marked))
             }
             // A backfill asks for what is not there; what is there is respected.
             PartitionChange::Refused(state) if is_backfill => Self::Already(state),
-            PartitionChange::Refused(state) => Self::Refused(Refusal::State(state)),
-            PartitionChange::Moved(state) => Self::Refused(Refusal::Moved(state)),
-            PartitionChange::Unknown => Self::Refused(Refusal::NoEntry),
+            PartitionChange::Refused(state) => Self::Refused(ChangeRefusal::State(state)),
+            PartitionChange::Moved(state) => Self::Refused(ChangeRefusal::Moved(state)),
+            PartitionChange::Unknown => Self::Refused(ChangeRefusal::NoEntry),
         }
     }
 }
 
 /// Whether a wish is for another try at what failed, which terminal partitions do not get.
-pub(super) fn asks_again(action: PartitionAction) -> bool {
+pub(super) fn requests_retry(action: PartitionAction) -> bool {
     match action {
         PartitionAction::Retry { .. } => true,
         PartitionAction::Backfill { force_pending, .. } => force_pending,
@@ -81,23 +81,23 @@ pub(super) fn asks_again(action: PartitionAction) -> bool {
     }
 }
 
-impl Refusal {
+impl ChangeRefusal {
     /// Whether it is a rail that refuses, which a flag would pass.
-    pub fn is_rail(&self) -> bool {
+    pub fn is_overridable(&self) -> bool {
         match self {
-            Self::Terminal(_) | Self::NoRaw(_) | Self::RawUnknown { .. } => true,
+            Self::Terminal(_) | Self::NoRaw(_) | Self::RawUnavailable { .. } => true,
             Self::State(_) | Self::Moved(_) | Self::NoEntry => false,
         }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ChangeRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::State(state) => write!(f, "it is {}", state.name()),
             Self::Terminal(reason) => write!(f, "it is terminal ({reason})"),
             Self::NoRaw(_) => f.write_str("the raw sink holds no run of it"),
-            Self::RawUnknown { problem, .. } => {
+            Self::RawUnavailable { problem, .. } => {
                 write!(f, "the raw sink does not answer: {problem}")
             }
             Self::Moved(state) => {
@@ -116,7 +116,7 @@ pub struct ChangeCounts {
     /// So already.
     pub already: u64,
     /// Refused by a rail that a flag would pass.
-    pub railed: u64,
+    pub overridable: u64,
     /// Refused by what they are, or because they are not.
     pub refused: u64,
 }
@@ -124,17 +124,17 @@ pub struct ChangeCounts {
 impl ChangeCounts {
     /// One more.
     pub fn add(&mut self, outcome: &PartitionOutcome) {
-        let count = match &outcome.fate {
-            Fate::Done(_) => &mut self.done,
-            Fate::Already(_) => &mut self.already,
-            Fate::Refused(refusal) if refusal.is_rail() => &mut self.railed,
-            Fate::Refused(_) => &mut self.refused,
+        let count = match &outcome.change {
+            ChangeOutcome::Done(_) => &mut self.done,
+            ChangeOutcome::Already(_) => &mut self.already,
+            ChangeOutcome::Refused(refusal) if refusal.is_overridable() => &mut self.overridable,
+            ChangeOutcome::Refused(_) => &mut self.refused,
         };
         *count += 1;
     }
 
     /// How many were looked at.
     pub fn total(&self) -> u64 {
-        self.done + self.already + self.railed + self.refused
+        self.done + self.already + self.overridable + self.refused
     }
 }

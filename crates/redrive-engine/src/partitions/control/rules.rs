@@ -42,11 +42,11 @@ impl PartitionRules {
 
     /// What comes next for a partition; none unless it is failed.
     pub fn forecast(&self, partition: &PartitionRecord, now: Timestamp) -> Option<RetryForecast> {
-        Some(self.prospect_of(&partition.key, partition.failed()?, now))
+        Some(self.forecast_failed(&partition.key, partition.failed()?, now))
     }
 
     /// What comes next for a partition that failed like this.
-    pub fn prospect_of(
+    pub fn forecast_failed(
         &self,
         key: &PartitionKey,
         failed: FailedPartition<'_>,

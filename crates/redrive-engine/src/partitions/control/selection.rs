@@ -77,14 +77,14 @@ impl KeyGrid {
 }
 
 /// The one key that a filter leaves.
-pub(super) fn only_key(filter: &PartitionFilter) -> Option<PartitionKey> {
+pub(super) fn single_key(filter: &PartitionFilter) -> Option<PartitionKey> {
     let day = filter.since.filter(|day| filter.until == Some(*day))?;
     let (source, customer) = (filter.source.as_ref()?, filter.customer_id.as_ref()?);
     PartitionKey::new(source, customer, filter.query_name.as_ref()?, day).ok()
 }
 
 /// The status of which a wish speaks when partitions are named by filter, if it is one alone.
-pub(super) fn status_of(action: PartitionAction) -> Option<PartitionStatus> {
+pub(super) fn implied_status(action: PartitionAction) -> Option<PartitionStatus> {
     match action {
         PartitionAction::Retry { .. }
         | PartitionAction::MarkTerminal
@@ -95,7 +95,7 @@ pub(super) fn status_of(action: PartitionAction) -> Option<PartitionStatus> {
 }
 
 /// Whether a partition that matches is meant: who takes something away speaks of those that have it.
-pub(super) fn is_meant(action: PartitionAction, partition: &PartitionRecord) -> bool {
+pub(super) fn applies_to(action: PartitionAction, partition: &PartitionRecord) -> bool {
     match action {
         PartitionAction::ClearTerminal => {
             redrive_core::is_marked_terminal(partition.error_message.as_deref())

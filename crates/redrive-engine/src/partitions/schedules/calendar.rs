@@ -38,8 +38,9 @@ impl DailyCalendar {
     /// ```
     pub fn due(&self, now: Timestamp) -> Option<DateRange> {
         let now = now.to_zoned(TimeZone::UTC);
-        let asked = if now.time() >= self.at { now.date() } else { now.date().yesterday().ok()? };
-        let until = asked.checked_sub(i64::from(self.lag_days).days()).ok()?;
+        let latest =
+            if now.time() >= self.at { now.date() } else { now.date().yesterday().ok()? };
+        let until = latest.checked_sub(i64::from(self.lag_days).days()).ok()?;
         DateRange::new(self.start, until.try_into().ok()?).ok()
     }
 

@@ -4,7 +4,7 @@ use redrive_core::{DateRange, LogicalDate, PartitionStatus};
 use redrive_store::{PartitionSeries, Result, Store};
 
 /// How many days are read at once: ten years.
-const DAYS: usize = 3_660;
+const DAYS_PER_READ: usize = 3_660;
 
 /// Days one after another that are not good, in the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,13 +24,13 @@ pub async fn gaps(
     let mut gaps: Vec<Gap> = Vec::new();
     let mut days = expected.iter().peekable();
     while let Some(first) = days.peek().copied() {
-        let chunk: Vec<LogicalDate> = days.by_ref().take(DAYS).collect();
+        let chunk: Vec<LogicalDate> = days.by_ref().take(DAYS_PER_READ).collect();
         let last = chunk.last().copied().unwrap_or(first);
         // The first day of a chunk is not after its last.
         let Ok(range) = DateRange::new(first, last) else { break };
-        let mut there = store.partition_dates(series, range).await?.into_iter().peekable();
+        let mut existing = store.partition_dates(series, range).await?.into_iter().peekable();
         for day in chunk {
-            let status = there.next_if(|(date, _)| *date == day).map(|(_, status)| status);
+            let status = existing.next_if(|(date, _)| *date == day).map(|(_, status)| status);
             if status != Some(PartitionStatus::Success) {
                 add(&mut gaps, day, status);
             }

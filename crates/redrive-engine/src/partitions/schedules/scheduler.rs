@@ -20,13 +20,13 @@ use redrive_retry::{Clock, Stop};
 /// Who the journal says it was.
 const ACTOR: &str = "schedule";
 
-/// Days that are looked at, and made, at a time.
-const DAYS_AT_A_TIME: i64 = 500;
+/// Days that are looked at, and created, at a time.
+const DAYS_PER_BATCH: i64 = 500;
 
 /// How long the clock is not looked at: it may be set.
-const MAX_REST: Duration = Duration::from_secs(60);
+const MAX_SLEEP: Duration = Duration::from_secs(60);
 
-/// A partition for every day, customer and query, made when the day's data should be there.
+/// A partition for every day, customer and query, created when the day's data should be there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DaySchedule {
     /// Whose data is extracted.
@@ -45,9 +45,9 @@ pub(crate) struct Scheduler {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// Until which day everything has an entry, as far as this process has seen.
+/// Until which day everything has an entry, as far as this process has progress.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Seen(Option<LogicalDate>);
+pub(crate) struct ScheduleProgress(Option<LogicalDate>);
 
 impl Scheduler {
     /// Keeps the schedule until told to stop. Every step is whole, so it may be stopped anywhere.
@@ -55,54 +55,54 @@ impl Scheduler {
         tokio::select! {
             biased;
             () = stop.stopped() => {}
-            () = self.keep() => {}
+            () = self.run_forever() => {}
         }
     }
 
-    async fn keep(&self) {
-        let mut seen = Seen::default();
+    async fn run_forever(&self) {
+        let mut progress = ScheduleProgress::default();
         loop {
-            if let Err(error) = self.tick(&mut seen).await {
+            if let Err(error) = self.tick(&mut progress).await {
                 tracing::warn!(
                     source = self.source,
                     error = &error as &dyn std::error::Error,
                     "cannot keep the schedule"
                 );
             }
-            let rest = self.schedule.calendar.until_next(self.clock.now()).min(MAX_REST);
+            let sleep = self.schedule.calendar.until_next(self.clock.now()).min(MAX_SLEEP);
             // A clock just before the time must not be asked again and again.
-            tokio::time::sleep(rest.max(Duration::from_millis(10))).await;
+            tokio::time::sleep(sleep.max(Duration::from_millis(10))).await;
         }
     }
 
     /// Makes pending what is due by now and has no entry; says how many there were.
-    pub(crate) async fn tick(&self, seen: &mut Seen) -> Result<u64> {
+    pub(crate) async fn tick(&self, progress: &mut ScheduleProgress) -> Result<u64> {
         let now = self.clock.now();
         let Some(due) = self.schedule.calendar.due(now) else { return Ok(0) };
         let last = due.until();
-        let first = seen.0.map_or(Some(due.since()), LogicalDate::next);
+        let first = progress.0.map_or(Some(due.since()), LogicalDate::next);
         let Some(first) = first.filter(|first| *first <= last) else { return Ok(0) };
         let fresh = days_before(last, FRESH_DAYS - 1).max(first);
-        let mut made = self.make(fresh, last, Lane::Fresh, now).await?;
+        let mut created = self.create(fresh, last, Lane::Fresh, now).await?;
         if first < fresh {
-            made += self.make(first, days_before(fresh, 1), Lane::Backfill, now).await?;
+            created += self.create(first, days_before(fresh, 1), Lane::Backfill, now).await?;
         }
-        seen.0 = Some(last);
-        if made > 0 {
-            tracing::info!(source = self.source, partitions = made, until = %last, "due now");
+        progress.0 = Some(last);
+        if created > 0 {
+            tracing::info!(source = self.source, partitions = created, until = %last, "due now");
         }
-        Ok(made)
+        Ok(created)
     }
 
     /// Makes days pending that have no entry, of every customer and query, a few at a time.
-    async fn make(
+    async fn create(
         &self,
         first: LogicalDate,
         last: LogicalDate,
         lane: Lane,
         now: Timestamp,
     ) -> Result<u64> {
-        let mut made = 0;
+        let mut created = 0;
         for customer_id in &self.schedule.customers {
             for query_name in &self.schedule.queries {
                 let series = PartitionSeries {
@@ -110,15 +110,15 @@ impl Scheduler {
                     customer_id: customer_id.clone(),
                     query_name: query_name.clone(),
                 };
-                for range in pieces(first, last) {
-                    made += self.make_series(&series, range, lane, now).await?;
+                for range in batches(first, last) {
+                    created += self.create_series(&series, range, lane, now).await?;
                 }
             }
         }
-        Ok(made)
+        Ok(created)
     }
 
-    async fn make_series(
+    async fn create_series(
         &self,
         series: &PartitionSeries,
         range: DateRange,
@@ -140,8 +140,8 @@ impl Scheduler {
         };
         let action = PartitionAction::Backfill { force_pending: false, lane };
         let by = Operator { actor: ACTOR.to_owned(), at: now, reason: None };
-        let order = AuditContext { by, command: ACTOR.to_owned(), filter: None, flags: Vec::new() };
-        let changes = self.store.change_partitions(&action, &missing, &order).await?;
+        let audit = AuditContext { by, command: ACTOR.to_owned(), filter: None, flags: Vec::new() };
+        let changes = self.store.change_partitions(&action, &missing, &audit).await?;
         let done = changes.iter().filter(|change| matches!(change, PartitionChange::Done(_)));
         Ok(done.count() as u64)
     }
@@ -154,12 +154,12 @@ fn key(
     PartitionKey::new(&series.source, &series.customer_id, &series.query_name, day)
 }
 
-/// A range of days in pieces, in order.
-fn pieces(first: LogicalDate, last: LogicalDate) -> impl Iterator<Item = DateRange> {
+/// A range of days in batches, in order.
+fn batches(first: LogicalDate, last: LogicalDate) -> impl Iterator<Item = DateRange> {
     let mut next = Some(first).filter(|first| *first <= last);
     std::iter::from_fn(move || {
         let since = next?;
-        let until = days_after(since, DAYS_AT_A_TIME - 1).min(last);
+        let until = days_after(since, DAYS_PER_BATCH - 1).min(last);
         next = until.next().filter(|day| *day <= last);
         DateRange::new(since, until).ok()
     })

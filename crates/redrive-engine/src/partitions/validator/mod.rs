@@ -2,11 +2,11 @@
 //!
 //! It believes nobody. What an extractor wrote is read again from the sink, to its end, and compared with
 //! what was sealed; every row is looked at; then whoever the user appointed has the last word. An
-//! extraction that failed is judged as well, so that every attempt ends in a verdict. Raw data is only
+//! extraction that failed is request as well, so that every attempt ends in a verdict. Raw data is only
 //! ever read.
 
 mod codes;
-mod rows;
+mod row_checker;
 mod schema;
 
 use std::{sync::Arc, time::Duration};
@@ -23,18 +23,18 @@ use crate::{
 };
 
 pub use codes::verdict_code;
-pub use rows::MAX_ROW_BYTES;
+pub use row_checker::MAX_ROW_BYTES;
 pub use schema::{InvalidSchema, RowSchema};
 
-use rows::Rows;
+use row_checker::RowChecker;
 
 /// Rows of which so many bytes, at most, are looked at where they are read: handing them to another
 /// thread would take longer.
-const SHORT_BYTES: usize = 8 * 1024;
+const INLINE_BYTES: usize = 8 * 1024;
 
 /// What a source asks of its partitions, beyond what holds for all.
 #[derive(Clone, Default)]
-pub struct Rules {
+pub struct ValidationRules {
     /// The fewest rows.
     pub min_rows: Option<u64>,
     /// The most rows.
@@ -42,7 +42,7 @@ pub struct Rules {
     /// What every row must fit.
     pub schema: Option<Arc<RowSchema>>,
     /// Who has the last word.
-    pub judge: Option<Judge>,
+    pub handler: Option<ValidationHandler>,
 }
 
 /// A handler that judges partitions.
@@ -52,16 +52,16 @@ pub struct Rules {
 /// `record_count` and `schema_version`. An answer accepts; an error, or a verdict other than `passed`,
 /// rejects.
 #[derive(Clone)]
-pub struct Judge {
+pub struct ValidationHandler {
     /// The handler.
     pub handler: Arc<dyn Handler>,
     /// How long it may take.
     pub time_limit: Duration,
 }
 
-/// The attempt to be judged.
+/// The attempt to be request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct ValidationRequest {
     /// The partition.
     pub key: PartitionKey,
     /// The raw partition that the attempt was to write.
@@ -72,7 +72,7 @@ pub struct Judged {
 
 /// How the extraction ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Extraction {
+pub enum ExtractionOutcome {
     /// It says that it sealed a raw partition.
     Done,
     /// It failed, and sealed nothing.
@@ -83,7 +83,7 @@ pub enum Extraction {
 
 /// What came of judging.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judgement {
+pub enum ValidationOutcome {
     /// A verdict.
     Verdict(PartitionVerdict),
     /// None: the user's handler was told to stop.
@@ -94,11 +94,11 @@ pub enum Judgement {
 #[derive(Clone)]
 pub struct Validator {
     sink: RawSink,
-    rules: Rules,
+    rules: ValidationRules,
 }
 
-impl Judge {
-    /// A judge with the usual time limit.
+impl ValidationHandler {
+    /// A handler with the usual time limit.
     pub fn new(handler: Arc<dyn Handler>) -> Self {
         Self { handler, time_limit: DEFAULT_TIME_LIMIT }
     }
@@ -106,25 +106,32 @@ impl Judge {
 
 impl Validator {
     /// A validator of what is in a sink.
-    pub fn new(sink: RawSink, rules: Rules) -> Self {
+    pub fn new(sink: RawSink, rules: ValidationRules) -> Self {
         Self { sink, rules }
     }
 
     /// Judges an attempt.
-    pub async fn judge(&self, judged: &Judged, extraction: Extraction, stop: Stop) -> Judgement {
+    pub async fn validate(
+        &self,
+        request: &ValidationRequest,
+        extraction: ExtractionOutcome,
+        stop: Stop,
+    ) -> ValidationOutcome {
         let verdict = match extraction {
-            Extraction::Failed(failure) => Err(no_raw_partition(&failure)),
-            Extraction::Done => self.look(judged, None).await,
-            Extraction::Unknown(failure) => self.look(judged, Some(&failure)).await,
+            ExtractionOutcome::Failed(failure) => Err(no_raw_partition(&failure)),
+            ExtractionOutcome::Done => self.check_raw(request, None).await,
+            ExtractionOutcome::Unknown(failure) => self.check_raw(request, Some(&failure)).await,
         };
-        let verdict = match (verdict, &self.rules.judge) {
-            (Ok(metadata), Some(judge)) => match self.ask(judge, judged, &metadata, stop).await {
-                Some(answer) => answer.map(|()| metadata),
-                None => return Judgement::Stopped,
-            },
+        let verdict = match (verdict, &self.rules.handler) {
+            (Ok(metadata), Some(handler)) => {
+                match self.call_handler(handler, request, &metadata, stop).await {
+                    Some(answer) => answer.map(|()| metadata),
+                    None => return ValidationOutcome::Stopped,
+                }
+            }
             (verdict, _) => verdict,
         };
-        Judgement::Verdict(match verdict {
+        ValidationOutcome::Verdict(match verdict {
             Ok(RawMetadata { record_count, schema_version, .. }) => {
                 PartitionVerdict::Accepted { record_count, schema_version }
             }
@@ -136,31 +143,35 @@ impl Validator {
     }
 
     /// Looks at what is in the sink, by the rules that need no handler.
-    async fn look(&self, judged: &Judged, lost: Option<&Failure>) -> Result<RawMetadata, Failure> {
-        let Judged { key, run_id, .. } = judged;
+    async fn check_raw(
+        &self,
+        request: &ValidationRequest,
+        lost: Option<&Failure>,
+    ) -> Result<RawMetadata, Failure> {
+        let ValidationRequest { key, run_id, .. } = request;
         let mut reader = match (self.sink.read(key, run_id).await, lost) {
             (Err(RawError::NotSealed { .. }), Some(lost)) => return Err(no_raw_partition(lost)),
             (reader, _) => reader.map_err(|error| unreadable(&error))?,
         };
-        let mut rows = Rows::new(self.rules.schema.clone());
+        let mut rows = RowChecker::new(self.rules.schema.clone());
         while let Some(chunk) = reader.next().await.map_err(|error| unreadable(&error))? {
-            if rows.unfinished() + chunk.len() <= SHORT_BYTES {
-                rows.take(&chunk);
+            if rows.partial_bytes() + chunk.len() <= INLINE_BYTES {
+                rows.push(&chunk);
                 continue;
             }
-            rows = off_the_runtime(move || {
-                rows.take(&chunk);
+            rows = run_blocking(move || {
+                rows.push(&chunk);
                 rows
             })
             .await?;
         }
-        self.count_and_fit(reader.metadata(), &rows)?;
+        self.check_rows(reader.metadata(), &rows)?;
         Ok(reader.metadata().clone())
     }
 
-    fn count_and_fit(&self, metadata: &RawMetadata, rows: &Rows) -> Result<(), Failure> {
+    fn check_rows(&self, metadata: &RawMetadata, rows: &RowChecker) -> Result<(), Failure> {
         let count = metadata.record_count;
-        if let Some(bad) = rows.bad() {
+        if let Some(bad) = rows.bad_row() {
             return Err(rejected(verdict_code::BAD_ROW, bad));
         }
         if let Some(min) = self.rules.min_rows.filter(|min| count < *min) {
@@ -171,9 +182,9 @@ impl Validator {
             let why = format!("{count} rows, at most {max} are allowed");
             return Err(rejected(verdict_code::TOO_MANY_ROWS, &why));
         }
-        match rows.misfit() {
-            Some(misfit) => {
-                let why = format!("does not fit the schema: {misfit}");
+        match rows.schema_error() {
+            Some(schema_error) => {
+                let why = format!("does not fit the schema: {schema_error}");
                 Err(rejected(verdict_code::SCHEMA, &why))
             }
             None => Ok(()),
@@ -181,20 +192,20 @@ impl Validator {
     }
 
     /// Asks the user's handler. No answer means that it was told to stop.
-    async fn ask(
+    async fn call_handler(
         &self,
-        judge: &Judge,
-        judged: &Judged,
+        handler: &ValidationHandler,
+        request: &ValidationRequest,
         metadata: &RawMetadata,
         stop: Stop,
     ) -> Option<Result<(), Failure>> {
-        let call = self.call(judged, metadata);
-        let verdict = match judge.handler.handle(&call, judge.time_limit, stop).await {
+        let call = self.call(request, metadata);
+        let verdict = match handler.handler.handle(&call, handler.time_limit, stop).await {
             Outcome::Stopped => return None,
             Outcome::Answered { verdict, value } => match verdict {
                 None | Some(Verdict::Passed) => Ok(()),
-                Some(Verdict::NeedsReview) => Err(judged_as("needs_review", value)),
-                Some(Verdict::Failed) => Err(judged_as("failed", value)),
+                Some(Verdict::NeedsReview) => Err(rejected_by_handler("needs_review", value)),
+                Some(Verdict::Failed) => Err(rejected_by_handler("failed", value)),
             },
             Outcome::Skipped(why) => {
                 let why = format!("a partition cannot be skipped: {why}");
@@ -210,8 +221,8 @@ impl Validator {
         Some(verdict)
     }
 
-    fn call(&self, judged: &Judged, metadata: &RawMetadata) -> Call {
-        let Judged { key, run_id, attempt } = judged;
+    fn call(&self, request: &ValidationRequest, metadata: &RawMetadata) -> Call {
+        let ValidationRequest { key, run_id, attempt } = request;
         let location = self.sink.location(key, run_id);
         let details: [(&str, Value); 8] = [
             ("source", key.source().into()),
@@ -240,7 +251,7 @@ fn rejected(code: &'static str, why: &str) -> Failure {
 }
 
 /// The handler's own words for why, where it has some.
-fn judged_as(verdict: &str, value: Option<Value>) -> Failure {
+fn rejected_by_handler(verdict: &str, value: Option<Value>) -> Failure {
     let why = value.filter(|value| !value.is_null());
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     rejected(verdict_code::REJECTED, &format!("the handler's verdict is {verdict}{why}"))
@@ -275,7 +286,9 @@ fn unreadable(error: &RawError) -> Failure {
 }
 
 /// Reading rows is work for the processor, and other work is waiting.
-async fn off_the_runtime(work: impl FnOnce() -> Rows + Send + 'static) -> Result<Rows, Failure> {
+async fn run_blocking(
+    work: impl FnOnce() -> RowChecker + Send + 'static,
+) -> Result<RowChecker, Failure> {
     tokio::task::spawn_blocking(work).await.map_err(|lost| {
         rejected(verdict_code::RAW_UNREADABLE, &format!("the rows could not be looked at: {lost}"))
     })

@@ -34,7 +34,7 @@ impl RowSchema {
     }
 
     /// Why a row does not fit, if it does not. Its values are not repeated: they are not for logs.
-    pub(super) fn misfit(&self, row: &Value) -> Option<String> {
+    pub(super) fn schema_error(&self, row: &Value) -> Option<String> {
         let error = self.0.validate(row).err()?;
         let (path, why) = (error.instance_path().as_str(), error.masked());
         Some(if path.is_empty() { format!("the row: {why}") } else { format!("{path}: {why}") })

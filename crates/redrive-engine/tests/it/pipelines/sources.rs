@@ -6,7 +6,7 @@ use redrive_core::{
     Class, Code, Failure, FailureBudget, PipelineRules, PipelineStatus, SampleStatus,
 };
 use redrive_engine::{
-    CommandSource, ExecHandler, ExecSpec, NotResumed, Pipeline, PipelineControl, SampleSource,
+    CommandSource, ExecHandler, ExecSpec, Pipeline, PipelineControl, ResumeError, SampleSource,
     Stage,
 };
 use serde_json::json;
@@ -45,7 +45,7 @@ async fn a_file_is_read_on_only_if_what_was_read_is_as_it_was() {
     for changed in [lines([1, 3, 3, 4, 5]), lines([1]), "{\"n\":1}\n{\"n\": 2}\n".to_owned()] {
         write(&changed);
         let refused = control.resume(stopped.id, &pipeline, &Plant::operator()).await.unwrap_err();
-        let NotResumed::Source { why, .. } = refused else { panic!("{refused}") };
+        let ResumeError::Source { why, .. } = refused else { panic!("{refused}") };
         assert_eq!(why.code().to_string(), redrive_engine::SOURCE_CHANGED);
         assert_eq!(plant.record(stopped.id).await, stopped, "nothing was changed");
     }

@@ -248,7 +248,7 @@ fn too_early(
         updated_at: told.updated_at,
         first_attempt_at: told.first_attempt_at,
     };
-    let forecast = rules.prospect_of(key, failed, at);
+    let forecast = rules.forecast_failed(key, failed, at);
     match forecast {
         RetryForecast::Terminal { reason } => Some(format!("a daemon passed a limit ({reason})")),
         RetryForecast::RetryAt { .. } if told.paused => {

@@ -12,85 +12,86 @@ pub const MAX_ROW_BYTES: usize = 16 * 1024 * 1024;
 
 /// Looks at rows, and keeps the first that is bad of each kind.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct RowChecker {
     schema: Option<Arc<RowSchema>>,
     /// How many lines have ended.
     lines: u64,
     /// The beginning of a line whose end has not come yet.
-    begun: Vec<u8>,
-    bad: Option<String>,
-    misfit: Option<String>,
+    partial_line: Vec<u8>,
+    bad_row: Option<String>,
+    schema_error: Option<String>,
 }
 
-impl Rows {
+impl RowChecker {
     pub(super) fn new(schema: Option<Arc<RowSchema>>) -> Self {
         Self { schema, ..Self::default() }
     }
 
     /// How many bytes there are of a line whose end has not come yet.
-    pub(super) fn unfinished(&self) -> usize {
-        self.begun.len()
+    pub(super) fn partial_bytes(&self) -> usize {
+        self.partial_line.len()
     }
 
     /// Takes the next bytes, in pieces of any size.
-    pub(super) fn take(&mut self, bytes: &[u8]) {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             // Nothing that comes after a bad row can change what is said.
-            if self.bad.is_some() {
+            if self.bad_row.is_some() {
                 return;
             }
             match piece.strip_suffix(b"\n") {
-                Some(end) if self.begun.is_empty() => self.look_at(end),
+                Some(end) if self.partial_line.is_empty() => self.check_line(end),
                 Some(end) => {
-                    let mut line = std::mem::take(&mut self.begun);
+                    let mut line = std::mem::take(&mut self.partial_line);
                     line.extend_from_slice(end);
-                    self.look_at(&line);
+                    self.check_line(&line);
                     line.clear();
-                    self.begun = line;
+                    self.partial_line = line;
                 }
-                None => self.begin(piece),
+                None => self.push_partial(piece),
             }
         }
     }
 
-    fn begin(&mut self, piece: &[u8]) {
-        self.begun.extend_from_slice(piece);
-        if self.begun.len() > MAX_ROW_BYTES {
-            self.begun = Vec::new();
-            self.bad = Some(too_long(self.lines + 1));
+    fn push_partial(&mut self, piece: &[u8]) {
+        self.partial_line.extend_from_slice(piece);
+        if self.partial_line.len() > MAX_ROW_BYTES {
+            self.partial_line = Vec::new();
+            self.bad_row = Some(too_long(self.lines + 1));
         }
     }
 
-    fn look_at(&mut self, line: &[u8]) {
+    fn check_line(&mut self, line: &[u8]) {
         self.lines += 1;
         let number = self.lines;
         if line.len() > MAX_ROW_BYTES {
-            self.bad = Some(too_long(number));
+            self.bad_row = Some(too_long(number));
             return;
         }
         // Once a row does not fit, only a bad one can still change what is said.
-        let Some(schema) = self.schema.as_ref().filter(|_| self.misfit.is_none()) else {
-            let row: Result<Object, _> = serde_json::from_slice(line);
-            self.bad = row.err().map(|error| not_an_object(number, line, &error));
+        let Some(schema) = self.schema.as_ref().filter(|_| self.schema_error.is_none()) else {
+            let row: Result<IgnoredObject, _> = serde_json::from_slice(line);
+            self.bad_row = row.err().map(|error| not_an_object(number, line, &error));
             return;
         };
         match serde_json::from_slice::<Map<String, Value>>(line) {
             Ok(row) => {
-                self.misfit =
-                    schema.misfit(&Value::Object(row)).map(|why| format!("line {number}: {why}"));
+                self.schema_error = schema
+                    .schema_error(&Value::Object(row))
+                    .map(|why| format!("line {number}: {why}"));
             }
-            Err(error) => self.bad = Some(not_an_object(number, line, &error)),
+            Err(error) => self.bad_row = Some(not_an_object(number, line, &error)),
         }
     }
 
     /// The first line that is no JSON object.
-    pub(super) fn bad(&self) -> Option<&str> {
-        self.bad.as_deref()
+    pub(super) fn bad_row(&self) -> Option<&str> {
+        self.bad_row.as_deref()
     }
 
     /// The first row that does not fit the schema.
-    pub(super) fn misfit(&self) -> Option<&str> {
-        self.misfit.as_deref()
+    pub(super) fn schema_error(&self) -> Option<&str> {
+        self.schema_error.as_deref()
     }
 }
 
@@ -111,24 +112,24 @@ fn not_an_object(number: u64, line: &[u8], error: &serde_json::Error) -> String 
 }
 
 /// Any JSON object, looked at and not kept: as strict as reading it, its depth and its numbers too.
-struct Object;
+struct IgnoredObject;
 
 /// Any JSON value, likewise.
-struct Anything;
+struct IgnoredValue;
 
-impl<'de> Deserialize<'de> for Object {
+impl<'de> Deserialize<'de> for IgnoredObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Anything).map(|_| Self)
+        deserializer.deserialize_map(IgnoredValue).map(|_| Self)
     }
 }
 
-impl<'de> Deserialize<'de> for Anything {
+impl<'de> Deserialize<'de> for IgnoredValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Self)
     }
 }
 
-impl<'de> Visitor<'de> for Anything {
+impl<'de> Visitor<'de> for IgnoredValue {
     type Value = Self;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
