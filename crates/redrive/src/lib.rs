@@ -121,7 +121,7 @@
 //! let consumer = Consumer::new(store, RawSink::folder("raw"));
 //!
 //! let unknown = consumer.read(&"ads/7/daily/2026-01-31".parse()?).await;
-//! assert!(matches!(unknown, Err(ConsumeError::NotReadable { why: "there is no entry", .. })));
+//! assert!(matches!(unknown, Err(ConsumeError::NotReadable { why: "the partition has no entry", .. })));
 //! # Ok(())
 //! # }) }
 //! ```

@@ -1,10 +1,10 @@
-//! The retry daemon (DMN): sends failed partitions back when their time has come.
+//! The retry daemon (DMN): retries failed partitions when they are due.
 //!
-//! It decides by what the store says and keeps nothing between ticks: killed at any point and started
-//! again, it does the same. It is an operator like any other, and acts through [`Control`]: each change is
-//! guarded by how the partition was when it was looked at, so of several daemons one changes it and the
-//! others see that. It passes no terminal mark and no limit of a policy; of a limit it tells the journal,
-//! once for each count of attempts.
+//! The daemon reads all of its state from the store and keeps none between ticks, so it can be killed and
+//! restarted at any point. It changes partitions through [`Control`], like any operator: a change applies only
+//! if the partition is still as it was read, so of several daemons exactly one retries a partition. The daemon
+//! overrides neither terminal marks nor policy limits. When a limit makes a partition terminal, the daemon
+//! writes one journal entry for each attempt count.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,16 +25,15 @@ use crate::partitions::{
 };
 use redrive_retry::{Clock, Stop, SystemClock};
 
-/// How often the daemon looks unless told otherwise.
+/// The default interval between two ticks.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How many partitions are looked at once.
+/// Partitions read at a time.
 const PAGE: u32 = 1_000;
 
-/// How many batches are on their way at once. A store commits what comes together together.
+/// Concurrent batches. A store commits concurrent writes in one transaction.
 const CONCURRENT_BATCHES: usize = 32;
 
-/// The retry daemon.
 pub struct Daemon {
     control: Control,
     clock: Arc<dyn Clock>,
@@ -42,54 +41,53 @@ pub struct Daemon {
     mode: RunMode,
 }
 
-/// What a tick found and did.
+/// What one tick of the daemon found and did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DaemonTick {
-    /// Failed partitions that it looked at.
+    /// All failed partitions. The other counts add up to this one.
     pub failed: u64,
-    /// Of those, retried, or they would be.
+    /// In a dry run: due, and would be retried.
     pub retried: u64,
-    /// Waiting for their time.
+    /// Not due yet.
     pub waiting: u64,
-    /// Marked by an operator, or paused.
+    /// Paused, or marked terminal by an operator.
     pub skipped: u64,
-    /// Ended by a limit of their policy.
+    /// Made terminal by a limit of their policy.
     pub given_up: u64,
-    /// DuePartition, but somebody was faster.
+    /// Due, but changed by another daemon or an operator since they were read.
     pub conflicts: u64,
 }
 
-/// A partition that is due, and how long it had to wait.
 struct DuePartition {
     partition: PartitionRecord,
+    /// The delay that the policy asked for.
     delay: Duration,
 }
 
-/// Partitions of one customer and query that are due.
+/// Due partitions of one source, customer, query and lane.
 struct RetryBatch {
     lane: Lane,
     due: Vec<DuePartition>,
 }
 
 impl Daemon {
-    /// A daemon under a name that the journal tells.
+    /// `name` is the actor in the journal.
     pub fn new(control: Control, name: impl Into<String>) -> Self {
         let clock = Arc::new(SystemClock);
         Self { control, clock, name: name.into(), mode: RunMode::Real }
     }
 
-    /// With another clock, for tests.
+    /// Replaces the system clock, for tests.
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
     }
 
-    /// Doing it, or only saying what it would do.
     pub fn with_mode(self, mode: RunMode) -> Self {
         Self { mode, ..self }
     }
 
-    /// Ticks at once and then at every interval, until it is told to stop. It stops at once: each
-    /// partition changes by itself, so there is nothing to bring to an end.
+    /// Ticks at once and then at every interval, until stopped. A stop interrupts a tick: every change is
+    /// atomic, so a partial tick leaves nothing to clean up.
     pub async fn run(&self, interval: Duration, mut stop: Stop) {
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -114,16 +112,16 @@ impl Daemon {
                 retried = tick.retried,
                 waiting = tick.waiting,
                 given_up = tick.given_up,
-                "looked at failed partitions"
+                "checked failed partitions"
             ),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::error!(error, "cannot look at failed partitions; trying again");
+                tracing::error!(error, "cannot check failed partitions; the next tick tries again");
             }
         }
     }
 
-    /// Looks at every failed partition once.
+    /// Checks every failed partition once.
     pub async fn tick(&self) -> Result<DaemonTick> {
         let now = self.clock.now();
         let filter =
@@ -146,7 +144,7 @@ impl Daemon {
         }
     }
 
-    /// What is due, and what a policy has ended.
+    /// The partitions that are due, and those that a policy limit has made terminal. Counts the others.
     fn classify(
         &self,
         page: Vec<PartitionRecord>,
@@ -216,7 +214,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// How many were retried, and for how many somebody was faster.
+    /// Returns the number of retried partitions and of conflicts.
     async fn retry_batch(&self, batch: RetryBatch, now: Timestamp) -> Result<(u64, u64)> {
         let Some(command) = self.command(&batch, now) else { return Ok((0, 0)) };
         let (partitions, delays): (Vec<_>, Vec<_>) =
@@ -229,7 +227,7 @@ impl Daemon {
             match (outcome.change, self.mode) {
                 (ChangeOutcome::Done(_), mode) => {
                     retried += 1;
-                    // To the second, as people read it.
+                    // Whole seconds are enough for a log.
                     let delay = HumanDuration::from(Duration::from_secs(delay.as_secs()));
                     let delay = delay.to_string();
                     match mode {
@@ -243,17 +241,21 @@ impl Daemon {
                 }
                 (ChangeOutcome::Already(_) | ChangeOutcome::Refused(_), _) => {
                     conflicts += 1;
-                    tracing::debug!(partition, attempt_count, "somebody was faster");
+                    tracing::debug!(
+                        partition,
+                        attempt_count,
+                        "not retried: the partition changed since it was read"
+                    );
                 }
             }
         }
         Ok((retried, conflicts))
     }
 
-    /// The command for a batch: `state retry --force` for its customer and query.
+    /// The command for a batch: `state retry --force` for its source, customer and query.
     fn command(&self, batch: &RetryBatch, now: Timestamp) -> Option<PartitionCommand> {
         let key = &batch.due.first()?.partition.key;
-        let order = AuditContext {
+        let audit = AuditContext {
             by: Operator { actor: self.name.clone(), at: now, reason: None },
             command: "daemon".to_owned(),
             filter: Some(PartitionFilter {
@@ -265,11 +267,11 @@ impl Daemon {
             flags: vec!["--force".to_owned()],
         };
         let action = PartitionAction::Retry { clear_terminal: false, lane: batch.lane };
-        Some(PartitionCommand::new(action, order).forced())
+        Some(PartitionCommand::new(action, audit).forced())
     }
 }
 
-/// What belongs to one customer and query, and goes one lane. Pages come in the order of keys.
+/// Groups due partitions by series and lane. Relies on pages being sorted by key.
 fn batches(due: Vec<DuePartition>, now: Timestamp) -> Vec<RetryBatch> {
     let mut batches: Vec<RetryBatch> = Vec::new();
     for due in due {
@@ -278,7 +280,7 @@ fn batches(due: Vec<DuePartition>, now: Timestamp) -> Vec<RetryBatch> {
             let last = batch.due.last().map(|due| &due.partition.key);
             batch.lane == lane && last.is_some_and(|last| same_series(last, key))
         };
-        // The lanes of a series alternate at most once, at the day where the present begins.
+        // A series changes its lane at most once, where dates become fresh.
         match batches.last_mut().filter(fits) {
             Some(batch) => batch.due.push(due),
             None => batches.push(RetryBatch { lane, due: vec![due] }),

@@ -87,7 +87,7 @@ async fn a_good_partition_is_accepted_wherever_it_is() {
 async fn every_line_must_be_a_json_object() {
     let deep = [b"{\"a\":".repeat(200), b"1".to_vec(), b"}".repeat(200)].concat();
     let cases: [(&[u8], &str); 14] = [
-        (b"{}\n[1]\n", "line 2 is not a JSON object: it is something else"),
+        (b"{}\n[1]\n", "line 2 is not a JSON object: the value has another type"),
         (b"{}\n{}\n7\n{}\n", "line 3 is not"),
         (b"null\n", "line 1 is not"),
         (b"\"{}\"\n", "line 1 is not"),
@@ -138,9 +138,9 @@ async fn a_row_has_a_limit() {
 async fn a_source_may_ask_for_a_number_of_rows() {
     let between =
         || ValidationRules { min_rows: Some(2), max_rows: Some(3), ..ValidationRules::default() };
-    check(b"", between(), "too_few_rows", "0 rows, at least 2 are asked for").await;
+    check(b"", between(), "too_few_rows", "0 rows, the minimum is 2").await;
     check(b"{}\n", between(), "too_few_rows", "1 rows").await;
-    check(&b"{}\n".repeat(4), between(), "too_many_rows", "4 rows, at most 3 are allowed").await;
+    check(&b"{}\n".repeat(4), between(), "too_many_rows", "4 rows, the maximum is 3").await;
     for rows in [2, 3] {
         let verdict = judge(&b"{}\n".repeat(rows), between()).await;
         assert!(matches!(verdict, PartitionVerdict::Accepted { .. }), "{verdict:?}");

@@ -1,43 +1,39 @@
-//! What is wished of partitions, by whom, and past which rails.
+//! A command for partitions: the action, its audit context, and which safety checks it overrides.
 
 use redrive_store::{AuditContext, PartitionAction};
 
-/// A command of the control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionCommand {
-    /// What is wished.
     pub action: PartitionAction,
-    /// Who gave it, when and why, as the journal tells it.
+    /// Written to the journal with every change. Its time is also the "now" of every decision.
     pub audit: AuditContext,
-    /// Also for those that a limit of their policy has ended.
+    /// Also change partitions that a limit of their policy has made terminal.
     pub override_limits: bool,
-    /// Also for those of which the raw sink holds no run.
+    /// Also change partitions for which the raw sink holds no run.
     pub allow_missing_raw: bool,
 }
 
-/// Whether something is done or only foreseen.
+/// Whether a command writes its changes or only reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunMode {
-    /// It is done.
     Real,
-    /// It is foreseen, and nothing is written.
     DryRun,
 }
 
 impl PartitionCommand {
-    /// A command that passes no rail, but what its wish passes by itself: clearing the operators' mark
-    /// is meant to pass the policy's limits too.
+    /// A command that overrides nothing, except that `Retry { clear_terminal: true }` overrides the limits
+    /// of the policy: an operator who clears the terminal mark wants the retry.
     pub fn new(action: PartitionAction, audit: AuditContext) -> Self {
         let override_limits = matches!(action, PartitionAction::Retry { clear_terminal: true, .. });
         Self { action, audit, override_limits, allow_missing_raw: false }
     }
 
-    /// The same, also for those without raw data.
+    /// Also changes partitions without raw data.
     pub fn forced(self) -> Self {
         Self { allow_missing_raw: true, ..self }
     }
 
-    /// Whether the raw sink has a say.
+    /// Whether a partition without a run in the raw sink is refused.
     pub(super) fn requires_raw(&self) -> bool {
         match self.action {
             PartitionAction::Retry { .. } | PartitionAction::Reprocess { .. } => {
@@ -51,7 +47,7 @@ impl PartitionCommand {
         }
     }
 
-    /// Whether nothing is to be decided before the store decides, so that nothing need be read before.
+    /// Whether the store alone decides about every partition, so that none is read beforehand.
     pub(super) fn needs_no_read(&self) -> bool {
         matches!(self.action, PartitionAction::Backfill { force_pending: false, .. })
     }

@@ -1,16 +1,23 @@
-//! Everything that operators and the daemon do to partitions goes through here (PAR-8, PAR-9, DMN-1).
+//! The control plane: every change that operators and the daemon make to partitions (PAR-8, PAR-9, DMN-1).
 //!
-//! A command says what is wished and which rails it passes; a selection says of which partitions. What
-//! becomes of each is foreseen by the same functions that the stores call when they write, so a dry run
-//! is the real run without its last step. What was foreseen is guarded by how the partition was when it
-//! was looked at: if somebody was faster, that is said and nothing is changed.
+//! A [`PartitionCommand`] is applied to a [`PartitionSelection`]. [`Control`] plans the outcome of each
+//! partition with the same functions that the stores use when they write, so a dry run is a real run without
+//! the write. A write applies only if the partition is still as it was read; otherwise the partition is left
+//! alone and reported as [`ChangeRefusal::Moved`]. A selection of any size is processed page by page.
 //!
-//! A selection of any size is worked off page by page.
+//! - `command`: the action, its audit context and its overrides
+//! - `selection`: the partitions that a command is for
+//! - `rules`: the policy of each source
+//! - `outcome`: what happened to a partition, and why a change was refused
+//! - `sweep`: processes a selection page by page
 
 mod command;
-mod outcome;
-mod rules;
 mod selection;
+
+mod rules;
+
+mod outcome;
+
 mod sweep;
 
 use std::{collections::HashMap, sync::Arc};
@@ -28,10 +35,9 @@ pub use sweep::Sweep;
 use crate::partitions::raw::RawSink;
 use outcome::requests_retry;
 
-/// How many keys the raw sink is asked about at once.
+/// Concurrent lookups in the raw sink.
 const RAW_LOOKUPS: usize = 16;
 
-/// The control plane of partitions.
 #[derive(Clone)]
 pub struct Control {
     store: Arc<dyn Store>,
@@ -42,36 +48,30 @@ pub struct Control {
 /// A partition that a command is for.
 #[derive(Debug)]
 enum SweepTarget {
-    /// As it was read.
     Found(Box<PartitionRecord>),
-    /// It has no entry.
     Absent(PartitionKey),
-    /// Nobody looked, because nothing is to be decided before the store decides.
+    /// Not read, because the store alone decides ([`PartitionCommand::needs_no_read`]).
     Unread(PartitionKey),
 }
 
 impl Control {
-    /// A control plane on a store and what its partitions left behind.
     pub fn new(store: Arc<dyn Store>, rules: PartitionRules, raw: RawSink) -> Self {
         Self { store, rules, raw }
     }
 
-    /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// What decides about failed partitions.
     pub fn rules(&self) -> &PartitionRules {
         &self.rules
     }
 
-    /// Where raw partitions are.
     pub fn raw(&self) -> &RawSink {
         &self.raw
     }
 
-    /// WorkerSet a selection off, a page at a time.
+    /// Applies a command to a selection, a page at a time.
     pub fn sweep<'a>(
         &'a self,
         command: &'a PartitionCommand,
@@ -81,7 +81,7 @@ impl Control {
         Sweep::new(self, command, selection, mode)
     }
 
-    /// How many partitions a command would change at most. The raw sink is not asked, so it may be fewer.
+    /// An upper bound of how many partitions a command would change: raw data is not looked up.
     pub async fn count(
         &self,
         command: &PartitionCommand,
@@ -92,71 +92,70 @@ impl Control {
         }
         let command = PartitionCommand { allow_missing_raw: true, ..command.clone() };
         let mut sweep = self.sweep(&command, selection, RunMode::DryRun);
-        let mut tally = ChangeCounts::default();
+        let mut counts = ChangeCounts::default();
         while let Some(page) = sweep.next().await? {
-            page.iter().for_each(|outcome| tally.add(outcome));
+            page.iter().for_each(|outcome| counts.add(outcome));
         }
-        Ok(tally.done)
+        Ok(counts.done)
     }
 
-    /// Does it to partitions as they were read. One that has changed since is left alone.
+    /// Applies a command to partitions that the caller has read. A partition that changed since is left alone.
     pub async fn change(
         &self,
         command: &PartitionCommand,
         partitions: Vec<PartitionRecord>,
         mode: RunMode,
     ) -> Result<Vec<PartitionOutcome>> {
-        let looked = partitions.into_iter().map(|record| SweepTarget::Found(Box::new(record)));
-        self.act(command, looked.collect(), mode).await
+        let targets = partitions.into_iter().map(|record| SweepTarget::Found(Box::new(record)));
+        self.apply(command, targets.collect(), mode).await
     }
 
-    /// Does to partitions what a command wishes, or foresees it. One answer for each, in their order.
-    async fn act(
+    /// Applies a command, or plans it in a dry run. One outcome for each target, in their order.
+    async fn apply(
         &self,
         command: &PartitionCommand,
-        looked: Vec<SweepTarget>,
+        targets: Vec<SweepTarget>,
         mode: RunMode,
     ) -> Result<Vec<PartitionOutcome>> {
-        let mut outcomes = self.plan(command, &looked).await;
+        let mut outcomes = self.plan(command, &targets).await;
         if mode == RunMode::DryRun {
             return Ok(outcomes);
         }
-        let (mut named, mut places) = (Vec::new(), Vec::new());
-        for (place, (looked, outcome)) in looked.iter().zip(&outcomes).enumerate() {
+        let (mut named, mut indices) = (Vec::new(), Vec::new());
+        for (index, (target, outcome)) in targets.iter().zip(&outcomes).enumerate() {
             if matches!(outcome.change, ChangeOutcome::Done(_)) {
-                named.push(looked.named());
-                places.push(place);
+                named.push(target.named());
+                indices.push(index);
             }
         }
         if named.is_empty() {
             return Ok(outcomes);
         }
         let changes = self.store.change_partitions(&command.action, &named, &command.audit).await?;
-        for (place, change) in places.into_iter().zip(changes) {
-            if let Some(outcome) = outcomes.get_mut(place) {
+        for (index, change) in indices.into_iter().zip(changes) {
+            if let Some(outcome) = outcomes.get_mut(index) {
                 outcome.change = ChangeOutcome::of(command.action, change);
             }
         }
         Ok(outcomes)
     }
 
-    /// What would become of each.
     async fn plan(
         &self,
         command: &PartitionCommand,
-        looked: &[SweepTarget],
+        targets: &[SweepTarget],
     ) -> Vec<PartitionOutcome> {
-        let named: Vec<NamedPartition> = looked.iter().map(SweepTarget::named).collect();
+        let named: Vec<NamedPartition> = targets.iter().map(SweepTarget::named).collect();
         let mut outcomes: Vec<PartitionOutcome> = self
-            .foresee(command, looked, &named)
+            .predict(command, targets, &named)
             .into_iter()
-            .zip(looked)
-            .map(|(change, looked)| PartitionOutcome {
-                key: looked.key().clone(),
-                attempt_count: looked.record().map_or(0, |record| record.attempt_count),
+            .zip(targets)
+            .map(|(change, target)| PartitionOutcome {
+                key: target.key().clone(),
+                attempt_count: target.record().map_or(0, |record| record.attempt_count),
                 change: self.within_limits(
                     command,
-                    looked,
+                    target,
                     ChangeOutcome::of(command.action, change),
                 ),
             })
@@ -167,19 +166,19 @@ impl Control {
         outcomes
     }
 
-    /// What the store would answer, by the store's own rules.
-    fn foresee(
+    /// The changes that the store would make, computed with the store's own rules.
+    fn predict(
         &self,
         command: &PartitionCommand,
-        looked: &[SweepTarget],
+        targets: &[SweepTarget],
         named: &[NamedPartition],
     ) -> Vec<PartitionChange> {
-        if looked.iter().all(|looked| matches!(looked, SweepTarget::Unread(_))) {
-            return vec![PartitionChange::Done(PartitionState::Absent); looked.len()];
+        if targets.iter().all(|target| matches!(target, SweepTarget::Unread(_))) {
+            return vec![PartitionChange::Done(PartitionState::Absent); targets.len()];
         }
-        let (mut found, mut made) = (HashMap::new(), HashMap::new());
-        for looked in looked {
-            match looked {
+        let (mut found, mut created) = (HashMap::new(), HashMap::new());
+        for target in targets {
+            match target {
                 SweepTarget::Found(record) => {
                     found.insert(record.key.clone(), (**record).clone());
                 }
@@ -188,20 +187,21 @@ impl Control {
                 {
                     let at = command.audit.by.at;
                     let new = PartitionRecord::new(PartitionId(0), key.clone(), at);
-                    made.insert(key.clone(), new);
+                    created.insert(key.clone(), new);
                 }
                 SweepTarget::Absent(_) | SweepTarget::Unread(_) => {}
             }
         }
-        let changes = command.action.changes(named, found, made, &command.audit);
+        let changes = command.action.changes(named, found, created, &command.audit);
         changes.into_iter().map(|(change, _)| change).collect()
     }
 
-    /// A partition that a limit has ended is asked for again by those alone who say that they know.
+    /// Refuses the retry of a partition that a limit of its policy has made terminal, unless the command
+    /// overrides limits.
     fn within_limits(
         &self,
         command: &PartitionCommand,
-        looked: &SweepTarget,
+        target: &SweepTarget,
         change: ChangeOutcome,
     ) -> ChangeOutcome {
         if command.override_limits
@@ -211,7 +211,7 @@ impl Control {
             return change;
         }
         let now = command.audit.by.at;
-        match looked.record().and_then(|record| self.rules.forecast(record, now)) {
+        match target.record().and_then(|record| self.rules.forecast(record, now)) {
             Some(RetryForecast::Terminal { reason }) => {
                 ChangeOutcome::Refused(ChangeRefusal::Terminal(reason))
             }
@@ -219,8 +219,7 @@ impl Control {
         }
     }
 
-    /// Nothing was ever extracted for a key that the raw sink does not know; it may be mistyped, or its
-    /// data gone.
+    /// Refuses partitions for which the raw sink holds no run: the key may be mistyped, or the data lost.
     async fn refuse_missing_raw(&self, outcomes: &mut [PartitionOutcome]) {
         stream::iter(outcomes)
             .for_each_concurrent(RAW_LOOKUPS, |outcome| async {

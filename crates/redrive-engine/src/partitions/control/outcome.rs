@@ -1,56 +1,47 @@
-//! What became of each partition that a command was for.
+//! What happened to each partition of a command, and why a change was refused.
 
 use std::fmt;
 
 use redrive_core::{PartitionKey, PartitionState, TerminalReason};
 use redrive_store::{PartitionAction, PartitionChange};
 
-/// A partition, and what became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionOutcome {
-    /// Which.
     pub key: PartitionKey,
-    /// Its verdicts when it was looked at.
+    /// The count when the partition was read; 0 if it was not read.
     pub attempt_count: u32,
-    /// What became of it, or would.
     pub change: ChangeOutcome,
 }
 
-/// What became of a partition, or would.
+/// What a command did to a partition, or would do in a dry run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeOutcome {
-    /// It was done; it was in this state before.
+    /// Changed. Holds the state before the change.
     Done(PartitionState),
-    /// It is so already.
+    /// Nothing to do: the partition is already as requested.
     Already(PartitionState),
-    /// It was not done.
     Refused(ChangeRefusal),
 }
 
-/// Why something was not done.
+/// Why a partition was not changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeRefusal {
-    /// Its state does not allow it.
+    /// The state machine does not allow the action in this state.
     State(PartitionState),
-    /// It is terminal.
     Terminal(TerminalReason),
-    /// The raw sink holds no run of it.
+    /// The raw sink holds no run of the partition.
     NoRaw(PartitionState),
-    /// The raw sink did not answer.
+    /// The raw sink could not be read.
     RawUnavailable {
-        /// The state it is in.
         state: PartitionState,
-        /// Why not.
         problem: String,
     },
-    /// It has changed since it was looked at.
+    /// The partition changed after it was read. Holds its new state.
     Moved(PartitionState),
-    /// There is no entry.
     NoEntry,
 }
 
 impl ChangeOutcome {
-    /// From what a store says to a wish.
     pub(super) fn of(action: PartitionAction, change: PartitionChange) -> Self {
         let is_backfill = matches!(action, PartitionAction::Backfill { .. });
         match change {
@@ -59,7 +50,7 @@ impl ChangeOutcome {
             PartitionChange::Refused(PartitionState::Terminal) if requests_retry(action) => {
                 Self::Refused(ChangeRefusal::Terminal(TerminalReason::Marked))
             }
-            // A backfill asks for what is not there; what is there is respected.
+            // A backfill requests missing partitions only; an existing one needs nothing.
             PartitionChange::Refused(state) if is_backfill => Self::Already(state),
             PartitionChange::Refused(state) => Self::Refused(ChangeRefusal::State(state)),
             PartitionChange::Moved(state) => Self::Refused(ChangeRefusal::Moved(state)),
@@ -68,7 +59,7 @@ impl ChangeOutcome {
     }
 }
 
-/// Whether a wish is for another try at what failed, which terminal partitions do not get.
+/// Whether an action retries failed partitions, which a terminal partition refuses.
 pub(super) fn requests_retry(action: PartitionAction) -> bool {
     match action {
         PartitionAction::Retry { .. } => true,
@@ -82,7 +73,7 @@ pub(super) fn requests_retry(action: PartitionAction) -> bool {
 }
 
 impl ChangeRefusal {
-    /// Whether it is a rail that refuses, which a flag would pass.
+    /// Whether the operator can override the refusal with a flag.
     pub fn is_overridable(&self) -> bool {
         match self {
             Self::Terminal(_) | Self::NoRaw(_) | Self::RawUnavailable { .. } => true,
@@ -94,35 +85,33 @@ impl ChangeRefusal {
 impl fmt::Display for ChangeRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::State(state) => write!(f, "it is {}", state.name()),
-            Self::Terminal(reason) => write!(f, "it is terminal ({reason})"),
-            Self::NoRaw(_) => f.write_str("the raw sink holds no run of it"),
+            Self::State(state) => write!(f, "the partition is {}", state.name()),
+            Self::Terminal(reason) => write!(f, "the partition is terminal ({reason})"),
+            Self::NoRaw(_) => f.write_str("the raw sink holds no run of the partition"),
             Self::RawUnavailable { problem, .. } => {
-                write!(f, "the raw sink does not answer: {problem}")
+                write!(f, "cannot read the raw sink: {problem}")
             }
             Self::Moved(state) => {
-                write!(f, "somebody changed it meanwhile; it is {}", state.name())
+                write!(f, "the partition changed meanwhile and is now {}", state.name())
             }
-            Self::NoEntry => f.write_str("there is no entry"),
+            Self::NoEntry => f.write_str("the partition has no entry"),
         }
     }
 }
 
-/// How many partitions met which fate.
+/// How many partitions had which outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChangeCounts {
-    /// Done, or would be.
+    /// Changed; in a dry run, would be changed.
     pub done: u64,
-    /// So already.
     pub already: u64,
-    /// Refused by a rail that a flag would pass.
+    /// Refused by a check that a flag overrides.
     pub overridable: u64,
-    /// Refused by what they are, or because they are not.
+    /// Refused for every other reason.
     pub refused: u64,
 }
 
 impl ChangeCounts {
-    /// One more.
     pub fn add(&mut self, outcome: &PartitionOutcome) {
         let count = match &outcome.change {
             ChangeOutcome::Done(_) => &mut self.done,
@@ -133,7 +122,6 @@ impl ChangeCounts {
         *count += 1;
     }
 
-    /// How many were looked at.
     pub fn total(&self) -> u64 {
         self.done + self.already + self.overridable + self.refused
     }

@@ -1,9 +1,8 @@
-//! Makes the days of a source pending when their time has come.
+//! Creates the partitions of a source when their days become due.
 //!
-//! Nothing depends on who does it, or when: a day has an entry or it has none, and who finds none makes
-//! one. Several workers do no harm, and what was missed while none ran is caught up by the next. What
-//! has come lately is fresh; what lies further back is backfill, so that history never stands before
-//! today.
+//! The scheduler creates every due day that has no entry. Creating a day is idempotent, so several workers may
+//! run the same schedule, and days that were missed while no worker ran are created by the next one. Recent days
+//! use the fresh lane and older days the backfill lane, so that history does not delay today's data.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -17,27 +16,23 @@ use redrive_store::{
 use crate::partitions::schedules::calendar::{DailyCalendar, FRESH_DAYS};
 use redrive_retry::{Clock, Stop};
 
-/// Who the journal says it was.
+/// The actor and command in the journal.
 const ACTOR: &str = "schedule";
 
-/// Days that are looked at, and created, at a time.
+/// Days read and created at a time.
 const DAYS_PER_BATCH: i64 = 500;
 
-/// How long the clock is not looked at: it may be set.
+/// The longest sleep. The system clock may be set, so the scheduler reads it at least this often.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 
-/// A partition for every day, customer and query, created when the day's data should be there.
+/// A partition for every day, customer and query, created when the data of the day is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DaySchedule {
-    /// Whose data is extracted.
     pub customers: Vec<String>,
-    /// Which queries are extracted.
     pub queries: Vec<String>,
-    /// Which days, and when.
     pub calendar: DailyCalendar,
 }
 
-/// The schedule of one source.
 pub(crate) struct Scheduler {
     pub(crate) source: String,
     pub(crate) schedule: DaySchedule,
@@ -45,12 +40,12 @@ pub(crate) struct Scheduler {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// Until which day everything has an entry, as far as this process has progress.
+/// The last day up to which this process knows that every partition exists.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ScheduleProgress(Option<LogicalDate>);
 
 impl Scheduler {
-    /// Keeps the schedule until told to stop. Every step is whole, so it may be stopped anywhere.
+    /// Runs until stopped. Every write is atomic, so the scheduler may be stopped at any point.
     pub(crate) async fn run(self, mut stop: Stop) {
         tokio::select! {
             biased;
@@ -66,16 +61,16 @@ impl Scheduler {
                 tracing::warn!(
                     source = self.source,
                     error = &error as &dyn std::error::Error,
-                    "cannot keep the schedule"
+                    "cannot create the scheduled partitions; trying again"
                 );
             }
             let sleep = self.schedule.calendar.until_next(self.clock.now()).min(MAX_SLEEP);
-            // A clock just before the time must not be asked again and again.
+            // The lower bound prevents a busy loop just before a day becomes due.
             tokio::time::sleep(sleep.max(Duration::from_millis(10))).await;
         }
     }
 
-    /// Makes pending what is due by now and has no entry; says how many there were.
+    /// Creates the due partitions that have no entry. Returns how many were created.
     pub(crate) async fn tick(&self, progress: &mut ScheduleProgress) -> Result<u64> {
         let now = self.clock.now();
         let Some(due) = self.schedule.calendar.due(now) else { return Ok(0) };
@@ -89,12 +84,12 @@ impl Scheduler {
         }
         progress.0 = Some(last);
         if created > 0 {
-            tracing::info!(source = self.source, partitions = created, until = %last, "due now");
+            tracing::info!(source = self.source, partitions = created, until = %last, "created scheduled partitions");
         }
         Ok(created)
     }
 
-    /// Makes days pending that have no entry, of every customer and query, a few at a time.
+    /// Creates the missing days of every customer and query, in batches.
     async fn create(
         &self,
         first: LogicalDate,
@@ -134,7 +129,7 @@ impl Scheduler {
             Ok(missing) if missing.is_empty() => return Ok(0),
             Ok(missing) => missing,
             Err(error) => {
-                tracing::error!(source = self.source, %error, "a scheduled partition has no key");
+                tracing::error!(source = self.source, %error, "cannot create the scheduled partitions: a customer or query is not valid in a key");
                 return Ok(0);
             }
         };
@@ -154,7 +149,7 @@ fn key(
     PartitionKey::new(&series.source, &series.customer_id, &series.query_name, day)
 }
 
-/// A range of days in batches, in order.
+/// Splits a range of days into batches, in order.
 fn batches(first: LogicalDate, last: LogicalDate) -> impl Iterator<Item = DateRange> {
     let mut next = Some(first).filter(|first| *first <= last);
     std::iter::from_fn(move || {

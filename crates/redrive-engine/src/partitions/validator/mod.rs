@@ -1,9 +1,12 @@
-//! The validator: the only one who says that a partition is good or bad (PAR-4).
+//! The validator: the only component that accepts or rejects a partition (PAR-4).
 //!
-//! It believes nobody. What an extractor wrote is read again from the sink, to its end, and compared with
-//! what was sealed; every row is looked at; then whoever the user appointed has the last word. An
-//! extraction that failed is request as well, so that every attempt ends in a verdict. Raw data is only
-//! ever read.
+//! The validator trusts no report of the extractor. It reads the payload again from the raw sink, compares it
+//! with the sealed metadata, and checks every row. Last, it calls the validation handler of the user, if there is
+//! one. A failed extraction gets a verdict too, so every attempt ends in one. The validator never writes raw data.
+//!
+//! - `codes`: the error codes of rejected partitions
+//! - `row_checker`: checks every row while the payload is read
+//! - `schema`: the JSON Schema of a row
 
 mod codes;
 mod row_checker;
@@ -28,69 +31,59 @@ pub use schema::{InvalidSchema, RowSchema};
 
 use row_checker::RowChecker;
 
-/// Rows of which so many bytes, at most, are looked at where they are read: handing them to another
-/// thread would take longer.
+/// Chunks up to this size are checked on the async thread: moving them to a blocking thread costs more than
+/// the check.
 const INLINE_BYTES: usize = 8 * 1024;
 
-/// What a source asks of its partitions, beyond what holds for all.
+/// Checks of a source in addition to those that every partition must pass.
 #[derive(Clone, Default)]
 pub struct ValidationRules {
-    /// The fewest rows.
     pub min_rows: Option<u64>,
-    /// The most rows.
     pub max_rows: Option<u64>,
-    /// What every row must fit.
     pub schema: Option<Arc<RowSchema>>,
-    /// Who has the last word.
+    /// Called last, and only if all other checks pass.
     pub handler: Option<ValidationHandler>,
 }
 
-/// A handler that judges partitions.
+/// A user's handler that validates partitions.
 ///
-/// Its call is that of the partition, with `source`, `customer_id`, `query_name`, `logical_date` and, for
-/// the raw partition at hand, `raw_payload` and `raw_metadata` (paths, or URLs in an object store),
-/// `record_count` and `schema_version`. An answer accepts; an error, or a verdict other than `passed`,
-/// rejects.
+/// The call has the details `source`, `customer_id`, `query_name` and `logical_date` of the partition, and of
+/// its raw data `raw_payload` and `raw_metadata` (paths, or URLs in an object store), `record_count` and
+/// `schema_version`. An answer accepts the partition. An error, or a verdict other than `passed`, rejects it.
 #[derive(Clone)]
 pub struct ValidationHandler {
-    /// The handler.
     pub handler: Arc<dyn Handler>,
-    /// How long it may take.
     pub time_limit: Duration,
 }
 
-/// The attempt to be request.
+/// The attempt to validate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValidationRequest {
-    /// The partition.
     pub key: PartitionKey,
-    /// The raw partition that the attempt was to write.
+    /// The run that the attempt writes to the raw sink.
     pub run_id: PartitionRunId,
-    /// The number that its row in the ledger will have.
+    /// The number of its ledger row.
     pub attempt: AttemptNumber,
 }
 
-/// How the extraction ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExtractionOutcome {
-    /// It says that it sealed a raw partition.
+    /// The extraction reports that it sealed a run. The validator verifies that.
     Done,
-    /// It failed, and sealed nothing.
+    /// The extraction failed and sealed nothing.
     Failed(Failure),
-    /// Nobody knows: its worker was lost. What it sealed counts; if it sealed nothing, this is why.
+    /// The worker was lost. A sealed run is validated as usual; without one, this failure is the verdict.
     Unknown(Failure),
 }
 
-/// What came of judging.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValidationOutcome {
-    /// A verdict.
     Verdict(PartitionVerdict),
-    /// None: the user's handler was told to stop.
+    /// The validation handler was stopped before it gave a verdict.
     Stopped,
 }
 
-/// Judges the partitions of a source.
+/// Validates the partitions of a source.
 #[derive(Clone)]
 pub struct Validator {
     sink: RawSink,
@@ -98,19 +91,18 @@ pub struct Validator {
 }
 
 impl ValidationHandler {
-    /// A handler with the usual time limit.
+    /// Uses the default time limit.
     pub fn new(handler: Arc<dyn Handler>) -> Self {
         Self { handler, time_limit: DEFAULT_TIME_LIMIT }
     }
 }
 
 impl Validator {
-    /// A validator of what is in a sink.
     pub fn new(sink: RawSink, rules: ValidationRules) -> Self {
         Self { sink, rules }
     }
 
-    /// Judges an attempt.
+    /// Validates the run of an attempt.
     pub async fn validate(
         &self,
         request: &ValidationRequest,
@@ -123,8 +115,8 @@ impl Validator {
             ExtractionOutcome::Unknown(failure) => self.check_raw(request, Some(&failure)).await,
         };
         let verdict = match (verdict, &self.rules.handler) {
-            (Ok(metadata), Some(handler)) => {
-                match self.call_handler(handler, request, &metadata, stop).await {
+            (Ok(metadata), Some(validation)) => {
+                match self.call_handler(validation, request, &metadata, stop).await {
                     Some(answer) => answer.map(|()| metadata),
                     None => return ValidationOutcome::Stopped,
                 }
@@ -142,7 +134,7 @@ impl Validator {
         })
     }
 
-    /// Looks at what is in the sink, by the rules that need no handler.
+    /// Reads the run from the sink and applies every rule except the validation handler.
     async fn check_raw(
         &self,
         request: &ValidationRequest,
@@ -175,32 +167,32 @@ impl Validator {
             return Err(rejected(verdict_code::BAD_ROW, bad));
         }
         if let Some(min) = self.rules.min_rows.filter(|min| count < *min) {
-            let why = format!("{count} rows, at least {min} are asked for");
+            let why = format!("the partition has {count} rows, the minimum is {min}");
             return Err(rejected(verdict_code::TOO_FEW_ROWS, &why));
         }
         if let Some(max) = self.rules.max_rows.filter(|max| count > *max) {
-            let why = format!("{count} rows, at most {max} are allowed");
+            let why = format!("the partition has {count} rows, the maximum is {max}");
             return Err(rejected(verdict_code::TOO_MANY_ROWS, &why));
         }
         match rows.schema_error() {
             Some(schema_error) => {
-                let why = format!("does not fit the schema: {schema_error}");
+                let why = format!("a row does not match the schema: {schema_error}");
                 Err(rejected(verdict_code::SCHEMA, &why))
             }
             None => Ok(()),
         }
     }
 
-    /// Asks the user's handler. No answer means that it was told to stop.
+    /// Calls the validation handler. `None` means that the handler was stopped.
     async fn call_handler(
         &self,
-        handler: &ValidationHandler,
+        validation: &ValidationHandler,
         request: &ValidationRequest,
         metadata: &RawMetadata,
         stop: Stop,
     ) -> Option<Result<(), Failure>> {
         let call = self.call(request, metadata);
-        let verdict = match handler.handler.handle(&call, handler.time_limit, stop).await {
+        let verdict = match validation.handler.handle(&call, validation.time_limit, stop).await {
             Outcome::Stopped => return None,
             Outcome::Answered { verdict, value } => match verdict {
                 None | Some(Verdict::Passed) => Ok(()),
@@ -212,7 +204,7 @@ impl Validator {
                 Err(rejected(named::BAD_REPLY, &why))
             }
             Outcome::Failed(failure) => {
-                // A time limit or a program that cannot start says more than who was asked.
+                // Other causes, such as a timeout or a program that cannot start, are more specific.
                 let by_handler = failure.cause() == Cause::Handler;
                 let message = failure.message().as_str().to_owned();
                 Err(failure.retold(by_handler.then_some(Cause::Validator), &message))
@@ -250,14 +242,17 @@ fn rejected(code: &'static str, why: &str) -> Failure {
     Failure::named(code, Cause::Validator, why)
 }
 
-/// The handler's own words for why, where it has some.
+/// Includes the value that the handler returned, if there is one.
 fn rejected_by_handler(verdict: &str, value: Option<Value>) -> Failure {
     let why = value.filter(|value| !value.is_null());
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-    rejected(verdict_code::REJECTED, &format!("the handler's verdict is {verdict}{why}"))
+    rejected(
+        verdict_code::REJECTED,
+        &format!("the validation handler returned the verdict {verdict}{why}"),
+    )
 }
 
-/// What an extractor failed with, in the words of the verdict. Class, code and cause stay.
+/// The failure of the extractor as a verdict. Class, code and cause stay.
 fn no_raw_partition(failure: &Failure) -> Failure {
     let why = match failure.message().as_str() {
         "" => failure.code().to_string(),
@@ -270,7 +265,7 @@ fn unreadable(error: &RawError) -> Failure {
     let (code, why) = match error {
         RawError::NotSealed { .. } => (
             verdict_code::NO_RAW_PARTITION,
-            "no raw partition: the extraction sealed none".to_owned(),
+            "no raw partition: the extraction did not seal one".to_owned(),
         ),
         RawError::Damaged { damage, .. } => match damage {
             Damage::Hash => (verdict_code::HASH_MISMATCH, damage.to_string()),
@@ -285,11 +280,11 @@ fn unreadable(error: &RawError) -> Failure {
     rejected(code, &why)
 }
 
-/// Reading rows is work for the processor, and other work is waiting.
+/// Parsing many rows is CPU-bound and would block the async runtime.
 async fn run_blocking(
     work: impl FnOnce() -> RowChecker + Send + 'static,
 ) -> Result<RowChecker, Failure> {
     tokio::task::spawn_blocking(work).await.map_err(|lost| {
-        rejected(verdict_code::RAW_UNREADABLE, &format!("the rows could not be looked at: {lost}"))
+        rejected(verdict_code::RAW_UNREADABLE, &format!("the task that checks rows failed: {lost}"))
     })
 }

@@ -1,4 +1,4 @@
-//! Looking at every row of a payload as it passes by.
+//! Checks every row of a payload while the payload is read.
 
 use std::{fmt, sync::Arc};
 
@@ -7,16 +7,16 @@ use serde_json::{Map, Value};
 
 use super::schema::RowSchema;
 
-/// The longest row, in bytes. Whoever reads a row needs it in memory.
+/// The longest row, in bytes. A consumer holds at least one row in memory.
 pub const MAX_ROW_BYTES: usize = 16 * 1024 * 1024;
 
-/// Looks at rows, and keeps the first that is bad of each kind.
+/// Checks rows, and keeps the first problem of each kind.
 #[derive(Debug, Default)]
 pub(super) struct RowChecker {
     schema: Option<Arc<RowSchema>>,
-    /// How many lines have ended.
+    /// Complete lines so far.
     lines: u64,
-    /// The beginning of a line whose end has not come yet.
+    /// The start of a line whose end is not read yet.
     partial_line: Vec<u8>,
     bad_row: Option<String>,
     schema_error: Option<String>,
@@ -27,15 +27,15 @@ impl RowChecker {
         Self { schema, ..Self::default() }
     }
 
-    /// How many bytes there are of a line whose end has not come yet.
+    /// Bytes held of a line whose end is not read yet.
     pub(super) fn partial_bytes(&self) -> usize {
         self.partial_line.len()
     }
 
-    /// Takes the next bytes, in pieces of any size.
+    /// Checks the next bytes of the payload, in chunks of any size.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            // Nothing that comes after a bad row can change what is said.
+            // A bad row decides the verdict; later rows cannot change it.
             if self.bad_row.is_some() {
                 return;
             }
@@ -68,7 +68,7 @@ impl RowChecker {
             self.bad_row = Some(too_long(number));
             return;
         }
-        // Once a row does not fit, only a bad one can still change what is said.
+        // After a schema error, only a row that is no JSON object can still change the verdict.
         let Some(schema) = self.schema.as_ref().filter(|_| self.schema_error.is_none()) else {
             let row: Result<IgnoredObject, _> = serde_json::from_slice(line);
             self.bad_row = row.err().map(|error| not_an_object(number, line, &error));
@@ -84,12 +84,12 @@ impl RowChecker {
         }
     }
 
-    /// The first line that is no JSON object.
+    /// The first line that is not a JSON object.
     pub(super) fn bad_row(&self) -> Option<&str> {
         self.bad_row.as_deref()
     }
 
-    /// The first row that does not fit the schema.
+    /// The first row that does not match the schema.
     pub(super) fn schema_error(&self) -> Option<&str> {
         self.schema_error.as_deref()
     }
@@ -99,22 +99,22 @@ fn too_long(number: u64) -> String {
     format!("line {number} is longer than {MAX_ROW_BYTES} bytes")
 }
 
-/// Says where and why, and nothing of the row itself: what it holds is not for logs.
+/// Names the line and the problem but not the content of the row: data must not reach logs.
 fn not_an_object(number: u64, line: &[u8], error: &serde_json::Error) -> String {
     if line.trim_ascii().is_empty() {
         return format!("line {number} is empty");
     }
-    let place = format!(" at line {} column {}", error.line(), error.column());
+    let suffix = format!(" at line {} column {}", error.line(), error.column());
     let why = error.to_string();
-    let why = why.strip_suffix(&place).unwrap_or(&why);
-    let why = if error.is_data() { "it is something else" } else { why };
+    let why = why.strip_suffix(&suffix).unwrap_or(&why);
+    let why = if error.is_data() { "the value has another type" } else { why };
     format!("line {number} is not a JSON object: {why} (column {})", error.column())
 }
 
-/// Any JSON object, looked at and not kept: as strict as reading it, its depth and its numbers too.
+/// A JSON object that is parsed and dropped. Unlike `serde::de::IgnoredAny`, parsing enforces the same limits
+/// of depth and numbers as parsing into a `Value`.
 struct IgnoredObject;
 
-/// Any JSON value, likewise.
 struct IgnoredValue;
 
 impl<'de> Deserialize<'de> for IgnoredObject {
