@@ -1,4 +1,4 @@
-//! What is wrong with an item, from its row, its ledger and the journal.
+//! Reads items and what else their invariants need.
 
 use async_trait::async_trait;
 use redrive_core::{ItemId, ItemStatus, Unit};

@@ -1,4 +1,4 @@
-//! What is wrong with a partition, from its row, its work, its ledger and the journal.
+//! Reads partitions and what else their invariants need.
 
 use async_trait::async_trait;
 use redrive_core::{PartitionId, Unit};
@@ -45,7 +45,8 @@ impl CheckedUnit for PartitionRecord {
     }
 }
 
-/// A row of work goes when its attempt is judged. So every claim of it but a live one was handed back.
+/// A row of work is deleted with the verdict. While the row exists, every claim except a current one was
+/// released.
 async fn releases(
     store: &dyn Store,
     unit: String,
@@ -69,7 +70,7 @@ async fn releases(
         invariant: Invariant::ReleaseRecorded,
         unit,
         problem: format!(
-            "{ended} of its claims ended untried, the journal has {recorded} hand-backs"
+            "{ended} claims ended without an attempt, but the journal has {recorded} releases"
         ),
     }))
 }

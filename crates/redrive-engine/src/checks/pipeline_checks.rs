@@ -1,4 +1,4 @@
-//! Checking every run of a pipeline beside its samples.
+//! Reads pipeline runs and counts their samples.
 
 use redrive_core::PipelineRunId;
 use redrive_store::{PipelineRunFilter, PipelineRunRecord, Result, SampleFilter, Store};
@@ -9,7 +9,6 @@ use crate::checks::{
     pipeline_invariants::{SampleCounts, check_pipeline_run},
 };
 
-/// Checks every run of every pipeline.
 pub(crate) async fn check_pipeline_runs(store: &dyn Store, report: &mut Report) -> Result<()> {
     let mut before = PipelineRunId(i64::MAX);
     loop {
@@ -23,8 +22,8 @@ pub(crate) async fn check_pipeline_runs(store: &dyn Store, report: &mut Report) 
     }
 }
 
-/// Counts the samples of a run until it stands still meanwhile. A sample that goes from stage to stage is
-/// counted once: where samples are is read at one moment, and how many there are only the run changes.
+/// Repeats the counts until the run does not change meanwhile. A sample that moves between stages is counted
+/// once: the counts of all stages come from one query, and the total changes only together with the run.
 async fn check(store: &dyn Store, mut run: PipelineRunRecord) -> Result<Vec<Finding>> {
     for _ in 0..MAX_REREADS {
         let filter = SampleFilter { run: Some(run.id), ..SampleFilter::default() };

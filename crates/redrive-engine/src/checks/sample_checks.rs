@@ -1,4 +1,4 @@
-//! What is wrong with a sample, from its row, its run, its ledger and the journal.
+//! Reads samples and what else their invariants need.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,13 +16,14 @@ use crate::checks::{
     unit_checks::{CheckedUnit, missing_give_up},
 };
 
-/// A sample with its run, which is read after it: so the run knows of whatever happened to the sample.
+/// A sample and its pipeline run. The run is read after the sample, so the row of the run includes every
+/// change of the sample.
 pub(crate) struct SampleOfRun {
     sample: SampleRecord,
     run: Arc<PipelineRunRecord>,
 }
 
-/// A sample stands still while its run moves.
+/// Compares the sample alone: its run changes all the time.
 impl PartialEq for SampleOfRun {
     fn eq(&self, other: &Self) -> bool {
         self.sample == other.sample
@@ -79,12 +80,12 @@ impl CheckedUnit for SampleOfRun {
 }
 
 impl SampleOfRun {
-    /// A claim ends in a row of the ledger or in a hand-back, and a live one in neither.
+    /// Every claim ends in a ledger row or in a release, except a current one.
     async fn releases(&self, store: &dyn Store, rows: usize) -> Result<Option<Finding>> {
         let Self { sample, run } = self;
-        let live = i64::from(sample.lease_owner.is_some());
+        let current = i64::from(sample.lease_owner.is_some());
         let rows = i64::try_from(rows).unwrap_or(i64::MAX);
-        let untried = sample.lease_epoch.0.saturating_sub(rows).saturating_sub(live);
+        let untried = sample.lease_epoch.0.saturating_sub(rows).saturating_sub(current);
         if untried <= 0 {
             return Ok(None);
         }
@@ -104,7 +105,7 @@ impl SampleOfRun {
             invariant: Invariant::ReleaseRecorded,
             unit: sample_unit(sample.id, &sample.stage_name),
             problem: format!(
-                "{untried} of its claims ended untried, the journal has {recorded} hand-backs"
+                "{untried} claims ended without an attempt, but the journal has {recorded} releases"
             ),
         }))
     }
