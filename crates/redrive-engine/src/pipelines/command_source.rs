@@ -1,4 +1,4 @@
-//! A program that prints JSON lines.
+//! A program that prints JSON lines, as a source.
 
 use std::time::Duration;
 
@@ -14,35 +14,34 @@ use crate::{
     handlers::exec::{Input, Listener},
 };
 
-/// A source may go on for as long as it likes.
+/// A source has no time limit.
 const NO_LIMIT: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
 
-/// A program that prints JSON lines. To read on it is run again, and the lines that were read before
-/// are passed over: it must print them again, in the same order.
+/// A program that prints JSON lines. To resume, the program runs again, and the lines that were read before are
+/// skipped: the program must print them again, in the same order.
 #[derive(Debug)]
 pub struct CommandSource {
     program: ExecHandler,
-    /// The command, for people.
+    /// For operators.
     command: String,
 }
 
 impl CommandSource {
-    /// The lines that a program prints.
     pub fn new(program: ExecHandler, command: impl Into<String>) -> Self {
         Self { program, command: command.into() }
     }
 }
 
-/// Hears the program.
+/// Receives the output of the program.
 struct ProgramOutput<'a> {
     writer: &'a mut SampleWriter,
     call: &'a SourceCall,
-    /// A line of those to pass over whose end has not come yet.
+    /// The start of a line to skip whose end is not read yet.
     partial: Vec<u8>,
 }
 
 impl ProgramOutput<'_> {
-    /// Passes over what was read before, and hands on the rest.
+    /// Skips the lines that were read before. Returns the rest of the chunk.
     fn skip<'b>(&mut self, mut chunk: &'b [u8]) -> &'b [u8] {
         while self.writer.lines() < self.call.position.lines
             && let Some(newline) = chunk.iter().position(|byte| *byte == b'\n')
@@ -63,7 +62,7 @@ impl ProgramOutput<'_> {
         chunk
     }
 
-    /// A program that prints something else the second time may do so on purpose.
+    /// Other lines than before are a warning, not an error: they may be intended.
     fn compare(&self) {
         let SourceCall { pipeline, run, position } = self.call;
         if position.check.as_deref() != Some(&*self.writer.prefix_hash()) {
@@ -71,7 +70,7 @@ impl ProgramOutput<'_> {
                 pipeline,
                 run = run.0,
                 lines = position.lines,
-                "the source prints other lines than before; as many are passed over all the same"
+                "the source printed other lines than before; the same number of lines is skipped"
             );
         }
     }
@@ -85,7 +84,7 @@ impl Listener for ProgramOutput<'_> {
         if self.writer.push(rest).await && self.writer.flush().await {
             return Ok(());
         }
-        Err(final_failure("unwanted", "nobody wants the rest"))
+        Err(final_failure("unwanted", "the rest of the source is not needed"))
     }
 }
 
@@ -112,7 +111,8 @@ impl SampleSource for CommandSource {
         match (writer.end(), outcome) {
             (SourceEnd::Done, Outcome::Answered { .. }) if missing > 0 => {
                 let (lines, read) = (writer.lines(), call.position.lines);
-                let message = format!("it printed {lines} lines, and {read} were read before");
+                let message =
+                    format!("the source printed {lines} lines, but {read} lines were read before");
                 SourceEnd::Failed(final_failure(SOURCE_CHANGED, &message))
             }
             (SourceEnd::Done, Outcome::Answered { .. }) => writer.finish().await,

@@ -1,4 +1,4 @@
-//! Samples made by Rust.
+//! A Rust iterator as a source.
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::{SampleSource, SampleWriter, SourceCall, SourceEnd, stage::final_failure};
 use crate::Stop;
 
-/// Samples from an iterator. To read on it is made anew, and what was read before is passed over: it must
-/// yield the same again.
+/// Samples from an iterator. To resume, the iterator is created again, and the samples that were read before are
+/// skipped: the iterator must yield the same samples in the same order.
 pub struct IteratorSource<F> {
     name: String,
     make: F,
@@ -19,7 +19,7 @@ where
     I: Iterator + Send,
     I::Item: Serialize,
 {
-    /// The samples of an iterator, under a name for people.
+    /// `name` describes the source to operators.
     pub fn new(name: impl Into<String>, make: F) -> Self {
         Self { name: name.into(), make }
     }
@@ -43,7 +43,7 @@ where
             if let Err(error) = serde_json::to_writer(&mut line, &sample) {
                 return SourceEnd::Failed(final_failure(
                     "bad_sample",
-                    &format!("no JSON: {error}"),
+                    &format!("cannot serialize a sample as JSON: {error}"),
                 ));
             }
             line.push(b'\n');

@@ -1,4 +1,4 @@
-//! A file of JSON lines.
+//! A file of JSON lines, as a source.
 
 use std::{io, path::PathBuf};
 
@@ -13,29 +13,26 @@ use super::{
 };
 use crate::{Stop, uploads::hex};
 
-/// How much is read at a time.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// The code of a file that cannot be read.
 const SOURCE_UNREADABLE: &str = "source_unreadable";
 
-/// A file of JSON lines. It is read on at its byte offset, if what comes before is as it was.
+/// A file of JSON lines. To resume, the file is read from its byte offset, if the bytes before it are unchanged.
 #[derive(Debug, Clone)]
 pub struct JsonlSource {
     path: PathBuf,
 }
 
 impl JsonlSource {
-    /// The file at a path.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Only what can be read on at an offset: a pipe would be waited for, and read once.
+    /// Refuses anything but regular files: opening a pipe blocks, and a pipe cannot be read again.
     async fn open(&self) -> Result<File, Failure> {
         let found = tokio::fs::metadata(&self.path).await.map_err(|e| self.unreadable(&e))?;
         if !found.is_file() {
-            let message = format!("{}: it is no regular file", self.path.display());
+            let message = format!("{}: not a regular file", self.path.display());
             return Err(final_failure(SOURCE_UNREADABLE, &message));
         }
         File::open(&self.path).await.map_err(|error| self.unreadable(&error))
@@ -46,7 +43,7 @@ impl JsonlSource {
         final_failure(SOURCE_UNREADABLE, &message)
     }
 
-    /// Passes over what was read before, once it is known to be the same.
+    /// Skips the bytes that were read before, and checks that they are unchanged.
     async fn skip(
         &self,
         file: &mut File,
@@ -69,13 +66,13 @@ impl JsonlSource {
         }
         let (path, lines) = (self.path.display(), position.lines);
         let message = format!(
-            "{path} has changed: its first {lines} lines are not those that were read before; put them \
-             back, or begin a new run"
+            "{path} has changed: its first {lines} lines differ from those that were read before; restore \
+             them, or start a new run"
         );
         Err(final_failure(SOURCE_CHANGED, &message))
     }
 
-    async fn read_on(
+    async fn read_rest(
         &self,
         call: &SourceCall,
         writer: &mut SampleWriter,
@@ -110,7 +107,7 @@ impl SampleSource for JsonlSource {
         tokio::select! {
             biased;
             () = stop.stopped() => SourceEnd::Stopped,
-            end = self.read_on(call, writer) => end.unwrap_or_else(SourceEnd::Failed),
+            end = self.read_rest(call, writer) => end.unwrap_or_else(SourceEnd::Failed),
         }
     }
 

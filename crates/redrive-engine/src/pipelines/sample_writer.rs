@@ -1,7 +1,7 @@
-//! Cuts what a source holds into samples and stores them, together with how far it was read.
+//! Splits a source into samples and stores them together with the position in the source.
 //!
-//! No more than the read-ahead of the run is unfinished at a time: the feed waits, and with it whoever
-//! reads the source. So a source of any size needs no memory but that of a batch.
+//! A run never has more unfinished samples than its read-ahead: the writer waits, and so does the source. A source of
+//! any size therefore needs the memory of one batch.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,54 +16,54 @@ use super::{SourceEnd, stage::final_failure};
 use crate::{Stop, uploads::hex, worker::finisher::Patience};
 use redrive_retry::Clock;
 
-/// The code of a line that is no JSON.
+/// The code of a line that is not JSON.
 pub const BAD_LINE: &str = "bad_line";
 
-/// The code of a sample that is larger than a sample may be.
+/// The code of a line that is longer than [`MAX_SAMPLE_BYTES`].
 pub const TOO_LARGE: &str = "too_large";
 
-/// The code of a store that refuses samples.
+/// The code when the store refuses samples.
 const UNSTORABLE: &str = "unstorable";
 
-/// What some programs write before the first line.
+/// Some programs write this before the first line.
 const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 
-/// How much of a bad line is shown.
+/// How much of a bad line the error message shows.
 const SHOWN_CHARS: usize = 80;
 
-/// The most samples that are added at a time.
+/// The most samples in one write.
 const MAX_BATCH: usize = 1_000;
 
-/// The most bytes of samples that are added at a time, unless one alone is larger.
+/// The most bytes in one write, unless a single sample is larger.
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// How long to look away while too many samples are unfinished: at first, and at most.
+/// The first and the longest interval of polling the run while too many samples are unfinished.
 const FIRST_WAIT: Duration = Duration::from_millis(5);
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// Takes the lines of a source.
+/// Stores the lines of a source as samples.
 pub struct SampleWriter {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     lease: LeaseRef,
     stop: Stop,
-    /// How the run stood when it was last seen.
+    /// The run as last read.
     run: PipelineRunRecord,
-    /// What was read up to the end of the last whole line.
+    /// The source up to the end of the last complete line.
     read: SourcePrefix,
-    /// And with what has come of the next one.
+    /// `read`, and the bytes of the incomplete line after it.
     ahead: SourcePrefix,
-    /// The beginning of the line whose end has not come yet, as far as a sample can be long.
+    /// The incomplete line, cut off one byte after the longest sample.
     line: Vec<u8>,
     batch: Vec<NewSample>,
-    /// What had been read at the end of each of them.
+    /// The source up to the end of each sample of the batch.
     prefixes: Vec<SourcePrefix>,
     batch_bytes: usize,
-    /// Why nobody wants the rest.
+    /// Set once the rest of the source is not needed.
     ended: Option<SourceEnd>,
 }
 
-/// The beginning of a source.
+/// The start of a source, up to some byte.
 #[derive(Clone, Default)]
 struct SourcePrefix {
     lines: u64,
@@ -111,24 +111,25 @@ impl SampleWriter {
         }
     }
 
-    /// Takes whole lines that were taken before, so that they are not taken again.
+    /// Skips complete lines that were stored before.
     pub fn skip(&mut self, lines: &[u8]) {
         self.read.push(lines);
         self.read.lines += lines.iter().filter(|byte| **byte == b'\n').count() as u64;
         self.ahead = self.read.clone();
     }
 
-    /// How many lines were read.
+    /// Complete lines so far, including skipped ones.
     pub fn lines(&self) -> u64 {
         self.read.lines
     }
 
-    /// What was read looks like this.
+    /// The SHA-256 of all complete lines so far.
     pub fn prefix_hash(&self) -> String {
         self.read.hash()
     }
 
-    /// Takes bytes as they come. Says whether more is wanted.
+    /// Adds bytes, in chunks of any size. Returns whether the source should go on; if not, [`end`](Self::end)
+    /// says why.
     pub async fn push(&mut self, mut bytes: &[u8]) -> bool {
         while self.ended.is_none()
             && let Some(newline) = bytes.iter().position(|byte| *byte == b'\n')
@@ -147,7 +148,7 @@ impl SampleWriter {
         self.ended.is_none()
     }
 
-    /// Stores what was taken so far; for a source that may say nothing for a while.
+    /// Stores all complete lines, for a source that may pause. Returns the same as [`push`](Self::push).
     pub async fn flush(&mut self) -> bool {
         if self.ended.is_none() && !self.batch.is_empty() {
             self.store_batch(false).await;
@@ -155,7 +156,7 @@ impl SampleWriter {
         self.ended.is_none()
     }
 
-    /// Stores the last line, and that there are no more.
+    /// Stores the last line and marks the source as read to its end.
     pub async fn finish(&mut self) -> SourceEnd {
         if self.ended.is_none() {
             if self.ahead.bytes > self.read.bytes {
@@ -166,12 +167,12 @@ impl SampleWriter {
         self.end()
     }
 
-    /// How the reading ended, if nobody wants the rest.
+    /// Why the rest of the source is not needed; `Done` if it is.
     pub fn end(&self) -> SourceEnd {
         self.ended.clone().unwrap_or(SourceEnd::Done)
     }
 
-    /// A run never has more unfinished samples than its read-ahead.
+    /// A larger batch than the read-ahead would never fit.
     fn max_batch(&self) -> usize {
         usize::try_from(self.run.read_ahead).unwrap_or(MAX_BATCH).min(MAX_BATCH)
     }
@@ -195,8 +196,8 @@ impl SampleWriter {
         self.line.shrink_to(MAX_BATCH_BYTES);
     }
 
-    /// Adds the batch to the run, together with the position after it: all at once, or as much as there
-    /// is room for.
+    /// Stores the batch together with the position after it: all at once, or in parts if the run has no room
+    /// for all of it.
     async fn store_batch(&mut self, done: bool) {
         let (batch, prefixes) =
             (std::mem::take(&mut self.batch), std::mem::take(&mut self.prefixes));
@@ -230,15 +231,15 @@ impl SampleWriter {
             Ok(None) if self.stop.is_stopped() => self.ended = Some(SourceEnd::Stopped),
             Ok(None) => self.ended = Some(SourceEnd::Unwanted),
             Err(error) => {
-                let message = format!("what was read cannot be stored: {error}");
+                let message = format!("cannot store samples of the source: {error}");
                 let failure = Failure::named(UNSTORABLE, Cause::Handler, &message);
                 self.ended = Some(SourceEnd::Failed(failure));
             }
         }
     }
 
-    /// A store that does not answer is asked again, until the reader is told to stop. What it had
-    /// taken without saying so, it does not take twice.
+    /// Retries while the store is unavailable, until stopped. The store ignores samples that an earlier,
+    /// unanswered write has stored.
     async fn append(
         &mut self,
         batch: &[NewSample],
@@ -258,9 +259,9 @@ impl SampleWriter {
         }
     }
 
-    /// Waits until the run has room for samples, and says for how many. Fewer than there are, if it does
-    /// not come to more: what waits for a retry keeps its place for as long as that takes, and the others
-    /// must not wait for it. None, if nobody wants them any more.
+    /// Waits until the run has room for samples, and returns for how many. Returns fewer than requested if the
+    /// room does not grow: samples that wait for a retry keep their room for long, and must not delay the
+    /// others. `None` if the samples are not needed any more.
     async fn room_for(&mut self, samples: usize) -> Option<usize> {
         let (mut wait, mut before) = (FIRST_WAIT, 0);
         loop {
@@ -277,7 +278,7 @@ impl SampleWriter {
                 () = tokio::time::sleep(wait) => {}
             }
             wait = (wait * 2).min(MAX_WAIT);
-            // A store that does not answer is asked again.
+            // After an error, the next round reads the run again.
             let runs = self.store.pipeline_runs_by_id(&[self.run.id]).await;
             if let Some(run) = runs.ok().and_then(|mut runs| runs.pop()) {
                 self.run = run;
@@ -289,27 +290,28 @@ impl SampleWriter {
     }
 }
 
-/// The sample that a line is, or why it is none. Blank lines are passed over.
+/// The sample of a line, or a failure if the line is not a valid sample. `None` for a blank line.
 fn parse_line(number: u64, line: &[u8], bytes: u64) -> Option<NewSample> {
     let line = if number == 1 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line };
     let data = match std::str::from_utf8(line) {
         _ if line.trim_ascii().is_empty() => return None,
         _ if bytes > MAX_SAMPLE_BYTES as u64 => {
-            let message = format!("it has {bytes} bytes, {MAX_SAMPLE_BYTES} are allowed");
+            let message =
+                format!("the line has {bytes} bytes, at most {MAX_SAMPLE_BYTES} are allowed");
             Err((TOO_LARGE, message))
         }
-        Err(_) => Err((BAD_LINE, "it is not UTF-8".to_owned())),
-        // Without its end, which would only be in the way of saying what is wrong.
+        Err(_) => Err((BAD_LINE, "the line is not UTF-8".to_owned())),
+        // Trimmed, so that the parser does not report positions in the line ending.
         Ok(text) => match serde_json::from_str::<IgnoredAny>(text.trim()) {
             Ok(_) => Ok(text.trim().to_owned()),
             Err(error) => {
-                let beginning: String = text.trim().chars().take(SHOWN_CHARS).collect();
-                Err((BAD_LINE, format!("it is not JSON: {error}; it begins with {beginning:?}")))
+                let start: String = text.trim().chars().take(SHOWN_CHARS).collect();
+                Err((BAD_LINE, format!("the line is not JSON: {error}; it starts with {start:?}")))
             }
         },
     };
     let why = |(code, what): (&'static str, String)| {
-        final_failure(code, &format!("line {number} of the source is no sample: {what}"))
+        final_failure(code, &format!("line {number} of the source is not a valid sample: {what}"))
     };
     Some(NewSample { line: number, data: data.map_err(why) })
 }

@@ -83,7 +83,7 @@ async fn a_command_is_run_again_and_what_was_read_is_passed_over() {
     let run = plant.record(stopped.id).await;
     assert_eq!(run.progress.status, PipelineStatus::Aborted);
     let why = run.stop_reason.unwrap();
-    assert!(why.contains("it printed 1 lines, and 2 were read before"), "{why}");
+    assert!(why.contains("printed 1 lines, but 2 lines were read before"), "{why}");
 
     printed(&plant, script);
     control.resume(stopped.id, &pipeline, &Plant::operator()).await.unwrap();
