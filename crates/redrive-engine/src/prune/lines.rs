@@ -1,18 +1,17 @@
-//! Rows as they are written down: every column that says something, under its name.
+//! The lines of export files: every column that holds information, under its name.
 
 use redrive_core::Cause;
 use redrive_store::{AttemptRecord, RunRecord, SampleRecord};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-/// JSON as it is stored, so that no number loses a digit, on one line: a line break can only stand
-/// between its tokens. What cannot be read back is the text it is.
+/// Stored JSON as it is, so that no number loses a digit, but on one line: line breaks can only stand between
+/// tokens. Text that is not JSON becomes a JSON string.
 fn json(text: &str) -> Option<Box<RawValue>> {
     let value = RawValue::from_string(text.replace(['\n', '\r'], " "));
     value.or_else(|_| to_raw_value(text)).ok()
 }
 
-/// A run.
 #[derive(Debug, Serialize)]
 pub(super) struct RunLine<'a> {
     id: i64,
@@ -56,7 +55,6 @@ pub(super) fn run_line(run: &RunRecord) -> RunLine<'_> {
     }
 }
 
-/// A sample.
 #[derive(Debug, Serialize)]
 pub(super) struct SampleLine<'a> {
     id: i64,
@@ -104,7 +102,6 @@ pub(super) fn sample_line(sample: &SampleRecord) -> SampleLine<'_> {
     }
 }
 
-/// A row of the ledger.
 #[derive(Debug, Serialize)]
 pub(super) struct AttemptLine<'a> {
     kind: &'static str,
