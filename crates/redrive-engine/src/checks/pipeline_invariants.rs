@@ -25,7 +25,7 @@ pub(crate) fn check_pipeline_run(run: &PipelineRunRecord, counted: &SampleCounts
     let problems = [
         (Invariant::Counts, counts(&run.progress.tally, &run.pruned, counted)),
         (Invariant::Counts, budget(run)),
-        (Invariant::StatusMatchesLedger, status_matches_ledger(run)),
+        (Invariant::StatusMatchesLedger, status_matches_counts(run)),
         (Invariant::Lease, lease(run)),
     ];
     let finding = |(invariant, problem): (Invariant, Option<String>)| {
@@ -49,7 +49,7 @@ fn counts(tally: &Tally, pruned: &PrunedSamples, counted: &SampleCounts) -> Opti
     ];
     let wrong = pairs.into_iter().find(|(_, stored, actual)| stored != actual);
     wrong.map(|(name, stored, actual)| {
-        format!("{name} is {stored}, but the run has {actual} such samples")
+        format!("{name} is {stored}, but counting the samples gives {actual}")
     })
 }
 
@@ -60,7 +60,8 @@ fn budget(run: &PipelineRunRecord) -> Option<String> {
     let (max_processed, max_failed) = (tally.ended(), budget.processed.min(tally.dlq));
     (budget.processed > max_processed || budget.failed > max_failed).then(|| {
         format!(
-            "the budget counts {} failed of {} processed samples, but {} of {} ended samples are dead letters",
+            "the budget counts {} failed of {} processed samples, but {} of {} ended samples are \
+             dead letters",
             budget.failed,
             budget.processed,
             tally.dlq,
@@ -69,7 +70,7 @@ fn budget(run: &PipelineRunRecord) -> Option<String> {
     })
 }
 
-fn status_matches_ledger(run: &PipelineRunRecord) -> Option<String> {
+fn status_matches_counts(run: &PipelineRunRecord) -> Option<String> {
     let (status, tally) = (run.progress.status, &run.progress.tally);
     let (ended, why) = (run.ended_at.is_some(), run.stop_reason.is_some());
     let problem = match status {
