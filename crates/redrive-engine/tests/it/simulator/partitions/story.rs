@@ -11,7 +11,7 @@ use redrive_engine::PartitionRules;
 use redrive_store::{LeaseRef, Leased, PartitionAction, PartitionChange, Written};
 
 use super::operators::DAEMON;
-use crate::simulator::log::{Event, Verdict, What};
+use crate::simulator::log::{Event, LoggedVerdict, What};
 
 /// A partition as its story has it.
 #[derive(Debug, Clone)]
@@ -127,7 +127,7 @@ impl<'a> Story<'a> {
     fn judged(
         &mut self,
         key: &PartitionKey,
-        verdict: &Verdict,
+        verdict: &LoggedVerdict,
         written: Written,
     ) -> Option<String> {
         let told = self.told.entry(key.clone()).or_default();

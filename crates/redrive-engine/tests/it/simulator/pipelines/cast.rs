@@ -33,7 +33,7 @@ use super::{
 const PATIENCE: u32 = 12;
 
 /// The source as one worker reads it: line by line, slowly at times, until something gives way.
-pub(super) struct Source {
+pub(super) struct SimulatedSource {
     pub(super) seed: u64,
     pub(super) lines: u64,
     pub(super) gate: Arc<Gate>,
@@ -43,7 +43,7 @@ pub(super) struct Source {
 }
 
 #[async_trait]
-impl SampleSource for Source {
+impl SampleSource for SimulatedSource {
     fn describe(&self) -> String {
         "lines".to_owned()
     }
