@@ -37,7 +37,10 @@ fn only_what_is_good_can_be_read() {
             assert_eq!(rows.next().await.unwrap(), None);
             let failed = consumer.read(&"ads/7/daily/2026-03-02".parse().unwrap()).await;
             assert!(
-                matches!(failed, Err(ConsumeError::NotReadable { why: "it is failed", .. })),
+                matches!(
+                    failed,
+                    Err(ConsumeError::NotReadable { why: "the partition is failed", .. })
+                ),
                 "{failed:?}"
             );
         });

@@ -1,9 +1,9 @@
 //! A dry run says what the real run does, whatever the partitions are and however they are asked for.
 
 use redrive::{
-    Clock, Control, DateRange, Fate, KeyGrid, Lane, PartitionAction, PartitionCommand,
-    PartitionFilter, PartitionKey, PartitionOutcome, PartitionRecord, PartitionSelection,
-    PartitionState, PartitionStatus, Refusal, RunMode, SystemClock,
+    ChangeOutcome, ChangeRefusal, Clock, Control, DateRange, KeyGrid, Lane, PartitionAction,
+    PartitionCommand, PartitionFilter, PartitionKey, PartitionOutcome, PartitionRecord,
+    PartitionSelection, PartitionState, PartitionStatus, RunMode, SystemClock,
 };
 
 use crate::archive::{Archive, order};
@@ -107,13 +107,13 @@ fn a_dry_run_says_exactly_what_the_real_run_changes() {
             });
             assert_eq!(untouched, before, "step {step}: a dry run changes nothing");
             // Nobody looks at what a plain backfill leaves to the store, so nobody counted its attempts.
-            let fates = |outcomes: &[PartitionOutcome]| -> Vec<(PartitionKey, Fate)> {
-                outcomes.iter().map(|it| (it.key.clone(), it.fate.clone())).collect()
+            let fates = |outcomes: &[PartitionOutcome]| -> Vec<(PartitionKey, ChangeOutcome)> {
+                outcomes.iter().map(|it| (it.key.clone(), it.change.clone())).collect()
             };
             assert_eq!(fates(&dry), fates(&real), "step {step}: {command:?} {selection:?}");
             let done: Vec<&PartitionKey> = real
                 .iter()
-                .filter(|outcome| matches!(outcome.fate, Fate::Done(_)))
+                .filter(|outcome| matches!(outcome.change, ChangeOutcome::Done(_)))
                 .map(|outcome| &outcome.key)
                 .collect();
             assert!(done.len() as u64 <= counted, "step {step}: the question names no fewer");
@@ -134,7 +134,8 @@ fn a_dry_run_says_exactly_what_the_real_run_changes() {
             }
             assert!(after.len() >= before.len());
             seen.extend(
-                real.iter().map(|outcome| (action.action(), std::mem::discriminant(&outcome.fate))),
+                real.iter()
+                    .map(|outcome| (action.action(), std::mem::discriminant(&outcome.change))),
             );
             for source in ["ads", "strict"] {
                 let (good, raw) = (dice.heads(), dice.heads());
@@ -160,8 +161,8 @@ fn a_partition_that_changed_since_it_was_looked_at_is_left_alone() {
         let late = archive.control();
         let outcomes = late.change(&command, vec![seen], RunMode::Real);
         let outcomes = archive.runtime.block_on(outcomes).unwrap();
-        let moved = Fate::Refused(Refusal::Moved(PartitionState::Failed));
-        assert_eq!(outcomes[0].fate, moved, "its new wait has only begun");
+        let moved = ChangeOutcome::Refused(ChangeRefusal::Moved(PartitionState::Failed));
+        assert_eq!(outcomes[0].change, moved, "its new wait has only begun");
         assert_eq!(archive.partition(&key).unwrap().attempt_count, 2);
         assert_eq!(archive.status(&key), PartitionStatus::Failed);
     }

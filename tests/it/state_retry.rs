@@ -80,7 +80,7 @@ fn only_failed_partitions_are_retried_and_pending_ones_say_so() {
         assert_eq!(archive.status(&good), PartitionStatus::Success);
         let absent = archive.run(&["state", "retry", &day(9), "-o", "json"]);
         assert_eq!(absent.code, Some(1));
-        assert!(absent.stdout.contains("there is no entry"), "{}", absent.stdout);
+        assert!(absent.stdout.contains("the partition has no entry"), "{}", absent.stdout);
     }
 }
 
@@ -163,7 +163,11 @@ fn terminal_partitions_are_left_alone_until_cleared() {
 
         let none = archive.run(&["state", "retry", &format!("partition:{spent}"), "-o", "json"]);
         assert_eq!(none.code, Some(4), "nothing done because a rail refused");
-        assert!(none.stdout.contains("it is terminal (attempts_exhausted)"), "{}", none.stdout);
+        assert!(
+            none.stdout.contains("the partition is terminal (attempts_exhausted)"),
+            "{}",
+            none.stdout
+        );
         let some = archive.run(&["state", "retry", "--all", "-o", "json"]);
         let expected = [
             ("ads/7/2026-03-01", "refused"),
@@ -221,7 +225,11 @@ fn a_partition_without_raw_data_is_refused_unless_forced() {
         let some = archive.run(&retry);
         let expected = [("ads/7/2026-03-01", "refused"), ("ads/7/2026-03-02", "done")];
         assert_eq!((outcomes(&some), some.code), (pairs(&expected), Some(3)));
-        assert!(some.stdout.contains("the raw sink holds no run of it"), "{}", some.stdout);
+        assert!(
+            some.stdout.contains("the raw sink holds no run of the partition"),
+            "{}",
+            some.stdout
+        );
         let none = archive.run(&["state", "retry", &day(1), "--yes"]);
         assert_eq!(none.code, Some(4), "--yes answers questions alone: {}", none.stdout);
         archive.run(&["state", "retry", &day(1), "--force"]).ok();

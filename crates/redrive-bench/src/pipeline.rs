@@ -87,7 +87,7 @@ async fn asking(arguments: &Arguments, store: &Arc<dyn Store>) -> Result<Measure
     let bare = server.bare(samples as usize, at_once).await?;
     let handler: Arc<dyn Handler> = Arc::new(server.handler()?);
     let place: JsonPointer = "/answer".parse().map_err(failed)?;
-    let handler = Arc::new(IntoSample { handler, place });
+    let handler = Arc::new(IntoSample { handler, pointer: place });
     let pipeline =
         Pipeline::new("asking", numbers(samples)).with_stage(stage(arguments, "ask", handler));
     let taken = through(store, &pipeline, samples).await?;

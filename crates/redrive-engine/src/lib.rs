@@ -49,10 +49,10 @@ pub use handlers::stream::{StreamHandler, StreamSpec};
 pub use notify::{Notifier, RESERVED_QUEUES, Told};
 pub use partitions::consumer::{ConsumeError, Consumer, ReadablePartition};
 pub use partitions::control::{
-    ChangeCounts, Control, Fate, KeyGrid, PartitionCommand, PartitionOutcome, PartitionRules,
-    PartitionSelection, Refusal, RunMode, Sweep,
+    ChangeCounts, ChangeOutcome, ChangeRefusal, Control, KeyGrid, PartitionCommand,
+    PartitionOutcome, PartitionRules, PartitionSelection, RunMode, Sweep,
 };
-pub use partitions::daemon::{DEFAULT_INTERVAL, Daemon, Tick};
+pub use partitions::daemon::{DEFAULT_INTERVAL, Daemon, DaemonTick};
 pub use partitions::extractor::{Extractor, RowWriter, extractor_fn};
 pub use partitions::raw::{
     Damage, Extracted, ObjectService, RawError, RawLocation, RawMetadata, RawReader, RawSink,
@@ -63,12 +63,12 @@ pub use partitions::schedules::gaps::{Gap, gaps};
 pub use partitions::schedules::scheduler::DaySchedule;
 pub use partitions::source::{DEFAULT_BACKFILL_SHARE, Source};
 pub use partitions::validator::{
-    Extraction, InvalidSchema, Judge, Judged, Judgement, MAX_ROW_BYTES, RowSchema,
-    Rules as ValidationRules, Validator, verdict_code,
+    ExtractionOutcome, InvalidSchema, MAX_ROW_BYTES, RowSchema, ValidationHandler,
+    ValidationOutcome, ValidationRequest, ValidationRules, Validator, verdict_code,
 };
 pub use pipelines::{
-    BAD_LINE, CommandSource, DEFAULT_READ_AHEAD, IntoSample, IteratorSource, JsonlSource,
-    NotResumed, Pipeline, PipelineControl, Reprocessed, SOURCE_CHANGED, SamplePages, SampleSource,
+    BAD_LINE, CommandSource, DEFAULT_READ_AHEAD, IntoSample, IteratorSource, JsonlSource, Pipeline,
+    PipelineControl, ReprocessCounts, ResumeError, SOURCE_CHANGED, SamplePages, SampleSource,
     SampleWriter, SourceCall, SourceEnd, Stage, StageAnswer, TOO_LARGE, config_hash, stage_fn,
 };
 pub use prune::{ExportedFile, Prunable, Prune, PruneError, PruneReport};

@@ -121,7 +121,7 @@
 //! let consumer = Consumer::new(store, RawSink::folder("raw"));
 //!
 //! let unknown = consumer.read(&"ads/7/daily/2026-01-31".parse()?).await;
-//! assert!(matches!(unknown, Err(ConsumeError::NotReadable { why: "there is no entry", .. })));
+//! assert!(matches!(unknown, Err(ConsumeError::NotReadable { why: "the partition has no entry", .. })));
 //! # Ok(())
 //! # }) }
 //! ```
@@ -165,24 +165,24 @@ pub use redrive_core::*;
 #[cfg(feature = "otel")]
 pub use redrive_engine::traces;
 pub use redrive_engine::{
-    BodyTemplate, Call, ChangeCounts, Clock, CommandSource, ConsumeError, Consumer, Content,
-    ContentError, Control, Daemon, DailyCalendar, Damage, DaySchedule, Ended, Engine, ExecHandler,
-    ExecSpec, Explained, ExportedFile, Extracted, Extraction, Extractor, Fate, FolderContent, Gap,
-    GaveUp, GiveupFile, GroupBegun, GroupBusy, GroupLease, GroupSending, GroupSent, GroupUpload,
-    Handler, HeaderSource, HttpExtractor, HttpHandler, HttpSpec, HttpUpload, HttpUploader,
-    IntoSample, InvalidHttp, InvalidPointer, InvalidProgram, InvalidSchema, InvalidTemplate,
-    ItemOutcome, ItemReport, IteratorSource, JsonPointer, JsonlSource, Judge, Judged, Judgement,
-    KeptContent, KeyGrid, NewContent, NotResumed, Notifier, ObjectService, Outcome, Paging,
-    PartitionCommand, PartitionOutcome, PartitionRules, PartitionSelection, Pipeline,
+    BodyTemplate, Call, ChangeCounts, ChangeOutcome, ChangeRefusal, Clock, CommandSource,
+    ConsumeError, Consumer, Content, ContentError, Control, Daemon, DaemonTick, DailyCalendar,
+    Damage, DaySchedule, Ended, Engine, ExecHandler, ExecSpec, Explained, ExportedFile, Extracted,
+    ExtractionOutcome, Extractor, FolderContent, Gap, GaveUp, GiveupFile, GroupBegun, GroupBusy,
+    GroupLease, GroupSending, GroupSent, GroupUpload, Handler, HeaderSource, HttpExtractor,
+    HttpHandler, HttpSpec, HttpUpload, HttpUploader, IntoSample, InvalidHttp, InvalidPointer,
+    InvalidProgram, InvalidSchema, InvalidTemplate, ItemOutcome, ItemReport, IteratorSource,
+    JsonPointer, JsonlSource, KeptContent, KeyGrid, NewContent, Notifier, ObjectService, Outcome,
+    Paging, PartitionCommand, PartitionOutcome, PartitionRules, PartitionSelection, Pipeline,
     PipelineControl, Prunable, Prune, PruneError, PruneReport, Queue, RawError, RawLocation,
-    RawMetadata, RawReader, RawSink, RawWriter, ReadablePartition, Refusal, Reprocessed, Retry,
-    RetryEvent, RetrySettings, RetryingUploader, RowSchema, RowWriter, RunMode, SamplePages,
+    RawMetadata, RawReader, RawSink, RawWriter, ReadablePartition, ReprocessCounts, ResumeError,
+    Retry, RetryEvent, RetrySettings, RetryingUploader, RowSchema, RowWriter, RunMode, SamplePages,
     SampleSource, SampleWriter, Source, SourceCall, SourceEnd, Stage, StageAnswer, SteadyClock,
-    Stop, Stopper, StreamHandler, StreamSpec, Sweep, SystemClock, Tick, Told, Until, UploadError,
+    Stop, Stopper, StreamHandler, StreamSpec, Sweep, SystemClock, Told, Until, UploadError,
     UploadEvent, UploadObserver, UploadOutcome, UploadPlan, UploadReport, UploadRequest, Uploader,
-    ValidationRules, Validator, WorkerLimits, build_uploader, config_hash, extractor_fn, gaps,
-    handler_fn, random_worker_id, reference_content, retry, stage_fn, verdict_code,
-    verify_partitions,
+    ValidationHandler, ValidationOutcome, ValidationRequest, ValidationRules, Validator,
+    WorkerLimits, build_uploader, config_hash, extractor_fn, gaps, handler_fn, random_worker_id,
+    reference_content, retry, stage_fn, verdict_code, verify_partitions,
 };
 pub use redrive_store::{
     AuditContext, Categories, DeadCause, InvalidRun, ItemGroup, ItemRecord, Lane, NewItem,

@@ -68,7 +68,7 @@ pub fn declared_rules(
         min_rows: validate.min_rows,
         max_rows: validate.max_rows,
         schema: schema.map(Arc::new),
-        judge: None,
+        handler: None,
     })
 }
 

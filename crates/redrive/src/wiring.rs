@@ -7,10 +7,10 @@ use redrive_core::InvalidUnit;
 use redrive_engine::{
     BodyTemplate, CommandSource, Content, DailyCalendar, DaySchedule, ExecHandler, ExecSpec,
     Extractor, GiveupFile, GroupUpload, Handler, HeaderSource, HttpExtractor, HttpHandler,
-    HttpSpec, HttpUpload, IntoSample, InvalidHttp, InvalidProgram, JsonPointer, JsonlSource, Judge,
+    HttpSpec, HttpUpload, IntoSample, InvalidHttp, InvalidProgram, JsonPointer, JsonlSource,
     Notifier, PartitionRules, Pipeline, Queue, RawSink, RetrySettings, SampleSource, Source, Stage,
-    StreamHandler, StreamSpec, Told, UploadObserver, UploadPlan, ValidationRules, WorkerLimits,
-    build_uploader,
+    StreamHandler, StreamSpec, Told, UploadObserver, UploadPlan, ValidationHandler,
+    ValidationRules, WorkerLimits, build_uploader,
 };
 use redrive_store::{Categories, Store, WorkerId};
 use serde_json::{Map, Value, json};
@@ -108,9 +108,9 @@ pub fn declared_source(
     let rules = declared_rules(&declared.validate, folder)
         .map_err(|source| Unservable::Schema { name: name.clone(), source })?;
     let time_limit = declared.limits.timeout;
-    let judge = judge.transpose()?.map(|handler| Judge { handler, time_limit });
+    let judge = judge.transpose()?.map(|handler| ValidationHandler { handler, time_limit });
     let mut source = Source::new(name.as_str(), extractor.extractor(&declared.extract)?, sink)
-        .with_rules(ValidationRules { judge, ..rules });
+        .with_rules(ValidationRules { handler: judge, ..rules });
     source.schema_version.clone_from(&declared.schema_version);
     source.backfill_share = declared.backfill_share;
     if let Some(schedule) = &declared.schedule {
@@ -184,7 +184,7 @@ pub fn declared_pipeline(
         if let config::Handler::Http(http) = &declared.handler
             && let Some(place) = http.into.clone()
         {
-            handler = Arc::new(IntoSample { handler, place });
+            handler = Arc::new(IntoSample { handler, pointer: place });
         }
         let mut stage = Stage::new(declared.name.as_str(), handler)
             .with_policy(declared.policy.policy.clone())

@@ -55,7 +55,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let mut target = Target::open(&arguments.to, arguments.force, context.output)?;
     let limit = arguments.limit.unwrap_or(u64::MAX);
     let filter = arguments.which.filter();
-    let mut pages = SamplePages::new(ops.store().clone(), filter).at_most(limit);
+    let mut pages = SamplePages::new(ops.store().clone(), filter).with_limit(limit);
     let mut count = 0_usize;
     loop {
         let page = pages.next().await.map_err(|error| ops.failure(error))?;

@@ -59,7 +59,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     }
     let mut pages = SamplePages::new(ops.store().clone(), filter)
         .after(SampleId(arguments.after))
-        .at_most(arguments.limit.into());
+        .with_limit(arguments.limit.into());
     let (mut listing, mut count, mut last) = (Listing::new(context.output), 0, None);
     loop {
         let page = pages.next().await.map_err(|error| ops.failure(error))?;

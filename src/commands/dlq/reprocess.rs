@@ -3,7 +3,9 @@
 //! A dry run goes through the same selection and the same rules and writes nothing.
 
 use clap::Args;
-use redrive::{Operator, Reprocessed, RunMode, SampleChange, SampleFilter, SampleId, SampleRecord};
+use redrive::{
+    Operator, ReprocessCounts, RunMode, SampleChange, SampleFilter, SampleId, SampleRecord,
+};
 use redrive_ops::views::SampleChangeView;
 
 use super::{parse_id, which::Which};
@@ -138,15 +140,15 @@ async fn bring_back(
     limit: u64,
     by: Option<&Operator>,
     told: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
-) -> redrive_store::Result<Reprocessed> {
+) -> redrive_store::Result<ReprocessCounts> {
     match ids {
         [] => ops.pipelines().reprocess(filter, limit, by, told).await,
-        ids => ops.pipelines().reprocess_these(ids, by, told).await,
+        ids => ops.pipelines().reprocess_by_id(ids, by, told).await,
     }
 }
 
-fn end(tally: Reprocessed, hidden: u64, dry: bool, context: &Context) -> Result<Exit, Failure> {
-    let Reprocessed { done, refused } = tally;
+fn end(tally: ReprocessCounts, hidden: u64, dry: bool, context: &Context) -> Result<Exit, Failure> {
+    let ReprocessCounts { done, refused } = tally;
     let verb = if dry { "would be done" } else { "done" };
     let mut summary = format!("{done} {verb}, {refused} refused");
     if hidden > 0 {

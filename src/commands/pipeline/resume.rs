@@ -1,7 +1,7 @@
 //! `redrive pipeline resume`: goes on with a run.
 
 use clap::Args;
-use redrive::{HumanDuration, NotResumed, PipelineRunId};
+use redrive::{HumanDuration, PipelineRunId, ResumeError};
 use redrive_engine::SOURCE_CHANGED;
 
 use super::{
@@ -76,16 +76,16 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     declared.work_on(&run, arguments.grace.into(), &ops, context).await
 }
 
-fn failure(refusal: NotResumed, ops: &Ops) -> Failure {
+fn failure(refusal: ResumeError, ops: &Ops) -> Failure {
     let message = refusal.to_string();
     match refusal {
-        NotResumed::Store(error) => ops.failure(error),
-        NotResumed::OtherStages { .. } => Failure::new(Exit::Refused, message)
+        ResumeError::Store(error) => ops.failure(error),
+        ResumeError::OtherStages { .. } => Failure::new(Exit::Refused, message)
             .help("put the stages back to go on with this run, or start a new one"),
-        NotResumed::Source { why, .. } if why.code().to_string() == SOURCE_CHANGED => {
+        ResumeError::Source { why, .. } if why.code().to_string() == SOURCE_CHANGED => {
             Failure::new(Exit::Refused, message)
         }
-        NotResumed::Over { .. } => Failure::new(Exit::Error, message)
+        ResumeError::Over { .. } => Failure::new(Exit::Error, message)
             .help("`redrive dlq reprocess` brings its dead letters back, if it has any"),
         _ => Failure::new(Exit::Error, message),
     }

@@ -57,12 +57,13 @@ impl Changes {
     /// Ends the list, and says how the command ends.
     pub(super) fn end(self, more_pending: bool) -> Result<Exit, Failure> {
         let hidden = self.listing.end()?;
-        let ChangeCounts { done, already, railed, refused } = self.tally;
+        let ChangeCounts { done, already, overridable, refused } = self.tally;
         let verb = match self.mode {
             RunMode::Real => "done",
             RunMode::DryRun => "would be done",
         };
-        let mut summary = format!("{done} {verb}, {already} already, {} refused", railed + refused);
+        let mut summary =
+            format!("{done} {verb}, {already} already, {} refused", overridable + refused);
         if more_pending {
             summary.push_str("; more are pending already than are shown");
         }
@@ -70,7 +71,7 @@ impl Changes {
             summary.push_str(&format!("; {hidden} are not shown, -o jsonl has all"));
         }
         self.output.remark(&summary)?;
-        Ok(match (done, railed, refused) {
+        Ok(match (done, overridable, refused) {
             (_, 0, 0) => Exit::Ok,
             (0, 0, _) => Exit::Error,
             (0, _, _) => Exit::Refused,

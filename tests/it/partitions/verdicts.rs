@@ -45,7 +45,7 @@ fn every_attempt_that_is_not_good_is_failed_with_what_was_wrong() {
             "no raw partition: the program ended, and",
         ),
         ("strict/1234/late/2026-01-31", "timeout", "timeout", "no raw partition: the program took"),
-        ("strict/1234/one/2026-01-31", "too_few_rows", "validator", "1 rows, at least 2"),
+        ("strict/1234/one/2026-01-31", "too_few_rows", "validator", "1 rows, the minimum is 2"),
         ("strict/nobody/fine/2026-01-31", "rejected", "validator", "no such customer"),
     ];
     for yard in Yard::both() {

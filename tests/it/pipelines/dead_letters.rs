@@ -121,7 +121,9 @@ fn a_dry_run_says_what_the_real_one_does() {
         assert_eq!(foreseen, done);
         let outcomes: Vec<_> = done.as_array().unwrap().iter().map(|row| &row["outcome"]).collect();
         assert_eq!(outcomes, ["done", "refused", "done"]);
-        assert!(done[1]["why"].as_str().unwrap().contains("line 2 of the source is no sample"));
+        assert!(
+            done[1]["why"].as_str().unwrap().contains("line 2 of the source is not a valid sample")
+        );
         assert_eq!(counts(&mill.status()), [3, 0, 0, 1, 2]);
         assert_eq!(mill.status()["status"], "running");
         let complaint = mill.told(&["dlq", "reprocess", "--stage", "source"], 1);

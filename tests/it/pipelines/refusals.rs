@@ -54,7 +54,7 @@ fn what_cannot_be_run_is_refused_before_a_run_is_started() {
         let make = if other == "a pipe" { "mkfifo" } else { "mkdir" };
         assert!(std::process::Command::new(make).arg(&path).status().unwrap().success());
         let complaint = folder.run(&["pipeline", "run", "flour"]).failed(1);
-        assert!(complaint.contains("in.jsonl: it is no regular file"), "{other}: {complaint}");
+        assert!(complaint.contains("in.jsonl: not a regular file"), "{other}: {complaint}");
         let gone = if other == "a pipe" { "rm" } else { "rmdir" };
         assert!(std::process::Command::new(gone).arg(&path).status().unwrap().success());
     }

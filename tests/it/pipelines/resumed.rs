@@ -73,7 +73,7 @@ fn a_run_is_resumed_by_the_pipeline_it_began_with_or_not_at_all() {
         write(&CONFIG.replace("\"sift\"", "\"sieve\""));
         let complaint = mill.run(&["pipeline", "resume", &id]).failed(4);
         assert!(
-            complaint.contains("grind, sieve, and run 1 began with grind, sift"),
+            complaint.contains("run 1 started with the stages grind, sift, but"),
             "{complaint}"
         );
         write(&CONFIG.replace("\"flour\"", "\"bread\""));
@@ -88,7 +88,7 @@ fn a_run_is_resumed_by_the_pipeline_it_began_with_or_not_at_all() {
         assert_eq!(mill.status()["status"], "running");
         mill.told(&["pipeline", "resume", &id], 0);
         let complaint = mill.run(&["pipeline", "resume", &id]).failed(1);
-        assert!(complaint.contains("run 1 is completed: it is over"), "{complaint}");
+        assert!(complaint.contains("run 1 is completed: the run has ended"), "{complaint}");
         let complaint = mill.run(&["pipeline", "resume", "7"]).failed(1);
         assert!(complaint.contains("there is no pipeline run 7"), "{complaint}");
     }

@@ -1,8 +1,8 @@
-//! What must always be true of a store, checked.
+//! Checks the invariants of a whole store.
 //!
-//! The checker walks units and ledger side by side, page by page, so a store of any size costs the
-//! same memory. A store in use changes while it is read; so whatever looks wrong is read once more
-//! by itself, and is reported only if it stands still and is still wrong.
+//! The checker walks units and ledger side by side, page by page, so its memory use does not depend on the size
+//! of the store. A store in use changes while it is read. A unit that looks wrong is therefore read again, and
+//! reported only if it does not change between two reads and is still wrong.
 
 use std::fmt;
 
@@ -15,58 +15,58 @@ use redrive_store::{
 use crate::checks::{
     ledger_reader::PAGE,
     pipeline_checks::check_pipeline_runs,
-    run_invariants::judge_run,
+    run_invariants::check_run,
     sample_checks::SampleOfRun,
-    unit_checks::{Checked, check_units, give_up_recorded},
+    unit_checks::{CheckedUnit, check_units, missing_give_up},
 };
 
-/// Findings kept; the rest are counted.
+/// The most findings in a report; further ones are only counted.
 pub(crate) const MAX_FINDINGS: usize = 1_000;
 
-/// How often a unit that looks wrong is read again before it counts as moving, and so as alive.
-pub(crate) const REREADS: usize = 3;
+/// How often a unit that looks wrong is read again. A unit that changes between all reads is in use, and is
+/// not reported.
+pub(crate) const MAX_REREADS: usize = 3;
 
-/// Something that must always be true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Invariant {
-    /// Ledger numbers run 1..n without gaps, and the unit knows n.
+    /// Attempt numbers in the ledger run 1..n without gaps, and the unit counts n attempts.
     LedgerNumbers,
     /// The retry count is the number of counted retries since the last reset.
     RetryCount,
-    /// Who works on a unit holds a lease, and epochs only grow.
+    /// A unit in progress has a complete lease, and epochs only grow.
     Lease,
-    /// A unit that was given up has its reason in the journal.
+    /// The journal has the reason why a unit was given up.
     GiveUpRecorded,
-    /// A claim that ended without an attempt has its hand-back in the journal.
-    HandBackRecorded,
-    /// A good partition names the run that was accepted last, and stays good.
+    /// A claim that ended without an attempt has its release in the journal.
+    ReleaseRecorded,
+    /// An accepted partition names the run that was accepted last, and stays accepted.
     Authority,
-    /// A good partition stands on raw data that is as it was sealed.
+    /// The raw data of an accepted partition is as it was sealed.
     RawData,
-    /// Ledger and status tell the same story.
-    Story,
-    /// A retry comes no sooner than was decided.
+    /// The status follows from the last attempt in the ledger.
+    StatusMatchesLedger,
+    /// A retry is not scheduled earlier than the decision says.
     RetryTime,
-    /// Whatever is unfinished has a future wake-up or a holder.
+    /// An unfinished unit is claimable, waits for a due time, or is held.
     WakeUp,
-    /// The counts of a parent are the sum of its children.
+    /// The counts of a pipeline run are the sum of its samples.
     Counts,
-    /// The database finds its own structure sound.
+    /// The integrity check of the database passes.
     Integrity,
 }
 
 impl Invariant {
-    /// Its name in reports.
+    /// The name in reports. Programs read it, so it does not change.
     pub fn name(self) -> &'static str {
         match self {
             Self::LedgerNumbers => "ledger-numbers",
             Self::RetryCount => "retry-count",
             Self::Lease => "lease",
             Self::GiveUpRecorded => "give-up-recorded",
-            Self::HandBackRecorded => "hand-back-recorded",
+            Self::ReleaseRecorded => "hand-back-recorded",
             Self::Authority => "authority",
             Self::RawData => "raw-data",
-            Self::Story => "story",
+            Self::StatusMatchesLedger => "story",
             Self::RetryTime => "retry-time",
             Self::WakeUp => "wake-up",
             Self::Counts => "counts",
@@ -75,14 +75,11 @@ impl Invariant {
     }
 }
 
-/// A broken invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Which one.
     pub invariant: Invariant,
-    /// Where: a unit, or `database`.
+    /// The name of a unit, or `database`.
     pub unit: String,
-    /// What is wrong.
     pub problem: String,
 }
 
@@ -92,31 +89,24 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a check found.
+/// How many records were checked, and what is wrong with them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Partitions that were looked at.
     pub partitions: u64,
-    /// Runs that were looked at.
     pub runs: u64,
-    /// Items that were looked at.
     pub items: u64,
-    /// Runs of pipelines that were looked at.
     pub pipeline_runs: u64,
-    /// Samples that were looked at.
     pub samples: u64,
-    /// Attempts that were looked at.
     pub attempts: u64,
-    /// Raw partitions that were read.
+    /// Runs read from the raw sink.
     pub raw_partitions: u64,
-    /// What is wrong, up to a limit.
+    /// At most 1,000.
     pub findings: Vec<Finding>,
-    /// Findings beyond that limit.
+    /// Findings beyond that maximum.
     pub more: u64,
 }
 
 impl Report {
-    /// Whether nothing is wrong.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }
@@ -132,7 +122,7 @@ impl Report {
     }
 }
 
-/// Checks a whole store. Reads only.
+/// Checks a whole store without writing to it.
 pub async fn check(store: &dyn Store) -> Result<Report> {
     let mut report = Report::default();
     let integrity = store.integrity_problems().await?.into_iter().map(|problem| Finding {
@@ -150,7 +140,7 @@ pub async fn check(store: &dyn Store) -> Result<Report> {
 }
 
 #[async_trait]
-impl Checked for RunRecord {
+impl CheckedUnit for RunRecord {
     const KIND: UnitKind = UnitKind::Run;
 
     fn id(&self) -> i64 {
@@ -169,11 +159,11 @@ impl Checked for RunRecord {
         Ok(store.runs_by_id(&[RunId(id)]).await?.pop())
     }
 
-    async fn judge(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
-        let mut findings = judge_run(self, attempts);
+    async fn check(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
+        let mut findings = check_run(self, attempts);
         if RunState::of(self.status, self.next_retry_at.is_some()) == RunState::GivenUp {
             let unit = format!("run:{}", self.id);
-            findings.extend(give_up_recorded(store, unit, "run.giveup").await?);
+            findings.extend(missing_give_up(store, unit, "run.giveup").await?);
         }
         Ok(findings)
     }

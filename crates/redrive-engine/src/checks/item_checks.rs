@@ -1,4 +1,4 @@
-//! What is wrong with an item, from its row, its ledger and the journal.
+//! Reads items and what else their invariants need.
 
 use async_trait::async_trait;
 use redrive_core::{ItemId, ItemStatus, Unit};
@@ -6,13 +6,13 @@ use redrive_store::{AttemptRecord, ItemFilter, ItemRecord, Result, Store, UnitKi
 
 use crate::checks::{
     checker::{Finding, Report},
-    item_invariants::judge_item,
+    item_invariants::check_item,
     ledger_reader::PAGE,
-    unit_checks::{Checked, give_up_recorded},
+    unit_checks::{CheckedUnit, missing_give_up},
 };
 
 #[async_trait]
-impl Checked for ItemRecord {
+impl CheckedUnit for ItemRecord {
     const KIND: UnitKind = UnitKind::Item;
 
     fn id(&self) -> i64 {
@@ -31,11 +31,11 @@ impl Checked for ItemRecord {
         Ok(store.items_by_id(&[ItemId(id)]).await?.pop())
     }
 
-    async fn judge(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
-        let mut findings = judge_item(self, attempts);
+    async fn check(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
+        let mut findings = check_item(self, attempts);
         if self.status == ItemStatus::UploadGiveup {
             let unit = Unit::Item(self.id).to_string();
-            findings.extend(give_up_recorded(store, unit, "upload.giveup").await?);
+            findings.extend(missing_give_up(store, unit, "upload.giveup").await?);
         }
         Ok(findings)
     }

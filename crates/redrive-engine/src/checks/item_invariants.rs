@@ -1,18 +1,17 @@
-//! What must be true of an item and its attempts, as a pure function of both.
+//! What must hold for an item and its attempts, as a pure function of both.
 //!
-//! A program with an uploader of its own need not write the ledger; then there is nothing to compare.
+//! A program with an uploader of its own need not write ledger rows. Then the ledger is not compared.
 
 use redrive_core::{ItemStatus, Unit};
 use redrive_store::{AttemptOutcome, AttemptRecord, ItemRecord};
 
 use crate::checks::checker::{Finding, Invariant};
 
-/// Everything that is wrong with an item, as far as it and its attempts tell.
-pub(crate) fn judge_item(item: &ItemRecord, attempts: &[AttemptRecord]) -> Vec<Finding> {
+pub(crate) fn check_item(item: &ItemRecord, attempts: &[AttemptRecord]) -> Vec<Finding> {
     let problems = [
         (Invariant::LedgerNumbers, numbers(item, attempts)),
         (Invariant::RetryCount, counts(item, attempts)),
-        (Invariant::Story, story(item, attempts)),
+        (Invariant::StatusMatchesLedger, status_matches_ledger(item, attempts)),
     ];
     let finding = |(invariant, problem): (Invariant, Option<String>)| {
         let unit = Unit::Item(item.id).to_string();
@@ -25,28 +24,30 @@ fn numbers(item: &ItemRecord, attempts: &[AttemptRecord]) -> Option<String> {
     let gap = attempts.iter().zip(1..).find(|(attempt, expected)| attempt.attempt.0 != *expected);
     if let Some((attempt, expected)) = gap {
         let found = attempt.attempt;
-        return Some(format!("the ledger has attempt {found} where {expected} belongs"));
+        return Some(format!("the ledger has attempt {found} instead of attempt {expected}"));
     }
     let (rows, last) = (attempts.len(), item.last_attempt.0);
     (rows != last as usize)
-        .then(|| format!("its last attempt is {last}, the ledger has {rows} attempts"))
+        .then(|| format!("last_attempt is {last}, but the ledger has {rows} attempts"))
 }
 
-/// A rejection is in the ledger before it is counted, and a reset happened at a count there was.
+/// A rejection is written to the ledger before it is counted, and a reset cannot exceed the count.
 fn counts(item: &ItemRecord, attempts: &[AttemptRecord]) -> Option<String> {
     let ItemRecord { upload_attempts, attempts_at_reset, .. } = item;
     if attempts_at_reset > upload_attempts {
-        let problem = format!("it was reset at {attempts_at_reset} of {upload_attempts} attempts");
-        return Some(problem);
+        return Some(format!(
+            "attempts_at_reset is {attempts_at_reset}, more than upload_attempts ({upload_attempts})"
+        ));
     }
     let rejections =
         attempts.iter().filter(|attempt| attempt.outcome == AttemptOutcome::Retrying).count();
-    (!attempts.is_empty() && *upload_attempts as usize > rejections)
-        .then(|| format!("{upload_attempts} rejections were counted, the ledger has {rejections}"))
+    (!attempts.is_empty() && *upload_attempts as usize > rejections).then(|| {
+        format!("upload_attempts is {upload_attempts}, but the ledger has {rejections} rejections")
+    })
 }
 
-/// An item was acknowledged at most once, at last, and exactly then it is uploaded.
-fn story(item: &ItemRecord, attempts: &[AttemptRecord]) -> Option<String> {
+/// An item is uploaded if and only if its last attempt, and no other, was acknowledged.
+fn status_matches_ledger(item: &ItemRecord, attempts: &[AttemptRecord]) -> Option<String> {
     let last = attempts.last()?;
     let acknowledged =
         attempts.iter().filter(|attempt| attempt.outcome == AttemptOutcome::Success).count();
@@ -57,6 +58,8 @@ fn story(item: &ItemRecord, attempts: &[AttemptRecord]) -> Option<String> {
     let at_last = last.outcome == AttemptOutcome::Success;
     match (uploaded, acknowledged, at_last) {
         (true, 1, true) | (false, 0, _) => None,
-        _ => Some(format!("it is {}, and was acknowledged {acknowledged} times", item.status)),
+        _ => {
+            Some(format!("the item is {}, but was acknowledged {acknowledged} times", item.status))
+        }
     }
 }

@@ -1,16 +1,15 @@
-//! Walking the ledger of a kind beside its units.
+//! Reads the ledger of one kind of unit, page by page.
 
 use redrive_core::AttemptNumber;
 use redrive_store::{AttemptRecord, LedgerPlace, Result, Store, UnitKind};
 
-/// Rows read at a time.
 pub(crate) const PAGE: u32 = 1_000;
 
-/// The ledger of a kind, in the order of its units.
+/// The ledger of one kind, ordered by unit.
 pub(crate) struct LedgerReader<'a> {
     store: &'a dyn Store,
     kind: UnitKind,
-    place: LedgerPlace,
+    position: LedgerPlace,
     ahead: std::vec::IntoIter<AttemptRecord>,
     done: bool,
 }
@@ -20,11 +19,11 @@ impl<'a> LedgerReader<'a> {
         Self::from(store, kind, LedgerPlace::start())
     }
 
-    fn from(store: &'a dyn Store, kind: UnitKind, place: LedgerPlace) -> Self {
-        Self { store, kind, place, ahead: Vec::new().into_iter(), done: false }
+    fn from(store: &'a dyn Store, kind: UnitKind, position: LedgerPlace) -> Self {
+        Self { store, kind, position, ahead: Vec::new().into_iter(), done: false }
     }
 
-    /// The attempts of units before this one, which have no unit, and the attempts of this one.
+    /// The attempts of a unit. The first list has the attempts of smaller ids, which belong to no unit.
     pub(crate) async fn attempts_up_to(
         &mut self,
         id: i64,
@@ -37,10 +36,10 @@ impl<'a> LedgerReader<'a> {
         Ok((orphans, own))
     }
 
-    /// What is left, up to a number of attempts.
-    pub(crate) async fn rest(&mut self, most: usize) -> Result<Vec<AttemptRecord>> {
+    /// The remaining attempts, up to a limit.
+    pub(crate) async fn rest(&mut self, limit: usize) -> Result<Vec<AttemptRecord>> {
         let mut rest = Vec::new();
-        while self.peek().await?.is_some() && rest.len() < most {
+        while self.peek().await?.is_some() && rest.len() < limit {
             rest.extend(self.ahead.next());
         }
         Ok(rest)
@@ -48,9 +47,9 @@ impl<'a> LedgerReader<'a> {
 
     async fn peek(&mut self) -> Result<Option<&AttemptRecord>> {
         if self.ahead.as_slice().is_empty() && !self.done {
-            let page = self.store.ledger_page(self.kind, &self.place, PAGE).await?;
+            let page = self.store.ledger_page(self.kind, &self.position, PAGE).await?;
             match page.last() {
-                Some(last) => self.place = LedgerPlace::from(last),
+                Some(last) => self.position = LedgerPlace::from(last),
                 None => self.done = true,
             }
             self.ahead = page.into_iter();
@@ -59,13 +58,13 @@ impl<'a> LedgerReader<'a> {
     }
 }
 
-/// Every attempt of one unit, at every stage it has.
+/// Every attempt of one unit, at all stages.
 pub(crate) async fn all_attempts(
     store: &dyn Store,
     kind: UnitKind,
     id: i64,
 ) -> Result<Vec<AttemptRecord>> {
-    let place = LedgerPlace { id, stage: String::new(), attempt: AttemptNumber(0) };
-    let (_, attempts) = LedgerReader::from(store, kind, place).attempts_up_to(id).await?;
+    let position = LedgerPlace { id, stage: String::new(), attempt: AttemptNumber(0) };
+    let (_, attempts) = LedgerReader::from(store, kind, position).attempts_up_to(id).await?;
     Ok(attempts)
 }

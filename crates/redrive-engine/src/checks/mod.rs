@@ -1,15 +1,17 @@
-//! Checks of a whole store: every unit is compared with its ledger and its invariants.
+//! Checks of a whole store: every unit is compared with its ledger, its journal and its invariants.
 //!
-//! - `checker`: runs all checks and collects findings
-//! - `unit_checks`: reads the units of a kind together with their ledger rows
-//! - `ledger_reader`: reads the ledger in pages
-//! - `*_checks` and `*_invariants`: what must hold for each kind of unit
+//! - `checker`: runs all checks and collects their findings
+//! - `unit_checks`: walks the units of one kind together with their ledger rows
+//! - `ledger_reader`: reads the ledger page by page
+//! - `*_checks`: read the units of one kind, and what else their invariants need
+//! - `*_invariants`: what must hold for a unit, as pure functions
 //! - `raw_checks`: compares accepted partitions with their raw data
 
 pub mod checker;
 
-pub(crate) mod ledger_reader;
 pub(crate) mod unit_checks;
+
+pub(crate) mod ledger_reader;
 
 pub(crate) mod run_invariants;
 

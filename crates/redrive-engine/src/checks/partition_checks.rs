@@ -1,4 +1,4 @@
-//! What is wrong with a partition, from its row, its work, its ledger and the journal.
+//! Reads partitions and what else their invariants need.
 
 use async_trait::async_trait;
 use redrive_core::{PartitionId, Unit};
@@ -10,12 +10,12 @@ use serde_json::Value;
 use crate::checks::{
     checker::{Finding, Invariant, Report},
     ledger_reader::PAGE,
-    partition_invariants::judge_partition,
-    unit_checks::Checked,
+    partition_invariants::check_partition,
+    unit_checks::CheckedUnit,
 };
 
 #[async_trait]
-impl Checked for PartitionRecord {
+impl CheckedUnit for PartitionRecord {
     const KIND: UnitKind = UnitKind::Partition;
 
     fn id(&self) -> i64 {
@@ -35,8 +35,8 @@ impl Checked for PartitionRecord {
         Ok(next.pop().filter(|partition| partition.id.0 == id))
     }
 
-    async fn judge(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
-        let mut findings = judge_partition(self, attempts);
+    async fn check(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
+        let mut findings = check_partition(self, attempts);
         let unit = Unit::Partition(self.key.clone()).to_string();
         if let Some(work) = self.work.as_ref().filter(|work| work.lease_epoch.0 > 0) {
             findings.extend(releases(store, unit, work).await?);
@@ -45,7 +45,8 @@ impl Checked for PartitionRecord {
     }
 }
 
-/// A row of work goes when its attempt is judged. So every claim of it but a live one was handed back.
+/// A row of work is deleted with the verdict. While the row exists, every claim except a current one was
+/// released.
 async fn releases(
     store: &dyn Store,
     unit: String,
@@ -54,7 +55,7 @@ async fn releases(
     let ended = work.lease_epoch.0 - i64::from(work.lease_owner.is_some());
     let action = Some("partition.handback".to_owned());
     let filter = JournalFilter { unit: Some(unit.clone()), action };
-    let (mut after, mut told) = (0, 0);
+    let (mut after, mut recorded) = (0, 0);
     loop {
         let page = store.journal_page(&filter, after, PAGE).await?;
         let Some(last) = page.last() else { break };
@@ -63,11 +64,13 @@ async fn releases(
             let details: Value = serde_json::from_str(details).unwrap_or_default();
             details.get("work").and_then(Value::as_i64) == Some(work.id)
         };
-        told += page.iter().filter(|record| of_this(&record.entry.details)).count() as i64;
+        recorded += page.iter().filter(|record| of_this(&record.entry.details)).count() as i64;
     }
-    Ok((told != ended).then(|| Finding {
-        invariant: Invariant::HandBackRecorded,
+    Ok((recorded != ended).then(|| Finding {
+        invariant: Invariant::ReleaseRecorded,
         unit,
-        problem: format!("{ended} of its claims ended untried, the journal has {told} hand-backs"),
+        problem: format!(
+            "{ended} claims ended without an attempt, but the journal has {recorded} releases"
+        ),
     }))
 }

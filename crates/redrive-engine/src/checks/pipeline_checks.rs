@@ -1,15 +1,14 @@
-//! Checking every run of a pipeline beside its samples.
+//! Reads pipeline runs and counts their samples.
 
 use redrive_core::PipelineRunId;
 use redrive_store::{PipelineRunFilter, PipelineRunRecord, Result, SampleFilter, Store};
 
 use crate::checks::{
-    checker::{Finding, REREADS, Report},
+    checker::{Finding, MAX_REREADS, Report},
     ledger_reader::PAGE,
-    pipeline_invariants::{Counted, judge_pipeline_run},
+    pipeline_invariants::{ActualSampleCounts, check_pipeline_run},
 };
 
-/// Checks every run of every pipeline.
 pub(crate) async fn check_pipeline_runs(store: &dyn Store, report: &mut Report) -> Result<()> {
     let mut before = PipelineRunId(i64::MAX);
     loop {
@@ -18,23 +17,23 @@ pub(crate) async fn check_pipeline_runs(store: &dyn Store, report: &mut Report) 
         before = last.id;
         for run in page {
             report.pipeline_runs += 1;
-            report.add(judge(store, run).await?);
+            report.add(check(store, run).await?);
         }
     }
 }
 
-/// Counts the samples of a run until it stands still meanwhile. A sample that goes from stage to stage is
-/// counted once: where samples are is read at one moment, and how many there are only the run changes.
-async fn judge(store: &dyn Store, mut run: PipelineRunRecord) -> Result<Vec<Finding>> {
-    for _ in 0..REREADS {
+/// Repeats the counts until the run does not change meanwhile. A sample that moves between stages is counted
+/// once: the counts of all stages come from one query, and the total changes only together with the run.
+async fn check(store: &dyn Store, mut run: PipelineRunRecord) -> Result<Vec<Finding>> {
+    for _ in 0..MAX_REREADS {
         let filter = SampleFilter { run: Some(run.id), ..SampleFilter::default() };
-        let counted = Counted {
+        let counted = ActualSampleCounts {
             samples: store.count_samples(&filter).await?,
             stages: store.stage_counts(run.id).await?,
         };
         let Some(after) = store.pipeline_runs_by_id(&[run.id]).await?.pop() else { break };
         if after == run {
-            return Ok(judge_pipeline_run(&run, &counted));
+            return Ok(check_pipeline_run(&run, &counted));
         }
         run = after;
     }

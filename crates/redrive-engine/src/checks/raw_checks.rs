@@ -1,4 +1,4 @@
-//! Checking every good partition against the raw data it stands on (PAR-11).
+//! Compares every accepted partition with its raw data (PAR-11).
 
 use futures_util::{StreamExt, stream};
 use redrive_core::{PartitionId, Unit};
@@ -13,11 +13,11 @@ use crate::{
     partitions::raw::RawSink,
 };
 
-/// How many raw partitions are read at once.
-const READS: usize = 4;
+/// Runs read concurrently.
+const CONCURRENT_READS: usize = 4;
 
-/// Checks every partition beside its ledger, and reads every raw partition that has authority to its end.
-/// Reads only. Memory does not grow with how much there is.
+/// Checks every partition against its ledger, and verifies the raw data of every run that has authority. Writes
+/// nothing. Memory use does not depend on the number of partitions.
 pub async fn verify_partitions(store: &dyn Store, raw: &RawSink) -> Result<Report> {
     let mut report = Report::default();
     check_units::<PartitionRecord>(store, &mut report).await?;
@@ -26,21 +26,25 @@ pub async fn verify_partitions(store: &dyn Store, raw: &RawSink) -> Result<Repor
         let page = store.partitions_by_id(after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(report) };
         after = last.id;
-        let good = page.into_iter().filter(|partition| partition.current_run_id.is_some());
-        let judging = good.map(|partition| async move { judge(&partition, raw).await });
-        let judged: Vec<Option<Finding>> = stream::iter(judging).buffered(READS).collect().await;
-        report.raw_partitions += judged.len() as u64;
-        report.add(judged.into_iter().flatten().collect());
+        let accepted = page.into_iter().filter(|partition| partition.current_run_id.is_some());
+        let checks = accepted.map(|partition| async move { check(&partition, raw).await });
+        let checked: Vec<Option<Finding>> =
+            stream::iter(checks).buffered(CONCURRENT_READS).collect().await;
+        report.raw_partitions += checked.len() as u64;
+        report.add(checked.into_iter().flatten().collect());
     }
 }
 
-async fn judge(partition: &PartitionRecord, raw: &RawSink) -> Option<Finding> {
+async fn check(partition: &PartitionRecord, raw: &RawSink) -> Option<Finding> {
     let run_id = partition.current_run_id.as_ref()?;
     let problem = match raw.verify(&partition.key, run_id).await {
         Err(error) => error.in_words(),
         Ok(sealed) if Some(sealed.record_count) != partition.record_count => {
             let stored = partition.record_count.map_or("none".to_owned(), |n| n.to_string());
-            format!("record_count is {stored}, run {run_id} has {} records", sealed.record_count)
+            format!(
+                "record_count is {stored}, but run {run_id} has {} records",
+                sealed.record_count
+            )
         }
         Ok(_) => return None,
     };

@@ -1,18 +1,17 @@
-//! What must be true of a run and its attempts, as a pure function of both.
+//! What must hold for a run and its attempts, as a pure function of both.
 
 use redrive_core::{RunState, RunStatus};
 use redrive_store::{AttemptOutcome, AttemptRecord, RunRecord};
 
 use crate::checks::checker::{Finding, Invariant};
 
-/// Everything that is wrong with a run, as far as it and its attempts tell.
-pub(crate) fn judge_run(run: &RunRecord, attempts: &[AttemptRecord]) -> Vec<Finding> {
+pub(crate) fn check_run(run: &RunRecord, attempts: &[AttemptRecord]) -> Vec<Finding> {
     let state = RunState::of(run.status, run.next_retry_at.is_some());
     let problems = [
         (Invariant::LedgerNumbers, numbers(run, attempts)),
         (Invariant::RetryCount, retry_count(run, attempts)),
         (Invariant::Lease, lease(run)),
-        (Invariant::Story, story(state, attempts)),
+        (Invariant::StatusMatchesLedger, status_matches_ledger(state, attempts)),
         (Invariant::RetryTime, retry_time(run, attempts)),
         (Invariant::WakeUp, wake_up(run, state)),
     ];
@@ -26,20 +25,23 @@ fn numbers(run: &RunRecord, attempts: &[AttemptRecord]) -> Option<String> {
     let gap = attempts.iter().zip(1..).find(|(attempt, expected)| attempt.attempt.0 != *expected);
     if let Some((attempt, expected)) = gap {
         return Some(format!(
-            "the ledger has attempt {} where {expected} belongs",
+            "the ledger has attempt {} instead of attempt {expected}",
             attempt.attempt
         ));
     }
     let (rows, reset) = (attempts.len(), run.attempts_at_reset);
     if reset > run.attempts {
-        return Some(format!("it was sent back after {reset} attempts, and has {}", run.attempts));
+        return Some(format!(
+            "attempts_at_reset is {reset}, more than attempts ({})",
+            run.attempts
+        ));
     }
     (rows != run.attempts as usize)
-        .then(|| format!("it counts {} attempts, the ledger has {rows}", run.attempts))
+        .then(|| format!("attempts is {}, but the ledger has {rows} attempts", run.attempts))
 }
 
-/// A success and a reset end a count. A give-up ends the waiting, but leaves the count to be read until
-/// an operator sends the run back.
+/// A success or a reset sets the count to 0. A give-up leaves the count as it is, for operators to read, until
+/// one of them retries the run.
 fn retry_count(run: &RunRecord, attempts: &[AttemptRecord]) -> Option<String> {
     let counted: &[AttemptRecord] = match attempts {
         [before @ .., last] if last.outcome == AttemptOutcome::Failed => before,
@@ -54,21 +56,21 @@ fn retry_count(run: &RunRecord, attempts: &[AttemptRecord]) -> Option<String> {
         .filter(|attempt| attempt.counted)
         .count();
     (retries != run.retry_count as usize).then(|| {
-        format!("retry_count is {}, the ledger has {retries} counted retries", run.retry_count)
+        format!("retry_count is {}, but the ledger has {retries} counted retries", run.retry_count)
     })
 }
 
 fn lease(run: &RunRecord) -> Option<String> {
     let processing = run.status == RunStatus::Processing;
     if processing != run.lease_owner.is_some() || processing != run.lease_until.is_some() {
-        return Some(format!("it is {}, and its lease says otherwise", run.status));
+        return Some(format!("status is {}, but the lease does not match", run.status));
     }
     let claims = i64::from(run.attempts) + i64::from(processing);
     (run.lease_epoch.0 < claims)
-        .then(|| format!("epoch {} is lower than its {claims} claims", run.lease_epoch))
+        .then(|| format!("epoch {} is lower than the number of claims ({claims})", run.lease_epoch))
 }
 
-fn story(state: RunState, attempts: &[AttemptRecord]) -> Option<String> {
+fn status_matches_ledger(state: RunState, attempts: &[AttemptRecord]) -> Option<String> {
     let last = attempts.last().map(|attempt| attempt.outcome);
     let fits = match state {
         RunState::Passed | RunState::NeedsReview | RunState::Failed => {
@@ -76,26 +78,27 @@ fn story(state: RunState, attempts: &[AttemptRecord]) -> Option<String> {
         }
         RunState::WaitingForRetry => last == Some(AttemptOutcome::Retrying),
         RunState::GivenUp => last == Some(AttemptOutcome::Failed),
-        // An operator may have sent any unfinished or judged run back, or stopped it.
+        // An operator may retry or cancel a run after any attempt.
         RunState::Discovered | RunState::Processing | RunState::Cancelled => true,
     };
     (!fits).then(|| {
         let last = last.map_or("nothing", AttemptOutcome::name);
-        format!("it is {}, and the last the ledger has is {last}", state.name())
+        format!("the run is {}, but the last attempt in the ledger is {last}", state.name())
     })
 }
 
 fn retry_time(run: &RunRecord, attempts: &[AttemptRecord]) -> Option<String> {
     let (next, last) = (run.next_retry_at?, attempts.last()?);
     let earliest = last.ended_at.checked_add(last.delay?).ok()?;
-    (next < earliest).then(|| format!("its retry at {next} comes before {earliest}"))
+    (next < earliest)
+        .then(|| format!("next_retry_at is {next}, before the decided time {earliest}"))
 }
 
 fn wake_up(run: &RunRecord, state: RunState) -> Option<String> {
     let waits = run.ready || run.due_at.is_some();
     match state {
         RunState::Discovered | RunState::WaitingForRetry => {
-            (!waits).then(|| format!("it is {} and nothing will wake it", state.name()))
+            (!waits).then(|| format!("the run is {}, but neither ready nor due", state.name()))
         }
         RunState::Processing
         | RunState::GivenUp
@@ -103,7 +106,7 @@ fn wake_up(run: &RunRecord, state: RunState) -> Option<String> {
         | RunState::NeedsReview
         | RunState::Failed
         | RunState::Cancelled => {
-            waits.then(|| format!("it is {} and would be claimed again", state.name()))
+            waits.then(|| format!("the run is {}, but a worker would claim it again", state.name()))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a sample, from its row, its run, its ledger and the journal.
+//! Reads samples and what else their invariants need.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,17 +12,18 @@ use redrive_store::{
 use crate::checks::{
     checker::{Finding, Invariant, Report},
     ledger_reader::PAGE,
-    sample_invariants::judge_sample,
-    unit_checks::{Checked, give_up_recorded},
+    sample_invariants::check_sample,
+    unit_checks::{CheckedUnit, missing_give_up},
 };
 
-/// A sample with its run, which is read after it: so the run knows of whatever happened to the sample.
+/// A sample and its pipeline run. The run is read after the sample, so the row of the run includes every
+/// change of the sample.
 pub(crate) struct SampleOfRun {
     sample: SampleRecord,
     run: Arc<PipelineRunRecord>,
 }
 
-/// A sample stands still while its run moves.
+/// Compares the sample alone: its run changes all the time.
 impl PartialEq for SampleOfRun {
     fn eq(&self, other: &Self) -> bool {
         self.sample == other.sample
@@ -45,7 +46,7 @@ impl SampleOfRun {
 }
 
 #[async_trait]
-impl Checked for SampleOfRun {
+impl CheckedUnit for SampleOfRun {
     const KIND: UnitKind = UnitKind::Sample;
 
     fn id(&self) -> i64 {
@@ -66,12 +67,12 @@ impl Checked for SampleOfRun {
         Ok(Self::with_runs(store, sample).await?.pop())
     }
 
-    async fn judge(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
+    async fn check(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {
         let Self { sample, run } = self;
-        let mut findings = judge_sample(sample, run, attempts);
+        let mut findings = check_sample(sample, run, attempts);
         if sample.state() == SampleState::Dead {
             let unit = sample_unit(sample.id, &sample.stage_name);
-            findings.extend(give_up_recorded(store, unit, "sample.dead").await?);
+            findings.extend(missing_give_up(store, unit, "sample.dead").await?);
         }
         findings.extend(self.releases(store, attempts.len()).await?);
         Ok(findings)
@@ -79,16 +80,16 @@ impl Checked for SampleOfRun {
 }
 
 impl SampleOfRun {
-    /// A claim ends in a row of the ledger or in a hand-back, and a live one in neither.
+    /// Every claim ends in a ledger row or in a release, except a current one.
     async fn releases(&self, store: &dyn Store, rows: usize) -> Result<Option<Finding>> {
         let Self { sample, run } = self;
-        let live = i64::from(sample.lease_owner.is_some());
+        let current = i64::from(sample.lease_owner.is_some());
         let rows = i64::try_from(rows).unwrap_or(i64::MAX);
-        let untried = sample.lease_epoch.0.saturating_sub(rows).saturating_sub(live);
+        let untried = sample.lease_epoch.0.saturating_sub(rows).saturating_sub(current);
         if untried <= 0 {
             return Ok(None);
         }
-        let mut told = 0;
+        let mut recorded = 0;
         for stage in &run.stages {
             let unit = Some(sample_unit(sample.id, stage));
             let filter = JournalFilter { unit, action: Some("sample.handback".to_owned()) };
@@ -97,14 +98,14 @@ impl SampleOfRun {
                 let page = store.journal_page(&filter, after, PAGE).await?;
                 let Some(last) = page.last() else { break };
                 after = last.id;
-                told += page.len() as i64;
+                recorded += page.len() as i64;
             }
         }
-        Ok((told != untried).then(|| Finding {
-            invariant: Invariant::HandBackRecorded,
+        Ok((recorded != untried).then(|| Finding {
+            invariant: Invariant::ReleaseRecorded,
             unit: sample_unit(sample.id, &sample.stage_name),
             problem: format!(
-                "{untried} of its claims ended untried, the journal has {told} hand-backs"
+                "{untried} claims ended without an attempt, but the journal has {recorded} releases"
             ),
         }))
     }

@@ -1,52 +1,54 @@
-//! What must be true of a sample and its attempts at every stage, as a pure function of both and of what
-//! its run says.
+//! What must hold for a sample and its attempts at every stage, as a pure function of the sample, its pipeline run
+//! and its attempts.
 
 use redrive_core::{PipelineStatus, SampleState, Unit};
 use redrive_store::{AttemptOutcome, AttemptRecord, PipelineRunRecord, SampleRecord};
 
 use crate::checks::checker::{Finding, Invariant};
 
-/// A sample as its judges see it.
-struct Stages<'a> {
-    /// The attempts at the stages before its own, stage by stage.
+/// The attempts of a sample, by stage.
+struct StageAttempts<'a> {
+    /// The attempts at earlier stages, in the order of the stages.
     before: Vec<(&'a str, Vec<&'a AttemptRecord>)>,
-    /// Those at its own.
-    here: Vec<&'a AttemptRecord>,
-    /// An attempt at another stage than these.
+    /// The attempts at the current stage.
+    current: Vec<&'a AttemptRecord>,
+    /// An attempt at a stage that the sample has not reached.
     stray: Option<&'a AttemptRecord>,
 }
 
-impl<'a> Stages<'a> {
+impl<'a> StageAttempts<'a> {
     fn new(sample: &SampleRecord, run: &'a PipelineRunRecord, all: &'a [AttemptRecord]) -> Self {
-        let place = usize::try_from(sample.stage).unwrap_or(usize::MAX);
+        let stage_index = usize::try_from(sample.stage).unwrap_or(usize::MAX);
         let at = |stage: &str| all.iter().filter(|row| row.unit.stage == stage).collect::<Vec<_>>();
-        let gone_through: Vec<&str> = run.stages.iter().take(place).map(String::as_str).collect();
+        let passed: Vec<&str> = run.stages.iter().take(stage_index).map(String::as_str).collect();
         let own = run.stage_name(sample.stage);
         let stray = |row: &&AttemptRecord| {
             let stage = row.unit.stage.as_str();
-            stage != own && !gone_through.contains(&stage)
+            stage != own && !passed.contains(&stage)
         };
         Self {
             stray: all.iter().find(stray),
-            before: gone_through.iter().map(|stage| (*stage, at(stage))).collect(),
-            here: at(own),
+            before: passed.iter().map(|stage| (*stage, at(stage))).collect(),
+            current: at(own),
         }
     }
 }
 
-/// Everything that is wrong with a sample, as far as it, its run and its attempts tell.
-pub(crate) fn judge_sample(
+pub(crate) fn check_sample(
     sample: &SampleRecord,
     run: &PipelineRunRecord,
     attempts: &[AttemptRecord],
 ) -> Vec<Finding> {
-    let stages = Stages::new(sample, run, attempts);
+    let stages = StageAttempts::new(sample, run, attempts);
     let problems = [
         (Invariant::LedgerNumbers, numbers(sample, &stages)),
-        (Invariant::RetryCount, retry_count(sample, &stages.here)),
+        (Invariant::RetryCount, retry_count(sample, &stages.current)),
         (Invariant::Lease, lease(sample, attempts.len())),
-        (Invariant::Story, place(sample, run).or_else(|| story(sample, run, &stages))),
-        (Invariant::RetryTime, retry_time(sample, &stages.here)),
+        (
+            Invariant::StatusMatchesLedger,
+            position(sample, run).or_else(|| status_matches_ledger(sample, run, &stages)),
+        ),
+        (Invariant::RetryTime, retry_time(sample, &stages.current)),
         (Invariant::WakeUp, wake_up(sample, run)),
     ];
     let unit = Unit::Sample { id: sample.id, stage: sample.stage_name.clone() }.to_string();
@@ -56,28 +58,29 @@ pub(crate) fn judge_sample(
     problems.into_iter().filter_map(finding).collect()
 }
 
-fn numbers(sample: &SampleRecord, stages: &Stages<'_>) -> Option<String> {
-    let own = (sample.stage_name.as_str(), &stages.here);
+fn numbers(sample: &SampleRecord, stages: &StageAttempts<'_>) -> Option<String> {
+    let own = (sample.stage_name.as_str(), &stages.current);
     for (stage, rows) in stages.before.iter().map(|(stage, rows)| (*stage, rows)).chain([own]) {
         let gap = rows.iter().zip(1..).find(|(row, expected)| row.attempt.0 != *expected);
         if let Some((row, expected)) = gap {
             let found = row.attempt;
             return Some(format!(
-                "the ledger has attempt {found} at {stage} where {expected} belongs"
+                "the ledger has attempt {found} at stage {stage} instead of attempt {expected}"
             ));
         }
     }
-    let (rows, counted) = (stages.here.len(), sample.attempts);
+    let (rows, counted) = (stages.current.len(), sample.attempts);
     if rows != counted as usize {
-        return Some(format!("it counts {counted} attempts, the ledger has {rows}"));
+        return Some(format!("attempts is {counted}, but the ledger has {rows} attempts"));
     }
     let reset = sample.attempts_at_reset;
-    (reset > counted).then(|| format!("it was brought back after {reset} attempts of {counted}"))
+    (reset > counted)
+        .then(|| format!("attempts_at_reset is {reset}, more than attempts ({counted})"))
 }
 
-/// A dead letter keeps its count to be read, until an operator brings it back.
-fn retry_count(sample: &SampleRecord, here: &[&AttemptRecord]) -> Option<String> {
-    let since_reset = here.iter().filter(|row| row.attempt.0 > sample.attempts_at_reset);
+/// A dead letter keeps its count, for operators to read, until one of them reprocesses it.
+fn retry_count(sample: &SampleRecord, current: &[&AttemptRecord]) -> Option<String> {
+    let since_reset = current.iter().filter(|row| row.attempt.0 > sample.attempts_at_reset);
     let retries = match sample.state() {
         SampleState::Succeeded | SampleState::Skipped => 0,
         _ => {
@@ -85,41 +88,56 @@ fn retry_count(sample: &SampleRecord, here: &[&AttemptRecord]) -> Option<String>
         }
     };
     (retries != sample.retry_count as usize).then(|| {
-        format!("retry_count is {}, the ledger has {retries} counted retries", sample.retry_count)
+        format!(
+            "retry_count is {}, but the ledger has {retries} counted retries",
+            sample.retry_count
+        )
     })
 }
 
 fn lease(sample: &SampleRecord, rows: usize) -> Option<String> {
     let held = sample.lease_owner.is_some();
     if held != sample.lease_until.is_some() {
-        return Some("its lease is not whole: owner and end go together".to_owned());
+        return Some(
+            "the lease is incomplete: only one of lease_owner and lease_until is set".to_owned(),
+        );
     }
     if held && sample.state() != SampleState::Running {
-        return Some(format!("it is {}, and someone holds it", sample.status));
+        return Some(format!("status is {}, but a worker holds a lease", sample.status));
     }
     let claims = i64::try_from(rows).unwrap_or(i64::MAX).saturating_add(i64::from(held));
-    (sample.lease_epoch.0 < claims)
-        .then(|| format!("epoch {} is lower than its {claims} claims", sample.lease_epoch))
+    (sample.lease_epoch.0 < claims).then(|| {
+        format!("epoch {} is lower than the number of claims ({claims})", sample.lease_epoch)
+    })
 }
 
-/// Where it stands in its source and on its way.
-fn place(sample: &SampleRecord, run: &PipelineRunRecord) -> Option<String> {
+/// The line in the source and the stage must exist.
+fn position(sample: &SampleRecord, run: &PipelineRunRecord) -> Option<String> {
     let (line, lines) = (sample.line, run.position.lines);
     if line == 0 || line > lines {
-        return Some(format!("it is line {line}, and {lines} lines were read"));
+        return Some(format!("line is {line}, but {lines} lines of the source were read"));
     }
     let (stage, stages) = (sample.stage, run.stages.len());
-    (stage as usize >= stages).then(|| format!("it is at stage {stage} of {stages}"))
+    (stage as usize >= stages)
+        .then(|| format!("stage is {stage}, but the pipeline run has {stages} stages"))
 }
 
-fn story(sample: &SampleRecord, run: &PipelineRunRecord, stages: &Stages<'_>) -> Option<String> {
+fn status_matches_ledger(
+    sample: &SampleRecord,
+    run: &PipelineRunRecord,
+    stages: &StageAttempts<'_>,
+) -> Option<String> {
     if let Some(row) = stages.stray {
         let stage = &row.unit.stage;
-        return Some(format!("it has not come to stage {stage}, and the ledger has it there"));
+        return Some(format!(
+            "the ledger has an attempt at stage {stage}, which the sample has not reached"
+        ));
     }
     for (stage, rows) in &stages.before {
         if rows.last().map(|row| row.outcome) != Some(AttemptOutcome::Success) {
-            return Some(format!("it is past stage {stage}, and the ledger has no success there"));
+            return Some(format!(
+                "the sample is past stage {stage}, but the ledger has no success there"
+            ));
         }
     }
     let passed = |rows: &[&AttemptRecord]| {
@@ -127,11 +145,13 @@ fn story(sample: &SampleRecord, run: &PipelineRunRecord, stages: &Stages<'_>) ->
         rows.split_last().is_some_and(|(_, early)| early.iter().any(|r| ends.contains(&r.outcome)))
     };
     let twice = stages.before.iter().find(|(_, rows)| passed(rows)).map(|(stage, _)| *stage);
-    if let Some(stage) = twice.or_else(|| passed(&stages.here).then_some(&sample.stage_name)) {
-        return Some(format!("it went on with stage {stage} after it had ended there"));
+    if let Some(stage) = twice.or_else(|| passed(&stages.current).then_some(&sample.stage_name)) {
+        return Some(format!(
+            "the ledger has attempts at stage {stage} after the sample passed it"
+        ));
     }
     let state = sample.state();
-    let last = stages.here.last().map(|row| row.outcome);
+    let last = stages.current.last().map(|row| row.outcome);
     let fits = match state {
         SampleState::Ready | SampleState::Running => match last {
             None | Some(AttemptOutcome::Retrying) => true,
@@ -143,24 +163,25 @@ fn story(sample: &SampleRecord, run: &PipelineRunRecord, stages: &Stages<'_>) ->
             last == Some(AttemptOutcome::Success) && sample.stage as usize + 1 == run.stages.len()
         }
         SampleState::Skipped => last == Some(AttemptOutcome::Skipped),
-        // A line that was no sample never came to a stage.
+        // A line that is not a valid sample never reaches a stage.
         SampleState::Dead if sample.data.is_none() => last.is_none() && sample.stage == 0,
         SampleState::Dead => last == Some(AttemptOutcome::Failed),
     };
     (!fits).then(|| {
         let last = last.map_or("nothing", AttemptOutcome::name);
-        format!("it is {}, and the last the ledger has is {last}", state.name())
+        format!("the sample is {}, but the last attempt at its stage is {last}", state.name())
     })
 }
 
-fn retry_time(sample: &SampleRecord, here: &[&AttemptRecord]) -> Option<String> {
-    let (next, last) = (sample.next_retry_at?, here.last()?);
+fn retry_time(sample: &SampleRecord, current: &[&AttemptRecord]) -> Option<String> {
+    let (next, last) = (sample.next_retry_at?, current.last()?);
     let earliest = last.ended_at.checked_add(last.delay?).ok()?;
-    (next < earliest).then(|| format!("its retry at {next} comes before {earliest}"))
+    (next < earliest)
+        .then(|| format!("next_retry_at is {next}, before the decided time {earliest}"))
 }
 
-/// What is unfinished is held, waits for its time, or is ready; and its run is not over. A run that was
-/// stopped keeps what is left until it is resumed.
+/// A run with unfinished samples has not ended. An aborted or cancelled run keeps its unfinished samples until
+/// the run is resumed.
 fn wake_up(sample: &SampleRecord, run: &PipelineRunRecord) -> Option<String> {
     let status = run.progress.status;
     let over = match status {
@@ -171,5 +192,6 @@ fn wake_up(sample: &SampleRecord, run: &PipelineRunRecord) -> Option<String> {
         SampleState::Ready | SampleState::Running | SampleState::WaitingForRetry => true,
         SampleState::Succeeded | SampleState::Skipped | SampleState::Dead => false,
     };
-    (over && unfinished).then(|| format!("it is {}, and its run is {status}", sample.status))
+    (over && unfinished)
+        .then(|| format!("the sample is {}, but its pipeline run is {status}", sample.status))
 }

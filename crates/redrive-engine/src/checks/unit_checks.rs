@@ -1,37 +1,36 @@
-//! Checking every unit of a kind beside its ledger: one walk for all kinds.
+//! Walks all units of one kind together with their ledger rows.
 
 use async_trait::async_trait;
 use redrive_store::{AttemptRecord, JournalFilter, Result, Store, UnitKind};
 
 use crate::checks::{
-    checker::{Finding, Invariant, MAX_FINDINGS, REREADS, Report},
+    checker::{Finding, Invariant, MAX_FINDINGS, MAX_REREADS, Report},
     ledger_reader::{LedgerReader, all_attempts},
 };
 
-/// A unit as it is stored, of a kind whose every unit can be checked.
+/// A stored unit that the checker can read and check.
 #[async_trait]
-pub(crate) trait Checked: PartialEq + Sized + Send + Sync {
-    /// Its kind, which says which ledger.
+pub(crate) trait CheckedUnit: PartialEq + Sized + Send + Sync {
     const KIND: UnitKind;
 
-    /// The id of its row.
     fn id(&self) -> i64;
 
-    /// Where a report counts its kind.
+    /// The count of this kind in a report.
     fn count(report: &mut Report) -> &mut u64;
 
-    /// Units by id, after an id, a page at a time.
+    /// A page of units ordered by id, greater than `after`.
     async fn page(store: &dyn Store, after: i64) -> Result<Vec<Self>>;
 
-    /// The unit of that id.
     async fn find(store: &dyn Store, id: i64) -> Result<Option<Self>>;
 
-    /// What is wrong with it, beside its attempts.
-    async fn judge(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>>;
+    /// What is wrong with the unit, given all of its attempts.
+    async fn check(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>>;
 }
 
-/// Checks every unit of a kind.
-pub(crate) async fn check_units<C: Checked>(store: &dyn Store, report: &mut Report) -> Result<()> {
+pub(crate) async fn check_units<C: CheckedUnit>(
+    store: &dyn Store,
+    report: &mut Report,
+) -> Result<()> {
     let mut ledger = LedgerReader::new(store, C::KIND);
     let mut after = 0;
     loop {
@@ -43,16 +42,16 @@ pub(crate) async fn check_units<C: Checked>(store: &dyn Store, report: &mut Repo
             *C::count(report) += 1;
             report.attempts += (attempts.len() + orphans.len()) as u64;
             report.add(orphans.iter().map(orphan).collect());
-            let findings = unit.judge(store, &attempts).await?;
+            let findings = unit.check(store, &attempts).await?;
             if findings.is_empty() {
                 continue;
             }
-            // Past the limit they are only counted: looking twice at a million would take for ever.
+            // Findings beyond the maximum are only counted: reading a million units twice takes too long.
             let full = report.findings.len() >= MAX_FINDINGS;
-            report.add(if full { findings } else { judge_again::<C>(store, unit.id()).await? });
+            report.add(if full { findings } else { recheck::<C>(store, unit.id()).await? });
         }
     }
-    // What is left belongs to units made since; only one that does not exist is an orphan.
+    // The remaining attempts may belong to units created meanwhile; without a unit they are orphans.
     for attempt in ledger.rest(MAX_FINDINGS).await? {
         report.attempts += 1;
         if C::find(store, attempt.unit.id).await?.is_none() {
@@ -70,8 +69,8 @@ fn orphan(attempt: &AttemptRecord) -> Finding {
     }
 }
 
-/// That a unit was given up, if no such row of the journal says so.
-pub(crate) async fn give_up_recorded(
+/// A finding if the journal has no entry of this action for a unit that was given up.
+pub(crate) async fn missing_give_up(
     store: &dyn Store,
     unit: String,
     action: &str,
@@ -80,16 +79,16 @@ pub(crate) async fn give_up_recorded(
     Ok(store.journal_page(&filter, 0, 1).await?.is_empty().then(|| Finding {
         invariant: Invariant::GiveUpRecorded,
         unit,
-        problem: "it was given up, and the journal does not say why".to_owned(),
+        problem: format!("the unit was given up, but the journal has no {action} entry"),
     }))
 }
 
-/// Reads a unit and its attempts until the unit stands still between two looks.
-async fn judge_again<C: Checked>(store: &dyn Store, id: i64) -> Result<Vec<Finding>> {
-    for _ in 0..REREADS {
+/// Reads a unit and its attempts until the unit does not change between two reads.
+async fn recheck<C: CheckedUnit>(store: &dyn Store, id: i64) -> Result<Vec<Finding>> {
+    for _ in 0..MAX_REREADS {
         let Some(before) = C::find(store, id).await? else { return Ok(Vec::new()) };
         let attempts = all_attempts(store, C::KIND, id).await?;
-        let findings = before.judge(store, &attempts).await?;
+        let findings = before.check(store, &attempts).await?;
         let after = C::find(store, id).await?;
         if findings.is_empty() || after.as_ref() == Some(&before) {
             return Ok(findings);

@@ -1,8 +1,8 @@
-//! Reading good partitions, and nothing else (PAR-12).
+//! Reads accepted partitions, and no others (PAR-12).
 //!
-//! The state says what is good, and which run of it. A partition that is being reprocessed is read from
-//! the run that has authority; raw data is never changed or removed, so whoever has begun to read goes on
-//! undisturbed when another run takes over.
+//! The store says which partitions are accepted and which of their runs has authority. A partition that is
+//! being reprocessed is read from the run that has authority. Raw data is never changed or removed, so a reader
+//! finishes undisturbed when another run takes over.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use redrive_store::{PartitionFilter, PartitionRecord, Result, Store};
 
 use crate::partitions::raw::{RawError, RawLocation, RawReader, RawSink};
 
-/// Reads good partitions.
+/// Reads accepted partitions.
 ///
 /// ```
 /// use redrive_engine::{Consumer, RawSink};
@@ -34,54 +34,39 @@ pub struct Consumer {
     raw: RawSink,
 }
 
-/// A good partition, and the run that makes it so.
+/// An accepted partition, and its run that has authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadablePartition {
-    /// Its key.
     pub key: PartitionKey,
-    /// The run to read.
     pub run_id: PartitionRunId,
-    /// The schema of that run.
     pub schema_version: Option<String>,
-    /// How many records that run has.
     pub record_count: Option<u64>,
-    /// When it last changed.
     pub updated_at: Timestamp,
 }
 
-/// Why a partition could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConsumeError {
-    /// It is not good.
-    #[error("partition:{key} cannot be read: {why}")]
-    NotReadable {
-        /// Which.
-        key: PartitionKey,
-        /// What it is instead.
-        why: &'static str,
-    },
-    /// Its raw data is not as it was sealed.
-    #[error("partition:{key} cannot be read")]
+    /// The partition has no entry or is not accepted.
+    #[error("cannot read partition:{key}: {why}")]
+    NotReadable { key: PartitionKey, why: &'static str },
+    /// The raw data is missing or not as it was sealed.
+    #[error("cannot read the raw data of partition:{key}")]
     Raw {
-        /// Which.
         key: PartitionKey,
-        /// Why.
         #[source]
         source: RawError,
     },
-    /// The store does not say what is good.
     #[error(transparent)]
     Store(#[from] redrive_store::Error),
 }
 
 impl Consumer {
-    /// A consumer of what a store says is good.
     pub fn new(store: Arc<dyn Store>, raw: RawSink) -> Self {
         Self { store, raw }
     }
 
-    /// Good partitions that match, by key, after a key, a page at a time.
+    /// A page of accepted partitions that match, ordered by key and greater than `after`.
     pub async fn page(
         &self,
         filter: &PartitionFilter,
@@ -94,36 +79,34 @@ impl Consumer {
         Ok(page.into_iter().filter_map(|record| readable(record).ok()).collect())
     }
 
-    /// A partition, if it is good.
+    /// Finds a partition; an error if the partition is not accepted.
     pub async fn find(&self, key: &PartitionKey) -> Result<ReadablePartition, ConsumeError> {
         let found = self.store.partitions_by_key(std::slice::from_ref(key)).await?.pop().flatten();
         let why = match found.map(readable) {
             Some(Ok(partition)) => return Ok(partition),
             Some(Err(why)) => why,
-            None => "there is no entry",
+            None => "the partition has no entry",
         };
         Err(ConsumeError::NotReadable { key: key.clone(), why })
     }
 
-    /// Reads a partition, if it is good.
+    /// Reads the rows of a partition; an error if the partition is not accepted.
     pub async fn read(&self, key: &PartitionKey) -> Result<RawReader, ConsumeError> {
         self.read_run(&self.find(key).await?).await
     }
 
-    /// Reads the run that was found to be good.
+    /// Reads the run that was found, even if another run has authority by now.
     pub async fn read_run(&self, found: &ReadablePartition) -> Result<RawReader, ConsumeError> {
         let ReadablePartition { key, run_id, .. } = found;
         let raw = self.raw.read(key, run_id).await;
         raw.map_err(|source| ConsumeError::Raw { key: key.clone(), source })
     }
 
-    /// Where the files of a good partition are.
     pub fn location(&self, found: &ReadablePartition) -> RawLocation {
         self.raw.location(&found.key, &found.run_id)
     }
 }
 
-/// A partition to read, or why not.
 fn readable(record: PartitionRecord) -> Result<ReadablePartition, &'static str> {
     match (record.status, record.current_run_id) {
         (PartitionStatus::Success, Some(run_id)) => Ok(ReadablePartition {
@@ -133,8 +116,10 @@ fn readable(record: PartitionRecord) -> Result<ReadablePartition, &'static str> 
             record_count: record.record_count,
             updated_at: record.updated_at,
         }),
-        (PartitionStatus::Success, None) => Err("it is success, and no run of it has authority"),
-        (PartitionStatus::Pending, _) => Err("it is pending"),
-        (PartitionStatus::Failed, _) => Err("it is failed"),
+        (PartitionStatus::Success, None) => Err(
+            "the partition is success, but none of its runs has authority; run `redrive doctor`",
+        ),
+        (PartitionStatus::Pending, _) => Err("the partition is pending"),
+        (PartitionStatus::Failed, _) => Err("the partition is failed"),
     }
 }

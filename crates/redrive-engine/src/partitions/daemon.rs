@@ -1,10 +1,10 @@
-//! The retry daemon (DMN): sends failed partitions back when their time has come.
+//! The retry daemon (DMN): retries failed partitions when they are due.
 //!
-//! It decides by what the store says and keeps nothing between ticks: killed at any point and started
-//! again, it does the same. It is an operator like any other, and acts through [`Control`]: each change is
-//! guarded by how the partition was when it was looked at, so of several daemons one changes it and the
-//! others see that. It passes no terminal mark and no limit of a policy; of a limit it tells the journal,
-//! once for each count of attempts.
+//! The daemon reads all of its state from the store and keeps none between ticks, so it can be killed and
+//! restarted at any point. It changes partitions through [`Control`], like any operator: a change applies only
+//! if the partition is still as it was read, so of several daemons exactly one retries a partition. The daemon
+//! overrides neither terminal marks nor policy limits. When a limit makes a partition terminal, the daemon
+//! writes one journal entry for each attempt count.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,21 +20,20 @@ use redrive_store::{
 use tokio::time::MissedTickBehavior;
 
 use crate::partitions::{
-    control::{Control, Fate, PartitionCommand, RunMode},
+    control::{ChangeOutcome, Control, PartitionCommand, RunMode},
     schedules::calendar::FRESH_DAYS,
 };
 use redrive_retry::{Clock, Stop, SystemClock};
 
-/// How often the daemon looks unless told otherwise.
+/// The default interval between two ticks.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How many partitions are looked at once.
+/// Partitions read at a time.
 const PAGE: u32 = 1_000;
 
-/// How many batches are on their way at once. A store commits what comes together together.
-const BATCHES: usize = 32;
+/// Concurrent batches. A store commits concurrent writes in one transaction.
+const CONCURRENT_BATCHES: usize = 32;
 
-/// The retry daemon.
 pub struct Daemon {
     control: Control,
     clock: Arc<dyn Clock>,
@@ -42,54 +41,53 @@ pub struct Daemon {
     mode: RunMode,
 }
 
-/// What a tick found and did.
+/// What one tick of the daemon found and did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tick {
-    /// Failed partitions that it looked at.
+pub struct DaemonTick {
+    /// All failed partitions. The other counts add up to this one.
     pub failed: u64,
-    /// Of those, retried, or they would be.
+    /// In a dry run: due, and would be retried.
     pub retried: u64,
-    /// Waiting for their time.
+    /// Not due yet.
     pub waiting: u64,
-    /// Marked by an operator, or paused.
-    pub left_alone: u64,
-    /// Ended by a limit of their policy.
+    /// Paused, or marked terminal by an operator.
+    pub skipped: u64,
+    /// Made terminal by a limit of their policy.
     pub given_up: u64,
-    /// Due, but somebody was faster.
-    pub overtaken: u64,
+    /// Due, but changed by another daemon or an operator since they were read.
+    pub conflicts: u64,
 }
 
-/// A partition that is due, and how long it had to wait.
-struct Due {
+struct DuePartition {
     partition: PartitionRecord,
+    /// The delay that the policy asked for.
     delay: Duration,
 }
 
-/// Partitions of one customer and query that are due.
-struct Batch {
+/// Due partitions of one source, customer, query and lane.
+struct RetryBatch {
     lane: Lane,
-    due: Vec<Due>,
+    due: Vec<DuePartition>,
 }
 
 impl Daemon {
-    /// A daemon under a name that the journal tells.
+    /// `name` is the actor in the journal.
     pub fn new(control: Control, name: impl Into<String>) -> Self {
         let clock = Arc::new(SystemClock);
         Self { control, clock, name: name.into(), mode: RunMode::Real }
     }
 
-    /// With another clock, for tests.
+    /// Replaces the system clock, for tests.
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
     }
 
-    /// Doing it, or only saying what it would do.
     pub fn with_mode(self, mode: RunMode) -> Self {
         Self { mode, ..self }
     }
 
-    /// Ticks at once and then at every interval, until it is told to stop. It stops at once: each
-    /// partition changes by itself, so there is nothing to bring to an end.
+    /// Ticks at once and then at every interval, until stopped. A stop interrupts a tick: every change is
+    /// atomic, so a partial tick leaves nothing to clean up.
     pub async fn run(&self, interval: Duration, mut stop: Stop) {
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -102,41 +100,41 @@ impl Daemon {
             tokio::select! {
                 biased;
                 () = stop.stopped() => return,
-                ticked = self.tick() => self.tell(ticked),
+                ticked = self.tick() => self.log_tick(ticked),
             }
         }
     }
 
-    fn tell(&self, ticked: Result<Tick>) {
+    fn log_tick(&self, ticked: Result<DaemonTick>) {
         match ticked {
             Ok(tick) => tracing::debug!(
                 failed = tick.failed,
                 retried = tick.retried,
                 waiting = tick.waiting,
                 given_up = tick.given_up,
-                "looked at failed partitions"
+                "checked failed partitions"
             ),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::error!(error, "cannot look at failed partitions; trying again");
+                tracing::error!(error, "cannot check failed partitions; the next tick tries again");
             }
         }
     }
 
-    /// Looks at every failed partition once.
-    pub async fn tick(&self) -> Result<Tick> {
+    /// Checks every failed partition once.
+    pub async fn tick(&self) -> Result<DaemonTick> {
         let now = self.clock.now();
         let filter =
             PartitionFilter { status: Some(PartitionStatus::Failed), ..Default::default() };
-        let (mut tick, mut after) = (Tick::default(), None);
+        let (mut tick, mut after) = (DaemonTick::default(), None);
         loop {
             let store = self.control.store();
             let page = store.partitions_page(&filter, after.as_ref(), PAGE).await?;
             let Some(last) = page.last() else { return Ok(tick) };
             after = Some(last.key.clone());
             let is_last = page.len() < PAGE as usize;
-            let (due, given_up) = self.judge(page, now, &mut tick);
-            self.tell_give_ups(&given_up, now).await?;
+            let (due, given_up) = self.classify(page, now, &mut tick);
+            self.record_give_ups(&given_up, now).await?;
             redrive_store::failpoint!("engine.daemon.told");
             self.retry(due, now, &mut tick).await?;
             redrive_store::failpoint!("engine.daemon.retried");
@@ -146,27 +144,27 @@ impl Daemon {
         }
     }
 
-    /// What is due, and what a policy has ended.
-    fn judge(
+    /// The partitions that are due, and those that a policy limit has made terminal. Counts the others.
+    fn classify(
         &self,
         page: Vec<PartitionRecord>,
         now: Timestamp,
-        tick: &mut Tick,
-    ) -> (Vec<Due>, Vec<(PartitionRecord, TerminalReason)>) {
+        tick: &mut DaemonTick,
+    ) -> (Vec<DuePartition>, Vec<(PartitionRecord, TerminalReason)>) {
         let (mut due, mut given_up) = (Vec::new(), Vec::new());
         tick.failed += page.len() as u64;
         for partition in page {
             let forecast = self.control.rules().forecast(&partition, now);
             match forecast.filter(|_| partition.paused().is_none()) {
                 None | Some(RetryForecast::Terminal { reason: TerminalReason::Marked }) => {
-                    tick.left_alone += 1;
+                    tick.skipped += 1;
                 }
                 Some(RetryForecast::Terminal { reason }) => {
                     tick.given_up += 1;
                     given_up.push((partition, reason));
                 }
                 Some(forecast @ RetryForecast::RetryAt { delay, .. }) if forecast.is_due(now) => {
-                    due.push(Due { partition, delay });
+                    due.push(DuePartition { partition, delay });
                 }
                 Some(RetryForecast::RetryAt { .. }) => tick.waiting += 1,
             }
@@ -174,7 +172,7 @@ impl Daemon {
         (due, given_up)
     }
 
-    async fn tell_give_ups(
+    async fn record_give_ups(
         &self,
         given_up: &[(PartitionRecord, TerminalReason)],
         now: Timestamp,
@@ -189,7 +187,7 @@ impl Daemon {
         let new = self.control.store().append_journal(&entries).await?;
         for ((partition, reason), _) in given_up.iter().zip(new).filter(|(_, new)| *new) {
             tracing::warn!(
-                partition = written(&partition.key),
+                partition = unit_name(&partition.key),
                 attempt_count = partition.attempt_count,
                 reason = reason.name(),
                 "gave up"
@@ -198,33 +196,38 @@ impl Daemon {
         Ok(())
     }
 
-    async fn retry(&self, due: Vec<Due>, now: Timestamp, tick: &mut Tick) -> Result<()> {
+    async fn retry(
+        &self,
+        due: Vec<DuePartition>,
+        now: Timestamp,
+        tick: &mut DaemonTick,
+    ) -> Result<()> {
         let retried: Vec<(u64, u64)> = stream::iter(batches(due, now))
             .map(|batch| self.retry_batch(batch, now))
-            .buffer_unordered(BATCHES)
+            .buffer_unordered(CONCURRENT_BATCHES)
             .try_collect()
             .await?;
-        for (retried, overtaken) in retried {
+        for (retried, conflicts) in retried {
             tick.retried += retried;
-            tick.overtaken += overtaken;
+            tick.conflicts += conflicts;
         }
         Ok(())
     }
 
-    /// How many were retried, and for how many somebody was faster.
-    async fn retry_batch(&self, batch: Batch, now: Timestamp) -> Result<(u64, u64)> {
+    /// Returns the number of retried partitions and of conflicts.
+    async fn retry_batch(&self, batch: RetryBatch, now: Timestamp) -> Result<(u64, u64)> {
         let Some(command) = self.command(&batch, now) else { return Ok((0, 0)) };
         let (partitions, delays): (Vec<_>, Vec<_>) =
             batch.due.into_iter().map(|due| (due.partition, due.delay)).unzip();
         let outcomes = self.control.change(&command, partitions, self.mode).await?;
-        let (mut retried, mut overtaken) = (0, 0);
+        let (mut retried, mut conflicts) = (0, 0);
         for (outcome, delay) in outcomes.into_iter().zip(delays) {
-            let partition = written(&outcome.key);
+            let partition = unit_name(&outcome.key);
             let attempt_count = outcome.attempt_count;
-            match (outcome.fate, self.mode) {
-                (Fate::Done(_), mode) => {
+            match (outcome.change, self.mode) {
+                (ChangeOutcome::Done(_), mode) => {
                     retried += 1;
-                    // To the second, as people read it.
+                    // Whole seconds are enough for a log.
                     let delay = HumanDuration::from(Duration::from_secs(delay.as_secs()));
                     let delay = delay.to_string();
                     match mode {
@@ -236,19 +239,23 @@ impl Daemon {
                         }
                     }
                 }
-                (Fate::Already(_) | Fate::Refused(_), _) => {
-                    overtaken += 1;
-                    tracing::debug!(partition, attempt_count, "somebody was faster");
+                (ChangeOutcome::Already(_) | ChangeOutcome::Refused(_), _) => {
+                    conflicts += 1;
+                    tracing::debug!(
+                        partition,
+                        attempt_count,
+                        "not retried: the partition changed since it was read"
+                    );
                 }
             }
         }
-        Ok((retried, overtaken))
+        Ok((retried, conflicts))
     }
 
-    /// The command for a batch: `state retry --force` for its customer and query.
-    fn command(&self, batch: &Batch, now: Timestamp) -> Option<PartitionCommand> {
+    /// The command for a batch: `state retry --force` for its source, customer and query.
+    fn command(&self, batch: &RetryBatch, now: Timestamp) -> Option<PartitionCommand> {
         let key = &batch.due.first()?.partition.key;
-        let order = AuditContext {
+        let audit = AuditContext {
             by: Operator { actor: self.name.clone(), at: now, reason: None },
             command: "daemon".to_owned(),
             filter: Some(PartitionFilter {
@@ -260,23 +267,23 @@ impl Daemon {
             flags: vec!["--force".to_owned()],
         };
         let action = PartitionAction::Retry { clear_terminal: false, lane: batch.lane };
-        Some(PartitionCommand::new(action, order).forced())
+        Some(PartitionCommand::new(action, audit).forced())
     }
 }
 
-/// What belongs to one customer and query, and goes one lane. Pages come in the order of keys.
-fn batches(due: Vec<Due>, now: Timestamp) -> Vec<Batch> {
-    let mut batches: Vec<Batch> = Vec::new();
+/// Groups due partitions by series and lane. Relies on pages being sorted by key.
+fn batches(due: Vec<DuePartition>, now: Timestamp) -> Vec<RetryBatch> {
+    let mut batches: Vec<RetryBatch> = Vec::new();
     for due in due {
         let (lane, key) = (lane_of(&due.partition.key, now), &due.partition.key);
-        let fits = |batch: &&mut Batch| {
+        let fits = |batch: &&mut RetryBatch| {
             let last = batch.due.last().map(|due| &due.partition.key);
             batch.lane == lane && last.is_some_and(|last| same_series(last, key))
         };
-        // The lanes of a series alternate at most once, at the day where the present begins.
+        // A series changes its lane at most once, where dates become fresh.
         match batches.last_mut().filter(fits) {
             Some(batch) => batch.due.push(due),
-            None => batches.push(Batch { lane, due: vec![due] }),
+            None => batches.push(RetryBatch { lane, due: vec![due] }),
         }
     }
     batches
@@ -293,6 +300,6 @@ fn lane_of(key: &PartitionKey, now: Timestamp) -> Lane {
     if is_old { Lane::Backfill } else { Lane::Fresh }
 }
 
-fn written(key: &PartitionKey) -> String {
+fn unit_name(key: &PartitionKey) -> String {
     Unit::Partition(key.clone()).to_string()
 }

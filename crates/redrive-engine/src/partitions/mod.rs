@@ -1,11 +1,11 @@
-//! Partitions of extracted data: extracted as a whole, sealed, and accepted by a validator.
+//! Partitions of extracted data: a partition is extracted as a whole, sealed, and accepted by a validator.
 //!
-//! - `source`: where partitions come from, as declared
-//! - `work`: one attempt at a partition
+//! - `source`: the declaration of a source, its extractor and its validation rules
+//! - `work`: one attempt at a partition, as work for the worker loop
 //! - `extractor`, `raw`, `validator`: the three steps of an attempt
-//! - `lane_shares`, `run_ids`: which partitions are claimed next, and the ids of their attempts
-//! - `schedules`: when new partitions become due
-//! - `control`: what operators do to partitions
+//! - `lane_shares`, `run_ids`: how many partitions of each lane a claim takes, and the ids of their runs
+//! - `schedules`: creates partitions when they become due
+//! - `control`: the changes that operators and the daemon make to partitions
 //! - `daemon`: retries failed partitions when they are due
 //! - `consumer`: reads accepted partitions
 

@@ -1,4 +1,4 @@
-//! A source: who extracts its partitions, who judges them, and when new ones are due.
+//! A source of partitions: its extractor, its validation rules and its schedule.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,45 +6,41 @@ use crate::{
     DaySchedule, Extractor, WorkerLimits,
     partitions::{
         raw::RawSink,
-        validator::{Judge, Rules},
+        validator::{ValidationHandler, ValidationRules},
     },
     worker::engine::DEFAULT_TIME_LIMIT,
 };
 
-/// The share of backfill unless a source says otherwise: three of ten partitions.
+/// The default share of backfill: three of ten partitions.
 pub const DEFAULT_BACKFILL_SHARE: f64 = 0.3;
 
-/// Where partitions come from.
 #[derive(Clone)]
 pub struct Source {
-    /// Its name, the first part of every key.
+    /// The first part of every key.
     pub name: String,
-    /// Who extracts.
     pub extractor: Arc<dyn Extractor>,
-    /// Where raw partitions are kept.
     pub sink: RawSink,
-    /// What the validator asks beyond its own checks.
-    pub rules: Rules,
-    /// The schema of its rows, where the extractor says nothing of it.
+    /// Checks in addition to those that every partition must pass.
+    pub rules: ValidationRules,
+    /// Used when the extractor does not report a schema version.
     pub schema_version: Option<String>,
-    /// The share of the work that goes to backfill while there is fresh data as well.
+    /// The share of claims that goes to backfill while both lanes have work, from 0 to 1.
     pub backfill_share: f64,
-    /// When partitions become due by themselves, if they do.
+    /// Without a schedule, partitions are created by operators only.
     pub schedule: Option<DaySchedule>,
-    /// How long an extraction may take.
+    /// The time limit of one extraction.
     pub time_limit: Duration,
-    /// How many at once, and how patiently.
     pub limits: WorkerLimits,
 }
 
 impl Source {
-    /// A source with the default pace, time limit and share, no rules and no schedule.
+    /// A source with the default limits and backfill share, no rules and no schedule.
     pub fn new(name: impl Into<String>, extractor: Arc<dyn Extractor>, sink: RawSink) -> Self {
         Self {
             name: name.into(),
             extractor,
             sink,
-            rules: Rules::default(),
+            rules: ValidationRules::default(),
             schema_version: None,
             backfill_share: DEFAULT_BACKFILL_SHARE,
             schedule: None,
@@ -53,33 +49,32 @@ impl Source {
         }
     }
 
-    /// With rules for the validator.
-    pub fn with_rules(self, rules: Rules) -> Self {
+    pub fn with_rules(self, rules: ValidationRules) -> Self {
         Self { rules, ..self }
     }
 
-    /// With a schedule.
     pub fn with_schedule(self, schedule: DaySchedule) -> Self {
         Self { schedule: Some(schedule), ..self }
     }
 
-    /// With so many partitions at once.
     pub fn with_concurrency(self, concurrency: usize) -> Self {
         let limits = WorkerLimits { concurrency: concurrency.max(1), ..self.limits };
         Self { limits, ..self }
     }
 
-    /// How many partitions are worked on at once: no more than any of its handlers can.
+    /// Concurrent partitions: the configured number, or less if the extractor or the validation handler
+    /// has less capacity.
     pub(crate) fn concurrency(&self) -> usize {
-        let judge = self.rules.judge.as_ref().and_then(|judge| judge.handler.capacity());
-        let limits = [self.extractor.capacity(), judge];
+        let validation = self.rules.handler.as_ref();
+        let validation = validation.and_then(|validation| validation.handler.capacity());
+        let limits = [self.extractor.capacity(), validation];
         limits.into_iter().flatten().fold(self.limits.concurrency, usize::min)
     }
 
-    /// Ends what its handlers keep running.
+    /// Stops the programs that the handlers keep running.
     pub(crate) async fn release(&self) {
         self.extractor.release().await;
-        if let Some(Judge { handler, .. }) = &self.rules.judge {
+        if let Some(ValidationHandler { handler, .. }) = &self.rules.handler {
             handler.release().await;
         }
     }

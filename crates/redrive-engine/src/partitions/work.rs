@@ -24,7 +24,7 @@ use crate::{
         raw::{Extracted, RawWriter},
         run_ids::RunIds,
         source::Source,
-        validator::{Extraction, Judged, Judgement, Validator},
+        validator::{ExtractionOutcome, ValidationOutcome, ValidationRequest, Validator},
     },
     worker::{
         failures::{lost_worker, panic_failure},
@@ -35,7 +35,7 @@ use crate::{
 
 /// The outcome of an attempt at a partition.
 pub(crate) enum PartitionAttempt {
-    Judged(Judgement),
+    Validated(ValidationOutcome),
     /// The raw sink had no space left, which says nothing about the partition.
     SinkFull(Failure),
 }
@@ -127,16 +127,16 @@ impl PartitionWork {
     }
 
     /// Validates what a lost worker left.
-    async fn judge_lost(
+    async fn validate_lost(
         &self,
         lost: ClaimedPartition,
         owner: &WorkerId,
     ) -> Option<PartitionFinish> {
-        let unknown = Extraction::Unknown(lost_worker(owner));
+        let unknown = ExtractionOutcome::Unknown(lost_worker(owner));
         // The reaper is dropped when it stops.
         let (_stopper, stop) = Stopper::new();
-        let judgement = self.validator.judge(&judged(&lost), unknown, stop).await;
-        let Judgement::Verdict(verdict) = judgement else { return None };
+        let validation = self.validator.validate(&validation_request(&lost), unknown, stop).await;
+        let ValidationOutcome::Verdict(verdict) = validation else { return None };
         let now = self.context.clock.now();
         Some(finish_of(&lost, verdict, owner, now, now))
     }
@@ -163,13 +163,13 @@ impl Work for PartitionWork {
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<ClaimedPartition>> {
         let claim = PartitionClaim {
             source: self.source.name.clone(),
-            run_ids: self.run_ids.make(limit, self.context.clock.now()),
-            backfill: self.shares.backfill_of(limit),
+            run_ids: self.run_ids.generate(limit, self.context.clock.now()),
+            backfill: self.shares.backfill_quota(limit),
             owner: self.context.worker.clone(),
             lease_until: until,
         };
         let claimed = self.context.store.claim_partitions(&claim).await?;
-        self.shares.took(limit, claimed.iter().map(|claimed| claimed.request.lane));
+        self.shares.record_claim(limit, claimed.iter().map(|claimed| claimed.request.lane));
         Ok(claimed)
     }
 
@@ -180,17 +180,17 @@ impl Work for PartitionWork {
     async fn handle(&self, unit: &ClaimedPartition, stop: Stop) -> PartitionAttempt {
         log_start(unit);
         let extraction = match self.extract(unit, stop.clone()).await {
-            Some(Ok(())) => Extraction::Done,
-            Some(Err(ExtractError::Failed(failure))) => Extraction::Failed(failure),
+            Some(Ok(())) => ExtractionOutcome::Done,
+            Some(Err(ExtractError::Failed(failure))) => ExtractionOutcome::Failed(failure),
             Some(Err(ExtractError::SinkFull(failure))) => {
                 return PartitionAttempt::SinkFull(failure);
             }
-            None => return PartitionAttempt::Judged(Judgement::Stopped),
+            None => return PartitionAttempt::Validated(ValidationOutcome::Stopped),
         };
         redrive_store::failpoint!("engine.partition.judging");
-        let judgement = self.validator.judge(&judged(unit), extraction, stop).await;
+        let validation = self.validator.validate(&validation_request(unit), extraction, stop).await;
         redrive_store::failpoint!("engine.partition.judged");
-        PartitionAttempt::Judged(judgement)
+        PartitionAttempt::Validated(validation)
     }
 
     fn complete(
@@ -201,8 +201,8 @@ impl Work for PartitionWork {
         ended_at: Timestamp,
     ) -> Completion<PartitionFinish> {
         match attempt {
-            PartitionAttempt::Judged(Judgement::Stopped) => Completion::Release,
-            PartitionAttempt::Judged(Judgement::Verdict(verdict)) => Completion::Finish(finish_of(
+            PartitionAttempt::Validated(ValidationOutcome::Stopped) => Completion::Release,
+            PartitionAttempt::Validated(ValidationOutcome::Verdict(verdict)) => Completion::Finish(finish_of(
                 unit,
                 verdict,
                 &self.context.worker,
@@ -248,12 +248,12 @@ impl Work for PartitionWork {
         let leases: Vec<LeaseRef> = expired.iter().map(|expired| expired.lease).collect();
         let lost = self.context.store.claimed_partitions(&leases).await?;
         let ours = lost.into_iter().filter(|lost| lost.key.source() == self.source.name);
-        let judging = ours.filter_map(|lost| {
+        let validations = ours.filter_map(|lost| {
             let expired = expired.iter().find(|expired| expired.lease == lost.lease)?;
-            Some(self.judge_lost(lost, &expired.owner))
+            Some(self.validate_lost(lost, &expired.owner))
         });
-        let judged = stream::iter(judging).buffer_unordered(self.source.concurrency());
-        Ok(judged.filter_map(async |finish| finish).collect().await)
+        let validated = stream::iter(validations).buffer_unordered(self.source.concurrency());
+        Ok(validated.filter_map(async |finish| finish).collect().await)
     }
 
     async fn backlog(&self) -> Result<Backlog> {
@@ -263,12 +263,12 @@ impl Work for PartitionWork {
 
 impl From<Failure> for PartitionAttempt {
     fn from(failure: Failure) -> Self {
-        Self::Judged(Judgement::Verdict(PartitionVerdict::Rejected { failure }))
+        Self::Validated(ValidationOutcome::Verdict(PartitionVerdict::Rejected { failure }))
     }
 }
 
-fn judged(unit: &ClaimedPartition) -> Judged {
-    Judged { key: unit.key.clone(), run_id: unit.run_id.clone(), attempt: unit.attempt }
+fn validation_request(unit: &ClaimedPartition) -> ValidationRequest {
+    ValidationRequest { key: unit.key.clone(), run_id: unit.run_id.clone(), attempt: unit.attempt }
 }
 
 fn call_of(unit: &ClaimedPartition) -> Call {

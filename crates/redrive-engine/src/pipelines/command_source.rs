@@ -1,4 +1,4 @@
-//! A program that prints JSON lines.
+//! A program that prints JSON lines, as a source.
 
 use std::time::Duration;
 
@@ -6,84 +6,85 @@ use async_trait::async_trait;
 use redrive_core::Failure;
 use serde_json::json;
 
-use super::{SOURCE_CHANGED, SampleSource, SampleWriter, SourceCall, SourceEnd, stage::for_good};
+use super::{
+    SOURCE_CHANGED, SampleSource, SampleWriter, SourceCall, SourceEnd, stage::final_failure,
+};
 use crate::{
     ExecHandler, Outcome, Stop,
     handlers::exec::{Input, Listener},
 };
 
-/// A source may go on for as long as it likes.
+/// A source has no time limit.
 const NO_LIMIT: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
 
-/// A program that prints JSON lines. To read on it is run again, and the lines that were read before
-/// are passed over: it must print them again, in the same order.
+/// A program that prints JSON lines. To resume, the program runs again, and the lines that were read before are
+/// skipped: the program must print them again, in the same order.
 #[derive(Debug)]
 pub struct CommandSource {
     program: ExecHandler,
-    /// The command, for people.
+    /// For operators.
     command: String,
 }
 
 impl CommandSource {
-    /// The lines that a program prints.
     pub fn new(program: ExecHandler, command: impl Into<String>) -> Self {
         Self { program, command: command.into() }
     }
 }
 
-/// Hears the program.
-struct Printed<'a> {
-    feed: &'a mut SampleWriter,
+/// Receives the output of the program.
+struct ProgramOutput<'a> {
+    writer: &'a mut SampleWriter,
     call: &'a SourceCall,
-    /// A line of those to pass over whose end has not come yet.
+    /// The start of a line to skip whose end is not read yet.
     partial: Vec<u8>,
 }
 
-impl Printed<'_> {
-    /// Passes over what was read before, and hands on the rest.
-    fn pass_over<'b>(&mut self, mut chunk: &'b [u8]) -> &'b [u8] {
-        while self.feed.lines() < self.call.position.lines
+impl ProgramOutput<'_> {
+    /// Skips the lines that were read before. Returns the rest of the chunk.
+    fn skip<'b>(&mut self, mut chunk: &'b [u8]) -> &'b [u8] {
+        while self.writer.lines() < self.call.position.lines
             && let Some(newline) = chunk.iter().position(|byte| *byte == b'\n')
         {
             let (line, rest) = chunk.split_at(newline + 1);
             self.partial.extend_from_slice(line);
-            self.feed.pass_over(&self.partial);
+            self.writer.skip(&self.partial);
             self.partial.clear();
             chunk = rest;
-            if self.feed.lines() == self.call.position.lines {
+            if self.writer.lines() == self.call.position.lines {
                 self.compare();
             }
         }
-        if self.feed.lines() < self.call.position.lines {
+        if self.writer.lines() < self.call.position.lines {
             self.partial.extend_from_slice(chunk);
             return &[];
         }
         chunk
     }
 
-    /// A program that prints something else the second time may do so on purpose.
+    /// Other lines than before are a warning, not an error: they may be intended.
     fn compare(&self) {
         let SourceCall { pipeline, run, position } = self.call;
-        if position.check.as_deref() != Some(&*self.feed.check()) {
+        if position.check.as_deref() != Some(&*self.writer.prefix_hash()) {
             tracing::warn!(
                 pipeline,
                 run = run.0,
                 lines = position.lines,
-                "the source prints other lines than before; as many are passed over all the same"
+                "the source printed other lines than before; the same number of lines is skipped"
             );
         }
     }
 }
 
-impl Listener for Printed<'_> {
+impl Listener for ProgramOutput<'_> {
     const WANTS_ALL: bool = true;
 
     async fn hear(&mut self, chunk: &[u8]) -> Result<(), Failure> {
-        let rest = self.pass_over(chunk);
-        if self.feed.push(rest).await && self.feed.flush().await {
+        let rest = self.skip(chunk);
+        if self.writer.push(rest).await && self.writer.flush().await {
             return Ok(());
         }
-        Err(for_good("unwanted", "nobody wants the rest"))
+        Err(final_failure("unwanted", "the rest of the source is not needed"))
     }
 }
 
@@ -93,7 +94,7 @@ impl SampleSource for CommandSource {
         self.command.clone()
     }
 
-    async fn read(&self, call: &SourceCall, feed: &mut SampleWriter, stop: Stop) -> SourceEnd {
+    async fn read(&self, call: &SourceCall, writer: &mut SampleWriter, stop: Stop) -> SourceEnd {
         let run = call.run.to_string();
         let input = Input {
             variables: vec![
@@ -104,16 +105,17 @@ impl SampleSource for CommandSource {
             line: json!({ "kind": "source", "pipeline": call.pipeline, "run_id": run }).to_string()
                 + "\n",
         };
-        let mut printed = Printed { feed, call, partial: Vec::new() };
-        let outcome = self.program.print(&input, NO_LIMIT, stop, &mut printed).await;
-        let missing = call.position.lines.saturating_sub(feed.lines());
-        match (feed.end(), outcome) {
+        let mut output = ProgramOutput { writer, call, partial: Vec::new() };
+        let outcome = self.program.print(&input, NO_LIMIT, stop, &mut output).await;
+        let missing = call.position.lines.saturating_sub(writer.lines());
+        match (writer.end(), outcome) {
             (SourceEnd::Done, Outcome::Answered { .. }) if missing > 0 => {
-                let (lines, read) = (feed.lines(), call.position.lines);
-                let message = format!("it printed {lines} lines, and {read} were read before");
-                SourceEnd::Failed(for_good(SOURCE_CHANGED, &message))
+                let (lines, read) = (writer.lines(), call.position.lines);
+                let message =
+                    format!("the source printed {lines} lines, but {read} lines were read before");
+                SourceEnd::Failed(final_failure(SOURCE_CHANGED, &message))
             }
-            (SourceEnd::Done, Outcome::Answered { .. }) => feed.finish().await,
+            (SourceEnd::Done, Outcome::Answered { .. }) => writer.finish().await,
             (SourceEnd::Done, Outcome::Failed(failure)) => SourceEnd::Failed(failure),
             (SourceEnd::Done, Outcome::Stopped | Outcome::Skipped(_)) => SourceEnd::Stopped,
             (end, _) => end,

@@ -1,4 +1,4 @@
-//! What operators do to pipeline runs and dead letters. Commands call this and nothing else does.
+//! What operators do to pipeline runs and dead letters. The CLI and the API change them through here only.
 
 use std::sync::Arc;
 
@@ -10,190 +10,154 @@ use redrive_store::{
 
 use super::{Pipeline, SamplePages};
 
-/// Dead letters that are named are brought back so many at a time, each of them by itself.
-const NAMED_AT_ONCE: usize = 16;
+/// Dead letters selected by id are reprocessed in batches of this size.
+const IDS_PER_BATCH: usize = 16;
 
-/// Does to pipeline runs and dead letters what operators wish.
 #[derive(Clone)]
 pub struct PipelineControl {
     store: Arc<dyn Store>,
 }
 
-/// Why a run cannot be resumed. Nothing was changed.
+/// Why a run was not resumed. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum NotResumed {
-    /// There is no such run.
+pub enum ResumeError {
     #[error("there is no pipeline run {0}")]
     Unknown(PipelineRunId),
-    /// It is over.
-    #[error("pipeline run {id} is {status}: it is over, and nothing is left of it to do")]
-    Over {
-        /// The run.
-        id: PipelineRunId,
-        /// Its status.
-        status: PipelineStatus,
-    },
-    /// It is a run of something else.
-    #[error("pipeline run {id} is one of {found:?}, not of {asked:?}")]
-    OtherPipeline {
-        /// The run.
-        id: PipelineRunId,
-        /// Its pipeline.
-        found: String,
-        /// The one that was named.
-        asked: String,
-    },
-    /// The stages have changed since it began.
+    #[error("pipeline run {id} is {status}: the run has ended, so there is nothing to resume")]
+    Over { id: PipelineRunId, status: PipelineStatus },
+    #[error("pipeline run {id} belongs to pipeline {found:?}, not to {requested:?}")]
+    OtherPipeline { id: PipelineRunId, found: String, requested: String },
     #[error(
-        "the stages of the pipeline are {now}, and run {id} began with {before}: a sample would not \
-         know where to go on"
+        "pipeline run {id} started with the stages {before}, but the pipeline now has the stages \
+         {now}"
     )]
-    OtherStages {
-        /// The run.
-        id: PipelineRunId,
-        /// Its stages.
-        before: String,
-        /// Those of the pipeline.
-        now: String,
-    },
-    /// The source cannot be read on.
-    #[error("the source of pipeline run {id} cannot be read on: {}", why.message())]
-    Source {
-        /// The run.
-        id: PipelineRunId,
-        /// Why.
-        why: Failure,
-    },
-    /// The store failed.
+    OtherStages { id: PipelineRunId, before: String, now: String },
+    #[error("cannot resume the source of pipeline run {id}: {}", why.message())]
+    Source { id: PipelineRunId, why: Failure },
     #[error(transparent)]
     Store(#[from] redrive_store::Error),
 }
 
-/// What became of the dead letters that were named.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Reprocessed {
-    /// How many are back, or would be.
+pub struct ReprocessCounts {
+    /// In a dry run: would be reprocessed.
     pub done: u64,
-    /// How many cannot be brought back.
+    /// Not a dead letter, without data, or unknown.
     pub refused: u64,
 }
 
 impl PipelineControl {
-    /// On a store.
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store }
     }
 
-    /// Begins a run of a pipeline.
     pub async fn start(&self, pipeline: &Pipeline, by: &Operator) -> Result<PipelineRunId> {
         self.store.start_pipeline_run(&pipeline.new_run(), by).await
     }
 
-    /// Has a run go on from where it stopped, or where its worker was lost, judged by the rules the
-    /// pipeline has now. The source must be what it was.
+    /// Resumes a run that was stopped or lost its worker, with the current rules of the pipeline. The source must
+    /// be unchanged as far as it was read.
     pub async fn resume(
         &self,
         id: PipelineRunId,
         pipeline: &Pipeline,
         by: &Operator,
-    ) -> std::result::Result<PipelineRunRecord, NotResumed> {
-        let run = self.run(id).await?.ok_or(NotResumed::Unknown(id))?;
+    ) -> std::result::Result<PipelineRunRecord, ResumeError> {
+        let run = self.run(id).await?.ok_or(ResumeError::Unknown(id))?;
         if run.pipeline != pipeline.name {
-            let (found, asked) = (run.pipeline, pipeline.name.clone());
-            return Err(NotResumed::OtherPipeline { id, found, asked });
+            let (found, requested) = (run.pipeline, pipeline.name.clone());
+            return Err(ResumeError::OtherPipeline { id, found, requested });
         }
         if run.stages != pipeline.stage_names() {
             let (before, now) = (run.stages.join(", "), pipeline.stage_names().join(", "));
-            return Err(NotResumed::OtherStages { id, before, now });
+            return Err(ResumeError::OtherStages { id, before, now });
         }
         if !run.position.done
             && let Err(why) = pipeline.source.check(&run.position).await
         {
-            return Err(NotResumed::Source { id, why });
+            return Err(ResumeError::Source { id, why });
         }
         let action = PipelineAction::Resume(pipeline.rules.clone());
         match self.store.change_pipeline_run(id, &action, by).await? {
-            PipelineChange::Done(_) => self.run(id).await?.ok_or(NotResumed::Unknown(id)),
-            PipelineChange::Refused(status) => Err(NotResumed::Over { id, status }),
-            PipelineChange::Unknown => Err(NotResumed::Unknown(id)),
+            PipelineChange::Done(_) => self.run(id).await?.ok_or(ResumeError::Unknown(id)),
+            PipelineChange::Refused(status) => Err(ResumeError::Over { id, status }),
+            PipelineChange::Unknown => Err(ResumeError::Unknown(id)),
         }
     }
 
-    /// Stops a run: nothing more is claimed or read, what is running may end.
+    /// Cancels a run: workers claim and read nothing more of it, and finish the attempts in progress.
     pub async fn cancel(&self, id: PipelineRunId, by: &Operator) -> Result<PipelineChange> {
         self.store.change_pipeline_run(id, &PipelineAction::Cancel, by).await
     }
 
-    /// One run.
     pub async fn run(&self, id: PipelineRunId) -> Result<Option<PipelineRunRecord>> {
         Ok(self.store.pipeline_runs_by_id(&[id]).await?.pop())
     }
 
-    /// Brings dead letters back to the stage they died at, with a new count of attempts: those that
-    /// match, up to a limit, in the order of their ids. Without an operator nothing is changed, and
-    /// everything is said that would be. Each is told as it is done.
+    /// Returns matching dead letters to the stage at which they failed, with a new retry count: up to `limit`,
+    /// ordered by id. Without an operator this is a dry run. `on_change` receives every outcome.
     pub async fn reprocess(
         &self,
         filter: &SampleFilter,
         limit: u64,
         by: Option<&Operator>,
-        mut told: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
-    ) -> Result<Reprocessed> {
+        mut on_change: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
+    ) -> Result<ReprocessCounts> {
         let filter = SampleFilter { status: Some(SampleStatus::Dlq), ..filter.clone() };
-        let mut pages = SamplePages::new(self.store.clone(), filter).at_most(limit);
-        let mut tally = Reprocessed::default();
+        let mut pages = SamplePages::new(self.store.clone(), filter).with_limit(limit);
+        let mut counts = ReprocessCounts::default();
         loop {
             let dead = pages.next().await?;
             if dead.is_empty() {
-                return Ok(tally);
+                return Ok(counts);
             }
             let ids: Vec<SampleId> = dead.iter().map(|sample| sample.id).collect();
-            let changes = self.bring_back(&ids, &dead, by).await?;
+            let changes = self.reprocess_batch(&ids, &dead, by).await?;
             for (sample, change) in dead.iter().zip(changes) {
-                tally.add(change);
-                told(sample.id, Some(sample), change);
+                counts.add(change);
+                on_change(sample.id, Some(sample), change);
             }
         }
     }
 
-    /// The same for samples that are named.
-    pub async fn reprocess_these(
+    /// Like [`reprocess`](Self::reprocess), for samples selected by id.
+    pub async fn reprocess_by_id(
         &self,
         ids: &[SampleId],
         by: Option<&Operator>,
-        mut told: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
-    ) -> Result<Reprocessed> {
-        let mut tally = Reprocessed::default();
-        for ids in ids.chunks(NAMED_AT_ONCE) {
+        mut on_change: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
+    ) -> Result<ReprocessCounts> {
+        let mut counts = ReprocessCounts::default();
+        for ids in ids.chunks(IDS_PER_BATCH) {
             let samples = self.store.samples_by_id(ids).await?;
-            let changes = self.bring_back(ids, &samples, by).await?;
+            let changes = self.reprocess_batch(ids, &samples, by).await?;
             for (id, change) in ids.iter().zip(changes) {
-                tally.add(change);
-                told(*id, samples.iter().find(|sample| sample.id == *id), change);
+                counts.add(change);
+                on_change(*id, samples.iter().find(|sample| sample.id == *id), change);
             }
         }
-        Ok(tally)
+        Ok(counts)
     }
 
-    async fn bring_back(
+    async fn reprocess_batch(
         &self,
         ids: &[SampleId],
         samples: &[SampleRecord],
         by: Option<&Operator>,
     ) -> Result<Vec<SampleChange>> {
         let Some(by) = by else {
-            let foreseen = |id: &SampleId| {
+            let predicted = |id: &SampleId| {
                 let sample = samples.iter().find(|sample| sample.id == *id);
                 sample.map_or(SampleChange::Unknown, SampleChange::of_reprocess)
             };
-            return Ok(ids.iter().map(foreseen).collect());
+            return Ok(ids.iter().map(predicted).collect());
         };
         self.store.reprocess_samples(ids, by).await
     }
 }
 
-impl Reprocessed {
+impl ReprocessCounts {
     fn add(&mut self, change: SampleChange) {
         match change {
             SampleChange::Done => self.done += 1,

@@ -1,13 +1,13 @@
-//! Samples made by Rust.
+//! A Rust iterator as a source.
 
 use async_trait::async_trait;
 use serde::Serialize;
 
-use super::{SampleSource, SampleWriter, SourceCall, SourceEnd, stage::for_good};
+use super::{SampleSource, SampleWriter, SourceCall, SourceEnd, stage::final_failure};
 use crate::Stop;
 
-/// Samples from an iterator. To read on it is made anew, and what was read before is passed over: it must
-/// yield the same again.
+/// Samples from an iterator. To resume, the iterator is created again, and the samples that were read before are
+/// skipped: the iterator must yield the same samples in the same order.
 pub struct IteratorSource<F> {
     name: String,
     make: F,
@@ -19,7 +19,7 @@ where
     I: Iterator + Send,
     I::Item: Serialize,
 {
-    /// The samples of an iterator, under a name for people.
+    /// `name` describes the source to operators.
     pub fn new(name: impl Into<String>, make: F) -> Self {
         Self { name: name.into(), make }
     }
@@ -36,22 +36,25 @@ where
         self.name.clone()
     }
 
-    async fn read(&self, call: &SourceCall, feed: &mut SampleWriter, stop: Stop) -> SourceEnd {
+    async fn read(&self, call: &SourceCall, writer: &mut SampleWriter, stop: Stop) -> SourceEnd {
         let mut line = Vec::new();
         for sample in (self.make)() {
             line.clear();
             if let Err(error) = serde_json::to_writer(&mut line, &sample) {
-                return SourceEnd::Failed(for_good("bad_sample", &format!("no JSON: {error}")));
+                return SourceEnd::Failed(final_failure(
+                    "bad_sample",
+                    &format!("cannot serialize a sample as JSON: {error}"),
+                ));
             }
             line.push(b'\n');
-            if feed.lines() < call.position.lines {
-                feed.pass_over(&line);
+            if writer.lines() < call.position.lines {
+                writer.skip(&line);
             } else if stop.is_stopped() {
                 return SourceEnd::Stopped;
-            } else if !feed.push(&line).await {
-                return feed.end();
+            } else if !writer.push(&line).await {
+                return writer.end();
             }
         }
-        feed.finish().await
+        writer.finish().await
     }
 }

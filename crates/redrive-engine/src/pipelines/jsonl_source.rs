@@ -1,4 +1,4 @@
-//! A file of JSON lines.
+//! A file of JSON lines, as a source.
 
 use std::{io, path::PathBuf};
 
@@ -8,57 +8,56 @@ use redrive_store::SourcePosition;
 use sha2::{Digest, Sha256};
 use tokio::{fs::File, io::AsyncReadExt};
 
-use super::{SOURCE_CHANGED, SampleSource, SampleWriter, SourceCall, SourceEnd, stage::for_good};
+use super::{
+    SOURCE_CHANGED, SampleSource, SampleWriter, SourceCall, SourceEnd, stage::final_failure,
+};
 use crate::{Stop, uploads::hex};
 
-/// How much is read at a time.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// The code of a file that cannot be read.
 const SOURCE_UNREADABLE: &str = "source_unreadable";
 
-/// A file of JSON lines. It is read on at its byte offset, if what comes before is as it was.
+/// A file of JSON lines. To resume, the file is read from its byte offset, if the bytes before it are unchanged.
 #[derive(Debug, Clone)]
 pub struct JsonlSource {
     path: PathBuf,
 }
 
 impl JsonlSource {
-    /// The file at a path.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Only what can be read on at an offset: a pipe would be waited for, and read once.
+    /// Refuses anything but regular files: opening a pipe blocks, and a pipe cannot be read again.
     async fn open(&self) -> Result<File, Failure> {
         let found = tokio::fs::metadata(&self.path).await.map_err(|e| self.unreadable(&e))?;
         if !found.is_file() {
-            let message = format!("{}: it is no regular file", self.path.display());
-            return Err(for_good(SOURCE_UNREADABLE, &message));
+            let message = format!("{}: not a regular file", self.path.display());
+            return Err(final_failure(SOURCE_UNREADABLE, &message));
         }
         File::open(&self.path).await.map_err(|error| self.unreadable(&error))
     }
 
     fn unreadable(&self, error: &io::Error) -> Failure {
         let message = format!("{}: {error}", self.path.display());
-        for_good(SOURCE_UNREADABLE, &message)
+        final_failure(SOURCE_UNREADABLE, &message)
     }
 
-    /// Passes over what was read before, once it is known to be the same.
-    async fn pass_over(
+    /// Skips the bytes that were read before, and checks that they are unchanged.
+    async fn skip(
         &self,
         file: &mut File,
         position: &SourcePosition,
-        feed: &mut SampleWriter,
+        writer: &mut SampleWriter,
     ) -> Result<(), Failure> {
         let mut before = file.take(position.bytes);
         let mut buffer = vec![0; CHUNK_BYTES];
         loop {
             let length = before.read(&mut buffer).await.map_err(|e| self.unreadable(&e))?;
             let Some(chunk @ [_, ..]) = buffer.get(..length) else { break };
-            feed.pass_over(chunk);
+            writer.skip(chunk);
         }
-        self.unchanged(position, &feed.check())
+        self.unchanged(position, &writer.prefix_hash())
     }
 
     fn unchanged(&self, position: &SourcePosition, found: &str) -> Result<(), Failure> {
@@ -67,27 +66,27 @@ impl JsonlSource {
         }
         let (path, lines) = (self.path.display(), position.lines);
         let message = format!(
-            "{path} has changed: its first {lines} lines are not those that were read before; put them \
-             back, or begin a new run"
+            "{path} has changed: its first {lines} lines differ from those that were read before; restore \
+             them, or start a new run"
         );
-        Err(for_good(SOURCE_CHANGED, &message))
+        Err(final_failure(SOURCE_CHANGED, &message))
     }
 
-    async fn read_on(
+    async fn read_rest(
         &self,
         call: &SourceCall,
-        feed: &mut SampleWriter,
+        writer: &mut SampleWriter,
     ) -> Result<SourceEnd, Failure> {
         let mut file = self.open().await?;
-        self.pass_over(&mut file, &call.position, feed).await?;
+        self.skip(&mut file, &call.position, writer).await?;
         let mut buffer = vec![0; CHUNK_BYTES];
         loop {
             let length = file.read(&mut buffer).await.map_err(|error| self.unreadable(&error))?;
             let Some(chunk @ [_, ..]) = buffer.get(..length) else {
-                return Ok(feed.finish().await);
+                return Ok(writer.finish().await);
             };
-            if !feed.push(chunk).await {
-                return Ok(feed.end());
+            if !writer.push(chunk).await {
+                return Ok(writer.end());
             }
         }
     }
@@ -99,11 +98,16 @@ impl SampleSource for JsonlSource {
         self.path.display().to_string()
     }
 
-    async fn read(&self, call: &SourceCall, feed: &mut SampleWriter, mut stop: Stop) -> SourceEnd {
+    async fn read(
+        &self,
+        call: &SourceCall,
+        writer: &mut SampleWriter,
+        mut stop: Stop,
+    ) -> SourceEnd {
         tokio::select! {
             biased;
             () = stop.stopped() => SourceEnd::Stopped,
-            end = self.read_on(call, feed) => end.unwrap_or_else(SourceEnd::Failed),
+            end = self.read_rest(call, writer) => end.unwrap_or_else(SourceEnd::Failed),
         }
     }
 

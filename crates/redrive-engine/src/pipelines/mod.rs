@@ -1,30 +1,47 @@
 //! Sample pipelines: a source, stages with a policy each, dead letters and a failure budget (PIP).
 //!
-//! [`Pipeline`] is what is declared. A run of it is worked on by the one worker loop: [`StageWork`] for
-//! each stage, so that every stage has its own slots and what waits holds none, and [`SourceReader`] for its
-//! [source](SampleSource), which a [`SampleWriter`] cuts into samples and stores together with how far it has
-//! been read. [`PipelineControl`] is what operators do.
+//! [`Pipeline`] is the declaration. Each stage of a pipeline run is served by its own worker loop ([`StageWork`]),
+//! so every stage has its own slots and a sample that waits for a retry holds none. [`SourceReader`] reads the
+//! [source](SampleSource) into a [`SampleWriter`], which stores samples together with the position in the source.
+//! Operators use [`PipelineControl`].
+//!
+//! - `pipeline`, `stage`: the declaration
+//! - `source`: the interface of a source
+//! - `jsonl_source`, `command_source`, `iterator_source`: files, programs and Rust iterators as sources
+//! - `sample_writer`: splits a source into samples and stores them
+//! - `source_reader`, `stage_work`: sources and stages as work for the worker loop
+//! - `next_stage`: keeps a sample with its worker for the next stage
+//! - `loops`: starts the worker loops of a pipeline
+//! - `control`: what operators do to pipeline runs and dead letters
+//! - `pages`, `page_size`: read samples of any size page by page
 
-mod control;
-mod loops;
-mod next_stage;
-pub(crate) mod page_size;
-mod pages;
 mod pipeline;
-mod sample_writer;
-mod source;
-mod source_reader;
 mod stage;
-mod stage_work;
+
+mod source;
 
 mod command_source;
 mod iterator_source;
 mod jsonl_source;
 
+mod sample_writer;
+
+mod source_reader;
+mod stage_work;
+
+mod next_stage;
+
+mod loops;
+
+mod control;
+
+pub(crate) mod page_size;
+mod pages;
+
 pub(crate) use self::loops::PipelineLoops;
 pub use self::{
     command_source::CommandSource,
-    control::{NotResumed, PipelineControl, Reprocessed},
+    control::{PipelineControl, ReprocessCounts, ResumeError},
     iterator_source::IteratorSource,
     jsonl_source::JsonlSource,
     pages::SamplePages,

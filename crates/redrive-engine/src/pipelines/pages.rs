@@ -1,4 +1,4 @@
-//! Samples a page at a time, however large they are.
+//! Reads samples page by page, with bounded memory.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use redrive_store::{Result, SampleFilter, SampleRecord, Store};
 
 use crate::pipelines::page_size::PageSize;
 
-/// The samples that match, by id. Pages are small where samples are large.
+/// Matching samples, ordered by id. Pages are small if samples are large.
 pub struct SamplePages {
     store: Arc<dyn Store>,
     filter: SampleFilter,
@@ -18,19 +18,17 @@ pub struct SamplePages {
 }
 
 impl SamplePages {
-    /// All that match.
     pub fn new(store: Arc<dyn Store>, filter: SampleFilter) -> Self {
         let (after, left) = (SampleId(0), u64::MAX);
         Self { store, filter, after, left, size: PageSize::first(), is_over: false }
     }
 
-    /// Those with greater ids alone.
+    /// Only samples with greater ids.
     pub fn after(self, after: SampleId) -> Self {
         Self { after, ..self }
     }
 
-    /// At most so many.
-    pub fn at_most(self, left: u64) -> Self {
+    pub fn with_limit(self, left: u64) -> Self {
         Self { left, ..self }
     }
 
@@ -45,7 +43,7 @@ impl SamplePages {
         self.left = self.left.saturating_sub(page.len() as u64);
         self.after = page.last().map_or(self.after, |last| last.id);
         let bytes: usize = page.iter().filter_map(|sample| Some(sample.data.as_ref()?.len())).sum();
-        self.size.came(bytes);
+        self.size.adjust(bytes);
         Ok(page)
     }
 }

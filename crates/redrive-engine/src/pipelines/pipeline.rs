@@ -1,4 +1,4 @@
-//! What a pipeline is.
+//! The declaration of a pipeline.
 
 use std::sync::Arc;
 
@@ -7,23 +7,20 @@ use redrive_store::{NewPipelineRun, Served};
 
 use super::{SampleSource, Stage};
 
-/// How many unfinished samples are kept at a time unless a pipeline says otherwise.
+/// The default of [`Pipeline::read_ahead`].
 pub const DEFAULT_READ_AHEAD: u32 = 10_000;
 
-/// Samples that go through stages.
 #[derive(Clone)]
 pub struct Pipeline {
-    /// Its name.
     pub name: String,
-    /// Where samples come from.
     pub source: Arc<dyn SampleSource>,
-    /// What happens to a sample, in order.
+    /// Every sample passes the stages in this order.
     pub stages: Vec<Stage>,
-    /// How a run is judged.
+    /// The failure budget, and which status a run ends with.
     pub rules: PipelineRules,
-    /// How many unfinished samples are kept at a time.
+    /// The most unfinished samples of a run. The source is not read further until some end.
     pub read_ahead: u32,
-    /// Serve this run alone; every run if none.
+    /// Serve only this run; by default, every run of the pipeline.
     pub run: Option<PipelineRunId>,
 }
 
@@ -40,28 +37,25 @@ impl Pipeline {
         }
     }
 
-    /// With one more stage, after those it has.
+    /// Appends a stage.
     pub fn with_stage(mut self, stage: Stage) -> Self {
         self.stages.push(stage);
         self
     }
 
-    /// Judged by these rules.
     pub fn with_rules(self, rules: PipelineRules) -> Self {
         Self { rules, ..self }
     }
 
-    /// With so many unfinished samples at a time.
+    /// At least 1.
     pub fn with_read_ahead(self, read_ahead: u32) -> Self {
         Self { read_ahead: read_ahead.max(1), ..self }
     }
 
-    /// Serving one run alone.
     pub fn of_run(self, run: PipelineRunId) -> Self {
         Self { run: Some(run), ..self }
     }
 
-    /// A run of it to begin.
     pub fn new_run(&self) -> NewPipelineRun {
         NewPipelineRun {
             pipeline: self.name.clone(),
@@ -72,17 +66,15 @@ impl Pipeline {
         }
     }
 
-    /// The names of its stages, in order.
     pub fn stage_names(&self) -> Vec<String> {
         self.stages.iter().map(|stage| stage.name.clone()).collect()
     }
 
-    /// Which runs are served.
     pub fn served(&self) -> Served {
         Served { pipeline: self.name.clone(), stages: self.stage_names(), run: self.run }
     }
 
-    /// Ends what its stages keep running.
+    /// Stops the programs that the stages keep running.
     pub(crate) async fn release(&self) {
         for stage in &self.stages {
             stage.handler.release().await;

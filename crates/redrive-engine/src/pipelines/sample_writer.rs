@@ -1,7 +1,7 @@
-//! Cuts what a source holds into samples and stores them, together with how far it was read.
+//! Splits a source into samples and stores them together with the position in the source.
 //!
-//! No more than the read-ahead of the run is unfinished at a time: the feed waits, and with it whoever
-//! reads the source. So a source of any size needs no memory but that of a batch.
+//! A run never has more unfinished samples than its read-ahead: the writer waits, and so does the source. A source of
+//! any size therefore needs the memory of one batch.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,78 +12,78 @@ use redrive_store::{
 use serde::de::IgnoredAny;
 use sha2::{Digest, Sha256};
 
-use super::{SourceEnd, stage::for_good};
+use super::{SourceEnd, stage::final_failure};
 use crate::{Stop, uploads::hex, worker::store_retry::StoreRetry};
 use redrive_retry::Clock;
 
-/// The code of a line that is no JSON.
+/// The code of a line that is not JSON.
 pub const BAD_LINE: &str = "bad_line";
 
-/// The code of a sample that is larger than a sample may be.
+/// The code of a line that is longer than [`MAX_SAMPLE_BYTES`].
 pub const TOO_LARGE: &str = "too_large";
 
-/// The code of a store that refuses samples.
+/// The code when the store refuses samples.
 const UNSTORABLE: &str = "unstorable";
 
-/// What some programs write before the first line.
+/// Some programs write this before the first line.
 const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 
-/// How much of a bad line is shown.
+/// How much of a bad line the error message shows.
 const SHOWN_CHARS: usize = 80;
 
-/// The most samples that are added at a time.
+/// The most samples in one write.
 const MAX_BATCH: usize = 1_000;
 
-/// The most bytes of samples that are added at a time, unless one alone is larger.
+/// The most bytes in one write, unless a single sample is larger.
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// How long to look away while too many samples are unfinished: at first, and at most.
+/// The first and the longest interval of polling the run while too many samples are unfinished.
 const FIRST_WAIT: Duration = Duration::from_millis(5);
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// Takes the lines of a source.
+/// Stores the lines of a source as samples.
 pub struct SampleWriter {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     lease: LeaseRef,
     stop: Stop,
-    /// How the run stood when it was last seen.
+    /// The run as last read.
     run: PipelineRunRecord,
-    /// What was read up to the end of the last whole line.
-    read: Prefix,
-    /// And with what has come of the next one.
-    ahead: Prefix,
-    /// The beginning of the line whose end has not come yet, as far as a sample can be long.
+    /// The source up to the end of the last complete line.
+    read: SourcePrefix,
+    /// `read`, and the bytes of the incomplete line after it.
+    ahead: SourcePrefix,
+    /// The incomplete line, cut off one byte after the longest sample.
     line: Vec<u8>,
     batch: Vec<NewSample>,
-    /// What had been read at the end of each of them.
-    ends: Vec<Prefix>,
+    /// The source up to the end of each sample of the batch.
+    prefixes: Vec<SourcePrefix>,
     batch_bytes: usize,
-    /// Why nobody wants the rest.
-    over: Option<SourceEnd>,
+    /// Set once the rest of the source is not needed.
+    ended: Option<SourceEnd>,
 }
 
-/// The beginning of a source.
+/// The start of a source, up to some byte.
 #[derive(Clone, Default)]
-struct Prefix {
+struct SourcePrefix {
     lines: u64,
     bytes: u64,
     hash: Sha256,
 }
 
-impl Prefix {
+impl SourcePrefix {
     fn push(&mut self, bytes: &[u8]) {
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
     }
 
-    fn check(&self) -> String {
+    fn hash(&self) -> String {
         hex(self.hash.clone().finalize().as_slice())
     }
 
     fn position(&self, done: bool) -> SourcePosition {
         let (lines, bytes) = (self.lines, self.bytes);
-        SourcePosition { lines, bytes, check: Some(self.check()), done }
+        SourcePosition { lines, bytes, check: Some(self.hash()), done }
     }
 }
 
@@ -101,82 +101,83 @@ impl SampleWriter {
             lease,
             stop,
             run,
-            read: Prefix::default(),
-            ahead: Prefix::default(),
+            read: SourcePrefix::default(),
+            ahead: SourcePrefix::default(),
             line: Vec::new(),
             batch: Vec::new(),
-            ends: Vec::new(),
+            prefixes: Vec::new(),
             batch_bytes: 0,
-            over: None,
+            ended: None,
         }
     }
 
-    /// Takes whole lines that were taken before, so that they are not taken again.
-    pub fn pass_over(&mut self, lines: &[u8]) {
+    /// Skips complete lines that were stored before.
+    pub fn skip(&mut self, lines: &[u8]) {
         self.read.push(lines);
         self.read.lines += lines.iter().filter(|byte| **byte == b'\n').count() as u64;
         self.ahead = self.read.clone();
     }
 
-    /// How many lines were read.
+    /// Complete lines so far, including skipped ones.
     pub fn lines(&self) -> u64 {
         self.read.lines
     }
 
-    /// What was read looks like this.
-    pub fn check(&self) -> String {
-        self.read.check()
+    /// The SHA-256 of all complete lines so far.
+    pub fn prefix_hash(&self) -> String {
+        self.read.hash()
     }
 
-    /// Takes bytes as they come. Says whether more is wanted.
+    /// Adds bytes, in chunks of any size. Returns whether the source should go on; if not, [`end`](Self::end)
+    /// says why.
     pub async fn push(&mut self, mut bytes: &[u8]) -> bool {
-        while self.over.is_none()
+        while self.ended.is_none()
             && let Some(newline) = bytes.iter().position(|byte| *byte == b'\n')
         {
             let (line, rest) = bytes.split_at(newline + 1);
-            self.take(line);
+            self.push_bytes(line);
             self.end_line();
             bytes = rest;
             if self.batch.len() >= self.max_batch() || self.batch_bytes >= MAX_BATCH_BYTES {
-                self.store(false).await;
+                self.store_batch(false).await;
             }
         }
-        if self.over.is_none() {
-            self.take(bytes);
+        if self.ended.is_none() {
+            self.push_bytes(bytes);
         }
-        self.over.is_none()
+        self.ended.is_none()
     }
 
-    /// Stores what was taken so far; for a source that may say nothing for a while.
+    /// Stores all complete lines, for a source that may pause. Returns the same as [`push`](Self::push).
     pub async fn flush(&mut self) -> bool {
-        if self.over.is_none() && !self.batch.is_empty() {
-            self.store(false).await;
+        if self.ended.is_none() && !self.batch.is_empty() {
+            self.store_batch(false).await;
         }
-        self.over.is_none()
+        self.ended.is_none()
     }
 
-    /// Stores the last line, and that there are no more.
+    /// Stores the last line and marks the source as read to its end.
     pub async fn finish(&mut self) -> SourceEnd {
-        if self.over.is_none() {
+        if self.ended.is_none() {
             if self.ahead.bytes > self.read.bytes {
                 self.end_line();
             }
-            self.store(true).await;
+            self.store_batch(true).await;
         }
         self.end()
     }
 
-    /// How the reading ended, if nobody wants the rest.
+    /// Why the rest of the source is not needed; `Done` if it is.
     pub fn end(&self) -> SourceEnd {
-        self.over.clone().unwrap_or(SourceEnd::Done)
+        self.ended.clone().unwrap_or(SourceEnd::Done)
     }
 
-    /// A run never has more unfinished samples than its read-ahead.
+    /// A larger batch than the read-ahead would never fit.
     fn max_batch(&self) -> usize {
         usize::try_from(self.run.read_ahead).unwrap_or(MAX_BATCH).min(MAX_BATCH)
     }
 
-    fn take(&mut self, part: &[u8]) {
+    fn push_bytes(&mut self, part: &[u8]) {
         self.ahead.push(part);
         let room = (MAX_SAMPLE_BYTES + 1).saturating_sub(self.line.len());
         self.line.extend_from_slice(part.get(..room.min(part.len())).unwrap_or_default());
@@ -186,19 +187,20 @@ impl SampleWriter {
         self.ahead.lines += 1;
         let bytes = self.ahead.bytes - self.read.bytes;
         self.read = self.ahead.clone();
-        if let Some(sample) = sample_of(self.read.lines, &self.line, bytes) {
+        if let Some(sample) = parse_line(self.read.lines, &self.line, bytes) {
             self.batch_bytes += self.line.len();
             self.batch.push(sample);
-            self.ends.push(self.read.clone());
+            self.prefixes.push(self.read.clone());
         }
         self.line.clear();
         self.line.shrink_to(MAX_BATCH_BYTES);
     }
 
-    /// Adds the batch to the run, together with the position after it: all at once, or as much as there
-    /// is room for.
-    async fn store(&mut self, done: bool) {
-        let (batch, ends) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.ends));
+    /// Stores the batch together with the position after it: all at once, or in parts if the run has no room
+    /// for all of it.
+    async fn store_batch(&mut self, done: bool) {
+        let (batch, prefixes) =
+            (std::mem::take(&mut self.batch), std::mem::take(&mut self.prefixes));
         self.batch_bytes = 0;
         let mut first = 0;
         loop {
@@ -206,7 +208,7 @@ impl SampleWriter {
             let room = self.room_for(left.len()).await;
             let now = room.and_then(|room| left.get(..room));
             let last = first + now.map_or(0, <[_]>::len);
-            let position = match ends.get(last.saturating_sub(1)) {
+            let position = match prefixes.get(last.saturating_sub(1)) {
                 Some(end) if last < batch.len() => end.position(false),
                 _ => self.read.position(done),
             };
@@ -214,30 +216,30 @@ impl SampleWriter {
                 Some(samples) => self.append(samples, &position).await,
                 None => Ok(None),
             };
-            self.heard(answer);
+            self.apply_answer(answer);
             redrive_store::failpoint!("engine.feed.stored");
-            if self.over.is_some() || last >= batch.len() {
+            if self.ended.is_some() || last >= batch.len() {
                 return;
             }
             first = last;
         }
     }
 
-    fn heard(&mut self, answer: redrive_store::Result<Option<PipelineRunRecord>>) {
+    fn apply_answer(&mut self, answer: redrive_store::Result<Option<PipelineRunRecord>>) {
         match answer {
             Ok(Some(run)) => self.run = run,
-            Ok(None) if self.stop.is_stopped() => self.over = Some(SourceEnd::Stopped),
-            Ok(None) => self.over = Some(SourceEnd::Unwanted),
+            Ok(None) if self.stop.is_stopped() => self.ended = Some(SourceEnd::Stopped),
+            Ok(None) => self.ended = Some(SourceEnd::Unwanted),
             Err(error) => {
-                let message = format!("what was read cannot be stored: {error}");
+                let message = format!("cannot store samples of the source: {error}");
                 let failure = Failure::named(UNSTORABLE, Cause::Handler, &message);
-                self.over = Some(SourceEnd::Failed(failure));
+                self.ended = Some(SourceEnd::Failed(failure));
             }
         }
     }
 
-    /// A store that does not answer is asked again, until the reader is told to stop. What it had
-    /// taken without saying so, it does not take twice.
+    /// Retries while the store is unavailable, until stopped. The store ignores samples that an earlier,
+    /// unanswered write has stored.
     async fn append(
         &mut self,
         batch: &[NewSample],
@@ -257,9 +259,9 @@ impl SampleWriter {
         }
     }
 
-    /// Waits until the run has room for samples, and says for how many. Fewer than there are, if it does
-    /// not come to more: what waits for a retry keeps its place for as long as that takes, and the others
-    /// must not wait for it. None, if nobody wants them any more.
+    /// Waits until the run has room for samples, and returns for how many. Returns fewer than requested if the
+    /// room does not grow: samples that wait for a retry keep their room for long, and must not delay the
+    /// others. `None` if the samples are not needed any more.
     async fn room_for(&mut self, samples: usize) -> Option<usize> {
         let (mut wait, mut before) = (FIRST_WAIT, 0);
         loop {
@@ -276,7 +278,7 @@ impl SampleWriter {
                 () = tokio::time::sleep(wait) => {}
             }
             wait = (wait * 2).min(MAX_WAIT);
-            // A store that does not answer is asked again.
+            // After an error, the next round reads the run again.
             let runs = self.store.pipeline_runs_by_id(&[self.run.id]).await;
             if let Some(run) = runs.ok().and_then(|mut runs| runs.pop()) {
                 self.run = run;
@@ -288,27 +290,28 @@ impl SampleWriter {
     }
 }
 
-/// The sample that a line is, or why it is none. Blank lines are passed over.
-fn sample_of(number: u64, line: &[u8], bytes: u64) -> Option<NewSample> {
+/// The sample of a line, or a failure if the line is not a valid sample. `None` for a blank line.
+fn parse_line(number: u64, line: &[u8], bytes: u64) -> Option<NewSample> {
     let line = if number == 1 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line };
     let data = match std::str::from_utf8(line) {
         _ if line.trim_ascii().is_empty() => return None,
         _ if bytes > MAX_SAMPLE_BYTES as u64 => {
-            let message = format!("it has {bytes} bytes, {MAX_SAMPLE_BYTES} are allowed");
+            let message =
+                format!("the line has {bytes} bytes, at most {MAX_SAMPLE_BYTES} are allowed");
             Err((TOO_LARGE, message))
         }
-        Err(_) => Err((BAD_LINE, "it is not UTF-8".to_owned())),
-        // Without its end, which would only be in the way of saying what is wrong.
+        Err(_) => Err((BAD_LINE, "the line is not UTF-8".to_owned())),
+        // Trimmed, so that the parser does not report positions in the line ending.
         Ok(text) => match serde_json::from_str::<IgnoredAny>(text.trim()) {
             Ok(_) => Ok(text.trim().to_owned()),
             Err(error) => {
-                let beginning: String = text.trim().chars().take(SHOWN_CHARS).collect();
-                Err((BAD_LINE, format!("it is not JSON: {error}; it begins with {beginning:?}")))
+                let start: String = text.trim().chars().take(SHOWN_CHARS).collect();
+                Err((BAD_LINE, format!("the line is not JSON: {error}; it starts with {start:?}")))
             }
         },
     };
     let why = |(code, what): (&'static str, String)| {
-        for_good(code, &format!("line {number} of the source is no sample: {what}"))
+        final_failure(code, &format!("line {number} of the source is not a valid sample: {what}"))
     };
     Some(NewSample { line: number, data: data.map_err(why) })
 }

@@ -1,4 +1,4 @@
-//! Where samples come from.
+//! The interface of a source of samples.
 
 use async_trait::async_trait;
 use redrive_core::{Failure, PipelineRunId};
@@ -7,46 +7,45 @@ use redrive_store::SourcePosition;
 use super::SampleWriter;
 use crate::Stop;
 
-/// The code of a source that is not what it was.
+/// The code of a source whose lines differ from those that were read before.
 pub const SOURCE_CHANGED: &str = "source_changed";
 
-/// A reading of a source.
+/// One call of [`SampleSource::read`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceCall {
-    /// The pipeline.
     pub pipeline: String,
-    /// The run that its samples are for.
     pub run: PipelineRunId,
-    /// How far it was read before.
+    /// How far earlier calls read the source.
     pub position: SourcePosition,
 }
 
-/// How a reading ended.
+/// How a call of [`SampleSource::read`] ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SourceEnd {
-    /// All of the source was read.
+    /// The whole source was read.
     Done,
-    /// The reader was told to stop.
+    /// The worker stops. Another call reads the rest.
     Stopped,
-    /// Nobody wants the rest: the run was stopped, or someone else reads the source.
+    /// The rest is not needed: the run has stopped, or another worker reads the source.
     Unwanted,
-    /// The source cannot be read any further.
+    /// The source cannot be read further. The pipeline run is aborted.
     Failed(Failure),
 }
 
-/// Where samples come from.
+/// A source of samples.
 ///
-/// A source hands its bytes to a [`SampleWriter`], from where an earlier reading got to, and stops when the
-/// feed says so. The feed waits while too many samples are unfinished.
+/// A source pushes its bytes to a [`SampleWriter`], starting where an earlier call ended, and stops when the
+/// writer says so. The writer waits while too many samples are unfinished.
 #[async_trait]
 pub trait SampleSource: Send + Sync {
-    /// What it is, for people.
+    /// A description for operators, such as the path of a file.
     fn describe(&self) -> String;
 
-    /// Hands on what comes after the position of a call.
-    async fn read(&self, call: &SourceCall, feed: &mut SampleWriter, stop: Stop) -> SourceEnd;
+    /// Pushes everything after the position of the call to the writer. Lines up to the position are skipped
+    /// with [`SampleWriter::skip`], so that the hash of the source is complete.
+    async fn read(&self, call: &SourceCall, writer: &mut SampleWriter, stop: Stop) -> SourceEnd;
 
-    /// Whether it can be read on from a position, as far as that can be told without reading on.
+    /// Checks that the source can be read from a position, before a run is resumed.
     async fn check(&self, _position: &SourcePosition) -> Result<(), Failure> {
         Ok(())
     }

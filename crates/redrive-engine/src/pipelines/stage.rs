@@ -1,4 +1,4 @@
-//! One step of a pipeline.
+//! A stage of a pipeline, and stages written in Rust.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -12,28 +12,23 @@ use crate::{
     worker::engine::DEFAULT_TIME_LIMIT,
 };
 
-/// The code of a sample that a typed stage cannot read.
+/// The code of a sample that a stage cannot use: wrong type, or no place for the answer.
 const BAD_SAMPLE: &str = "bad_sample";
 
-/// One step of a pipeline.
 #[derive(Clone)]
 pub struct Stage {
-    /// Its name.
     pub name: String,
-    /// Who does the work.
     pub handler: Arc<dyn Handler>,
-    /// When to try again.
     pub policy: Policy,
-    /// How long an attempt may take.
+    /// The time limit of one attempt.
     pub time_limit: Duration,
-    /// How many samples at once, and how patiently.
     pub limits: WorkerLimits,
-    /// Stands for what it does: changes when, and only when, that does.
+    /// Identifies the configuration of the stage. The ledger stores it as `stage_config_hash`.
     pub config_hash: String,
 }
 
 impl Stage {
-    /// A stage with the preset `stage`, the default pace and time limit.
+    /// A stage with the preset `stage` and the default limits.
     pub fn new(name: impl Into<String>, handler: Arc<dyn Handler>) -> Self {
         Self {
             name: name.into(),
@@ -45,40 +40,38 @@ impl Stage {
         }
     }
 
-    /// With a policy.
     pub fn with_policy(self, policy: Policy) -> Self {
         Self { policy, ..self }
     }
 
-    /// With so many samples at once.
     pub fn with_concurrency(self, concurrency: usize) -> Self {
         let limits = WorkerLimits { concurrency: concurrency.max(1), ..self.limits };
         Self { limits, ..self }
     }
 
-    /// With what its results depend on, such as the name of a model, for its `stage_config_hash`.
+    /// Sets what the results depend on, such as the name of a model, for the `stage_config_hash`.
     pub fn with_config(self, config: &Value) -> Self {
         Self { config_hash: config_hash(config), ..self }
     }
 }
 
-/// Stands for a configuration, however its keys are ordered: the first 16 digits of a SHA-256.
+/// The first 16 hexadecimal digits of the SHA-256 of a configuration. The order of keys does not matter.
 pub fn config_hash(config: &Value) -> String {
     let mut hash = sha256_of(redrive_store::canonical_json(config).as_bytes());
     hash.truncate(16);
     hash
 }
 
-/// What a stage in Rust makes of a sample.
+/// The result of a stage written in Rust.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StageAnswer<O> {
-    /// What the sample is from here on.
+    /// The sample for the next stage.
     Sample(O),
-    /// It is passed over, and why.
+    /// Skips the sample, with a reason.
     Skip(String),
 }
 
-/// Makes a handler of an async function from one type to another.
+/// Makes a handler of an async function with typed input and output.
 ///
 /// ```
 /// use redrive_core::Failure;
@@ -125,8 +118,10 @@ where
                     Err(error) => Outcome::Failed(error.as_failure()),
                 },
                 Err(error) => {
-                    let message = format!("the stage cannot read the sample: {error}");
-                    Outcome::Failed(for_good(BAD_SAMPLE, &message))
+                    let message = format!(
+                        "cannot parse the sample into the input type of the stage: {error}"
+                    );
+                    Outcome::Failed(final_failure(BAD_SAMPLE, &message))
                 }
             }
         }
@@ -137,23 +132,22 @@ fn answered(sample: &impl Serialize) -> Outcome {
     match serde_json::to_value(sample) {
         Ok(value) => Outcome::Answered { value: Some(value), verdict: None },
         Err(error) => {
-            let message = format!("what the stage made is no JSON: {error}");
+            let message = format!("cannot serialize the output of the stage as JSON: {error}");
             Outcome::Failed(Failure::named(named::BAD_REPLY, Cause::Handler, &message))
         }
     }
 }
 
-/// A failure that no retry mends.
-pub(super) fn for_good(code: &'static str, message: &str) -> Failure {
+/// A failure of class `final`: no retry.
+pub(super) fn final_failure(code: &'static str, message: &str) -> Failure {
     Failure::reported(Some(Class::Final), Code::name(code), message)
 }
 
-/// Puts the answer of a handler into the sample, at a place, instead of taking it for the sample.
+/// Inserts the answer of a handler into the sample, instead of replacing the sample with the answer.
 pub struct IntoSample {
-    /// Who answers.
     pub handler: Arc<dyn Handler>,
-    /// Where the answer goes.
-    pub place: JsonPointer,
+    /// Where in the sample the answer is inserted.
+    pub pointer: JsonPointer,
 }
 
 #[async_trait]
@@ -162,9 +156,9 @@ impl Handler for IntoSample {
         match self.handler.handle(call, time_limit, stop).await {
             Outcome::Answered { value: Some(value), verdict } => {
                 let mut sample = call.details.get("data").cloned().unwrap_or_default();
-                match self.place.put(&mut sample, value) {
+                match self.pointer.put(&mut sample, value) {
                     Ok(()) => Outcome::Answered { value: Some(sample), verdict },
-                    Err(problem) => Outcome::Failed(for_good(BAD_SAMPLE, &problem)),
+                    Err(problem) => Outcome::Failed(final_failure(BAD_SAMPLE, &problem)),
                 }
             }
             outcome => outcome,

@@ -14,7 +14,7 @@ use redrive_store::{
 };
 use serde_json::{Map, Value};
 
-use super::{Pipeline, Stage, TOO_LARGE, next_stage::NextStage, stage::for_good};
+use super::{Pipeline, Stage, TOO_LARGE, next_stage::NextStage, stage::final_failure};
 use crate::{
     handlers::handler::{Call, Outcome},
     worker::{
@@ -154,7 +154,7 @@ fn bounded(value: &Value) -> std::result::Result<String, Failure> {
     }
     let bytes = data.len();
     let message = format!("the new sample has {bytes} bytes, {MAX_SAMPLE_BYTES} are allowed");
-    Err(for_good(TOO_LARGE, &message))
+    Err(final_failure(TOO_LARGE, &message))
 }
 
 #[async_trait]

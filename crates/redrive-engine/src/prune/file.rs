@@ -1,4 +1,4 @@
-//! A file that gets its name when it is whole.
+//! Writes an export file, which gets its final name when it is complete.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -13,28 +13,25 @@ use sha2::{Digest, Sha256};
 use super::PruneError;
 use crate::{partitions::raw::durable::sync_folder, uploads::hex};
 
-/// A file that was written, whole and synced.
+/// A complete and synced file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportedFile {
-    /// What its rows are: `runs`, `samples` or `attempts`.
+    /// `runs`, `samples` or `attempts`.
     pub kind: &'static str,
-    /// Where it is.
     pub path: PathBuf,
-    /// How many rows it has.
     pub rows: u64,
-    /// The SHA-256 of its bytes, in hexadecimal.
+    /// In lower-case hexadecimal.
     pub sha256: String,
 }
 
 impl ExportedFile {
-    /// What the journal says of it.
-    pub(super) fn told(&self) -> Value {
+    pub(super) fn journal_details(&self) -> Value {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         json!({ "kind": self.kind, "name": name, "rows": self.rows, "sha256": self.sha256 })
     }
 }
 
-/// A file on its way. It is made with its first row.
+/// A file that is being written. The first row creates it.
 pub(super) struct ExportFile {
     kind: &'static str,
     path: PathBuf,
@@ -45,18 +42,16 @@ pub(super) struct ExportFile {
 }
 
 impl ExportFile {
-    /// `KIND-NAME.jsonl` in a folder; until it is whole, with `.part` behind it.
+    /// The file is `KIND-NAME.jsonl`, with the suffix `.part` until it is complete.
     pub(super) fn new(folder: &Path, kind: &'static str, name: &str) -> Self {
         let path = folder.join(format!("{kind}-{name}.jsonl"));
         Self { kind, path, open: None, hash: Sha256::new(), rows: 0, bytes: 0 }
     }
 
-    /// How much was written so far.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Adds a row.
     pub(super) fn add(&mut self, row: &impl Serialize) -> Result<(), PruneError> {
         let partial = self.partial();
         let failed = |source| PruneError::File { path: partial.clone(), source };
@@ -65,8 +60,8 @@ impl ExportFile {
         let file = match &mut self.open {
             Some(file) => file,
             empty => {
-                let made = OpenOptions::new().write(true).create_new(true).open(&partial);
-                empty.insert(BufWriter::new(made.map_err(failed)?))
+                let created = OpenOptions::new().write(true).create_new(true).open(&partial);
+                empty.insert(BufWriter::new(created.map_err(failed)?))
             }
         };
         file.write_all(&line).map_err(failed)?;
@@ -77,18 +72,18 @@ impl ExportFile {
         Ok(())
     }
 
-    /// Syncs the file and gives it its name. Nothing if it has no rows.
-    pub(super) fn end(self) -> Result<Option<ExportedFile>, PruneError> {
+    /// Syncs the file and gives it its final name. `None` if the file has no rows.
+    pub(super) fn finish(self) -> Result<Option<ExportedFile>, PruneError> {
         let partial = self.partial();
         let Self { kind, path, open, hash, rows, .. } = self;
         let Some(mut file) = open else { return Ok(None) };
         let folder = path.parent().unwrap_or(Path::new(""));
-        let named = file
+        let renamed = file
             .flush()
             .and_then(|()| file.get_ref().sync_all())
             .and_then(|()| fs::rename(&partial, &path))
             .and_then(|()| sync_folder(folder));
-        named.map_err(|source| PruneError::File { path: path.clone(), source })?;
+        renamed.map_err(|source| PruneError::File { path: path.clone(), source })?;
         redrive_store::failpoint!("engine.prune.named");
         let sha256 = hex(hash.finalize().as_slice());
         Ok(Some(ExportedFile { kind, path, rows, sha256 }))

@@ -1,18 +1,17 @@
-//! Rows as they are written down: every column that says something, under its name.
+//! The lines of export files: every column that holds information, under its name.
 
 use redrive_core::Cause;
 use redrive_store::{AttemptRecord, RunRecord, SampleRecord};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-/// JSON as it is stored, so that no number loses a digit, on one line: a line break can only stand
-/// between its tokens. What cannot be read back is the text it is.
+/// Stored JSON as it is, so that no number loses a digit, but on one line: line breaks can only stand between
+/// tokens. Text that is not JSON becomes a JSON string.
 fn json(text: &str) -> Option<Box<RawValue>> {
     let value = RawValue::from_string(text.replace(['\n', '\r'], " "));
     value.or_else(|_| to_raw_value(text)).ok()
 }
 
-/// A run.
 #[derive(Debug, Serialize)]
 pub(super) struct RunLine<'a> {
     id: i64,
@@ -34,7 +33,7 @@ pub(super) struct RunLine<'a> {
     lease_epoch: i64,
 }
 
-pub(super) fn of_run(run: &RunRecord) -> RunLine<'_> {
+pub(super) fn run_line(run: &RunRecord) -> RunLine<'_> {
     RunLine {
         id: run.id.0,
         queue: &run.queue,
@@ -56,7 +55,6 @@ pub(super) fn of_run(run: &RunRecord) -> RunLine<'_> {
     }
 }
 
-/// A sample.
 #[derive(Debug, Serialize)]
 pub(super) struct SampleLine<'a> {
     id: i64,
@@ -80,7 +78,7 @@ pub(super) struct SampleLine<'a> {
     lease_epoch: i64,
 }
 
-pub(super) fn of_sample(sample: &SampleRecord) -> SampleLine<'_> {
+pub(super) fn sample_line(sample: &SampleRecord) -> SampleLine<'_> {
     SampleLine {
         id: sample.id.0,
         run_id: sample.run.0,
@@ -104,7 +102,6 @@ pub(super) fn of_sample(sample: &SampleRecord) -> SampleLine<'_> {
     }
 }
 
-/// A row of the ledger.
 #[derive(Debug, Serialize)]
 pub(super) struct AttemptLine<'a> {
     kind: &'static str,
@@ -125,7 +122,7 @@ pub(super) struct AttemptLine<'a> {
     worker: &'a str,
 }
 
-pub(super) fn of_attempt(attempt: &AttemptRecord) -> AttemptLine<'_> {
+pub(super) fn attempt_line(attempt: &AttemptRecord) -> AttemptLine<'_> {
     AttemptLine {
         kind: attempt.unit.kind.name(),
         unit_id: attempt.unit.id,

@@ -1,12 +1,17 @@
-//! Taking what is finished and old out of a store (OPS-8).
+//! Removes old, finished rows from a store after exporting them to files (OPS-8).
 //!
-//! First all of it is written to files, which are synced and get their names when they are whole. Then the
-//! journal tells of them. Only then rows are removed, in batches, and only those that the files name and
-//! that are still as they are there. So a death at any moment loses nothing: what is gone is in a file,
-//! and what is left is found by whoever comes next.
+//! 1. All rows are written to files. A file is synced, and gets its final name when it is complete.
+//! 2. The journal gets an entry that names the files.
+//! 3. Rows are removed in batches: only rows that are in a file and unchanged since.
+//!
+//! A crash at any point loses nothing: every removed row is in a file, and the next prune finds the remaining rows.
+//!
+//! - `lines`: the rows as lines of a file
+//! - `file`: writes a file and gives it its final name
+
+mod lines;
 
 mod file;
-mod lines;
 
 use std::{
     fs::File,
@@ -27,58 +32,48 @@ pub use self::file::ExportedFile;
 use crate::{partitions::raw::durable::DurableFolders, pipelines::page_size::PageSize};
 use redrive_retry::Clock;
 
-/// Units that one transaction removes.
-const BATCH: usize = 1_000;
+/// Units removed in one transaction.
+const UNITS_PER_BATCH: usize = 1_000;
 
-/// Attempts that are read at a time.
-const ATTEMPTS: u32 = 1_000;
+const ATTEMPTS_PER_PAGE: u32 = 1_000;
 
-/// Why a prune stopped. What is in the store is in the store, what is not is in the files.
+/// Why a prune stopped. Every row is still in the store, or in a file, or in both.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PruneError {
-    /// A file cannot be written or read back.
-    #[error("cannot use {path}", path = .path.display())]
+    #[error("cannot write or read {path}", path = .path.display())]
     File {
-        /// The file or folder.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// The store failed.
     #[error("cannot prune the store")]
     Store(#[from] redrive_store::Error),
-    /// Two prunes began at the same microsecond.
-    #[error("another prune has the name {0}; nothing was removed")]
+    /// Two prunes started in the same microsecond.
+    #[error("another prune already has the name {0}; nothing was removed, run the prune again")]
     NameTaken(String),
 }
 
-/// How much may go.
+/// How many units a prune would remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Prunable {
-    /// Runs.
     pub runs: u64,
-    /// Samples.
     pub samples: u64,
 }
 
-/// What a prune did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PruneReport {
-    /// Its name in the journal, and in the names of its files.
+    /// The name in the journal and in the names of the files.
     pub name: String,
-    /// What was written, each file whole.
     pub files: Vec<ExportedFile>,
-    /// The runs that are gone, with their rows of the ledger.
+    /// Removed runs, and their ledger rows.
     pub runs: Pruned,
-    /// The samples that are gone, with theirs.
+    /// Removed samples, and their ledger rows.
     pub samples: Pruned,
-    /// What was written down and is still there: it changed meanwhile, or somebody else removed it.
+    /// Units that were exported but not removed: they changed meanwhile, or another prune removed them.
     pub left: u64,
 }
 
-/// One prune.
 pub struct Prune {
     store: Arc<dyn Store>,
     filter: PruneFilter,
@@ -86,12 +81,11 @@ pub struct Prune {
 }
 
 impl Prune {
-    /// Of what a filter says.
     pub fn new(store: Arc<dyn Store>, filter: PruneFilter, clock: Arc<dyn Clock>) -> Self {
         Self { store, filter, clock }
     }
 
-    /// How much may go. Changes nothing.
+    /// Counts the units that a prune would remove.
     pub async fn prunable(&self) -> Result<Prunable, PruneError> {
         let mut prunable = Prunable::default();
         if self.filter.takes_runs() {
@@ -103,12 +97,13 @@ impl Prune {
         Ok(prunable)
     }
 
-    /// Writes what may go to files in a folder, which is made if there is none, and removes it.
+    /// Exports all units that match the filter to files in a folder, and removes them from the store. Creates the
+    /// folder if needed.
     pub async fn run(&self, folder: &Path, by: &Operator) -> Result<PruneReport, PruneError> {
-        let name = name_at(by.at);
+        let name = prune_name(by.at);
         let folders = DurableFolders::new(folder.to_owned());
-        let made = folders.make(folder).and_then(|made| folders.sync(made));
-        made.map_err(|source| PruneError::File { path: folder.to_owned(), source })?;
+        let created = folders.make(folder).and_then(|made| folders.sync(made));
+        created.map_err(|source| PruneError::File { path: folder.to_owned(), source })?;
         let files = self.export(folder, &name).await?;
         if files.is_empty() {
             return Ok(PruneReport { name, ..PruneReport::default() });
@@ -117,7 +112,7 @@ impl Prune {
             name: name.clone(),
             filter: self.filter.clone(),
             by: by.clone(),
-            files: files.iter().map(ExportedFile::told).collect(),
+            files: files.iter().map(ExportedFile::journal_details).collect(),
         };
         if self.store.append_journal(&[record.start_entry()]).await? != [true] {
             return Err(PruneError::NameTaken(name));
@@ -143,7 +138,8 @@ impl Prune {
         Ok(PruneReport { files, ..report })
     }
 
-    /// Writes every file that has something to hold, and names them when all are whole.
+    /// Writes the files, and gives them their final names when all are complete. Files without rows are not
+    /// created.
     async fn export(&self, folder: &Path, name: &str) -> Result<Vec<ExportedFile>, PruneError> {
         let [mut runs, mut samples, mut attempts] =
             ["runs", "samples", "attempts"].map(|kind| ExportFile::new(folder, kind, name));
@@ -154,8 +150,9 @@ impl Prune {
             self.export_samples(&mut samples, &mut attempts).await?;
         }
         redrive_store::failpoint!("engine.prune.written");
-        // The ledger first: who finds a file of runs finds their attempts.
-        let files = [attempts, runs, samples].into_iter().filter_map(|file| file.end().transpose());
+        // The ledger first: a named file of runs or samples then always has its attempts beside it.
+        let files =
+            [attempts, runs, samples].into_iter().filter_map(|file| file.finish().transpose());
         files.collect()
     }
 
@@ -172,9 +169,9 @@ impl Prune {
             let ids: Vec<i64> = page.iter().map(|run| run.id.0).collect();
             let before = file.bytes();
             for run in &page {
-                file.add(&lines::of_run(run))?;
+                file.add(&lines::run_line(run))?;
             }
-            size.came(file.bytes() - before);
+            size.adjust(file.bytes() - before);
             self.export_attempts(UnitKind::Run, &ids, attempts).await?;
         }
     }
@@ -192,9 +189,9 @@ impl Prune {
             let ids: Vec<i64> = page.iter().map(|sample| sample.id.0).collect();
             let before = file.bytes();
             for sample in &page {
-                file.add(&lines::of_sample(sample))?;
+                file.add(&lines::sample_line(sample))?;
             }
-            size.came(file.bytes() - before);
+            size.adjust(file.bytes() - before);
             self.export_attempts(UnitKind::Sample, &ids, attempts).await?;
         }
     }
@@ -207,31 +204,31 @@ impl Prune {
     ) -> Result<(), PruneError> {
         let mut after = LedgerPlace::start();
         loop {
-            let page = self.store.attempts_at(kind, ids, &after, ATTEMPTS).await?;
+            let page = self.store.attempts_at(kind, ids, &after, ATTEMPTS_PER_PAGE).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = LedgerPlace::from(last);
             for attempt in &page {
-                file.add(&lines::of_attempt(attempt))?;
+                file.add(&lines::attempt_line(attempt))?;
             }
         }
     }
 
-    /// Removes what a file names, as far as it is still as it is there.
+    /// Removes the units of a file that did not change since they were exported.
     async fn remove(&self, key: &str, kind: UnitKind, path: &Path) -> Result<Pruned, PruneError> {
         let unreadable = |source| PruneError::File { path: path.to_owned(), source };
         let mut lines = BufReader::new(File::open(path).map_err(unreadable)?);
         let (mut line, mut sum) = (String::new(), Pruned::default());
         loop {
             let mut batch = Vec::new();
-            while batch.len() < BATCH {
+            while batch.len() < UNITS_PER_BATCH {
                 line.clear();
                 if lines.read_line(&mut line).map_err(unreadable)? == 0 {
                     break;
                 }
-                let named: Named = serde_json::from_str(&line).map_err(|error| {
+                let version: UnitVersion = serde_json::from_str(&line).map_err(|error| {
                     unreadable(io::Error::new(io::ErrorKind::InvalidData, error))
                 })?;
-                batch.push(named.into());
+                batch.push(version.into());
             }
             if batch.is_empty() {
                 return Ok(sum);
@@ -247,22 +244,22 @@ impl Prune {
     }
 }
 
-/// What of a line is needed to remove its unit.
+/// The columns of a line that identify a unit and show whether it changed.
 #[derive(Debug, Deserialize)]
-struct Named {
+struct UnitVersion {
     id: i64,
     attempts: u32,
     lease_epoch: i64,
 }
 
-impl From<Named> for ExportedUnit {
-    fn from(named: Named) -> Self {
-        let Named { id, attempts, lease_epoch } = named;
+impl From<UnitVersion> for ExportedUnit {
+    fn from(version: UnitVersion) -> Self {
+        let UnitVersion { id, attempts, lease_epoch } = version;
         Self { id, attempts, epoch: Epoch(lease_epoch) }
     }
 }
 
-/// A name that sorts by time and can be part of a file's name.
-fn name_at(at: Timestamp) -> String {
+/// A name that sorts by time and is valid in file names.
+fn prune_name(at: Timestamp) -> String {
     at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%S.%6fZ").to_string()
 }

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::{
     notify::Notifier,
     partitions::{
-        schedules::scheduler::{Scheduler, Seen},
+        schedules::scheduler::{ScheduleProgress, Scheduler},
         source::Source,
         work::PartitionWork,
     },
@@ -113,7 +113,7 @@ impl Engine {
     pub async fn make_due_partitions(&self) -> Result<u64> {
         let mut made = 0;
         for scheduler in self.schedulers() {
-            made += scheduler.tick(&mut Seen::default()).await?;
+            made += scheduler.tick(&mut ScheduleProgress::default()).await?;
         }
         Ok(made)
     }

@@ -163,7 +163,9 @@ async fn check_finding(sql: &str, run: i64, invariant: Invariant) {
 
 #[tokio::test]
 async fn every_broken_invariant_is_found_where_it_is_broken() {
-    use Invariant::{GiveUpRecorded, Lease, LedgerNumbers, RetryCount, RetryTime, Story, WakeUp};
+    use Invariant::{
+        GiveUpRecorded, Lease, LedgerNumbers, RetryCount, RetryTime, StatusMatchesLedger, WakeUp,
+    };
     let cases = [
         ("DELETE FROM attempts WHERE unit_id = 1 AND attempt = 1", WAITING, LedgerNumbers),
         ("UPDATE runs SET attempts = 7 WHERE id = 3", PASSED, LedgerNumbers),
@@ -173,7 +175,7 @@ async fn every_broken_invariant_is_found_where_it_is_broken() {
         ("UPDATE runs SET lease_owner = NULL WHERE id = 4", PROCESSING, Lease),
         ("UPDATE runs SET lease_epoch = 1 WHERE id = 1", WAITING, Lease),
         ("DELETE FROM journal", GIVEN_UP, GiveUpRecorded),
-        ("UPDATE runs SET status = 'passed' WHERE id = 2", GIVEN_UP, Story),
+        ("UPDATE runs SET status = 'passed' WHERE id = 2", GIVEN_UP, StatusMatchesLedger),
         (
             "UPDATE runs SET next_retry_at = next_retry_at - 1000000 WHERE id = 1",
             WAITING,

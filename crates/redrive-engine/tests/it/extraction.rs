@@ -11,19 +11,19 @@ use redrive_store::{
 use tempfile::TempDir;
 
 /// What became of it.
-pub(crate) struct Extracted {
+pub(crate) struct ExtractedPartition {
     pub(crate) record: PartitionRecord,
     pub(crate) sink: RawSink,
     _folder: TempDir,
 }
 
 /// Has one partition extracted.
-pub(crate) async fn extracted(extractor: Arc<dyn Extractor>) -> Extracted {
+pub(crate) async fn extracted(extractor: Arc<dyn Extractor>) -> ExtractedPartition {
     extracted_by(|sink| Source::new("ads", extractor, sink)).await
 }
 
 /// The same with a source of its own.
-pub(crate) async fn extracted_by(source: impl FnOnce(RawSink) -> Source) -> Extracted {
+pub(crate) async fn extracted_by(source: impl FnOnce(RawSink) -> Source) -> ExtractedPartition {
     let folder = tempfile::tempdir().unwrap();
     let sink = RawSink::folder(folder.path().join("raw"));
     let (options, now) = (SqliteOptions::default(), SystemClock.now());
@@ -38,10 +38,10 @@ pub(crate) async fn extracted_by(source: impl FnOnce(RawSink) -> Source) -> Extr
     let (_stopper, stop) = Stopper::new();
     engine.run(stop, Until::Drained).await.unwrap();
     let record = store.partitions_by_key(&[key]).await.unwrap().remove(0).unwrap();
-    Extracted { record, sink, _folder: folder }
+    ExtractedPartition { record, sink, _folder: folder }
 }
 
-impl Extracted {
+impl ExtractedPartition {
     /// The rows that can be read.
     pub(crate) async fn rows(&self) -> String {
         let run = self.record.current_run_id.as_ref().expect("a run has authority");

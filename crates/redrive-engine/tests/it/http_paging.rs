@@ -8,7 +8,7 @@ use redrive_engine::{BodyTemplate, HttpExtractor, HttpSpec, Paging};
 use serde_json::json;
 
 use crate::{
-    extraction::{Extracted, extracted},
+    extraction::{ExtractedPartition, extracted},
     web::{Seen, Web, answer},
 };
 
@@ -16,7 +16,7 @@ fn paging() -> Paging {
     Paging { rows: "/data/rows".parse().unwrap(), next: Some("/next".parse().unwrap()) }
 }
 
-async fn paged(spec: HttpSpec) -> Extracted {
+async fn paged(spec: HttpSpec) -> ExtractedPartition {
     extracted(Arc::new(HttpExtractor::new(spec, paging()).unwrap())).await
 }
 

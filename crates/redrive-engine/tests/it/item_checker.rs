@@ -123,8 +123,16 @@ async fn every_kind_of_damage_to_an_item_is_found() {
         ("UPDATE items SET last_attempt = 7 WHERE id = 2", Invariant::LedgerNumbers, PENDING),
         ("UPDATE items SET upload_attempts = 9 WHERE id = 2", Invariant::RetryCount, PENDING),
         ("UPDATE items SET attempts_at_reset = 3 WHERE id = 3", Invariant::RetryCount, GIVEN_UP),
-        ("UPDATE items SET status = 'pending' WHERE id = 1", Invariant::Story, UPLOADED),
-        ("UPDATE items SET status = 'uploaded' WHERE id = 2", Invariant::Story, PENDING),
+        (
+            "UPDATE items SET status = 'pending' WHERE id = 1",
+            Invariant::StatusMatchesLedger,
+            UPLOADED,
+        ),
+        (
+            "UPDATE items SET status = 'uploaded' WHERE id = 2",
+            Invariant::StatusMatchesLedger,
+            PENDING,
+        ),
         (
             "UPDATE items SET status = 'upload_giveup' WHERE id = 2",
             Invariant::GiveUpRecorded,

@@ -141,7 +141,9 @@ async fn partitions_that_lived_well_are_clean() {
 // PAR-11
 #[tokio::test]
 async fn whatever_is_wrong_with_a_partition_is_found_where_it_is() {
-    use Invariant::{Authority, HandBackRecorded, Lease, LedgerNumbers, Story, WakeUp};
+    use Invariant::{
+        Authority, Lease, LedgerNumbers, ReleaseRecorded, StatusMatchesLedger, WakeUp,
+    };
     let cases = [
         ("UPDATE partition_state SET attempt_count = 3 WHERE id = 2", GOOD, LedgerNumbers),
         ("UPDATE attempts SET attempt = 5 WHERE unit_id = 4", FAILED, LedgerNumbers),
@@ -157,7 +159,7 @@ async fn whatever_is_wrong_with_a_partition_is_found_where_it_is() {
             GOOD,
             Authority,
         ),
-        ("UPDATE attempts SET outcome = 'skipped' WHERE unit_id = 4", FAILED, Story),
+        ("UPDATE attempts SET outcome = 'skipped' WHERE unit_id = 4", FAILED, StatusMatchesLedger),
         ("UPDATE partition_work SET run_id = NULL WHERE partition_id = 1", PENDING, Lease),
         ("UPDATE partition_work SET lease_until = NULL WHERE partition_id = 1", PENDING, Lease),
         ("UPDATE partition_work SET lease_epoch = 0 WHERE partition_id = 1", PENDING, Lease),
@@ -172,9 +174,9 @@ async fn whatever_is_wrong_with_a_partition_is_found_where_it_is() {
         (
             "UPDATE partition_work SET lease_epoch = 3 WHERE partition_id = 1",
             PENDING,
-            HandBackRecorded,
+            ReleaseRecorded,
         ),
-        ("DELETE FROM journal WHERE action = 'partition.handback'", PENDING, HandBackRecorded),
+        ("DELETE FROM journal WHERE action = 'partition.handback'", PENDING, ReleaseRecorded),
     ];
     for (sql, day, invariant) in cases {
         let lived = Lived::new().await;

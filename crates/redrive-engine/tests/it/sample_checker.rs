@@ -229,7 +229,8 @@ async fn pipelines_that_lived_well_are_clean() {
 #[tokio::test]
 async fn whatever_is_wrong_with_a_sample_is_found_where_it_is() {
     use Invariant::{
-        GiveUpRecorded, HandBackRecorded, Lease, LedgerNumbers, RetryCount, RetryTime, Story,
+        GiveUpRecorded, Lease, LedgerNumbers, ReleaseRecorded, RetryCount, RetryTime,
+        StatusMatchesLedger,
     };
     let cases = [
         ("UPDATE samples SET attempts = 3 WHERE id = 1", THROUGH, LedgerNumbers),
@@ -255,28 +256,36 @@ async fn whatever_is_wrong_with_a_sample_is_found_where_it_is() {
             SKIPPED,
             Lease,
         ),
-        ("UPDATE samples SET line = 9 WHERE id = 8", READY, Story),
-        ("UPDATE samples SET stage = 1 WHERE id = 8", READY, Story),
-        ("UPDATE samples SET stage = 2 WHERE id = 8", READY, Story),
-        ("UPDATE samples SET status = 'dlq', error_message = 'x' WHERE id = 1", THROUGH, Story),
-        ("UPDATE samples SET stage = 0, attempts = 2 WHERE id = 1", THROUGH, Story),
-        ("UPDATE samples SET status = 'succeeded' WHERE id = 2", SKIPPED, Story),
-        ("UPDATE samples SET status = 'skipped' WHERE id = 3", DEAD, Story),
-        ("UPDATE samples SET status = 'pending' WHERE id = 3", DEAD, Story),
-        ("UPDATE samples SET data = NULL WHERE id = 3", DEAD, Story),
-        ("UPDATE samples SET data = '{}' WHERE id = 4", NO_SAMPLE, Story),
+        ("UPDATE samples SET line = 9 WHERE id = 8", READY, StatusMatchesLedger),
+        ("UPDATE samples SET stage = 1 WHERE id = 8", READY, StatusMatchesLedger),
+        ("UPDATE samples SET stage = 2 WHERE id = 8", READY, StatusMatchesLedger),
+        (
+            "UPDATE samples SET status = 'dlq', error_message = 'x' WHERE id = 1",
+            THROUGH,
+            StatusMatchesLedger,
+        ),
+        ("UPDATE samples SET stage = 0, attempts = 2 WHERE id = 1", THROUGH, StatusMatchesLedger),
+        ("UPDATE samples SET status = 'succeeded' WHERE id = 2", SKIPPED, StatusMatchesLedger),
+        ("UPDATE samples SET status = 'skipped' WHERE id = 3", DEAD, StatusMatchesLedger),
+        ("UPDATE samples SET status = 'pending' WHERE id = 3", DEAD, StatusMatchesLedger),
+        ("UPDATE samples SET data = NULL WHERE id = 3", DEAD, StatusMatchesLedger),
+        ("UPDATE samples SET data = '{}' WHERE id = 4", NO_SAMPLE, StatusMatchesLedger),
         (
             "UPDATE attempts SET outcome = 'failed' WHERE unit_id = 1 AND stage = 'clean'",
             THROUGH,
-            Story,
+            StatusMatchesLedger,
         ),
         (
             "UPDATE attempts SET outcome = 'success' WHERE unit_id = 1 AND stage = 'call'",
             THROUGH,
-            Story,
+            StatusMatchesLedger,
         ),
-        ("DELETE FROM attempts WHERE unit_id = 3 AND stage = 'clean'", DEAD, Story),
-        ("UPDATE attempts SET stage = 'other' WHERE unit_id = 3 AND stage = 'clean'", DEAD, Story),
+        ("DELETE FROM attempts WHERE unit_id = 3 AND stage = 'clean'", DEAD, StatusMatchesLedger),
+        (
+            "UPDATE attempts SET stage = 'other' WHERE unit_id = 3 AND stage = 'clean'",
+            DEAD,
+            StatusMatchesLedger,
+        ),
         ("UPDATE samples SET next_retry_at = next_retry_at - 1 WHERE id = 5", WAITING, RetryTime),
         (
             "DELETE FROM journal WHERE action = 'sample.dead' AND unit = 'sample:3/call'",
@@ -288,8 +297,8 @@ async fn whatever_is_wrong_with_a_sample_is_found_where_it_is() {
             NO_SAMPLE,
             GiveUpRecorded,
         ),
-        ("DELETE FROM journal WHERE action = 'sample.handback'", BACK, HandBackRecorded),
-        ("UPDATE samples SET lease_epoch = lease_epoch + 1 WHERE id = 3", DEAD, HandBackRecorded),
+        ("DELETE FROM journal WHERE action = 'sample.handback'", BACK, ReleaseRecorded),
+        ("UPDATE samples SET lease_epoch = lease_epoch + 1 WHERE id = 3", DEAD, ReleaseRecorded),
     ];
     for (sql, sample, invariant) in cases {
         let lived = Lived::new().await;
@@ -309,7 +318,7 @@ async fn whatever_is_wrong_with_a_sample_is_found_where_it_is() {
 
 #[tokio::test]
 async fn whatever_is_wrong_with_a_pipeline_run_is_found_where_it_is() {
-    use Invariant::{Counts, Lease, Story, WakeUp};
+    use Invariant::{Counts, Lease, StatusMatchesLedger, WakeUp};
     const RUNNING: &str = "pipeline run 1";
     const GOOD: &str = "pipeline run 2";
     const BAD: &str = "pipeline run 3";
@@ -322,15 +331,23 @@ async fn whatever_is_wrong_with_a_pipeline_run_is_found_where_it_is() {
         ("DELETE FROM samples WHERE id = 8", RUNNING, Counts),
         ("UPDATE pipeline_runs SET budget_processed = 5 WHERE id = 1", RUNNING, Counts),
         ("UPDATE pipeline_runs SET budget_failed = 1 WHERE id = 1", RUNNING, Counts),
-        ("UPDATE pipeline_runs SET ended_at = 1 WHERE id = 1", RUNNING, Story),
-        ("UPDATE pipeline_runs SET status = 'running', ended_at = NULL WHERE id = 2", GOOD, Story),
-        ("UPDATE pipeline_runs SET status = 'partial_success' WHERE id = 2", GOOD, Story),
-        ("UPDATE pipeline_runs SET source_done = 0 WHERE id = 2", GOOD, Story),
-        ("UPDATE pipeline_runs SET ended_at = NULL WHERE id = 3", BAD, Story),
-        ("UPDATE pipeline_runs SET status = 'completed' WHERE id = 3", BAD, Story),
-        ("UPDATE pipeline_runs SET stop_reason = 'x' WHERE id = 3", BAD, Story),
-        ("UPDATE pipeline_runs SET stop_reason = NULL WHERE id = 4", STOPPED, Story),
-        ("UPDATE pipeline_runs SET status = 'failed' WHERE id = 4", STOPPED, Story),
+        ("UPDATE pipeline_runs SET ended_at = 1 WHERE id = 1", RUNNING, StatusMatchesLedger),
+        (
+            "UPDATE pipeline_runs SET status = 'running', ended_at = NULL WHERE id = 2",
+            GOOD,
+            StatusMatchesLedger,
+        ),
+        (
+            "UPDATE pipeline_runs SET status = 'partial_success' WHERE id = 2",
+            GOOD,
+            StatusMatchesLedger,
+        ),
+        ("UPDATE pipeline_runs SET source_done = 0 WHERE id = 2", GOOD, StatusMatchesLedger),
+        ("UPDATE pipeline_runs SET ended_at = NULL WHERE id = 3", BAD, StatusMatchesLedger),
+        ("UPDATE pipeline_runs SET status = 'completed' WHERE id = 3", BAD, StatusMatchesLedger),
+        ("UPDATE pipeline_runs SET stop_reason = 'x' WHERE id = 3", BAD, StatusMatchesLedger),
+        ("UPDATE pipeline_runs SET stop_reason = NULL WHERE id = 4", STOPPED, StatusMatchesLedger),
+        ("UPDATE pipeline_runs SET status = 'failed' WHERE id = 4", STOPPED, StatusMatchesLedger),
         ("UPDATE pipeline_runs SET status = 'failed' WHERE id = 4", "sample:11/clean", WakeUp),
         (
             "UPDATE pipeline_runs SET lease_owner = 'w', lease_until = 1, lease_epoch = 0

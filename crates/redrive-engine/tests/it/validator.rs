@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use redrive_core::{AttemptNumber, Cause, Class, Code, Failure, is_marked_terminal};
 use redrive_engine::{
-    ExecHandler, Extraction, Handler, Judge, Judged, Judgement, MAX_ROW_BYTES, Outcome, RawSink,
-    RowSchema, Stopper, ValidationRules, Validator, handler_fn,
+    ExecHandler, ExtractionOutcome, Handler, MAX_ROW_BYTES, Outcome, RawSink, RowSchema, Stopper,
+    ValidationHandler, ValidationOutcome, ValidationRequest, ValidationRules, Validator,
+    handler_fn,
 };
 use redrive_store::{PartitionVerdict, Verdict};
 use serde_json::json;
@@ -15,19 +16,19 @@ use crate::{
     raw::{Sink, a_key, every_sink, run, seal},
 };
 
-fn judged() -> Judged {
-    Judged { key: a_key(), run_id: run("r-1"), attempt: AttemptNumber(7) }
+fn judged() -> ValidationRequest {
+    ValidationRequest { key: a_key(), run_id: run("r-1"), attempt: AttemptNumber(7) }
 }
 
 async fn verdict(
     sink: &RawSink,
     rules: ValidationRules,
-    extraction: Extraction,
+    extraction: ExtractionOutcome,
 ) -> PartitionVerdict {
     let (_stopper, stop) = Stopper::new();
-    match Validator::new(sink.clone(), rules).judge(&judged(), extraction, stop).await {
-        Judgement::Verdict(verdict) => verdict,
-        Judgement::Stopped => panic!("nobody told it to stop"),
+    match Validator::new(sink.clone(), rules).validate(&judged(), extraction, stop).await {
+        ValidationOutcome::Verdict(verdict) => verdict,
+        ValidationOutcome::Stopped => panic!("nobody told it to stop"),
     }
 }
 
@@ -44,7 +45,7 @@ async fn judge(payload: &[u8], rules: ValidationRules) -> PartitionVerdict {
     let folder = tempfile::tempdir().unwrap();
     let sink = RawSink::folder(folder.path());
     seal(&sink, &a_key(), &run("r-1"), payload).await.unwrap();
-    verdict(&sink, rules, Extraction::Done).await
+    verdict(&sink, rules, ExtractionOutcome::Done).await
 }
 
 /// Has a payload judged, expects a rejection of that code whose message contains `why`.
@@ -64,7 +65,7 @@ fn schema(text: &str) -> ValidationRules {
 }
 
 fn judged_by(handler: Arc<dyn Handler>) -> ValidationRules {
-    ValidationRules { judge: Some(Judge::new(handler)), ..ValidationRules::default() }
+    ValidationRules { handler: Some(ValidationHandler::new(handler)), ..ValidationRules::default() }
 }
 
 // PAR-4
@@ -74,7 +75,10 @@ async fn a_good_partition_is_accepted_wherever_it_is() {
         seal(&sink, &a_key(), &run("r-1"), b"{\"a\":1}\n {\"a\":[2]} \r\n{}").await.unwrap();
         let accepted =
             PartitionVerdict::Accepted { record_count: 3, schema_version: Some("v3".to_owned()) };
-        assert_eq!(verdict(&sink, ValidationRules::default(), Extraction::Done).await, accepted);
+        assert_eq!(
+            verdict(&sink, ValidationRules::default(), ExtractionOutcome::Done).await,
+            accepted
+        );
     }
 }
 
@@ -83,7 +87,7 @@ async fn a_good_partition_is_accepted_wherever_it_is() {
 async fn every_line_must_be_a_json_object() {
     let deep = [b"{\"a\":".repeat(200), b"1".to_vec(), b"}".repeat(200)].concat();
     let cases: [(&[u8], &str); 14] = [
-        (b"{}\n[1]\n", "line 2 is not a JSON object: it is something else"),
+        (b"{}\n[1]\n", "line 2 is not a JSON object: the value has another type"),
         (b"{}\n{}\n7\n{}\n", "line 3 is not"),
         (b"null\n", "line 1 is not"),
         (b"\"{}\"\n", "line 1 is not"),
@@ -134,9 +138,9 @@ async fn a_row_has_a_limit() {
 async fn a_source_may_ask_for_a_number_of_rows() {
     let between =
         || ValidationRules { min_rows: Some(2), max_rows: Some(3), ..ValidationRules::default() };
-    check(b"", between(), "too_few_rows", "0 rows, at least 2 are asked for").await;
+    check(b"", between(), "too_few_rows", "0 rows, the minimum is 2").await;
     check(b"{}\n", between(), "too_few_rows", "1 rows").await;
-    check(&b"{}\n".repeat(4), between(), "too_many_rows", "4 rows, at most 3 are allowed").await;
+    check(&b"{}\n".repeat(4), between(), "too_many_rows", "4 rows, the maximum is 3").await;
     for rows in [2, 3] {
         let verdict = judge(&b"{}\n".repeat(rows), between()).await;
         assert!(matches!(verdict, PartitionVerdict::Accepted { .. }), "{verdict:?}");
@@ -177,7 +181,7 @@ async fn the_first_rule_that_is_broken_is_told() {
     seal(&sink, &a_key(), &run("r-1"), b"{\"a\":1}\n").await.unwrap();
     let payload = sink.location(&a_key(), &run("r-1")).payload;
     std::fs::write(payload, b"[]\n[]\n").unwrap();
-    let failure = failure(verdict(&sink, strict(), Extraction::Done).await);
+    let failure = failure(verdict(&sink, strict(), ExtractionOutcome::Done).await);
     assert_eq!(*failure.code(), Code::Name("hash_mismatch".to_owned()));
 }
 
@@ -200,20 +204,23 @@ fn a_schema_that_cannot_be_used_is_refused() {
 #[tokio::test]
 async fn an_extraction_that_left_nothing_is_judged_too() {
     for Sink { sink, name, .. } in every_sink().await {
-        let none = failure(verdict(&sink, ValidationRules::default(), Extraction::Done).await);
+        let none =
+            failure(verdict(&sink, ValidationRules::default(), ExtractionOutcome::Done).await);
         assert_eq!(*none.code(), Code::Name("no_raw_partition".to_owned()), "{name}");
         assert!(none.message().as_str().starts_with("no raw partition"), "{name}: {none:?}");
 
         let quota = Failure::exit(65, "[terminal] the quota is spent");
-        let failed =
-            failure(verdict(&sink, ValidationRules::default(), Extraction::Failed(quota)).await);
+        let failed = failure(
+            verdict(&sink, ValidationRules::default(), ExtractionOutcome::Failed(quota)).await,
+        );
         assert_eq!(failed.message().as_str(), "no raw partition: (terminal) the quota is spent");
         assert_eq!((failed.class(), failed.code()), (Class::Final, &Code::Number(65)));
         assert_eq!(failed.cause(), Cause::Handler);
 
         let silent = Failure::exit(1, "");
-        let failed =
-            failure(verdict(&sink, ValidationRules::default(), Extraction::Failed(silent)).await);
+        let failed = failure(
+            verdict(&sink, ValidationRules::default(), ExtractionOutcome::Failed(silent)).await,
+        );
         assert_eq!(failed.message().as_str(), "no raw partition: 1");
     }
 }
@@ -225,7 +232,7 @@ async fn what_a_failed_extraction_wrote_does_not_count() {
     let folder = tempfile::tempdir().unwrap();
     let sink = RawSink::folder(folder.path());
     seal(&sink, &a_key(), &run("r-1"), b"{}\n").await.unwrap();
-    let failed = Extraction::Failed(Failure::exit(1, "half of it"));
+    let failed = ExtractionOutcome::Failed(Failure::exit(1, "half of it"));
     failure(verdict(&sink, ValidationRules::default(), failed).await);
 }
 
@@ -234,7 +241,7 @@ async fn what_a_failed_extraction_wrote_does_not_count() {
 async fn a_lost_worker_is_judged_by_what_it_sealed() {
     let folder = tempfile::tempdir().unwrap();
     let sink = RawSink::folder(folder.path());
-    let lost = || Extraction::Unknown(Failure::lost_worker("no word since 04:00"));
+    let lost = || ExtractionOutcome::Unknown(Failure::lost_worker("no word since 04:00"));
     let none = failure(verdict(&sink, ValidationRules::default(), lost()).await);
     assert_eq!(none.message().as_str(), "no raw partition: no word since 04:00");
     assert_eq!(none.cause(), Cause::LostWorker);
@@ -256,7 +263,8 @@ async fn damaged_raw_partitions_are_rejected_by_name() {
     let location = sink.location(&a_key(), &run("r-1"));
     let metadata = std::fs::read_to_string(&location.metadata).unwrap();
     let code = async || {
-        let failure = failure(verdict(&sink, ValidationRules::default(), Extraction::Done).await);
+        let failure =
+            failure(verdict(&sink, ValidationRules::default(), ExtractionOutcome::Done).await);
         failure.code().to_string()
     };
 
@@ -352,15 +360,15 @@ async fn a_judge_that_is_stopped_gives_no_verdict() {
         std::future::pending()
     });
     let validator = Validator::new(sink, judged_by(asked));
-    let judgement = validator.judge(&judged(), Extraction::Done, stop).await;
-    assert_eq!(judgement, Judgement::Stopped);
+    let judgement = validator.validate(&judged(), ExtractionOutcome::Done, stop).await;
+    assert_eq!(judgement, ValidationOutcome::Stopped);
 }
 
 #[tokio::test]
 async fn a_judge_that_takes_too_long_is_a_timeout() {
     let slow = handler_fn(|_| std::future::pending());
-    let judge_soon = Judge { handler: slow, time_limit: Duration::from_millis(1) };
-    let rules = ValidationRules { judge: Some(judge_soon), ..ValidationRules::default() };
+    let judge_soon = ValidationHandler { handler: slow, time_limit: Duration::from_millis(1) };
+    let rules = ValidationRules { handler: Some(judge_soon), ..ValidationRules::default() };
     let failure = failure(judge(b"{}\n", rules).await);
     assert_eq!(failure.cause(), Cause::Timeout);
 }

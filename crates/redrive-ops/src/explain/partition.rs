@@ -87,7 +87,7 @@ fn rule(
         updated_at: attempt.ended_at,
         first_attempt_at: partition.first_attempt_at,
     };
-    match rules.prospect_of(&partition.key, failed, attempt.ended_at) {
+    match rules.forecast_failed(&partition.key, failed, attempt.ended_at) {
         RetryForecast::RetryAt { delay, .. } => {
             let policy = rules.policy(partition.key.source());
             format!("failure {n}: {}", formula(policy, n, delay))

@@ -1,7 +1,7 @@
 //! What became of each unit that somebody wished something of.
 
 use redrive_core::{ItemId, PartitionState, RunId, RunState, SampleId, TerminalReason};
-use redrive_engine::{Fate, PartitionOutcome, Refusal, RunMode};
+use redrive_engine::{ChangeOutcome, ChangeRefusal, PartitionOutcome, RunMode};
 use redrive_store::{ItemRecord, RunChange, SampleChange, SampleRecord};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -76,11 +76,15 @@ pub struct PartitionChangeView {
 impl PartitionChangeView {
     /// What the control plane answered, or would.
     pub fn new(outcome: PartitionOutcome, mode: RunMode) -> Self {
-        let PartitionOutcome { key, fate, .. } = outcome;
-        let (outcome, before, why, note) = match fate {
-            Fate::Done(before) => (done(mode), before, None, format!("was {}", before.name())),
-            Fate::Already(state) => ("already", state, None, format!("it is {}", state.name())),
-            Fate::Refused(refusal) => {
+        let PartitionOutcome { key, change, .. } = outcome;
+        let (outcome, before, why, note) = match change {
+            ChangeOutcome::Done(before) => {
+                (done(mode), before, None, format!("was {}", before.name()))
+            }
+            ChangeOutcome::Already(state) => {
+                ("already", state, None, format!("it is {}", state.name()))
+            }
+            ChangeOutcome::Refused(refusal) => {
                 let why = refusal.to_string();
                 ("refused", state_of(&refusal), Some(why.clone()), why)
             }
@@ -98,13 +102,13 @@ impl PartitionChangeView {
     }
 }
 
-fn state_of(refusal: &Refusal) -> PartitionState {
+fn state_of(refusal: &ChangeRefusal) -> PartitionState {
     match refusal {
-        Refusal::State(state) | Refusal::Moved(state) => *state,
-        Refusal::Terminal(TerminalReason::Marked) => PartitionState::Terminal,
-        Refusal::Terminal(TerminalReason::Policy(_)) => PartitionState::Failed,
-        Refusal::NoRaw(state) | Refusal::RawUnknown { state, .. } => *state,
-        Refusal::NoEntry => PartitionState::Absent,
+        ChangeRefusal::State(state) | ChangeRefusal::Moved(state) => *state,
+        ChangeRefusal::Terminal(TerminalReason::Marked) => PartitionState::Terminal,
+        ChangeRefusal::Terminal(TerminalReason::Policy(_)) => PartitionState::Failed,
+        ChangeRefusal::NoRaw(state) | ChangeRefusal::RawUnavailable { state, .. } => *state,
+        ChangeRefusal::NoEntry => PartitionState::Absent,
     }
 }
 

@@ -179,7 +179,7 @@ pub(crate) async fn reprocess_letters(
         foreseen.push(SampleChangeView::new(id, sample, change, RunMode::DryRun));
     };
     if by_id {
-        control.reprocess_these(&ids, None, tell).await?;
+        control.reprocess_by_id(&ids, None, tell).await?;
     } else {
         let most = MAX_UNITS as u64 + 1;
         control.reprocess(&action.query().filter(), most, None, tell).await?;
@@ -194,6 +194,6 @@ pub(crate) async fn reprocess_letters(
     let tell = |id, sample: Option<&SampleRecord>, change| {
         changes.push(SampleChangeView::new(id, sample, change, RunMode::Real));
     };
-    control.reprocess_these(&ids, Some(&by), tell).await?;
+    control.reprocess_by_id(&ids, Some(&by), tell).await?;
     Ok(Changes::done(changes))
 }

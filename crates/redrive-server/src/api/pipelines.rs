@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use redrive_core::{PipelineRunId, PipelineStatus, SampleId, SampleStatus};
-use redrive_engine::{NotResumed, SamplePages};
+use redrive_engine::{ResumeError, SamplePages};
 use redrive_ops::views::{PipelineRunView, PipelineStatsView};
 use redrive_store::{PipelineChange, PipelineRunFilter, PipelineRunRecord, SampleFilter};
 use serde::Deserialize;
@@ -115,7 +115,7 @@ pub(crate) async fn output(
     };
     let after = SampleId(asked.after.unwrap_or(0));
     let store = app.ops.store().clone();
-    let mut pages = SamplePages::new(store, filter).after(after).at_most(limit.into());
+    let mut pages = SamplePages::new(store, filter).after(after).with_limit(limit.into());
     let (mut lines, mut last, mut count) = (String::new(), None, 0);
     'pages: loop {
         let page = pages.next().await?;
@@ -195,7 +195,7 @@ pub(crate) async fn resume_run(
     let by = app.operator(visitor, reason);
     match app.ops.pipelines().resume(run.id, pipeline, &by).await {
         Ok(run) => Ok((&run).into()),
-        Err(NotResumed::Store(error)) => Err(error.into()),
+        Err(ResumeError::Store(error)) => Err(error.into()),
         Err(other) => Err(conflict(other.to_string())),
     }
 }

@@ -1,46 +1,44 @@
-//! What is wished of partitions, by whom, and past which rails.
+//! A command for partitions: the action, its audit context, and which safety checks it overrides.
 
 use redrive_store::{AuditContext, PartitionAction};
 
-/// A command of the control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionCommand {
-    /// What is wished.
     pub action: PartitionAction,
-    /// Who gave it, when and why, as the journal tells it.
-    pub order: AuditContext,
-    /// Also for those that a limit of their policy has ended.
-    pub past_limits: bool,
-    /// Also for those of which the raw sink holds no run.
-    pub without_raw: bool,
+    /// Written to the journal with every change. Its time is also the "now" of every decision.
+    pub audit: AuditContext,
+    /// Also change partitions that a limit of their policy has made terminal.
+    pub override_limits: bool,
+    /// Also change partitions for which the raw sink holds no run.
+    pub allow_missing_raw: bool,
 }
 
-/// Whether something is done or only foreseen.
+/// Whether a command writes its changes or only reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunMode {
-    /// It is done.
     Real,
-    /// It is foreseen, and nothing is written.
     DryRun,
 }
 
 impl PartitionCommand {
-    /// A command that passes no rail, but what its wish passes by itself: clearing the operators' mark
-    /// is meant to pass the policy's limits too.
-    pub fn new(action: PartitionAction, order: AuditContext) -> Self {
-        let past_limits = matches!(action, PartitionAction::Retry { clear_terminal: true, .. });
-        Self { action, order, past_limits, without_raw: false }
+    /// A command that overrides nothing, except that `Retry { clear_terminal: true }` overrides the limits
+    /// of the policy: an operator who clears the terminal mark wants the retry.
+    pub fn new(action: PartitionAction, audit: AuditContext) -> Self {
+        let override_limits = matches!(action, PartitionAction::Retry { clear_terminal: true, .. });
+        Self { action, audit, override_limits, allow_missing_raw: false }
     }
 
-    /// The same, also for those without raw data.
+    /// Also changes partitions without raw data.
     pub fn forced(self) -> Self {
-        Self { without_raw: true, ..self }
+        Self { allow_missing_raw: true, ..self }
     }
 
-    /// Whether the raw sink has a say.
-    pub(super) fn asks_for_raw(&self) -> bool {
+    /// Whether a partition without a run in the raw sink is refused.
+    pub(super) fn requires_raw(&self) -> bool {
         match self.action {
-            PartitionAction::Retry { .. } | PartitionAction::Reprocess { .. } => !self.without_raw,
+            PartitionAction::Retry { .. } | PartitionAction::Reprocess { .. } => {
+                !self.allow_missing_raw
+            }
             PartitionAction::Backfill { .. }
             | PartitionAction::MarkTerminal
             | PartitionAction::ClearTerminal
@@ -49,8 +47,8 @@ impl PartitionCommand {
         }
     }
 
-    /// Whether nothing is to be decided before the store decides, so that nothing need be read before.
-    pub(super) fn leaves_all_to_the_store(&self) -> bool {
+    /// Whether the store alone decides about every partition, so that none is read beforehand.
+    pub(super) fn needs_no_read(&self) -> bool {
         matches!(self.action, PartitionAction::Backfill { force_pending: false, .. })
     }
 }

@@ -1,16 +1,23 @@
-//! Everything that operators and the daemon do to partitions goes through here (PAR-8, PAR-9, DMN-1).
+//! The control plane: every change that operators and the daemon make to partitions (PAR-8, PAR-9, DMN-1).
 //!
-//! A command says what is wished and which rails it passes; a selection says of which partitions. What
-//! becomes of each is foreseen by the same functions that the stores call when they write, so a dry run
-//! is the real run without its last step. What was foreseen is guarded by how the partition was when it
-//! was looked at: if somebody was faster, that is said and nothing is changed.
+//! A [`PartitionCommand`] is applied to a [`PartitionSelection`]. [`Control`] plans the outcome of each
+//! partition with the same functions that the stores use when they write, so a dry run is a real run without
+//! the write. A write applies only if the partition is still as it was read; otherwise the partition is left
+//! alone and reported as [`ChangeRefusal::Moved`]. A selection of any size is processed page by page.
 //!
-//! A selection of any size is worked off page by page.
+//! - `command`: the action, its audit context and its overrides
+//! - `selection`: the partitions that a command is for
+//! - `rules`: the policy of each source
+//! - `outcome`: what happened to a partition, and why a change was refused
+//! - `sweep`: processes a selection page by page
 
 mod command;
-mod outcome;
-mod rules;
 mod selection;
+
+mod rules;
+
+mod outcome;
+
 mod sweep;
 
 use std::{collections::HashMap, sync::Arc};
@@ -20,18 +27,17 @@ use redrive_core::{PartitionId, PartitionKey, PartitionState, RetryForecast};
 use redrive_store::{NamedPartition, PartitionChange, PartitionRecord, Result, Store};
 
 pub use command::{PartitionCommand, RunMode};
-pub use outcome::{ChangeCounts, Fate, PartitionOutcome, Refusal};
+pub use outcome::{ChangeCounts, ChangeOutcome, ChangeRefusal, PartitionOutcome};
 pub use rules::PartitionRules;
 pub use selection::{KeyGrid, PartitionSelection};
 pub use sweep::Sweep;
 
 use crate::partitions::raw::RawSink;
-use outcome::asks_again;
+use outcome::requests_retry;
 
-/// How many keys the raw sink is asked about at once.
-const RAW_LOOKS: usize = 16;
+/// Concurrent lookups in the raw sink.
+const RAW_LOOKUPS: usize = 16;
 
-/// The control plane of partitions.
 #[derive(Clone)]
 pub struct Control {
     store: Arc<dyn Store>,
@@ -41,37 +47,31 @@ pub struct Control {
 
 /// A partition that a command is for.
 #[derive(Debug)]
-enum Looked {
-    /// As it was read.
+enum SweepTarget {
     Found(Box<PartitionRecord>),
-    /// It has no entry.
     Absent(PartitionKey),
-    /// Nobody looked, because nothing is to be decided before the store decides.
-    Unseen(PartitionKey),
+    /// Not read, because the store alone decides ([`PartitionCommand::needs_no_read`]).
+    Unread(PartitionKey),
 }
 
 impl Control {
-    /// A control plane on a store and what its partitions left behind.
     pub fn new(store: Arc<dyn Store>, rules: PartitionRules, raw: RawSink) -> Self {
         Self { store, rules, raw }
     }
 
-    /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// What decides about failed partitions.
     pub fn rules(&self) -> &PartitionRules {
         &self.rules
     }
 
-    /// Where raw partitions are.
     pub fn raw(&self) -> &RawSink {
         &self.raw
     }
 
-    /// WorkerSet a selection off, a page at a time.
+    /// Applies a command to a selection, a page at a time.
     pub fn sweep<'a>(
         &'a self,
         command: &'a PartitionCommand,
@@ -81,7 +81,7 @@ impl Control {
         Sweep::new(self, command, selection, mode)
     }
 
-    /// How many partitions a command would change at most. The raw sink is not asked, so it may be fewer.
+    /// An upper bound of how many partitions a command would change: raw data is not looked up.
     pub async fn count(
         &self,
         command: &PartitionCommand,
@@ -90,129 +90,151 @@ impl Control {
         if let PartitionSelection::Grid(grid) = selection {
             return Ok(grid.len());
         }
-        let command = PartitionCommand { without_raw: true, ..command.clone() };
+        let command = PartitionCommand { allow_missing_raw: true, ..command.clone() };
         let mut sweep = self.sweep(&command, selection, RunMode::DryRun);
-        let mut tally = ChangeCounts::default();
+        let mut counts = ChangeCounts::default();
         while let Some(page) = sweep.next().await? {
-            page.iter().for_each(|outcome| tally.add(outcome));
+            page.iter().for_each(|outcome| counts.add(outcome));
         }
-        Ok(tally.done)
+        Ok(counts.done)
     }
 
-    /// Does it to partitions as they were read. One that has changed since is left alone.
+    /// Applies a command to partitions that the caller has read. A partition that changed since is left alone.
     pub async fn change(
         &self,
         command: &PartitionCommand,
         partitions: Vec<PartitionRecord>,
         mode: RunMode,
     ) -> Result<Vec<PartitionOutcome>> {
-        let looked = partitions.into_iter().map(|record| Looked::Found(Box::new(record)));
-        self.act(command, looked.collect(), mode).await
+        let targets = partitions.into_iter().map(|record| SweepTarget::Found(Box::new(record)));
+        self.apply(command, targets.collect(), mode).await
     }
 
-    /// Does to partitions what a command wishes, or foresees it. One answer for each, in their order.
-    async fn act(
+    /// Applies a command, or plans it in a dry run. One outcome for each target, in their order.
+    async fn apply(
         &self,
         command: &PartitionCommand,
-        looked: Vec<Looked>,
+        targets: Vec<SweepTarget>,
         mode: RunMode,
     ) -> Result<Vec<PartitionOutcome>> {
-        let mut outcomes = self.plan(command, &looked).await;
+        let mut outcomes = self.plan(command, &targets).await;
         if mode == RunMode::DryRun {
             return Ok(outcomes);
         }
-        let (mut named, mut places) = (Vec::new(), Vec::new());
-        for (place, (looked, outcome)) in looked.iter().zip(&outcomes).enumerate() {
-            if matches!(outcome.fate, Fate::Done(_)) {
-                named.push(looked.named());
-                places.push(place);
+        let (mut named, mut indices) = (Vec::new(), Vec::new());
+        for (index, (target, outcome)) in targets.iter().zip(&outcomes).enumerate() {
+            if matches!(outcome.change, ChangeOutcome::Done(_)) {
+                named.push(target.named());
+                indices.push(index);
             }
         }
         if named.is_empty() {
             return Ok(outcomes);
         }
-        let changes = self.store.change_partitions(&command.action, &named, &command.order).await?;
-        for (place, change) in places.into_iter().zip(changes) {
-            if let Some(outcome) = outcomes.get_mut(place) {
-                outcome.fate = Fate::of(command.action, change);
+        let changes = self.store.change_partitions(&command.action, &named, &command.audit).await?;
+        for (index, change) in indices.into_iter().zip(changes) {
+            if let Some(outcome) = outcomes.get_mut(index) {
+                outcome.change = ChangeOutcome::of(command.action, change);
             }
         }
         Ok(outcomes)
     }
 
-    /// What would become of each.
-    async fn plan(&self, command: &PartitionCommand, looked: &[Looked]) -> Vec<PartitionOutcome> {
-        let named: Vec<NamedPartition> = looked.iter().map(Looked::named).collect();
+    async fn plan(
+        &self,
+        command: &PartitionCommand,
+        targets: &[SweepTarget],
+    ) -> Vec<PartitionOutcome> {
+        let named: Vec<NamedPartition> = targets.iter().map(SweepTarget::named).collect();
         let mut outcomes: Vec<PartitionOutcome> = self
-            .foresee(command, looked, &named)
+            .predict(command, targets, &named)
             .into_iter()
-            .zip(looked)
-            .map(|(change, looked)| PartitionOutcome {
-                key: looked.key().clone(),
-                attempt_count: looked.record().map_or(0, |record| record.attempt_count),
-                fate: self.within_limits(command, looked, Fate::of(command.action, change)),
+            .zip(targets)
+            .map(|(change, target)| PartitionOutcome {
+                key: target.key().clone(),
+                attempt_count: target.record().map_or(0, |record| record.attempt_count),
+                change: self.within_limits(
+                    command,
+                    target,
+                    ChangeOutcome::of(command.action, change),
+                ),
             })
             .collect();
-        if command.asks_for_raw() {
-            self.refuse_without_raw(&mut outcomes).await;
+        if command.requires_raw() {
+            self.refuse_missing_raw(&mut outcomes).await;
         }
         outcomes
     }
 
-    /// What the store would answer, by the store's own rules.
-    fn foresee(
+    /// The changes that the store would make, computed with the store's own rules.
+    fn predict(
         &self,
         command: &PartitionCommand,
-        looked: &[Looked],
+        targets: &[SweepTarget],
         named: &[NamedPartition],
     ) -> Vec<PartitionChange> {
-        if looked.iter().all(|looked| matches!(looked, Looked::Unseen(_))) {
-            return vec![PartitionChange::Done(PartitionState::Absent); looked.len()];
+        if targets.iter().all(|target| matches!(target, SweepTarget::Unread(_))) {
+            return vec![PartitionChange::Done(PartitionState::Absent); targets.len()];
         }
-        let (mut found, mut made) = (HashMap::new(), HashMap::new());
-        for looked in looked {
-            match looked {
-                Looked::Found(record) => {
+        let (mut found, mut created) = (HashMap::new(), HashMap::new());
+        for target in targets {
+            match target {
+                SweepTarget::Found(record) => {
                     found.insert(record.key.clone(), (**record).clone());
                 }
-                Looked::Absent(key) | Looked::Unseen(key) if command.action.makes_entries() => {
-                    let at = command.order.by.at;
+                SweepTarget::Absent(key) | SweepTarget::Unread(key)
+                    if command.action.makes_entries() =>
+                {
+                    let at = command.audit.by.at;
                     let new = PartitionRecord::new(PartitionId(0), key.clone(), at);
-                    made.insert(key.clone(), new);
+                    created.insert(key.clone(), new);
                 }
-                Looked::Absent(_) | Looked::Unseen(_) => {}
+                SweepTarget::Absent(_) | SweepTarget::Unread(_) => {}
             }
         }
-        let changes = command.action.changes(named, found, made, &command.order);
+        let changes = command.action.changes(named, found, created, &command.audit);
         changes.into_iter().map(|(change, _)| change).collect()
     }
 
-    /// A partition that a limit has ended is asked for again by those alone who say that they know.
-    fn within_limits(&self, command: &PartitionCommand, looked: &Looked, fate: Fate) -> Fate {
-        if command.past_limits || !asks_again(command.action) || !matches!(fate, Fate::Done(_)) {
-            return fate;
+    /// Refuses the retry of a partition that a limit of its policy has made terminal, unless the command
+    /// overrides limits.
+    fn within_limits(
+        &self,
+        command: &PartitionCommand,
+        target: &SweepTarget,
+        change: ChangeOutcome,
+    ) -> ChangeOutcome {
+        if command.override_limits
+            || !requests_retry(command.action)
+            || !matches!(change, ChangeOutcome::Done(_))
+        {
+            return change;
         }
-        let now = command.order.by.at;
-        match looked.record().and_then(|record| self.rules.forecast(record, now)) {
-            Some(RetryForecast::Terminal { reason }) => Fate::Refused(Refusal::Terminal(reason)),
-            Some(RetryForecast::RetryAt { .. }) | None => fate,
+        let now = command.audit.by.at;
+        match target.record().and_then(|record| self.rules.forecast(record, now)) {
+            Some(RetryForecast::Terminal { reason }) => {
+                ChangeOutcome::Refused(ChangeRefusal::Terminal(reason))
+            }
+            Some(RetryForecast::RetryAt { .. }) | None => change,
         }
     }
 
-    /// Nothing was ever extracted for a key that the raw sink does not know; it may be mistyped, or its
-    /// data gone.
-    async fn refuse_without_raw(&self, outcomes: &mut [PartitionOutcome]) {
+    /// Refuses partitions for which the raw sink holds no run: the key may be mistyped, or the data lost.
+    async fn refuse_missing_raw(&self, outcomes: &mut [PartitionOutcome]) {
         stream::iter(outcomes)
-            .for_each_concurrent(RAW_LOOKS, |outcome| async {
-                let Fate::Done(state) = outcome.fate else { return };
+            .for_each_concurrent(RAW_LOOKUPS, |outcome| async {
+                let ChangeOutcome::Done(state) = outcome.change else { return };
                 match self.raw.runs(&outcome.key).await {
                     Ok(runs) if runs.is_empty() => {
-                        outcome.fate = Fate::Refused(Refusal::NoRaw(state));
+                        outcome.change = ChangeOutcome::Refused(ChangeRefusal::NoRaw(state));
                     }
                     Ok(_) => {}
                     Err(error) => {
                         let problem = error.in_words();
-                        outcome.fate = Fate::Refused(Refusal::RawUnknown { state, problem });
+                        outcome.change = ChangeOutcome::Refused(ChangeRefusal::RawUnavailable {
+                            state,
+                            problem,
+                        });
                     }
                 }
             })
@@ -220,25 +242,25 @@ impl Control {
     }
 }
 
-impl Looked {
+impl SweepTarget {
     fn key(&self) -> &PartitionKey {
         match self {
             Self::Found(record) => &record.key,
-            Self::Absent(key) | Self::Unseen(key) => key,
+            Self::Absent(key) | Self::Unread(key) => key,
         }
     }
 
     fn record(&self) -> Option<&PartitionRecord> {
         match self {
             Self::Found(record) => Some(record),
-            Self::Absent(_) | Self::Unseen(_) => None,
+            Self::Absent(_) | Self::Unread(_) => None,
         }
     }
 
     fn named(&self) -> NamedPartition {
         match self {
             Self::Found(record) => NamedPartition::from(&**record),
-            Self::Absent(key) | Self::Unseen(key) => key.clone().into(),
+            Self::Absent(key) | Self::Unread(key) => key.clone().into(),
         }
     }
 }

@@ -1,75 +1,66 @@
-//! What became of each partition that a command was for.
+//! What happened to each partition of a command, and why a change was refused.
 
 use std::fmt;
 
 use redrive_core::{PartitionKey, PartitionState, TerminalReason};
 use redrive_store::{PartitionAction, PartitionChange};
 
-/// A partition, and what became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionOutcome {
-    /// Which.
     pub key: PartitionKey,
-    /// Its verdicts when it was looked at.
+    /// The count when the partition was read; 0 if it was not read.
     pub attempt_count: u32,
-    /// What became of it, or would.
-    pub fate: Fate,
+    pub change: ChangeOutcome,
 }
 
-/// What became of a partition, or would.
+/// What a command did to a partition, or would do in a dry run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
-    /// It was done; it was in this state before.
+pub enum ChangeOutcome {
+    /// Changed. Holds the state before the change.
     Done(PartitionState),
-    /// It is so already.
+    /// Nothing to do: the partition is already as requested.
     Already(PartitionState),
-    /// It was not done.
-    Refused(Refusal),
+    Refused(ChangeRefusal),
 }
 
-/// Why something was not done.
+/// Why a partition was not changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// Its state does not allow it.
+pub enum ChangeRefusal {
+    /// The state machine does not allow the action in this state.
     State(PartitionState),
-    /// It is terminal.
     Terminal(TerminalReason),
-    /// The raw sink holds no run of it.
+    /// The raw sink holds no run of the partition.
     NoRaw(PartitionState),
-    /// The raw sink did not answer.
-    RawUnknown {
-        /// The state it is in.
+    /// The raw sink could not be read.
+    RawUnavailable {
         state: PartitionState,
-        /// Why not.
         problem: String,
     },
-    /// It has changed since it was looked at.
+    /// The partition changed after it was read. Holds its new state.
     Moved(PartitionState),
-    /// There is no entry.
     NoEntry,
 }
 
-impl Fate {
-    /// From what a store says to a wish.
+impl ChangeOutcome {
     pub(super) fn of(action: PartitionAction, change: PartitionChange) -> Self {
         let is_backfill = matches!(action, PartitionAction::Backfill { .. });
         match change {
             PartitionChange::Done(before) => Self::Done(before),
             PartitionChange::Already(state) => Self::Already(state),
-            PartitionChange::Refused(PartitionState::Terminal) if asks_again(action) => {
-                Self::Refused(Refusal::Terminal(TerminalReason::Marked))
+            PartitionChange::Refused(PartitionState::Terminal) if requests_retry(action) => {
+                Self::Refused(ChangeRefusal::Terminal(TerminalReason::Marked))
             }
-            // A backfill asks for what is not there; what is there is respected.
+            // A backfill requests missing partitions only; an existing one needs nothing.
             PartitionChange::Refused(state) if is_backfill => Self::Already(state),
-            PartitionChange::Refused(state) => Self::Refused(Refusal::State(state)),
-            PartitionChange::Moved(state) => Self::Refused(Refusal::Moved(state)),
-            PartitionChange::Unknown => Self::Refused(Refusal::NoEntry),
+            PartitionChange::Refused(state) => Self::Refused(ChangeRefusal::State(state)),
+            PartitionChange::Moved(state) => Self::Refused(ChangeRefusal::Moved(state)),
+            PartitionChange::Unknown => Self::Refused(ChangeRefusal::NoEntry),
         }
     }
 }
 
-/// Whether a wish is for another try at what failed, which terminal partitions do not get.
-pub(super) fn asks_again(action: PartitionAction) -> bool {
+/// Whether an action retries failed partitions, which a terminal partition refuses.
+pub(super) fn requests_retry(action: PartitionAction) -> bool {
     match action {
         PartitionAction::Retry { .. } => true,
         PartitionAction::Backfill { force_pending, .. } => force_pending,
@@ -81,60 +72,57 @@ pub(super) fn asks_again(action: PartitionAction) -> bool {
     }
 }
 
-impl Refusal {
-    /// Whether it is a rail that refuses, which a flag would pass.
-    pub fn is_rail(&self) -> bool {
+impl ChangeRefusal {
+    /// Whether the operator can override the refusal with a flag.
+    pub fn is_overridable(&self) -> bool {
         match self {
-            Self::Terminal(_) | Self::NoRaw(_) | Self::RawUnknown { .. } => true,
+            Self::Terminal(_) | Self::NoRaw(_) | Self::RawUnavailable { .. } => true,
             Self::State(_) | Self::Moved(_) | Self::NoEntry => false,
         }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ChangeRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::State(state) => write!(f, "it is {}", state.name()),
-            Self::Terminal(reason) => write!(f, "it is terminal ({reason})"),
-            Self::NoRaw(_) => f.write_str("the raw sink holds no run of it"),
-            Self::RawUnknown { problem, .. } => {
-                write!(f, "the raw sink does not answer: {problem}")
+            Self::State(state) => write!(f, "the partition is {}", state.name()),
+            Self::Terminal(reason) => write!(f, "the partition is terminal ({reason})"),
+            Self::NoRaw(_) => f.write_str("the raw sink holds no run of the partition"),
+            Self::RawUnavailable { problem, .. } => {
+                write!(f, "cannot read the raw sink: {problem}")
             }
             Self::Moved(state) => {
-                write!(f, "somebody changed it meanwhile; it is {}", state.name())
+                write!(f, "the partition changed meanwhile and is now {}", state.name())
             }
-            Self::NoEntry => f.write_str("there is no entry"),
+            Self::NoEntry => f.write_str("the partition has no entry"),
         }
     }
 }
 
-/// How many partitions met which fate.
+/// How many partitions had which outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChangeCounts {
-    /// Done, or would be.
+    /// Changed; in a dry run, would be changed.
     pub done: u64,
-    /// So already.
     pub already: u64,
-    /// Refused by a rail that a flag would pass.
-    pub railed: u64,
-    /// Refused by what they are, or because they are not.
+    /// Refused by a check that a flag overrides.
+    pub overridable: u64,
+    /// Refused for every other reason.
     pub refused: u64,
 }
 
 impl ChangeCounts {
-    /// One more.
     pub fn add(&mut self, outcome: &PartitionOutcome) {
-        let count = match &outcome.fate {
-            Fate::Done(_) => &mut self.done,
-            Fate::Already(_) => &mut self.already,
-            Fate::Refused(refusal) if refusal.is_rail() => &mut self.railed,
-            Fate::Refused(_) => &mut self.refused,
+        let count = match &outcome.change {
+            ChangeOutcome::Done(_) => &mut self.done,
+            ChangeOutcome::Already(_) => &mut self.already,
+            ChangeOutcome::Refused(refusal) if refusal.is_overridable() => &mut self.overridable,
+            ChangeOutcome::Refused(_) => &mut self.refused,
         };
         *count += 1;
     }
 
-    /// How many were looked at.
     pub fn total(&self) -> u64 {
-        self.done + self.already + self.railed + self.refused
+        self.done + self.already + self.overridable + self.refused
     }
 }

@@ -1,4 +1,4 @@
-//! What decides about failed partitions: each source's policy.
+//! The retry policies of partitions, one for each source.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,8 @@ use redrive_core::{
 };
 use redrive_store::PartitionRecord;
 
-/// The policies of the sources, and the seed of their jitter. A source that has none, or that nobody
-/// declared, has the preset `partition`.
+/// The policies of the sources, and the seed of their jitter. A source without a policy uses the preset
+/// `partition`.
 #[derive(Debug, Clone)]
 pub struct PartitionRules {
     policies: HashMap<String, Policy>,
@@ -24,29 +24,27 @@ impl Default for PartitionRules {
 }
 
 impl PartitionRules {
-    /// The preset for every source.
+    /// Uses the preset for every source.
     pub fn new(jitter_seed: JitterSeed) -> Self {
         Self { policies: HashMap::new(), preset: Preset::Partition.policy(), jitter_seed }
     }
 
-    /// With the policy of a source.
     pub fn with_policy(mut self, source: impl Into<String>, policy: Policy) -> Self {
         self.policies.insert(source.into(), policy);
         self
     }
 
-    /// The policy of a source.
     pub fn policy(&self, source: &str) -> &Policy {
         self.policies.get(source).unwrap_or(&self.preset)
     }
 
-    /// What comes next for a partition; none unless it is failed.
+    /// When a partition is retried; none unless the partition is failed.
     pub fn forecast(&self, partition: &PartitionRecord, now: Timestamp) -> Option<RetryForecast> {
-        Some(self.prospect_of(&partition.key, partition.failed()?, now))
+        Some(self.forecast_failed(&partition.key, partition.failed()?, now))
     }
 
-    /// What comes next for a partition that failed like this.
-    pub fn prospect_of(
+    /// When a partition with this failure is retried.
+    pub fn forecast_failed(
         &self,
         key: &PartitionKey,
         failed: FailedPartition<'_>,

@@ -3,9 +3,9 @@ use super::*;
 /// Takes `rounds` times `limit` partitions while both lanes have plenty; says how many were backfill.
 fn taken(shares: &LaneShares, limit: u32, rounds: u32) -> u32 {
     let round = |_| {
-        let backfill = shares.backfill_of(limit);
+        let backfill = shares.backfill_quota(limit);
         let lane = |at| if at < backfill { Lane::Backfill } else { Lane::Fresh };
-        shares.took(limit, (0..limit).map(lane));
+        shares.record_claim(limit, (0..limit).map(lane));
         backfill
     };
     (0..rounds).map(round).sum()
@@ -27,11 +27,11 @@ fn each_lane_gets_its_share_over_time_however_many_are_taken_at_once() {
 fn a_lane_that_was_empty_is_owed_one_partition_at_most() {
     let shares = LaneShares::new(0.5);
     for _ in 0..1_000 {
-        shares.took(4, [Lane::Fresh; 4]);
+        shares.record_claim(4, [Lane::Fresh; 4]);
     }
     assert_eq!(taken(&shares, 4, 100), 201);
     for _ in 0..1_000 {
-        shares.took(4, [Lane::Backfill; 4]);
+        shares.record_claim(4, [Lane::Backfill; 4]);
     }
     assert_eq!(taken(&shares, 4, 100), 199);
 }
@@ -40,7 +40,7 @@ fn a_lane_that_was_empty_is_owed_one_partition_at_most() {
 #[test]
 fn nothing_is_owed_where_everything_was_taken() {
     let shares = LaneShares::new(0.3);
-    shares.took(1, [Lane::Fresh]);
-    shares.took(10, [Lane::Fresh; 3]);
-    assert_eq!(shares.backfill_of(3), 0);
+    shares.record_claim(1, [Lane::Fresh]);
+    shares.record_claim(10, [Lane::Fresh; 3]);
+    assert_eq!(shares.backfill_quota(3), 0);
 }

@@ -14,9 +14,9 @@ fn at(text: &str) -> Timestamp {
 #[test]
 fn run_ids_are_unique_and_in_the_order_of_time_whatever_the_clock_does() {
     let ids = ids();
-    let mut made = ids.make(10_000, at("2026-01-01T00:00:00Z"));
-    made.extend(ids.make(10, at("2025-01-01T00:00:00Z")));
-    made.extend(ids.make(10, at("2026-01-01T00:00:01Z")));
+    let mut made = ids.generate(10_000, at("2026-01-01T00:00:00Z"));
+    made.extend(ids.generate(10, at("2025-01-01T00:00:00Z")));
+    made.extend(ids.generate(10, at("2026-01-01T00:00:01Z")));
     assert!(made.is_sorted(), "in the order in which they were made");
     assert_eq!(made.iter().collect::<HashSet<_>>().len(), 10_020);
 }
@@ -24,7 +24,7 @@ fn run_ids_are_unique_and_in_the_order_of_time_whatever_the_clock_does() {
 // PAR-2
 #[test]
 fn a_run_id_is_a_uuid_of_version_7() {
-    let [id] = &ids().make(1, at("2026-01-01T00:00:00Z"))[..] else { panic!() };
+    let [id] = &ids().generate(1, at("2026-01-01T00:00:00Z"))[..] else { panic!() };
     let groups: Vec<&str> = id.as_str().split('-').collect();
     assert_eq!(groups.iter().map(|group| group.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
     assert!(groups[2].starts_with('7') && "89ab".contains(&groups[3][..1]), "{id}");
@@ -38,6 +38,6 @@ fn two_workers_and_two_sources_never_make_the_same() {
     let now = at("2026-01-01T00:00:00Z");
     let other = RunIds::new(&WorkerId("w-0124".to_owned()), "ads");
     let source = RunIds::new(&WorkerId("w-0123".to_owned()), "shop");
-    let made = [ids(), other, source].map(|ids| ids.make(1, now));
+    let made = [ids(), other, source].map(|ids| ids.generate(1, now));
     assert_eq!(made.iter().collect::<HashSet<_>>().len(), 3);
 }

@@ -1,27 +1,24 @@
-//! Which days of a source should be there by now.
+//! The days of a source that are due at a time.
 
 use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan, civil::Time, tz::TimeZone};
 use redrive_core::{DateRange, LogicalDate};
 
-/// How many days are what somebody waits for. Older ones, missed or failed, share with backfill, so that
-/// history does not hold up the present.
+/// Days up to this age use the fresh lane. Older days, missed or failed, use the backfill lane, so that
+/// history does not delay recent data.
 pub(crate) const FRESH_DAYS: i64 = 7;
 
-/// A day's data is asked for at a time of day, so many days later, in UTC.
+/// The data of a day is due `lag_days` later, at a time of day in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DailyCalendar {
-    /// The first day.
     pub start: LogicalDate,
-    /// The time of day.
     pub at: Time,
-    /// How many days later.
     pub lag_days: u32,
 }
 
 impl DailyCalendar {
-    /// The days whose data should be there by now, if there are any.
+    /// The days whose data is due, if there are any.
     ///
     /// ```
     /// use jiff::civil::time;
@@ -38,12 +35,13 @@ impl DailyCalendar {
     /// ```
     pub fn due(&self, now: Timestamp) -> Option<DateRange> {
         let now = now.to_zoned(TimeZone::UTC);
-        let asked = if now.time() >= self.at { now.date() } else { now.date().yesterday().ok()? };
-        let until = asked.checked_sub(i64::from(self.lag_days).days()).ok()?;
+        let latest =
+            if now.time() >= self.at { now.date() } else { now.date().yesterday().ok()? };
+        let until = latest.checked_sub(i64::from(self.lag_days).days()).ok()?;
         DateRange::new(self.start, until.try_into().ok()?).ok()
     }
 
-    /// How long it is until the next day's time comes.
+    /// The time until the next day becomes due.
     pub(crate) fn until_next(&self, now: Timestamp) -> Duration {
         let here = now.to_zoned(TimeZone::UTC).datetime();
         let days = i64::from(here.time() >= self.at);

@@ -1,21 +1,20 @@
-//! The days of a series that should be good by now and are not (PAR-9).
+//! The days of a series that should be accepted and are not (PAR-9).
 
 use redrive_core::{DateRange, LogicalDate, PartitionStatus};
 use redrive_store::{PartitionSeries, Result, Store};
 
-/// How many days are read at once: ten years.
-const DAYS: usize = 3_660;
+/// Days read at a time: ten years.
+const DAYS_PER_READ: usize = 3_660;
 
-/// Days one after another that are not good, in the same way.
+/// Consecutive days that are not accepted and have the same status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// The days.
     pub days: DateRange,
-    /// The status they have; none where there is no entry.
+    /// None if the days have no entry.
     pub status: Option<PartitionStatus>,
 }
 
-/// The gaps of a series among days that should be good.
+/// The gaps of a series in a range of days that should be accepted.
 pub async fn gaps(
     store: &dyn Store,
     series: &PartitionSeries,
@@ -24,13 +23,13 @@ pub async fn gaps(
     let mut gaps: Vec<Gap> = Vec::new();
     let mut days = expected.iter().peekable();
     while let Some(first) = days.peek().copied() {
-        let chunk: Vec<LogicalDate> = days.by_ref().take(DAYS).collect();
+        let chunk: Vec<LogicalDate> = days.by_ref().take(DAYS_PER_READ).collect();
         let last = chunk.last().copied().unwrap_or(first);
-        // The first day of a chunk is not after its last.
+        // Always a valid range: the first day of a chunk is not after its last.
         let Ok(range) = DateRange::new(first, last) else { break };
-        let mut there = store.partition_dates(series, range).await?.into_iter().peekable();
+        let mut existing = store.partition_dates(series, range).await?.into_iter().peekable();
         for day in chunk {
-            let status = there.next_if(|(date, _)| *date == day).map(|(_, status)| status);
+            let status = existing.next_if(|(date, _)| *date == day).map(|(_, status)| status);
             if status != Some(PartitionStatus::Success) {
                 add(&mut gaps, day, status);
             }

@@ -1,9 +1,10 @@
-//! Schedules: when partitions become due, and which are missing.
+//! Schedules: when the partitions of a day become due, and which days are missing.
 //!
-//! - `calendar`: the times of a schedule
+//! - `calendar`: the days that are due at a time
 //! - `scheduler`: creates the partitions that are due
-//! - `gaps`: partitions that should exist and do not
+//! - `gaps`: days that should be accepted and are not
 
 pub(crate) mod calendar;
-pub(crate) mod gaps;
 pub(crate) mod scheduler;
+
+pub(crate) mod gaps;

@@ -1,9 +1,8 @@
-//! Makes the days of a source pending when their time has come.
+//! Creates the partitions of a source when their days become due.
 //!
-//! Nothing depends on who does it, or when: a day has an entry or it has none, and who finds none makes
-//! one. Several workers do no harm, and what was missed while none ran is caught up by the next. What
-//! has come lately is fresh; what lies further back is backfill, so that history never stands before
-//! today.
+//! The scheduler creates every due day that has no entry. Creating a day is idempotent, so several workers may
+//! run the same schedule, and days that were missed while no worker ran are created by the next one. Recent days
+//! use the fresh lane and older days the backfill lane, so that history does not delay today's data.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -17,27 +16,23 @@ use redrive_store::{
 use crate::partitions::schedules::calendar::{DailyCalendar, FRESH_DAYS};
 use redrive_retry::{Clock, Stop};
 
-/// Who the journal says it was.
+/// The actor and command in the journal.
 const ACTOR: &str = "schedule";
 
-/// Days that are looked at, and made, at a time.
-const DAYS_AT_A_TIME: i64 = 500;
+/// Days read and created at a time.
+const DAYS_PER_BATCH: i64 = 500;
 
-/// How long the clock is not looked at: it may be set.
-const MAX_REST: Duration = Duration::from_secs(60);
+/// The longest sleep. The system clock may be set, so the scheduler reads it at least this often.
+const MAX_SLEEP: Duration = Duration::from_secs(60);
 
-/// A partition for every day, customer and query, made when the day's data should be there.
+/// A partition for every day, customer and query, created when the data of the day is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DaySchedule {
-    /// Whose data is extracted.
     pub customers: Vec<String>,
-    /// Which queries are extracted.
     pub queries: Vec<String>,
-    /// Which days, and when.
     pub calendar: DailyCalendar,
 }
 
-/// The schedule of one source.
 pub(crate) struct Scheduler {
     pub(crate) source: String,
     pub(crate) schedule: DaySchedule,
@@ -45,64 +40,64 @@ pub(crate) struct Scheduler {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// Until which day everything has an entry, as far as this process has seen.
+/// The last day up to which this process knows that every partition exists.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Seen(Option<LogicalDate>);
+pub(crate) struct ScheduleProgress(Option<LogicalDate>);
 
 impl Scheduler {
-    /// Keeps the schedule until told to stop. Every step is whole, so it may be stopped anywhere.
+    /// Runs until stopped. Every write is atomic, so the scheduler may be stopped at any point.
     pub(crate) async fn run(self, mut stop: Stop) {
         tokio::select! {
             biased;
             () = stop.stopped() => {}
-            () = self.keep() => {}
+            () = self.run_forever() => {}
         }
     }
 
-    async fn keep(&self) {
-        let mut seen = Seen::default();
+    async fn run_forever(&self) {
+        let mut progress = ScheduleProgress::default();
         loop {
-            if let Err(error) = self.tick(&mut seen).await {
+            if let Err(error) = self.tick(&mut progress).await {
                 tracing::warn!(
                     source = self.source,
                     error = &error as &dyn std::error::Error,
-                    "cannot keep the schedule"
+                    "cannot create the scheduled partitions; trying again"
                 );
             }
-            let rest = self.schedule.calendar.until_next(self.clock.now()).min(MAX_REST);
-            // A clock just before the time must not be asked again and again.
-            tokio::time::sleep(rest.max(Duration::from_millis(10))).await;
+            let sleep = self.schedule.calendar.until_next(self.clock.now()).min(MAX_SLEEP);
+            // The lower bound prevents a busy loop just before a day becomes due.
+            tokio::time::sleep(sleep.max(Duration::from_millis(10))).await;
         }
     }
 
-    /// Makes pending what is due by now and has no entry; says how many there were.
-    pub(crate) async fn tick(&self, seen: &mut Seen) -> Result<u64> {
+    /// Creates the due partitions that have no entry. Returns how many were created.
+    pub(crate) async fn tick(&self, progress: &mut ScheduleProgress) -> Result<u64> {
         let now = self.clock.now();
         let Some(due) = self.schedule.calendar.due(now) else { return Ok(0) };
         let last = due.until();
-        let first = seen.0.map_or(Some(due.since()), LogicalDate::next);
+        let first = progress.0.map_or(Some(due.since()), LogicalDate::next);
         let Some(first) = first.filter(|first| *first <= last) else { return Ok(0) };
         let fresh = days_before(last, FRESH_DAYS - 1).max(first);
-        let mut made = self.make(fresh, last, Lane::Fresh, now).await?;
+        let mut created = self.create(fresh, last, Lane::Fresh, now).await?;
         if first < fresh {
-            made += self.make(first, days_before(fresh, 1), Lane::Backfill, now).await?;
+            created += self.create(first, days_before(fresh, 1), Lane::Backfill, now).await?;
         }
-        seen.0 = Some(last);
-        if made > 0 {
-            tracing::info!(source = self.source, partitions = made, until = %last, "due now");
+        progress.0 = Some(last);
+        if created > 0 {
+            tracing::info!(source = self.source, partitions = created, until = %last, "created scheduled partitions");
         }
-        Ok(made)
+        Ok(created)
     }
 
-    /// Makes days pending that have no entry, of every customer and query, a few at a time.
-    async fn make(
+    /// Creates the missing days of every customer and query, in batches.
+    async fn create(
         &self,
         first: LogicalDate,
         last: LogicalDate,
         lane: Lane,
         now: Timestamp,
     ) -> Result<u64> {
-        let mut made = 0;
+        let mut created = 0;
         for customer_id in &self.schedule.customers {
             for query_name in &self.schedule.queries {
                 let series = PartitionSeries {
@@ -110,15 +105,15 @@ impl Scheduler {
                     customer_id: customer_id.clone(),
                     query_name: query_name.clone(),
                 };
-                for range in pieces(first, last) {
-                    made += self.make_series(&series, range, lane, now).await?;
+                for range in batches(first, last) {
+                    created += self.create_series(&series, range, lane, now).await?;
                 }
             }
         }
-        Ok(made)
+        Ok(created)
     }
 
-    async fn make_series(
+    async fn create_series(
         &self,
         series: &PartitionSeries,
         range: DateRange,
@@ -134,14 +129,14 @@ impl Scheduler {
             Ok(missing) if missing.is_empty() => return Ok(0),
             Ok(missing) => missing,
             Err(error) => {
-                tracing::error!(source = self.source, %error, "a scheduled partition has no key");
+                tracing::error!(source = self.source, %error, "cannot create the scheduled partitions: a customer or query is not valid in a key");
                 return Ok(0);
             }
         };
         let action = PartitionAction::Backfill { force_pending: false, lane };
         let by = Operator { actor: ACTOR.to_owned(), at: now, reason: None };
-        let order = AuditContext { by, command: ACTOR.to_owned(), filter: None, flags: Vec::new() };
-        let changes = self.store.change_partitions(&action, &missing, &order).await?;
+        let audit = AuditContext { by, command: ACTOR.to_owned(), filter: None, flags: Vec::new() };
+        let changes = self.store.change_partitions(&action, &missing, &audit).await?;
         let done = changes.iter().filter(|change| matches!(change, PartitionChange::Done(_)));
         Ok(done.count() as u64)
     }
@@ -154,12 +149,12 @@ fn key(
     PartitionKey::new(&series.source, &series.customer_id, &series.query_name, day)
 }
 
-/// A range of days in pieces, in order.
-fn pieces(first: LogicalDate, last: LogicalDate) -> impl Iterator<Item = DateRange> {
+/// Splits a range of days into batches, in order.
+fn batches(first: LogicalDate, last: LogicalDate) -> impl Iterator<Item = DateRange> {
     let mut next = Some(first).filter(|first| *first <= last);
     std::iter::from_fn(move || {
         let since = next?;
-        let until = days_after(since, DAYS_AT_A_TIME - 1).min(last);
+        let until = days_after(since, DAYS_PER_BATCH - 1).min(last);
         next = until.next().filter(|day| *day <= last);
         DateRange::new(since, until).ok()
     })

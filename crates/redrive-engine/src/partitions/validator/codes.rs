@@ -1,25 +1,25 @@
-//! The names of what a validator finds.
+//! The error codes of rejected partitions.
 
-/// The codes of rejected partitions. None is final: another extraction may do better.
+/// The codes of rejected partitions. None is final: another extraction may succeed.
 pub mod verdict_code {
-    /// Nothing was sealed, or its payload is gone.
+    /// The extraction sealed nothing, or the payload is missing.
     pub const NO_RAW_PARTITION: &str = "no_raw_partition";
-    /// The payload has another hash than when it was sealed.
+    /// The hash of the payload differs from the hash in its metadata.
     pub const HASH_MISMATCH: &str = "hash_mismatch";
-    /// The payload has another number of records than its metadata says.
+    /// The number of records differs from the number in the metadata.
     pub const COUNT_MISMATCH: &str = "count_mismatch";
-    /// The metadata is not what a seal writes.
+    /// The metadata is not valid.
     pub const BAD_METADATA: &str = "bad_metadata";
-    /// A line is not a JSON object.
+    /// A line is not a JSON object, or longer than [`MAX_ROW_BYTES`](crate::MAX_ROW_BYTES).
     pub const BAD_ROW: &str = "bad_row";
-    /// There are fewer rows than asked for.
+    /// Fewer rows than `min_rows`.
     pub const TOO_FEW_ROWS: &str = "too_few_rows";
-    /// There are more rows than allowed.
+    /// More rows than `max_rows`.
     pub const TOO_MANY_ROWS: &str = "too_many_rows";
-    /// A row does not fit the schema.
+    /// A row does not match the JSON Schema.
     pub const SCHEMA: &str = "schema";
-    /// The user's handler gave another verdict than `passed`.
+    /// The validation handler returned a verdict other than `passed`.
     pub const REJECTED: &str = "rejected";
-    /// The sink could not be read.
+    /// The raw sink could not be read.
     pub const RAW_UNREADABLE: &str = "raw_unreadable";
 }

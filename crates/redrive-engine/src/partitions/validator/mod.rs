@@ -1,12 +1,15 @@
-//! The validator: the only one who says that a partition is good or bad (PAR-4).
+//! The validator: the only component that accepts or rejects a partition (PAR-4).
 //!
-//! It believes nobody. What an extractor wrote is read again from the sink, to its end, and compared with
-//! what was sealed; every row is looked at; then whoever the user appointed has the last word. An
-//! extraction that failed is judged as well, so that every attempt ends in a verdict. Raw data is only
-//! ever read.
+//! The validator trusts no report of the extractor. It reads the payload again from the raw sink, compares it
+//! with the sealed metadata, and checks every row. Last, it calls the validation handler of the user, if there is
+//! one. A failed extraction gets a verdict too, so every attempt ends in one. The validator never writes raw data.
+//!
+//! - `codes`: the error codes of rejected partitions
+//! - `row_checker`: checks every row while the payload is read
+//! - `schema`: the JSON Schema of a row
 
 mod codes;
-mod rows;
+mod row_checker;
 mod schema;
 
 use std::{sync::Arc, time::Duration};
@@ -23,108 +26,104 @@ use crate::{
 };
 
 pub use codes::verdict_code;
-pub use rows::MAX_ROW_BYTES;
+pub use row_checker::MAX_ROW_BYTES;
 pub use schema::{InvalidSchema, RowSchema};
 
-use rows::Rows;
+use row_checker::RowChecker;
 
-/// Rows of which so many bytes, at most, are looked at where they are read: handing them to another
-/// thread would take longer.
-const SHORT_BYTES: usize = 8 * 1024;
+/// Chunks up to this size are checked on the async thread: moving them to a blocking thread costs more than
+/// the check.
+const INLINE_BYTES: usize = 8 * 1024;
 
-/// What a source asks of its partitions, beyond what holds for all.
+/// Checks of a source in addition to those that every partition must pass.
 #[derive(Clone, Default)]
-pub struct Rules {
-    /// The fewest rows.
+pub struct ValidationRules {
     pub min_rows: Option<u64>,
-    /// The most rows.
     pub max_rows: Option<u64>,
-    /// What every row must fit.
     pub schema: Option<Arc<RowSchema>>,
-    /// Who has the last word.
-    pub judge: Option<Judge>,
+    /// Called last, and only if all other checks pass.
+    pub handler: Option<ValidationHandler>,
 }
 
-/// A handler that judges partitions.
+/// A user's handler that validates partitions.
 ///
-/// Its call is that of the partition, with `source`, `customer_id`, `query_name`, `logical_date` and, for
-/// the raw partition at hand, `raw_payload` and `raw_metadata` (paths, or URLs in an object store),
-/// `record_count` and `schema_version`. An answer accepts; an error, or a verdict other than `passed`,
-/// rejects.
+/// The call has the details `source`, `customer_id`, `query_name` and `logical_date` of the partition, and of
+/// its raw data `raw_payload` and `raw_metadata` (paths, or URLs in an object store), `record_count` and
+/// `schema_version`. An answer accepts the partition. An error, or a verdict other than `passed`, rejects it.
 #[derive(Clone)]
-pub struct Judge {
-    /// The handler.
+pub struct ValidationHandler {
     pub handler: Arc<dyn Handler>,
-    /// How long it may take.
     pub time_limit: Duration,
 }
 
-/// The attempt to be judged.
+/// The attempt to validate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
-    /// The partition.
+pub struct ValidationRequest {
     pub key: PartitionKey,
-    /// The raw partition that the attempt was to write.
+    /// The run that the attempt writes to the raw sink.
     pub run_id: PartitionRunId,
-    /// The number that its row in the ledger will have.
+    /// The number of its ledger row.
     pub attempt: AttemptNumber,
 }
 
-/// How the extraction ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Extraction {
-    /// It says that it sealed a raw partition.
+pub enum ExtractionOutcome {
+    /// The extraction reports that it sealed a run. The validator verifies that.
     Done,
-    /// It failed, and sealed nothing.
+    /// The extraction failed and sealed nothing.
     Failed(Failure),
-    /// Nobody knows: its worker was lost. What it sealed counts; if it sealed nothing, this is why.
+    /// The worker was lost. A sealed run is validated as usual; without one, this failure is the verdict.
     Unknown(Failure),
 }
 
-/// What came of judging.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judgement {
-    /// A verdict.
+pub enum ValidationOutcome {
     Verdict(PartitionVerdict),
-    /// None: the user's handler was told to stop.
+    /// The validation handler was stopped before it gave a verdict.
     Stopped,
 }
 
-/// Judges the partitions of a source.
+/// Validates the partitions of a source.
 #[derive(Clone)]
 pub struct Validator {
     sink: RawSink,
-    rules: Rules,
+    rules: ValidationRules,
 }
 
-impl Judge {
-    /// A judge with the usual time limit.
+impl ValidationHandler {
+    /// Uses the default time limit.
     pub fn new(handler: Arc<dyn Handler>) -> Self {
         Self { handler, time_limit: DEFAULT_TIME_LIMIT }
     }
 }
 
 impl Validator {
-    /// A validator of what is in a sink.
-    pub fn new(sink: RawSink, rules: Rules) -> Self {
+    pub fn new(sink: RawSink, rules: ValidationRules) -> Self {
         Self { sink, rules }
     }
 
-    /// Judges an attempt.
-    pub async fn judge(&self, judged: &Judged, extraction: Extraction, stop: Stop) -> Judgement {
+    /// Validates the run of an attempt.
+    pub async fn validate(
+        &self,
+        request: &ValidationRequest,
+        extraction: ExtractionOutcome,
+        stop: Stop,
+    ) -> ValidationOutcome {
         let verdict = match extraction {
-            Extraction::Failed(failure) => Err(no_raw_partition(&failure)),
-            Extraction::Done => self.look(judged, None).await,
-            Extraction::Unknown(failure) => self.look(judged, Some(&failure)).await,
+            ExtractionOutcome::Failed(failure) => Err(no_raw_partition(&failure)),
+            ExtractionOutcome::Done => self.check_raw(request, None).await,
+            ExtractionOutcome::Unknown(failure) => self.check_raw(request, Some(&failure)).await,
         };
-        let verdict = match (verdict, &self.rules.judge) {
-            (Ok(metadata), Some(judge)) => match self.ask(judge, judged, &metadata, stop).await {
-                Some(answer) => answer.map(|()| metadata),
-                None => return Judgement::Stopped,
-            },
+        let verdict = match (verdict, &self.rules.handler) {
+            (Ok(metadata), Some(validation)) => {
+                match self.call_handler(validation, request, &metadata, stop).await {
+                    Some(answer) => answer.map(|()| metadata),
+                    None => return ValidationOutcome::Stopped,
+                }
+            }
             (verdict, _) => verdict,
         };
-        Judgement::Verdict(match verdict {
+        ValidationOutcome::Verdict(match verdict {
             Ok(RawMetadata { record_count, schema_version, .. }) => {
                 PartitionVerdict::Accepted { record_count, schema_version }
             }
@@ -135,73 +134,77 @@ impl Validator {
         })
     }
 
-    /// Looks at what is in the sink, by the rules that need no handler.
-    async fn look(&self, judged: &Judged, lost: Option<&Failure>) -> Result<RawMetadata, Failure> {
-        let Judged { key, run_id, .. } = judged;
+    /// Reads the run from the sink and applies every rule except the validation handler.
+    async fn check_raw(
+        &self,
+        request: &ValidationRequest,
+        lost: Option<&Failure>,
+    ) -> Result<RawMetadata, Failure> {
+        let ValidationRequest { key, run_id, .. } = request;
         let mut reader = match (self.sink.read(key, run_id).await, lost) {
             (Err(RawError::NotSealed { .. }), Some(lost)) => return Err(no_raw_partition(lost)),
             (reader, _) => reader.map_err(|error| unreadable(&error))?,
         };
-        let mut rows = Rows::new(self.rules.schema.clone());
+        let mut rows = RowChecker::new(self.rules.schema.clone());
         while let Some(chunk) = reader.next().await.map_err(|error| unreadable(&error))? {
-            if rows.unfinished() + chunk.len() <= SHORT_BYTES {
-                rows.take(&chunk);
+            if rows.partial_bytes() + chunk.len() <= INLINE_BYTES {
+                rows.push(&chunk);
                 continue;
             }
-            rows = off_the_runtime(move || {
-                rows.take(&chunk);
+            rows = run_blocking(move || {
+                rows.push(&chunk);
                 rows
             })
             .await?;
         }
-        self.count_and_fit(reader.metadata(), &rows)?;
+        self.check_rows(reader.metadata(), &rows)?;
         Ok(reader.metadata().clone())
     }
 
-    fn count_and_fit(&self, metadata: &RawMetadata, rows: &Rows) -> Result<(), Failure> {
+    fn check_rows(&self, metadata: &RawMetadata, rows: &RowChecker) -> Result<(), Failure> {
         let count = metadata.record_count;
-        if let Some(bad) = rows.bad() {
+        if let Some(bad) = rows.bad_row() {
             return Err(rejected(verdict_code::BAD_ROW, bad));
         }
         if let Some(min) = self.rules.min_rows.filter(|min| count < *min) {
-            let why = format!("{count} rows, at least {min} are asked for");
+            let why = format!("the partition has {count} rows, the minimum is {min}");
             return Err(rejected(verdict_code::TOO_FEW_ROWS, &why));
         }
         if let Some(max) = self.rules.max_rows.filter(|max| count > *max) {
-            let why = format!("{count} rows, at most {max} are allowed");
+            let why = format!("the partition has {count} rows, the maximum is {max}");
             return Err(rejected(verdict_code::TOO_MANY_ROWS, &why));
         }
-        match rows.misfit() {
-            Some(misfit) => {
-                let why = format!("does not fit the schema: {misfit}");
+        match rows.schema_error() {
+            Some(schema_error) => {
+                let why = format!("a row does not match the schema: {schema_error}");
                 Err(rejected(verdict_code::SCHEMA, &why))
             }
             None => Ok(()),
         }
     }
 
-    /// Asks the user's handler. No answer means that it was told to stop.
-    async fn ask(
+    /// Calls the validation handler. `None` means that the handler was stopped.
+    async fn call_handler(
         &self,
-        judge: &Judge,
-        judged: &Judged,
+        validation: &ValidationHandler,
+        request: &ValidationRequest,
         metadata: &RawMetadata,
         stop: Stop,
     ) -> Option<Result<(), Failure>> {
-        let call = self.call(judged, metadata);
-        let verdict = match judge.handler.handle(&call, judge.time_limit, stop).await {
+        let call = self.call(request, metadata);
+        let verdict = match validation.handler.handle(&call, validation.time_limit, stop).await {
             Outcome::Stopped => return None,
             Outcome::Answered { verdict, value } => match verdict {
                 None | Some(Verdict::Passed) => Ok(()),
-                Some(Verdict::NeedsReview) => Err(judged_as("needs_review", value)),
-                Some(Verdict::Failed) => Err(judged_as("failed", value)),
+                Some(Verdict::NeedsReview) => Err(rejected_by_handler("needs_review", value)),
+                Some(Verdict::Failed) => Err(rejected_by_handler("failed", value)),
             },
             Outcome::Skipped(why) => {
                 let why = format!("a partition cannot be skipped: {why}");
                 Err(rejected(named::BAD_REPLY, &why))
             }
             Outcome::Failed(failure) => {
-                // A time limit or a program that cannot start says more than who was asked.
+                // Other causes, such as a timeout or a program that cannot start, are more specific.
                 let by_handler = failure.cause() == Cause::Handler;
                 let message = failure.message().as_str().to_owned();
                 Err(failure.retold(by_handler.then_some(Cause::Validator), &message))
@@ -210,8 +213,8 @@ impl Validator {
         Some(verdict)
     }
 
-    fn call(&self, judged: &Judged, metadata: &RawMetadata) -> Call {
-        let Judged { key, run_id, attempt } = judged;
+    fn call(&self, request: &ValidationRequest, metadata: &RawMetadata) -> Call {
+        let ValidationRequest { key, run_id, attempt } = request;
         let location = self.sink.location(key, run_id);
         let details: [(&str, Value); 8] = [
             ("source", key.source().into()),
@@ -239,14 +242,17 @@ fn rejected(code: &'static str, why: &str) -> Failure {
     Failure::named(code, Cause::Validator, why)
 }
 
-/// The handler's own words for why, where it has some.
-fn judged_as(verdict: &str, value: Option<Value>) -> Failure {
+/// Includes the value that the handler returned, if there is one.
+fn rejected_by_handler(verdict: &str, value: Option<Value>) -> Failure {
     let why = value.filter(|value| !value.is_null());
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-    rejected(verdict_code::REJECTED, &format!("the handler's verdict is {verdict}{why}"))
+    rejected(
+        verdict_code::REJECTED,
+        &format!("the validation handler returned the verdict {verdict}{why}"),
+    )
 }
 
-/// What an extractor failed with, in the words of the verdict. Class, code and cause stay.
+/// The failure of the extractor as a verdict. Class, code and cause stay.
 fn no_raw_partition(failure: &Failure) -> Failure {
     let why = match failure.message().as_str() {
         "" => failure.code().to_string(),
@@ -259,7 +265,7 @@ fn unreadable(error: &RawError) -> Failure {
     let (code, why) = match error {
         RawError::NotSealed { .. } => (
             verdict_code::NO_RAW_PARTITION,
-            "no raw partition: the extraction sealed none".to_owned(),
+            "no raw partition: the extraction did not seal one".to_owned(),
         ),
         RawError::Damaged { damage, .. } => match damage {
             Damage::Hash => (verdict_code::HASH_MISMATCH, damage.to_string()),
@@ -274,9 +280,11 @@ fn unreadable(error: &RawError) -> Failure {
     rejected(code, &why)
 }
 
-/// Reading rows is work for the processor, and other work is waiting.
-async fn off_the_runtime(work: impl FnOnce() -> Rows + Send + 'static) -> Result<Rows, Failure> {
+/// Parsing many rows is CPU-bound and would block the async runtime.
+async fn run_blocking(
+    work: impl FnOnce() -> RowChecker + Send + 'static,
+) -> Result<RowChecker, Failure> {
     tokio::task::spawn_blocking(work).await.map_err(|lost| {
-        rejected(verdict_code::RAW_UNREADABLE, &format!("the rows could not be looked at: {lost}"))
+        rejected(verdict_code::RAW_UNREADABLE, &format!("the task that checks rows failed: {lost}"))
     })
 }

@@ -1,21 +1,19 @@
-//! A JSON Schema that every row must fit.
+//! A JSON Schema that every row must match.
 
 use std::fmt;
 
 use jsonschema::ValidationError;
 use serde_json::Value;
 
-/// A schema, made ready once and used for every row. It stands for itself: a `$ref` to a file or the
-/// network is refused.
+/// A compiled JSON Schema. A `$ref` to a file or to the network is refused.
 pub struct RowSchema(jsonschema::Validator);
 
-/// A text that is no schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a JSON Schema: {0}")]
 pub struct InvalidSchema(String);
 
 impl RowSchema {
-    /// Reads a schema. Without `$schema` it is of draft 2020-12.
+    /// Compiles a schema. Without `$schema`, draft 2020-12 applies.
     ///
     /// ```
     /// use redrive_engine::RowSchema;
@@ -33,8 +31,9 @@ impl RowSchema {
         jsonschema::validator_for(&schema).map(Self).map_err(at)
     }
 
-    /// Why a row does not fit, if it does not. Its values are not repeated: they are not for logs.
-    pub(super) fn misfit(&self, row: &Value) -> Option<String> {
+    /// Why a row does not match, if it does not. The message masks the values of the row: data must not reach
+    /// logs.
+    pub(super) fn schema_error(&self, row: &Value) -> Option<String> {
         let error = self.0.validate(row).err()?;
         let (path, why) = (error.instance_path().as_str(), error.masked());
         Some(if path.is_empty() { format!("the row: {why}") } else { format!("{path}: {why}") })

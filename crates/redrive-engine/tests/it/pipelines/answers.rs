@@ -97,7 +97,7 @@ async fn an_answer_is_put_where_its_stage_says() {
     ];
     for (place, data, expected) in cases {
         let answer = answering(|_| Outcome::Answered { value: Some(json!(42)), verdict: None });
-        let stage = IntoSample { handler: answer, place: place.parse().unwrap() };
+        let stage = IntoSample { handler: answer, pointer: place.parse().unwrap() };
         let call = Call {
             unit: Unit::Sample { id: SampleId(1), stage: "s".to_owned() },
             attempt: AttemptNumber(1),

@@ -6,7 +6,7 @@ use redrive_core::{
     Class, Code, Failure, FailureBudget, PipelineRules, PipelineStatus, SampleStatus,
 };
 use redrive_engine::{
-    CommandSource, ExecHandler, ExecSpec, NotResumed, Pipeline, PipelineControl, SampleSource,
+    CommandSource, ExecHandler, ExecSpec, Pipeline, PipelineControl, ResumeError, SampleSource,
     Stage,
 };
 use serde_json::json;
@@ -45,7 +45,7 @@ async fn a_file_is_read_on_only_if_what_was_read_is_as_it_was() {
     for changed in [lines([1, 3, 3, 4, 5]), lines([1]), "{\"n\":1}\n{\"n\": 2}\n".to_owned()] {
         write(&changed);
         let refused = control.resume(stopped.id, &pipeline, &Plant::operator()).await.unwrap_err();
-        let NotResumed::Source { why, .. } = refused else { panic!("{refused}") };
+        let ResumeError::Source { why, .. } = refused else { panic!("{refused}") };
         assert_eq!(why.code().to_string(), redrive_engine::SOURCE_CHANGED);
         assert_eq!(plant.record(stopped.id).await, stopped, "nothing was changed");
     }
@@ -83,7 +83,7 @@ async fn a_command_is_run_again_and_what_was_read_is_passed_over() {
     let run = plant.record(stopped.id).await;
     assert_eq!(run.progress.status, PipelineStatus::Aborted);
     let why = run.stop_reason.unwrap();
-    assert!(why.contains("it printed 1 lines, and 2 were read before"), "{why}");
+    assert!(why.contains("printed 1 lines, but 2 lines were read before"), "{why}");
 
     printed(&plant, script);
     control.resume(stopped.id, &pipeline, &Plant::operator()).await.unwrap();

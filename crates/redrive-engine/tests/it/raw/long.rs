@@ -3,7 +3,10 @@
 use std::{fs, path::Path};
 
 use redrive_core::AttemptNumber;
-use redrive_engine::{Extraction, Judged, Judgement, RawSink, Stopper, ValidationRules, Validator};
+use redrive_engine::{
+    ExtractionOutcome, RawSink, Stopper, ValidationOutcome, ValidationRequest, ValidationRules,
+    Validator,
+};
 use redrive_store::PartitionVerdict;
 
 use super::{S3Server, a_key, child, extracted, folder, run};
@@ -48,11 +51,11 @@ async fn write_and_judge(sink: &RawSink, payload_bytes: usize) {
         writer.write(piece.as_bytes()).await.unwrap();
     }
     writer.seal(extracted()).await.unwrap();
-    let judged = Judged { key: a_key(), run_id: run("r-1"), attempt: AttemptNumber(1) };
+    let judged = ValidationRequest { key: a_key(), run_id: run("r-1"), attempt: AttemptNumber(1) };
     let (_stopper, stop) = Stopper::new();
     let validator = Validator::new(sink.clone(), ValidationRules::default());
-    let judgement = validator.judge(&judged, Extraction::Done, stop).await;
-    let good = matches!(judgement, Judgement::Verdict(PartitionVerdict::Accepted { .. }));
+    let judgement = validator.validate(&judged, ExtractionOutcome::Done, stop).await;
+    let good = matches!(judgement, ValidationOutcome::Verdict(PartitionVerdict::Accepted { .. }));
     assert!(good, "{judgement:?}");
     child::answer(&(peak_memory() - before).to_string());
 }

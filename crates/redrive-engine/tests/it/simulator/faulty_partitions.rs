@@ -10,7 +10,7 @@ use redrive_store::{
 
 use super::{
     faulty_store::FaultyStore,
-    log::{Verdict, What},
+    log::{LoggedVerdict, What},
 };
 
 #[async_trait]
@@ -116,12 +116,12 @@ impl Partitions for FaultyStore {
     }
 }
 
-fn verdict_of(finish: &PartitionFinish) -> Verdict {
+fn verdict_of(finish: &PartitionFinish) -> LoggedVerdict {
     let (good, lost) = match &finish.verdict {
         PartitionVerdict::Accepted { .. } => (true, false),
         PartitionVerdict::Rejected { failure } => (false, failure.cause() == Cause::LostWorker),
     };
-    Verdict {
+    LoggedVerdict {
         lease: finish.lease,
         run_id: finish.run_id.clone(),
         good,

@@ -30,7 +30,7 @@ pub(crate) enum How {
 
 /// A verdict on its way to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct LoggedVerdict {
     pub(crate) lease: LeaseRef,
     pub(crate) run_id: PartitionRunId,
     pub(crate) good: bool,
@@ -61,7 +61,7 @@ pub(crate) enum What {
     /// The store gave a partition to a worker.
     Took { key: PartitionKey, lease: LeaseRef, run_id: PartitionRunId, attempt: u32 },
     /// The store was asked to write a verdict; by the holder, or because the holder was lost.
-    Judged { key: PartitionKey, verdict: Verdict, written: Written },
+    Judged { key: PartitionKey, verdict: LoggedVerdict, written: Written },
     /// The store was asked by the control plane.
     Wished { action: PartitionAction, key: PartitionKey, at: Timestamp, change: PartitionChange },
     /// An extractor began.

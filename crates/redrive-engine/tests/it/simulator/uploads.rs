@@ -5,7 +5,7 @@ mod items;
 
 use std::time::Duration;
 
-pub(crate) use self::items::{Items, LEASE, Upload};
+pub(crate) use self::items::{LEASE, SimulatedItems, Upload};
 use super::{
     chance::Chance,
     ground::{Ground, in_virtual_time},
@@ -21,7 +21,7 @@ const TROUBLE: Duration = Duration::from_secs(600);
 pub(super) fn live(seed: u64, broken: Option<Rule>) -> Vec<String> {
     in_virtual_time(async {
         let mut ground = Ground::new(Chance::new(seed), broken);
-        let items = Items::new(&mut ground).await;
+        let items = SimulatedItems::new(&mut ground).await;
         trouble(&items, &mut ground).await;
         calm(&items, &mut ground).await;
         ground.check("at the end").await;
@@ -32,7 +32,7 @@ pub(super) fn live(seed: u64, broken: Option<Rule>) -> Vec<String> {
 
 /// Processes come, meet bad weather, are killed, and come again. Nobody is frozen: what a frozen process
 /// sends when it goes on is a matter of the lease's length, not of these rules.
-async fn trouble(items: &Items, ground: &mut Ground) {
+async fn trouble(items: &SimulatedItems, ground: &mut Ground) {
     let mut uploads: Vec<Upload> = Vec::new();
     while ground.clock.elapsed() < TROUBLE {
         match ground.chance.between(0, 3) {
@@ -56,7 +56,7 @@ async fn trouble(items: &Items, ground: &mut Ground) {
 }
 
 /// One upload after the other, in good weather, until nothing is pending.
-pub(super) async fn calm(items: &Items, ground: &mut Ground) {
+pub(super) async fn calm(items: &SimulatedItems, ground: &mut Ground) {
     for _ in 0..100 {
         if !items.are_pending(ground).await {
             return;

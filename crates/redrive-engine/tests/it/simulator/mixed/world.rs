@@ -15,7 +15,7 @@ use crate::simulator::{
     pipelines::{self, Stages},
     plan::{Plan, Troubles},
     queues::Queues,
-    uploads::{self, Items, Upload},
+    uploads::{self, SimulatedItems, Upload},
     verdict,
     weather::{Conditions, LONGEST_TROUBLE},
 };
@@ -36,7 +36,7 @@ struct World {
     queues: Queues,
     sources: Sources,
     stages: Stages,
-    items: Items,
+    items: SimulatedItems,
     uploads: Vec<Upload>,
 }
 
@@ -67,7 +67,7 @@ impl World {
             queues: Queues::new(seed, runs, &mut ground),
             sources: Sources::new(seed, days),
             stages: Stages::new(seed, mill, &mut ground).await,
-            items: Items::new(&mut ground).await,
+            items: SimulatedItems::new(&mut ground).await,
             uploads: Vec::new(),
             ground,
         }

@@ -5,7 +5,9 @@ use std::{hash::Hasher, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use redrive_core::{Failure, PartitionKey, Unit};
 use redrive_engine::ValidationRules;
-use redrive_engine::{Call, Extractor, Handler, Judge, Outcome, RawSink, RowWriter, Source, Stop};
+use redrive_engine::{
+    Call, Extractor, Handler, Outcome, RawSink, RowWriter, Source, Stop, ValidationHandler,
+};
 use redrive_store::Verdict;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -54,8 +56,8 @@ impl Actor {
     /// A source, with this actor behind it.
     pub(crate) fn plays(&self, plan: &SourcePlan, sink: &RawSink) -> Source {
         let actor = Arc::new(self.clone());
-        let judge = Judge { handler: actor.clone(), time_limit: plan.time_limit };
-        let rules = ValidationRules { judge: Some(judge), ..ValidationRules::default() };
+        let judge = ValidationHandler { handler: actor.clone(), time_limit: plan.time_limit };
+        let rules = ValidationRules { handler: Some(judge), ..ValidationRules::default() };
         Source {
             backfill_share: plan.backfill_share,
             time_limit: plan.time_limit,

@@ -11,7 +11,7 @@ use redrive_engine::PartitionRules;
 use redrive_store::{LeaseRef, Leased, PartitionAction, PartitionChange, Written};
 
 use super::operators::DAEMON;
-use crate::simulator::log::{Event, Verdict, What};
+use crate::simulator::log::{Event, LoggedVerdict, What};
 
 /// A partition as its story has it.
 #[derive(Debug, Clone)]
@@ -127,7 +127,7 @@ impl<'a> Story<'a> {
     fn judged(
         &mut self,
         key: &PartitionKey,
-        verdict: &Verdict,
+        verdict: &LoggedVerdict,
         written: Written,
     ) -> Option<String> {
         let told = self.told.entry(key.clone()).or_default();
@@ -248,7 +248,7 @@ fn too_early(
         updated_at: told.updated_at,
         first_attempt_at: told.first_attempt_at,
     };
-    let forecast = rules.prospect_of(key, failed, at);
+    let forecast = rules.forecast_failed(key, failed, at);
     match forecast {
         RetryForecast::Terminal { reason } => Some(format!("a daemon passed a limit ({reason})")),
         RetryForecast::RetryAt { .. } if told.paused => {

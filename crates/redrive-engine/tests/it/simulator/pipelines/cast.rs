@@ -33,7 +33,7 @@ use super::{
 const PATIENCE: u32 = 12;
 
 /// The source as one worker reads it: line by line, slowly at times, until something gives way.
-pub(super) struct Source {
+pub(super) struct SimulatedSource {
     pub(super) seed: u64,
     pub(super) lines: u64,
     pub(super) gate: Arc<Gate>,
@@ -43,16 +43,21 @@ pub(super) struct Source {
 }
 
 #[async_trait]
-impl SampleSource for Source {
+impl SampleSource for SimulatedSource {
     fn describe(&self) -> String {
         "lines".to_owned()
     }
 
-    async fn read(&self, call: &SourceCall, feed: &mut SampleWriter, mut stop: Stop) -> SourceEnd {
+    async fn read(
+        &self,
+        call: &SourceCall,
+        writer: &mut SampleWriter,
+        mut stop: Stop,
+    ) -> SourceEnd {
         for number in 1..=self.lines {
             let line = Line::of(self.seed, number).text(number);
-            if feed.lines() < call.position.lines {
-                feed.pass_over(line.as_bytes());
+            if writer.lines() < call.position.lines {
+                writer.skip(line.as_bytes());
                 continue;
             }
             let (pause, breaks) = {
@@ -70,16 +75,16 @@ impl SampleSource for Source {
                 wanted = async {
                     if let Some(pause) = pause {
                         tokio::time::sleep(pause).await;
-                        feed.flush().await;
+                        writer.flush().await;
                     }
-                    feed.push(line.as_bytes()).await
+                    writer.push(line.as_bytes()).await
                 } => wanted,
             };
             if !wanted {
-                return feed.end();
+                return writer.end();
             }
         }
-        feed.finish().await
+        writer.finish().await
     }
 }
 

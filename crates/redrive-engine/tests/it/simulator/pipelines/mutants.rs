@@ -137,5 +137,5 @@ fn a_store_that_lets_samples_of_a_stopped_run_be_kept_is_found_out() {
 // PIP-1
 #[test]
 fn a_store_that_keeps_a_sample_under_its_old_epoch_is_found_out() {
-    assert_found_out(Rule::KeptUnderNewEpoch, "is lower than its");
+    assert_found_out(Rule::KeptUnderNewEpoch, "is lower than the number of claims");
 }

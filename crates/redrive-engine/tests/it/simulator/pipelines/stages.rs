@@ -19,7 +19,7 @@ use super::{
         gate::Gate,
         ground::{Ground, Identity, Left, WORLD},
     },
-    cast::{Actor, Source},
+    cast::{Actor, SimulatedSource},
     plan::Plan,
     verdict::Lived,
 };
@@ -50,7 +50,7 @@ impl Stages {
 
     /// The pipeline as a worker has it.
     fn pipeline(&self, worker: &str, gate: &Arc<Gate>, ground: &mut Ground) -> Pipeline {
-        let source = Source {
+        let source = SimulatedSource {
             seed: self.seed,
             lines: self.plan.lines,
             gate: gate.clone(),

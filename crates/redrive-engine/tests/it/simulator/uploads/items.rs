@@ -133,7 +133,7 @@ impl Uploader for Sender {
 }
 
 /// The group, and those after it.
-pub(crate) struct Items {
+pub(crate) struct SimulatedItems {
     receiver: Arc<Receiver>,
     /// Who holds the group at the moment, as the processes themselves see it.
     holders: Arc<Mutex<Vec<String>>>,
@@ -155,7 +155,7 @@ impl Upload {
     }
 }
 
-impl Items {
+impl SimulatedItems {
     pub(crate) async fn new(ground: &mut Ground) -> Self {
         let count = ground.chance.between(1, 12);
         let new: Vec<NewItem> = (0..count)
