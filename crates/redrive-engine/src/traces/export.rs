@@ -27,7 +27,7 @@ use tokio::{
 
 use super::{TraceSettings, span::text};
 use crate::handlers::http::{
-    Answer, Client, HttpSpec, InvalidHttp, Kept, late, refused, unanswered, usual_headers,
+    Answer, HttpClient, HttpSpec, InvalidHttp, Kept, late, refused, unanswered, usual_headers,
 };
 use redrive_retry::{Clock, Stop, Stopper, SystemClock, retry};
 
@@ -91,7 +91,7 @@ impl Export {
         let (stopper, stop) = Stopper::new();
         let tally = Arc::<Tally>::default();
         let sending = Sending {
-            client: Client::new(&spec)?,
+            client: HttpClient::for_spec(&spec)?,
             place: spec.place(),
             target: spec.target(),
             headers,
@@ -127,7 +127,7 @@ impl Export {
 
 /// The task that sends.
 struct Sending {
-    client: Client<Full<Bytes>>,
+    client: HttpClient<Full<Bytes>>,
     /// The collector, for messages.
     place: String,
     target: Uri,
@@ -225,7 +225,7 @@ impl Sending {
             let answer = self.client.request(request).await;
             let (head, body) = answer.map_err(|error| unanswered(&error, &self.place))?;
             let mut kept = Kept::new(head.status);
-            let end = body.read(&mut kept).await;
+            let end = kept.read(body).await;
             if head.status.is_success() {
                 return Ok(rejected(&kept.into_bytes()));
             }

@@ -13,8 +13,8 @@ use tokio::time::timeout;
 use crate::{
     Clock, HttpSpec, InvalidHttp,
     handlers::http::{
-        Answer, BodyEnd, Client, ERROR_BODY_WAIT, IDEMPOTENCY_KEY, Kept, NoAnswer, Secrets, late,
-        refused, unanswered, usual_headers, without_mark,
+        Answer, BodyEnd, ERROR_BODY_WAIT, HttpClient, IDEMPOTENCY_KEY, Kept, NoResponse, Secrets,
+        late, refused, unanswered, usual_headers, without_mark,
     },
     uploads::{Chunks, ContentError, body::CheckedBody},
 };
@@ -63,7 +63,7 @@ pub(super) struct Sender {
     /// Headers that say who an item is, unless the specification says something else there.
     own: Vec<(HeaderName, ValueOf)>,
     secrets: Secrets,
-    client: Client<CheckedBody>,
+    client: HttpClient<CheckedBody>,
     clock: Arc<dyn Clock>,
     time_limit: Duration,
 }
@@ -83,7 +83,7 @@ impl Sender {
         let own: Vec<_> = OWN.into_iter().filter(|(name, _)| !headers.contains_key(name)).collect();
         // Room for what comes with each item.
         headers.extend(own.iter().map(|(name, _)| (name.clone(), HeaderValue::from_static(""))));
-        let (target, place, client) = (spec.target(), spec.place(), Client::new(spec)?);
+        let (target, place, client) = (spec.target(), spec.place(), HttpClient::for_spec(spec)?);
         Ok(Self { target, place, headers, own, secrets, client, clock, time_limit })
     }
 
@@ -116,14 +116,14 @@ impl Sender {
                 }
                 let failure = unanswered(&error, &self.place);
                 return match error {
-                    NoAnswer::NoWay(_) => Sent::Unreachable(failure),
-                    NoAnswer::Broken(_) => Sent::Rejected(failure),
+                    NoResponse::NotConnected(_) => Sent::Unreachable(failure),
+                    NoResponse::Broken(_) => Sent::Rejected(failure),
                 };
             }
         };
         // Read so that the connection can be used again. What a success says further is of no use.
         let mut kept = Kept::new(StatusCode::BAD_REQUEST);
-        let end = timeout(ERROR_BODY_WAIT, body.read(&mut kept)).await.unwrap_or(BodyEnd::Late);
+        let end = timeout(ERROR_BODY_WAIT, kept.read(body)).await.unwrap_or(BodyEnd::Late);
         if head.status.is_success() {
             return Sent::Acknowledged;
         }

@@ -1,8 +1,9 @@
 //! What is kept of an answer's body, however long it is.
 
+use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 
 use crate::handlers::program::output::Ends;
 
@@ -33,7 +34,10 @@ impl Kept {
     }
 
     /// Reads until the end, or until there is no use in it.
-    pub(crate) async fn read(&mut self, mut body: Incoming) -> BodyEnd {
+    pub(crate) async fn read(
+        &mut self,
+        mut body: impl Body<Data = Bytes, Error = hyper::Error> + Unpin,
+    ) -> BodyEnd {
         let whole = matches!(self, Self::Whole(_));
         if whole && body.size_hint().lower() > MAX_BODY_BYTES as u64 {
             return BodyEnd::TooLong;

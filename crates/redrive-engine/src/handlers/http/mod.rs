@@ -17,8 +17,11 @@ mod template;
 mod secrets;
 
 mod addresses;
+mod tls;
+
+mod connector;
+
 mod connection;
-mod line;
 
 mod client;
 
@@ -62,9 +65,12 @@ pub use self::{
 };
 pub(crate) use self::{
     body::{BodyEnd, Kept},
-    client::{AnswerBody, Client, NoAnswer},
+    client::{HttpClient, NoResponse, ResponseBody},
     conclusion::{Answer, late, refused},
+    connector::ServerConnector,
     secrets::Secrets,
+    spec::host_header,
+    tls::{client_config, native_roots},
     unanswered::unanswered,
 };
 use crate::{Call, Clock, Handler, Outcome, Stop, SystemClock};
@@ -96,7 +102,7 @@ pub struct HttpHandler {
     target: Uri,
     headers: HeaderMap,
     secrets: Secrets,
-    client: Client<Full<Bytes>>,
+    client: HttpClient<Full<Bytes>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -110,7 +116,7 @@ impl HttpHandler {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         headers.extend(given);
-        let (client, target) = (Client::new(&spec)?, spec.target());
+        let (client, target) = (HttpClient::for_spec(&spec)?, spec.target());
         Ok(Self { spec, target, headers, secrets, client, clock: Arc::new(SystemClock) })
     }
 
@@ -231,11 +237,11 @@ impl HttpHandler {
     }
 
     /// Reads the body: for a success all of it, for a failure what comes soon.
-    async fn read(body: AnswerBody<Full<Bytes>>, kept: &mut Kept) -> BodyEnd {
+    async fn read(body: ResponseBody<Full<Bytes>>, kept: &mut Kept) -> BodyEnd {
         match kept {
-            Kept::Whole(_) => body.read(kept).await,
+            Kept::Whole(_) => kept.read(body).await,
             Kept::Ends(_) => {
-                timeout(ERROR_BODY_WAIT, body.read(kept)).await.unwrap_or(BodyEnd::Late)
+                timeout(ERROR_BODY_WAIT, kept.read(body)).await.unwrap_or(BodyEnd::Late)
             }
         }
     }
@@ -311,7 +317,7 @@ impl fmt::Debug for HttpHandler {
 pub(crate) fn usual_headers(spec: &HttpSpec) -> HeaderMap {
     let agent = concat!("redrive/", env!("CARGO_PKG_VERSION"));
     HeaderMap::from_iter([
-        (HOST, spec.host()),
+        (HOST, host_header(&spec.url)),
         (ACCEPT, HeaderValue::from_static("application/json, */*")),
         (ACCEPT_ENCODING, HeaderValue::from_static("identity")),
         (USER_AGENT, HeaderValue::from_static(agent)),

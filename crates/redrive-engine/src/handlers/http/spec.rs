@@ -126,18 +126,6 @@ impl HttpSpec {
         self.url.path_and_query().cloned().map_or_else(|| Uri::from_static("/"), Uri::from)
     }
 
-    /// Whom a request is for: the host, and its port where it is not the usual one.
-    pub(super) fn host(&self) -> HeaderValue {
-        let usual = if self.url.scheme_str() == Some("https") { 443 } else { 80 };
-        let host = self.url.host().unwrap_or_default();
-        let host = match self.url.port_u16().filter(|port| *port != usual) {
-            Some(port) => format!("{host}:{port}"),
-            None => host.to_owned(),
-        };
-        // What is in a URL fits into a header.
-        HeaderValue::from_str(&host).unwrap_or_else(|_| HeaderValue::from_static(""))
-    }
-
     /// Checks what can be checked without looking around.
     pub(crate) fn check(&self) -> Result<(), InvalidHttp> {
         let (Some("http" | "https"), Some(authority)) =
@@ -161,4 +149,16 @@ impl HttpSpec {
             None => Ok(()),
         }
     }
+}
+
+/// The `host` header of a request: the host, and its port unless the scheme implies it.
+pub(crate) fn host_header(url: &Uri) -> HeaderValue {
+    let implied = if url.scheme_str() == Some("https") { 443 } else { 80 };
+    let host = url.host().unwrap_or_default();
+    let host = match url.port_u16().filter(|port| *port != implied) {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    };
+    // The host of a parsed URL has no character that a header cannot carry.
+    HeaderValue::from_str(&host).unwrap_or_else(|_| HeaderValue::from_static(""))
 }

@@ -8,7 +8,7 @@ use std::{error::Error, io, iter::successors};
 use redrive_core::{Cause, Failure, named};
 use rustls::AlertDescription;
 
-use super::connection::NoAddress;
+use super::connector::NoAddress;
 
 /// The failure of a request to a place.
 pub(crate) fn unanswered(error: &(dyn Error + 'static), place: &str) -> Failure {

@@ -12,7 +12,7 @@ use object_store::{
     gcp::GoogleCloudStorageBuilder,
 };
 
-use super::{RawError, RawSink, http_client::Hyper};
+use super::{RawError, RawSink, http_client::EngineHttp};
 
 /// An object store that raw partitions can be kept in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,7 @@ fn connect(
             .fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(key, value))
             .with_bucket_name(bucket)
             .with_retry(retry)
-            .with_http_connector(Hyper)
+            .with_http_connector(EngineHttp)
             .build()
             .map(|store| Arc::new(store) as _),
         ObjectService::Gcs => settings
@@ -99,7 +99,7 @@ fn connect(
             })
             .with_bucket_name(bucket)
             .with_retry(retry)
-            .with_http_connector(Hyper)
+            .with_http_connector(EngineHttp)
             .build()
             .map(|store| Arc::new(store) as _),
         ObjectService::Azure => settings
@@ -109,7 +109,7 @@ fn connect(
             })
             .with_container_name(bucket)
             .with_retry(retry)
-            .with_http_connector(Hyper)
+            .with_http_connector(EngineHttp)
             .build()
             .map(|store| Arc::new(store) as _),
     }
