@@ -32,7 +32,6 @@ mod notify;
 
 mod prune;
 
-#[cfg(feature = "otel")]
 pub mod traces;
 
 pub use checks::checker;

@@ -134,7 +134,7 @@
 //!
 //! [`postgres`] submits runs inside a transaction of the program's own.
 //!
-//! With the feature `otel` every attempt is a span for OpenTelemetry, once `redrive::traces::start` was called.
+//! With the feature `otel`, `Engine::with_traces(Traces::start(…)?)` sends every attempt as an OpenTelemetry span.
 //!
 //! [`config`] reads the same `redrive.toml` that the command line reads.
 
@@ -162,7 +162,6 @@ pub use serde_json;
 pub use declared::declared;
 pub use raw_sinks::{UnusableSchema, declared_rules, raw_sink};
 pub use redrive_core::*;
-#[cfg(feature = "otel")]
 pub use redrive_engine::traces;
 pub use redrive_engine::{
     BodyTemplate, Call, ChangeCounts, Clock, CommandSource, ConsumeError, Consumer, Content,

@@ -10,7 +10,7 @@ use redrive_engine::{
     HttpSpec, HttpUpload, IntoSample, InvalidHttp, InvalidProgram, JsonPointer, JsonlSource, Judge,
     Notifier, PartitionRules, Pipeline, Queue, RawSink, RetrySettings, SampleSource, Source, Stage,
     StreamHandler, StreamSpec, Told, UploadObserver, UploadPlan, ValidationRules, WorkerLimits,
-    build_uploader,
+    build_uploader, traces::Traces,
 };
 use redrive_store::{Categories, Store, WorkerId};
 use serde_json::{Map, Value, json};
@@ -133,6 +133,7 @@ pub fn declared_upload(
     content: Arc<dyn Content>,
     worker: WorkerId,
     observer: Option<UploadObserver>,
+    traces: Traces,
 ) -> Result<GroupUpload, Unservable> {
     let name = &declared.name;
     let check = Maker { folder, whose: format!("the check of upload {name:?}") };
@@ -153,6 +154,7 @@ pub fn declared_upload(
         disable_retry: declared.disable_retry,
         giveup_file: giveup_file.clone(),
         observer,
+        traces,
     };
     let uploader = build_uploader(plan, store.clone(), content).map_err(|source| {
         let whose = format!("upload {name:?}");

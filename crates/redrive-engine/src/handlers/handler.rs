@@ -8,6 +8,7 @@ use redrive_store::{UnitKind, Verdict};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::traces::TRACEPARENT;
 use redrive_retry::Stop;
 
 /// One attempt at a unit, as a handler sees it.
@@ -37,8 +38,7 @@ impl Call {
     /// The call as the protocol writes it: one JSON object.
     pub fn to_json(&self) -> Value {
         let mut call = self.details.clone();
-        let own = self.own().into_iter().chain(self.trace());
-        call.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        call.extend(self.own().map(|(name, value)| (name.to_owned(), value)));
         Value::Object(call)
     }
 
@@ -53,20 +53,9 @@ impl Call {
         self.to_text() + "\n"
     }
 
-    /// The span of the attempt, if there will be one: what the handler does is part of it.
-    #[cfg(feature = "otel")]
-    pub(crate) fn traceparent(&self) -> Option<String> {
-        crate::traces::traceparent(&self.unit, self.attempt)
-    }
-
-    #[cfg(feature = "otel")]
-    fn trace(&self) -> Option<(&'static str, Value)> {
-        Some(("traceparent", self.traceparent()?.into()))
-    }
-
-    #[cfg(not(feature = "otel"))]
-    fn trace(&self) -> Option<(&'static str, Value)> {
-        None
+    /// The span of the attempt, if attempts are traced. Spans of the handler belong below it.
+    pub(crate) fn traceparent(&self) -> Option<&str> {
+        self.details.get(TRACEPARENT).and_then(Value::as_str)
     }
 
     /// What every call has. No detail can stand in for it.
@@ -86,7 +75,7 @@ struct Written<'a>(&'a Call);
 
 impl Serialize for Written<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let own: Vec<_> = self.0.own().into_iter().chain(self.0.trace()).collect();
+        let own = self.0.own();
         let details = &self.0.details;
         let details = details.iter().filter(|(name, _)| own.iter().all(|own| own.0 != *name));
         let own = own.iter().map(|(name, value)| (*name, value));

@@ -26,6 +26,7 @@ use crate::{
         source::Source,
         validator::{Extraction, Judged, Judgement, Validator},
     },
+    traces::{TracedAttempt, Traces},
     worker::{
         failures::{RAW_FULL, is_for_want_of_room, panic_failure, refused_by_sink},
         work::{Ending, Work, WorkerLimits},
@@ -49,6 +50,7 @@ pub(crate) struct PartitionWork {
     worker: WorkerId,
     run_ids: RunIds,
     shares: LaneShares,
+    traces: Traces,
 }
 
 impl PartitionWork {
@@ -57,15 +59,18 @@ impl PartitionWork {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         worker: WorkerId,
+        traces: Traces,
     ) -> Self {
         Self {
-            validator: Validator::new(source.sink.clone(), source.rules.clone()),
+            validator: Validator::new(source.sink.clone(), source.rules.clone())
+                .with_traces(traces.clone()),
             run_ids: RunIds::new(&worker, &source.name),
             shares: LaneShares::new(source.backfill_share),
             source,
             store,
             clock,
             worker,
+            traces,
         }
     }
 
@@ -76,7 +81,8 @@ impl PartitionWork {
             Ok(writer) => RowWriter::new(writer),
             Err(error) => return Some(Extraction::Failed(refused_by_sink(&error))),
         };
-        let call = call_of(unit);
+        let mut call = call_of(unit);
+        self.traces.add_traceparent(&mut call);
         let extraction = self.source.extractor.extract(&call, &rows, self.source.time_limit, stop);
         let outcome = AssertUnwindSafe(extraction).catch_unwind().await;
         redrive_store::failpoint!("engine.partition.extracted");
@@ -232,15 +238,18 @@ impl Work for PartitionWork {
         log_end(end, written);
     }
 
-    #[cfg(feature = "otel")]
-    fn attempt(&self, end: &PartitionFinish) -> Option<crate::traces::TracedAttempt> {
-        Some(crate::traces::TracedAttempt {
+    fn attempt(&self, end: &PartitionFinish) -> Option<TracedAttempt> {
+        Some(TracedAttempt {
             unit: Unit::Partition(end.key.clone()),
             place: self.source.name.clone(),
             details: vec![("source", self.source.name.clone())],
             // Its row is not needed.
             row: end.ledger_row(redrive_core::PartitionId(0)),
         })
+    }
+
+    fn traces(&self) -> Option<&Traces> {
+        Some(&self.traces)
     }
 
     async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {

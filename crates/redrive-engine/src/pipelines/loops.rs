@@ -7,7 +7,10 @@ use redrive_store::{Served, Store, WorkerId};
 use tokio::task::JoinSet;
 
 use super::{Pipeline, SourceReader, StageWork};
-use crate::worker::worker_loop::{Until, run_worker};
+use crate::{
+    traces::Traces,
+    worker::worker_loop::{Until, run_worker},
+};
 use redrive_retry::{Clock, Stop, Stopper};
 
 /// How often to look whether anything is left, if nothing says so before, and how often at most.
@@ -21,6 +24,7 @@ pub(crate) struct PipelineLoops {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) worker: WorkerId,
     pub(crate) jitter_seed: JitterSeed,
+    pub(crate) traces: Traces,
 }
 
 impl PipelineLoops {
@@ -45,7 +49,7 @@ impl PipelineLoops {
     }
 
     fn spawn(&self, stop: &Stop) -> JoinSet<()> {
-        let Self { pipeline, store, clock, worker, jitter_seed } = self;
+        let Self { pipeline, store, clock, worker, jitter_seed, traces } = self;
         let feed = SourceReader {
             pipeline: pipeline.clone(),
             store: store.clone(),
@@ -55,7 +59,7 @@ impl PipelineLoops {
         let mut loops = JoinSet::new();
         let until = Until::Stopped;
         loops.spawn(run_worker(Arc::new(feed), store.wakes(), stop.clone(), until));
-        for stage in StageWork::each(pipeline, store, clock, worker, *jitter_seed) {
+        for stage in StageWork::each(pipeline, store, clock, worker, *jitter_seed, traces) {
             loops.spawn(run_worker(Arc::new(stage), store.wakes(), stop.clone(), until));
         }
         loops

@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 use super::{Pipeline, Stage, TOO_LARGE, next_stage::NextStage, stage::for_good};
 use crate::{
     handlers::handler::{Call, Outcome},
+    traces::{TracedAttempt, Traces},
     worker::{
         handoff::Handoff,
         work::{Ending, Work, WorkerLimits},
@@ -38,6 +39,7 @@ pub(crate) struct StageWork {
     clock: Arc<dyn Clock>,
     worker: WorkerId,
     jitter_seed: JitterSeed,
+    traces: Traces,
 }
 
 impl StageWork {
@@ -48,6 +50,7 @@ impl StageWork {
         clock: &'a Arc<dyn Clock>,
         worker: &'a WorkerId,
         jitter_seed: JitterSeed,
+        traces: &'a Traces,
     ) -> impl Iterator<Item = Self> + 'a {
         let handoffs: Vec<Arc<Handoff<ClaimedSample>>> =
             pipeline.stages.iter().map(|_| Arc::default()).collect();
@@ -68,6 +71,7 @@ impl StageWork {
             clock: clock.clone(),
             worker: worker.clone(),
             jitter_seed,
+            traces: traces.clone(),
         })
     }
 
@@ -80,7 +84,10 @@ impl StageWork {
             ("data".to_owned(), data),
         ]);
         let run_id = Some(sample.run.to_string());
-        Call { unit: self.unit(sample.id), attempt: sample.attempt, run_id, details }
+        let mut call =
+            Call { unit: self.unit(sample.id), attempt: sample.attempt, run_id, details };
+        self.traces.add_traceparent(&mut call);
+        call
     }
 
     fn unit(&self, id: SampleId) -> Unit {
@@ -267,9 +274,8 @@ impl Work for StageWork {
         log_end(&self.name, end, written);
     }
 
-    #[cfg(feature = "otel")]
-    fn attempt(&self, end: &SampleFinish) -> Option<crate::traces::TracedAttempt> {
-        Some(crate::traces::TracedAttempt {
+    fn attempt(&self, end: &SampleFinish) -> Option<TracedAttempt> {
+        Some(TracedAttempt {
             unit: self.unit(end.id),
             place: self.name.clone(),
             details: vec![
@@ -279,6 +285,10 @@ impl Work for StageWork {
             ],
             row: end.ledger_row(),
         })
+    }
+
+    fn traces(&self) -> Option<&Traces> {
+        Some(&self.traces)
     }
 
     async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {

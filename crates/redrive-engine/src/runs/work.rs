@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     handlers::handler::{Call, Handler, Outcome},
+    traces::{TracedAttempt, Traces},
     worker::work::{Ending, Work, WorkerLimits},
 };
 use redrive_retry::{Clock, Stop};
@@ -44,6 +45,7 @@ pub(crate) struct RunWork {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) worker: WorkerId,
     pub(crate) jitter_seed: JitterSeed,
+    pub(crate) traces: Traces,
 }
 
 impl RunWork {
@@ -54,7 +56,10 @@ impl RunWork {
             ("category".to_owned(), run.category.clone().into()),
             ("payload".to_owned(), payload),
         ]);
-        Call { unit: Unit::Run(run.id), attempt: run.attempt, run_id: None, details }
+        let mut call =
+            Call { unit: Unit::Run(run.id), attempt: run.attempt, run_id: None, details };
+        self.traces.add_traceparent(&mut call);
+        call
     }
 
     /// The age of a run counts from its first attempt, which may be this one.
@@ -190,14 +195,17 @@ impl Work for RunWork {
         log_end(&self.queue, end, written);
     }
 
-    #[cfg(feature = "otel")]
-    fn attempt(&self, end: &RunFinish) -> Option<crate::traces::TracedAttempt> {
-        Some(crate::traces::TracedAttempt {
+    fn attempt(&self, end: &RunFinish) -> Option<TracedAttempt> {
+        Some(TracedAttempt {
             unit: Unit::Run(end.id),
             place: self.queue.name.clone(),
             details: vec![("queue", self.queue.name.clone())],
             row: end.ledger_row(),
         })
+    }
+
+    fn traces(&self) -> Option<&Traces> {
+        Some(&self.traces)
     }
 
     async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {

@@ -46,7 +46,7 @@ fn policy() -> Policy {
 }
 
 /// Takes spans, as long as there is room.
-pub(super) struct Spans {
+pub(super) struct SpanQueue {
     queue: mpsc::Sender<Value>,
     tally: Arc<Tally>,
 }
@@ -58,7 +58,7 @@ struct Tally {
     told: AtomicBool,
 }
 
-impl Spans {
+impl SpanQueue {
     pub(super) fn add(&self, span: Value) {
         self.tally.made.fetch_add(1, Ordering::Relaxed);
         if self.queue.try_send(span).is_err() && !self.tally.told.swap(true, Ordering::Relaxed) {
@@ -67,14 +67,14 @@ impl Spans {
     }
 }
 
-/// Spans on their way.
+/// SpanQueue on their way.
 pub(super) struct Export {
     stopper: Stopper,
     sending: JoinHandle<()>,
 }
 
 impl Export {
-    pub(super) fn start(settings: TraceSettings) -> Result<(Spans, Self), InvalidHttp> {
+    pub(super) fn start(settings: TraceSettings) -> Result<(SpanQueue, Self), InvalidHttp> {
         let spec = HttpSpec::new(Method::POST, settings.url);
         spec.check()?;
         if let Some(protocol) = &settings.other_protocol {
@@ -105,11 +105,11 @@ impl Export {
             away: false,
         };
         let sending = tokio::spawn(sending.run());
-        Ok((Spans { queue, tally }, Self { stopper, sending }))
+        Ok((SpanQueue { queue, tally }, Self { stopper, sending }))
     }
 
     /// Sends what is left, for a while, and says what was never sent.
-    pub(super) async fn finish(mut self, spans: &Spans) {
+    pub(super) async fn finish(mut self, spans: &SpanQueue) {
         self.stopper.stop();
         if timeout(FINISH, &mut self.sending).await.is_err() {
             self.sending.abort();

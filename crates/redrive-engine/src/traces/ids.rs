@@ -31,14 +31,14 @@ impl fmt::Display for SpanId {
 
 /// Names what belongs to one store.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ids {
+pub(super) struct TraceIds {
     seed: u64,
 }
 
-impl Ids {
+impl TraceIds {
     /// Two stores are never made in the same microsecond, as far as one collector is concerned.
-    pub(super) fn of_store(made_at: Timestamp) -> Self {
-        Self { seed: xxh3_64_with_seed(&made_at.as_microsecond().to_le_bytes(), 0) }
+    pub(super) fn of_store(created_at: Timestamp) -> Self {
+        Self { seed: xxh3_64_with_seed(&created_at.as_microsecond().to_le_bytes(), 0) }
     }
 
     /// The trace of a unit. All zeros would be no id.
@@ -68,8 +68,8 @@ mod tests {
 
     use super::*;
 
-    fn ids(micros: i64) -> Ids {
-        Ids::of_store(Timestamp::from_microsecond(micros).unwrap())
+    fn ids(micros: i64) -> TraceIds {
+        TraceIds::of_store(Timestamp::from_microsecond(micros).unwrap())
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A span as OTLP writes it in JSON.
 //!
-//! Ids are hex, whole numbers of 64 bits are strings, enums are numbers. Names of attributes are our own,
+//! TraceIds are hex, whole numbers of 64 bits are strings, enums are numbers. Names of attributes are our own,
 //! under `redrive.`, except for `error.type`, which every backend knows.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use redrive_core::AttemptNumber;
 use redrive_store::{AttemptOutcome, UnitKind};
 use serde_json::{Value, json};
 
-use super::{TracedAttempt, ids::Ids};
+use super::{TracedAttempt, ids::TraceIds};
 
 /// `SPAN_KIND_INTERNAL`: the requests that an attempt makes are spans of whoever makes them.
 const INTERNAL: u8 = 1;
@@ -23,7 +23,7 @@ const ERROR: u8 = 2;
 const MESSAGE_CHARS: usize = 500;
 
 /// The span of an attempt.
-pub(super) fn span(attempt: &TracedAttempt, ids: Ids) -> Value {
+pub(super) fn span(attempt: &TracedAttempt, ids: TraceIds) -> Value {
     let TracedAttempt { unit, place, row, .. } = attempt;
     let kind = UnitKind::from(unit).name();
     let trace = ids.trace(unit).to_string();

@@ -6,6 +6,7 @@ use redrive_store::Store;
 
 use crate::{
     InvalidHttp,
+    traces::Traces,
     uploads::{
         Content, GiveupFile, HttpUpload, HttpUploader, RetrySettings, RetryingUploader,
         UploadObserver, Uploader, event::nobody,
@@ -24,6 +25,7 @@ pub struct UploadPlan {
     pub giveup_file: Option<GiveupFile>,
     /// Who watches.
     pub observer: Option<UploadObserver>,
+    pub traces: Traces,
 }
 
 /// An uploader that sends by HTTP: with retries, unless they are disabled.
@@ -35,7 +37,7 @@ pub fn build_uploader(
     let observer = plan.observer.unwrap_or_else(nobody);
     let (name, worker) = (plan.http.name.clone(), plan.http.worker.clone());
     let bare = HttpUploader::new(plan.http, store.clone(), content)?;
-    let bare = bare.with_observer(observer.clone());
+    let bare = bare.with_observer(observer.clone()).with_traces(plan.traces);
     if plan.disable_retry {
         tracing::info!(upload = name, "retries are disabled: a partial success is left as it is");
         return Ok(Arc::new(bare));

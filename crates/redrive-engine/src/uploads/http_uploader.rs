@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     Call, Clock, Handler, HttpSpec, InvalidHttp, Outcome, Stopper, SystemClock,
+    traces::Traces,
     uploads::{
         Content, UploadError, UploadObserver, UploadReport, UploadRequest, Uploader,
         event::nobody,
@@ -58,6 +59,7 @@ pub struct HttpUploader {
     worker: String,
     clock: Arc<dyn Clock>,
     observer: UploadObserver,
+    traces: Traces,
 }
 
 impl HttpUploader {
@@ -80,6 +82,7 @@ impl HttpUploader {
             worker: upload.worker,
             clock,
             observer: nobody(),
+            traces: Traces::default(),
         })
     }
 
@@ -88,13 +91,22 @@ impl HttpUploader {
         Self { observer, ..self }
     }
 
+    /// Traces the attempts at items.
+    pub fn with_traces(self, traces: Traces) -> Self {
+        Self { traces, ..self }
+    }
+
     /// Sends everything that is pending, as far as there is use in it.
     async fn send_all(&self, request: &UploadRequest) -> Result<Pass, UploadError> {
-        let recorder =
-            Recorder::start(self.store.clone(), self.worker.clone(), self.observer.clone());
+        let recorder = Recorder::start(
+            self.store.clone(),
+            self.worker.clone(),
+            self.observer.clone(),
+            self.traces.clone(),
+        );
         let supply = Supply::start(self.store.clone(), self.content.clone(), request.group.clone());
         let parts = (self.sender.clone(), self.clock.clone(), recorder.sender());
-        let lanes = Arc::new(Lanes::new(parts, supply, request.clone()));
+        let lanes = Arc::new(Lanes::new(parts, supply, request.clone(), self.traces.clone()));
         let mut running = JoinSet::new();
         for _ in 0..self.concurrency {
             running.spawn(lanes.clone().run());

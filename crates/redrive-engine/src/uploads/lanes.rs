@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     Clock,
+    traces::Traces,
     uploads::{
         ItemOutcome, ItemReport, UploadError, UploadOutcome, UploadReport, UploadRequest,
         recorder::Judged,
@@ -22,6 +23,7 @@ pub(super) struct Lanes {
     recorder: mpsc::Sender<Judged>,
     supply: Supply,
     request: UploadRequest,
+    traces: Traces,
     pass: Mutex<Pass>,
 }
 
@@ -30,8 +32,9 @@ impl Lanes {
         (sender, clock, recorder): (Arc<Sender>, Arc<dyn Clock>, mpsc::Sender<Judged>),
         supply: Supply,
         request: UploadRequest,
+        traces: Traces,
     ) -> Self {
-        Self { sender, clock, recorder, supply, request, pass: Mutex::default() }
+        Self { sender, clock, recorder, supply, request, traces, pass: Mutex::default() }
     }
 
     /// Sends one item after the other, until there are no more.
@@ -48,7 +51,7 @@ impl Lanes {
                 Err(error) => return self.pass().broken(error),
             };
             let started_at = self.clock.now();
-            let sent = self.sender.send(&item, content).await;
+            let sent = self.sender.send(&item, content, &self.traces).await;
             let ended_at = self.clock.now();
             let Some(failure) = self.pass().take(item.id, sent) else { continue };
             let judged = Judged { item, failure, started_at, ended_at };

@@ -6,9 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-#[cfg(feature = "otel")]
-use redrive_core::Unit;
-use redrive_core::{AttemptNumber, Failure, ItemEvent, ItemStatus};
+use redrive_core::{AttemptNumber, Failure, ItemEvent, ItemStatus, Unit};
 use redrive_store::{
     AttemptRecord, ItemAttempt, ItemMove, ItemRecord, MAX_PAGE, Result, Store, UnitKind, UnitRow,
     Written,
@@ -19,6 +17,7 @@ use tokio::{
 };
 
 use crate::{
+    traces::{TracedAttempt, Traces},
     uploads::{UploadEvent, UploadObserver},
     worker::finisher::Patience,
 };
@@ -54,11 +53,16 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn start(store: Arc<dyn Store>, worker: String, observer: UploadObserver) -> Self {
+    pub(super) fn start(
+        store: Arc<dyn Store>,
+        worker: String,
+        observer: UploadObserver,
+        traces: Traces,
+    ) -> Self {
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let no_more = Arc::new(Notify::new());
         let gathered = Gathered { judged: receiver, no_more: no_more.clone() };
-        let writing = tokio::spawn(write_all(store, worker, observer, gathered));
+        let writing = tokio::spawn(write_all(store, worker, (observer, traces), gathered));
         Self { sender, no_more, writing }
     }
 
@@ -105,7 +109,7 @@ impl Gathered {
 async fn write_all(
     store: Arc<dyn Store>,
     worker: String,
-    observer: UploadObserver,
+    (observer, traces): (UploadObserver, Traces),
     mut judged: Gathered,
 ) -> Result<()> {
     let mut batch = Vec::new();
@@ -123,9 +127,8 @@ async fn write_all(
                 let item = judged.item.id.0;
                 tracing::warn!(item, "an item was judged that was no longer pending");
             }
-            #[cfg(feature = "otel")]
             if written == Written::Applied {
-                crate::traces::ended(|| judged.attempt(&worker));
+                traces.record(|| judged.attempt(&worker));
             }
             observer(match &judged.failure {
                 None => UploadEvent::Uploaded(&judged.item),
@@ -187,10 +190,9 @@ async fn settle(store: &dyn Store, step: &ItemMove) -> Result<Written> {
 
 impl Judged {
     /// Nobody else sends items of the group meanwhile, so its number is the next.
-    #[cfg(feature = "otel")]
-    fn attempt(&self, worker: &str) -> Option<crate::traces::TracedAttempt> {
+    fn attempt(&self, worker: &str) -> Option<TracedAttempt> {
         let number = AttemptNumber(self.item.last_attempt.0.saturating_add(1));
-        Some(crate::traces::TracedAttempt {
+        Some(TracedAttempt {
             unit: Unit::Item(self.item.id),
             place: self.item.group.upload.clone(),
             details: vec![

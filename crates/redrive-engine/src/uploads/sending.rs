@@ -6,7 +6,7 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header::CONTENT_TYPE,
 };
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use redrive_core::{Code, Failure};
+use redrive_core::{AttemptNumber, Code, Failure, Unit};
 use redrive_store::ItemRecord;
 use tokio::time::timeout;
 
@@ -14,8 +14,9 @@ use crate::{
     Clock, HttpSpec, InvalidHttp,
     handlers::http::{
         Answer, BodyEnd, ERROR_BODY_WAIT, HttpClient, IDEMPOTENCY_KEY, Kept, NoResponse, Secrets,
-        late, refused, unanswered, usual_headers, without_mark,
+        TRACEPARENT_HEADER, late, refused, unanswered, usual_headers, without_mark,
     },
+    traces::Traces,
     uploads::{Chunks, ContentError, body::CheckedBody},
 };
 
@@ -91,14 +92,20 @@ impl Sender {
         &self,
         item: &ItemRecord,
         content: Result<Chunks, ContentError>,
+        traces: &Traces,
     ) -> Sent {
-        match timeout(self.time_limit, self.try_to_send(item, content)).await {
+        match timeout(self.time_limit, self.try_to_send(item, content, traces)).await {
             Ok(sent) => sent,
             Err(_) => Sent::Rejected(late(self.time_limit)),
         }
     }
 
-    async fn try_to_send(&self, item: &ItemRecord, content: Result<Chunks, ContentError>) -> Sent {
+    async fn try_to_send(
+        &self,
+        item: &ItemRecord,
+        content: Result<Chunks, ContentError>,
+        traces: &Traces,
+    ) -> Sent {
         let body = match content {
             Ok(chunks) => CheckedBody::begin(chunks, item.size_bytes, &item.sha256).await,
             Err(problem) => Err(problem),
@@ -108,7 +115,7 @@ impl Sender {
             Err(problem) => return unsendable(&problem),
         };
         let problem = body.problem();
-        let (head, body) = match self.client.request(self.request(item, body)).await {
+        let (head, body) = match self.client.request(self.request(item, body, traces)).await {
             Ok(answer) => answer,
             Err(error) => {
                 if let Some(problem) = problem.get() {
@@ -137,7 +144,12 @@ impl Sender {
         }
     }
 
-    fn request(&self, item: &ItemRecord, body: CheckedBody) -> Request<CheckedBody> {
+    fn request(
+        &self,
+        item: &ItemRecord,
+        body: CheckedBody,
+        traces: &Traces,
+    ) -> Request<CheckedBody> {
         let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.target.clone();
@@ -149,9 +161,8 @@ impl Sender {
                 headers.insert(name, value);
             }
         }
-        #[cfg(feature = "otel")]
-        if let Some(parent) = traceparent(item) {
-            headers.entry(crate::handlers::http::TRACEPARENT).or_insert(parent);
+        if let Some(parent) = traceparent(item, traces) {
+            headers.entry(TRACEPARENT_HEADER).or_insert(parent);
         }
         request
     }
@@ -167,10 +178,9 @@ fn idempotency_key(item: &ItemRecord) -> String {
 }
 
 /// The span of the attempt, whose number is the next.
-#[cfg(feature = "otel")]
-fn traceparent(item: &ItemRecord) -> Option<HeaderValue> {
-    let number = redrive_core::AttemptNumber(item.last_attempt.0.saturating_add(1));
-    let parent = crate::traces::traceparent(&redrive_core::Unit::Item(item.id), number)?;
+fn traceparent(item: &ItemRecord, traces: &Traces) -> Option<HeaderValue> {
+    let number = AttemptNumber(item.last_attempt.0.saturating_add(1));
+    let parent = traces.traceparent(&Unit::Item(item.id), number)?;
     HeaderValue::from_str(&parent).ok()
 }
 

@@ -16,6 +16,7 @@ use crate::{
     },
     pipelines::{Pipeline, PipelineLoops},
     runs::work::{Queue, RunWork},
+    traces::Traces,
     worker::{
         work::WorkerLimits,
         worker_loop::{Until, run_worker},
@@ -40,6 +41,7 @@ pub struct Engine {
     sources: BTreeMap<String, Source>,
     pipelines: BTreeMap<String, Pipeline>,
     notifiers: BTreeMap<String, Notifier>,
+    traces: Traces,
 }
 
 impl Queue {
@@ -79,6 +81,7 @@ impl Engine {
             sources: BTreeMap::new(),
             pipelines: BTreeMap::new(),
             notifiers: BTreeMap::new(),
+            traces: Traces::default(),
         }
     }
 
@@ -90,6 +93,11 @@ impl Engine {
     /// With a seed of jitter; the same on every host.
     pub fn with_jitter_seed(self, jitter_seed: JitterSeed) -> Self {
         Self { jitter_seed, ..self }
+    }
+
+    /// Traces every attempt that this engine ends.
+    pub fn with_traces(self, traces: Traces) -> Self {
+        Self { traces, ..self }
     }
 
     /// Serves one more queue. A queue of the same name is replaced.
@@ -166,7 +174,13 @@ impl Engine {
         }
         for source in self.sources.values() {
             let (store, clock) = (self.store.clone(), self.clock.clone());
-            let work = PartitionWork::new(source.clone(), store, clock, worker.clone());
+            let work = PartitionWork::new(
+                source.clone(),
+                store,
+                clock,
+                worker.clone(),
+                self.traces.clone(),
+            );
             loops.spawn(run_worker(Arc::new(work), self.store.wakes(), stop.clone(), until));
         }
         for pipeline in self.pipelines.values() {
@@ -176,6 +190,7 @@ impl Engine {
                 clock: self.clock.clone(),
                 worker: worker.clone(),
                 jitter_seed: self.jitter_seed,
+                traces: self.traces.clone(),
             };
             loops.spawn(all.run(stop.clone(), until));
         }
@@ -211,6 +226,7 @@ impl Engine {
             clock: self.clock.clone(),
             worker: worker.clone(),
             jitter_seed: self.jitter_seed,
+            traces: self.traces.clone(),
         };
         run_worker(Arc::new(work), self.store.wakes(), stop.clone(), until)
     }

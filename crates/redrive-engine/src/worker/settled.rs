@@ -8,8 +8,9 @@ use crate::worker::work::Work;
 /// Tells of ends that were written: each is logged, and traced if its row is in the ledger.
 pub(crate) fn settled<W: Work>(work: &W, end: &W::End, written: Written) {
     work.written(end, written);
-    #[cfg(feature = "otel")]
-    if written == Written::Applied {
-        crate::traces::ended(|| work.attempt(end));
+    if written == Written::Applied
+        && let Some(traces) = work.traces()
+    {
+        traces.record(|| work.attempt(end));
     }
 }

@@ -10,7 +10,10 @@ use jiff::Timestamp;
 use redrive_core::Failure;
 use redrive_store::{Backlog, ExpiredLease, LeaseRef, Result, Written};
 
-use crate::worker::handoff::Handoff;
+use crate::{
+    traces::{TracedAttempt, Traces},
+    worker::handoff::Handoff,
+};
 use redrive_retry::Stop;
 
 /// How fast and how patiently a kind of work is done.
@@ -116,8 +119,12 @@ pub trait Work: Send + Sync + 'static {
     fn written(&self, end: &Self::End, written: Written);
 
     /// The attempt that an end is the end of, to trace it; nothing if it is no attempt at a unit.
-    #[cfg(feature = "otel")]
-    fn attempt(&self, _end: &Self::End) -> Option<crate::traces::TracedAttempt> {
+    fn attempt(&self, _end: &Self::End) -> Option<TracedAttempt> {
+        None
+    }
+
+    /// Where its attempts are traced.
+    fn traces(&self) -> Option<&Traces> {
         None
     }
 

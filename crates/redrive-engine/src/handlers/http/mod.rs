@@ -73,14 +73,12 @@ pub(crate) use self::{
     tls::{client_config, native_roots},
     unanswered::unanswered,
 };
-use crate::{Call, Clock, Handler, Outcome, Stop, SystemClock};
+use crate::{Call, Clock, Handler, Outcome, Stop, SystemClock, traces::TRACEPARENT};
 
 /// What tells a retry from new work: the same for every attempt at a unit.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The span that a request is part of.
-#[cfg(feature = "otel")]
-pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+pub(crate) const TRACEPARENT_HEADER: HeaderName = HeaderName::from_static(TRACEPARENT);
 
 /// How long the body of an error is waited for. Its status says enough.
 pub(crate) const ERROR_BODY_WAIT: Duration = Duration::from_secs(2);
@@ -130,9 +128,7 @@ impl HttpHandler {
         let key = call.unit.to_string();
         if self.spec.body.is_none() && self.spec.query.is_empty() && self.spec.has_body() {
             let request = self.assembled(call.to_text().into(), self.target.clone(), &key);
-            #[cfg(feature = "otel")]
-            let request = within(request, call.traceparent().as_deref());
-            return Ok(request);
+            return Ok(with_traceparent(request, call.traceparent()));
         }
         self.request(&call.to_json(), &key)
     }
@@ -141,9 +137,7 @@ impl HttpHandler {
     fn request(&self, call: &Value, key: &str) -> Result<Request<Full<Bytes>>, Failure> {
         let body = if self.spec.has_body() { self.body(call)? } else { Bytes::new() };
         let request = self.assembled(body, self.target_for(call)?, key);
-        #[cfg(feature = "otel")]
-        let request = within(request, call.get("traceparent").and_then(Value::as_str));
-        Ok(request)
+        Ok(with_traceparent(request, call.get(TRACEPARENT).and_then(Value::as_str)))
     }
 
     fn assembled(&self, body: Bytes, target: Uri, key: &str) -> Request<Full<Bytes>> {
@@ -247,11 +241,10 @@ impl HttpHandler {
     }
 }
 
-/// A request that says in which span it is sent, unless its headers say so already.
-#[cfg(feature = "otel")]
-fn within<B>(mut request: Request<B>, span: Option<&str>) -> Request<B> {
+/// Names the span that a request belongs to. A configured header takes precedence.
+fn with_traceparent<B>(mut request: Request<B>, span: Option<&str>) -> Request<B> {
     if let Some(Ok(span)) = span.map(HeaderValue::from_str) {
-        request.headers_mut().entry(TRACEPARENT).or_insert(span);
+        request.headers_mut().entry(TRACEPARENT_HEADER).or_insert(span);
     }
     request
 }

@@ -5,13 +5,16 @@ use std::{env, ffi::OsString};
 
 use serde_json::Value;
 
-use crate::Call;
+use crate::{Call, traces::TRACEPARENT};
 
 /// What every program gets, where it is set.
 const ALWAYS: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
 
 /// Details that are documents, however small. A program reads them from its input.
 const DOCUMENTS: [&str; 2] = ["payload", "data"];
+
+/// The variable in which OpenTelemetry passes the current span to programs.
+const TRACEPARENT_VARIABLE: &str = "TRACEPARENT";
 
 /// The variables that are passed on from this process.
 pub(super) fn inherited(named: &[String]) -> Vec<(String, OsString)> {
@@ -24,7 +27,7 @@ pub(crate) fn of_call(call: &Call) -> Vec<(String, String)> {
     let details = call
         .details
         .iter()
-        .filter(|(name, _)| !DOCUMENTS.contains(&name.as_str()))
+        .filter(|(name, _)| !DOCUMENTS.contains(&name.as_str()) && *name != TRACEPARENT)
         .filter_map(|(name, value)| Some((variable(name)?, scalar(value)?)));
     // What every call has comes last: no detail can stand in for it.
     let own = [
@@ -32,10 +35,9 @@ pub(crate) fn of_call(call: &Call) -> Vec<(String, String)> {
         ("REDRIVE_UNIT", Some(call.unit.to_string())),
         ("REDRIVE_ATTEMPT", Some(call.attempt.to_string())),
         ("REDRIVE_RUN_ID", call.run_id.clone()),
+        (TRACEPARENT_VARIABLE, call.traceparent().map(str::to_owned)),
     ];
     let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    #[cfg(feature = "otel")]
-    let own = own.chain(call.traceparent().map(|parent| ("TRACEPARENT".to_owned(), parent)));
     details.chain(own).filter(|(_, value)| !value.contains('\0')).collect()
 }
 

@@ -18,7 +18,7 @@ use redrive_store::{PartitionVerdict, Verdict};
 use serde_json::{Map, Value};
 
 use crate::{
-    Call, Damage, Handler, Outcome, RawError, RawMetadata, RawSink, Stop,
+    Call, Damage, Handler, Outcome, RawError, RawMetadata, RawSink, Stop, traces::Traces,
     worker::engine::DEFAULT_TIME_LIMIT,
 };
 
@@ -95,6 +95,7 @@ pub enum Judgement {
 pub struct Validator {
     sink: RawSink,
     rules: Rules,
+    traces: Traces,
 }
 
 impl Judge {
@@ -107,7 +108,12 @@ impl Judge {
 impl Validator {
     /// A validator of what is in a sink.
     pub fn new(sink: RawSink, rules: Rules) -> Self {
-        Self { sink, rules }
+        Self { sink, rules, traces: Traces::default() }
+    }
+
+    /// Tells the judge which span its attempt will have.
+    pub(crate) fn with_traces(self, traces: Traces) -> Self {
+        Self { traces, ..self }
     }
 
     /// Judges an attempt.
@@ -223,7 +229,7 @@ impl Validator {
             ("record_count", metadata.record_count.into()),
             ("schema_version", metadata.schema_version.clone().into()),
         ];
-        Call {
+        let mut call = Call {
             unit: Unit::Partition(key.clone()),
             attempt: *attempt,
             run_id: Some(run_id.to_string()),
@@ -231,7 +237,9 @@ impl Validator {
                 .into_iter()
                 .map(|(name, value)| (name.to_owned(), value))
                 .collect::<Map<_, _>>(),
-        }
+        };
+        self.traces.add_traceparent(&mut call);
+        call
     }
 }
 
