@@ -8,9 +8,9 @@ use redrive_engine::{
     BodyTemplate, CommandSource, Content, DailyCalendar, DaySchedule, ExecHandler, ExecSpec,
     Extractor, GiveupFile, GroupUpload, Handler, HeaderSource, HttpExtractor, HttpHandler,
     HttpSpec, HttpUpload, IntoSample, InvalidHttp, InvalidProgram, JsonPointer, JsonlSource, Judge,
-    Notifier, PartitionRules, Pipeline, Queue, RawSink, RetrySettings, SampleSource, Source, Stage,
-    StreamHandler, StreamSpec, Told, UploadObserver, UploadPlan, ValidationRules, WorkerLimits,
-    build_uploader, traces::Traces,
+    Notifier, NotifyEvents, PartitionRules, Pipeline, Queue, RawSink, RetrySettings, SampleSource,
+    Source, Stage, StreamHandler, StreamSpec, UploadObserver, UploadPlan, ValidationRules,
+    WorkerLimits, build_uploader, traces::Traces,
 };
 use redrive_store::{Categories, Store, WorkerId};
 use serde_json::{Map, Value, json};
@@ -85,7 +85,7 @@ pub fn declared_notifier(declared: &config::Notify, folder: &Path) -> Result<Not
     Ok(Notifier {
         name: declared.name.clone(),
         source: declared.source.clone(),
-        told: Told {
+        events: NotifyEvents {
             giveups: tells(config::NotifyEvent::Giveup),
             aborts: tells(config::NotifyEvent::Abort),
             dead_letters: dead_letters.then_some(declared.dead_letters_every),

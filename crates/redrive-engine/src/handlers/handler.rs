@@ -38,14 +38,14 @@ impl Call {
     /// The call as the protocol writes it: one JSON object.
     pub fn to_json(&self) -> Value {
         let mut call = self.details.clone();
-        call.extend(self.own().map(|(name, value)| (name.to_owned(), value)));
+        call.extend(self.fixed_fields().map(|(name, value)| (name.to_owned(), value)));
         Value::Object(call)
     }
 
     /// The same as text. `id` comes first, so that the simplest of programs can find it.
     pub(crate) fn to_text(&self) -> String {
         // Keys are texts, and values can be written: it never fails.
-        serde_json::to_string(&Written(self)).unwrap_or_default()
+        serde_json::to_string(&CallJson(self)).unwrap_or_default()
     }
 
     /// The same as a line.
@@ -59,7 +59,7 @@ impl Call {
     }
 
     /// What every call has. No detail can stand in for it.
-    fn own(&self) -> [(&'static str, Value); 5] {
+    fn fixed_fields(&self) -> [(&'static str, Value); 5] {
         [
             ("id", self.id().into()),
             ("kind", self.kind().into()),
@@ -71,15 +71,18 @@ impl Call {
 }
 
 /// A call as it is written.
-struct Written<'a>(&'a Call);
+struct CallJson<'a>(&'a Call);
 
-impl Serialize for Written<'_> {
+impl Serialize for CallJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let own = self.0.own();
+        let fixed_fields = self.0.fixed_fields();
         let details = &self.0.details;
-        let details = details.iter().filter(|(name, _)| own.iter().all(|own| own.0 != *name));
-        let own = own.iter().map(|(name, value)| (*name, value));
-        serializer.collect_map(own.chain(details.map(|(name, value)| (name.as_str(), value))))
+        let details = details
+            .iter()
+            .filter(|(name, _)| fixed_fields.iter().all(|fixed_fields| fixed_fields.0 != *name));
+        let fixed_fields = fixed_fields.iter().map(|(name, value)| (*name, value));
+        serializer
+            .collect_map(fixed_fields.chain(details.map(|(name, value)| (name.as_str(), value))))
     }
 }
 
@@ -130,7 +133,7 @@ pub trait Handler: Send + Sync {
 }
 
 /// An async function as a handler. Past its time limit, or told to stop, it is dropped.
-struct Function<F>(F);
+struct HandlerFn<F>(F);
 
 /// Makes a handler of an async function.
 ///
@@ -147,11 +150,11 @@ where
     F: Fn(Call) -> R + Send + Sync + 'static,
     R: Future<Output = Outcome> + Send + 'static,
 {
-    Arc::new(Function(function))
+    Arc::new(HandlerFn(function))
 }
 
 #[async_trait]
-impl<F, R> Handler for Function<F>
+impl<F, R> Handler for HandlerFn<F>
 where
     F: Fn(Call) -> R + Send + Sync,
     R: Future<Output = Outcome> + Send,

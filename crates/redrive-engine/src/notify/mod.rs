@@ -7,7 +7,7 @@
 //!
 //! Nothing is told of the queues of notifiers themselves, or a server that is down would be told of for ever.
 
-mod event;
+mod cloud_event;
 mod reader;
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub const RESERVED_QUEUES: &str = "redrive.";
 
 /// What a notifier tells of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct NotifyEvents {
     /// Runs, partitions and items that were given up.
     pub giveups: bool,
     /// Pipeline runs that were aborted.
@@ -40,7 +40,7 @@ pub struct Notifier {
     /// Whom its events are from: the `source` of CloudEvents.
     pub source: String,
     /// What it tells of.
-    pub told: Told,
+    pub events: NotifyEvents,
     /// The queue of its events, whose handler delivers them. Each run's payload is a CloudEvent.
     pub queue: Queue,
 }

@@ -17,20 +17,20 @@ use redrive_store::{
 };
 use serde_json::Value;
 
-use super::{Notifier, RESERVED_QUEUES, event::Event};
+use super::{Notifier, RESERVED_QUEUES, cloud_event::CloudEvent};
 use redrive_retry::{Clock, Stop};
 
 /// How often new entries are looked for.
-const REST: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Every so many looks what was read lately is read again.
-const LOOKS_AHEAD: u64 = 60;
+const POLLS_PER_CATCH_UP: u64 = 60;
 
 /// Entries that are read at a time.
-const PAGE: u32 = 500;
+const JOURNAL_PAGE: u32 = 500;
 
 /// Runs that are looked up at a time: each may have a large payload.
-const LOOK_UP: usize = 50;
+const RUNS_PER_LOOKUP: usize = 50;
 
 /// A notifier at work.
 pub(crate) struct NotifierLoop {
@@ -52,25 +52,25 @@ impl NotifierLoop {
     pub(crate) async fn run(self, mut stop: Stop) {
         tokio::select! {
             () = stop.stopped() => {}
-            () = self.keep() => {}
+            () = self.poll() => {}
         }
     }
 
-    async fn keep(&self) {
+    async fn poll(&self) {
         let mut read_to = None;
-        for look in 0_u64.. {
-            let looked = match read_to {
-                Some(place) if look % LOOKS_AHEAD != 0 => self.read_from(place).await,
+        for poll in 0_u64.. {
+            let read = match read_to {
+                Some(place) if poll % POLLS_PER_CATCH_UP != 0 => self.read_from(place).await,
                 _ => self.catch_up().await,
             };
-            read_to = match looked {
+            read_to = match read {
                 Ok(place) => Some(place),
                 Err(error) => {
                     self.warn(&error);
                     None
                 }
             };
-            tokio::time::sleep(REST).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -102,7 +102,8 @@ impl NotifierLoop {
     /// Tells of everything after a place, and says where that ended.
     async fn read_from(&self, mut place: i64) -> Result<i64> {
         loop {
-            let page = self.store.journal_page(&JournalFilter::default(), place, PAGE).await?;
+            let page =
+                self.store.journal_page(&JournalFilter::default(), place, JOURNAL_PAGE).await?;
             let Some(last) = page.last() else { return Ok(place) };
             place = last.id;
             let events = self.events(&page).await?;
@@ -111,23 +112,23 @@ impl NotifierLoop {
     }
 
     /// What is to be told of some entries.
-    async fn events(&self, page: &[JournalRecord]) -> Result<Vec<Event>> {
-        let told = self.notifier.told;
+    async fn events(&self, page: &[JournalRecord]) -> Result<Vec<CloudEvent>> {
+        let wanted = self.notifier.events;
         let mut events = Vec::new();
-        if told.giveups {
+        if wanted.giveups {
             let runs = self.given_up_runs(page).await?;
             let partitions = self.given_up_partitions(page).await?;
             events.extend(page.iter().filter_map(|record| giveup(record, &runs, &partitions)));
         }
         let aborted = |record: &&JournalRecord| record.entry.action == "pipeline.abort";
-        let aborts: Vec<_> = page.iter().filter(|_| told.aborts).filter(aborted).collect();
+        let aborts: Vec<_> = page.iter().filter(|_| wanted.aborts).filter(aborted).collect();
         let mut deaths: BTreeMap<PipelineRunId, Timestamp> = BTreeMap::new();
         for record in page.iter().filter(|record| record.entry.action == "sample.dead") {
             if let Some(run) = pipeline_run(&record.entry.details) {
                 deaths.insert(run, record.entry.at);
             }
         }
-        let deaths = told.dead_letters.map(|every| (every, deaths));
+        let deaths = wanted.dead_letters.map(|every| (every, deaths));
         let of_abort = |record: &JournalRecord| pipeline_run(record.entry.filter.as_deref()?);
         let mut named: BTreeSet<PipelineRunId> =
             aborts.iter().filter_map(|it| of_abort(it)).collect();
@@ -135,12 +136,12 @@ impl NotifierLoop {
         let runs = self.pipeline_runs(named).await?;
         for record in aborts {
             let run = of_abort(record).and_then(|id| runs.get(&id));
-            events.extend(run.map(|run| Event::of_abort(record, run)));
+            events.extend(run.map(|run| CloudEvent::of_abort(record, run)));
         }
         if let Some((every, deaths)) = deaths {
             for (id, at) in deaths {
                 let run = runs.get(&id);
-                events.extend(run.and_then(|run| Event::of_dead_letters(run, every, at)));
+                events.extend(run.and_then(|run| CloudEvent::of_dead_letters(run, every, at)));
             }
         }
         Ok(events)
@@ -156,7 +157,7 @@ impl NotifierLoop {
             })
             .collect();
         let mut runs = BTreeMap::new();
-        for ids in ids.chunks(LOOK_UP) {
+        for ids in ids.chunks(RUNS_PER_LOOKUP) {
             for mut run in self.store.runs_by_id(ids).await? {
                 // Not told, and not kept for as long as there is more to read.
                 (run.payload, run.result) = (String::new(), None);
@@ -202,12 +203,12 @@ impl NotifierLoop {
 
     /// Puts events into the queue. One that is there already was told, perhaps in other words: what it is
     /// about may have changed since.
-    async fn submit(&self, events: &[Event]) -> Result<()> {
+    async fn submit(&self, events: &[CloudEvent]) -> Result<()> {
         if events.is_empty() {
             return Ok(());
         }
         let (notifier, now) = (&self.notifier, self.clock.now());
-        let run = |event: &Event| {
+        let run = |event: &CloudEvent| {
             NewRun::new(&notifier.queue.name, &event.to_json(&notifier.source), now)?
                 .with_idempotency_key(&event.id)
         };
@@ -222,7 +223,7 @@ impl NotifierLoop {
         let submitted = self.store.submit_runs(&runs, now).await?;
         for (event, submitted) in events.iter().zip(submitted) {
             if let SubmittedRun::Accepted(run) = submitted {
-                let Event { kind, subject, .. } = event;
+                let CloudEvent { kind, subject, .. } = event;
                 tracing::info!(
                     notifier = notifier.name,
                     event = kind,
@@ -241,17 +242,17 @@ fn giveup(
     record: &JournalRecord,
     runs: &BTreeMap<RunId, RunRecord>,
     partitions: &HashMap<String, PartitionRecord>,
-) -> Option<Event> {
+) -> Option<CloudEvent> {
     let unit = unit_of(record)?;
     match (record.entry.action.as_str(), &unit) {
         ("run.giveup", Unit::Run(id)) => runs
             .get(id)
             .filter(|run| !run.queue.starts_with(RESERVED_QUEUES))
-            .map(|run| Event::of_run(record, run)),
+            .map(|run| CloudEvent::of_run(record, run)),
         ("partition.giveup", Unit::Partition(key)) => {
-            Some(Event::of_partition(record, key, partitions.get(&unit.to_string())))
+            Some(CloudEvent::of_partition(record, key, partitions.get(&unit.to_string())))
         }
-        ("upload.giveup", Unit::Item(_)) => Some(Event::of_item(record, &unit)),
+        ("upload.giveup", Unit::Item(_)) => Some(CloudEvent::of_item(record, &unit)),
         _ => None,
     }
 }

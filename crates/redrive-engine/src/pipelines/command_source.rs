@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{SOURCE_CHANGED, SampleSource, SampleWriter, SourceCall, SourceEnd, stage::for_good};
 use crate::{
     ExecHandler, Outcome, Stop,
-    handlers::exec::{Input, Listener},
+    handlers::exec::{OutputSink, ProgramInput},
 };
 
 /// A source may go on for as long as it likes.
@@ -75,10 +75,10 @@ impl Printed<'_> {
     }
 }
 
-impl Listener for Printed<'_> {
-    const WANTS_ALL: bool = true;
+impl OutputSink for Printed<'_> {
+    const NEEDS_ALL: bool = true;
 
-    async fn hear(&mut self, chunk: &[u8]) -> Result<(), Failure> {
+    async fn receive(&mut self, chunk: &[u8]) -> Result<(), Failure> {
         let rest = self.pass_over(chunk);
         if self.feed.push(rest).await && self.feed.flush().await {
             return Ok(());
@@ -95,7 +95,7 @@ impl SampleSource for CommandSource {
 
     async fn read(&self, call: &SourceCall, feed: &mut SampleWriter, stop: Stop) -> SourceEnd {
         let run = call.run.to_string();
-        let input = Input {
+        let input = ProgramInput {
             variables: vec![
                 ("REDRIVE_KIND".to_owned(), "source".to_owned()),
                 ("REDRIVE_PIPELINE".to_owned(), call.pipeline.clone()),
@@ -105,7 +105,7 @@ impl SampleSource for CommandSource {
                 + "\n",
         };
         let mut printed = Printed { feed, call, partial: Vec::new() };
-        let outcome = self.program.print(&input, NO_LIMIT, stop, &mut printed).await;
+        let outcome = self.program.run_for_output(&input, NO_LIMIT, stop, &mut printed).await;
         let missing = call.position.lines.saturating_sub(feed.lines());
         match (feed.end(), outcome) {
             (SourceEnd::Done, Outcome::Answered { .. }) if missing > 0 => {

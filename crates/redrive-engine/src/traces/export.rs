@@ -27,12 +27,13 @@ use tokio::{
 
 use super::{TraceSettings, span::text};
 use crate::handlers::http::{
-    Answer, HttpClient, HttpSpec, InvalidHttp, Kept, late, refused, unanswered, usual_headers,
+    BodyBuffer, HttpClient, HttpSpec, InvalidHttp, ReceivedResponse, default_headers, no_response,
+    status_failure, timeout_failure,
 };
 use redrive_retry::{Clock, Stop, Stopper, SystemClock, retry};
 
 /// How long the end of a process may wait for what is left to be sent.
-const FINISH: Duration = Duration::from_secs(3);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How a request that failed is tried again: after 1, 2 and 4 s, or as the collector says, up to 30 s.
 fn policy() -> Policy {
@@ -48,20 +49,20 @@ fn policy() -> Policy {
 /// Takes spans, as long as there is room.
 pub(super) struct SpanQueue {
     queue: mpsc::Sender<Value>,
-    tally: Arc<Tally>,
+    counts: Arc<SpanCounts>,
 }
 
 #[derive(Default)]
-struct Tally {
+struct SpanCounts {
     made: AtomicU64,
     sent: AtomicU64,
-    told: AtomicBool,
+    warned: AtomicBool,
 }
 
 impl SpanQueue {
     pub(super) fn add(&self, span: Value) {
-        self.tally.made.fetch_add(1, Ordering::Relaxed);
-        if self.queue.try_send(span).is_err() && !self.tally.told.swap(true, Ordering::Relaxed) {
+        self.counts.made.fetch_add(1, Ordering::Relaxed);
+        if self.queue.try_send(span).is_err() && !self.counts.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!("more spans than the collector takes; some are dropped from here on");
         }
     }
@@ -83,16 +84,16 @@ impl Export {
                 "spans are sent as JSON over HTTP, whatever protocol is asked for"
             );
         }
-        let mut headers = usual_headers(&spec);
+        let mut headers = default_headers(&spec);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.extend(settings.headers);
         let resource = settings.resource.iter().map(|(key, value)| text(key, value)).collect();
         let (queue, waiting) = mpsc::channel(settings.queue);
         let (stopper, stop) = Stopper::new();
-        let tally = Arc::<Tally>::default();
-        let sending = Sending {
+        let counts = Arc::<SpanCounts>::default();
+        let sending = SpanSender {
             client: HttpClient::for_spec(&spec)?,
-            place: spec.place(),
+            collector: spec.server(),
             target: spec.target(),
             headers,
             time_limit: settings.timeout,
@@ -100,21 +101,21 @@ impl Export {
             delay: settings.delay,
             batch: settings.batch,
             waiting,
-            tally: tally.clone(),
+            counts: counts.clone(),
             stop,
-            away: false,
+            failing: false,
         };
         let sending = tokio::spawn(sending.run());
-        Ok((SpanQueue { queue, tally }, Self { stopper, sending }))
+        Ok((SpanQueue { queue, counts }, Self { stopper, sending }))
     }
 
     /// Sends what is left, for a while, and says what was never sent.
     pub(super) async fn finish(mut self, spans: &SpanQueue) {
         self.stopper.stop();
-        if timeout(FINISH, &mut self.sending).await.is_err() {
+        if timeout(FINISH_TIMEOUT, &mut self.sending).await.is_err() {
             self.sending.abort();
         }
-        let Tally { made, sent, .. } = &*spans.tally;
+        let SpanCounts { made, sent, .. } = &*spans.counts;
         let sent = sent.load(Ordering::Relaxed);
         let dropped = made.load(Ordering::Relaxed).saturating_sub(sent);
         if dropped > 0 {
@@ -126,10 +127,10 @@ impl Export {
 }
 
 /// The task that sends.
-struct Sending {
+struct SpanSender {
     client: HttpClient<Full<Bytes>>,
     /// The collector, for messages.
-    place: String,
+    collector: String,
     target: Uri,
     headers: HeaderMap,
     time_limit: Duration,
@@ -138,13 +139,13 @@ struct Sending {
     delay: Duration,
     batch: usize,
     waiting: mpsc::Receiver<Value>,
-    tally: Arc<Tally>,
+    counts: Arc<SpanCounts>,
     stop: Stop,
     /// Whether the last request failed, which has been said.
-    away: bool,
+    failing: bool,
 }
 
-impl Sending {
+impl SpanSender {
     async fn run(mut self) {
         let policy = policy();
         while let Some(spans) = self.gather().await {
@@ -178,31 +179,31 @@ impl Sending {
     async fn send(&mut self, policy: &Policy, spans: Vec<Value>) {
         let count = spans.len() as u64;
         let body = Bytes::from(self.request_of(spans).to_string());
-        let mut away = self.away;
-        let mut tell = |failure: &Failure| {
-            if !std::mem::replace(&mut away, true) {
+        let mut failing = self.failing;
+        let mut warn = |failure: &Failure| {
+            if !std::mem::replace(&mut failing, true) {
                 let error = failure.message().as_str();
                 tracing::warn!(error, "cannot send spans; work goes on without them");
             }
         };
         let sent = retry(policy, || self.post(body.clone()))
-            .on_retry(|event| tell(event.error))
+            .on_retry(|event| warn(event.error))
             .stop(self.stop.clone())
             .await;
         match sent {
             Ok(rejected) => {
-                self.tally.sent.fetch_add(count.saturating_sub(rejected), Ordering::Relaxed);
-                if away {
+                self.counts.sent.fetch_add(count.saturating_sub(rejected), Ordering::Relaxed);
+                if failing {
                     tracing::info!("spans are sent again");
                 }
                 if rejected > 0 {
                     tracing::warn!(rejected, "the collector rejected spans");
                 }
-                self.away = false;
+                self.failing = false;
             }
             Err(failure) => {
-                tell(&failure);
-                self.away = true;
+                warn(&failure);
+                self.failing = true;
             }
         }
     }
@@ -223,18 +224,20 @@ impl Sending {
         request.headers_mut().clone_from(&self.headers);
         let exchange = async {
             let answer = self.client.request(request).await;
-            let (head, body) = answer.map_err(|error| unanswered(&error, &self.place))?;
-            let mut kept = Kept::new(head.status);
+            let (head, body) = answer.map_err(|error| no_response(&error, &self.collector))?;
+            let mut kept = BodyBuffer::new(head.status);
             let end = kept.read(body).await;
             if head.status.is_success() {
                 return Ok(rejected(&kept.into_bytes()));
             }
             // What it says may repeat our headers, which are secrets.
             let (status, headers) = (head.status, &head.headers);
-            let answer = Answer { status, headers, text: "".into(), end };
-            Err(refused(&answer, SystemClock.now()))
+            let answer = ReceivedResponse { status, headers, text: "".into(), end };
+            Err(status_failure(&answer, SystemClock.now()))
         };
-        timeout(self.time_limit, exchange).await.unwrap_or_else(|_| Err(late(self.time_limit)))
+        timeout(self.time_limit, exchange)
+            .await
+            .unwrap_or_else(|_| Err(timeout_failure(self.time_limit)))
     }
 }
 

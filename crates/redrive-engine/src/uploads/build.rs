@@ -9,7 +9,7 @@ use crate::{
     traces::Traces,
     uploads::{
         Content, GiveupFile, HttpUpload, HttpUploader, RetrySettings, RetryingUploader,
-        UploadObserver, Uploader, event::nobody,
+        UploadObserver, Uploader, event::no_observer,
     },
 };
 
@@ -34,7 +34,7 @@ pub fn build_uploader(
     store: Arc<dyn Store>,
     content: Arc<dyn Content>,
 ) -> Result<Arc<dyn Uploader>, InvalidHttp> {
-    let observer = plan.observer.unwrap_or_else(nobody);
+    let observer = plan.observer.unwrap_or_else(no_observer);
     let (name, worker) = (plan.http.name.clone(), plan.http.worker.clone());
     let bare = HttpUploader::new(plan.http, store.clone(), content)?;
     let bare = bare.with_observer(observer.clone()).with_traces(plan.traces);

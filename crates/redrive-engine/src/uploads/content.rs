@@ -171,7 +171,7 @@ impl RawSink {
 }
 
 /// Where content with a hash is kept, below the root.
-pub(super) fn kept_at(url: &str) -> Result<String, ContentError> {
+pub(super) fn content_path(url: &str) -> Result<String, ContentError> {
     let hash = url.strip_prefix("sha256:").filter(|hash| {
         hash.len() == 64 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     });

@@ -36,6 +36,6 @@ pub enum UploadEvent<'a> {
 pub type UploadObserver = Arc<dyn Fn(UploadEvent<'_>) + Send + Sync>;
 
 /// Nobody watches.
-pub(super) fn nobody() -> UploadObserver {
+pub(super) fn no_observer() -> UploadObserver {
     Arc::new(|_| {})
 }

@@ -8,8 +8,8 @@ use crate::{
     partitions::raw::{DurableFolders, sync_folder},
     uploads::{
         Chunks, Content, ContentError, KeptContent, NewContent,
-        content::kept_at,
-        local_files::{blocking, copy_new, left_in, open_all, unwritten},
+        content::content_path,
+        local_files::{blocking, copy_new, open_all, referenced_file, write_error},
     },
 };
 
@@ -26,12 +26,12 @@ impl FolderContent {
     }
 
     fn place_of(&self, url: &str) -> Result<PathBuf, ContentError> {
-        Ok(self.folders.root().join(kept_at(url)?))
+        Ok(self.folders.root().join(content_path(url)?))
     }
 
     fn keep_now(&self, content: &NewContent) -> Result<KeptContent, ContentError> {
         let folder = self.folders.root().join("items");
-        let failed = |error: &io::Error| unwritten(&folder, error);
+        let failed = |error: &io::Error| write_error(&folder, error);
         let unsynced = self.folders.make(&folder).map_err(|error| failed(&error))?;
         self.folders.sync(unsynced).map_err(|error| failed(&error))?;
         let mut copied = tempfile::Builder::new()
@@ -49,7 +49,7 @@ impl FolderContent {
             let unsynced = self.folders.make(parent).map_err(|error| failed(&error))?;
             self.folders.sync(unsynced).map_err(|error| failed(&error))?;
             // Replacing what someone else has kept at this moment replaces it by the same.
-            copied.persist(&place).map_err(|error| unwritten(&place, &error.error))?;
+            copied.persist(&place).map_err(|error| write_error(&place, &error.error))?;
         }
         // Also what is there already: whoever put it there may not have come to this.
         sync_folder(parent).map_err(|error| failed(&error))?;
@@ -66,7 +66,7 @@ impl Content for FolderContent {
     }
 
     async fn open(&self, urls: Vec<String>) -> Vec<Result<Chunks, ContentError>> {
-        let place = |url: &String| left_in(url).map_or_else(|| self.place_of(url), Ok);
+        let place = |url: &String| referenced_file(url).map_or_else(|| self.place_of(url), Ok);
         open_all(urls.iter().map(place).collect()).await
     }
 }

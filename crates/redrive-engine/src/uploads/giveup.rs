@@ -52,7 +52,7 @@ pub(super) async fn count_rejections(
         for (spent, written) in spent.into_iter().zip(written) {
             // Someone else may have moved it meanwhile; then there is nothing to tell.
             if written == Written::Applied {
-                tell(&spent);
+                log_giveup(&spent);
                 given_up.push(spent);
             }
         }
@@ -120,7 +120,7 @@ fn give_up(
     }
 }
 
-fn tell(spent: &GivenUp) {
+fn log_giveup(spent: &GivenUp) {
     tracing::error!(
         item = spent.item.id.0,
         name = spent.item.name,

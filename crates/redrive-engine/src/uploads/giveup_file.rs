@@ -54,7 +54,7 @@ impl GiveupFile {
 
     /// Adds every give-up that the journal has and the file has not. Says how many.
     pub async fn catch_up(&self, store: &dyn Store) -> Result<usize, GiveupFileError> {
-        let known = self.in_file(known_places)?;
+        let known = self.in_file(known_ids)?;
         let filter = JournalFilter { action: Some("upload.giveup".to_owned()), unit: None };
         let mut after = known.last().map_or(0, |last| last.saturating_sub(OVERLAP));
         let mut missing = Vec::new();
@@ -94,27 +94,27 @@ impl GiveupFile {
 }
 
 /// The places of the entries that whole lines are about.
-fn known_places(path: &Path) -> io::Result<BTreeSet<i64>> {
+fn known_ids(path: &Path) -> io::Result<BTreeSet<i64>> {
     match File::open(path) {
-        Ok(file) => Ok(read_places(&file)?.0),
+        Ok(file) => Ok(read_ids(&file)?.0),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
         Err(error) => Err(error),
     }
 }
 
 /// The places, and how long the whole lines are. A line that is none of ours is left alone.
-fn read_places(file: &File) -> io::Result<(BTreeSet<i64>, u64)> {
-    let (mut places, mut length) = (BTreeSet::new(), 0);
+fn read_ids(file: &File) -> io::Result<(BTreeSet<i64>, u64)> {
+    let (mut ids, mut length) = (BTreeSet::new(), 0);
     let (mut reader, mut line) = (BufReader::new(file), Vec::new());
     loop {
         line.clear();
         let read = reader.read_until(b'\n', &mut line)?;
         if read == 0 || line.last() != Some(&b'\n') {
-            return Ok((places, length));
+            return Ok((ids, length));
         }
         length += read as u64;
         let value: Option<Value> = serde_json::from_slice(&line).ok();
-        places.extend(value.and_then(|value| value.get("journal")?.as_i64()));
+        ids.extend(value.and_then(|value| value.get("journal")?.as_i64()));
     }
 }
 
@@ -123,7 +123,7 @@ fn add(path: &Path, missing: &[(i64, String)]) -> io::Result<usize> {
     let mut file =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     file.lock()?;
-    let (known, length) = read_places(&file)?;
+    let (known, length) = read_ids(&file)?;
     let new: Vec<&str> = missing
         .iter()
         .filter(|(place, _)| !known.contains(place))

@@ -20,14 +20,14 @@ pub struct GroupBusy {
     /// Who.
     pub owner: WorkerId,
     /// Since when and at whose wish, as far as the journal tells.
-    pub begun: Option<GroupBegun>,
+    pub started: Option<GroupStart>,
     /// How long at least, unless it renews its lease.
     pub remaining: Duration,
 }
 
 /// A sending of a group, as the journal tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupBegun {
+pub struct GroupStart {
     /// When it began.
     pub at: Timestamp,
     /// Who wanted it.
@@ -37,8 +37,8 @@ pub struct GroupBegun {
 /// Who, since when and at whose wish.
 impl fmt::Display for GroupBusy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.begun {
-            Some(GroupBegun { at, by }) => write!(f, "{} since {at}, for {by}", self.owner),
+        match &self.started {
+            Some(GroupStart { at, by }) => write!(f, "{} since {at}, for {by}", self.owner),
             None => self.owner.fmt(f),
         }
     }
@@ -51,7 +51,7 @@ pub struct GroupLease {
     lease: LeaseRef,
     owner: WorkerId,
     lost: Stop,
-    renewing: JoinHandle<()>,
+    renewer: JoinHandle<()>,
 }
 
 impl GroupLease {
@@ -62,7 +62,7 @@ impl GroupLease {
         owner: WorkerId,
         length: Duration,
     ) -> Result<std::result::Result<Self, GroupBusy>> {
-        let Reading { shared: now, here: asked } = Reading::now(store.now());
+        let Reading { shared: now, here: requested } = Reading::now(store.now());
         let lease_until = later(now, length);
         let claim = GroupClaim { group: group.clone(), owner: owner.clone(), now, lease_until };
         let lease = match store.claim_group(&claim).await? {
@@ -70,13 +70,13 @@ impl GroupLease {
             ClaimedGroup::Busy { owner, until } => {
                 let remaining = Duration::try_from(until.duration_since(store.now()));
                 let remaining = remaining.unwrap_or_default();
-                return Ok(Err(GroupBusy { owner, begun: None, remaining }));
+                return Ok(Err(GroupBusy { owner, started: None, remaining }));
             }
         };
         redrive_store::failpoint!("engine.upload.group_held");
         let (stopper, lost) = Stopper::new();
-        let renewing = tokio::spawn(renew(store.clone(), lease, asked, length, stopper));
-        Ok(Ok(Self { store, lease, owner, lost, renewing }))
+        let renewer = tokio::spawn(renew(store.clone(), lease, requested, length, stopper));
+        Ok(Ok(Self { store, lease, owner, lost, renewer }))
     }
 
     /// Hears when the lease was lost: someone else may have the group, so nothing more may be sent.
@@ -86,7 +86,7 @@ impl GroupLease {
 
     /// Gives the group back, so that the next one need not wait.
     pub async fn release(self, why: &str, at: Timestamp) -> Result<Written> {
-        self.renewing.abort();
+        self.renewer.abort();
         let back =
             LeaseRelease { lease: self.lease, owner: self.owner.clone(), why: why.to_owned() };
         let written = self.store.release_leases(Leased::Group, &[back], at).await?;
@@ -103,7 +103,7 @@ impl fmt::Debug for GroupLease {
 
 impl Drop for GroupLease {
     fn drop(&mut self) {
-        self.renewing.abort();
+        self.renewer.abort();
     }
 }
 
@@ -112,7 +112,7 @@ impl Drop for GroupLease {
 async fn renew(
     store: Arc<dyn Store>,
     lease: LeaseRef,
-    mut asked: Instant,
+    mut requested: Instant,
     length: Duration,
     lost: Stopper,
 ) {
@@ -126,7 +126,7 @@ async fn renew(
         let renewal = store.renew_leases(Leased::Group, &leases, until);
         match tokio::time::timeout(step, renewal).await {
             Ok(Ok(written)) if written == [Written::Applied] => {
-                asked = now.here;
+                requested = now.here;
                 if Reading::now(store.now()).has_jumped_since(&now, step / 2) {
                     rest = Duration::ZERO;
                 }
@@ -142,7 +142,7 @@ async fn renew(
             Err(_) => tracing::warn!("cannot renew the lease on the group: no answer in time"),
         }
         // Whoever cannot renew is through before another may begin.
-        if asked.elapsed() >= length.saturating_sub(step) {
+        if requested.elapsed() >= length.saturating_sub(step) {
             tracing::warn!("the lease on the group ends, and cannot be renewed");
             return lost.stop();
         }

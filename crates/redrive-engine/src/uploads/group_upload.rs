@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     Clock, Stop, Stopper, SystemClock,
     uploads::{
-        GiveupFile, GroupBegun, GroupBusy, GroupLease, UploadError, UploadReport, UploadRequest,
+        GiveupFile, GroupBusy, GroupLease, GroupStart, UploadError, UploadReport, UploadRequest,
         Uploader,
     },
 };
@@ -82,12 +82,12 @@ impl GroupUpload {
         let lease = match taken.await? {
             Ok(lease) => lease,
             Err(busy) => {
-                let begun = self.begun(group, &busy.owner).await?;
-                return Ok(Err(GroupBusy { begun, ..busy }));
+                let started = self.started(group, &busy.owner).await?;
+                return Ok(Err(GroupBusy { started, ..busy }));
             }
         };
         if let Err(error) = self.store.append_journal(&[self.entry(group, by)]).await {
-            _ = give_back(lease, "error").await;
+            _ = release(lease, "error").await;
             return Err(error);
         }
         if let Some(file) = &self.giveup_file
@@ -101,7 +101,7 @@ impl GroupUpload {
 
     /// When another began to send a group. The lease does not say it and the journal has no index of groups, so
     /// only its newest entries are looked through.
-    async fn begun(&self, group: &ItemGroup, owner: &WorkerId) -> Result<Option<GroupBegun>> {
+    async fn started(&self, group: &ItemGroup, owner: &WorkerId) -> Result<Option<GroupStart>> {
         let newest = self.store.newest_journal(&JournalFilter::default(), i64::MAX, RECENT).await?;
         let filter = Some(filter_of(group));
         let sends = newest.into_iter().map(|row| row.entry).filter(|entry| entry.action == SEND);
@@ -112,7 +112,7 @@ impl GroupUpload {
         };
         // A sending that is not told of yet, or too long ago, must not be taken for the one before it.
         let last = sends.next().filter(is_theirs);
-        Ok(last.map(|entry| GroupBegun { at: entry.at, by: entry.actor }))
+        Ok(last.map(|entry| GroupStart { at: entry.at, by: entry.actor }))
     }
 
     fn entry(&self, group: &ItemGroup, by: &Operator) -> JournalEntry {
@@ -153,11 +153,11 @@ impl GroupSending {
         drop(work);
         let lost = lost.is_stopped();
         let given_back = match &report {
-            Ok(report) if report.interrupted => give_back(self.lease, "shutdown").await,
-            Ok(_) => give_back(self.lease, "done").await,
+            Ok(report) if report.interrupted => release(self.lease, "shutdown").await,
+            Ok(_) => release(self.lease, "done").await,
             Err(error) => {
                 let why = Message::clean(&format!("error: {error}"));
-                give_back(self.lease, why.as_str()).await
+                release(self.lease, why.as_str()).await
             }
         };
         GroupSent { report, lost: lost || given_back == Written::Stale }
@@ -165,7 +165,7 @@ impl GroupSending {
 }
 
 /// Gives a group back. Where that cannot be written it is free when its lease ends.
-async fn give_back(lease: GroupLease, why: &str) -> Written {
+async fn release(lease: GroupLease, why: &str) -> Written {
     match lease.release(why, SystemClock.now()).await {
         Ok(written) => written,
         Err(error) => {

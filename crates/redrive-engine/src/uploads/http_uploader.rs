@@ -13,11 +13,11 @@ use crate::{
     traces::Traces,
     uploads::{
         Content, UploadError, UploadObserver, UploadReport, UploadRequest, Uploader,
-        event::nobody,
-        lanes::{Lanes, Pass},
+        event::no_observer,
+        item_sender::ItemSender,
+        item_supply::ItemSupply,
+        lanes::{Lanes, UploadPass},
         recorder::Recorder,
-        sending::Sender,
-        supply::Supply,
     },
 };
 
@@ -52,7 +52,7 @@ pub struct HttpUploader {
     name: String,
     store: Arc<dyn Store>,
     content: Arc<dyn Content>,
-    sender: Arc<Sender>,
+    sender: Arc<ItemSender>,
     concurrency: usize,
     time_limit: Duration,
     ready: Option<Arc<dyn Handler>>,
@@ -70,7 +70,7 @@ impl HttpUploader {
         content: Arc<dyn Content>,
     ) -> Result<Self, InvalidHttp> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let sender = Sender::new(&upload.spec, clock.clone(), upload.time_limit)?;
+        let sender = ItemSender::new(&upload.spec, clock.clone(), upload.time_limit)?;
         Ok(Self {
             name: upload.name,
             store,
@@ -81,7 +81,7 @@ impl HttpUploader {
             ready: upload.ready,
             worker: upload.worker,
             clock,
-            observer: nobody(),
+            observer: no_observer(),
             traces: Traces::default(),
         })
     }
@@ -97,14 +97,15 @@ impl HttpUploader {
     }
 
     /// Sends everything that is pending, as far as there is use in it.
-    async fn send_all(&self, request: &UploadRequest) -> Result<Pass, UploadError> {
+    async fn send_all(&self, request: &UploadRequest) -> Result<UploadPass, UploadError> {
         let recorder = Recorder::start(
             self.store.clone(),
             self.worker.clone(),
             self.observer.clone(),
             self.traces.clone(),
         );
-        let supply = Supply::start(self.store.clone(), self.content.clone(), request.group.clone());
+        let supply =
+            ItemSupply::start(self.store.clone(), self.content.clone(), request.group.clone());
         let parts = (self.sender.clone(), self.clock.clone(), recorder.sender());
         let lanes = Arc::new(Lanes::new(parts, supply, request.clone(), self.traces.clone()));
         let mut running = JoinSet::new();
@@ -150,7 +151,7 @@ impl Uploader for HttpUploader {
         tokio::select! {
             biased;
             () = request.stopped() => {
-                return Pass::interrupted().report();
+                return UploadPass::interrupted().report();
             }
             ready = self.confirm_ready() => ready?,
         }

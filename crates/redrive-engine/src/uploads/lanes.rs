@@ -10,27 +10,27 @@ use crate::{
     traces::Traces,
     uploads::{
         ItemOutcome, ItemReport, UploadError, UploadOutcome, UploadReport, UploadRequest,
-        recorder::Judged,
-        sending::{Sender, Sent},
-        supply::Supply,
+        item_sender::{ItemSender, SendResult},
+        item_supply::ItemSupply,
+        recorder::ItemResult,
     },
 };
 
 /// What the lanes share.
 pub(super) struct Lanes {
-    sender: Arc<Sender>,
+    sender: Arc<ItemSender>,
     clock: Arc<dyn Clock>,
-    recorder: mpsc::Sender<Judged>,
-    supply: Supply,
+    recorder: mpsc::Sender<ItemResult>,
+    supply: ItemSupply,
     request: UploadRequest,
     traces: Traces,
-    pass: Mutex<Pass>,
+    pass: Mutex<UploadPass>,
 }
 
 impl Lanes {
     pub(super) fn new(
-        (sender, clock, recorder): (Arc<Sender>, Arc<dyn Clock>, mpsc::Sender<Judged>),
-        supply: Supply,
+        (sender, clock, recorder): (Arc<ItemSender>, Arc<dyn Clock>, mpsc::Sender<ItemResult>),
+        supply: ItemSupply,
         request: UploadRequest,
         traces: Traces,
     ) -> Self {
@@ -54,7 +54,7 @@ impl Lanes {
             let sent = self.sender.send(&item, content, &self.traces).await;
             let ended_at = self.clock.now();
             let Some(failure) = self.pass().take(item.id, sent) else { continue };
-            let judged = Judged { item, failure, started_at, ended_at };
+            let judged = ItemResult { item, failure, started_at, ended_at };
             if self.recorder.send(judged).await.is_err() {
                 self.pass().is_over = true;
             }
@@ -66,24 +66,24 @@ impl Lanes {
         self.request.is_stopped() || self.pass().is_over
     }
 
-    pub(super) fn pass(&self) -> MutexGuard<'_, Pass> {
+    pub(super) fn pass(&self) -> MutexGuard<'_, UploadPass> {
         self.pass.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What it came to.
-    pub(super) fn end(&self) -> Pass {
+    pub(super) fn end(&self) -> UploadPass {
         let interrupted = self.request.is_stopped();
-        Pass { interrupted, ..std::mem::take(&mut *self.pass()) }
+        UploadPass { interrupted, ..std::mem::take(&mut *self.pass()) }
     }
 }
 
 /// One time through the pending items.
 #[derive(Default)]
-pub(super) struct Pass {
+pub(super) struct UploadPass {
     items: Vec<ItemReport>,
     judged: bool,
     /// Why there was no way to the server, or to the content.
-    no_way: Option<UploadError>,
+    unreachable: Option<UploadError>,
     refusal: Option<Failure>,
     /// What there was no going on after.
     broken: Option<UploadError>,
@@ -92,7 +92,7 @@ pub(super) struct Pass {
     pub(super) is_over: bool,
 }
 
-impl Pass {
+impl UploadPass {
     /// One that was told to stop before it began.
     pub(super) fn interrupted() -> Self {
         Self { interrupted: true, ..Self::default() }
@@ -104,20 +104,22 @@ impl Pass {
     }
 
     /// Takes what became of an item. If it was judged, says why it was rejected, if it was.
-    fn take(&mut self, item: ItemId, sent: Sent) -> Option<Option<Failure>> {
+    fn take(&mut self, item: ItemId, sent: SendResult) -> Option<Option<Failure>> {
         let (failure, outcome) = match sent {
-            Sent::Acknowledged => (None, ItemOutcome::Uploaded),
-            Sent::Rejected(failure) => (Some(failure.clone()), ItemOutcome::Rejected(failure)),
-            Sent::Refused(failure) => {
+            SendResult::Acknowledged => (None, ItemOutcome::Uploaded),
+            SendResult::Rejected(failure) => {
+                (Some(failure.clone()), ItemOutcome::Rejected(failure))
+            }
+            SendResult::Refused(failure) => {
                 self.refusal.get_or_insert(failure);
                 return self.end_with(item);
             }
-            Sent::Unreachable(failure) => {
-                self.no_way.get_or_insert(UploadError::Unreachable(failure));
+            SendResult::Unreachable(failure) => {
+                self.unreachable.get_or_insert(UploadError::Unreachable(failure));
                 return self.end_with(item);
             }
-            Sent::Unreadable(failure) => {
-                self.no_way.get_or_insert(UploadError::Unreadable(failure));
+            SendResult::Unreadable(failure) => {
+                self.unreachable.get_or_insert(UploadError::Unreadable(failure));
                 return self.end_with(item);
             }
         };
@@ -137,7 +139,7 @@ impl Pass {
         if let Some(error) = self.broken {
             return Err(error);
         }
-        match self.no_way {
+        match self.unreachable {
             Some(error) if !self.judged && self.refusal.is_none() => return Err(error),
             _ => {}
         }

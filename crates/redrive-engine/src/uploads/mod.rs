@@ -31,10 +31,10 @@ mod object_content;
 mod body;
 
 mod http_uploader;
+mod item_sender;
+mod item_supply;
 mod lanes;
 mod recorder;
-mod sending;
-mod supply;
 
 mod group_lease;
 mod group_upload;
@@ -49,7 +49,7 @@ pub use content::{Chunks, Content, ContentError, KeptContent, NewContent, sha256
 pub use event::{UploadEvent, UploadObserver};
 pub use folder_content::FolderContent;
 pub use giveup_file::{GiveupFile, GiveupFileError};
-pub use group_lease::{GroupBegun, GroupBusy, GroupLease};
+pub use group_lease::{GroupBusy, GroupLease, GroupStart};
 pub use group_upload::{GroupSending, GroupSent, GroupUpload};
 pub use http_uploader::{HttpUpload, HttpUploader};
 pub use local_files::reference_content;

@@ -21,8 +21,8 @@ use crate::{
     uploads::{
         Chunks, Content, ContentError, KeptContent, NewContent,
         body::CheckedBody,
-        content::{kept_at, sha256_of},
-        local_files::{blocking, copy_new, left_in, open_all, unread},
+        content::{content_path, sha256_of},
+        local_files::{blocking, copy_new, open_all, read_error, referenced_file},
     },
 };
 
@@ -39,9 +39,9 @@ impl ObjectContent {
 
     async fn keep_short(&self, bytes: Vec<u8>) -> Result<KeptContent, ContentError> {
         let kept = kept(bytes.len() as u64, sha256_of(&bytes));
-        match self.objects.put_new(&kept_at(&kept.url)?, bytes).await {
+        match self.objects.put_new(&content_path(&kept.url)?, bytes).await {
             Ok(()) | Err(RawError::Used { .. }) => Ok(kept),
-            Err(error) => Err(self.unwritten(&error)),
+            Err(error) => Err(self.write_error(&error)),
         }
     }
 
@@ -50,8 +50,8 @@ impl ObjectContent {
         let hashed = content.clone();
         let (size, sha256) = blocking(move || copy_new(&hashed, &mut io::sink(), &place)).await?;
         let kept = kept(size, sha256);
-        let place = kept_at(&kept.url)?;
-        if self.objects.has(&place).await.map_err(|error| self.unwritten(&error))? {
+        let place = content_path(&kept.url)?;
+        if self.objects.has(&place).await.map_err(|error| self.write_error(&error))? {
             return Ok(kept);
         }
         let chunks = match content {
@@ -63,9 +63,9 @@ impl ObjectContent {
         };
         let body = CheckedBody::begin(chunks, kept.size_bytes, &kept.sha256).await?;
         let mut parts =
-            self.objects.put_parts(&place).await.map_err(|error| self.unwritten(&error))?;
+            self.objects.put_parts(&place).await.map_err(|error| self.write_error(&error))?;
         match self.put(body, &mut parts).await {
-            Ok(()) => parts.finish().await.map_err(|error| self.unwritten(&error))?,
+            Ok(()) => parts.finish().await.map_err(|error| self.write_error(&error))?,
             Err(problem) => {
                 if let Err(error) = parts.abort().await {
                     tracing::warn!(error = error.in_words(), "an upload could not be aborted");
@@ -80,19 +80,19 @@ impl ObjectContent {
     async fn put(&self, mut body: CheckedBody, parts: &mut Parts) -> Result<(), ContentError> {
         while let Some(frame) = body.frame().await {
             let Ok(chunk) = frame?.into_data() else { continue };
-            parts.write(&chunk).await.map_err(|error| self.unwritten(&error))?;
+            parts.write(&chunk).await.map_err(|error| self.write_error(&error))?;
         }
         Ok(())
     }
 
-    fn unwritten(&self, error: &RawError) -> ContentError {
+    fn write_error(&self, error: &RawError) -> ContentError {
         let place = self.objects.url().to_owned();
         ContentError::Write { place, problem: error.in_words() }
     }
 
     /// Reads an object when it is asked for: a server would not wait for as long as an item may have to.
     fn read(&self, url: &str) -> Result<Chunks, ContentError> {
-        let place = kept_at(url)?;
+        let place = content_path(url)?;
         let begin = (self.objects.clone(), place, None::<ObjectReader>);
         Ok(Chunks::streamed(stream::try_unfold(begin, |(objects, place, reader)| async move {
             let mut reader = match reader {
@@ -131,7 +131,7 @@ impl Content for ObjectContent {
     async fn open(&self, urls: Vec<String>) -> Vec<Result<Chunks, ContentError>> {
         let mut opened = Vec::with_capacity(urls.len());
         for url in urls {
-            match left_in(&url) {
+            match referenced_file(&url) {
                 Some(file) => opened.append(&mut open_all(vec![Ok(file)]).await),
                 None => opened.push(self.read(&url)),
             }
@@ -150,9 +150,13 @@ fn unreachable(error: RawError) -> ContentError {
 
 /// What a file holds, unless it is more than one part.
 fn read_part(path: &Path) -> Result<Option<Vec<u8>>, ContentError> {
-    let unread = |error| unread(path, &error);
+    let read_error = |error| read_error(path, &error);
     let mut bytes = Vec::new();
     let limit = PART_BYTES as u64 + 1;
-    File::open(path).map_err(unread)?.take(limit).read_to_end(&mut bytes).map_err(unread)?;
+    File::open(path)
+        .map_err(read_error)?
+        .take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(read_error)?;
     Ok((bytes.len() <= PART_BYTES).then_some(bytes))
 }

@@ -27,17 +27,17 @@ use redrive_retry::monotonic;
 const MAX_BATCH: usize = 1_000;
 
 /// How long what was judged waits for company. A commit costs as much as a hundred items.
-const GATHERING: Duration = Duration::from_millis(20);
+const GATHER_TIME: Duration = Duration::from_millis(20);
 
 /// Results that may wait to be written before no more is sent.
 const MAX_WAITING: usize = 4_096;
 
 /// How long a store that does not answer is waited for.
-const MAX_PATIENCE: Duration = Duration::from_secs(60);
+const MAX_STORE_WAIT: Duration = Duration::from_secs(60);
 
 /// An item that was judged.
 #[derive(Debug)]
-pub(super) struct Judged {
+pub(super) struct ItemResult {
     pub(super) item: ItemRecord,
     /// Why it was rejected, if it was.
     pub(super) failure: Option<Failure>,
@@ -47,7 +47,7 @@ pub(super) struct Judged {
 
 /// Takes what was judged and writes it.
 pub(super) struct Recorder {
-    sender: mpsc::Sender<Judged>,
+    sender: mpsc::Sender<ItemResult>,
     no_more: Arc<Notify>,
     writing: JoinHandle<Result<()>>,
 }
@@ -61,13 +61,13 @@ impl Recorder {
     ) -> Self {
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let no_more = Arc::new(Notify::new());
-        let gathered = Gathered { judged: receiver, no_more: no_more.clone() };
+        let gathered = ResultBatches { judged: receiver, no_more: no_more.clone() };
         let writing = tokio::spawn(write_all(store, worker, (observer, traces), gathered));
         Self { sender, no_more, writing }
     }
 
     /// Where what was judged goes.
-    pub(super) fn sender(&self) -> mpsc::Sender<Judged> {
+    pub(super) fn sender(&self) -> mpsc::Sender<ItemResult> {
         self.sender.clone()
     }
 
@@ -83,19 +83,19 @@ impl Recorder {
 }
 
 /// Batches of what was judged.
-struct Gathered {
-    judged: mpsc::Receiver<Judged>,
+struct ResultBatches {
+    judged: mpsc::Receiver<ItemResult>,
     no_more: Arc<Notify>,
 }
 
-impl Gathered {
+impl ResultBatches {
     /// Waits for the next batch. It is empty when there are no more.
-    async fn next(&mut self, batch: &mut Vec<Judged>) {
+    async fn next(&mut self, batch: &mut Vec<ItemResult>) {
         if self.judged.recv_many(batch, MAX_BATCH).await == 0 || batch.len() == MAX_BATCH {
             return;
         }
         // The last batch waits for nobody. Whoever is told that it is the last finds it so ever after.
-        if tokio::time::timeout(GATHERING, self.no_more.notified()).await.is_ok() {
+        if tokio::time::timeout(GATHER_TIME, self.no_more.notified()).await.is_ok() {
             self.no_more.notify_one();
         }
         while batch.len() < MAX_BATCH
@@ -110,7 +110,7 @@ async fn write_all(
     store: Arc<dyn Store>,
     worker: String,
     (observer, traces): (UploadObserver, Traces),
-    mut judged: Gathered,
+    mut judged: ResultBatches,
 ) -> Result<()> {
     let mut batch = Vec::new();
     loop {
@@ -139,10 +139,10 @@ async fn write_all(
 }
 
 async fn write(store: &dyn Store, moves: &[ItemMove]) -> Result<Vec<Written>> {
-    let until = monotonic() + MAX_PATIENCE;
+    let until = monotonic() + MAX_STORE_WAIT;
     let mut patience = Patience::new("upload", "acknowledgements", moves.len());
     loop {
-        match try_to_write(store, moves).await {
+        match try_write(store, moves).await {
             Err(error) if error.is_transient() && monotonic() < until => {
                 patience.after(&error).await;
             }
@@ -152,11 +152,11 @@ async fn write(store: &dyn Store, moves: &[ItemMove]) -> Result<Vec<Written>> {
 }
 
 /// May be done again: what was written before is not written twice.
-async fn try_to_write(store: &dyn Store, moves: &[ItemMove]) -> Result<Vec<Written>> {
+async fn try_write(store: &dyn Store, moves: &[ItemMove]) -> Result<Vec<Written>> {
     let mut written = store.move_items(moves).await?;
     for (step, written) in moves.iter().zip(&mut written) {
         if *written == Written::Stale && step.event == ItemEvent::RejectAttempt {
-            *written = settle(store, step).await?;
+            *written = resolve_stale(store, step).await?;
         }
     }
     Ok(written)
@@ -164,17 +164,17 @@ async fn try_to_write(store: &dyn Store, moves: &[ItemMove]) -> Result<Vec<Writt
 
 /// A rejection was refused: its attempt is not the next one any more. Either it was written before, and the
 /// answer to that was lost, or somebody else sent the item meanwhile. The ledger tells.
-async fn settle(store: &dyn Store, step: &ItemMove) -> Result<Written> {
+async fn resolve_stale(store: &dyn Store, step: &ItemMove) -> Result<Written> {
     let unit = UnitRow::new(UnitKind::Item, step.id.0);
     let Some(attempt) = &step.attempt else { return Ok(Written::Stale) };
     // Times are stored in microseconds.
-    let began = attempt.started_at.as_microsecond();
-    let is_it = |row: &AttemptRecord| {
-        row.worker == attempt.worker && row.started_at.as_microsecond() == began
+    let started = attempt.started_at.as_microsecond();
+    let is_this = |row: &AttemptRecord| {
+        row.worker == attempt.worker && row.started_at.as_microsecond() == started
     };
     loop {
         let ledger = store.attempts_of(&unit, AttemptNumber(0), MAX_PAGE).await?;
-        if ledger.iter().any(is_it) {
+        if ledger.iter().any(is_this) {
             return Ok(Written::Applied);
         }
         let item = store.items_by_id(&[step.id]).await?.pop();
@@ -188,7 +188,7 @@ async fn settle(store: &dyn Store, step: &ItemMove) -> Result<Written> {
     }
 }
 
-impl Judged {
+impl ItemResult {
     /// Nobody else sends items of the group meanwhile, so its number is the next.
     fn attempt(&self, worker: &str) -> Option<TracedAttempt> {
         let number = AttemptNumber(self.item.last_attempt.0.saturating_add(1));

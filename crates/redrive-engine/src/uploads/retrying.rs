@@ -11,12 +11,12 @@ use crate::{
     Clock, SystemClock,
     uploads::{
         GiveupFile, ItemOutcome, ItemReport, RetrySettings, UploadError, UploadEvent,
-        UploadObserver, UploadOutcome, UploadReport, UploadRequest, Uploader, event::nobody,
+        UploadObserver, UploadOutcome, UploadReport, UploadRequest, Uploader, event::no_observer,
         giveup::count_rejections,
     },
 };
 
-type Sleep = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+type SleepFn = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// Wraps any uploader and is one itself.
 ///
@@ -28,7 +28,7 @@ pub struct RetryingUploader<U> {
     store: Arc<dyn Store>,
     settings: RetrySettings,
     clock: Arc<dyn Clock>,
-    sleep: Sleep,
+    sleep: SleepFn,
     actor: String,
     observer: UploadObserver,
     giveup_file: Option<GiveupFile>,
@@ -49,7 +49,7 @@ impl<U: Uploader> RetryingUploader<U> {
             clock: Arc::new(SystemClock),
             sleep: Arc::new(|delay| Box::pin(tokio::time::sleep(delay))),
             actor: actor.into(),
-            observer: nobody(),
+            observer: no_observer(),
             giveup_file: None,
         }
     }
@@ -79,23 +79,27 @@ impl<U: Uploader> RetryingUploader<U> {
     }
 
     /// Counts the rejections of a call, and gives up what is spent.
-    async fn judge(&self, report: &UploadReport, whole: &mut Whole) -> Result<(), UploadError> {
+    async fn count_rejections_of(
+        &self,
+        report: &UploadReport,
+        combined: &mut CombinedReport,
+    ) -> Result<(), UploadError> {
         let rejected: Vec<(ItemId, &Failure)> = report.rejected().collect();
         let (now, actor) = (self.clock.now(), self.actor.as_str());
         let given_up = count_rejections(&self.store, &self.settings, &rejected, actor, now).await?;
         if !given_up.is_empty() {
-            self.tell_outside().await;
+            self.update_giveup_file().await;
         }
         for spent in given_up {
             let (item, attempts, failure) = (&spent.item, spent.attempts, &spent.failure);
             (self.observer)(UploadEvent::GaveUp { item, attempts, failure });
-            whole.gave_up(spent.item.id, spent.attempts, spent.failure);
+            combined.gave_up(spent.item.id, spent.attempts, spent.failure);
         }
         Ok(())
     }
 
     /// The journal has it; a file that cannot be written catches up with it later.
-    async fn tell_outside(&self) {
+    async fn update_giveup_file(&self) {
         let Some(file) = &self.giveup_file else { return };
         if let Err(error) = file.catch_up(&*self.store).await {
             let error = &error as &dyn std::error::Error;
@@ -123,28 +127,28 @@ impl<U: Uploader> Uploader for RetryingUploader<U> {
     async fn upload_pending(&self, request: &UploadRequest) -> Result<UploadReport, UploadError> {
         let group = &request.group;
         self.log_start(group);
-        let mut whole = Whole::default();
+        let mut combined = CombinedReport::default();
         loop {
             let report = self.inner.upload_pending(request).await?;
             match report.outcome {
                 UploadOutcome::Partial => {}
-                _ if whole.retries == 0 => return Ok(report),
+                _ if combined.retries == 0 => return Ok(report),
                 outcome => {
-                    whole.add(&report);
-                    return Ok(whole.report(outcome, report.refusal, report.interrupted));
+                    combined.add(&report);
+                    return Ok(combined.report(outcome, report.refusal, report.interrupted));
                 }
             }
-            whole.add(&report);
-            self.judge(&report, &mut whole).await?;
+            combined.add(&report);
+            self.count_rejections_of(&report, &mut combined).await?;
             let pending = self.store.item_counts(group).await?.pending;
             let hint = report.rejected().filter_map(|(_, failure)| failure.class().hint()).max();
             let jitter = JitterKey::written(JitterSeed::default(), &group.group);
             let now = self.clock.now();
-            let sleep = self.settings.sleep_before_retry(whole.retries, hint, now, jitter);
+            let sleep = self.settings.sleep_before_retry(combined.retries, hint, now, jitter);
             let (Some(sleep), false) = (sleep, pending == 0 || report.interrupted) else {
-                return Ok(whole.partial(pending, now, self.settings.cap(), report.interrupted));
+                return Ok(combined.partial(pending, now, self.settings.cap(), report.interrupted));
             };
-            let retry = whole.retries + 1;
+            let retry = combined.retries + 1;
             tracing::info!(
                 upload = group.upload,
                 group = group.group,
@@ -159,11 +163,11 @@ impl<U: Uploader> Uploader for RetryingUploader<U> {
                 biased;
                 () = request.stopped() => {
                     let now = self.clock.now();
-                    return Ok(whole.partial(pending, now, self.settings.cap(), true));
+                    return Ok(combined.partial(pending, now, self.settings.cap(), true));
                 }
                 () = (self.sleep)(sleep) => {}
             }
-            whole.retries = retry;
+            combined.retries = retry;
         }
     }
 
@@ -190,13 +194,13 @@ impl<U: fmt::Debug> fmt::Debug for RetryingUploader<U> {
 
 /// What the calls so far came to.
 #[derive(Default)]
-struct Whole {
+struct CombinedReport {
     retries: u32,
     items: BTreeMap<ItemId, ItemOutcome>,
     gave_up: bool,
 }
 
-impl Whole {
+impl CombinedReport {
     fn add(&mut self, report: &UploadReport) {
         for ItemReport { item, outcome } in &report.items {
             match (outcome, self.items.get(item)) {

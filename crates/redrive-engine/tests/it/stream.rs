@@ -190,7 +190,7 @@ fn what_can_never_run_is_refused_at_once() {
     assert!(matches!(refusal(spec(&[])), InvalidProgram::NoProgram));
     assert!(matches!(refusal(spec(&["true", "a\0b"])), InvalidProgram::Nul(_)));
     let none = StreamSpec { processes: 0, ..spec(&["true"]) };
-    assert!(matches!(refusal(none), InvalidProgram::NoRoom("processes")));
+    assert!(matches!(refusal(none), InvalidProgram::Zero("processes")));
     let none = StreamSpec { in_flight: 0, ..spec(&["true"]) };
-    assert!(matches!(refusal(none), InvalidProgram::NoRoom("in-flight")));
+    assert!(matches!(refusal(none), InvalidProgram::Zero("in-flight")));
 }

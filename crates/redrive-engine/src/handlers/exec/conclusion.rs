@@ -6,12 +6,14 @@ use redrive_core::{Cause, Failure};
 
 use super::{
     last_line::LastLine,
-    supervision::{Ending, Supervised},
+    supervisor::{FinishedProgram, ProgramExit},
 };
 use crate::{
     Outcome,
     handlers::{
-        program::report::{by_status, explain, legible, misfit, outcome, took_too_long},
+        program::report::{
+            bad_reply_failure, exit_failure, explain, outcome, printable, timeout_failure,
+        },
         reply::Reply,
     },
 };
@@ -22,18 +24,18 @@ const EXIT_UNKNOWN: &str = "exit_unknown";
 /// What a call of this kind ended in.
 pub(super) fn conclude(
     kind: &str,
-    program: Supervised,
+    program: FinishedProgram,
     stdout: &LastLine,
     time_limit: Duration,
 ) -> Outcome {
-    let stderr = legible(&program.stderr.to_bytes());
+    let stderr = printable(&program.stderr.to_bytes());
     let stderr = stderr.as_str();
     let failure = match program.ending {
-        Ending::Stopped(status) => return stopped(kind, status, stdout),
-        Ending::Exited(status) if status.success() => return answered(kind, stdout, stderr),
-        Ending::Exited(status) => failed(status, stdout, stderr),
-        Ending::TimedOut => took_too_long(time_limit, stderr),
-        Ending::Unknown(error) => exit_unknown(&error, stderr),
+        ProgramExit::Stopped(status) => return stopped(kind, status, stdout),
+        ProgramExit::Exited(status) if status.success() => return answered(kind, stdout, stderr),
+        ProgramExit::Exited(status) => failed(status, stdout, stderr),
+        ProgramExit::TimedOut => timeout_failure(time_limit, stderr),
+        ProgramExit::Unknown(error) => exit_unknown(&error, stderr),
     };
     Outcome::Failed(failure)
 }
@@ -50,7 +52,7 @@ fn answered(kind: &str, stdout: &LastLine, stderr: &str) -> Outcome {
     match reply.and_then(|reply| Reply::allowed_for(kind, reply)) {
         Ok(None) => Outcome::Answered { value: None, verdict: None },
         Ok(Some(reply)) => outcome(reply, stderr),
-        Err(bad) => Outcome::Failed(misfit(&bad, stderr)),
+        Err(bad) => Outcome::Failed(bad_reply_failure(&bad, stderr)),
     }
 }
 
@@ -88,7 +90,7 @@ fn failed(status: ExitStatus, stdout: &LastLine, stderr: &str) -> Failure {
     };
     let message = explain(&what, stderr);
     match reported {
-        Some(error) => error.failure(|message| by_status(status, message), &message),
-        None => by_status(status, &message),
+        Some(error) => error.failure(|message| exit_failure(status, message), &message),
+        None => exit_failure(status, &message),
     }
 }

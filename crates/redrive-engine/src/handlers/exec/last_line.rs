@@ -2,16 +2,16 @@
 
 use redrive_core::Failure;
 
-use super::supervision::Listener;
+use super::supervisor::OutputSink;
 use crate::handlers::reply::MAX_REPLY_BYTES;
 
 /// Keeps the last line that is not blank.
 #[derive(Debug, Default)]
 pub(super) struct LastLine {
     /// The last whole line.
-    last: Line,
+    last: LineBuffer,
     /// What came after it.
-    open: Line,
+    open: LineBuffer,
 }
 
 impl LastLine {
@@ -39,10 +39,10 @@ impl LastLine {
     }
 }
 
-impl Listener for LastLine {
-    const WANTS_ALL: bool = false;
+impl OutputSink for LastLine {
+    const NEEDS_ALL: bool = false;
 
-    async fn hear(&mut self, chunk: &[u8]) -> Result<(), Failure> {
+    async fn receive(&mut self, chunk: &[u8]) -> Result<(), Failure> {
         self.push(chunk);
         Ok(())
     }
@@ -54,9 +54,9 @@ fn is_newline(byte: &u8) -> bool {
 
 /// A line without its leading blanks. It remembers at most one byte more than a reply may have.
 #[derive(Debug, Default)]
-struct Line(Vec<u8>);
+struct LineBuffer(Vec<u8>);
 
-impl Line {
+impl LineBuffer {
     fn push(&mut self, bytes: &[u8]) {
         let bytes = if self.is_blank() { bytes.trim_ascii_start() } else { bytes };
         let room = (MAX_REPLY_BYTES + 1).saturating_sub(self.0.len());

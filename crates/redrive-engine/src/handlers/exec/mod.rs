@@ -8,7 +8,7 @@
 mod spec;
 
 mod last_line;
-mod supervision;
+mod supervisor;
 
 mod conclusion;
 mod extraction;
@@ -18,15 +18,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use self::spec::ExecSpec;
-pub(crate) use self::supervision::Listener;
+pub(crate) use self::supervisor::OutputSink;
 use self::{
     conclusion::conclude,
     last_line::LastLine,
-    supervision::{Limits, Supervised, supervise},
+    supervisor::{FinishedProgram, ProgramLimits, supervise},
 };
 use crate::{
     Call, Handler, InvalidProgram, Outcome, Stop,
-    handlers::program::{Group, Program, environment},
+    handlers::program::{ProcessGroup, ProgramLauncher, environment},
 };
 
 /// Handles each call by a program of its own. It needs a runtime with I/O and time enabled.
@@ -40,27 +40,27 @@ use crate::{
 /// anything else it says by then may be due to the stop, and the attempt does not count.
 #[derive(Debug)]
 pub struct ExecHandler {
-    program: Program,
+    program: ProgramLauncher,
     grace: Duration,
 }
 
 impl ExecHandler {
     /// Checks a specification. The environment is read here, once.
     pub fn new(spec: ExecSpec) -> Result<Self, InvalidProgram> {
-        let program = Program::new(spec.argv, &spec.folder, &spec.env)?;
+        let program = ProgramLauncher::new(spec.argv, &spec.folder, &spec.env)?;
         Ok(Self { program, grace: spec.grace })
     }
 }
 
 /// What a program is told.
-pub(crate) struct Input {
+pub(crate) struct ProgramInput {
     /// Variables beside those that every program gets.
     pub(crate) variables: Vec<(String, String)>,
     /// What it reads.
     pub(crate) line: String,
 }
 
-impl From<&Call> for Input {
+impl From<&Call> for ProgramInput {
     fn from(call: &Call) -> Self {
         Self { variables: environment::of_call(call), line: call.to_line() }
     }
@@ -70,20 +70,20 @@ impl ExecHandler {
     /// Runs the program for a call.
     async fn run(
         &self,
-        input: &Input,
+        input: &ProgramInput,
         time_limit: Duration,
         stop: &mut Stop,
-        listener: &mut impl Listener,
-    ) -> Result<Supervised, Outcome> {
+        sink: &mut impl OutputSink,
+    ) -> Result<FinishedProgram, Outcome> {
         if stop.is_stopped() {
             return Err(Outcome::Stopped);
         }
         let mut command = self.program.command();
         command.envs(input.variables.iter().map(|(name, value)| (name, value)));
-        let (group, pipes) = Group::start(command)
+        let (group, pipes) = ProcessGroup::start(command)
             .map_err(|error| Outcome::Failed(self.program.cannot_start(&error)))?;
-        let limits = Limits { time_limit, grace: self.grace };
-        Ok(supervise(group, pipes, input.line.as_bytes(), limits, stop, listener).await)
+        let limits = ProgramLimits { time_limit, grace: self.grace };
+        Ok(supervise(group, pipes, input.line.as_bytes(), limits, stop, sink).await)
     }
 }
 

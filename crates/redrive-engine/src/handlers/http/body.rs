@@ -5,7 +5,7 @@ use http::StatusCode;
 use http_body_util::BodyExt;
 use hyper::body::Body;
 
-use crate::handlers::program::output::Ends;
+use crate::handlers::program::output::HeadAndTail;
 
 /// The longest body that is read, in bytes, as it comes: nothing is unpacked. What is longer is cut
 /// off, and its connection closed.
@@ -13,9 +13,9 @@ pub const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
 /// A body, as far as it matters: all of a success, both ends of a failure.
 #[derive(Debug)]
-pub(crate) enum Kept {
+pub(crate) enum BodyBuffer {
     Whole(Vec<u8>),
-    Ends(Ends),
+    HeadAndTail(HeadAndTail),
 }
 
 /// How the reading of a body ended.
@@ -24,13 +24,17 @@ pub(crate) enum BodyEnd {
     Complete,
     Cut(hyper::Error),
     TooLong,
-    Late,
+    TimedOut,
 }
 
-impl Kept {
+impl BodyBuffer {
     /// For the body of an answer with this status.
     pub(crate) fn new(status: StatusCode) -> Self {
-        if status.is_success() { Self::Whole(Vec::new()) } else { Self::Ends(Ends::default()) }
+        if status.is_success() {
+            Self::Whole(Vec::new())
+        } else {
+            Self::HeadAndTail(HeadAndTail::default())
+        }
     }
 
     /// Reads until the end, or until there is no use in it.
@@ -56,7 +60,7 @@ impl Kept {
             }
             match self {
                 Self::Whole(bytes) => bytes.extend_from_slice(&chunk),
-                Self::Ends(ends) => ends.push(&chunk),
+                Self::HeadAndTail(ends) => ends.push(&chunk),
             }
         }
         BodyEnd::Complete
@@ -65,7 +69,7 @@ impl Kept {
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         match self {
             Self::Whole(bytes) => bytes,
-            Self::Ends(ends) => ends.to_bytes(),
+            Self::HeadAndTail(ends) => ends.to_bytes(),
         }
     }
 }

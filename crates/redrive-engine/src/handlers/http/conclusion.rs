@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::{
     body::{BodyEnd, MAX_BODY_BYTES},
+    no_response::error_chain,
     pointer::JsonPointer,
-    unanswered::chain,
 };
 use crate::{
     Outcome,
@@ -24,7 +24,7 @@ const UNNAMED_ERROR: &str = "error";
 const EXCERPT_CHARS: usize = 200;
 
 /// An answer, its text without secrets.
-pub(crate) struct Answer<'a> {
+pub(crate) struct ReceivedResponse<'a> {
     pub(crate) status: StatusCode,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) text: Cow<'a, str>,
@@ -34,35 +34,35 @@ pub(crate) struct Answer<'a> {
 /// What a call of this kind ended in.
 pub(crate) fn conclude(
     kind: &str,
-    answer: Answer<'_>,
+    answer: ReceivedResponse<'_>,
     reply: Option<&JsonPointer>,
     time_limit: Duration,
     now: Timestamp,
 ) -> Outcome {
-    let text = match successful(answer, time_limit, now) {
+    let text = match success_text(answer, time_limit, now) {
         Ok(text) => text,
         Err(failure) => return Outcome::Failed(failure),
     };
     let answered = match reply {
-        Some(pointer) => picked(&text, pointer),
-        None => whole(kind, &text),
+        Some(pointer) => reply_at(&text, pointer),
+        None => whole_body(kind, &text),
     };
     answered.unwrap_or_else(|problem| Outcome::Failed(bad_reply(&problem)))
 }
 
 /// The whole text of a success, or what the answer failed with.
-pub(super) fn successful(
-    answer: Answer<'_>,
+pub(super) fn success_text(
+    answer: ReceivedResponse<'_>,
     time_limit: Duration,
     now: Timestamp,
 ) -> Result<Cow<'_, str>, Failure> {
     if !answer.status.is_success() {
-        return Err(refused(&answer, now));
+        return Err(status_failure(&answer, now));
     }
     match answer.end {
         BodyEnd::Complete => {}
         BodyEnd::Cut(error) => {
-            let why = chain(&error).last().map(ToString::to_string).unwrap_or_default();
+            let why = error_chain(&error).last().map(ToString::to_string).unwrap_or_default();
             let what = format!("the body of the answer was cut off: {why}");
             return Err(Failure::named(named::CUT_BODY, Cause::Handler, &what));
         }
@@ -70,7 +70,7 @@ pub(super) fn successful(
             let what = format!("the body of the answer is longer than {MAX_BODY_BYTES} bytes");
             return Err(Failure::named(named::BODY_TOO_LARGE, Cause::Handler, &what));
         }
-        BodyEnd::Late => return Err(late(time_limit)),
+        BodyEnd::TimedOut => return Err(timeout_failure(time_limit)),
     }
     match encoding(answer.headers) {
         Some(encoding) => {
@@ -86,14 +86,14 @@ pub(super) fn bad_reply(problem: &str) -> Failure {
 }
 
 /// A call over its time limit.
-pub(crate) fn late(time_limit: Duration) -> Failure {
+pub(crate) fn timeout_failure(time_limit: Duration) -> Failure {
     let limit = HumanDuration::from(time_limit);
     Failure::timeout(&format!("the request took longer than its time limit of {limit}"))
 }
 
 /// The status alone says what kind of failure this is: an API's own error object looks too much like
 /// one of ours, and means something else. A body that never ends does not take the status back.
-pub(crate) fn refused(answer: &Answer<'_>, now: Timestamp) -> Failure {
+pub(crate) fn status_failure(answer: &ReceivedResponse<'_>, now: Timestamp) -> Failure {
     let hint = answer.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
     let hint = hint.and_then(|value| parse_retry_after(value, now));
     let status = answer.status;
@@ -113,7 +113,7 @@ fn encoding(headers: &HeaderMap) -> Option<String> {
 }
 
 /// The part that was asked for is the answer, whatever it looks like.
-fn picked(text: &str, pointer: &JsonPointer) -> Result<Outcome, String> {
+fn reply_at(text: &str, pointer: &JsonPointer) -> Result<Outcome, String> {
     let answer: Value = serde_json::from_str(text)
         .map_err(|error| format!("the answer is not JSON ({error}): {}", excerpt(text)))?;
     let value = pointer.of(&answer).cloned();
@@ -122,7 +122,7 @@ fn picked(text: &str, pointer: &JsonPointer) -> Result<Outcome, String> {
 }
 
 /// A reply if it is one; otherwise the JSON, or the text, is the answer. Nothing is no reply.
-fn whole(kind: &str, text: &str) -> Result<Outcome, String> {
+fn whole_body(kind: &str, text: &str) -> Result<Outcome, String> {
     let text = text.trim();
     let reply = if text.len() > MAX_REPLY_BYTES { None } else { parsed(text)? };
     if reply.is_none() && !text.is_empty() {

@@ -26,7 +26,7 @@ mod connection;
 mod client;
 
 mod body;
-mod unanswered;
+mod no_response;
 
 mod conclusion;
 
@@ -64,14 +64,14 @@ pub use self::{
     template::{BodyTemplate, InvalidTemplate},
 };
 pub(crate) use self::{
-    body::{BodyEnd, Kept},
+    body::{BodyBuffer, BodyEnd},
     client::{HttpClient, NoResponse, ResponseBody},
-    conclusion::{Answer, late, refused},
+    conclusion::{ReceivedResponse, status_failure, timeout_failure},
     connector::ServerConnector,
+    no_response::no_response,
     secrets::Secrets,
     spec::host_header,
     tls::{client_config, native_roots},
-    unanswered::unanswered,
 };
 use crate::{Call, Clock, Handler, Outcome, Stop, SystemClock, traces::TRACEPARENT};
 
@@ -109,7 +109,7 @@ impl HttpHandler {
     pub fn new(spec: HttpSpec) -> Result<Self, InvalidHttp> {
         spec.check()?;
         let (given, secrets) = Secrets::read(&spec.headers)?;
-        let mut headers = usual_headers(&spec);
+        let mut headers = default_headers(&spec);
         if spec.has_body() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
@@ -127,7 +127,7 @@ impl HttpHandler {
     fn request_for(&self, call: &Call) -> Result<Request<Full<Bytes>>, Failure> {
         let key = call.unit.to_string();
         if self.spec.body.is_none() && self.spec.query.is_empty() && self.spec.has_body() {
-            let request = self.assembled(call.to_text().into(), self.target.clone(), &key);
+            let request = self.assemble(call.to_text().into(), self.target.clone(), &key);
             return Ok(with_traceparent(request, call.traceparent()));
         }
         self.request(&call.to_json(), &key)
@@ -136,11 +136,11 @@ impl HttpHandler {
     /// A request for a call as JSON. `key` tells a retry from new work.
     fn request(&self, call: &Value, key: &str) -> Result<Request<Full<Bytes>>, Failure> {
         let body = if self.spec.has_body() { self.body(call)? } else { Bytes::new() };
-        let request = self.assembled(body, self.target_for(call)?, key);
+        let request = self.assemble(body, self.target_for(call)?, key);
         Ok(with_traceparent(request, call.get(TRACEPARENT).and_then(Value::as_str)))
     }
 
-    fn assembled(&self, body: Bytes, target: Uri, key: &str) -> Request<Full<Bytes>> {
+    fn assemble(&self, body: Bytes, target: Uri, key: &str) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = self.spec.method.clone();
         *request.uri_mut() = target;
@@ -158,7 +158,7 @@ impl HttpHandler {
         }
         let mut query = self.target.query().unwrap_or_default().to_owned();
         for (name, template) in &self.spec.query {
-            let value = match filled(template, call, "the query")? {
+            let value = match fill(template, call, "the query")? {
                 Value::Null => continue,
                 Value::String(text) => text,
                 scalar @ (Value::Bool(_) | Value::Number(_)) => scalar.to_string(),
@@ -185,7 +185,7 @@ impl HttpHandler {
     fn body(&self, call: &Value) -> Result<Bytes, Failure> {
         let body = match &self.spec.body {
             None => Cow::Borrowed(call),
-            Some(template) => Cow::Owned(filled(template, call, "the body")?),
+            Some(template) => Cow::Owned(fill(template, call, "the body")?),
         };
         Ok(body.to_string().into())
     }
@@ -196,46 +196,53 @@ impl HttpHandler {
         request: Request<Full<Bytes>>,
         mut over: Pin<&mut Sleep>,
         stop: &mut Stop,
-    ) -> Result<Exchange, Unsent> {
+    ) -> Result<Exchange, RequestError> {
         let sent = tokio::select! {
             biased;
             sent = self.client.request(request) => sent,
-            () = stop.stopped() => return Err(Unsent::Stopped),
-            () = over.as_mut() => return Err(Unsent::Late),
+            () = stop.stopped() => return Err(RequestError::Stopped),
+            () = over.as_mut() => return Err(RequestError::TimedOut),
         };
         let (head, body) = match sent {
             Ok(answer) => answer,
-            Err(error) => return Err(Unsent::Failed(unanswered(&error, &self.spec.place()))),
+            Err(error) => {
+                return Err(RequestError::Failed(no_response(&error, &self.spec.server())));
+            }
         };
-        let mut kept = Kept::new(head.status);
+        let mut kept = BodyBuffer::new(head.status);
         let end = tokio::select! {
             biased;
             end = Self::read(body, &mut kept) => end,
             () = stop.stopped() => {
                 if head.status.is_success() {
-                    return Err(Unsent::Stopped);
+                    return Err(RequestError::Stopped);
                 }
                 // It has failed already; handed back, it would only fail again.
-                BodyEnd::Late
+                BodyEnd::TimedOut
             }
-            () = over => BodyEnd::Late,
+            () = over => BodyEnd::TimedOut,
         };
         Ok(Exchange { head, bytes: kept.into_bytes(), end })
     }
 
     /// An answer, without secrets.
-    fn answer<'a>(&self, exchange: &'a mut Exchange) -> Answer<'a> {
-        let end = std::mem::replace(&mut exchange.end, BodyEnd::Late);
-        let text = self.secrets.hide(without_mark(&exchange.bytes));
-        Answer { status: exchange.head.status, headers: &exchange.head.headers, text, end }
+    fn answer<'a>(&self, exchange: &'a mut Exchange) -> ReceivedResponse<'a> {
+        let end = std::mem::replace(&mut exchange.end, BodyEnd::TimedOut);
+        let text = self.secrets.redact(without_bom(&exchange.bytes));
+        ReceivedResponse {
+            status: exchange.head.status,
+            headers: &exchange.head.headers,
+            text,
+            end,
+        }
     }
 
     /// Reads the body: for a success all of it, for a failure what comes soon.
-    async fn read(body: ResponseBody<Full<Bytes>>, kept: &mut Kept) -> BodyEnd {
+    async fn read(body: ResponseBody<Full<Bytes>>, kept: &mut BodyBuffer) -> BodyEnd {
         match kept {
-            Kept::Whole(_) => kept.read(body).await,
-            Kept::Ends(_) => {
-                timeout(ERROR_BODY_WAIT, kept.read(body)).await.unwrap_or(BodyEnd::Late)
+            BodyBuffer::Whole(_) => kept.read(body).await,
+            BodyBuffer::HeadAndTail(_) => {
+                timeout(ERROR_BODY_WAIT, kept.read(body)).await.unwrap_or(BodyEnd::TimedOut)
             }
         }
     }
@@ -262,7 +269,7 @@ impl Handler for HttpHandler {
         let over = pin!(sleep(time_limit));
         let mut exchange = match self.send(request, over, &mut stop).await {
             Ok(exchange) => exchange,
-            Err(unsent) => return unsent.outcome(time_limit),
+            Err(error) => return error.outcome(time_limit),
         };
         let (answer, reply) = (self.answer(&mut exchange), self.spec.reply.as_ref());
         conclude(call.kind(), answer, reply, time_limit, self.clock.now())
@@ -277,23 +284,23 @@ struct Exchange {
 }
 
 /// A request without an answer.
-enum Unsent {
+enum RequestError {
     Failed(Failure),
-    Late,
+    TimedOut,
     Stopped,
 }
 
-impl Unsent {
+impl RequestError {
     fn outcome(self, time_limit: Duration) -> Outcome {
         match self {
             Self::Failed(failure) => Outcome::Failed(failure),
-            Self::Late => Outcome::Failed(late(time_limit)),
+            Self::TimedOut => Outcome::Failed(timeout_failure(time_limit)),
             Self::Stopped => Outcome::Stopped,
         }
     }
 }
 
-fn filled(template: &BodyTemplate, call: &Value, part: &str) -> Result<Value, Failure> {
+fn fill(template: &BodyTemplate, call: &Value, part: &str) -> Result<Value, Failure> {
     template.fill(call).map_err(|pointer| {
         let what = format!("{part} takes {pointer} of the call, which has no such value");
         Failure::named(named::BAD_TEMPLATE, Cause::Handler, &what)
@@ -307,7 +314,7 @@ impl fmt::Debug for HttpHandler {
 }
 
 /// What every request carries.
-pub(crate) fn usual_headers(spec: &HttpSpec) -> HeaderMap {
+pub(crate) fn default_headers(spec: &HttpSpec) -> HeaderMap {
     let agent = concat!("redrive/", env!("CARGO_PKG_VERSION"));
     HeaderMap::from_iter([
         (HOST, host_header(&spec.url)),
@@ -318,6 +325,6 @@ pub(crate) fn usual_headers(spec: &HttpSpec) -> HeaderMap {
 }
 
 /// The text of a body. Some servers begin theirs with a byte order mark, which is no JSON.
-pub(crate) fn without_mark(bytes: &[u8]) -> Cow<'_, str> {
+pub(crate) fn without_bom(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
 }

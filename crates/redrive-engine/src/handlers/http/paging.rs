@@ -16,7 +16,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::{
     HttpHandler, HttpSpec, InvalidHttp, JsonPointer,
-    conclusion::{bad_reply, excerpt, successful},
+    conclusion::{bad_reply, excerpt, success_text},
     raw_json::{add_line, items, part},
 };
 use crate::{Call, Clock, Extractor, Outcome, RowWriter, Stop};
@@ -49,7 +49,7 @@ pub struct HttpExtractor {
 }
 
 /// Why there are no more pages.
-enum Over {
+enum PagingEnd {
     Failed(Failure),
     Ended(Outcome),
 }
@@ -73,12 +73,12 @@ impl HttpExtractor {
         rows: &RowWriter,
         (time_limit, over): (Duration, Pin<&mut Sleep>),
         stop: &mut Stop,
-    ) -> Result<Option<Value>, Over> {
+    ) -> Result<Option<Value>, PagingEnd> {
         let request = self.handler.request(call, key)?;
         let sent = self.handler.send(request, over, stop).await;
-        let mut exchange = sent.map_err(|unsent| Over::Ended(unsent.outcome(time_limit)))?;
+        let mut exchange = sent.map_err(|error| PagingEnd::Ended(error.outcome(time_limit)))?;
         let answer = self.handler.answer(&mut exchange);
-        let text = successful(answer, time_limit, self.handler.clock.now())?;
+        let text = success_text(answer, time_limit, self.handler.clock.now())?;
         if let Err(error) = serde_json::from_str::<&RawValue>(&text) {
             let what = format!("the answer is not JSON ({error}): {}", excerpt(&text));
             return Err(bad_reply(&what).into());
@@ -119,7 +119,7 @@ impl HttpExtractor {
         rows: &RowWriter,
         time_limit: Duration,
         mut stop: Stop,
-    ) -> Result<(), Over> {
+    ) -> Result<(), PagingEnd> {
         let mut over = pin!(sleep(time_limit));
         let mut with_cursor = call.to_json();
         // Of each run and page its own: a server that remembers its answers has none of this one.
@@ -146,7 +146,7 @@ impl HttpExtractor {
     }
 }
 
-impl From<Failure> for Over {
+impl From<Failure> for PagingEnd {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
@@ -166,8 +166,8 @@ impl Extractor for HttpExtractor {
         }
         match self.pages(call, rows, time_limit, stop).await {
             Ok(()) => Outcome::Answered { value: None, verdict: None },
-            Err(Over::Failed(failure)) => Outcome::Failed(failure),
-            Err(Over::Ended(outcome)) => outcome,
+            Err(PagingEnd::Failed(failure)) => Outcome::Failed(failure),
+            Err(PagingEnd::Ended(outcome)) => outcome,
         }
     }
 }

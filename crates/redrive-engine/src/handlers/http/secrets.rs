@@ -47,14 +47,14 @@ impl Secrets {
         let (header, variable) = (header.clone(), variable.to_owned());
         let found = env::var_os(&variable).filter(|value| !value.is_empty());
         let Some(value) = found else {
-            return Err(InvalidHttp::NoVariable { header, variable });
+            return Err(InvalidHttp::MissingVariable { header, variable });
         };
         let value = value.into_string().ok();
         let header_value = value
             .as_ref()
             .and_then(|value| HeaderValue::from_str(&format!("{prefix}{value}")).ok());
         let (Some(value), Some(mut header_value)) = (value, header_value) else {
-            return Err(InvalidHttp::UnfitVariable { header, variable });
+            return Err(InvalidHttp::InvalidVariable { header, variable });
         };
         header_value.set_sensitive(true);
         if value.len() >= MIN_HIDDEN_BYTES {
@@ -64,7 +64,7 @@ impl Secrets {
     }
 
     /// The text with the name of the variable wherever its value stood.
-    pub(crate) fn hide<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
+    pub(crate) fn redact<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
         self.0.iter().fold(text, |text, secret| {
             if text.contains(&secret.value) {
                 text.replace(&secret.value, &format!("[${}]", secret.variable)).into()

@@ -68,7 +68,7 @@ pub enum InvalidHttp {
     FramingHeader(HeaderName),
     /// The environment variable of a header is not set, or is empty.
     #[error("the header {header} needs the environment variable {variable}, which is not set")]
-    NoVariable {
+    MissingVariable {
         /// The header.
         header: HeaderName,
         /// The variable.
@@ -79,7 +79,7 @@ pub enum InvalidHttp {
         "the environment variable {variable} cannot be sent as the header {header}: it holds a line \
          break or another character that no header can carry"
     )]
-    UnfitVariable {
+    InvalidVariable {
         /// The header.
         header: HeaderName,
         /// The variable.
@@ -117,7 +117,7 @@ impl HttpSpec {
     }
 
     /// The host and port, for messages. The rest of a URL may hold what is not for a log.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn server(&self) -> String {
         self.url.authority().map(ToString::to_string).unwrap_or_default()
     }
 

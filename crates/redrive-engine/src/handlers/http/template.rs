@@ -34,7 +34,7 @@ pub struct InvalidTemplate(pub String);
 #[derive(Debug, Clone, PartialEq)]
 enum Shape {
     Fixed(Value),
-    Taken(JsonPointer),
+    FromCall(JsonPointer),
     List(Vec<Shape>),
     Object(Vec<(String, Shape)>),
 }
@@ -71,7 +71,7 @@ impl Shape {
                     entries.iter().map(shaped).collect::<Result<_, _>>().map(Self::Object)
                 }
                 Some(Value::String(path)) if entries.len() == 1 => {
-                    path.parse().map(Self::Taken).map_err(|_| wrong())
+                    path.parse().map(Self::FromCall).map_err(|_| wrong())
                 }
                 Some(_) => Err(wrong()),
             },
@@ -82,7 +82,7 @@ impl Shape {
     fn fill(&self, call: &Value) -> Result<Value, &JsonPointer> {
         match self {
             Self::Fixed(value) => Ok(value.clone()),
-            Self::Taken(pointer) => pointer.of(call).cloned().ok_or(pointer),
+            Self::FromCall(pointer) => pointer.of(call).cloned().ok_or(pointer),
             Self::List(items) => {
                 let filled: Result<_, _> = items.iter().map(|item| item.fill(call)).collect();
                 filled.map(Value::Array)

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 /// A process group, led by the program. Dropping it kills it; the runtime then reaps the leader.
-pub(crate) struct Group {
+pub(crate) struct ProcessGroup {
     leader: Child,
     id: Pid,
     children_change: unix::Signal,
@@ -29,7 +29,7 @@ pub(crate) struct Pipes {
     pub(crate) stderr: ChildStderr,
 }
 
-impl Group {
+impl ProcessGroup {
     /// Starts a command as the leader of a new group.
     pub(crate) fn start(mut command: Command) -> io::Result<(Self, Pipes)> {
         // Before the start: an exit right after it must not go unheard.
@@ -71,7 +71,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
     }

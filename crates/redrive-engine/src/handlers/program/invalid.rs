@@ -26,7 +26,7 @@ pub enum InvalidProgram {
     },
     /// None of it may run, or none may have a call.
     #[error("{0} must be at least 1")]
-    NoRoom(&'static str),
+    Zero(&'static str),
 }
 
 impl InvalidProgram {

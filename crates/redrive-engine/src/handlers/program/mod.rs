@@ -14,8 +14,8 @@ mod invalid;
 pub(crate) mod environment;
 mod lookup;
 
-mod ending;
 mod group;
+mod termination;
 
 pub(crate) mod output;
 pub(crate) mod report;
@@ -33,8 +33,8 @@ use tokio::process::Command;
 
 pub use self::invalid::InvalidProgram;
 pub(crate) use self::{
-    ending::{DRAIN_LIMIT, KILL_LIMIT, end},
-    group::{Group, Pipes},
+    group::{Pipes, ProcessGroup},
+    termination::{DRAIN_LIMIT, KILL_LIMIT, terminate},
 };
 
 /// How long a program has to end after TERM, unless it is set otherwise.
@@ -42,7 +42,7 @@ pub const DEFAULT_GRACE: Duration = Duration::from_secs(5);
 
 /// A program that can be started any number of times.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct ProgramLauncher {
     name: String,
     path: PathBuf,
     arguments: Vec<String>,
@@ -50,7 +50,7 @@ pub(crate) struct Program {
     inherited: Vec<(String, OsString)>,
 }
 
-impl Program {
+impl ProgramLauncher {
     /// Checks a program, its arguments, and the names of variables it gets. The environment is read
     /// here, once. Which folder a relative program counts from differs between systems, so what has
     /// a slash becomes absolute.

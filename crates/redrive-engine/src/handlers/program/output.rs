@@ -23,12 +23,12 @@ pub(crate) async fn read(mut pipe: impl AsyncRead + Unpin, mut keep: impl FnMut(
 
 /// Keeps the beginning and the end.
 #[derive(Debug, Default)]
-pub(crate) struct Ends {
+pub(crate) struct HeadAndTail {
     head: Vec<u8>,
     tail: Tail,
 }
 
-impl Ends {
+impl HeadAndTail {
     pub(crate) fn push(&mut self, chunk: &[u8]) {
         let room = HEAD_BYTES.saturating_sub(self.head.len()).min(chunk.len());
         let (head, rest) = chunk.split_at(room);

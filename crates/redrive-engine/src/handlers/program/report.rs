@@ -20,12 +20,12 @@ pub(crate) fn explain(what: &str, stderr: &str) -> String {
 }
 
 /// What was kept of stderr, fit to be stored and shown.
-pub(crate) fn legible(stderr: &[u8]) -> String {
+pub(crate) fn printable(stderr: &[u8]) -> String {
     Message::clean_bytes(stderr.trim_ascii()).as_str().to_owned()
 }
 
 /// The failure that a status other than success amounts to.
-pub(crate) fn by_status(status: ExitStatus, message: &str) -> Failure {
+pub(crate) fn exit_failure(status: ExitStatus, message: &str) -> Failure {
     match status.code().map(u8::try_from) {
         Some(Ok(code)) => Failure::exit(code, message),
         _ => Failure::signal(status.signal().unwrap_or_default(), message),
@@ -33,14 +33,14 @@ pub(crate) fn by_status(status: ExitStatus, message: &str) -> Failure {
 }
 
 /// The failure of a program that did not answer in time.
-pub(crate) fn took_too_long(time_limit: Duration, stderr: &str) -> Failure {
+pub(crate) fn timeout_failure(time_limit: Duration, stderr: &str) -> Failure {
     let limit = HumanDuration::from(time_limit);
     let what = format!("the program took longer than its time limit of {limit}");
     Failure::timeout(&explain(&what, stderr))
 }
 
 /// The failure of a reply that fits nothing.
-pub(crate) fn misfit(bad: &BadReply, stderr: &str) -> Failure {
+pub(crate) fn bad_reply_failure(bad: &BadReply, stderr: &str) -> Failure {
     Failure::named(named::BAD_REPLY, Cause::Handler, &explain(&bad.to_string(), stderr))
 }
 

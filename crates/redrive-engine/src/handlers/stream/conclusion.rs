@@ -4,38 +4,38 @@ use std::process::ExitStatus;
 
 use redrive_core::{Cause, Class, Failure, HumanDuration, named};
 
-use super::calls::{Ended, InFlight, Ticket};
+use super::call_table::{CallCompletion, CallInFlight, CallTicket};
 use crate::{
     Outcome,
     handlers::{
-        program::report::{by_status, explain, misfit, outcome, took_too_long},
+        program::report::{bad_reply_failure, exit_failure, explain, outcome, timeout_failure},
         reply::{BadReply, Reply},
     },
 };
 
 /// Why a program is gone.
 #[derive(Debug)]
-pub(super) enum Why {
+pub(super) enum ExitCause {
     /// By its own doing.
-    Itself,
+    Exited,
     /// It closed a pipe and did not exit.
-    Mute,
+    ClosedPipes,
     /// It is not needed for now.
     Retired,
     /// Its one call is no longer wanted.
     Stopped,
     /// A call took too long.
-    TimedOut(Ticket),
+    TimedOut(CallTicket),
     /// It printed a line that is no reply, to that call if one can be made out.
-    Unreadable(Option<Ticket>, String),
+    InvalidOutput(Option<CallTicket>, String),
 }
 
 /// How a program went.
 #[derive(Debug)]
-pub(super) struct End {
+pub(super) struct SessionEnd {
     /// How it exited, if that is known.
     pub(super) status: Option<ExitStatus>,
-    pub(super) why: Why,
+    pub(super) why: ExitCause,
     /// How much it read of what it was sent, in bytes.
     pub(super) read: u64,
     /// How many replies it gave.
@@ -53,95 +53,107 @@ pub(super) fn answered(kind: &str, reply: Result<Reply, BadReply>, stopped: bool
         Ok(Some(reply)) => outcome(reply, ""),
         // A call always has a reply here; were there none, that would be no answer.
         Ok(None) => Outcome::Stopped,
-        Err(bad) => Outcome::Failed(misfit(&bad, "")),
+        Err(bad) => Outcome::Failed(bad_reply_failure(&bad, "")),
     }
 }
 
-impl Why {
+impl ExitCause {
     /// The call at fault, if there is one.
-    pub(super) fn offender(&self) -> Option<Ticket> {
+    pub(super) fn offender(&self) -> Option<CallTicket> {
         match self {
             Self::TimedOut(ticket) => Some(*ticket),
-            Self::Unreadable(ticket, _) => *ticket,
-            Self::Itself | Self::Mute | Self::Retired | Self::Stopped => None,
+            Self::InvalidOutput(ticket, _) => *ticket,
+            Self::Exited | Self::ClosedPipes | Self::Retired | Self::Stopped => None,
         }
     }
 }
 
-impl End {
+impl SessionEnd {
     /// What the program did wrong, if anything; `calls` are those it left without a reply.
-    pub(super) fn failure(&self, calls: &[InFlight]) -> Option<String> {
+    pub(super) fn failure(&self, calls: &[CallInFlight]) -> Option<String> {
         let left_some = calls.iter().any(|call| self.concerns(call));
         match &self.why {
-            Why::Retired | Why::Stopped => None,
-            Why::Itself if self.succeeded() && self.replies > 0 && !left_some => None,
-            Why::Itself | Why::Mute => Some(self.how()),
-            Why::TimedOut(_) => Some("a call took longer than its time limit".to_owned()),
-            Why::Unreadable(_, problem) => Some(format!("it printed no reply: {problem}")),
+            ExitCause::Retired | ExitCause::Stopped => None,
+            ExitCause::Exited if self.succeeded() && self.replies > 0 && !left_some => None,
+            ExitCause::Exited | ExitCause::ClosedPipes => Some(self.how()),
+            ExitCause::TimedOut(_) => Some("a call took longer than its time limit".to_owned()),
+            ExitCause::InvalidOutput(_, problem) => Some(format!("it printed no reply: {problem}")),
         }
     }
 
     /// Tells everybody who still waits.
-    pub(super) fn tell(&self, calls: Vec<InFlight>) {
+    pub(super) fn tell(&self, calls: Vec<CallInFlight>) {
         let concerned = calls.iter().filter(|call| self.concerns(call)).count();
         let overdue = calls.iter().find(|call| self.why.offender() == Some(call.ticket));
         let limit = overdue.map(|call| HumanDuration::from(call.time_limit));
         for call in calls {
             if call.stopped {
-                call.end(Ended::With(Outcome::Stopped));
+                call.end(CallCompletion::Done(Outcome::Stopped));
             } else if self.why.offender() == Some(call.ticket) {
-                let failure = self.blame(&call);
-                call.end(Ended::With(Outcome::Failed(failure)));
+                let failure = self.offender_failure(&call);
+                call.end(CallCompletion::Done(Outcome::Failed(failure)));
             } else if self.concerns(&call) {
-                call.end(self.drag_along(concerned, limit));
+                call.end(self.bystander_completion(concerned, limit));
             } else {
-                call.give_back();
+                call.return_unread();
             }
         }
     }
 
     /// Whether a call ends with the program. What it never read can go to another, as long as
     /// something was achieved: otherwise a program that never reads would be tried for ever.
-    fn concerns(&self, call: &InFlight) -> bool {
+    fn concerns(&self, call: &CallInFlight) -> bool {
         let achieved = self.replies > 0 || self.why.offender().is_some();
         call.begins < self.read || !achieved
     }
 
     /// The failure of the call at fault.
-    fn blame(&self, call: &InFlight) -> Failure {
+    fn offender_failure(&self, call: &CallInFlight) -> Failure {
         match &self.why {
-            Why::Unreadable(_, problem) => misfit(&BadReply(problem.clone()), &self.stderr),
-            Why::TimedOut(_) | Why::Itself | Why::Mute | Why::Retired | Why::Stopped => {
-                took_too_long(call.time_limit, &self.stderr)
+            ExitCause::InvalidOutput(_, problem) => {
+                bad_reply_failure(&BadReply(problem.clone()), &self.stderr)
             }
+            ExitCause::TimedOut(_)
+            | ExitCause::Exited
+            | ExitCause::ClosedPipes
+            | ExitCause::Retired
+            | ExitCause::Stopped => timeout_failure(call.time_limit, &self.stderr),
         }
     }
 
     /// What becomes of a call that is not at fault, beside so many.
-    fn drag_along(&self, concerned: usize, limit: Option<HumanDuration>) -> Ended {
+    fn bystander_completion(
+        &self,
+        concerned: usize,
+        limit: Option<HumanDuration>,
+    ) -> CallCompletion {
         let what = match (&self.why, limit) {
-            (Why::Retired | Why::Stopped, _) => return Ended::With(Outcome::Stopped),
-            (Why::Itself | Why::Mute, _) => {
-                return Ended::With(Outcome::Failed(self.own_end(concerned)));
+            (ExitCause::Retired | ExitCause::Stopped, _) => {
+                return CallCompletion::Done(Outcome::Stopped);
             }
-            (Why::TimedOut(_), Some(limit)) => {
+            (ExitCause::Exited | ExitCause::ClosedPipes, _) => {
+                return CallCompletion::Done(Outcome::Failed(self.exit_failure_for(concerned)));
+            }
+            (ExitCause::TimedOut(_), Some(limit)) => {
                 format!("another call took longer than its time limit of {limit}")
             }
-            (Why::TimedOut(_), None) => "another call took longer than its time limit".to_owned(),
-            (Why::Unreadable(_, problem), _) => {
+            (ExitCause::TimedOut(_), None) => {
+                "another call took longer than its time limit".to_owned()
+            }
+            (ExitCause::InvalidOutput(_, problem), _) => {
                 format!("it printed a line that is no reply: {problem}")
             }
         };
-        Ended::Reset(self.reset(&format!("the program was ended: {what}")))
+        CallCompletion::Reset(self.reset(&format!("the program was ended: {what}")))
     }
 
     /// The failure of calls whose program ended by itself. With several calls nobody can tell which
     /// of them an exit code speaks of, and so it cannot be the end of all.
-    fn own_end(&self, concerned: usize) -> Failure {
+    fn exit_failure_for(&self, concerned: usize) -> Failure {
         let message = explain(&self.how(), &self.stderr);
         match self.status {
-            Some(status) if matches!(self.why, Why::Itself) && !status.success() => {
-                let failure = by_status(status, &message);
+            Some(status) if matches!(self.why, ExitCause::Exited) && !status.success() => {
+                let failure = exit_failure(status, &message);
                 match failure.class() {
                     Class::Final if concerned > 1 => self.reset(&self.how()),
                     _ => failure,
@@ -157,7 +169,7 @@ impl End {
 
     fn how(&self) -> String {
         match self.status {
-            _ if matches!(self.why, Why::Mute) => {
+            _ if matches!(self.why, ExitCause::ClosedPipes) => {
                 "the program closed its pipes and did not exit".to_owned()
             }
             Some(status) if self.succeeded() => {

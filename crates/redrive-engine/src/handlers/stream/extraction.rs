@@ -11,7 +11,7 @@ use tokio::{
 
 use super::{
     StreamHandler,
-    calls::{Ended, RowSender},
+    call_table::{CallCompletion, RowSender},
 };
 use crate::{Call, Extractor, Handler, Outcome, RowWriter, Stop};
 
@@ -40,12 +40,12 @@ impl Extractor for StreamHandler {
 }
 
 /// Takes the rows of a call.
-pub(super) struct Intake<'a> {
+pub(super) struct RowIntake<'a> {
     batches: mpsc::Receiver<Vec<u8>>,
     rows: &'a RowWriter,
 }
 
-impl<'a> Intake<'a> {
+impl<'a> RowIntake<'a> {
     /// One for a call that has rows, and what feeds it.
     pub(super) fn new(rows: Option<&'a RowWriter>) -> Option<(RowSender, Self)> {
         let rows = rows?;
@@ -57,11 +57,11 @@ impl<'a> Intake<'a> {
     /// stop, make the call unwanted.
     pub(super) async fn take(
         mut self,
-        mut answer: oneshot::Receiver<Ended>,
+        mut answer: oneshot::Receiver<CallCompletion>,
         time_limit: Duration,
         stop: &mut Stop,
         mut unwanted: impl FnMut(),
-    ) -> Ended {
+    ) -> CallCompletion {
         let (mut broken, mut stopped) = (None, false);
         let ended = loop {
             tokio::select! {
@@ -94,10 +94,10 @@ impl<'a> Intake<'a> {
             broken = Some(Failure::timeout(&what));
         }
         match (broken, ended) {
-            (Some(failure), _) => Ended::With(Outcome::Failed(failure)),
+            (Some(failure), _) => CallCompletion::Done(Outcome::Failed(failure)),
             (None, Ok(ended)) => ended,
             // Without an answer its program was dropped, with all of this.
-            (None, Err(_)) => Ended::With(Outcome::Stopped),
+            (None, Err(_)) => CallCompletion::Done(Outcome::Stopped),
         }
     }
 }

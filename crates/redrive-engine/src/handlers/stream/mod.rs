@@ -12,16 +12,16 @@
 mod spec;
 
 mod pool;
-mod restart;
+mod restart_backoff;
 
-mod calls;
-mod conversation;
-mod news;
+mod call_table;
+mod deliveries;
 mod outbox;
+mod session;
 mod waits;
 
-mod answer;
-mod lines;
+mod line_splitter;
+mod reply_line;
 
 mod conclusion;
 mod extraction;
@@ -39,14 +39,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 pub use self::spec::StreamSpec;
 use self::{
-    calls::{Asked, Ended, Ticket},
-    conversation::{Command, Conversation},
-    extraction::Intake,
-    pool::{Assigned, Pool, Seat},
+    call_table::{CallCompletion, CallRequest, CallTicket},
+    extraction::RowIntake,
+    pool::{Assignment, ProgramPool, SlotGuard},
+    session::{ProgramCommand, ProgramSession},
 };
 use crate::{
     Call, Handler, InvalidProgram, Outcome, RowWriter, Stop,
-    handlers::program::{Group, Program},
+    handlers::program::{ProcessGroup, ProgramLauncher},
 };
 
 /// Hands calls to programs that stay running. It needs a runtime with I/O and time enabled.
@@ -56,11 +56,11 @@ use crate::{
 /// told to stop ends its program if it is the only one that this may have; otherwise its reply is
 /// ignored. A call that is dropped does the same, but without grace. Dropping the handler kills every program; [`Handler::release`] lets them finish.
 pub struct StreamHandler {
-    program: Program,
+    program: ProgramLauncher,
     grace: Duration,
     in_flight: usize,
     capacity: usize,
-    pool: Arc<Pool>,
+    pool: Arc<ProgramPool>,
     /// First come, first served: as many calls as the programs have room for.
     room: Arc<Semaphore>,
     tickets: AtomicU64,
@@ -72,31 +72,30 @@ impl StreamHandler {
         let StreamSpec { argv, folder, env, grace, processes, in_flight } = spec;
         for (count, name) in [(processes, "processes"), (in_flight, "in-flight")] {
             if count == 0 {
-                return Err(InvalidProgram::NoRoom(name));
+                return Err(InvalidProgram::Zero(name));
             }
         }
-        let program = Program::new(argv, &folder, &env)?;
+        let program = ProgramLauncher::new(argv, &folder, &env)?;
         let capacity = processes.saturating_mul(in_flight).min(Semaphore::MAX_PERMITS);
-        let pool = Arc::new(Pool::new(program.name(), processes, in_flight));
+        let pool = Arc::new(ProgramPool::new(program.name(), processes, in_flight));
         let room = Arc::new(Semaphore::new(capacity));
         let tickets = AtomicU64::new(0);
         Ok(Self { program, grace, in_flight, capacity, pool, room, tickets })
     }
 
     /// Starts a program at a place, with its first call.
-    fn start(&self, at: usize, id: &str) -> Result<mpsc::UnboundedSender<Command>, Outcome> {
-        let started = Group::start(self.program.command()).map_err(|error| {
+    fn start(&self, at: usize, id: &str) -> Result<mpsc::UnboundedSender<ProgramCommand>, Outcome> {
+        let started = ProcessGroup::start(self.program.command()).map_err(|error| {
             let failure = self.program.cannot_start(&error);
-            self.pool.vacated(at, Some(failure.message().as_str()));
+            self.pool.slot_emptied(at, Some(failure.message().as_str()));
             Outcome::Failed(failure)
         })?;
         tracing::debug!(program = self.program.name(), place = at, "started");
         let (calls, commands) = mpsc::unbounded_channel();
-        let seat = Seat::new(self.pool.clone(), at);
-        let conversation = Conversation::new(seat, started, self.in_flight, self.grace);
-        self.pool.started(at, calls.clone(), id, || {
-            tokio::spawn(conversation.run(commands)).abort_handle()
-        });
+        let slot = SlotGuard::new(self.pool.clone(), at);
+        let session = ProgramSession::new(slot, started, self.in_flight, self.grace);
+        self.pool
+            .started(at, calls.clone(), id, || tokio::spawn(session.run(commands)).abort_handle());
         Ok(calls)
     }
 
@@ -108,35 +107,36 @@ impl StreamHandler {
         time_limit: Duration,
         permit: OwnedSemaphorePermit,
         stop: &mut Stop,
-    ) -> Ended {
+    ) -> CallCompletion {
         let id = call.id();
         let assigned = tokio::select! {
             biased;
-            () = stop.stopped() => return Ended::With(Outcome::Stopped),
+            () = stop.stopped() => return CallCompletion::Done(Outcome::Stopped),
             assigned = self.pool.assign(&id) => assigned,
         };
         let program = match assigned {
-            Assigned::To(program) => program,
-            Assigned::Start(at) => match self.start(at, &id) {
+            Assignment::Running(program) => program,
+            Assignment::Start(at) => match self.start(at, &id) {
                 Ok(program) => program,
-                Err(outcome) => return Ended::With(outcome),
+                Err(outcome) => return CallCompletion::Done(outcome),
             },
         };
-        let ticket = Ticket(self.tickets.fetch_add(1, Ordering::Relaxed));
-        let (asker, answer) = oneshot::channel();
-        let (rows, intake) = Intake::new(rows).unzip();
+        let ticket = CallTicket(self.tickets.fetch_add(1, Ordering::Relaxed));
+        let (reply_to, answer) = oneshot::channel();
+        let (rows, intake) = RowIntake::new(rows).unzip();
         let (kind, line) = (call.kind(), call.to_line());
-        let asked = Asked { ticket, id, kind, line, time_limit, asker, rows, permit };
-        if let Err(mpsc::error::SendError(Command::Ask(asked))) = program.send(Command::Ask(asked))
+        let request = CallRequest { ticket, id, kind, line, time_limit, reply_to, rows, permit };
+        if let Err(mpsc::error::SendError(ProgramCommand::Call(request))) =
+            program.send(ProgramCommand::Call(request))
         {
-            return Ended::Untouched(asked.permit);
+            return CallCompletion::Unread(request.permit);
         }
-        let mut waiting = DropOnDrop { program: &program, ticket: Some(ticket) };
+        let mut waiting = CancelOnDrop { program: &program, ticket: Some(ticket) };
         // A program that is gone has told already.
-        let stopping = || _ = program.send(Command::Stop(ticket));
+        let stopping = || _ = program.send(ProgramCommand::Stop(ticket));
         let answer = match intake {
             Some(intake) => intake.take(answer, time_limit, stop, stopping).await,
-            None => heard(answer, stop, stopping).await,
+            None => received(answer, stop, stopping).await,
         };
         waiting.ticket = None;
         answer
@@ -160,21 +160,21 @@ impl StreamHandler {
         };
         loop {
             match self.ask(call, rows, time_limit, permit, &mut stop).await {
-                Ended::With(outcome) => return outcome,
-                Ended::Reset(_) if stop.is_stopped() => return Outcome::Stopped,
-                Ended::Reset(failure) => return Outcome::Failed(failure),
-                Ended::Untouched(again) => permit = again,
+                CallCompletion::Done(outcome) => return outcome,
+                CallCompletion::Reset(_) if stop.is_stopped() => return Outcome::Stopped,
+                CallCompletion::Reset(failure) => return Outcome::Failed(failure),
+                CallCompletion::Unread(again) => permit = again,
             }
         }
     }
 }
 
 /// Waits for an answer. Told to stop, it says so and goes on waiting: a program may still answer.
-async fn heard(
-    mut answer: oneshot::Receiver<Ended>,
+async fn received(
+    mut answer: oneshot::Receiver<CallCompletion>,
     stop: &mut Stop,
     stopping: impl FnOnce(),
-) -> Ended {
+) -> CallCompletion {
     let answer = tokio::select! {
         biased;
         answer = &mut answer => answer,
@@ -184,7 +184,7 @@ async fn heard(
         }
     };
     // Without an answer its program was dropped, with all of this.
-    answer.unwrap_or(Ended::With(Outcome::Stopped))
+    answer.unwrap_or(CallCompletion::Done(Outcome::Stopped))
 }
 
 #[async_trait]
@@ -209,16 +209,16 @@ impl Drop for StreamHandler {
 }
 
 /// Tells a program that a call is dropped, unless it is over.
-struct DropOnDrop<'a> {
-    program: &'a mpsc::UnboundedSender<Command>,
-    ticket: Option<Ticket>,
+struct CancelOnDrop<'a> {
+    program: &'a mpsc::UnboundedSender<ProgramCommand>,
+    ticket: Option<CallTicket>,
 }
 
-impl Drop for DropOnDrop<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             // A program that is gone has no call any more.
-            _ = self.program.send(Command::Drop(ticket));
+            _ = self.program.send(ProgramCommand::Drop(ticket));
         }
     }
 }

@@ -20,7 +20,7 @@ use redrive_core::{PartitionKey, PartitionRunId};
 use super::{
     durable::{DurableFolders, Unsynced, sync_folder},
     error::RawError,
-    layout::{METADATA, PAYLOAD, Place, key_folders, run_of_folder},
+    layout::{METADATA, PAYLOAD, RunPath, key_folders, run_of_folder},
     metadata::MAX_METADATA_BYTES,
 };
 
@@ -68,7 +68,7 @@ impl Folder {
         self.0.root()
     }
 
-    pub(super) async fn begin(&self, place: &Place) -> Result<FolderWriter, RawError> {
+    pub(super) async fn begin(&self, place: &RunPath) -> Result<FolderWriter, RawError> {
         let (folders, run) = (self.0.clone(), self.root().join(place.path()));
         blocking(move || {
             let above = run.parent().unwrap_or(folders.root());
@@ -88,7 +88,7 @@ impl Folder {
     }
 
     /// The bytes of a run's metadata, if it is sealed; one byte more than allowed at most.
-    pub(super) async fn metadata(&self, place: &Place) -> Result<Option<Vec<u8>>, RawError> {
+    pub(super) async fn metadata(&self, place: &RunPath) -> Result<Option<Vec<u8>>, RawError> {
         let path = self.root().join(place.path()).join(METADATA);
         blocking(move || match File::open(&path) {
             Ok(file) => {
@@ -103,7 +103,7 @@ impl Folder {
     }
 
     /// The payload of a run, if it is there.
-    pub(super) async fn payload(&self, place: &Place) -> Result<Option<FolderReader>, RawError> {
+    pub(super) async fn payload(&self, place: &RunPath) -> Result<Option<FolderReader>, RawError> {
         let path = self.root().join(place.path()).join(PAYLOAD);
         blocking(move || match File::open(&path) {
             Ok(file) => Ok(Some(FolderReader { path, payload: Some(file) })),

@@ -10,7 +10,7 @@ use std::{fmt::Write, path::PathBuf};
 use redrive_core::{PartitionKey, PartitionRunId};
 use sha2::{Digest, Sha256};
 
-use super::tally::hex;
+use super::payload_digest::hex;
 
 /// The rows.
 pub(super) const PAYLOAD: &str = "payload.jsonl";
@@ -38,12 +38,12 @@ const RUN: &str = "run_id=";
 
 /// The folders of a run, from the root down: four of its key and its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct RunPath {
     key: [String; 4],
     run: String,
 }
 
-impl Place {
+impl RunPath {
     pub(super) fn new(key: &PartitionKey, run_id: &PartitionRunId) -> Self {
         Self { key: key_folders(key), run: format!("{RUN}{}", encode(run_id.as_str())) }
     }

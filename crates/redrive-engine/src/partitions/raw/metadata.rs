@@ -42,7 +42,7 @@ pub struct Extracted {
 
 /// The file.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct MetadataFile {
     source: String,
     customer_id: String,
     query_name: String,
@@ -59,7 +59,7 @@ struct Written {
 impl RawMetadata {
     /// The bytes of the file.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let written = Written {
+        let written = MetadataFile {
             source: self.key.source().to_owned(),
             customer_id: self.key.customer_id().to_owned(),
             query_name: self.key.query_name().to_owned(),
@@ -87,7 +87,7 @@ impl RawMetadata {
             return Err(Damage::Metadata(format!("is longer than {MAX_METADATA_BYTES} bytes")));
         }
         let unreadable = |why: String| Damage::Metadata(format!("cannot be read: {why}"));
-        let written: Written =
+        let written: MetadataFile =
             serde_json::from_slice(bytes).map_err(|error| unreadable(error.to_string()))?;
         let invalid = |error: redrive_core::InvalidUnit| unreadable(error.to_string());
         let metadata = Self {

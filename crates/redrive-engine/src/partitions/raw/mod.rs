@@ -11,7 +11,7 @@
 //!
 //! The root is a local folder or a place in an object store; the rest is the same for both.
 
-mod tally;
+mod payload_digest;
 
 mod layout;
 
@@ -43,9 +43,9 @@ pub(crate) use durable::{DurableFolders, sync_folder};
 pub(crate) use folder::Folder;
 pub(crate) use objects::{ObjectReader, Objects, PART_BYTES, Parts};
 
-use layout::{METADATA, PAYLOAD, Place};
-use reader::Origin;
-use writer::Target;
+use layout::{METADATA, PAYLOAD, RunPath};
+use reader::ReaderBackend;
+use writer::WriterBackend;
 
 /// All raw partitions. Cloning it is cheap.
 ///
@@ -113,10 +113,10 @@ impl RawSink {
         key: &PartitionKey,
         run_id: &PartitionRunId,
     ) -> Result<RawWriter, RawError> {
-        let place = Place::new(key, run_id);
+        let place = RunPath::new(key, run_id);
         let to = match &self.0 {
-            Root::Folder(folder) => Target::Folder(folder.begin(&place).await?),
-            Root::Objects(objects) => Target::Objects(objects.begin(&place)),
+            Root::Folder(folder) => WriterBackend::Folder(folder.begin(&place).await?),
+            Root::Objects(objects) => WriterBackend::Objects(objects.begin(&place)),
         };
         Ok(RawWriter::new(key, run_id, self.called(&place), to))
     }
@@ -127,7 +127,7 @@ impl RawSink {
         key: &PartitionKey,
         run_id: &PartitionRunId,
     ) -> Result<Option<RawMetadata>, RawError> {
-        let place = Place::new(key, run_id);
+        let place = RunPath::new(key, run_id);
         let bytes = match &self.0 {
             Root::Folder(folder) => folder.metadata(&place).await?,
             Root::Objects(objects) => objects.metadata(&place).await?,
@@ -143,14 +143,14 @@ impl RawSink {
         key: &PartitionKey,
         run_id: &PartitionRunId,
     ) -> Result<RawReader, RawError> {
-        let place = Place::new(key, run_id);
+        let place = RunPath::new(key, run_id);
         let called = self.called(&place);
         let Some(metadata) = self.metadata(key, run_id).await? else {
             return Err(RawError::NotSealed { place: called });
         };
         let from = match &self.0 {
-            Root::Folder(folder) => folder.payload(&place).await?.map(Origin::Folder),
-            Root::Objects(objects) => objects.payload(&place).await?.map(Origin::Objects),
+            Root::Folder(folder) => folder.payload(&place).await?.map(ReaderBackend::Folder),
+            Root::Objects(objects) => objects.payload(&place).await?.map(ReaderBackend::Objects),
         };
         match from {
             Some(from) => Ok(RawReader::new(metadata, called, from)),
@@ -181,7 +181,7 @@ impl RawSink {
 
     /// Where the files of a run are, or would be.
     pub fn location(&self, key: &PartitionKey, run_id: &PartitionRunId) -> RawLocation {
-        let place = Place::new(key, run_id);
+        let place = RunPath::new(key, run_id);
         let [payload, metadata] = [PAYLOAD, METADATA].map(|name| match &self.0 {
             Root::Folder(folder) => {
                 folder.root().join(place.path()).join(name).display().to_string()
@@ -199,7 +199,7 @@ impl RawSink {
         }
     }
 
-    fn called(&self, place: &Place) -> String {
+    fn called(&self, place: &RunPath) -> String {
         match &self.0 {
             Root::Folder(folder) => folder.root().join(place.path()).display().to_string(),
             Root::Objects(objects) => format!("{}/{}", objects.url(), place.object()),

@@ -17,7 +17,7 @@ use redrive_core::{PartitionKey, PartitionRunId};
 
 use super::{
     error::RawError,
-    layout::{METADATA, PAYLOAD, Place, key_folders, run_of_folder},
+    layout::{METADATA, PAYLOAD, RunPath, key_folders, run_of_folder},
     metadata::MAX_METADATA_BYTES,
 };
 
@@ -74,7 +74,7 @@ impl Objects {
         &self.url
     }
 
-    pub(super) fn begin(&self, place: &Place) -> ObjectWriter {
+    pub(super) fn begin(&self, place: &RunPath) -> ObjectWriter {
         ObjectWriter {
             objects: self.clone(),
             folder: place.object(),
@@ -84,7 +84,7 @@ impl Objects {
     }
 
     /// The bytes of a run's metadata, if it is sealed.
-    pub(super) async fn metadata(&self, place: &Place) -> Result<Option<Vec<u8>>, RawError> {
+    pub(super) async fn metadata(&self, place: &RunPath) -> Result<Option<Vec<u8>>, RawError> {
         let (path, url) = self.path(&format!("{}/{METADATA}", place.object()))?;
         let Some(found) = found(self.store.get(&path).await).map_err(failed("read", &url))? else {
             return Ok(None);
@@ -100,7 +100,7 @@ impl Objects {
     }
 
     /// The payload of a run, if it is there.
-    pub(super) async fn payload(&self, place: &Place) -> Result<Option<ObjectReader>, RawError> {
+    pub(super) async fn payload(&self, place: &RunPath) -> Result<Option<ObjectReader>, RawError> {
         self.read(&format!("{}/{PAYLOAD}", place.object())).await
     }
 

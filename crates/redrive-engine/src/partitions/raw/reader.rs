@@ -7,7 +7,7 @@ use super::{
     folder::FolderReader,
     metadata::RawMetadata,
     objects::ObjectReader,
-    tally::Tally,
+    payload_digest::PayloadDigest,
 };
 
 /// Reads the payload of a sealed run.
@@ -17,21 +17,21 @@ use super::{
 pub struct RawReader {
     metadata: RawMetadata,
     place: String,
-    tally: Tally,
-    from: Origin,
+    digest: PayloadDigest,
+    from: ReaderBackend,
 }
 
 /// Where it is read from.
-pub(super) enum Origin {
+pub(super) enum ReaderBackend {
     Folder(FolderReader),
     Objects(ObjectReader),
     /// The end was reached.
-    Nowhere,
+    Ended,
 }
 
 impl RawReader {
-    pub(super) fn new(metadata: RawMetadata, place: String, from: Origin) -> Self {
-        Self { metadata, place, tally: Tally::default(), from }
+    pub(super) fn new(metadata: RawMetadata, place: String, from: ReaderBackend) -> Self {
+        Self { metadata, place, digest: PayloadDigest::default(), from }
     }
 
     /// What the run says of itself.
@@ -42,18 +42,18 @@ impl RawReader {
     /// The next bytes, or none at the end. Lines go across.
     pub async fn next(&mut self) -> Result<Option<Bytes>, RawError> {
         let chunk = match &mut self.from {
-            Origin::Folder(reader) => reader.next().await?,
-            Origin::Objects(reader) => reader.next().await?,
-            Origin::Nowhere => return Ok(None),
+            ReaderBackend::Folder(reader) => reader.next().await?,
+            ReaderBackend::Objects(reader) => reader.next().await?,
+            ReaderBackend::Ended => return Ok(None),
         };
         if let Some(chunk) = &chunk {
-            self.tally.add(chunk);
+            self.digest.add(chunk);
             return Ok(Some(chunk.clone()));
         }
-        self.from = Origin::Nowhere;
-        let tally = std::mem::take(&mut self.tally);
-        let (said, found) = (self.metadata.record_count, tally.records());
-        let damage = if tally.sha256() != self.metadata.sha256 {
+        self.from = ReaderBackend::Ended;
+        let digest = std::mem::take(&mut self.digest);
+        let (said, found) = (self.metadata.record_count, digest.records());
+        let damage = if digest.sha256() != self.metadata.sha256 {
             Damage::Hash
         } else if found != said {
             Damage::Count { said, found }

@@ -4,13 +4,13 @@ use crate::handlers::reply::MAX_REPLY_BYTES;
 
 /// The beginning of a line whose end has not come yet.
 #[derive(Debug, Default)]
-pub(super) struct Lines(Vec<u8>);
+pub(super) struct LineSplitter(Vec<u8>);
 
 /// A line that is longer than a reply may be.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
-impl Lines {
+impl LineSplitter {
     /// Takes what was read and hands on every whole line that is not blank, until `each` says stop.
     pub(super) fn push(
         &mut self,

@@ -19,19 +19,19 @@ pub(super) type RowSender = mpsc::Sender<Vec<u8>>;
 
 /// What tells a call from every other of this handler, also from one with the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Ticket(pub(super) u64);
+pub(super) struct CallTicket(pub(super) u64);
 
 /// A call on its way to a program.
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) ticket: Ticket,
+pub(super) struct CallRequest {
+    pub(super) ticket: CallTicket,
     pub(super) id: String,
     pub(super) kind: &'static str,
     /// The call as JSON, with its newline.
     pub(super) line: String,
     pub(super) time_limit: Duration,
     /// Who waits.
-    pub(super) asker: oneshot::Sender<Ended>,
+    pub(super) reply_to: oneshot::Sender<CallCompletion>,
     /// Where its rows go, if it has some.
     pub(super) rows: Option<RowSender>,
     /// Its place among the calls of the handler, kept until it is over, also if nobody waits any more.
@@ -40,19 +40,19 @@ pub(super) struct Asked {
 
 /// What became of a call.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum CallCompletion {
     /// It has an outcome.
-    With(Outcome),
+    Done(Outcome),
     /// It failed for no fault of its own.
     Reset(Failure),
     /// The program never read it: another may.
-    Untouched(OwnedSemaphorePermit),
+    Unread(OwnedSemaphorePermit),
 }
 
 /// A call that was handed to the program.
 #[derive(Debug)]
-pub(super) struct InFlight {
-    pub(super) ticket: Ticket,
+pub(super) struct CallInFlight {
+    pub(super) ticket: CallTicket,
     pub(super) id: String,
     pub(super) kind: &'static str,
     pub(super) time_limit: Duration,
@@ -62,45 +62,45 @@ pub(super) struct InFlight {
     pub(super) stopped: bool,
     rows: Option<RowSender>,
     deadline: Option<Instant>,
-    asker: Option<oneshot::Sender<Ended>>,
+    reply_to: Option<oneshot::Sender<CallCompletion>>,
     permit: OwnedSemaphorePermit,
 }
 
-impl InFlight {
+impl CallInFlight {
     /// Tells who waits, if anybody does.
-    pub(super) fn end(self, ended: Ended) {
-        if let Some(asker) = self.asker {
+    pub(super) fn end(self, ended: CallCompletion) {
+        if let Some(reply_to) = self.reply_to {
             // Whoever went away does not want to know.
-            _ = asker.send(ended);
+            _ = reply_to.send(ended);
         }
     }
 
     /// Gives the call back, to be handed to another program.
-    pub(super) fn give_back(self) {
-        if let Some(asker) = self.asker {
-            _ = asker.send(Ended::Untouched(self.permit));
+    pub(super) fn return_unread(self) {
+        if let Some(reply_to) = self.reply_to {
+            _ = reply_to.send(CallCompletion::Unread(self.permit));
         }
     }
 }
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    by_ticket: HashMap<Ticket, InFlight>,
-    by_id: HashMap<String, Ticket>,
-    deadlines: BTreeSet<(Instant, Ticket)>,
+pub(super) struct CallTable {
+    by_ticket: HashMap<CallTicket, CallInFlight>,
+    by_id: HashMap<String, CallTicket>,
+    deadlines: BTreeSet<(Instant, CallTicket)>,
 }
 
-impl Calls {
+impl CallTable {
     /// Adds a call whose line begins there; says what to write.
-    pub(super) fn add(&mut self, asked: Asked, begins: u64, now: Instant) -> String {
-        let Asked { ticket, id, kind, line, time_limit, asker, rows, permit } = asked;
+    pub(super) fn add(&mut self, request: CallRequest, begins: u64, now: Instant) -> String {
+        let CallRequest { ticket, id, kind, line, time_limit, reply_to, rows, permit } = request;
         // What no clock can tell is no limit.
         let deadline = now.checked_add(time_limit);
         self.deadlines.extend(deadline.map(|deadline| (deadline, ticket)));
         self.by_id.insert(id.clone(), ticket);
-        let asker = Some(asker);
-        let call = InFlight {
+        let reply_to = Some(reply_to);
+        let call = CallInFlight {
             ticket,
             id,
             kind,
@@ -109,7 +109,7 @@ impl Calls {
             stopped: false,
             rows,
             deadline,
-            asker,
+            reply_to,
             permit,
         };
         self.by_ticket.insert(ticket, call);
@@ -123,7 +123,7 @@ impl Calls {
         id: Option<&str>,
         in_flight: usize,
         written: u64,
-    ) -> Option<Ticket> {
+    ) -> Option<CallTicket> {
         let ticket = match id {
             Some(id) => self.by_id.get(id).copied(),
             None if in_flight == 1 => self.by_ticket.keys().next().copied(),
@@ -138,17 +138,17 @@ impl Calls {
     }
 
     /// Where the rows of a call go.
-    pub(super) fn rows_of(&self, ticket: Ticket) -> Option<RowSender> {
+    pub(super) fn rows_of(&self, ticket: CallTicket) -> Option<RowSender> {
         self.by_ticket.get(&ticket)?.rows.clone()
     }
 
     /// The only call that was written, if there is just one.
-    pub(super) fn only(&self, written: u64) -> Option<Ticket> {
+    pub(super) fn only_written(&self, written: u64) -> Option<CallTicket> {
         let mut begun = self.by_ticket.values().filter(|call| call.begins < written);
         begun.next().filter(|_| begun.next().is_none()).map(|call| call.ticket)
     }
 
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<InFlight> {
+    pub(super) fn remove(&mut self, ticket: CallTicket) -> Option<CallInFlight> {
         let call = self.by_ticket.remove(&ticket)?;
         self.by_id.remove(&call.id);
         if let Some(deadline) = call.deadline {
@@ -157,35 +157,35 @@ impl Calls {
         Some(call)
     }
 
-    pub(super) fn has(&self, ticket: Ticket) -> bool {
+    pub(super) fn has(&self, ticket: CallTicket) -> bool {
         self.by_ticket.contains_key(&ticket)
     }
 
     /// Notes that nobody wants the answer any more; says whether there is such a call.
-    pub(super) fn stop(&mut self, ticket: Ticket) -> bool {
+    pub(super) fn stop(&mut self, ticket: CallTicket) -> bool {
         let call = self.by_ticket.get_mut(&ticket);
         call.map(|call| call.stopped = true).is_some()
     }
 
     /// Lets the asker of a stopped call go. The call stays until its reply, or its time limit.
-    pub(super) fn abandon(&mut self, ticket: Ticket) {
+    pub(super) fn abandon(&mut self, ticket: CallTicket) {
         if let Some(call) = self.by_ticket.get_mut(&ticket)
-            && let Some(asker) = call.asker.take()
+            && let Some(reply_to) = call.reply_to.take()
         {
-            _ = asker.send(Ended::With(Outcome::Stopped));
+            _ = reply_to.send(CallCompletion::Done(Outcome::Stopped));
         }
     }
 
     /// Which call's time is over first, and when.
-    pub(super) fn next_deadline(&self) -> Option<(Instant, Ticket)> {
+    pub(super) fn next_deadline(&self) -> Option<(Instant, CallTicket)> {
         self.deadlines.first().copied()
     }
 
     /// Takes all, in the order in which they were sent.
-    pub(super) fn take_all(&mut self) -> Vec<InFlight> {
+    pub(super) fn take_all(&mut self) -> Vec<CallInFlight> {
         self.by_id.clear();
         self.deadlines.clear();
-        let mut calls: Vec<InFlight> = self.by_ticket.drain().map(|(_, call)| call).collect();
+        let mut calls: Vec<CallInFlight> = self.by_ticket.drain().map(|(_, call)| call).collect();
         calls.sort_unstable_by_key(|call| call.begins);
         calls
     }

@@ -11,14 +11,14 @@ use rustls::AlertDescription;
 use super::connector::NoAddress;
 
 /// The failure of a request to a place.
-pub(crate) fn unanswered(error: &(dyn Error + 'static), place: &str) -> Failure {
-    let code = chain(error).find_map(code_of).unwrap_or(named::CONNECTION_FAILED);
-    let why = chain(error).last().map(ToString::to_string).unwrap_or_default();
+pub(crate) fn no_response(error: &(dyn Error + 'static), place: &str) -> Failure {
+    let code = error_chain(error).find_map(code_of).unwrap_or(named::CONNECTION_FAILED);
+    let why = error_chain(error).last().map(ToString::to_string).unwrap_or_default();
     Failure::named(code, Cause::Handler, &format!("no answer from {place}: {why}"))
 }
 
 /// The errors behind an error, the outermost first. An I/O error hides the one it carries.
-pub(crate) fn chain<'a>(
+pub(crate) fn error_chain<'a>(
     error: &'a (dyn Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     successors(Some(error), |&error| {

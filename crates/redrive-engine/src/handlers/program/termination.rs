@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tokio::time::timeout;
 
-use super::Group;
+use super::ProcessGroup;
 
 /// How long the pipes are read on after the program has exited. Children that still write get this
 /// much; a child that merely holds a pipe open cannot hang a call.
@@ -16,7 +16,7 @@ pub(crate) const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 pub(crate) const KILL_LIMIT: Duration = Duration::from_secs(5);
 
 /// Ends a program and what it started: TERM, grace, KILL.
-pub(crate) async fn end(group: &mut Group, grace: Duration) {
+pub(crate) async fn terminate(group: &mut ProcessGroup, grace: Duration) {
     group.signal(Signal::TERM);
     if timeout(grace, group.exited()).await.is_err() {
         group.signal(Signal::KILL);

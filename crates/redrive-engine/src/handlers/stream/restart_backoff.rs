@@ -27,12 +27,12 @@ const EVEN: f64 = 0.618_033_988_749_895;
 
 /// The failures in a row at one place, and when the next start may be.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Restart {
+pub(super) struct RestartBackoff {
     failures: u32,
     due: Option<Instant>,
 }
 
-impl Restart {
+impl RestartBackoff {
     /// When the next start may be, if the handler's last restart was then; at any time if there was
     /// no failure.
     pub(super) fn due(&self, last: Option<Instant>) -> Option<Instant> {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 /// Something to tell.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Event {
+pub(super) struct CloudEvent {
     /// What tells it from every other of this store.
     pub(super) id: String,
     /// When it happened.
@@ -19,7 +19,7 @@ pub(super) struct Event {
     data: Map<String, Value>,
 }
 
-impl Event {
+impl CloudEvent {
     /// Of an entry of the journal: its action, its details, and what more is known.
     fn of(record: &JournalRecord, subject: String, more: Value) -> Self {
         let entry = &record.entry;

@@ -13,26 +13,27 @@ use tokio::time::timeout;
 use crate::{
     Clock, HttpSpec, InvalidHttp,
     handlers::http::{
-        Answer, BodyEnd, ERROR_BODY_WAIT, HttpClient, IDEMPOTENCY_KEY, Kept, NoResponse, Secrets,
-        TRACEPARENT_HEADER, late, refused, unanswered, usual_headers, without_mark,
+        BodyBuffer, BodyEnd, ERROR_BODY_WAIT, HttpClient, IDEMPOTENCY_KEY, NoResponse,
+        ReceivedResponse, Secrets, TRACEPARENT_HEADER, default_headers, no_response,
+        status_failure, timeout_failure, without_bom,
     },
     traces::Traces,
     uploads::{Chunks, ContentError, body::CheckedBody},
 };
 
 /// What a header cannot carry, or not at its ends, and `%`.
-const UNFIT: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
+const UNSAFE: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 
 /// The code of content that cannot be sent.
 const CONTENT: &str = "content";
 
 /// Statuses that are about who sends, not about what is sent.
-const NOT_ABOUT_THE_ITEM: [StatusCode; 2] =
+const SENDER_REFUSED: [StatusCode; 2] =
     [StatusCode::UNAUTHORIZED, StatusCode::PROXY_AUTHENTICATION_REQUIRED];
 
 /// How sending an item ended.
 #[derive(Debug)]
-pub(super) enum Sent {
+pub(super) enum SendResult {
     /// The server has it.
     Acknowledged,
     /// The server, or the way there, or its content, was against it.
@@ -49,7 +50,7 @@ pub(super) enum Sent {
 type ValueOf = fn(&ItemRecord) -> Cow<'_, str>;
 
 /// Headers that say who an item is; names are percent-encoded.
-const OWN: [(HeaderName, ValueOf); 4] = [
+const ITEM_HEADERS: [(HeaderName, ValueOf); 4] = [
     (IDEMPOTENCY_KEY, |item| idempotency_key(item).into()),
     (HeaderName::from_static("redrive-group"), |item| encoded(&item.group.group)),
     (HeaderName::from_static("redrive-item"), |item| encoded(&item.name)),
@@ -57,19 +58,19 @@ const OWN: [(HeaderName, ValueOf); 4] = [
 ];
 
 /// Sends items to one place.
-pub(super) struct Sender {
+pub(super) struct ItemSender {
     target: Uri,
-    place: String,
+    server: String,
     headers: HeaderMap,
     /// Headers that say who an item is, unless the specification says something else there.
-    own: Vec<(HeaderName, ValueOf)>,
+    item_headers: Vec<(HeaderName, ValueOf)>,
     secrets: Secrets,
     client: HttpClient<CheckedBody>,
     clock: Arc<dyn Clock>,
     time_limit: Duration,
 }
 
-impl Sender {
+impl ItemSender {
     /// Checks a specification. The environment is read here, once.
     pub(super) fn new(
         spec: &HttpSpec,
@@ -78,14 +79,17 @@ impl Sender {
     ) -> Result<Self, InvalidHttp> {
         spec.check()?;
         let (given, secrets) = Secrets::read(&spec.headers)?;
-        let mut headers = usual_headers(spec);
+        let mut headers = default_headers(spec);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         headers.extend(given);
-        let own: Vec<_> = OWN.into_iter().filter(|(name, _)| !headers.contains_key(name)).collect();
+        let item_headers: Vec<_> =
+            ITEM_HEADERS.into_iter().filter(|(name, _)| !headers.contains_key(name)).collect();
         // Room for what comes with each item.
-        headers.extend(own.iter().map(|(name, _)| (name.clone(), HeaderValue::from_static(""))));
-        let (target, place, client) = (spec.target(), spec.place(), HttpClient::for_spec(spec)?);
-        Ok(Self { target, place, headers, own, secrets, client, clock, time_limit })
+        headers.extend(
+            item_headers.iter().map(|(name, _)| (name.clone(), HeaderValue::from_static(""))),
+        );
+        let (target, server, client) = (spec.target(), spec.server(), HttpClient::for_spec(spec)?);
+        Ok(Self { target, server, headers, item_headers, secrets, client, clock, time_limit })
     }
 
     pub(super) async fn send(
@@ -93,54 +97,54 @@ impl Sender {
         item: &ItemRecord,
         content: Result<Chunks, ContentError>,
         traces: &Traces,
-    ) -> Sent {
-        match timeout(self.time_limit, self.try_to_send(item, content, traces)).await {
+    ) -> SendResult {
+        match timeout(self.time_limit, self.try_send(item, content, traces)).await {
             Ok(sent) => sent,
-            Err(_) => Sent::Rejected(late(self.time_limit)),
+            Err(_) => SendResult::Rejected(timeout_failure(self.time_limit)),
         }
     }
 
-    async fn try_to_send(
+    async fn try_send(
         &self,
         item: &ItemRecord,
         content: Result<Chunks, ContentError>,
         traces: &Traces,
-    ) -> Sent {
+    ) -> SendResult {
         let body = match content {
             Ok(chunks) => CheckedBody::begin(chunks, item.size_bytes, &item.sha256).await,
             Err(problem) => Err(problem),
         };
         let body = match body {
             Ok(body) => body,
-            Err(problem) => return unsendable(&problem),
+            Err(problem) => return content_failure(&problem),
         };
         let problem = body.problem();
         let (head, body) = match self.client.request(self.request(item, body, traces)).await {
             Ok(answer) => answer,
             Err(error) => {
                 if let Some(problem) = problem.get() {
-                    return unsendable(problem);
+                    return content_failure(problem);
                 }
-                let failure = unanswered(&error, &self.place);
+                let failure = no_response(&error, &self.server);
                 return match error {
-                    NoResponse::NotConnected(_) => Sent::Unreachable(failure),
-                    NoResponse::Broken(_) => Sent::Rejected(failure),
+                    NoResponse::NotConnected(_) => SendResult::Unreachable(failure),
+                    NoResponse::Broken(_) => SendResult::Rejected(failure),
                 };
             }
         };
         // Read so that the connection can be used again. What a success says further is of no use.
-        let mut kept = Kept::new(StatusCode::BAD_REQUEST);
-        let end = timeout(ERROR_BODY_WAIT, kept.read(body)).await.unwrap_or(BodyEnd::Late);
+        let mut buffer = BodyBuffer::new(StatusCode::BAD_REQUEST);
+        let end = timeout(ERROR_BODY_WAIT, buffer.read(body)).await.unwrap_or(BodyEnd::TimedOut);
         if head.status.is_success() {
-            return Sent::Acknowledged;
+            return SendResult::Acknowledged;
         }
-        let bytes = kept.into_bytes();
-        let text = self.secrets.hide(without_mark(&bytes));
-        let answer = Answer { status: head.status, headers: &head.headers, text, end };
-        let failure = refused(&answer, self.clock.now());
-        match NOT_ABOUT_THE_ITEM.contains(&head.status) {
-            true => Sent::Refused(failure),
-            false => Sent::Rejected(failure),
+        let bytes = buffer.into_bytes();
+        let text = self.secrets.redact(without_bom(&bytes));
+        let answer = ReceivedResponse { status: head.status, headers: &head.headers, text, end };
+        let failure = status_failure(&answer, self.clock.now());
+        match SENDER_REFUSED.contains(&head.status) {
+            true => SendResult::Refused(failure),
+            false => SendResult::Rejected(failure),
         }
     }
 
@@ -155,7 +159,7 @@ impl Sender {
         *request.uri_mut() = self.target.clone();
         let headers = request.headers_mut();
         headers.clone_from(&self.headers);
-        for (name, value) in &self.own {
+        for (name, value) in &self.item_headers {
             // Everything that a header cannot carry is encoded.
             if let Ok(value) = HeaderValue::from_str(&value(item)) {
                 headers.insert(name, value);
@@ -169,7 +173,7 @@ impl Sender {
 }
 
 fn encoded(name: &str) -> Cow<'_, str> {
-    utf8_percent_encode(name, UNFIT).into()
+    utf8_percent_encode(name, UNSAFE).into()
 }
 
 /// The same in every attempt at an item. The hash tells items of two stores apart.
@@ -184,10 +188,10 @@ fn traceparent(item: &ItemRecord, traces: &Traces) -> Option<HeaderValue> {
     HeaderValue::from_str(&parent).ok()
 }
 
-fn unsendable(problem: &ContentError) -> Sent {
+fn content_failure(problem: &ContentError) -> SendResult {
     let failure = Failure::reported(None, Code::name(CONTENT), &problem.to_string());
     match problem {
-        ContentError::Unreachable(_) => Sent::Unreadable(failure),
-        _ => Sent::Rejected(failure),
+        ContentError::Unreachable(_) => SendResult::Unreadable(failure),
+        _ => SendResult::Rejected(failure),
     }
 }

@@ -13,20 +13,20 @@ use tokio::{
 };
 
 use super::{
-    answer::{Answer, RowLine},
-    calls::{Asked, Calls, Ended, Ticket},
-    conclusion::{End, Why, answered},
-    lines::Lines,
-    news::News,
+    call_table::{CallCompletion, CallRequest, CallTable, CallTicket},
+    conclusion::{ExitCause, SessionEnd, answered},
+    deliveries::Deliveries,
+    line_splitter::LineSplitter,
     outbox::Outbox,
-    pool::Seat,
+    pool::SlotGuard,
+    reply_line::{ReplyLine, RowLine},
     waits::{at, read, write},
 };
 use crate::handlers::{
     program::{
-        DRAIN_LIMIT, Group, KILL_LIMIT, Pipes,
+        DRAIN_LIMIT, KILL_LIMIT, Pipes, ProcessGroup,
         output::{CHUNK_BYTES, Tail},
-        report::legible,
+        report::printable,
     },
     reply::{MAX_REPLY_BYTES, excerpt},
 };
@@ -37,15 +37,15 @@ const BATCH: usize = 256;
 
 /// What a program's task is told.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(super) enum ProgramCommand {
     /// A call to hand to the program.
-    Ask(Asked),
+    Call(CallRequest),
     /// A call that is no longer wanted.
-    Stop(Ticket),
+    Stop(CallTicket),
     /// A call that must not go on.
-    Drop(Ticket),
+    Drop(CallTicket),
     /// No more calls: finish what there is and go.
-    Leave,
+    Finish,
 }
 
 /// How far a program is on its way out, and when the next step is.
@@ -60,72 +60,72 @@ enum Phase {
 }
 
 /// A program that runs.
-pub(super) struct Conversation {
-    seat: Seat,
+pub(super) struct ProgramSession {
+    slot: SlotGuard,
     in_flight: usize,
     grace: Duration,
-    group: Group,
+    group: ProcessGroup,
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
-    calls: Calls,
+    calls: CallTable,
     outbox: Outbox,
-    lines: Lines,
+    lines: LineSplitter,
     /// What was heard and not told yet. Until it is, nothing more is read.
-    news: News,
+    deliveries: Deliveries,
     tail: Tail,
     /// Replies as they should be.
     replies: u64,
     phase: Phase,
-    why: Why,
+    why: ExitCause,
     /// Whether nothing that it prints is believed any more.
-    deaf: bool,
+    distrusted: bool,
 }
 
-impl Conversation {
+impl ProgramSession {
     pub(super) fn new(
-        seat: Seat,
-        (group, pipes): (Group, Pipes),
+        slot: SlotGuard,
+        (group, pipes): (ProcessGroup, Pipes),
         in_flight: usize,
         grace: Duration,
     ) -> Self {
         Self {
-            seat,
+            slot,
             in_flight,
             grace,
             group,
             stdin: Some(pipes.stdin),
             stdout: Some(pipes.stdout),
             stderr: Some(pipes.stderr),
-            calls: Calls::default(),
+            calls: CallTable::default(),
             outbox: Outbox::default(),
-            lines: Lines::default(),
-            news: News::default(),
+            lines: LineSplitter::default(),
+            deliveries: Deliveries::default(),
             tail: Tail::default(),
             replies: 0,
             phase: Phase::Serving,
-            why: Why::Itself,
-            deaf: false,
+            why: ExitCause::Exited,
+            distrusted: false,
         }
     }
 
     /// Hands calls to the program until it is gone.
-    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
-        self.converse(&mut commands).await;
+    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<ProgramCommand>) {
+        self.run_program(&mut commands).await;
         // Whoever asks from now on asks another.
         self.phase = Phase::Gone;
-        self.seat.leaving();
-        self.hear_the_rest().await;
-        self.tell_all().await;
+        self.slot.leaving();
+        self.drain_output().await;
+        self.deliver_all().await;
         commands.close();
         while let Ok(command) = commands.try_recv() {
-            self.obey(command);
+            self.handle_command(command);
         }
         self.conclude();
     }
 
     /// Until the program has exited, or does not even after KILL.
-    async fn converse(&mut self, commands: &mut mpsc::UnboundedReceiver<Command>) {
+    async fn run_program(&mut self, commands: &mut mpsc::UnboundedReceiver<ProgramCommand>) {
         let (mut batch, mut listening) = (Vec::with_capacity(BATCH), true);
         let (mut out, mut err) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
         loop {
@@ -134,16 +134,16 @@ impl Conversation {
             tokio::select! {
                 biased;
                 () = self.group.exited() => return,
-                () = at(alarm) => if self.rang() { return },
+                () = at(alarm) => if self.on_alarm() { return },
                 count = commands.recv_many(&mut batch, BATCH), if listening => {
                     listening = count > 0;
-                    batch.drain(..).for_each(|command| self.obey(command));
+                    batch.drain(..).for_each(|command| self.handle_command(command));
                 }
                 sent = write(&mut self.stdin, self.outbox.unsent()) => self.sent(sent),
-                () = self.news.room() => self.tell(),
-                length = read(&mut self.stdout, &mut out), if self.news.is_empty() => match length {
-                    0 => self.silenced(),
-                    length => self.heard(out.get(..length).unwrap_or_default()),
+                () = self.deliveries.room() => self.tell(),
+                length = read(&mut self.stdout, &mut out), if self.deliveries.is_empty() => match length {
+                    0 => self.stdout_closed(),
+                    length => self.received(out.get(..length).unwrap_or_default()),
                 },
                 length = read(&mut self.stderr, &mut err) => match length {
                     0 => self.stderr = None,
@@ -155,11 +155,11 @@ impl Conversation {
 
     /// What the program printed before it exited, and what its children still print. Only the reading
     /// has a limit: who takes rows may be slow, and keeps a limit of its own.
-    async fn hear_the_rest(&mut self) {
+    async fn drain_output(&mut self) {
         let (mut out, mut err) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
         let mut left = DRAIN_LIMIT;
         while self.stdout.is_some() || self.stderr.is_some() {
-            self.tell_all().await;
+            self.deliver_all().await;
             let begun = monotonic();
             let read = async {
                 tokio::select! {
@@ -171,49 +171,49 @@ impl Conversation {
                 Err(_) => return,
                 Ok((0, true)) => self.stdout = None,
                 Ok((0, false)) => self.stderr = None,
-                Ok((length, true)) => self.heard(out.get(..length).unwrap_or_default()),
+                Ok((length, true)) => self.received(out.get(..length).unwrap_or_default()),
                 Ok((length, false)) => self.tail.push(err.get(..length).unwrap_or_default()),
             }
             left = left.saturating_sub(begun.elapsed());
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    fn handle_command(&mut self, command: ProgramCommand) {
         match command {
-            Command::Ask(asked) if self.is_serving() => {
-                let line = self.calls.add(asked, self.outbox.end(), monotonic());
+            ProgramCommand::Call(request) if self.is_serving() => {
+                let line = self.calls.add(request, self.outbox.end(), monotonic());
                 self.outbox.push(&line);
             }
-            Command::Ask(Asked { asker, permit, .. }) => {
+            ProgramCommand::Call(CallRequest { reply_to, permit, .. }) => {
                 // Whoever went away does not want to know.
-                _ = asker.send(Ended::Untouched(permit));
+                _ = reply_to.send(CallCompletion::Unread(permit));
             }
-            Command::Stop(ticket) => self.stop(ticket),
-            Command::Drop(ticket) => {
+            ProgramCommand::Stop(ticket) => self.stop(ticket),
+            ProgramCommand::Drop(ticket) => {
                 self.stop(ticket);
                 if self.in_flight == 1 && self.calls.has(ticket) {
                     self.kill();
                 }
             }
-            Command::Leave if self.is_serving() => {
+            ProgramCommand::Finish if self.is_serving() => {
                 // The end of its input tells a program to finish what it has and exit.
                 self.stdin = None;
-                self.why = Why::Retired;
+                self.why = ExitCause::Retired;
                 self.expect_exit();
             }
-            Command::Leave => {}
+            ProgramCommand::Finish => {}
         }
     }
 
     /// A call that is not wanted any more ends its program if it has that for itself. Otherwise its
     /// neighbours go on, and its reply will be ignored.
-    fn stop(&mut self, ticket: Ticket) {
+    fn stop(&mut self, ticket: CallTicket) {
         if !self.calls.stop(ticket) {
             return;
         }
         match (self.in_flight, self.is_serving()) {
             (1, true) => {
-                self.why = Why::Stopped;
+                self.why = ExitCause::Stopped;
                 self.terminate();
             }
             (1, false) => {}
@@ -230,7 +230,7 @@ impl Conversation {
     }
 
     /// The program closed its output: no reply can come any more.
-    fn silenced(&mut self) {
+    fn stdout_closed(&mut self) {
         self.stdout = None;
         self.expect_exit();
     }
@@ -239,16 +239,16 @@ impl Conversation {
     /// read will be seen then.
     fn expect_exit(&mut self) {
         if self.is_serving() {
-            self.take_no_more();
+            self.refuse_calls();
             self.phase = Phase::Closing(monotonic() + self.grace);
         }
     }
 
-    fn heard(&mut self, chunk: &[u8]) {
-        if self.deaf {
+    fn received(&mut self, chunk: &[u8]) {
+        if self.distrusted {
             return;
         }
-        let Self { lines, calls, in_flight, outbox, replies, why, news, .. } = self;
+        let Self { lines, calls, in_flight, outbox, replies, why, deliveries, .. } = self;
         let (in_flight, written, offender) = (*in_flight, outbox.written(), why.offender());
         let mut wrong = None;
         let pushed = lines.push(chunk, |line| {
@@ -257,10 +257,10 @@ impl Conversation {
                 && let Some(ticket) = calls.addressed(id.as_deref(), in_flight, written)
                 && let Some(rows) = calls.rows_of(ticket)
             {
-                news.add_row(ticket, rows, row);
+                deliveries.add_row(ticket, rows, row);
                 return true;
             }
-            let (id, problem) = match Answer::parse(line) {
+            let (id, problem) = match ReplyLine::parse(line) {
                 Ok(answer) if calls.have_rows() && RowLine::is_in(line) => {
                     (answer.id, format!("a row ends no call: {}", excerpt(line)))
                 }
@@ -274,7 +274,7 @@ impl Conversation {
                         let well = answer.reply.is_ok();
                         *replies += u64::from(well);
                         let outcome = answered(call.kind, answer.reply, call.stopped);
-                        news.add_end(call, Ended::With(outcome), well);
+                        deliveries.add_end(call, CallCompletion::Done(outcome), well);
                         return true;
                     }
                     let names_none = answer.id.is_none() && in_flight > 1;
@@ -282,49 +282,52 @@ impl Conversation {
                         if names_none { "it has no id" } else { "it answers no call there is" };
                     (None, format!("{problem}: {}", excerpt(line)))
                 }
-                Err(unreadable) => (unreadable.id, unreadable.why),
+                Err(invalid) => (invalid.id, invalid.why),
             };
             let named = id.and_then(|id| calls.addressed(Some(&id), in_flight, written));
-            wrong = Some((named.or_else(|| calls.only(written)), problem));
+            wrong = Some((named.or_else(|| calls.only_written(written)), problem));
             false
         });
         if pushed.is_err() {
-            wrong =
-                Some((calls.only(written), format!("it is longer than {MAX_REPLY_BYTES} bytes")));
+            wrong = Some((
+                calls.only_written(written),
+                format!("it is longer than {MAX_REPLY_BYTES} bytes"),
+            ));
         }
         self.tell();
         if let Some((offender, problem)) = wrong {
-            self.disbelieve(offender, problem);
+            self.distrust_output(offender, problem);
         }
     }
 
     /// Tells what can be told now.
     fn tell(&mut self) {
-        let told = self.news.tell();
-        if !told.ended.is_empty() {
+        let delivered = self.deliveries.tell();
+        if !delivered.ended.is_empty() {
             // The place is free before anybody can be told so.
-            self.seat.left(told.ended.iter().map(|(call, _)| call.id.as_str()), told.well);
-            told.ended.into_iter().for_each(|(call, outcome)| call.end(outcome));
+            self.slot
+                .left(delivered.ended.iter().map(|(call, _)| call.id.as_str()), delivered.well);
+            delivered.ended.into_iter().for_each(|(call, outcome)| call.end(outcome));
         }
     }
 
     /// Tells everything, however long that takes.
-    async fn tell_all(&mut self) {
-        while !self.news.is_empty() {
-            self.news.room().await;
+    async fn deliver_all(&mut self) {
+        while !self.deliveries.is_empty() {
+            self.deliveries.room().await;
             self.tell();
         }
     }
 
     /// What comes after a line that is no reply cannot be trusted. Whose fault it is stays with
     /// whoever was the first.
-    fn disbelieve(&mut self, offender: Option<Ticket>, problem: String) {
-        self.deaf = true;
+    fn distrust_output(&mut self, offender: Option<CallTicket>, problem: String) {
+        self.distrusted = true;
         if matches!(self.phase, Phase::Serving | Phase::Closing(_)) {
             self.terminate();
         }
-        if matches!(self.why, Why::Itself | Why::Retired) {
-            self.why = Why::Unreadable(offender, problem);
+        if matches!(self.why, ExitCause::Exited | ExitCause::Retired) {
+            self.why = ExitCause::InvalidOutput(offender, problem);
         }
     }
 
@@ -338,17 +341,17 @@ impl Conversation {
     }
 
     /// Does it; says whether nothing more can be done.
-    fn rang(&mut self) -> bool {
+    fn on_alarm(&mut self) -> bool {
         match self.phase {
             Phase::Serving => {
                 if let Some((_, ticket)) = self.calls.next_deadline() {
-                    self.why = Why::TimedOut(ticket);
+                    self.why = ExitCause::TimedOut(ticket);
                     self.terminate();
                 }
             }
             Phase::Closing(_) => {
-                if matches!(self.why, Why::Itself) {
-                    self.why = Why::Mute;
+                if matches!(self.why, ExitCause::Exited) {
+                    self.why = ExitCause::ClosedPipes;
                 }
                 self.terminate();
             }
@@ -359,7 +362,7 @@ impl Conversation {
     }
 
     fn terminate(&mut self) {
-        self.take_no_more();
+        self.refuse_calls();
         self.group.signal(Signal::TERM);
         self.phase = Phase::Terminated(monotonic() + self.grace);
     }
@@ -372,9 +375,9 @@ impl Conversation {
     }
 
     /// What was not written yet need not be: another program can have it.
-    fn take_no_more(&mut self) {
+    fn refuse_calls(&mut self) {
         self.outbox.clear();
-        self.seat.leaving();
+        self.slot.leaving();
     }
 
     fn is_serving(&self) -> bool {
@@ -385,16 +388,16 @@ impl Conversation {
     fn conclude(mut self) {
         let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
         let read = self.outbox.written().saturating_sub(unread.unwrap_or_default());
-        let end = End {
+        let end = SessionEnd {
             status: self.group.end().ok().flatten(),
             why: self.why,
             read,
             replies: self.replies,
-            stderr: legible(&self.tail.to_bytes()),
+            stderr: printable(&self.tail.to_bytes()),
         };
         let calls = self.calls.take_all();
         // The place is free before anybody can be told so.
-        self.seat.vacate(end.failure(&calls));
+        self.slot.release(end.failure(&calls));
         end.tell(calls);
     }
 }

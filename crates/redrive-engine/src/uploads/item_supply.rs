@@ -26,18 +26,18 @@ const OPENED_TOGETHER: usize = 64;
 pub(super) type Opened = (ItemRecord, Result<Chunks, ContentError>);
 
 /// Hands out items.
-pub(super) struct Supply {
+pub(super) struct ItemSupply {
     ready: Mutex<VecDeque<Opened>>,
-    coming: tokio::sync::Mutex<Option<JoinHandle<Result<Part, UploadError>>>>,
+    coming: tokio::sync::Mutex<Option<JoinHandle<Result<OpenedBatch, UploadError>>>>,
 }
 
 /// Items that were opened, and where the others come from.
-struct Part {
+struct OpenedBatch {
     opened: Vec<Opened>,
-    rest: Option<Rest>,
+    rest: Option<UnopenedItems>,
 }
 
-impl Supply {
+impl ItemSupply {
     pub(super) fn start(
         store: Arc<dyn Store>,
         content: Arc<dyn Content>,
@@ -45,7 +45,7 @@ impl Supply {
     ) -> Self {
         let next = read_page(&store, &group, ItemId(0));
         let page = Vec::new().into_iter().peekable();
-        let rest = Rest { store, content, group, page, next };
+        let rest = UnopenedItems { store, content, group, page, next };
         Self { ready: Mutex::default(), coming: Some(tokio::spawn(rest.open())).into() }
     }
 
@@ -63,7 +63,7 @@ impl Supply {
             let Some(opening) = coming.as_mut() else { return Ok(None) };
             let part = opening.await;
             *coming = None;
-            let Part { opened, rest } =
+            let OpenedBatch { opened, rest } =
                 part.map_err(|error| UploadError::Other(error.into()))??;
             *coming = rest.map(|rest| tokio::spawn(rest.open()));
             self.ready.lock().unwrap_or_else(PoisonError::into_inner).extend(opened);
@@ -76,7 +76,7 @@ impl Supply {
 }
 
 /// Nobody wants what is still coming.
-impl Drop for Supply {
+impl Drop for ItemSupply {
     fn drop(&mut self) {
         if let Some(coming) = self.coming.get_mut().take() {
             coming.abort();
@@ -85,7 +85,7 @@ impl Drop for Supply {
 }
 
 /// What is not opened yet.
-struct Rest {
+struct UnopenedItems {
     store: Arc<dyn Store>,
     content: Arc<dyn Content>,
     group: ItemGroup,
@@ -94,14 +94,14 @@ struct Rest {
     next: JoinHandle<Result<Vec<ItemRecord>>>,
 }
 
-impl Rest {
+impl UnopenedItems {
     /// Opens the next part.
-    async fn open(mut self) -> Result<Part, UploadError> {
+    async fn open(mut self) -> Result<OpenedBatch, UploadError> {
         if self.page.peek().is_none() {
             let page =
                 (&mut self.next).await.map_err(|error| UploadError::Other(error.into()))??;
             let Some(last) = page.last() else {
-                return Ok(Part { opened: Vec::new(), rest: None });
+                return Ok(OpenedBatch { opened: Vec::new(), rest: None });
             };
             self.next = read_page(&self.store, &self.group, last.id);
             self.page = page.into_iter().peekable();
@@ -109,7 +109,7 @@ impl Rest {
         let items: Vec<ItemRecord> = self.page.by_ref().take(OPENED_TOGETHER).collect();
         let urls = items.iter().map(|item| item.content_url.clone()).collect();
         let contents = self.content.open(urls).await;
-        Ok(Part { opened: items.into_iter().zip(contents).collect(), rest: Some(self) })
+        Ok(OpenedBatch { opened: items.into_iter().zip(contents).collect(), rest: Some(self) })
     }
 }
 

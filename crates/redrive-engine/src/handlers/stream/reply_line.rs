@@ -9,7 +9,7 @@ use crate::handlers::reply::{BadReply, Reply, excerpt};
 
 /// A line that is a reply.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ReplyLine {
     /// The call, if it says which.
     pub(super) id: Option<String>,
     /// What it says; a reply that fits nothing concerns its call alone.
@@ -18,31 +18,31 @@ pub(super) struct Answer {
 
 /// A line that is no reply. After it, nothing that the program prints can be trusted.
 #[derive(Debug)]
-pub(super) struct Unreadable {
+pub(super) struct InvalidLine {
     /// The call, if it says which.
     pub(super) id: Option<String>,
     /// What is wrong, with the line itself.
     pub(super) why: String,
 }
 
-impl Answer {
+impl ReplyLine {
     /// Reads a line.
-    pub(super) fn parse(line: &[u8]) -> Result<Self, Unreadable> {
-        let unreadable = |id: Option<String>, why: &str| {
-            Err(Unreadable { id, why: format!("{why}: {}", excerpt(line)) })
+    pub(super) fn parse(line: &[u8]) -> Result<Self, InvalidLine> {
+        let invalid = |id: Option<String>, why: &str| {
+            Err(InvalidLine { id, why: format!("{why}: {}", excerpt(line)) })
         };
         let mut object = match serde_json::from_slice(line) {
             Ok(Value::Object(object)) => object,
-            Ok(_) => return unreadable(None, "it is not a JSON object"),
-            Err(error) => return unreadable(None, &format!("it is not JSON ({error})")),
+            Ok(_) => return invalid(None, "it is not a JSON object"),
+            Err(error) => return invalid(None, &format!("it is not JSON ({error})")),
         };
         let id = match object.remove("id") {
             None | Some(Value::Null) => None,
             Some(Value::String(id)) => Some(id),
-            Some(_) => return unreadable(None, "its id is not a text"),
+            Some(_) => return invalid(None, "its id is not a text"),
         };
         match Reply::of_object(object) {
-            Ok(None) => unreadable(id, "it has none of ok, skip and error"),
+            Ok(None) => invalid(id, "it has none of ok, skip and error"),
             Ok(Some(reply)) => Ok(Self { id, reply: Ok(reply) }),
             Err(problem) => {
                 let reply = Err(BadReply(format!("{problem}: {}", excerpt(line))));

@@ -4,13 +4,13 @@ use sha2::{Digest, Sha256};
 
 /// Counts and hashes bytes as they come.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tally {
+pub(super) struct PayloadDigest {
     hash: Sha256,
     lines: u64,
     is_open: bool,
 }
 
-impl Tally {
+impl PayloadDigest {
     pub(super) fn add(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
         self.hash.update(bytes);
