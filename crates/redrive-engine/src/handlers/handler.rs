@@ -1,4 +1,4 @@
-//! Who does the work: one interface for Rust, programs, and whatever else answers a call.
+//! The interface of handlers, and handlers written as async Rust functions.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -14,13 +14,11 @@ use redrive_retry::Stop;
 /// One attempt at a unit, as a handler sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// The unit.
     pub unit: Unit,
-    /// The attempt's number in the ledger.
     pub attempt: AttemptNumber,
-    /// The raw partition to write; partitions alone.
+    /// The run id of the raw partition to write. Partitions only.
     pub run_id: Option<String>,
-    /// What the kind of work adds: a run's `queue`, `category` and `payload`, for example.
+    /// Fields of the kind of work, such as the `queue`, `category` and `payload` of a run.
     pub details: Map<String, Value>,
 }
 
@@ -30,25 +28,24 @@ impl Call {
         UnitKind::from(&self.unit).name()
     }
 
-    /// What tells this call from every other.
+    /// Unique among all calls: the unit and the number of the attempt.
     pub fn id(&self) -> String {
         format!("{}#{}", self.unit, self.attempt)
     }
 
-    /// The call as the protocol writes it: one JSON object.
+    /// The call as one JSON object, as the handler protocol defines it.
     pub fn to_json(&self) -> Value {
         let mut call = self.details.clone();
         call.extend(self.fixed_fields().map(|(name, value)| (name.to_owned(), value)));
         Value::Object(call)
     }
 
-    /// The same as text. `id` comes first, so that the simplest of programs can find it.
+    /// The call as JSON text. `id` comes first, so that even a shell script can find it.
     pub(crate) fn to_text(&self) -> String {
-        // Keys are texts, and values can be written: it never fails.
+        // Cannot fail: all keys are strings and all values are JSON.
         serde_json::to_string(&CallJson(self)).unwrap_or_default()
     }
 
-    /// The same as a line.
     pub(crate) fn to_line(&self) -> String {
         self.to_text() + "\n"
     }
@@ -58,7 +55,7 @@ impl Call {
         self.details.get(TRACEPARENT).and_then(Value::as_str)
     }
 
-    /// What every call has. No detail can stand in for it.
+    /// The fields that every call has. They take precedence over details of the same name.
     fn fixed_fields(&self) -> [(&'static str, Value); 5] {
         [
             ("id", self.id().into()),
@@ -70,7 +67,6 @@ impl Call {
     }
 }
 
-/// A call as it is written.
 struct CallJson<'a>(&'a Call);
 
 impl Serialize for CallJson<'_> {
@@ -86,22 +82,18 @@ impl Serialize for CallJson<'_> {
     }
 }
 
-/// How a call ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// The handler answered.
     Answered {
-        /// Its answer.
         value: Option<Value>,
-        /// Its verdict on a run, if it gave one.
+        /// For runs only.
         verdict: Option<Verdict>,
     },
-    /// The handler passed the unit over; samples alone.
+    /// The handler skipped the unit, for this reason. Samples only.
     Skipped(String),
-    /// The handler failed.
     Failed(Failure),
-    /// The handler was told to stop before it had an answer. The attempt does not count. From a
-    /// handler that was not told, it is a failure with the code `bad_reply`.
+    /// The handler was stopped before it had an answer. The attempt does not count. A handler that
+    /// returns this without having been stopped fails with the code `bad_reply`.
     Stopped,
 }
 
@@ -111,31 +103,30 @@ impl From<Failure> for Outcome {
     }
 }
 
-/// Does the work of one attempt.
+/// Performs one attempt.
 ///
-/// A handler keeps its time limit itself, because only it knows how to end what it started; when
-/// told to stop, it ends within its grace time and answers [`Outcome::Stopped`]. Its future may be
-/// dropped at any time, and then nothing of the call may be left running.
+/// A handler enforces its time limit itself, because only the handler knows how to end what it started.
+/// When it is stopped, it ends within its grace time and returns [`Outcome::Stopped`]. Its future may be
+/// dropped at any time; nothing of the call may keep running then.
 #[async_trait]
 pub trait Handler: Send + Sync {
-    /// Handles a call within a time limit.
     async fn handle(&self, call: &Call, time_limit: Duration, stop: Stop) -> Outcome;
 
-    /// How many calls it can work on at once, if there is a limit. Nobody takes more units than that:
-    /// a unit that waits inside a handler could be worked on elsewhere.
+    /// The most calls that the handler can work on at once; `None` is no limit. Workers claim no more
+    /// units than that: another worker could process a unit that waits inside a handler.
     fn capacity(&self) -> Option<usize> {
         None
     }
 
-    /// Ends what is kept running between calls, and waits for it. For when no call is under way and
-    /// none is to come for now; a later call starts anew.
+    /// Ends whatever keeps running between calls, and waits until it has ended. Called when no call is
+    /// running and none is expected; a later call starts it again.
     async fn release(&self) {}
 }
 
-/// An async function as a handler. Past its time limit, or told to stop, it is dropped.
+/// Drops the future of the function when the time limit passes or the handler is stopped.
 struct HandlerFn<F>(F);
 
-/// Makes a handler of an async function.
+/// Makes an async function a handler.
 ///
 /// ```
 /// use redrive_engine::{Call, Outcome, handler_fn};

@@ -1,7 +1,8 @@
-//! Reads the journal on and on, and submits what is to be told.
+//! Polls the journal and submits events.
 //!
-//! With many writers an entry may appear after one with a higher place. So what was read lately is read
-//! again for a while, until nobody can still be writing there; what was told already is known by its key.
+//! With several writers an entry may become visible after one with a higher id. So recent entries are read again
+//! for a while, until no transaction can still add one before them. Events that were submitted already are
+//! recognised by their idempotency key.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -20,19 +21,16 @@ use serde_json::Value;
 use super::{Notifier, RESERVED_QUEUES, cloud_event::CloudEvent};
 use redrive_retry::{Clock, Stop};
 
-/// How often new entries are looked for.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Every so many looks what was read lately is read again.
+/// Recent entries are read again after this many polls.
 const POLLS_PER_CATCH_UP: u64 = 60;
 
-/// Entries that are read at a time.
 const JOURNAL_PAGE: u32 = 500;
 
-/// Runs that are looked up at a time: each may have a large payload.
+/// Small, because each run may have a large payload.
 const RUNS_PER_LOOKUP: usize = 50;
 
-/// A notifier at work.
 pub(crate) struct NotifierLoop {
     pub(crate) notifier: Notifier,
     pub(crate) store: Arc<dyn Store>,
@@ -40,7 +38,7 @@ pub(crate) struct NotifierLoop {
 }
 
 impl NotifierLoop {
-    /// Has a notifier that is new begin at the end of the journal: what happens from here on is told.
+    /// Registers a new notifier at the end of the journal: only later entries make events.
     pub(crate) async fn begin(&self) {
         let begun = self.store.journal_reader(&self.notifier.queue.name, self.store.now()).await;
         if let Err(error) = begun {
@@ -48,7 +46,7 @@ impl NotifierLoop {
         }
     }
 
-    /// Goes on until told to stop.
+    /// Runs until the stop.
     pub(crate) async fn run(self, mut stop: Stop) {
         tokio::select! {
             () = stop.stopped() => {}
@@ -74,7 +72,7 @@ impl NotifierLoop {
         }
     }
 
-    /// Reads to the end once.
+    /// Reads to the end of the journal once.
     pub(crate) async fn read_all(&self) {
         if let Err(error) = self.catch_up().await {
             self.warn(&error);
@@ -83,23 +81,28 @@ impl NotifierLoop {
 
     fn warn(&self, error: &redrive_store::Error) {
         let error = error as &dyn std::error::Error;
-        tracing::warn!(notifier = self.notifier.name, error, "cannot read the journal");
+        tracing::warn!(
+            notifier = self.notifier.name,
+            error,
+            "cannot read the journal for notifications"
+        );
     }
 
-    /// Reads from where nothing can have been missed to the end, notes how far that was, and says it.
+    /// Reads from the last position before which no entry can appear any more, saves the new position, and returns
+    /// the end.
     async fn catch_up(&self) -> Result<i64> {
         let (store, name) = (&self.store, self.notifier.queue.name.as_str());
         let place = store.journal_reader(name, store.now()).await?;
         let begun = store.now();
         let end = self.read_from(place.settled).await?;
         if let Some(next) = place.moved(end, begun) {
-            // Whoever else noted something meanwhile has read as far.
+            // A stale write means that another process has read as far.
             let _ = store.move_journal_reader(name, &place, &next).await?;
         }
         Ok(end)
     }
 
-    /// Tells of everything after a place, and says where that ended.
+    /// Submits the events of all entries after an id; returns the last id.
     async fn read_from(&self, mut place: i64) -> Result<i64> {
         loop {
             let page =
@@ -111,7 +114,6 @@ impl NotifierLoop {
         }
     }
 
-    /// What is to be told of some entries.
     async fn events(&self, page: &[JournalRecord]) -> Result<Vec<CloudEvent>> {
         let wanted = self.notifier.events;
         let mut events = Vec::new();
@@ -147,7 +149,6 @@ impl NotifierLoop {
         Ok(events)
     }
 
-    /// The runs that entries say were given up.
     async fn given_up_runs(&self, page: &[JournalRecord]) -> Result<BTreeMap<RunId, RunRecord>> {
         let given_up = page.iter().filter(|record| record.entry.action == "run.giveup");
         let ids: Vec<RunId> = given_up
@@ -159,7 +160,7 @@ impl NotifierLoop {
         let mut runs = BTreeMap::new();
         for ids in ids.chunks(RUNS_PER_LOOKUP) {
             for mut run in self.store.runs_by_id(ids).await? {
-                // Not told, and not kept for as long as there is more to read.
+                // Not part of the event; dropped to save memory.
                 (run.payload, run.result) = (String::new(), None);
                 runs.insert(run.id, run);
             }
@@ -167,7 +168,7 @@ impl NotifierLoop {
         Ok(runs)
     }
 
-    /// The partitions likewise, by their units.
+    /// By unit.
     async fn given_up_partitions(
         &self,
         page: &[JournalRecord],
@@ -201,8 +202,7 @@ impl NotifierLoop {
         Ok(runs.into_iter().map(|run| (run.id, run)).collect())
     }
 
-    /// Puts events into the queue. One that is there already was told, perhaps in other words: what it is
-    /// about may have changed since.
+    /// Submits events as runs. An event that was submitted before is ignored, even if its data has changed since.
     async fn submit(&self, events: &[CloudEvent]) -> Result<()> {
         if events.is_empty() {
             return Ok(());
@@ -216,7 +216,7 @@ impl NotifierLoop {
         let runs = match runs {
             Ok(runs) => runs,
             Err(error) => {
-                tracing::error!(notifier = notifier.name, %error, "an event cannot be told");
+                tracing::error!(notifier = notifier.name, %error, "cannot submit events: an event is no valid run");
                 return Ok(());
             }
         };
@@ -229,7 +229,7 @@ impl NotifierLoop {
                     event = kind,
                     subject,
                     run = run.0,
-                    "telling"
+                    "submitted a notification"
                 );
             }
         }
@@ -237,7 +237,6 @@ impl NotifierLoop {
     }
 }
 
-/// What is told of a unit that was given up.
 fn giveup(
     record: &JournalRecord,
     runs: &BTreeMap<RunId, RunRecord>,
@@ -261,7 +260,6 @@ fn unit_of(record: &JournalRecord) -> Option<Unit> {
     record.entry.unit.as_deref()?.parse().ok()
 }
 
-/// The pipeline run that a part of an entry names.
 fn pipeline_run(json: &str) -> Option<PipelineRunId> {
     let value: Value = serde_json::from_str(json).ok()?;
     value.get("pipeline_run").and_then(Value::as_i64).map(PipelineRunId)

@@ -31,7 +31,7 @@ impl CommandSource {
     }
 }
 
-/// Hears the program.
+/// Receives what the program prints.
 struct Printed<'a> {
     feed: &'a mut SampleWriter,
     call: &'a SourceCall,

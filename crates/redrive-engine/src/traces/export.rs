@@ -1,9 +1,8 @@
-//! Sending spans: gathered, in batches, and never in anybody's way.
+//! Sends spans in batches, without blocking attempts.
 //!
-//! Whoever ends an attempt puts its span into a queue and goes on. A task of its own takes them out and
-//! posts them. When the queue is full, because the collector is away or slower than the work, spans are
-//! dropped; that is said once, and at the end how many they were. Requests that fail are tried again by
-//! the policy below, decided about like everything else.
+//! Ending an attempt puts its span into a queue. A task posts the queue to the collector. When the queue is full,
+//! because the collector is down or too slow, spans are dropped: this is logged once, and the number at the end.
+//! Failed requests are retried by the policy below.
 
 use std::{
     pin::pin,
@@ -32,10 +31,10 @@ use crate::handlers::http::{
 };
 use redrive_retry::{Clock, Stop, Stopper, SystemClock, retry};
 
-/// How long the end of a process may wait for what is left to be sent.
+/// How long [`Export::finish`] waits for the remaining spans.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How a request that failed is tried again: after 1, 2 and 4 s, or as the collector says, up to 30 s.
+/// Retries a request after 1, 2 and 4 s, or after the delay that the collector names, up to 30 s.
 fn policy() -> Policy {
     let spec = PolicySpec {
         max_attempts: Some(4),
@@ -46,7 +45,6 @@ fn policy() -> Policy {
     Policy::new(spec).unwrap_or_else(|_| Preset::Stage.policy())
 }
 
-/// Takes spans, as long as there is room.
 pub(super) struct SpanQueue {
     queue: mpsc::Sender<Value>,
     counts: Arc<SpanCounts>,
@@ -63,12 +61,12 @@ impl SpanQueue {
     pub(super) fn add(&self, span: Value) {
         self.counts.made.fetch_add(1, Ordering::Relaxed);
         if self.queue.try_send(span).is_err() && !self.counts.warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!("more spans than the collector takes; some are dropped from here on");
+            tracing::warn!("the queue of spans is full; some spans are dropped from now on");
         }
     }
 }
 
-/// SpanQueue on their way.
+/// The running task that sends spans.
 pub(super) struct Export {
     stopper: Stopper,
     sending: JoinHandle<()>,
@@ -81,7 +79,7 @@ impl Export {
         if let Some(protocol) = &settings.other_protocol {
             tracing::warn!(
                 protocol,
-                "spans are sent as JSON over HTTP, whatever protocol is asked for"
+                "OTEL_EXPORTER_OTLP_PROTOCOL is ignored: spans are sent as JSON over HTTP"
             );
         }
         let mut headers = default_headers(&spec);
@@ -109,7 +107,7 @@ impl Export {
         Ok((SpanQueue { queue, counts }, Self { stopper, sending }))
     }
 
-    /// Sends what is left, for a while, and says what was never sent.
+    /// Sends the remaining spans within [`FINISH_TIMEOUT`], and logs how many were not sent.
     pub(super) async fn finish(mut self, spans: &SpanQueue) {
         self.stopper.stop();
         if timeout(FINISH_TIMEOUT, &mut self.sending).await.is_err() {
@@ -126,22 +124,21 @@ impl Export {
     }
 }
 
-/// The task that sends.
 struct SpanSender {
     client: HttpClient<Full<Bytes>>,
-    /// The collector, for messages.
+    /// For messages.
     collector: String,
     target: Uri,
     headers: HeaderMap,
     time_limit: Duration,
-    /// What is told of this process, as attributes.
+    /// The attributes of this process.
     resource: Value,
     delay: Duration,
     batch: usize,
     waiting: mpsc::Receiver<Value>,
     counts: Arc<SpanCounts>,
     stop: Stop,
-    /// Whether the last request failed, which has been said.
+    /// Whether the last request failed, which is logged once.
     failing: bool,
 }
 
@@ -153,8 +150,7 @@ impl SpanSender {
         }
     }
 
-    /// Waits for spans, and a little longer for more of them. Nothing, once it was told to stop and all are
-    /// gone.
+    /// Waits for spans, and a little longer for more. `None` after a stop, when all are sent.
     async fn gather(&mut self) -> Option<Vec<Value>> {
         let mut stop = self.stop.clone();
         let first = tokio::select! {
@@ -183,7 +179,10 @@ impl SpanSender {
         let mut warn = |failure: &Failure| {
             if !std::mem::replace(&mut failing, true) {
                 let error = failure.message().as_str();
-                tracing::warn!(error, "cannot send spans; work goes on without them");
+                tracing::warn!(
+                    error,
+                    "cannot send spans to the collector; attempts continue without them"
+                );
             }
         };
         let sent = retry(policy, || self.post(body.clone()))
@@ -194,7 +193,7 @@ impl SpanSender {
             Ok(rejected) => {
                 self.counts.sent.fetch_add(count.saturating_sub(rejected), Ordering::Relaxed);
                 if failing {
-                    tracing::info!("spans are sent again");
+                    tracing::info!("the collector accepts spans again");
                 }
                 if rejected > 0 {
                     tracing::warn!(rejected, "the collector rejected spans");
@@ -216,7 +215,7 @@ impl SpanSender {
         }] })
     }
 
-    /// Posts a batch, and says how many spans of it the collector did not want.
+    /// Posts a batch; returns how many of its spans the collector rejected.
     async fn post(&self, body: Bytes) -> Result<u64, Failure> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
@@ -230,7 +229,7 @@ impl SpanSender {
             if head.status.is_success() {
                 return Ok(rejected(&kept.into_bytes()));
             }
-            // What it says may repeat our headers, which are secrets.
+            // The text of the response may repeat the headers, which are secrets.
             let (status, headers) = (head.status, &head.headers);
             let answer = ReceivedResponse { status, headers, text: "".into(), end };
             Err(status_failure(&answer, SystemClock.now()))
@@ -241,7 +240,7 @@ impl SpanSender {
     }
 }
 
-/// A success may be partial.
+/// The number of rejected spans in a partial success.
 fn rejected(answer: &[u8]) -> u64 {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
     match answer.pointer("/partialSuccess/rejectedSpans") {

@@ -1,4 +1,4 @@
-//! Holding a group while it is uploaded (UPL-7).
+//! The lease on a group while it is uploaded (UPL-7).
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,27 +14,25 @@ use crate::{
     worker::{lease_clock::Reading, renewer::later},
 };
 
-/// Someone else is uploading the group.
+/// Another process is uploading the group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupBusy {
-    /// Who.
     pub owner: WorkerId,
-    /// Since when and at whose wish, as far as the journal tells.
+    /// From the journal, if it has a recent entry.
     pub started: Option<GroupStart>,
-    /// How long at least, unless it renews its lease.
+    /// The rest of the lease; the owner may renew it.
     pub remaining: Duration,
 }
 
-/// A sending of a group, as the journal tells of it.
+/// The start of an upload, from the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupStart {
-    /// When it began.
     pub at: Timestamp,
-    /// Who wanted it.
+    /// The operator who started it.
     pub by: String,
 }
 
-/// Who, since when and at whose wish.
+/// The owner, the time of the start, and the operator.
 impl fmt::Display for GroupBusy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.started {
@@ -44,8 +42,7 @@ impl fmt::Display for GroupBusy {
     }
 }
 
-/// A held group. Its lease is renewed until it is released or dropped; dropped without a release, it
-/// ends by itself.
+/// Renews the lease until it is released or dropped. A dropped lease expires.
 pub struct GroupLease {
     store: Arc<dyn Store>,
     lease: LeaseRef,
@@ -55,7 +52,7 @@ pub struct GroupLease {
 }
 
 impl GroupLease {
-    /// Takes a group, or says who has it.
+    /// Claims a group, unless another process holds it.
     pub async fn take(
         store: Arc<dyn Store>,
         group: &ItemGroup,
@@ -79,12 +76,12 @@ impl GroupLease {
         Ok(Ok(Self { store, lease, owner, lost, renewer }))
     }
 
-    /// Hears when the lease was lost: someone else may have the group, so nothing more may be sent.
+    /// Stops when the lease is lost. Another process may hold the group then, so nothing more may be sent.
     pub fn lost(&self) -> Stop {
         self.lost.clone()
     }
 
-    /// Gives the group back, so that the next one need not wait.
+    /// Releases the group, so that the next upload need not wait for the end of the lease.
     pub async fn release(self, why: &str, at: Timestamp) -> Result<Written> {
         self.renewer.abort();
         let back =
@@ -107,8 +104,8 @@ impl Drop for GroupLease {
     }
 }
 
-/// Renews at a third of the lease, and at once if the clock of leases was set meanwhile. Ends, and so tells that the lease is lost, when someone else has it,
-/// or when it cannot be kept any longer.
+/// Renews after a third of the lease, and at once if the lease clock was set meanwhile. Ends, and signals that
+/// the lease is lost, when another process holds the lease or when it cannot be renewed in time.
 async fn renew(
     store: Arc<dyn Store>,
     lease: LeaseRef,
@@ -132,18 +129,25 @@ async fn renew(
                 }
             }
             Ok(Ok(_)) => {
-                tracing::warn!(epoch = lease.epoch.0, "the lease on the group was lost");
+                tracing::warn!(
+                    epoch = lease.epoch.0,
+                    "lost the lease on the group; another process may upload it"
+                );
                 return lost.stop();
             }
             Ok(Err(error)) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, "cannot renew the lease on the group");
             }
-            Err(_) => tracing::warn!("cannot renew the lease on the group: no answer in time"),
+            Err(_) => tracing::warn!(
+                "cannot renew the lease on the group: the store did not respond in time"
+            ),
         }
-        // Whoever cannot renew is through before another may begin.
+        // This process stops before another one may claim the group.
         if requested.elapsed() >= length.saturating_sub(step) {
-            tracing::warn!("the lease on the group ends, and cannot be renewed");
+            tracing::warn!(
+                "the lease on the group is about to expire and cannot be renewed; the upload stops"
+            );
             return lost.stop();
         }
     }

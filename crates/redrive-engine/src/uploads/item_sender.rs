@@ -1,4 +1,4 @@
-//! Sending one item.
+//! Sends one item.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -21,35 +21,32 @@ use crate::{
     uploads::{Chunks, ContentError, body::CheckedBody},
 };
 
-/// What a header cannot carry, or not at its ends, and `%`.
+/// Characters that are not allowed in a header value, or not at its ends, and `%`.
 const UNSAFE: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 
-/// The code of content that cannot be sent.
+/// The failure code of content that cannot be sent.
 const CONTENT: &str = "content";
 
-/// Statuses that are about who sends, not about what is sent.
+/// Statuses that are about the sender and not about the item.
 const SENDER_REFUSED: [StatusCode; 2] =
     [StatusCode::UNAUTHORIZED, StatusCode::PROXY_AUTHENTICATION_REQUIRED];
 
-/// How sending an item ended.
 #[derive(Debug)]
 pub(super) enum SendResult {
-    /// The server has it.
     Acknowledged,
-    /// The server, or the way there, or its content, was against it.
+    /// The server refused the item, the connection broke, or the content has changed.
     Rejected(Failure),
-    /// The server takes nothing from us.
+    /// The server refuses this sender.
     Refused(Failure),
-    /// There was no way to the server; the item was not sent.
+    /// The server could not be reached; the item was not sent.
     Unreachable(Failure),
-    /// There was no way to its content; the item was not sent, or not as a whole.
+    /// The content could not be reached; the item was not sent, or not completely.
     Unreadable(Failure),
 }
 
-/// What a header says of an item.
 type ValueOf = fn(&ItemRecord) -> Cow<'_, str>;
 
-/// Headers that say who an item is; names are percent-encoded.
+/// Headers that identify an item. Names are percent-encoded.
 const ITEM_HEADERS: [(HeaderName, ValueOf); 4] = [
     (IDEMPOTENCY_KEY, |item| idempotency_key(item).into()),
     (HeaderName::from_static("redrive-group"), |item| encoded(&item.group.group)),
@@ -57,12 +54,12 @@ const ITEM_HEADERS: [(HeaderName, ValueOf); 4] = [
     (HeaderName::from_static("redrive-sha256"), |item| item.sha256.as_str().into()),
 ];
 
-/// Sends items to one place.
+/// Sends items to one URL.
 pub(super) struct ItemSender {
     target: Uri,
     server: String,
     headers: HeaderMap,
-    /// Headers that say who an item is, unless the specification says something else there.
+    /// The [`ITEM_HEADERS`] that the specification does not set.
     item_headers: Vec<(HeaderName, ValueOf)>,
     secrets: Secrets,
     client: HttpClient<CheckedBody>,
@@ -71,7 +68,7 @@ pub(super) struct ItemSender {
 }
 
 impl ItemSender {
-    /// Checks a specification. The environment is read here, once.
+    /// Checks a specification. Environment variables are read here, once.
     pub(super) fn new(
         spec: &HttpSpec,
         clock: Arc<dyn Clock>,
@@ -84,7 +81,7 @@ impl ItemSender {
         headers.extend(given);
         let item_headers: Vec<_> =
             ITEM_HEADERS.into_iter().filter(|(name, _)| !headers.contains_key(name)).collect();
-        // Room for what comes with each item.
+        // Placeholders, so that the map does not grow for each item.
         headers.extend(
             item_headers.iter().map(|(name, _)| (name.clone(), HeaderValue::from_static(""))),
         );
@@ -132,7 +129,7 @@ impl ItemSender {
                 };
             }
         };
-        // Read so that the connection can be used again. What a success says further is of no use.
+        // Read to the end so that the connection can be reused. The body of a success is not needed.
         let mut buffer = BodyBuffer::new(StatusCode::BAD_REQUEST);
         let end = timeout(ERROR_BODY_WAIT, buffer.read(body)).await.unwrap_or(BodyEnd::TimedOut);
         if head.status.is_success() {
@@ -160,7 +157,7 @@ impl ItemSender {
         let headers = request.headers_mut();
         headers.clone_from(&self.headers);
         for (name, value) in &self.item_headers {
-            // Everything that a header cannot carry is encoded.
+            // Cannot fail: all characters that headers do not allow are encoded.
             if let Ok(value) = HeaderValue::from_str(&value(item)) {
                 headers.insert(name, value);
             }
@@ -176,12 +173,12 @@ fn encoded(name: &str) -> Cow<'_, str> {
     utf8_percent_encode(name, UNSAFE).into()
 }
 
-/// The same in every attempt at an item. The hash tells items of two stores apart.
+/// The same in every attempt at an item. The hash distinguishes items of two stores.
 fn idempotency_key(item: &ItemRecord) -> String {
     format!("item:{}-{}", item.id, item.sha256.get(..16).unwrap_or(&item.sha256))
 }
 
-/// The span of the attempt, whose number is the next.
+/// The span of the attempt, which gets the next number.
 fn traceparent(item: &ItemRecord, traces: &Traces) -> Option<HeaderValue> {
     let number = AttemptNumber(item.last_attempt.0.saturating_add(1));
     let parent = traces.traceparent(&Unit::Item(item.id), number)?;

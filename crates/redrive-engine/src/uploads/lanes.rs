@@ -1,4 +1,4 @@
-//! Sending several items at once: lanes that each take the next one.
+//! Sends several items at once: each lane takes the next item.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +16,6 @@ use crate::{
     },
 };
 
-/// What the lanes share.
 pub(super) struct Lanes {
     sender: Arc<ItemSender>,
     clock: Arc<dyn Clock>,
@@ -37,7 +36,7 @@ impl Lanes {
         Self { sender, clock, recorder, supply, request, traces, pass: Mutex::default() }
     }
 
-    /// Sends one item after the other, until there are no more.
+    /// Sends one item after the other until none is left.
     pub(super) async fn run(self: Arc<Self>) {
         while !self.is_over() {
             let next = tokio::select! {
@@ -61,7 +60,7 @@ impl Lanes {
         }
     }
 
-    /// Whether there is no use in sending more.
+    /// Whether no more items should be sent.
     pub(super) fn is_over(&self) -> bool {
         self.request.is_stopped() || self.pass().is_over
     }
@@ -70,30 +69,29 @@ impl Lanes {
         self.pass.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it came to.
     pub(super) fn end(&self) -> UploadPass {
         let interrupted = self.request.is_stopped();
         UploadPass { interrupted, ..std::mem::take(&mut *self.pass()) }
     }
 }
 
-/// One time through the pending items.
+/// The result of one pass over the pending items.
 #[derive(Default)]
 pub(super) struct UploadPass {
     items: Vec<ItemReport>,
     judged: bool,
-    /// Why there was no way to the server, or to the content.
+    /// The first failure to reach the server, or the content.
     unreachable: Option<UploadError>,
     refusal: Option<Failure>,
-    /// What there was no going on after.
+    /// The error that ended the pass.
     broken: Option<UploadError>,
     interrupted: bool,
-    /// Whether there is no use in sending more.
+    /// Whether no more items should be sent.
     pub(super) is_over: bool,
 }
 
 impl UploadPass {
-    /// One that was told to stop before it began.
+    /// A pass that was stopped before it began.
     pub(super) fn interrupted() -> Self {
         Self { interrupted: true, ..Self::default() }
     }
@@ -103,7 +101,8 @@ impl UploadPass {
         self.is_over = true;
     }
 
-    /// Takes what became of an item. If it was judged, says why it was rejected, if it was.
+    /// Records the result of an item. Returns `Some` if the item was acknowledged or rejected, with the failure
+    /// of a rejection.
     fn take(&mut self, item: ItemId, sent: SendResult) -> Option<Option<Failure>> {
         let (failure, outcome) = match sent {
             SendResult::Acknowledged => (None, ItemOutcome::Uploaded),
@@ -128,7 +127,7 @@ impl UploadPass {
         Some(failure)
     }
 
-    /// The others would fare like this item, which was not judged.
+    /// Ends the pass: the other items would fail like this one, which is neither acknowledged nor rejected.
     fn end_with<T>(&mut self, item: ItemId) -> Option<T> {
         self.is_over = true;
         self.items.push(ItemReport { item, outcome: ItemOutcome::NotSent });

@@ -1,4 +1,4 @@
-//! Local files: what is added, and what was left where it is.
+//! Reads, copies and hashes local files.
 
 use std::{
     fs::{self, File},
@@ -17,14 +17,14 @@ use crate::uploads::{
     content::{CHUNK_BYTES, CHUNKS_AHEAD, hex},
 };
 
-/// What a file holds, left where it is. Its whole path is kept: items outlive working folders.
+/// References a file where it is. The URL has the absolute path, because items outlive the working folder.
 pub async fn reference_content(file: &Path) -> Result<KeptContent, ContentError> {
     let path = file.to_owned();
     blocking(move || {
         let path = fs::canonicalize(&path).map_err(|error| read_error(&path, &error))?;
         let name = path.to_str().ok_or_else(|| ContentError::Read {
             place: path.display().to_string(),
-            problem: "its name is not UTF-8".to_owned(),
+            problem: "the path is not UTF-8".to_owned(),
         })?;
         let url = format!("file:{name}");
         let (size_bytes, sha256) = copy(&path, &mut io::sink(), &path)?;
@@ -33,12 +33,12 @@ pub async fn reference_content(file: &Path) -> Result<KeptContent, ContentError>
     .await
 }
 
-/// The file that an item was left in, if it was.
+/// The path of a `file:` URL.
 pub(super) fn referenced_file(url: &str) -> Option<PathBuf> {
     url.strip_prefix("file:").map(PathBuf::from)
 }
 
-/// Begins to read files, in one visit to a thread that may wait for the disk, however many there are.
+/// Opens all files in one task of the blocking pool.
 pub(super) async fn open_all(
     files: Vec<Result<PathBuf, ContentError>>,
 ) -> Vec<Result<Chunks, ContentError>> {
@@ -54,7 +54,6 @@ pub(super) async fn open_all(
     opened.into_iter().map(|opened| opened.map(OpenedFile::into_chunks)).collect()
 }
 
-/// A file, and its first chunk.
 struct OpenedFile {
     file: File,
     first: Bytes,
@@ -68,7 +67,7 @@ impl OpenedFile {
         Ok(Self { file, first })
     }
 
-    /// Reads the rest, if there is one, when it is wanted.
+    /// Reads the rest of the file on demand.
     fn into_chunks(self) -> Chunks {
         if self.first.len() < CHUNK_BYTES {
             return Chunks::whole(self.first);
@@ -86,14 +85,14 @@ impl OpenedFile {
     }
 }
 
-/// Opens a file so that reading it writes nothing: most systems would note the time of the first read. Only
-/// who owns a file may do that.
+/// Opens a file without updating its access time, which would be a write. Only the owner of a file may do
+/// that; other users open it normally.
 fn open_without_atime(path: &Path) -> io::Result<File> {
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        let unnoticed = rustix::fs::OFlags::NOATIME.bits().cast_signed();
-        match File::options().read(true).custom_flags(unnoticed).open(path) {
+        let no_atime = rustix::fs::OFlags::NOATIME.bits().cast_signed();
+        match File::options().read(true).custom_flags(no_atime).open(path) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
             opened => return opened,
         }
@@ -101,7 +100,7 @@ fn open_without_atime(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// A chunk; less than one at the end of the file.
+/// Reads a full chunk, or less at the end of the file.
 fn read_chunk(file: &mut File, buffer: &mut [u8]) -> io::Result<Bytes> {
     let mut length = 0;
     while let Some(room) = buffer.get_mut(length..).filter(|room| !room.is_empty()) {
@@ -115,7 +114,7 @@ fn read_chunk(file: &mut File, buffer: &mut [u8]) -> io::Result<Bytes> {
     Ok(Bytes::copy_from_slice(buffer.get(..length).unwrap_or_default()))
 }
 
-/// Until the end, an error, or until nobody wants more.
+/// Reads until the end, an error, or until the receiver is dropped.
 fn read_rest(mut file: File, to: &mpsc::Sender<Result<Bytes, ContentError>>) {
     let mut buffer = vec![0; CHUNK_BYTES];
     loop {
@@ -128,7 +127,7 @@ fn read_rest(mut file: File, to: &mpsc::Sender<Result<Bytes, ContentError>>) {
     }
 }
 
-/// Copies a file and says how long it is, and its hash. `place` is where to, for messages.
+/// Copies a file; returns its size and hash. `place` is the destination, for messages.
 pub(super) fn copy(
     from: &Path,
     to: &mut impl Write,
@@ -142,7 +141,6 @@ pub(super) fn copy(
     copy_from(file, read_error, to, place)
 }
 
-/// Copies content, wherever it comes from.
 pub(super) fn copy_new(
     from: &NewContent,
     to: &mut impl Write,
@@ -184,7 +182,7 @@ pub(super) fn write_error(path: &Path, error: &io::Error) -> ContentError {
     ContentError::Write { place: path.display().to_string(), problem: error.to_string() }
 }
 
-/// Runs what waits for the disk.
+/// Runs disk I/O on a thread of the blocking pool.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ContentError> + Send + 'static,
 ) -> Result<T, ContentError> {

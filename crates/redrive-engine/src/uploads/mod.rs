@@ -1,16 +1,16 @@
-//! Uploads: bounded retry of batches that half succeed (UPL).
+//! Uploads: bounded retries of batches that succeed in part (UPL).
 //!
 //! ```text
-//! RetryingUploader ─► inner.upload_pending ─► success, failure, error ─► as it is
+//! RetryingUploader ─► inner.upload_pending ─► success, failure, error ─► returned as it is
 //!        ▲                  │ partial
 //!        │                  ▼
-//!        │     every rejected item: attempts + 1; spent ─► upload_giveup, told in the journal
-//!        └── sleep ◄── retries and pending items left?  ─ no ─► partial, with a hint when to come again
+//!        │     every rejected item: attempts + 1; budget spent ─► given up, with a journal entry
+//!        └── sleep ◄── retries and pending items left?  ─ no ─► partial, with the time of the next retry
 //! ```
 //!
-//! Two budgets bound it: the retries of a call, and the attempts of an item over all calls. Items that
-//! were acknowledged are no longer pending, so that a retry sends the rest alone; a later call does too.
-//! [`build_uploader`] is the one place where uploaders are put together.
+//! Two budgets limit it: the retries of a call, and the attempts of an item over all calls. Acknowledged items
+//! are no longer pending, so a retry or a later call sends only the rest. [`build_uploader`] assembles the
+//! uploaders of the command line and the server.
 
 mod report;
 mod uploader;

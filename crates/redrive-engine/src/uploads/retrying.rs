@@ -1,4 +1,4 @@
-//! An uploader that repeats the calls of another, within bounds (UPL-2).
+//! Retries the calls of another uploader, within limits (UPL-2).
 
 use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -18,11 +18,11 @@ use crate::{
 
 type SleepFn = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// Wraps any uploader and is one itself.
+/// Wraps an uploader.
 ///
-/// A call that ends in success or failure is passed on as it is, and so is an error, at once. After a
-/// partial one every rejected item is counted, and given up when its attempts are spent; then the call
-/// is repeated after a sleep, as long as retries and pending items are left.
+/// Success, failure and errors are returned at once. After a partial success, every rejected item is counted, and
+/// given up when its attempts are spent. The call is repeated after a sleep while retries and pending items are
+/// left.
 pub struct RetryingUploader<U> {
     inner: U,
     store: Arc<dyn Store>,
@@ -35,7 +35,7 @@ pub struct RetryingUploader<U> {
 }
 
 impl<U: Uploader> RetryingUploader<U> {
-    /// Wraps an uploader. `actor` is who gives items up, for the journal.
+    /// `actor` is the actor of give-ups in the journal.
     pub fn new(
         inner: U,
         store: Arc<dyn Store>,
@@ -54,12 +54,10 @@ impl<U: Uploader> RetryingUploader<U> {
         }
     }
 
-    /// With another clock.
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
     }
 
-    /// With another way to sleep.
     pub fn with_sleep<S, W>(self, sleep: S) -> Self
     where
         S: Fn(Duration) -> W + Send + Sync + 'static,
@@ -68,17 +66,15 @@ impl<U: Uploader> RetryingUploader<U> {
         Self { sleep: Arc::new(move |delay| Box::pin(sleep(delay))), ..self }
     }
 
-    /// With someone who watches.
     pub fn with_observer(self, observer: UploadObserver) -> Self {
         Self { observer, ..self }
     }
 
-    /// With a file that is told of every give-up.
     pub fn with_giveup_file(self, file: Option<GiveupFile>) -> Self {
         Self { giveup_file: file, ..self }
     }
 
-    /// Counts the rejections of a call, and gives up what is spent.
+    /// Counts the rejections of a call, and gives up items whose attempts are spent.
     async fn count_rejections_of(
         &self,
         report: &UploadReport,
@@ -98,12 +94,15 @@ impl<U: Uploader> RetryingUploader<U> {
         Ok(())
     }
 
-    /// The journal has it; a file that cannot be written catches up with it later.
+    /// The journal has every give-up, so a file that cannot be written now catches up later.
     async fn update_giveup_file(&self) {
         let Some(file) = &self.giveup_file else { return };
         if let Err(error) = file.catch_up(&*self.store).await {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "cannot write the file of give-ups; the journal has them");
+            tracing::warn!(
+                error,
+                "cannot write the file of give-ups; the journal has them, and the next upload writes them again"
+            );
         }
     }
 
@@ -155,7 +154,7 @@ impl<U: Uploader> Uploader for RetryingUploader<U> {
                 attempt = retry,
                 sleep = %HumanDuration::from(sleep),
                 pending,
-                "sending again what is pending"
+                "retrying the pending items"
             );
             (self.observer)(UploadEvent::Retrying { retry, sleep, pending });
             redrive_store::failpoint!("engine.upload.sleeping");
@@ -192,7 +191,7 @@ impl<U: fmt::Debug> fmt::Debug for RetryingUploader<U> {
     }
 }
 
-/// What the calls so far came to.
+/// The combined result of the calls so far.
 #[derive(Default)]
 struct CombinedReport {
     retries: u32,
@@ -204,7 +203,7 @@ impl CombinedReport {
     fn add(&mut self, report: &UploadReport) {
         for ItemReport { item, outcome } in &report.items {
             match (outcome, self.items.get(item)) {
-                // What it was rejected for before says more.
+                // The earlier rejection has more information.
                 (ItemOutcome::NotSent, Some(_)) => {}
                 _ => _ = self.items.insert(*item, outcome.clone()),
             }
@@ -216,7 +215,7 @@ impl CombinedReport {
         self.gave_up = true;
     }
 
-    /// A success is one only if everything was acknowledged.
+    /// Success means that every item was acknowledged.
     fn report(
         self,
         outcome: UploadOutcome,

@@ -166,7 +166,7 @@ impl Engine {
     /// The same under a given name, which no other process may have.
     pub async fn run_as(&self, worker: WorkerId, stop: Stop, until: Until) {
         for notifier in self.notifiers.values() {
-            notifier.on(self.store.clone(), self.clock.clone()).begin().await;
+            notifier.reader(self.store.clone(), self.clock.clone()).begin().await;
         }
         let mut loops = JoinSet::new();
         for queue in self.queues.values() {
@@ -199,7 +199,7 @@ impl Engine {
                 loops.spawn(scheduler.run(stop.clone()));
             }
             for notifier in self.notifiers.values() {
-                let reader = notifier.on(self.store.clone(), self.clock.clone());
+                let reader = notifier.reader(self.store.clone(), self.clock.clone());
                 loops.spawn(reader.run(stop.clone()));
                 loops.spawn(self.serve(&notifier.queue, &worker, &stop, until));
             }
@@ -235,7 +235,7 @@ impl Engine {
     async fn tell_the_rest(&self, worker: &WorkerId, stop: &Stop) -> JoinSet<()> {
         let mut loops = JoinSet::new();
         for notifier in self.notifiers.values() {
-            notifier.on(self.store.clone(), self.clock.clone()).read_all().await;
+            notifier.reader(self.store.clone(), self.clock.clone()).read_all().await;
             loops.spawn(self.serve(&notifier.queue, worker, stop, Until::Drained));
         }
         loops

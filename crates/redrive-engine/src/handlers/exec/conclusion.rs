@@ -1,4 +1,4 @@
-//! From how a program ended and what it printed to an outcome.
+//! Makes an outcome of the exit and the output of a program.
 
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 
@@ -18,10 +18,9 @@ use crate::{
     },
 };
 
-/// The code of a program whose exit status is lost.
+/// The failure code of a program whose exit status is unknown.
 const EXIT_UNKNOWN: &str = "exit_unknown";
 
-/// What a call of this kind ended in.
 pub(super) fn conclude(
     kind: &str,
     program: FinishedProgram,
@@ -30,7 +29,7 @@ pub(super) fn conclude(
 ) -> Outcome {
     let stderr = printable(&program.stderr.to_bytes());
     let stderr = stderr.as_str();
-    let failure = match program.ending {
+    let failure = match program.exit {
         ProgramExit::Stopped(status) => return stopped(kind, status, stdout),
         ProgramExit::Exited(status) if status.success() => return answered(kind, stdout, stderr),
         ProgramExit::Exited(status) => failed(status, stdout, stderr),
@@ -40,13 +39,12 @@ pub(super) fn conclude(
     Outcome::Failed(failure)
 }
 
-/// A program whose exit status is lost.
 pub(super) fn exit_unknown(error: &io::Error, stderr: &str) -> Failure {
-    let what = format!("the program ended and nothing tells how: {error}");
+    let what = format!("the program ended and its exit status is unknown: {error}");
     Failure::named(EXIT_UNKNOWN, Cause::Handler, &explain(&what, stderr))
 }
 
-/// Exit 0: the reply decides, and it must be one that the kind allows.
+/// Exit 0: the reply decides, and the kind of unit must allow it.
 fn answered(kind: &str, stdout: &LastLine, stderr: &str) -> Outcome {
     let reply = Reply::parse(stdout.line());
     match reply.and_then(|reply| Reply::allowed_for(kind, reply)) {
@@ -56,8 +54,8 @@ fn answered(kind: &str, stdout: &LastLine, stderr: &str) -> Outcome {
     }
 }
 
-/// Told to stop: what it says in so many words is done need not be done again. Silence says nothing,
-/// and an error may come of the stop.
+/// Stopped: only a program that explicitly reports success has done its work. A missing reply proves
+/// nothing, and an error may be due to the stop.
 fn stopped(kind: &str, status: Option<ExitStatus>, stdout: &LastLine) -> Outcome {
     if !status.is_some_and(|status| status.success()) {
         return Outcome::Stopped;

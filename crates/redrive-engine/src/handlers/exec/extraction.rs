@@ -1,8 +1,7 @@
-//! A program that prints rows: all of its stdout, as it comes.
+//! Extracts the rows that a program prints to stdout.
 //!
-//! The program waits while the sink does, so that no more is in memory than a pipe holds. How it went is
-//! said by its exit code and the last line of stderr, if that is a reply: an error, or `ok` with what is
-//! to be known of the rows.
+//! The program blocks while the sink does, so that memory holds no more than a pipe. The exit code, and the
+//! last line of stderr if that is a reply, decide the outcome: an error, or `ok` with metadata of the rows.
 
 use std::{process::ExitStatus, time::Duration};
 
@@ -23,7 +22,7 @@ use crate::{
     },
 };
 
-/// The code of a program that left its output to others, who hold it open.
+/// The failure code of a program that exited while another process still holds its stdout open.
 const OUTPUT_OPEN: &str = "output_open";
 
 #[async_trait]
@@ -40,7 +39,7 @@ impl Extractor for ExecHandler {
 }
 
 impl ExecHandler {
-    /// Runs the program for all that it prints.
+    /// Runs the program and passes all of its stdout to the sink.
     pub(crate) async fn run_for_output(
         &self,
         input: &ProgramInput,
@@ -68,9 +67,9 @@ impl OutputSink for RowSink<'_> {
 fn conclude(program: FinishedProgram, time_limit: Duration) -> Outcome {
     let stderr = printable(&program.stderr.to_bytes());
     let stderr = stderr.as_str();
-    let failure = match (program.ending, program.output) {
+    let failure = match (program.exit, program.output) {
         (_, OutputRead::Refused(failure)) => failure,
-        // What it wrote by then may be a part of its rows.
+        // The rows so far may be incomplete.
         (ProgramExit::Stopped(_), _) => return Outcome::Stopped,
         (ProgramExit::TimedOut, _) => timeout_failure(time_limit, stderr),
         (ProgramExit::Unknown(error), _) => exit_unknown(&error, stderr),
@@ -78,8 +77,8 @@ fn conclude(program: FinishedProgram, time_limit: Duration) -> Outcome {
             failed(status, &program.last_stderr_line, stderr)
         }
         (ProgramExit::Exited(_), OutputRead::Incomplete) => {
-            let what = "the program ended, and something it started still holds its output: rows \
-                        may be missing";
+            let what = "the program ended, but a process it started still holds its stdout open, so \
+                        rows may be missing";
             Failure::named(OUTPUT_OPEN, Cause::Handler, &explain(what, stderr))
         }
         (ProgramExit::Exited(_), OutputRead::Complete) => {
@@ -89,7 +88,7 @@ fn conclude(program: FinishedProgram, time_limit: Duration) -> Outcome {
     Outcome::Failed(failure)
 }
 
-/// Exit 0. Logs are on stderr too, so what merely looks like a reply is none.
+/// Exit 0. Logs go to stderr too, so a line that is almost a reply is ignored.
 fn answered(last_stderr_line: &LastLine) -> Outcome {
     match Reply::parse(last_stderr_line.line()) {
         Ok(Some(reply)) => outcome(reply, ""),
@@ -97,7 +96,7 @@ fn answered(last_stderr_line: &LastLine) -> Outcome {
     }
 }
 
-/// A non-zero exit or a signal: an error that the program reported says more.
+/// A non-zero exit or a signal. An error that the program reported takes precedence.
 fn failed(status: ExitStatus, last_stderr_line: &LastLine, stderr: &str) -> Failure {
     match Reply::parse(last_stderr_line.line()) {
         Ok(Some(Reply::Error(error))) => {

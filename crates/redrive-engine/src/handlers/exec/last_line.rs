@@ -1,4 +1,4 @@
-//! The last line of what a program prints, which is its reply.
+//! Keeps the last line of a program's output, which may be its reply.
 
 use redrive_core::Failure;
 
@@ -8,9 +8,9 @@ use crate::handlers::reply::MAX_REPLY_BYTES;
 /// Keeps the last line that is not blank.
 #[derive(Debug, Default)]
 pub(super) struct LastLine {
-    /// The last whole line.
+    /// The last complete line.
     last: LineBuffer,
-    /// What came after it.
+    /// The line after it, which has no newline yet.
     open: LineBuffer,
 }
 
@@ -22,7 +22,7 @@ impl LastLine {
         let (whole, open) = chunk.split_at(newline);
         let mut lines = whole.splitn(2, is_newline);
         self.open.push(lines.next().unwrap_or_default());
-        // From the end: of a million lines only the last one is looked at.
+        // From the end, so that of a million lines only the last one is examined.
         let others = lines.next().unwrap_or_default();
         match others.rsplit(is_newline).find(|line| !line.trim_ascii().is_empty()) {
             Some(line) => self.last.set(line),
@@ -32,7 +32,7 @@ impl LastLine {
         self.open.set(open.get(1..).unwrap_or_default());
     }
 
-    /// The line: empty if there was none, longer than [`MAX_REPLY_BYTES`] if it was too long.
+    /// Empty if there was no line; longer than [`MAX_REPLY_BYTES`] if the line was too long.
     pub(super) fn line(&self) -> &[u8] {
         let line = if self.open.is_blank() { &self.last } else { &self.open };
         if line.0.len() > MAX_REPLY_BYTES { &line.0 } else { line.0.trim_ascii_end() }
@@ -52,7 +52,7 @@ fn is_newline(byte: &u8) -> bool {
     *byte == b'\n'
 }
 
-/// A line without its leading blanks. It remembers at most one byte more than a reply may have.
+/// A line without leading blanks, of at most one byte more than a reply may have.
 #[derive(Debug, Default)]
 struct LineBuffer(Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! From a started program to its end: feeding, reading, timing, ending.
+//! Runs a started program to its end: writes its input, reads its output, enforces its limits.
 
 use std::{future::Future, io, pin::pin, process::ExitStatus, time::Duration};
 
@@ -21,59 +21,51 @@ use crate::{
 };
 use redrive_retry::monotonic;
 
-/// How long a program may take, and how long it has to end once that is over.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProgramLimits {
     pub(super) time_limit: Duration,
+    /// The time between TERM and KILL.
     pub(super) grace: Duration,
 }
 
-/// What becomes of the output of a program.
+/// Receives the stdout of a program.
 pub(crate) trait OutputSink: Send {
-    /// Whether all of it matters. Then it is taken for as long as the program may take, and it is known
-    /// whether it came to its end; otherwise what comes long after the program's exit is not heard.
+    /// Whether all output matters. If so, output is read until the time limit of the program; otherwise
+    /// only for [`DRAIN_LIMIT`] after its exit.
     const NEEDS_ALL: bool;
 
-    /// Takes what came. The program waits meanwhile. An error ends it: nobody wants the rest.
+    /// Takes a chunk; the program blocks meanwhile. An error terminates the program.
     fn receive(&mut self, chunk: &[u8]) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// A program that is gone, and what is left of it.
 #[derive(Debug)]
 pub(super) struct FinishedProgram {
-    pub(super) ending: ProgramExit,
+    pub(super) exit: ProgramExit,
     pub(super) output: OutputRead,
-    /// Of stderr: both ends.
     pub(super) stderr: HeadAndTail,
-    /// And its last line.
     pub(super) last_stderr_line: LastLine,
 }
 
-/// How a program ended.
 #[derive(Debug)]
 pub(super) enum ProgramExit {
-    /// By itself, in time.
     Exited(ExitStatus),
-    /// It did not end in time, and was ended.
     TimedOut,
-    /// It was ended because the worker stops; how, if it was gone by then.
+    /// The worker stops. `None` if the program did not exit even after KILL.
     Stopped(Option<ExitStatus>),
-    /// It ended, and somebody else took its exit status.
+    /// The program ended, but its exit status could not be read.
     Unknown(io::Error),
 }
 
-/// How much of its output was heard.
+/// How much of stdout was read.
 #[derive(Debug)]
 pub(super) enum OutputRead {
-    /// All.
     Complete,
-    /// Not all: something that it started holds its output and says nothing, or the pipe broke.
+    /// A child holds the pipe open without writing, or the pipe broke.
     Incomplete,
-    /// Not all, because it was not wanted.
+    /// The sink refused a chunk.
     Refused(Failure),
 }
 
-/// Why a program is no longer waited for.
 enum StopCause {
     Exited,
     TimedOut,
@@ -81,8 +73,7 @@ enum StopCause {
     Refused,
 }
 
-/// Feeds a program its input and keeps what it prints, until it ends or is ended. Then its whole
-/// group is gone.
+/// Runs a program until it exits or is terminated. Its whole process group is gone when this returns.
 pub(super) async fn supervise<L: OutputSink>(
     mut group: ProcessGroup,
     pipes: Pipes,
@@ -101,13 +92,13 @@ pub(super) async fn supervise<L: OutputSink>(
             last_stderr_line.push(chunk);
         }));
         let mut feeding = pin!(feed(pipes.stdin, input));
-        let mut stop_again = stop.clone();
-        let mut ending = pin!(wait_or_end(&mut group, limits, stop));
+        let mut stop_while_draining = stop.clone();
+        let mut waiting = pin!(wait_or_terminate(&mut group, limits, stop));
         let (mut output, mut all_read, mut all_fed) = (None, false, false);
         let mut cause = loop {
             tokio::select! {
                 biased;
-                cause = &mut ending => break cause,
+                cause = &mut waiting => break cause,
                 end = &mut reading_stdout, if output.is_none() => {
                     let refused = matches!(end, OutputRead::Refused(_));
                     output = Some(end);
@@ -131,7 +122,7 @@ pub(super) async fn supervise<L: OutputSink>(
                     Err(_) if matters => cause = StopCause::TimedOut,
                     Err(_) => {}
                 },
-                () = stop_again.stopped(), if matters => cause = StopCause::Stopped,
+                () = stop_while_draining.stopped(), if matters => cause = StopCause::Stopped,
             }
         }
         if !all_read {
@@ -143,7 +134,7 @@ pub(super) async fn supervise<L: OutputSink>(
         terminate(&mut group, limits.grace).await;
         cause = StopCause::Exited;
     }
-    let ending = match (cause, group.end()) {
+    let exit = match (cause, group.end()) {
         (StopCause::TimedOut, _) => ProgramExit::TimedOut,
         (StopCause::Stopped, status) => ProgramExit::Stopped(status.ok().flatten()),
         (StopCause::Exited | StopCause::Refused, Ok(Some(status))) => ProgramExit::Exited(status),
@@ -152,10 +143,10 @@ pub(super) async fn supervise<L: OutputSink>(
         }
         (StopCause::Exited | StopCause::Refused, Err(error)) => ProgramExit::Unknown(error),
     };
-    FinishedProgram { ending, output, stderr, last_stderr_line }
+    FinishedProgram { exit, output, stderr, last_stderr_line }
 }
 
-/// Hands on what a program prints. After its exit, silence is the end.
+/// Passes stdout to the sink, until its end or until nothing comes for [`DRAIN_LIMIT`] after the exit.
 async fn read_output(
     mut pipe: ChildStdout,
     sink: &mut impl OutputSink,
@@ -166,7 +157,7 @@ async fn read_output(
         let length = tokio::select! {
             biased;
             length = pipe.read(&mut buffer) => length,
-            () = silence(&mut exit) => return OutputRead::Incomplete,
+            () = drained(&mut exit) => return OutputRead::Incomplete,
         };
         let Ok(length) = length else { return OutputRead::Incomplete };
         let Some(chunk @ [_, ..]) = buffer.get(..length) else { return OutputRead::Complete };
@@ -176,14 +167,14 @@ async fn read_output(
     }
 }
 
-async fn silence(exit: &mut watch::Receiver<bool>) {
-    // Whoever would tell of the exit is gone only together with the one who waits.
+async fn drained(exit: &mut watch::Receiver<bool>) {
+    // The sender lives as long as this future.
     _ = exit.wait_for(|exited| *exited).await;
     sleep(DRAIN_LIMIT).await;
 }
 
-/// Waits for the program; past its time, or told to stop, ends it: TERM, grace, KILL.
-async fn wait_or_end(
+/// Waits for the exit. After the time limit or a stop, terminates the program.
+async fn wait_or_terminate(
     group: &mut ProcessGroup,
     limits: ProgramLimits,
     stop: &mut Stop,
@@ -198,7 +189,7 @@ async fn wait_or_end(
     cause
 }
 
-/// Writes the input and closes the pipe. A program need not read it.
+/// Writes the input and closes the pipe. Errors are ignored: a program need not read its input.
 async fn feed(mut stdin: ChildStdin, input: &[u8]) {
     _ = stdin.write_all(input).await;
 }

@@ -1,4 +1,4 @@
-//! What is kept of an answer's body, however long it is.
+//! Reads the body of a response into bounded memory.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -7,18 +7,17 @@ use hyper::body::Body;
 
 use crate::handlers::program::output::HeadAndTail;
 
-/// The longest body that is read, in bytes, as it comes: nothing is unpacked. What is longer is cut
-/// off, and its connection closed.
+/// The longest body that is read, in bytes. Bodies are not decompressed. A longer body is not read on,
+/// and its connection is closed.
 pub const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
-/// A body, as far as it matters: all of a success, both ends of a failure.
+/// All of a success; the beginning and the end of a failure.
 #[derive(Debug)]
 pub(crate) enum BodyBuffer {
     Whole(Vec<u8>),
     HeadAndTail(HeadAndTail),
 }
 
-/// How the reading of a body ended.
 #[derive(Debug)]
 pub(crate) enum BodyEnd {
     Complete,
@@ -28,7 +27,6 @@ pub(crate) enum BodyEnd {
 }
 
 impl BodyBuffer {
-    /// For the body of an answer with this status.
     pub(crate) fn new(status: StatusCode) -> Self {
         if status.is_success() {
             Self::Whole(Vec::new())
@@ -37,7 +35,7 @@ impl BodyBuffer {
         }
     }
 
-    /// Reads until the end, or until there is no use in it.
+    /// Reads until the end, an error, or the limit.
     pub(crate) async fn read(
         &mut self,
         mut body: impl Body<Data = Bytes, Error = hyper::Error> + Unpin,
@@ -50,7 +48,7 @@ impl BodyBuffer {
         while let Some(frame) = body.frame().await {
             let chunk = match frame.map(hyper::body::Frame::into_data) {
                 Ok(Ok(chunk)) => chunk,
-                // Trailers say nothing that is needed here.
+                // Trailers are not needed.
                 Ok(Err(_)) => continue,
                 Err(error) => return BodyEnd::Cut(error),
             };

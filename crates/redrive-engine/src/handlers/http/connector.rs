@@ -76,7 +76,7 @@ impl ServerConnector {
         } else {
             RootCertStore::empty()
         };
-        let tls = client_config(roots).map_err(InvalidHttp::Encryption)?;
+        let tls = client_config(roots).map_err(InvalidHttp::Tls)?;
         let private_addresses = spec.private_addresses;
         Ok(Self { private_addresses, ..Self::new(tls, spec.connect_timeout) })
     }

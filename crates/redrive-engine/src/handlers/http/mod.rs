@@ -1,13 +1,14 @@
-//! A request for each unit (HANDLERS-4).
+//! One HTTP request per call (HANDLERS-4), and the HTTP client of the whole engine.
 //!
-//! Servers do what servers do: answer late, in part, without end, with a page of HTML, or not at all.
-//! None of that may hang a worker, cost it memory or lose the outcome. So everything that is read has
-//! a bound, the time limit covers the whole exchange, and whatever happened has a code of its own.
+//! Servers respond late, partially, without end, with a page of HTML, or not at all. None of that may
+//! hang a worker, exhaust its memory or lose the outcome. So everything that is read has a limit, the
+//! time limit covers the whole exchange, and every kind of failure has its own code.
 //!
-//! The way of a call: [`template`] makes the body, [`secrets`] holds the headers, [`connection`] finds
-//! the way, [`client`] sends it over a [`line`], [`body`] keeps what matters of the answer, and [`conclusion`] makes an outcome of it, or
-//! [`unanswered`] of its absence. An extractor sends one for each page of rows: [`paging`], which reads
-//! them by [`raw_json`].
+//! The path of a call: [`template`] makes the body and [`secrets`] the headers. [`client`] sends the
+//! request over a [`connection`] that [`connector`] opens, with the [`tls`] set-up of the engine. [`body`]
+//! keeps the part of the response that matters, and [`conclusion`] makes an outcome of it; [`no_response`]
+//! makes a failure when there is none. An extractor sends one request per page of rows ([`paging`]), and
+//! cuts the rows out of the response with [`raw_json`].
 
 mod spec;
 
@@ -75,28 +76,28 @@ pub(crate) use self::{
 };
 use crate::{Call, Clock, Handler, Outcome, Stop, SystemClock, traces::TRACEPARENT};
 
-/// What tells a retry from new work: the same for every attempt at a unit.
+/// Lets a server recognise a retry: the value is the same for every attempt at a unit.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 pub(crate) const TRACEPARENT_HEADER: HeaderName = HeaderName::from_static(TRACEPARENT);
 
-/// How long the body of an error is waited for. Its status says enough.
+/// How long to wait for the body of an error. The status alone decides.
 pub(crate) const ERROR_BODY_WAIT: Duration = Duration::from_secs(2);
 
-/// Handles each call by a request. It needs a runtime with I/O and time enabled, always the same one:
-/// connections are used again.
+/// Sends one request per call. Needs a tokio runtime with I/O and time enabled, and always the same one:
+/// connections are reused.
 ///
-/// A status from 200 to 299 is success. With [`HttpSpec::reply`] the part that it points to is the
-/// answer. Without, a body that is a [reply](crate::handlers::reply) is that reply, any other JSON is the answer
-/// as it is, other text is the answer as text, and nothing is no answer, which passes a run. Every
-/// other status is a failure with that code; redirects are not followed.
+/// A status from 200 to 299 is success. With [`HttpSpec::reply`], the part of the body that it points to
+/// is the answer. Without it, a body that is a [reply](crate::handlers::reply) is that reply, any other
+/// JSON is the answer, other text is the answer as a string, and an empty body is no answer, which passes
+/// a run. Every other status is a failure with that code. Redirects are not followed.
 ///
 /// Sent unless [`HttpSpec::headers`] says otherwise: `content-type: application/json` with a body,
 /// `accept: application/json, */*`, `accept-encoding: identity`, `user-agent: redrive/VERSION`, and
 /// `idempotency-key` with the unit, such as `run:7`, the same in every attempt.
 pub struct HttpHandler {
     spec: HttpSpec,
-    /// The path, with the query that every call has.
+    /// The path and the constant part of the query.
     target: Uri,
     headers: HeaderMap,
     secrets: Secrets,
@@ -105,7 +106,7 @@ pub struct HttpHandler {
 }
 
 impl HttpHandler {
-    /// Checks a specification. The environment is read here, once.
+    /// Checks a specification. Environment variables are read here, once.
     pub fn new(spec: HttpSpec) -> Result<Self, InvalidHttp> {
         spec.check()?;
         let (given, secrets) = Secrets::read(&spec.headers)?;
@@ -118,12 +119,11 @@ impl HttpHandler {
         Ok(Self { spec, target, headers, secrets, client, clock: Arc::new(SystemClock) })
     }
 
-    /// With another clock, for tests. It says how far away a date in Retry-After is.
+    /// Sets the clock, for tests. The clock turns a date in `retry-after` into a delay.
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
     }
 
-    /// The request for a call.
     fn request_for(&self, call: &Call) -> Result<Request<Full<Bytes>>, Failure> {
         let key = call.unit.to_string();
         if self.spec.body.is_none() && self.spec.query.is_empty() && self.spec.has_body() {
@@ -133,7 +133,7 @@ impl HttpHandler {
         self.request(&call.to_json(), &key)
     }
 
-    /// A request for a call as JSON. `key` tells a retry from new work.
+    /// The request for a call in JSON. `key` is the idempotency key.
     fn request(&self, call: &Value, key: &str) -> Result<Request<Full<Bytes>>, Failure> {
         let body = if self.spec.has_body() { self.body(call)? } else { Bytes::new() };
         let request = self.assemble(body, self.target_for(call)?, key);
@@ -145,7 +145,7 @@ impl HttpHandler {
         *request.method_mut() = self.spec.method.clone();
         *request.uri_mut() = target;
         request.headers_mut().clone_from(&self.headers);
-        // Units are percent-encoded, so they always fit into a header.
+        // Units are percent-encoded, so every unit is a valid header value.
         if let Ok(key) = HeaderValue::from_str(key) {
             request.headers_mut().entry(IDEMPOTENCY_KEY).or_insert(key);
         }
@@ -163,8 +163,9 @@ impl HttpHandler {
                 Value::String(text) => text,
                 scalar @ (Value::Bool(_) | Value::Number(_)) => scalar.to_string(),
                 Value::Array(_) | Value::Object(_) => {
-                    let what =
-                        format!("the query takes {name} of the call, which is no single value");
+                    let what = format!(
+                        "the value of {name} in the query must be a string, number or boolean, not a list or an object"
+                    );
                     return Err(Failure::named(named::BAD_TEMPLATE, Cause::Handler, &what));
                 }
             };
@@ -177,7 +178,7 @@ impl HttpHandler {
         }
         let target = PathAndQuery::try_from(format!("{}?{query}", self.target.path()));
         target.map(Uri::from).map_err(|error| {
-            let what = format!("the query makes no URL: {error}");
+            let what = format!("the URL with its query is invalid: {error}");
             Failure::named(named::BAD_TEMPLATE, Cause::Handler, &what)
         })
     }
@@ -190,18 +191,18 @@ impl HttpHandler {
         Ok(body.to_string().into())
     }
 
-    /// Sends a request and takes its answer, unless its time is over or it is told to stop.
+    /// Sends a request and reads the response, until the deadline or a stop.
     async fn send(
         &self,
         request: Request<Full<Bytes>>,
-        mut over: Pin<&mut Sleep>,
+        mut deadline: Pin<&mut Sleep>,
         stop: &mut Stop,
     ) -> Result<Exchange, RequestError> {
         let sent = tokio::select! {
             biased;
             sent = self.client.request(request) => sent,
             () = stop.stopped() => return Err(RequestError::Stopped),
-            () = over.as_mut() => return Err(RequestError::TimedOut),
+            () = deadline.as_mut() => return Err(RequestError::TimedOut),
         };
         let (head, body) = match sent {
             Ok(answer) => answer,
@@ -217,15 +218,15 @@ impl HttpHandler {
                 if head.status.is_success() {
                     return Err(RequestError::Stopped);
                 }
-                // It has failed already; handed back, it would only fail again.
+                // The attempt has failed already; released, the unit would only fail again.
                 BodyEnd::TimedOut
             }
-            () = over => BodyEnd::TimedOut,
+            () = deadline => BodyEnd::TimedOut,
         };
         Ok(Exchange { head, bytes: kept.into_bytes(), end })
     }
 
-    /// An answer, without secrets.
+    /// The response with its secrets redacted.
     fn answer<'a>(&self, exchange: &'a mut Exchange) -> ReceivedResponse<'a> {
         let end = std::mem::replace(&mut exchange.end, BodyEnd::TimedOut);
         let text = self.secrets.redact(without_bom(&exchange.bytes));
@@ -237,7 +238,7 @@ impl HttpHandler {
         }
     }
 
-    /// Reads the body: for a success all of it, for a failure what comes soon.
+    /// Reads all of a success, and of a failure what arrives soon.
     async fn read(body: ResponseBody<Full<Bytes>>, kept: &mut BodyBuffer) -> BodyEnd {
         match kept {
             BodyBuffer::Whole(_) => kept.read(body).await,
@@ -266,8 +267,8 @@ impl Handler for HttpHandler {
             Ok(request) => request,
             Err(failure) => return Outcome::Failed(failure),
         };
-        let over = pin!(sleep(time_limit));
-        let mut exchange = match self.send(request, over, &mut stop).await {
+        let deadline = pin!(sleep(time_limit));
+        let mut exchange = match self.send(request, deadline, &mut stop).await {
             Ok(exchange) => exchange,
             Err(error) => return error.outcome(time_limit),
         };
@@ -276,14 +277,13 @@ impl Handler for HttpHandler {
     }
 }
 
-/// A request and what came back.
 struct Exchange {
     head: Parts,
     bytes: Vec<u8>,
     end: BodyEnd,
 }
 
-/// A request without an answer.
+/// Why a request has no response.
 enum RequestError {
     Failed(Failure),
     TimedOut,
@@ -302,7 +302,7 @@ impl RequestError {
 
 fn fill(template: &BodyTemplate, call: &Value, part: &str) -> Result<Value, Failure> {
     template.fill(call).map_err(|pointer| {
-        let what = format!("{part} takes {pointer} of the call, which has no such value");
+        let what = format!("{part} uses {pointer}, and the call has no such value");
         Failure::named(named::BAD_TEMPLATE, Cause::Handler, &what)
     })
 }
@@ -313,7 +313,6 @@ impl fmt::Debug for HttpHandler {
     }
 }
 
-/// What every request carries.
 pub(crate) fn default_headers(spec: &HttpSpec) -> HeaderMap {
     let agent = concat!("redrive/", env!("CARGO_PKG_VERSION"));
     HeaderMap::from_iter([
@@ -324,7 +323,7 @@ pub(crate) fn default_headers(spec: &HttpSpec) -> HeaderMap {
     ])
 }
 
-/// The text of a body. Some servers begin theirs with a byte order mark, which is no JSON.
+/// The text of a body without a byte order mark, which some servers send and no JSON parser accepts.
 pub(crate) fn without_bom(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
 }

@@ -1,4 +1,4 @@
-//! The calls that one program has: who waits for which, and until when.
+//! The calls of one program: their ids, deadlines and waiting callers.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,51 +14,45 @@ use redrive_core::Failure;
 
 use crate::Outcome;
 
-/// Where the rows of a call go, as lines. It holds few, so that a program waits while the sink does.
+/// Takes the rows of a call, as lines. Its capacity is small, so that a program blocks while the sink does.
 pub(super) type RowSender = mpsc::Sender<Vec<u8>>;
 
-/// What tells a call from every other of this handler, also from one with the same id.
+/// Unique among the calls of a handler; the id of a call is not, because a call can be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct CallTicket(pub(super) u64);
 
-/// A call on its way to a program.
 #[derive(Debug)]
 pub(super) struct CallRequest {
     pub(super) ticket: CallTicket,
     pub(super) id: String,
     pub(super) kind: &'static str,
-    /// The call as JSON, with its newline.
+    /// The call as JSON, with a newline.
     pub(super) line: String,
     pub(super) time_limit: Duration,
-    /// Who waits.
     pub(super) reply_to: oneshot::Sender<CallCompletion>,
-    /// Where its rows go, if it has some.
+    /// For extractors only.
     pub(super) rows: Option<RowSender>,
-    /// Its place among the calls of the handler, kept until it is over, also if nobody waits any more.
+    /// Held until the program is done with the call, even if the caller has gone.
     pub(super) permit: OwnedSemaphorePermit,
 }
 
-/// What became of a call.
 #[derive(Debug)]
 pub(super) enum CallCompletion {
-    /// It has an outcome.
     Done(Outcome),
-    /// It failed for no fault of its own.
+    /// The call failed because of another call or of the program.
     Reset(Failure),
-    /// The program never read it: another may.
+    /// The program never read the call, so another program can take it.
     Unread(OwnedSemaphorePermit),
 }
 
-/// A call that was handed to the program.
 #[derive(Debug)]
 pub(super) struct CallInFlight {
     pub(super) ticket: CallTicket,
     pub(super) id: String,
     pub(super) kind: &'static str,
     pub(super) time_limit: Duration,
-    /// Where its line begins in all that the program is sent.
+    /// The offset of its line in all bytes written to the program.
     pub(super) begins: u64,
-    /// Whether it was told to stop.
     pub(super) stopped: bool,
     rows: Option<RowSender>,
     deadline: Option<Instant>,
@@ -67,15 +61,14 @@ pub(super) struct CallInFlight {
 }
 
 impl CallInFlight {
-    /// Tells who waits, if anybody does.
-    pub(super) fn end(self, ended: CallCompletion) {
+    pub(super) fn complete(self, completion: CallCompletion) {
         if let Some(reply_to) = self.reply_to {
-            // Whoever went away does not want to know.
-            _ = reply_to.send(ended);
+            // The send fails only if the caller was dropped.
+            _ = reply_to.send(completion);
         }
     }
 
-    /// Gives the call back, to be handed to another program.
+    /// Returns the call to its caller, which passes it to another program.
     pub(super) fn return_unread(self) {
         if let Some(reply_to) = self.reply_to {
             _ = reply_to.send(CallCompletion::Unread(self.permit));
@@ -83,7 +76,6 @@ impl CallInFlight {
     }
 }
 
-/// All of them.
 #[derive(Debug, Default)]
 pub(super) struct CallTable {
     by_ticket: HashMap<CallTicket, CallInFlight>,
@@ -92,10 +84,10 @@ pub(super) struct CallTable {
 }
 
 impl CallTable {
-    /// Adds a call whose line begins there; says what to write.
+    /// Adds a call whose line begins at this offset, and returns the line.
     pub(super) fn add(&mut self, request: CallRequest, begins: u64, now: Instant) -> String {
         let CallRequest { ticket, id, kind, line, time_limit, reply_to, rows, permit } = request;
-        // What no clock can tell is no limit.
+        // A deadline beyond the range of the clock is no deadline.
         let deadline = now.checked_add(time_limit);
         self.deadlines.extend(deadline.map(|deadline| (deadline, ticket)));
         self.by_id.insert(id.clone(), ticket);
@@ -116,8 +108,8 @@ impl CallTable {
         line
     }
 
-    /// The call that a reply is for, of which so much was written. A reply to what was never written
-    /// is none.
+    /// The call that a reply is for. `written` is how many bytes were written to the program: a call that was
+    /// not written yet cannot have a reply.
     pub(super) fn addressed(
         &self,
         id: Option<&str>,
@@ -132,20 +124,18 @@ impl CallTable {
         ticket.filter(|ticket| self.by_ticket.get(ticket).is_some_and(|call| call.begins < written))
     }
 
-    /// Whether any of them has rows.
     pub(super) fn have_rows(&self) -> bool {
         self.by_ticket.values().any(|call| call.rows.is_some())
     }
 
-    /// Where the rows of a call go.
     pub(super) fn rows_of(&self, ticket: CallTicket) -> Option<RowSender> {
         self.by_ticket.get(&ticket)?.rows.clone()
     }
 
-    /// The only call that was written, if there is just one.
+    /// The call that was written, if it is the only one.
     pub(super) fn only_written(&self, written: u64) -> Option<CallTicket> {
-        let mut begun = self.by_ticket.values().filter(|call| call.begins < written);
-        begun.next().filter(|_| begun.next().is_none()).map(|call| call.ticket)
+        let mut written = self.by_ticket.values().filter(|call| call.begins < written);
+        written.next().filter(|_| written.next().is_none()).map(|call| call.ticket)
     }
 
     pub(super) fn remove(&mut self, ticket: CallTicket) -> Option<CallInFlight> {
@@ -161,13 +151,13 @@ impl CallTable {
         self.by_ticket.contains_key(&ticket)
     }
 
-    /// Notes that nobody wants the answer any more; says whether there is such a call.
+    /// Marks a call as stopped; returns whether it exists.
     pub(super) fn stop(&mut self, ticket: CallTicket) -> bool {
         let call = self.by_ticket.get_mut(&ticket);
         call.map(|call| call.stopped = true).is_some()
     }
 
-    /// Lets the asker of a stopped call go. The call stays until its reply, or its time limit.
+    /// Completes a stopped call for its caller. The call stays until its reply or its time limit.
     pub(super) fn abandon(&mut self, ticket: CallTicket) {
         if let Some(call) = self.by_ticket.get_mut(&ticket)
             && let Some(reply_to) = call.reply_to.take()
@@ -176,12 +166,12 @@ impl CallTable {
         }
     }
 
-    /// Which call's time is over first, and when.
+    /// The earliest deadline, and its call.
     pub(super) fn next_deadline(&self) -> Option<(Instant, CallTicket)> {
         self.deadlines.first().copied()
     }
 
-    /// Takes all, in the order in which they were sent.
+    /// Takes all calls, in the order in which they were written.
     pub(super) fn take_all(&mut self) -> Vec<CallInFlight> {
         self.by_id.clear();
         self.deadlines.clear();

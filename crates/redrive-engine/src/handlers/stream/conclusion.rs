@@ -1,4 +1,4 @@
-//! From what a program said, or how it went, to what becomes of its calls.
+//! Decides the completion of calls: by a reply, or by the end of their program.
 
 use std::process::ExitStatus;
 
@@ -13,52 +13,48 @@ use crate::{
     },
 };
 
-/// Why a program is gone.
 #[derive(Debug)]
 pub(super) enum ExitCause {
-    /// By its own doing.
+    /// The program exited without a cause on our side.
     Exited,
-    /// It closed a pipe and did not exit.
+    /// The program closed a pipe and did not exit.
     ClosedPipes,
-    /// It is not needed for now.
+    /// The handler was released.
     Retired,
-    /// Its one call is no longer wanted.
+    /// Its only call was stopped.
     Stopped,
-    /// A call took too long.
     TimedOut(CallTicket),
-    /// It printed a line that is no reply, to that call if one can be made out.
+    /// The program printed an invalid line, for this call if the line identifies one.
     InvalidOutput(Option<CallTicket>, String),
 }
 
-/// How a program went.
 #[derive(Debug)]
 pub(super) struct SessionEnd {
-    /// How it exited, if that is known.
+    /// `None` if unknown.
     pub(super) status: Option<ExitStatus>,
-    pub(super) why: ExitCause,
-    /// How much it read of what it was sent, in bytes.
+    pub(super) cause: ExitCause,
+    /// How many bytes of its input the program read.
     pub(super) read: u64,
-    /// How many replies it gave.
+    /// The number of valid replies.
     pub(super) replies: u64,
-    /// What it last said on stderr.
+    /// The end of stderr.
     pub(super) stderr: String,
 }
 
-/// What a reply makes of a call. Told to stop, a program that reports an error may do so because of
-/// that.
+/// The outcome of a call with a reply. An error after a stop may be due to the stop.
 pub(super) fn answered(kind: &str, reply: Result<Reply, BadReply>, stopped: bool) -> Outcome {
     let reply = reply.and_then(|reply| Reply::allowed_for(kind, Some(reply)));
     match reply {
         Ok(Some(Reply::Error(_)) | None) | Err(_) if stopped => Outcome::Stopped,
         Ok(Some(reply)) => outcome(reply, ""),
-        // A call always has a reply here; were there none, that would be no answer.
+        // Unreachable: a call has a reply here.
         Ok(None) => Outcome::Stopped,
         Err(bad) => Outcome::Failed(bad_reply_failure(&bad, "")),
     }
 }
 
 impl ExitCause {
-    /// The call at fault, if there is one.
+    /// The call that caused the end, if one did.
     pub(super) fn offender(&self) -> Option<CallTicket> {
         match self {
             Self::TimedOut(ticket) => Some(*ticket),
@@ -69,47 +65,48 @@ impl ExitCause {
 }
 
 impl SessionEnd {
-    /// What the program did wrong, if anything; `calls` are those it left without a reply.
+    /// The failure of the program, if it failed. `calls` are the calls without a reply.
     pub(super) fn failure(&self, calls: &[CallInFlight]) -> Option<String> {
-        let left_some = calls.iter().any(|call| self.concerns(call));
-        match &self.why {
+        let left_some = calls.iter().any(|call| self.affects(call));
+        match &self.cause {
             ExitCause::Retired | ExitCause::Stopped => None,
             ExitCause::Exited if self.succeeded() && self.replies > 0 && !left_some => None,
             ExitCause::Exited | ExitCause::ClosedPipes => Some(self.how()),
             ExitCause::TimedOut(_) => Some("a call took longer than its time limit".to_owned()),
-            ExitCause::InvalidOutput(_, problem) => Some(format!("it printed no reply: {problem}")),
+            ExitCause::InvalidOutput(_, problem) => {
+                Some(format!("the program printed an invalid line: {problem}"))
+            }
         }
     }
 
-    /// Tells everybody who still waits.
-    pub(super) fn tell(&self, calls: Vec<CallInFlight>) {
-        let concerned = calls.iter().filter(|call| self.concerns(call)).count();
-        let overdue = calls.iter().find(|call| self.why.offender() == Some(call.ticket));
-        let limit = overdue.map(|call| HumanDuration::from(call.time_limit));
+    /// Completes the calls that have no reply.
+    pub(super) fn complete(&self, calls: Vec<CallInFlight>) {
+        let affected = calls.iter().filter(|call| self.affects(call)).count();
+        let offender = calls.iter().find(|call| self.cause.offender() == Some(call.ticket));
+        let limit = offender.map(|call| HumanDuration::from(call.time_limit));
         for call in calls {
             if call.stopped {
-                call.end(CallCompletion::Done(Outcome::Stopped));
-            } else if self.why.offender() == Some(call.ticket) {
+                call.complete(CallCompletion::Done(Outcome::Stopped));
+            } else if self.cause.offender() == Some(call.ticket) {
                 let failure = self.offender_failure(&call);
-                call.end(CallCompletion::Done(Outcome::Failed(failure)));
-            } else if self.concerns(&call) {
-                call.end(self.bystander_completion(concerned, limit));
+                call.complete(CallCompletion::Done(Outcome::Failed(failure)));
+            } else if self.affects(&call) {
+                call.complete(self.bystander_completion(affected, limit));
             } else {
                 call.return_unread();
             }
         }
     }
 
-    /// Whether a call ends with the program. What it never read can go to another, as long as
-    /// something was achieved: otherwise a program that never reads would be tried for ever.
-    fn concerns(&self, call: &CallInFlight) -> bool {
-        let achieved = self.replies > 0 || self.why.offender().is_some();
-        call.begins < self.read || !achieved
+    /// Whether a call fails with the program. A call that the program never read can go to another program,
+    /// but only if this one made progress: otherwise a program that never reads would be tried forever.
+    fn affects(&self, call: &CallInFlight) -> bool {
+        let progressed = self.replies > 0 || self.cause.offender().is_some();
+        call.begins < self.read || !progressed
     }
 
-    /// The failure of the call at fault.
     fn offender_failure(&self, call: &CallInFlight) -> Failure {
-        match &self.why {
+        match &self.cause {
             ExitCause::InvalidOutput(_, problem) => {
                 bad_reply_failure(&BadReply(problem.clone()), &self.stderr)
             }
@@ -121,18 +118,18 @@ impl SessionEnd {
         }
     }
 
-    /// What becomes of a call that is not at fault, beside so many.
+    /// The completion of a call that did not cause the end. `affected` is how many calls fail.
     fn bystander_completion(
         &self,
-        concerned: usize,
+        affected: usize,
         limit: Option<HumanDuration>,
     ) -> CallCompletion {
-        let what = match (&self.why, limit) {
+        let what = match (&self.cause, limit) {
             (ExitCause::Retired | ExitCause::Stopped, _) => {
                 return CallCompletion::Done(Outcome::Stopped);
             }
             (ExitCause::Exited | ExitCause::ClosedPipes, _) => {
-                return CallCompletion::Done(Outcome::Failed(self.exit_failure_for(concerned)));
+                return CallCompletion::Done(Outcome::Failed(self.exit_failure_for(affected)));
             }
             (ExitCause::TimedOut(_), Some(limit)) => {
                 format!("another call took longer than its time limit of {limit}")
@@ -141,21 +138,21 @@ impl SessionEnd {
                 "another call took longer than its time limit".to_owned()
             }
             (ExitCause::InvalidOutput(_, problem), _) => {
-                format!("it printed a line that is no reply: {problem}")
+                format!("the program printed an invalid line: {problem}")
             }
         };
-        CallCompletion::Reset(self.reset(&format!("the program was ended: {what}")))
+        CallCompletion::Reset(self.reset(&format!("the program was terminated: {what}")))
     }
 
-    /// The failure of calls whose program ended by itself. With several calls nobody can tell which
-    /// of them an exit code speaks of, and so it cannot be the end of all.
-    fn exit_failure_for(&self, concerned: usize) -> Failure {
+    /// The failure of calls whose program exited. With several calls it is unknown which of them the exit
+    /// code is about, so a final exit code must not fail all of them for good.
+    fn exit_failure_for(&self, affected: usize) -> Failure {
         let message = explain(&self.how(), &self.stderr);
         match self.status {
-            Some(status) if matches!(self.why, ExitCause::Exited) && !status.success() => {
+            Some(status) if matches!(self.cause, ExitCause::Exited) && !status.success() => {
                 let failure = exit_failure(status, &message);
                 match failure.class() {
-                    Class::Final if concerned > 1 => self.reset(&self.how()),
+                    Class::Final if affected > 1 => self.reset(&self.how()),
                     _ => failure,
                 }
             }
@@ -169,14 +166,14 @@ impl SessionEnd {
 
     fn how(&self) -> String {
         match self.status {
-            _ if matches!(self.why, ExitCause::ClosedPipes) => {
+            _ if matches!(self.cause, ExitCause::ClosedPipes) => {
                 "the program closed its pipes and did not exit".to_owned()
             }
             Some(status) if self.succeeded() => {
                 format!("the program ended with {status} and without a reply")
             }
             Some(status) => format!("the program ended with {status}"),
-            None => "the program ended and nothing tells how".to_owned(),
+            None => "the program ended and its exit status is unknown".to_owned(),
         }
     }
 

@@ -1,7 +1,6 @@
-//! What was heard from a program and is still to be told: rows, and ends of calls, in their order.
+//! Rows and completions that were read from a program and not delivered yet, in order.
 //!
-//! Who takes rows may be slow. Until everything is told, nothing more is read, and so the program waits
-//! as well.
+//! A sink may be slow. Nothing more is read until everything is delivered, so the program blocks as well.
 
 use std::{collections::VecDeque, future::pending};
 
@@ -9,23 +8,20 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::call_table::{CallCompletion, CallInFlight, CallTicket, RowSender};
 
-/// All of it.
 #[derive(Default)]
 pub(super) struct Deliveries(VecDeque<Delivery>);
 
 enum Delivery {
-    /// Rows of a call.
     Rows(CallTicket, RowSender, Vec<u8>),
-    /// A call is over; whether by a reply as it should be.
+    /// The last field is whether the call had a valid reply.
     Completion(CallInFlight, CallCompletion, bool),
 }
 
-/// The calls that are over now.
 #[derive(Default)]
 pub(super) struct DeliveredCalls {
-    pub(super) ended: Vec<(CallInFlight, CallCompletion)>,
-    /// Whether one of them had a reply as it should be.
-    pub(super) well: bool,
+    pub(super) calls: Vec<(CallInFlight, CallCompletion)>,
+    /// Whether one of them had a valid reply.
+    pub(super) any_valid: bool,
 }
 
 impl Deliveries {
@@ -33,7 +29,7 @@ impl Deliveries {
         self.0.is_empty()
     }
 
-    /// Adds a row. Rows that come together go out together.
+    /// Adds a row. Consecutive rows of a call are delivered together.
     pub(super) fn add_row(&mut self, ticket: CallTicket, rows: RowSender, row: &str) {
         if !matches!(self.0.back(), Some(Delivery::Rows(last, ..)) if *last == ticket) {
             self.0.push_back(Delivery::Rows(ticket, rows, Vec::new()));
@@ -44,36 +40,40 @@ impl Deliveries {
         }
     }
 
-    /// Adds the end of a call.
-    pub(super) fn add_end(&mut self, call: CallInFlight, ended: CallCompletion, well: bool) {
-        self.0.push_back(Delivery::Completion(call, ended, well));
+    pub(super) fn add_completion(
+        &mut self,
+        call: CallInFlight,
+        completion: CallCompletion,
+        valid: bool,
+    ) {
+        self.0.push_back(Delivery::Completion(call, completion, valid));
     }
 
-    /// Tells what can be told now.
-    pub(super) fn tell(&mut self) -> DeliveredCalls {
+    /// Delivers what can be delivered without waiting; returns the completed calls.
+    pub(super) fn deliver(&mut self) -> DeliveredCalls {
         let mut delivered = DeliveredCalls::default();
         while let Some(item) = self.0.pop_front() {
             match item {
-                // Whoever went away does not want them.
+                // Rows of a dropped call are discarded.
                 Delivery::Rows(ticket, rows, lines) => {
                     if let Err(TrySendError::Full(lines)) = rows.try_send(lines) {
                         self.0.push_front(Delivery::Rows(ticket, rows, lines));
                         break;
                     }
                 }
-                Delivery::Completion(call, ended, well) => {
-                    delivered.well |= well;
-                    delivered.ended.push((call, ended));
+                Delivery::Completion(call, completion, valid) => {
+                    delivered.any_valid |= valid;
+                    delivered.calls.push((call, completion));
                 }
             }
         }
         delivered
     }
 
-    /// Waits until something can be told; for ever if there is nothing.
+    /// Waits until something can be delivered; forever if there is nothing.
     pub(super) async fn room(&self) {
         match self.0.front() {
-            // Whoever went away takes everything.
+            // The error means that the receiver was dropped; its rows are discarded.
             Some(Delivery::Rows(_, rows, _)) => _ = rows.reserve().await,
             Some(Delivery::Completion(..)) => {}
             None => pending().await,

@@ -1,4 +1,4 @@
-//! A program that stays running and prints rows: `{"row": …}` for each, then its reply.
+//! Extracts rows from a program that stays running: `{"row": …}` for each row, then the reply.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{Call, Extractor, Handler, Outcome, RowWriter, Stop};
 
-/// Batches of rows between a program and the sink. A batch is what was read at once.
+/// The most batches of rows between a program and the sink. A batch is the rows of one read.
 const BATCHES: usize = 4;
 
 #[async_trait]
@@ -39,28 +39,26 @@ impl Extractor for StreamHandler {
     }
 }
 
-/// Takes the rows of a call.
 pub(super) struct RowIntake<'a> {
     batches: mpsc::Receiver<Vec<u8>>,
     rows: &'a RowWriter,
 }
 
 impl<'a> RowIntake<'a> {
-    /// One for a call that has rows, and what feeds it.
     pub(super) fn new(rows: Option<&'a RowWriter>) -> Option<(RowSender, Self)> {
         let rows = rows?;
         let (sender, batches) = mpsc::channel(BATCHES);
         Some((sender, Self { batches, rows }))
     }
 
-    /// Writes rows until the call is over, and all of them. Rows that cannot be written, or a word to
-    /// stop, make the call unwanted.
+    /// Writes rows until the call is complete and all rows are written. A write error or a stop cancels the
+    /// call.
     pub(super) async fn take(
         mut self,
         mut answer: oneshot::Receiver<CallCompletion>,
         time_limit: Duration,
         stop: &mut Stop,
-        mut unwanted: impl FnMut(),
+        mut cancel: impl FnMut(),
     ) -> CallCompletion {
         let (mut broken, mut stopped) = (None, false);
         let ended = loop {
@@ -68,19 +66,19 @@ impl<'a> RowIntake<'a> {
                 biased;
                 () = stop.stopped(), if !stopped => {
                     stopped = true;
-                    unwanted();
+                    cancel();
                 }
                 Some(lines) = self.batches.recv() => {
                     if let Err(failure) = self.rows.write(&lines).await {
                         broken = Some(failure);
                         self.batches.close();
-                        unwanted();
+                        cancel();
                     }
                 }
                 answer = &mut answer => break answer,
             }
         };
-        // The rest was said before the answer. Its program may be gone, so nobody else keeps the time.
+        // These rows came before the reply. The program may have ended, so the time limit is enforced here.
         let rest = async {
             while broken.is_none()
                 && let Some(lines) = self.batches.recv().await
@@ -96,7 +94,7 @@ impl<'a> RowIntake<'a> {
         match (broken, ended) {
             (Some(failure), _) => CallCompletion::Done(Outcome::Failed(failure)),
             (None, Ok(ended)) => ended,
-            // Without an answer its program was dropped, with all of this.
+            // The sender is dropped only when the handler is.
             (None, Err(_)) => CallCompletion::Done(Outcome::Stopped),
         }
     }

@@ -1,9 +1,9 @@
-//! Which program gets a call.
+//! Assigns calls to programs.
 //!
-//! There are so many places for programs, and a program is started when a call needs it. A call goes
-//! to a program that has nothing to do; else to a new one; else to the one with the fewest calls that
-//! has room; else to a place where a program failed and may be started again. Otherwise it waits: a
-//! call that no program has is not an attempt that could fail.
+//! A pool has a fixed number of slots for programs; a program is started when a call needs it. A call goes to
+//! an idle program; else to a new one in an empty slot; else to the program with the fewest calls that can take
+//! one more; else to a slot whose program failed and may be started again. Otherwise the call waits: a call
+//! without a program is not an attempt that could fail.
 
 use std::{
     collections::HashSet,
@@ -22,7 +22,6 @@ use tokio::{
 use super::{restart_backoff::RestartBackoff, session::ProgramCommand};
 use redrive_retry::monotonic;
 
-/// The programs of one handler.
 pub(super) struct ProgramPool {
     name: String,
     in_flight: usize,
@@ -33,11 +32,10 @@ pub(super) struct ProgramPool {
 struct PoolState {
     slots: Vec<ProgramSlot>,
     last_restart: Option<Instant>,
-    /// Whether the handler is dropped, and every program with it.
+    /// Whether the handler was dropped, and every program with it.
     closed: bool,
 }
 
-/// A place for a program.
 #[derive(Default)]
 struct ProgramSlot {
     program: SlotState,
@@ -48,28 +46,24 @@ struct ProgramSlot {
 enum SlotState {
     #[default]
     Empty,
-    /// Somebody starts it.
+    /// A call is starting the program.
     Starting,
-    /// It takes calls.
     Serving {
         calls: mpsc::UnboundedSender<ProgramCommand>,
         ids: HashSet<String>,
         task: AbortHandle,
     },
-    /// It takes no more, and is on its way out.
+    /// Takes no more calls and is about to exit.
     Leaving(AbortHandle),
 }
 
-/// Where a call goes.
 pub(super) enum Assignment {
-    /// To a program that runs.
     Running(mpsc::UnboundedSender<ProgramCommand>),
-    /// To one that has to be started there.
+    /// A program has to be started in this slot.
     Start(usize),
 }
 
 impl ProgramPool {
-    /// Empty places.
     pub(super) fn new(name: &str, processes: usize, in_flight: usize) -> Self {
         let mut slots = Vec::new();
         slots.resize_with(processes, ProgramSlot::default);
@@ -77,14 +71,14 @@ impl ProgramPool {
         Self { name: name.to_owned(), in_flight, state, changed: Notify::new() }
     }
 
-    /// Finds a program for a call of that id, waiting as long as it takes. Nothing is taken until it
-    /// is found.
+    /// Finds a program for the call with this id, and waits until there is one. Cancellation while waiting
+    /// has no effect on the pool.
     pub(super) async fn assign(&self, id: &str) -> Assignment {
         loop {
-            // Listening comes before looking: what changes in between is heard.
+            // Register interest before looking, so that no change in between is missed.
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
-            let due = match self.look(id, monotonic()) {
+            let due = match self.try_assign(id, monotonic()) {
                 Ok(assigned) => return assigned,
                 Err(due) => due,
             };
@@ -98,10 +92,10 @@ impl ProgramPool {
         }
     }
 
-    /// Finds one now, or says when to look again.
-    fn look(&self, id: &str, now: Instant) -> Result<Assignment, Option<Instant>> {
+    /// Finds a program now, or returns when to look again.
+    fn try_assign(&self, id: &str, now: Instant) -> Result<Assignment, Option<Instant>> {
         let mut state = self.state();
-        // One call of an id at a time: two replies with one id could not be told apart.
+        // One call per id and program: two replies with one id could not be told apart.
         let room = state.slots.iter().enumerate().filter_map(|(at, slot)| match &slot.program {
             SlotState::Serving { ids, .. } if ids.len() < self.in_flight && !ids.contains(id) => {
                 Some((ids.len(), at))
@@ -111,7 +105,7 @@ impl ProgramPool {
         let least = room.min();
         let empty = |slot: &&ProgramSlot| matches!(slot.program, SlotState::Empty);
         let vacant = state.slots.iter().enumerate().filter(|(_, slot)| empty(slot));
-        // What never failed comes before what did, and that by when it may be tried again.
+        // Slots without a failure first, then in the order in which they may restart.
         let last = state.last_restart;
         let next = vacant.map(|(at, slot)| (slot.restart.due(last), at)).min();
         match (least, next) {
@@ -127,7 +121,7 @@ impl ProgramPool {
         }
     }
 
-    /// Notes that a program runs at a place, with its first call. `spawn` sets it to work.
+    /// Registers a program that was started in a slot, with its first call. `spawn` starts its session.
     pub(super) fn started(
         &self,
         at: usize,
@@ -138,36 +132,36 @@ impl ProgramPool {
         let mut state = self.state();
         if let Some(slot) = state.slots.get_mut(at) {
             let ids = HashSet::from([id.to_owned()]);
-            // Set to work while the state is held: it may be over before this returns.
+            // Spawned under the lock, because the session may end before this returns.
             slot.program = SlotState::Serving { calls, ids, task: spawn() };
         }
         drop(state);
         self.changed.notify_waiters();
     }
 
-    /// Notes that calls are over; `answered` if by a reply as it should be.
-    fn left<'a>(&self, at: usize, left: impl IntoIterator<Item = &'a str>, answered: bool) {
+    /// Frees the room of completed calls. `answered` says whether one had a valid reply.
+    fn calls_ended<'a>(&self, at: usize, ended: impl IntoIterator<Item = &'a str>, answered: bool) {
         let mut state = self.state();
         if let Some(slot) = state.slots.get_mut(at) {
             if answered {
                 slot.restart.answered();
             }
             if let SlotState::Serving { ids, .. } = &mut slot.program {
-                left.into_iter().for_each(|id| _ = ids.remove(id));
+                ended.into_iter().for_each(|id| _ = ids.remove(id));
             }
         }
         drop(state);
         self.changed.notify_waiters();
     }
 
-    /// Notes that a program takes no more calls.
+    /// The program takes no more calls.
     fn leaving(&self, at: usize) {
         if let Some(slot) = self.state().slots.get_mut(at) {
             slot.leave();
         }
     }
 
-    /// Notes that a place is empty again; after a failure it stays so for a while.
+    /// Empties a slot. After a failure it stays empty until the backoff has passed.
     pub(super) fn slot_emptied(&self, at: usize, failure: Option<&str>) {
         let mut state = self.state();
         let wait = state.slots.get_mut(at).and_then(|slot| {
@@ -180,11 +174,11 @@ impl ProgramPool {
         if let (Some(why), Some(wait)) = (failure, wait) {
             let program = self.name.as_str();
             let wait = HumanDuration::from(Duration::from_millis(wait.as_millis() as u64));
-            tracing::warn!(program, slot = at, "{why}; it may be started again in {wait}");
+            tracing::warn!(program, slot = at, "{why}; the program may be started again in {wait}");
         }
     }
 
-    /// Asks every program to finish what it has and leave, and waits until all have.
+    /// Lets every program finish its calls and exit, and waits until all have.
     pub(super) async fn empty(&self) {
         loop {
             let mut changed = pin!(self.changed.notified());
@@ -192,7 +186,7 @@ impl ProgramPool {
             let mut occupied = false;
             for slot in &mut self.state().slots {
                 if let SlotState::Serving { calls, .. } = &slot.program {
-                    // One that is gone already needs no asking.
+                    // The send fails only if the program has ended.
                     _ = calls.send(ProgramCommand::Finish);
                     slot.leave();
                 }
@@ -205,7 +199,7 @@ impl ProgramPool {
         }
     }
 
-    /// Drops every program, which kills it.
+    /// Aborts every session, which kills its program.
     pub(super) fn abort(&self) {
         let mut state = self.state();
         state.closed = true;
@@ -216,7 +210,7 @@ impl ProgramPool {
         }
     }
 
-    /// A panic while the lock was held leaves every place in one of its states.
+    /// A panic while the lock was held leaves every slot in a valid state.
     fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -249,29 +243,28 @@ impl ProgramSlot {
     }
 }
 
-/// A program's hold on its place. Dropped, the place is empty again.
+/// The slot of a running program. Dropping the guard empties the slot.
 pub(super) struct SlotGuard {
     pool: Arc<ProgramPool>,
     at: usize,
-    /// Why the program is gone, if that is its own failure.
+    /// The failure of the program, if it ended by one.
     failure: Option<String>,
 }
 
 impl SlotGuard {
     pub(super) fn new(pool: Arc<ProgramPool>, at: usize) -> Self {
-        // Until it is known better: a task that panics or is dropped did not end well.
+        // Overwritten by `release`: a session that panics or is dropped counts as a failure.
         Self { pool, at, failure: Some("the program was dropped".to_owned()) }
     }
 
-    pub(super) fn left<'a>(&self, ids: impl IntoIterator<Item = &'a str>, answered: bool) {
-        self.pool.left(self.at, ids, answered);
+    pub(super) fn calls_ended<'a>(&self, ids: impl IntoIterator<Item = &'a str>, answered: bool) {
+        self.pool.calls_ended(self.at, ids, answered);
     }
 
     pub(super) fn leaving(&self) {
         self.pool.leaving(self.at);
     }
 
-    /// Leaves for good.
     pub(super) fn release(mut self, failure: Option<String>) {
         self.failure = failure;
     }

@@ -1,9 +1,8 @@
-//! When a program that failed is started again.
+//! Decides when a program that failed may be started again.
 //!
-//! A program that dies at its start would otherwise be started as fast as the machine can, and every
-//! call would pay for it with an attempt. So each failure in a row doubles the wait, a good answer
-//! ends the row, and the programs of one handler come back one after the other: a hundred that die
-//! at once do not all start at once.
+//! Without a wait, a program that dies at its start would be restarted as fast as the machine can, and every
+//! restart would cost a call an attempt. So each consecutive failure doubles the wait, a valid reply resets it,
+//! and the programs of a handler restart one after the other: a hundred that die at once do not restart at once.
 
 use std::time::Duration;
 
@@ -13,19 +12,19 @@ use tokio::time::Instant;
 /// The wait after the first failure.
 const BASE: Duration = Duration::from_millis(100);
 
-/// The longest wait, before jitter.
+/// The longest wait, without jitter.
 const CAP: Duration = Duration::from_secs(30);
 
-/// How the waits of the places of one handler are spread.
+/// Spreads the waits of the slots of one handler.
 const JITTER: Jitter = Jitter::Fraction(0.25);
 
-/// The least time between two restarts of one handler.
+/// The shortest time between two restarts of one handler.
 const GAP: Duration = Duration::from_millis(20);
 
-/// The golden ratio's fraction: its multiples fill [0, 1) evenly, however many there are.
+/// The fraction of the golden ratio: its multiples fill [0, 1) evenly, for any number of them.
 const EVEN: f64 = 0.618_033_988_749_895;
 
-/// The failures in a row at one place, and when the next start may be.
+/// The consecutive failures of one slot, and when the next start is allowed.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct RestartBackoff {
     failures: u32,
@@ -33,23 +32,21 @@ pub(super) struct RestartBackoff {
 }
 
 impl RestartBackoff {
-    /// When the next start may be, if the handler's last restart was then; at any time if there was
-    /// no failure.
+    /// When the next start is allowed, given the last restart of the handler; `None` is at any time.
     pub(super) fn due(&self, last: Option<Instant>) -> Option<Instant> {
         self.due.map(|due| last.map_or(due, |last| due.max(last + GAP)))
     }
 
-    /// Notes a good answer.
     pub(super) fn answered(&mut self) {
         *self = Self::default();
     }
 
-    /// Notes a failure at a place, and says how long to wait.
-    pub(super) fn failed(&mut self, place: usize, now: Instant) -> Duration {
+    /// Counts a failure, and returns how long to wait.
+    pub(super) fn failed(&mut self, slot: usize, now: Instant) -> Duration {
         self.failures = self.failures.saturating_add(1);
         let doubled = 1_u32.checked_shl(self.failures - 1).unwrap_or(u32::MAX);
         let wait = BASE.saturating_mul(doubled).min(CAP);
-        let draw = ((place + 1) as f64 * EVEN + f64::from(self.failures) * EVEN * EVEN).fract();
+        let draw = ((slot + 1) as f64 * EVEN + f64::from(self.failures) * EVEN * EVEN).fract();
         let wait = JITTER.spread(wait, draw);
         self.due = Some(now + wait);
         wait

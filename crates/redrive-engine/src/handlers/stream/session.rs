@@ -1,7 +1,7 @@
-//! A program that runs, and the calls it has: feeding, hearing, timing, ending.
+//! Runs one program and its calls: writes calls, reads replies, enforces limits, terminates.
 //!
-//! One task does all of it for one program, so that nothing has to be locked. Calls that come while
-//! others are written go out together.
+//! One task does all of it for one program, so nothing needs a lock. Calls that arrive while others are
+//! written are written together.
 
 use std::{io, time::Duration};
 
@@ -32,34 +32,31 @@ use crate::handlers::{
 };
 use redrive_retry::monotonic;
 
-/// Calls taken up at a time.
+/// The most commands taken from the channel at a time.
 const BATCH: usize = 256;
 
 /// What a program's task is told.
 #[derive(Debug)]
 pub(super) enum ProgramCommand {
-    /// A call to hand to the program.
     Call(CallRequest),
-    /// A call that is no longer wanted.
+    /// The reply to this call is no longer wanted.
     Stop(CallTicket),
-    /// A call that must not go on.
+    /// The call was dropped and must not keep running.
     Drop(CallTicket),
-    /// No more calls: finish what there is and go.
+    /// Finish the current calls and exit.
     Finish,
 }
 
-/// How far a program is on its way out, and when the next step is.
+/// How far the program is on its way out, and when the next step is due.
 enum Phase {
     Serving,
-    /// Its input is closed.
+    /// Its input is closed, or one of its pipes is.
     Closing(Instant),
-    /// It was sent TERM.
     Terminated(Instant),
     Killed(Instant),
     Gone,
 }
 
-/// A program that runs.
 pub(super) struct ProgramSession {
     slot: SlotGuard,
     in_flight: usize,
@@ -71,14 +68,14 @@ pub(super) struct ProgramSession {
     calls: CallTable,
     outbox: Outbox,
     lines: LineSplitter,
-    /// What was heard and not told yet. Until it is, nothing more is read.
+    /// What was read and not delivered yet. Nothing more is read until it is delivered.
     deliveries: Deliveries,
     tail: Tail,
-    /// Replies as they should be.
+    /// The number of valid replies.
     replies: u64,
     phase: Phase,
-    why: ExitCause,
-    /// Whether nothing that it prints is believed any more.
+    cause: ExitCause,
+    /// Whether output is ignored, because a line was invalid.
     distrusted: bool,
 }
 
@@ -104,15 +101,15 @@ impl ProgramSession {
             tail: Tail::default(),
             replies: 0,
             phase: Phase::Serving,
-            why: ExitCause::Exited,
+            cause: ExitCause::Exited,
             distrusted: false,
         }
     }
 
-    /// Hands calls to the program until it is gone.
+    /// Passes calls to the program until it has ended.
     pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<ProgramCommand>) {
         self.run_program(&mut commands).await;
-        // Whoever asks from now on asks another.
+        // New calls go to another program from now on.
         self.phase = Phase::Gone;
         self.slot.leaving();
         self.drain_output().await;
@@ -124,13 +121,13 @@ impl ProgramSession {
         self.conclude();
     }
 
-    /// Until the program has exited, or does not even after KILL.
+    /// Returns when the program has exited, or does not exit even after KILL.
     async fn run_program(&mut self, commands: &mut mpsc::UnboundedReceiver<ProgramCommand>) {
         let (mut batch, mut listening) = (Vec::with_capacity(BATCH), true);
         let (mut out, mut err) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
         loop {
             let alarm = self.alarm();
-            // In this order, so that no flood keeps an alarm from being heard.
+            // In this order, so that a flood of output cannot delay a deadline.
             tokio::select! {
                 biased;
                 () = self.group.exited() => return,
@@ -140,7 +137,7 @@ impl ProgramSession {
                     batch.drain(..).for_each(|command| self.handle_command(command));
                 }
                 sent = write(&mut self.stdin, self.outbox.unsent()) => self.sent(sent),
-                () = self.deliveries.room() => self.tell(),
+                () = self.deliveries.room() => self.deliver(),
                 length = read(&mut self.stdout, &mut out), if self.deliveries.is_empty() => match length {
                     0 => self.stdout_closed(),
                     length => self.received(out.get(..length).unwrap_or_default()),
@@ -153,14 +150,14 @@ impl ProgramSession {
         }
     }
 
-    /// What the program printed before it exited, and what its children still print. Only the reading
-    /// has a limit: who takes rows may be slow, and keeps a limit of its own.
+    /// Reads what the program printed before its exit and what its children still print. Only the reads
+    /// have a limit here; the extraction limits the time that the sink may take.
     async fn drain_output(&mut self) {
         let (mut out, mut err) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
         let mut left = DRAIN_LIMIT;
         while self.stdout.is_some() || self.stderr.is_some() {
             self.deliver_all().await;
-            let begun = monotonic();
+            let started = monotonic();
             let read = async {
                 tokio::select! {
                     length = read(&mut self.stdout, &mut out) => (length, true),
@@ -174,7 +171,7 @@ impl ProgramSession {
                 Ok((length, true)) => self.received(out.get(..length).unwrap_or_default()),
                 Ok((length, false)) => self.tail.push(err.get(..length).unwrap_or_default()),
             }
-            left = left.saturating_sub(begun.elapsed());
+            left = left.saturating_sub(started.elapsed());
         }
     }
 
@@ -185,7 +182,7 @@ impl ProgramSession {
                 self.outbox.push(&line);
             }
             ProgramCommand::Call(CallRequest { reply_to, permit, .. }) => {
-                // Whoever went away does not want to know.
+                // The send fails only if the caller was dropped.
                 _ = reply_to.send(CallCompletion::Unread(permit));
             }
             ProgramCommand::Stop(ticket) => self.stop(ticket),
@@ -196,24 +193,24 @@ impl ProgramSession {
                 }
             }
             ProgramCommand::Finish if self.is_serving() => {
-                // The end of its input tells a program to finish what it has and exit.
+                // The end of its input tells a program to finish its calls and exit.
                 self.stdin = None;
-                self.why = ExitCause::Retired;
+                self.cause = ExitCause::Retired;
                 self.expect_exit();
             }
             ProgramCommand::Finish => {}
         }
     }
 
-    /// A call that is not wanted any more ends its program if it has that for itself. Otherwise its
-    /// neighbours go on, and its reply will be ignored.
+    /// Terminates the program if the stopped call is its only one. Otherwise the other calls go on, and the
+    /// reply to the stopped call will be ignored.
     fn stop(&mut self, ticket: CallTicket) {
         if !self.calls.stop(ticket) {
             return;
         }
         match (self.in_flight, self.is_serving()) {
             (1, true) => {
-                self.why = ExitCause::Stopped;
+                self.cause = ExitCause::Stopped;
                 self.terminate();
             }
             (1, false) => {}
@@ -221,7 +218,7 @@ impl ProgramSession {
         }
     }
 
-    /// Notes what was written. A program that closed its input gets nothing more.
+    /// A write error means that the program closed its input.
     fn sent(&mut self, sent: io::Result<usize>) {
         match sent {
             Ok(length) => self.outbox.sent(length),
@@ -229,14 +226,14 @@ impl ProgramSession {
         }
     }
 
-    /// The program closed its output: no reply can come any more.
+    /// No reply can come any more.
     fn stdout_closed(&mut self) {
         self.stdout = None;
         self.expect_exit();
     }
 
-    /// A program that closes a pipe is about to exit. Its input stays as it is: how much of it was
-    /// read will be seen then.
+    /// A program that closes a pipe is about to exit. Its input stays open, because the unread bytes are
+    /// counted after the exit.
     fn expect_exit(&mut self) {
         if self.is_serving() {
             self.refuse_calls();
@@ -248,8 +245,8 @@ impl ProgramSession {
         if self.distrusted {
             return;
         }
-        let Self { lines, calls, in_flight, outbox, replies, why, deliveries, .. } = self;
-        let (in_flight, written, offender) = (*in_flight, outbox.written(), why.offender());
+        let Self { lines, calls, in_flight, outbox, replies, cause, deliveries, .. } = self;
+        let (in_flight, written, offender) = (*in_flight, outbox.written(), cause.offender());
         let mut wrong = None;
         let pushed = lines.push(chunk, |line| {
             if calls.have_rows()
@@ -261,28 +258,32 @@ impl ProgramSession {
                 return true;
             }
             let (id, problem) = match ReplyLine::parse(line) {
-                Ok(answer) if calls.have_rows() && RowLine::is_in(line) => {
-                    (answer.id, format!("a row ends no call: {}", excerpt(line)))
-                }
+                Ok(answer) if calls.have_rows() && RowLine::is_in(line) => (
+                    answer.id,
+                    format!("a line has either a row or a reply, not both: {}", excerpt(line)),
+                ),
                 Ok(answer) => {
                     let ticket = calls.addressed(answer.id.as_deref(), in_flight, written);
                     if ticket.is_some() && ticket == offender {
-                        // Too late: its time is over.
+                        // The call has timed out already.
                         return true;
                     }
                     if let Some(call) = ticket.and_then(|ticket| calls.remove(ticket)) {
                         let well = answer.reply.is_ok();
                         *replies += u64::from(well);
                         let outcome = answered(call.kind, answer.reply, call.stopped);
-                        deliveries.add_end(call, CallCompletion::Done(outcome), well);
+                        deliveries.add_completion(call, CallCompletion::Done(outcome), well);
                         return true;
                     }
                     let names_none = answer.id.is_none() && in_flight > 1;
-                    let problem =
-                        if names_none { "it has no id" } else { "it answers no call there is" };
+                    let problem = if names_none {
+                        "the line has no id"
+                    } else {
+                        "the line answers no current call"
+                    };
                     (None, format!("{problem}: {}", excerpt(line)))
                 }
-                Err(invalid) => (invalid.id, invalid.why),
+                Err(invalid) => (invalid.id, invalid.problem),
             };
             let named = id.and_then(|id| calls.addressed(Some(&id), in_flight, written));
             wrong = Some((named.or_else(|| calls.only_written(written)), problem));
@@ -291,47 +292,48 @@ impl ProgramSession {
         if pushed.is_err() {
             wrong = Some((
                 calls.only_written(written),
-                format!("it is longer than {MAX_REPLY_BYTES} bytes"),
+                format!("the line is longer than {MAX_REPLY_BYTES} bytes"),
             ));
         }
-        self.tell();
+        self.deliver();
         if let Some((offender, problem)) = wrong {
             self.distrust_output(offender, problem);
         }
     }
 
-    /// Tells what can be told now.
-    fn tell(&mut self) {
-        let delivered = self.deliveries.tell();
-        if !delivered.ended.is_empty() {
-            // The place is free before anybody can be told so.
-            self.slot
-                .left(delivered.ended.iter().map(|(call, _)| call.id.as_str()), delivered.well);
-            delivered.ended.into_iter().for_each(|(call, outcome)| call.end(outcome));
+    /// Delivers what can be delivered without waiting.
+    fn deliver(&mut self) {
+        let delivered = self.deliveries.deliver();
+        if !delivered.calls.is_empty() {
+            // The room is free before a caller can learn of it.
+            self.slot.calls_ended(
+                delivered.calls.iter().map(|(call, _)| call.id.as_str()),
+                delivered.any_valid,
+            );
+            delivered.calls.into_iter().for_each(|(call, completion)| call.complete(completion));
         }
     }
 
-    /// Tells everything, however long that takes.
+    /// Delivers everything, and waits for slow receivers.
     async fn deliver_all(&mut self) {
         while !self.deliveries.is_empty() {
             self.deliveries.room().await;
-            self.tell();
+            self.deliver();
         }
     }
 
-    /// What comes after a line that is no reply cannot be trusted. Whose fault it is stays with
-    /// whoever was the first.
+    /// Output after an invalid line cannot be trusted. The first cause of the end is kept.
     fn distrust_output(&mut self, offender: Option<CallTicket>, problem: String) {
         self.distrusted = true;
         if matches!(self.phase, Phase::Serving | Phase::Closing(_)) {
             self.terminate();
         }
-        if matches!(self.why, ExitCause::Exited | ExitCause::Retired) {
-            self.why = ExitCause::InvalidOutput(offender, problem);
+        if matches!(self.cause, ExitCause::Exited | ExitCause::Retired) {
+            self.cause = ExitCause::InvalidOutput(offender, problem);
         }
     }
 
-    /// When something is to be done unasked.
+    /// The next deadline.
     fn alarm(&self) -> Option<Instant> {
         match self.phase {
             Phase::Serving => self.calls.next_deadline().map(|(at, _)| at),
@@ -340,18 +342,18 @@ impl ProgramSession {
         }
     }
 
-    /// Does it; says whether nothing more can be done.
+    /// Acts on the deadline. Returns whether the session must end although the program has not exited.
     fn on_alarm(&mut self) -> bool {
         match self.phase {
             Phase::Serving => {
                 if let Some((_, ticket)) = self.calls.next_deadline() {
-                    self.why = ExitCause::TimedOut(ticket);
+                    self.cause = ExitCause::TimedOut(ticket);
                     self.terminate();
                 }
             }
             Phase::Closing(_) => {
-                if matches!(self.why, ExitCause::Exited) {
-                    self.why = ExitCause::ClosedPipes;
+                if matches!(self.cause, ExitCause::Exited) {
+                    self.cause = ExitCause::ClosedPipes;
                 }
                 self.terminate();
             }
@@ -374,7 +376,7 @@ impl ProgramSession {
         }
     }
 
-    /// What was not written yet need not be: another program can have it.
+    /// Calls that were not written yet go to another program.
     fn refuse_calls(&mut self) {
         self.outbox.clear();
         self.slot.leaving();
@@ -384,20 +386,20 @@ impl ProgramSession {
         matches!(self.phase, Phase::Serving)
     }
 
-    /// The program is gone: leaves its place, and tells whoever still waits.
+    /// Frees the slot and completes the calls that are left.
     fn conclude(mut self) {
         let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
         let read = self.outbox.written().saturating_sub(unread.unwrap_or_default());
         let end = SessionEnd {
             status: self.group.end().ok().flatten(),
-            why: self.why,
+            cause: self.cause,
             read,
             replies: self.replies,
             stderr: printable(&self.tail.to_bytes()),
         };
         let calls = self.calls.take_all();
-        // The place is free before anybody can be told so.
+        // The slot is free before a caller can learn of it.
         self.slot.release(end.failure(&calls));
-        end.tell(calls);
+        end.complete(calls);
     }
 }

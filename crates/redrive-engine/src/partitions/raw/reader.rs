@@ -1,4 +1,4 @@
-//! Reading one sealed run, and finding out whether it is what was sealed.
+//! Reads a sealed run and verifies its hash.
 
 use bytes::Bytes;
 
@@ -12,8 +12,8 @@ use super::{
 
 /// Reads the payload of a sealed run.
 ///
-/// What was read is compared with the seal when the end is reached, so the last call fails for a payload
-/// that was changed or cut.
+/// The hash and the record count are compared with the metadata at the end of the payload, so the last call
+/// fails for a payload that was changed or truncated.
 pub struct RawReader {
     metadata: RawMetadata,
     place: String,
@@ -21,11 +21,9 @@ pub struct RawReader {
     from: ReaderBackend,
 }
 
-/// Where it is read from.
 pub(super) enum ReaderBackend {
     Folder(FolderReader),
     Objects(ObjectReader),
-    /// The end was reached.
     Ended,
 }
 
@@ -34,12 +32,11 @@ impl RawReader {
         Self { metadata, place, digest: PayloadDigest::default(), from }
     }
 
-    /// What the run says of itself.
     pub fn metadata(&self) -> &RawMetadata {
         &self.metadata
     }
 
-    /// The next bytes, or none at the end. Lines go across.
+    /// The next bytes, or `None` at the end. Chunks do not end at line breaks.
     pub async fn next(&mut self) -> Result<Option<Bytes>, RawError> {
         let chunk = match &mut self.from {
             ReaderBackend::Folder(reader) => reader.next().await?,

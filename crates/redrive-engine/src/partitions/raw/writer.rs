@@ -1,4 +1,4 @@
-//! Writing one run, as its rows come.
+//! Writes one run.
 
 use redrive_core::{PartitionKey, PartitionRunId};
 
@@ -12,9 +12,8 @@ use super::{
 
 /// Writes the payload of one run and seals it.
 ///
-/// What is written is kept byte by byte; if the last line has no end, one is added. Every line is to be
-/// one JSON object, which is for the validator to see. Dropped without a seal, the run is as if it had
-/// never been.
+/// Bytes are kept as they are; a missing newline at the end is added. Every line should be one JSON object,
+/// which the validator checks. A writer that is dropped without a seal leaves no run.
 #[derive(Debug)]
 #[must_use = "a run that is not sealed does not exist"]
 pub struct RawWriter {
@@ -25,7 +24,6 @@ pub struct RawWriter {
     to: WriterBackend,
 }
 
-/// Where it is written to.
 #[derive(Debug)]
 pub(super) enum WriterBackend {
     Folder(FolderWriter),
@@ -48,7 +46,7 @@ impl RawWriter {
         }
     }
 
-    /// Adds bytes, in pieces of any size. After an error the run can only be aborted.
+    /// Appends bytes, in chunks of any size. After an error the run can only be aborted.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), RawError> {
         match &mut self.to {
             WriterBackend::Folder(writer) => writer.write(bytes).await?,
@@ -58,13 +56,12 @@ impl RawWriter {
         Ok(())
     }
 
-    /// How many rows were written.
     pub fn record_count(&self) -> u64 {
         self.digest.records()
     }
 
-    /// Ends the payload and writes `metadata.json`. When this returns, the run survives a power cut and
-    /// is never changed again. If it fails, what it wrote counts for nothing.
+    /// Ends the payload and writes `metadata.json`. When this returns, the run survives a power loss and is
+    /// never changed again. If this fails, the run is not sealed.
     pub async fn seal(mut self, extracted: Extracted) -> Result<RawMetadata, RawError> {
         if self.digest.is_open() {
             self.write(b"\n").await?;
@@ -90,7 +87,7 @@ impl RawWriter {
         Ok(metadata)
     }
 
-    /// Gives the run up and takes away what was written.
+    /// Removes what was written.
     pub async fn abort(self) -> Result<(), RawError> {
         match self.to {
             WriterBackend::Folder(writer) => writer.abort().await,
