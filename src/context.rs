@@ -3,13 +3,14 @@
 use std::{
     env,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use redrive::{
     InvalidStoreUrl, StoreUrl,
     config::{self, Config, StoreLocation},
     migrator, open_migrated_store, open_store, raw_sink,
+    traces::Traces,
 };
 use redrive_engine::{Clock, RawSink, SystemClock};
 use redrive_store::{MigrationStep, Store};
@@ -29,6 +30,7 @@ pub(crate) struct Context {
     /// Where to print.
     pub(crate) output: Output,
     globals: Globals,
+    traces: Arc<OnceLock<Traces>>,
 }
 
 /// A store, and who named it.
@@ -83,7 +85,18 @@ impl ChosenStore {
 impl Context {
     /// From the flags.
     pub(crate) fn new(globals: Globals) -> Self {
-        Self { output: Output::new(&globals), globals }
+        Self { output: Output::new(&globals), globals, traces: Arc::default() }
+    }
+
+    /// Where attempts of this process are traced: nowhere, unless a command called [`Self::trace_to`].
+    pub(crate) fn traces(&self) -> Traces {
+        self.traces.get().cloned().unwrap_or_default()
+    }
+
+    #[cfg(feature = "otel")]
+    pub(crate) fn trace_to(&self, traces: Traces) {
+        // A process runs one command, and that starts spans once.
+        _ = self.traces.set(traces);
     }
 
     /// The file that `--config` names.
@@ -144,7 +157,7 @@ impl Context {
             ));
         }
         let globals = Globals { config: Some(file), ..self.globals.clone() };
-        Ok(Self { globals, output: self.output })
+        Ok(Self { globals, output: self.output, traces: self.traces.clone() })
     }
 
     /// The store that `--store` names.

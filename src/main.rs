@@ -51,7 +51,7 @@ fn run() -> Exit {
     let ended = runtime().and_then(|runtime| {
         let ended = runtime.block_on(commands::run(cli.command, &context));
         #[cfg(feature = "otel")]
-        runtime.block_on(redrive::traces::finish());
+        runtime.block_on(context.traces().finish());
         ended
     });
     ended.unwrap_or_else(|failure| context.output.failure(&failure))

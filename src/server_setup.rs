@@ -2,7 +2,7 @@
 
 use std::{env, io, net::SocketAddr, time::Duration};
 
-use redrive::{config, declared_pipeline, declared_upload};
+use redrive::{config, declared_pipeline, declared_upload, traces::Traces};
 use redrive_server::{Access, Server, ServerSetup, Token, Uploads};
 use redrive_store::WorkerId;
 use tokio::{sync::oneshot, task::JoinHandle};
@@ -17,6 +17,7 @@ pub(crate) async fn listen(
     ops: &Ops,
     flag: Option<SocketAddr>,
     worker: &WorkerId,
+    traces: &Traces,
 ) -> Result<Server, Failure> {
     let declared = ops.config.as_ref().map(|config| config.server.clone()).unwrap_or_default();
     let address = flag.unwrap_or(declared.listen);
@@ -29,7 +30,7 @@ pub(crate) async fn listen(
         limits: declared.limits,
         access: access(declared)?,
         pipelines: pipelines.collect::<Result<_, _>>().map_err(cannot)?,
-        uploads: uploads(ops, worker),
+        uploads: uploads(ops, worker, traces),
         archive: ops.config.as_ref().and_then(|config| config.archive()),
     };
     Server::listen(address, site).await.map_err(|error| match error {
@@ -46,14 +47,15 @@ pub(crate) async fn listen(
 }
 
 /// What sends groups. A server may run where the secrets of an upload are not; then it serves the rest.
-fn uploads(ops: &Ops, worker: &WorkerId) -> Uploads {
+fn uploads(ops: &Ops, worker: &WorkerId, traces: &Traces) -> Uploads {
     let declared = ops
         .config
         .iter()
         .flat_map(|config| config.uploads.iter().map(|upload| (upload, config.folder.as_path())));
     let sends = declared.map(|(upload, folder)| {
         let (store, content) = (ops.store().clone(), ops.content().clone());
-        let sends = declared_upload(upload, folder, store, content, worker.clone(), None);
+        let (worker, traces) = (worker.clone(), traces.clone());
+        let sends = declared_upload(upload, folder, store, content, worker, None, traces);
         let sends = sends.map_err(|error| {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(upload = upload.name, error, "an upload cannot be sent from here");

@@ -2,15 +2,19 @@
 
 use std::env;
 
-use redrive::{Clock, SystemClock, migrator, traces, traces::TraceSettings};
+use redrive::{
+    Clock, SystemClock, migrator,
+    traces::{TraceSettings, Traces},
+};
 
 use crate::{
-    context::ChosenStore,
+    context::{ChosenStore, Context},
     exit::{Exit, Failure},
 };
 
-/// Sends spans of what this process does with a store, if the environment asks for it.
-pub(crate) async fn start(store: &ChosenStore) -> Result<(), Failure> {
+/// Starts to send spans of what this process does with a store, if the environment names a collector.
+/// [`Context::traces`] has them from here on.
+pub(crate) async fn start(store: &ChosenStore, context: &Context) -> Result<(), Failure> {
     let variable = |name: &str| env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let cannot = |error: &dyn std::error::Error| {
         Failure::new(Exit::Error, format!("cannot send spans: {error}"))
@@ -24,8 +28,8 @@ pub(crate) async fn start(store: &ChosenStore) -> Result<(), Failure> {
     let made_at = schema.applied.first().map_or_else(|| SystemClock.now(), |it| it.applied_at);
     // The rest of a URL may hold what is not for a log.
     let collector = settings.url.authority().map(ToString::to_string).unwrap_or_default();
-    if traces::start(settings, made_at).map_err(|error| cannot(&error))? {
-        tracing::info!(collector, "sending spans");
-    }
+    let traces = Traces::start(settings, made_at).map_err(|error| cannot(&error))?;
+    context.trace_to(traces);
+    tracing::info!(collector, "sending spans");
     Ok(())
 }

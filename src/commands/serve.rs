@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
     let ops = Ops::open(context, Missing::Make).await?;
     let mut signals = Signals::new()?;
-    let server = listen(&ops, arguments.listen, &worker_name()?).await?;
+    let server = listen(&ops, arguments.listen, &worker_name()?, &context.traces()).await?;
     context.output.note(&format!("listening on http://{}", server.address()));
     let mut serving = Serving::start(server);
     let exit = tokio::select! {

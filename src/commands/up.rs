@@ -88,8 +88,8 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     }
     let ops = Ops::open(context, Missing::Make).await?;
     #[cfg(feature = "otel")]
-    crate::spans::start(&chosen).await?;
-    let server = listen(&ops, arguments.listen, &process).await?;
+    crate::spans::start(&chosen, context).await?;
+    let server = listen(&ops, arguments.listen, &process, &context.traces()).await?;
     seed.plant(&ops).await?;
 
     let summary = Summary {
@@ -104,7 +104,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     summary.tell(context);
     let status = Status::start(server.watch(), server.address(), context);
     let mut serving = Serving::start(server);
-    let engine = works.engine(ops.store().clone(), &config);
+    let engine = works.engine(ops.store().clone(), &config).with_traces(context.traces());
     let daemon = Daemon::new(ops.partitions().clone(), daemon_name(&process));
     let (stopper, stop) = Stopper::new();
     let mut work = Box::pin(async {

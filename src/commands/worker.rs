@@ -99,8 +99,8 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     );
 
     #[cfg(feature = "otel")]
-    crate::spans::start(&chosen).await?;
-    let engine = works.engine(store, &config);
+    crate::spans::start(&chosen, context).await?;
+    let engine = works.engine(store, &config).with_traces(context.traces());
     let until = if arguments.drain { Until::Drained } else { Until::Stopped };
     let (stopper, stop) = Stopper::new();
     let mut work = Box::pin(engine.run_as(worker, stop, until));

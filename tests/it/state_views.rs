@@ -210,7 +210,7 @@ fn verify_finds_raw_data_that_is_gone_or_changed() {
         let rows = archive.run(&["consume", "cat", "ads/7/daily/2026-03-01"]);
         assert_eq!(rows.code, Some(1), "{}", rows.stderr);
         fs::remove_file(&location.payload).unwrap();
-        check("its payload is gone");
+        check("its payload is missing");
         fs::remove_file(&location.metadata).unwrap();
         check("no sealed raw partition");
     }

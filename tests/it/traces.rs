@@ -211,7 +211,10 @@ fn a_collector_that_is_away_costs_spans_and_nothing_else() {
     assert!(start.contains("sending spans"), "{start}");
     let mut both = [one, other];
     both.sort_by_key(|line| line.contains("dropped"));
-    assert!(both[0].contains("cannot send spans; work goes on without them"), "{log:#?}");
+    assert!(
+        both[0].contains("cannot send spans to the collector; attempts continue without them"),
+        "{log:#?}"
+    );
     assert!(both[1].contains("some are dropped from here on"), "{log:#?}");
     assert!(end.contains("some spans were not sent"), "{end}");
     assert!(end.contains("sent=0 dropped=40"), "{end}");
@@ -239,8 +242,8 @@ fn spans_are_sent_again_when_the_collector_asks_for_it_and_lost_when_it_rejects_
         .with("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "6");
     (0..6).for_each(|_| _ = traced.shop.submit("fine"));
     let mut worker = Worker::start(traced.command(&["worker"]));
-    worker.wait_for("cannot send spans; work goes on without them");
-    worker.wait_for("spans are sent again");
+    worker.wait_for("cannot send spans to the collector; attempts continue without them");
+    worker.wait_for("the collector accepts spans again");
     let rejected = worker.wait_for("the collector rejected spans");
     assert!(rejected.contains("rejected=2"), "{rejected}");
     assert_eq!(collector.spans().len(), 12, "all of them, twice");

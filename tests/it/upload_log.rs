@@ -32,7 +32,7 @@ fn the_log_has_the_settings_every_retry_and_every_give_up_once() {
         assert_eq!(start.len(), 1, "{}", ended.stderr);
         check(start[0], &["INFO", "max_in_call_retries=9", "max_item_attempts=3"]);
         check(start[0], &["backoff_base=10ms", "backoff_multiplier=2", "backoff_cap=50ms"]);
-        let retries = lines("sending again what is pending");
+        let retries = lines("retrying the pending items");
         assert_eq!(retries.len(), 2, "{}", ended.stderr);
         check(retries[0], &["INFO", "attempt=1", "sleep=10ms", "pending=1"]);
         check(retries[1], &["INFO", "attempt=2", "sleep=20ms", "pending=1"]);

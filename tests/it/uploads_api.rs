@@ -81,7 +81,7 @@ fn a_server_stopped_while_it_sends_leaves_the_rest_to_whoever_comes_next() {
             put(&server, "good", "x");
             put(&server, "flaky", "y");
             send(&server);
-            server.wait_for("sending again what is pending");
+            server.wait_for("retrying the pending items");
             // While it waits, nobody else sends the group.
             let (status, busy) = server.post("/v1/uploads/tiles/groups/g/send", "{}");
             assert!(status == 409 && busy.contains(" since "), "{status} {busy}");
@@ -109,7 +109,7 @@ fn a_group_that_another_process_sends_is_refused_with_who_and_since_when() {
         put(&first, "flaky", "y");
         let (status, begun) = first.post("/v1/uploads/tiles/groups/g/send", "{}");
         let begun: Value = serde_json::from_str(&begun).unwrap();
-        first.wait_for("sending again what is pending");
+        first.wait_for("retrying the pending items");
         let (again, busy) = second.post("/v1/uploads/tiles/groups/g/send", "{}");
         assert_eq!((status, again), (202, 409), "{busy}");
         let said = format!(
@@ -129,7 +129,7 @@ fn a_server_killed_while_it_sends_frees_the_group_with_its_lease() {
         let mut server = serving(&shop, "serve");
         put(&server, "flaky", "y");
         send(&server);
-        server.wait_for("sending again what is pending");
+        server.wait_for("retrying the pending items");
         server.signal("-KILL");
         server.end();
         // Refused as long as the lease lasts, and then no longer.

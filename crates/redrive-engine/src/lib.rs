@@ -32,7 +32,6 @@ mod notify;
 
 mod prune;
 
-#[cfg(feature = "otel")]
 pub mod traces;
 
 pub use checks::checker;
@@ -46,7 +45,7 @@ pub use handlers::http::{
 pub use handlers::program::{DEFAULT_GRACE, InvalidProgram};
 pub use handlers::reply;
 pub use handlers::stream::{StreamHandler, StreamSpec};
-pub use notify::{Notifier, RESERVED_QUEUES, Told};
+pub use notify::{Notifier, NotifyEvents, RESERVED_QUEUES};
 pub use partitions::consumer::{ConsumeError, Consumer, ReadablePartition};
 pub use partitions::control::{
     ChangeCounts, ChangeOutcome, ChangeRefusal, Control, KeyGrid, PartitionCommand,
@@ -78,8 +77,8 @@ pub use redrive_retry::{
 };
 pub use runs::queue::Queue;
 pub use uploads::{
-    Chunks, Content, ContentError, FolderContent, GiveupFile, GiveupFileError, GroupBegun,
-    GroupBusy, GroupLease, GroupSending, GroupSent, GroupUpload, HttpUpload, HttpUploader,
+    Chunks, Content, ContentError, FolderContent, GiveupFile, GiveupFileError, GroupBusy,
+    GroupLease, GroupSending, GroupSent, GroupStart, GroupUpload, HttpUpload, HttpUploader,
     ItemOutcome, ItemReport, KeptContent, NewContent, RetrySettings, RetryingUploader, UploadError,
     UploadEvent, UploadObserver, UploadOutcome, UploadPlan, UploadReport, UploadRequest, Uploader,
     build_uploader, reference_content, sha256_of,

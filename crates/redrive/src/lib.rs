@@ -134,7 +134,7 @@
 //!
 //! [`postgres`] submits runs inside a transaction of the program's own.
 //!
-//! With the feature `otel` every attempt is a span for OpenTelemetry, once `redrive::traces::start` was called.
+//! With the feature `otel`, `Engine::with_traces(Traces::start(…)?)` sends every attempt as an OpenTelemetry span.
 //!
 //! [`config`] reads the same `redrive.toml` that the command line reads.
 
@@ -162,27 +162,27 @@ pub use serde_json;
 pub use declared::declared;
 pub use raw_sinks::{UnusableSchema, declared_rules, raw_sink};
 pub use redrive_core::*;
-#[cfg(feature = "otel")]
 pub use redrive_engine::traces;
 pub use redrive_engine::{
     BodyTemplate, Call, ChangeCounts, ChangeOutcome, ChangeRefusal, Clock, CommandSource,
     ConsumeError, Consumer, Content, ContentError, Control, Daemon, DaemonTick, DailyCalendar,
     Damage, DaySchedule, Ended, Engine, ExecHandler, ExecSpec, Explained, ExportedFile, Extracted,
-    ExtractionOutcome, Extractor, FolderContent, Gap, GaveUp, GiveupFile, GroupBegun, GroupBusy,
-    GroupLease, GroupSending, GroupSent, GroupUpload, Handler, HeaderSource, HttpExtractor,
+    ExtractionOutcome, Extractor, FolderContent, Gap, GaveUp, GiveupFile, GroupBusy, GroupLease,
+    GroupSending, GroupSent, GroupStart, GroupUpload, Handler, HeaderSource, HttpExtractor,
     HttpHandler, HttpSpec, HttpUpload, HttpUploader, IntoSample, InvalidHttp, InvalidPointer,
     InvalidProgram, InvalidSchema, InvalidTemplate, ItemOutcome, ItemReport, IteratorSource,
-    JsonPointer, JsonlSource, KeptContent, KeyGrid, NewContent, Notifier, ObjectService, Outcome,
-    Paging, PartitionCommand, PartitionOutcome, PartitionRules, PartitionSelection, Pipeline,
-    PipelineControl, Prunable, Prune, PruneError, PruneReport, Queue, RawError, RawLocation,
-    RawMetadata, RawReader, RawSink, RawWriter, ReadablePartition, ReprocessCounts, ResumeError,
-    Retry, RetryEvent, RetrySettings, RetryingUploader, RowSchema, RowWriter, RunMode, SamplePages,
-    SampleSource, SampleWriter, Source, SourceCall, SourceEnd, Stage, StageAnswer, SteadyClock,
-    Stop, Stopper, StreamHandler, StreamSpec, Sweep, SystemClock, Told, Until, UploadError,
-    UploadEvent, UploadObserver, UploadOutcome, UploadPlan, UploadReport, UploadRequest, Uploader,
-    ValidationHandler, ValidationOutcome, ValidationRequest, ValidationRules, Validator,
-    WorkerLimits, build_uploader, config_hash, extractor_fn, gaps, handler_fn, random_worker_id,
-    reference_content, retry, stage_fn, verdict_code, verify_partitions,
+    JsonPointer, JsonlSource, KeptContent, KeyGrid, NewContent, Notifier, NotifyEvents,
+    ObjectService, Outcome, Paging, PartitionCommand, PartitionOutcome, PartitionRules,
+    PartitionSelection, Pipeline, PipelineControl, Prunable, Prune, PruneError, PruneReport, Queue,
+    RawError, RawLocation, RawMetadata, RawReader, RawSink, RawWriter, ReadablePartition,
+    ReprocessCounts, ResumeError, Retry, RetryEvent, RetrySettings, RetryingUploader, RowSchema,
+    RowWriter, RunMode, SamplePages, SampleSource, SampleWriter, Source, SourceCall, SourceEnd,
+    Stage, StageAnswer, SteadyClock, Stop, Stopper, StreamHandler, StreamSpec, Sweep, SystemClock,
+    Until, UploadError, UploadEvent, UploadObserver, UploadOutcome, UploadPlan, UploadReport,
+    UploadRequest, Uploader, ValidationHandler, ValidationOutcome, ValidationRequest,
+    ValidationRules, Validator, WorkerLimits, build_uploader, config_hash, extractor_fn, gaps,
+    handler_fn, random_worker_id, reference_content, retry, stage_fn, verdict_code,
+    verify_partitions,
 };
 pub use redrive_store::{
     AuditContext, Categories, DeadCause, InvalidRun, ItemGroup, ItemRecord, Lane, NewItem,

@@ -8,9 +8,9 @@ use redrive_engine::{
     BodyTemplate, CommandSource, Content, DailyCalendar, DaySchedule, ExecHandler, ExecSpec,
     Extractor, GiveupFile, GroupUpload, Handler, HeaderSource, HttpExtractor, HttpHandler,
     HttpSpec, HttpUpload, IntoSample, InvalidHttp, InvalidProgram, JsonPointer, JsonlSource,
-    Notifier, PartitionRules, Pipeline, Queue, RawSink, RetrySettings, SampleSource, Source, Stage,
-    StreamHandler, StreamSpec, Told, UploadObserver, UploadPlan, ValidationHandler,
-    ValidationRules, WorkerLimits, build_uploader,
+    Notifier, NotifyEvents, PartitionRules, Pipeline, Queue, RawSink, RetrySettings, SampleSource,
+    Source, Stage, StreamHandler, StreamSpec, UploadObserver, UploadPlan, ValidationHandler,
+    ValidationRules, WorkerLimits, build_uploader, traces::Traces,
 };
 use redrive_store::{Categories, Store, WorkerId};
 use serde_json::{Map, Value, json};
@@ -85,7 +85,7 @@ pub fn declared_notifier(declared: &config::Notify, folder: &Path) -> Result<Not
     Ok(Notifier {
         name: declared.name.clone(),
         source: declared.source.clone(),
-        told: Told {
+        events: NotifyEvents {
             giveups: tells(config::NotifyEvent::Giveup),
             aborts: tells(config::NotifyEvent::Abort),
             dead_letters: dead_letters.then_some(declared.dead_letters_every),
@@ -133,6 +133,7 @@ pub fn declared_upload(
     content: Arc<dyn Content>,
     worker: WorkerId,
     observer: Option<UploadObserver>,
+    traces: Traces,
 ) -> Result<GroupUpload, Unservable> {
     let name = &declared.name;
     let check = Maker { folder, whose: format!("the check of upload {name:?}") };
@@ -153,6 +154,7 @@ pub fn declared_upload(
         disable_retry: declared.disable_retry,
         giveup_file: giveup_file.clone(),
         observer,
+        traces,
     };
     let uploader = build_uploader(plan, store.clone(), content).map_err(|source| {
         let whose = format!("upload {name:?}");

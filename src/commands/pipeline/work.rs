@@ -49,13 +49,14 @@ impl<'a> Declared<'a> {
         context: &Context,
     ) -> Result<Exit, Failure> {
         #[cfg(feature = "otel")]
-        crate::spans::start(&ops.chosen).await?;
+        crate::spans::start(&ops.chosen, context).await?;
         let mut signals = Signals::new()?;
         let worker = worker_name()?;
         let mut pipeline = self.pipeline.of_run(run.id);
         pipeline.stages.iter_mut().for_each(|stage| stage.limits.grace = grace);
         let engine = Engine::new(ops.store().clone())
             .with_jitter_seed(self.config.jitter_seed)
+            .with_traces(context.traces())
             .with_pipeline(pipeline);
         let progress = Progress::start(run, self.file, ops.store().clone(), context);
         let (stopper, stop) = Stopper::new();

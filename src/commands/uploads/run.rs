@@ -62,10 +62,12 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let content = context.raw(Some(&config))?.content();
     let folder = &config.folder;
     let observer = Some(progress.observer());
-    let upload = declared_upload(declared, folder, store.clone(), content, worker, observer)
-        .map_err(|error| Failure::new(Exit::Error, "cannot start").because(error))?;
     #[cfg(feature = "otel")]
-    crate::spans::start(&chosen).await?;
+    crate::spans::start(&chosen, context).await?;
+    let traces = context.traces();
+    let upload =
+        declared_upload(declared, folder, store.clone(), content, worker, observer, traces)
+            .map_err(|error| Failure::new(Exit::Error, "cannot start").because(error))?;
     let mut signals = Signals::new()?;
     let taken = upload.begin(&group, &operator(None)).await;
     let taken = taken.map_err(|error| chosen.failure(error))?;

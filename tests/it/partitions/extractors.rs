@@ -60,7 +60,7 @@ fn a_program_that_stays_running_prints_rows_and_then_its_reply() {
         assert_eq!((leaves.status, leaves.record_count), (PartitionStatus::Success, Some(1)));
         for (record, message) in [
             (busy, "no raw partition: slow down"),
-            (both, "a row ends no call"),
+            (both, "a line has either a row or a reply"),
             (dies, "no raw partition: the program ended with exit status: 75"),
         ] {
             let said = record.error_message.unwrap_or_default();

@@ -21,7 +21,10 @@ impl ActualSampleCounts {
     }
 }
 
-pub(crate) fn check_pipeline_run(run: &PipelineRunRecord, counted: &ActualSampleCounts) -> Vec<Finding> {
+pub(crate) fn check_pipeline_run(
+    run: &PipelineRunRecord,
+    counted: &ActualSampleCounts,
+) -> Vec<Finding> {
     let problems = [
         (Invariant::Counts, counts(&run.progress.counts, &run.pruned, counted)),
         (Invariant::Counts, budget(run)),
@@ -36,7 +39,11 @@ pub(crate) fn check_pipeline_run(run: &PipelineRunRecord, counted: &ActualSample
 }
 
 /// Pruned samples stay in the counts of the run.
-fn counts(tally: &SampleCounts, pruned: &PrunedSamples, counted: &ActualSampleCounts) -> Option<String> {
+fn counts(
+    tally: &SampleCounts,
+    pruned: &PrunedSamples,
+    counted: &ActualSampleCounts,
+) -> Option<String> {
     let (pending, skipped) = (counted.pending(), counted.sum(|stage| stage.skipped));
     let dlq = counted.sum(|stage| stage.dlq);
     let succeeded = counted.samples.saturating_sub(pending + skipped + dlq);

@@ -1,4 +1,4 @@
-//! Who does the work: one interface for Rust, programs, and whatever else answers a call.
+//! The interface of handlers, and handlers written as async Rust functions.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -8,18 +8,17 @@ use redrive_store::{UnitKind, Verdict};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::traces::TRACEPARENT;
 use redrive_retry::Stop;
 
 /// One attempt at a unit, as a handler sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// The unit.
     pub unit: Unit,
-    /// The attempt's number in the ledger.
     pub attempt: AttemptNumber,
-    /// The raw partition to write; partitions alone.
+    /// The run id of the raw partition to write. Partitions only.
     pub run_id: Option<String>,
-    /// What the kind of work adds: a run's `queue`, `category` and `payload`, for example.
+    /// Fields of the kind of work, such as the `queue`, `category` and `payload` of a run.
     pub details: Map<String, Value>,
 }
 
@@ -29,48 +28,35 @@ impl Call {
         UnitKind::from(&self.unit).name()
     }
 
-    /// What tells this call from every other.
+    /// Unique among all calls: the unit and the number of the attempt.
     pub fn id(&self) -> String {
         format!("{}#{}", self.unit, self.attempt)
     }
 
-    /// The call as the protocol writes it: one JSON object.
+    /// The call as one JSON object, as the handler protocol defines it.
     pub fn to_json(&self) -> Value {
         let mut call = self.details.clone();
-        let own = self.own().into_iter().chain(self.trace());
-        call.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        call.extend(self.fixed_fields().map(|(name, value)| (name.to_owned(), value)));
         Value::Object(call)
     }
 
-    /// The same as text. `id` comes first, so that the simplest of programs can find it.
+    /// The call as JSON text. `id` comes first, so that even a shell script can find it.
     pub(crate) fn to_text(&self) -> String {
-        // Keys are texts, and values can be written: it never fails.
-        serde_json::to_string(&Written(self)).unwrap_or_default()
+        // Cannot fail: all keys are strings and all values are JSON.
+        serde_json::to_string(&CallJson(self)).unwrap_or_default()
     }
 
-    /// The same as a line.
     pub(crate) fn to_line(&self) -> String {
         self.to_text() + "\n"
     }
 
-    /// The span of the attempt, if there will be one: what the handler does is part of it.
-    #[cfg(feature = "otel")]
-    pub(crate) fn traceparent(&self) -> Option<String> {
-        crate::traces::traceparent(&self.unit, self.attempt)
+    /// The span of the attempt, if attempts are traced. Spans of the handler belong below it.
+    pub(crate) fn traceparent(&self) -> Option<&str> {
+        self.details.get(TRACEPARENT).and_then(Value::as_str)
     }
 
-    #[cfg(feature = "otel")]
-    fn trace(&self) -> Option<(&'static str, Value)> {
-        Some(("traceparent", self.traceparent()?.into()))
-    }
-
-    #[cfg(not(feature = "otel"))]
-    fn trace(&self) -> Option<(&'static str, Value)> {
-        None
-    }
-
-    /// What every call has. No detail can stand in for it.
-    fn own(&self) -> [(&'static str, Value); 5] {
+    /// The fields that every call has. They take precedence over details of the same name.
+    fn fixed_fields(&self) -> [(&'static str, Value); 5] {
         [
             ("id", self.id().into()),
             ("kind", self.kind().into()),
@@ -81,35 +67,33 @@ impl Call {
     }
 }
 
-/// A call as it is written.
-struct Written<'a>(&'a Call);
+struct CallJson<'a>(&'a Call);
 
-impl Serialize for Written<'_> {
+impl Serialize for CallJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let own: Vec<_> = self.0.own().into_iter().chain(self.0.trace()).collect();
+        let fixed_fields = self.0.fixed_fields();
         let details = &self.0.details;
-        let details = details.iter().filter(|(name, _)| own.iter().all(|own| own.0 != *name));
-        let own = own.iter().map(|(name, value)| (*name, value));
-        serializer.collect_map(own.chain(details.map(|(name, value)| (name.as_str(), value))))
+        let details = details
+            .iter()
+            .filter(|(name, _)| fixed_fields.iter().all(|fixed_fields| fixed_fields.0 != *name));
+        let fixed_fields = fixed_fields.iter().map(|(name, value)| (*name, value));
+        serializer
+            .collect_map(fixed_fields.chain(details.map(|(name, value)| (name.as_str(), value))))
     }
 }
 
-/// How a call ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// The handler answered.
     Answered {
-        /// Its answer.
         value: Option<Value>,
-        /// Its verdict on a run, if it gave one.
+        /// For runs only.
         verdict: Option<Verdict>,
     },
-    /// The handler passed the unit over; samples alone.
+    /// The handler skipped the unit, for this reason. Samples only.
     Skipped(String),
-    /// The handler failed.
     Failed(Failure),
-    /// The handler was told to stop before it had an answer. The attempt does not count. From a
-    /// handler that was not told, it is a failure with the code `bad_reply`.
+    /// The handler was stopped before it had an answer. The attempt does not count. A handler that
+    /// returns this without having been stopped fails with the code `bad_reply`.
     Stopped,
 }
 
@@ -119,31 +103,30 @@ impl From<Failure> for Outcome {
     }
 }
 
-/// Does the work of one attempt.
+/// Performs one attempt.
 ///
-/// A handler keeps its time limit itself, because only it knows how to end what it started; when
-/// told to stop, it ends within its grace time and answers [`Outcome::Stopped`]. Its future may be
-/// dropped at any time, and then nothing of the call may be left running.
+/// A handler enforces its time limit itself, because only the handler knows how to end what it started.
+/// When it is stopped, it ends within its grace time and returns [`Outcome::Stopped`]. Its future may be
+/// dropped at any time; nothing of the call may keep running then.
 #[async_trait]
 pub trait Handler: Send + Sync {
-    /// Handles a call within a time limit.
     async fn handle(&self, call: &Call, time_limit: Duration, stop: Stop) -> Outcome;
 
-    /// How many calls it can work on at once, if there is a limit. Nobody takes more units than that:
-    /// a unit that waits inside a handler could be worked on elsewhere.
+    /// The most calls that the handler can work on at once; `None` is no limit. Workers claim no more
+    /// units than that: another worker could process a unit that waits inside a handler.
     fn capacity(&self) -> Option<usize> {
         None
     }
 
-    /// Ends what is kept running between calls, and waits for it. For when no call is under way and
-    /// none is to come for now; a later call starts anew.
+    /// Ends whatever keeps running between calls, and waits until it has ended. Called when no call is
+    /// running and none is expected; a later call starts it again.
     async fn release(&self) {}
 }
 
-/// An async function as a handler. Past its time limit, or told to stop, it is dropped.
-struct Function<F>(F);
+/// Drops the future of the function when the time limit passes or the handler is stopped.
+struct HandlerFn<F>(F);
 
-/// Makes a handler of an async function.
+/// Makes an async function a handler.
 ///
 /// ```
 /// use redrive_engine::{Call, Outcome, handler_fn};
@@ -158,11 +141,11 @@ where
     F: Fn(Call) -> R + Send + Sync + 'static,
     R: Future<Output = Outcome> + Send + 'static,
 {
-    Arc::new(Function(function))
+    Arc::new(HandlerFn(function))
 }
 
 #[async_trait]
-impl<F, R> Handler for Function<F>
+impl<F, R> Handler for HandlerFn<F>
 where
     F: Fn(Call) -> R + Send + Sync,
     R: Future<Output = Outcome> + Send,

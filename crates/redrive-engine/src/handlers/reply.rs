@@ -1,9 +1,9 @@
-//! What a program answers, read from one line of JSON.
+//! Parses the reply of a handler: one line of JSON.
 //!
-//! Programs also print logs, and a log is often JSON. So a line is a reply only if it is an object
-//! that speaks of `ok`, `skip`, `error` or `verdict`; anything else is no reply. A line that means
-//! to be a reply and does not fit is a [`BadReply`], never a guess: a misspelt verdict read as "no
-//! reply" would pass a run that the program judged as bad.
+//! Programs also print logs, and logs are often JSON. So a line is a reply only if it is an object with
+//! `ok`, `skip`, `error` or `verdict`. A line with one of these keys that does not follow the protocol is a
+//! [`BadReply`], never a guess: a misspelt verdict that was read as "no reply" would pass a run that the
+//! program judged as bad.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,10 +12,10 @@ use redrive_store::Verdict;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-/// The longest line that can be a reply, in bytes.
+/// The longest reply, in bytes.
 pub const MAX_REPLY_BYTES: usize = 1024 * 1024;
 
-/// How much of a reply that does not fit is shown, in characters.
+/// How much of an invalid reply is shown, in characters.
 const EXCERPT_CHARS: usize = 200;
 
 const OK: &str = "ok";
@@ -23,42 +23,35 @@ const SKIP: &str = "skip";
 const ERROR: &str = "error";
 const VERDICT: &str = "verdict";
 
-/// What a handler answered.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
-    /// It is done.
     Ok {
-        /// Its answer.
         value: Value,
-        /// Its verdict on a run, if it gave one.
+        /// For runs only.
         verdict: Option<Verdict>,
     },
-    /// It passed the unit over, and says why.
+    /// The handler skipped the unit, for this reason.
     Skip(String),
-    /// It failed.
     Error(ReportedError),
 }
 
-/// An error as a handler reports it. Everything is optional.
+/// An error as a handler reports it. Every field is optional.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReportedError {
-    /// The class, if it was stated. A stated class stands; only a rate limit carries the hint.
+    /// A stated class takes precedence over the class that the code implies.
     pub class: Option<Class>,
-    /// The code.
     pub code: Option<Code>,
-    /// What happened.
     pub message: Option<String>,
-    /// How long to wait.
     pub retry_after: Option<Duration>,
 }
 
-/// A reply that fits nothing, and why.
+/// A reply that does not follow the protocol, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the reply fits nothing: {0}")]
+#[error("invalid reply: {0}")]
 pub struct BadReply(pub String);
 
 impl Reply {
-    /// Reads a line. `None` is a line that is no reply.
+    /// Parses a line. `None` means that the line is no reply.
     ///
     /// ```
     /// use redrive_engine::reply::Reply;
@@ -69,27 +62,29 @@ impl Reply {
     /// ```
     pub fn parse(line: &[u8]) -> Result<Option<Self>, BadReply> {
         if line.len() > MAX_REPLY_BYTES {
-            return Err(BadReply(format!("it is longer than {MAX_REPLY_BYTES} bytes")));
+            return Err(BadReply(format!("the line is longer than {MAX_REPLY_BYTES} bytes")));
         }
         let refuse = |problem: String| BadReply(format!("{problem}: {}", excerpt(line)));
         match serde_json::from_slice(line) {
             Ok(Value::Object(object)) => Self::of_object(object).map_err(refuse),
             Ok(_) => Ok(None),
-            Err(error) if means_to_be_a_reply(line) => {
-                Err(refuse(format!("its JSON cannot be read ({error})")))
+            Err(error) if has_reply_keys(line) => {
+                Err(refuse(format!("the JSON cannot be parsed ({error})")))
             }
             Err(_) => Ok(None),
         }
     }
 
-    /// Checks what a kind of unit allows: `skip` is for samples, and a sample needs a reply.
+    /// Checks what the kind of unit allows: only samples can be skipped, and a sample needs a reply.
     pub fn allowed_for(kind: &str, reply: Option<Self>) -> Result<Option<Self>, BadReply> {
         let is_sample = kind == "sample";
         match reply {
             Some(Self::Skip(_)) if !is_sample => {
                 Err(BadReply(format!("a {kind} cannot be skipped, only a sample can")))
             }
-            None if is_sample => Err(BadReply("a sample needs one, and there is none".to_owned())),
+            None if is_sample => {
+                Err(BadReply("a sample needs a reply, and there is none".to_owned()))
+            }
             reply => Ok(reply),
         }
     }
@@ -103,11 +98,11 @@ impl Reply {
             (Some((OK, value)), None, verdict) => {
                 Self::Ok { value, verdict: verdict.map(read_verdict).transpose()? }
             }
-            (_, None, Some(_)) => return Err("a verdict belongs beside ok".to_owned()),
+            (_, None, Some(_)) => return Err("a verdict is allowed only beside ok".to_owned()),
             (Some((SKIP, Value::String(why))), None, None) => {
                 Self::Skip(Message::clean(&why).as_str().to_owned())
             }
-            (Some((SKIP, _)), None, None) => return Err("skip must be a text".to_owned()),
+            (Some((SKIP, _)), None, None) => return Err("skip must be a string".to_owned()),
             (Some((_, Value::Object(error))), None, None) => {
                 Self::Error(ReportedError::of_object(error)?)
             }
@@ -123,9 +118,9 @@ impl Reply {
 }
 
 impl ReportedError {
-    /// The failure it amounts to, with `message` as its text. `otherwise` makes the failure that
-    /// there is without a report, such as an exit code's, for what the report leaves out. Without a
-    /// stated class, a hint makes a rate limit of any failure that is not final.
+    /// The failure that the report describes, with `message` as its text. `otherwise` makes the failure
+    /// for a report without a code, such as the failure of the exit code. Without a stated class, a
+    /// `retry_after` makes every failure that is not final a rate limit.
     pub fn failure(&self, otherwise: impl FnOnce(&str) -> Failure, message: &str) -> Failure {
         let derived = match &self.code {
             Some(code) => Failure::reported(None, code.clone(), message),
@@ -140,7 +135,7 @@ impl ReportedError {
     }
 
     fn of_object(mut error: Map<String, Value>) -> Result<Self, String> {
-        // Many languages write what is absent as null.
+        // Many languages write an absent value as null.
         let mut take = |key: &str| error.remove(key).filter(|value| !value.is_null());
         let retry_after = take("retry_after").map(read_retry_after).transpose()?;
         let class = take("class").map(|class| read_class(&class, retry_after)).transpose()?;
@@ -148,15 +143,15 @@ impl ReportedError {
         let message = match take("message") {
             None => None,
             Some(Value::String(message)) => Some(message),
-            Some(_) => return Err("message must be a text".to_owned()),
+            Some(_) => return Err("message must be a string".to_owned()),
         };
         Ok(Self { class, code, message, retry_after })
     }
 }
 
-/// Whether a line that could not be read is an object with a reply's keys all the same: nested too
-/// deeply, with a number too large, with a text that is not Unicode.
-fn means_to_be_a_reply(line: &[u8]) -> bool {
+/// Whether a line that cannot be parsed into a value is still an object with the keys of a reply: with
+/// too deep nesting, a number that is too large, or a string that is not Unicode.
+fn has_reply_keys(line: &[u8]) -> bool {
     serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(line)
         .is_ok_and(|object| [OK, SKIP, ERROR, VERDICT].iter().any(|key| object.contains_key(*key)))
 }
@@ -192,7 +187,8 @@ fn read_code(code: &Value) -> Result<Code, String> {
 }
 
 fn read_retry_after(value: Value) -> Result<Duration, String> {
-    let problem = || "retry_after must be seconds such as 30, or a text such as \"30s\"".to_owned();
+    let problem =
+        || "retry_after must be seconds such as 30, or a string such as \"30s\"".to_owned();
     let wait = match &value {
         Value::Number(seconds) => {
             seconds.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
@@ -203,7 +199,7 @@ fn read_retry_after(value: Value) -> Result<Duration, String> {
     wait.filter(|wait| *wait <= MAX_DURATION).ok_or_else(problem)
 }
 
-/// The beginning of a line, to be shown.
+/// The beginning of a line, for messages.
 pub(crate) fn excerpt(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let mut excerpt: String = text.chars().take(EXCERPT_CHARS).collect();

@@ -1,13 +1,13 @@
-//! Telling somebody elsewhere what went wrong for good.
+//! Notifies other systems about give-ups, aborts and dead letters.
 //!
-//! A notifier reads the journal, makes an event of what it is to tell of, and submits it as a run of a
-//! queue of its own. So an event is delivered like any other run: under a lease, tried again by a
-//! policy, given up in the end, with a ledger and a story. The run's idempotency key is the event's
-//! id, so that any number of workers may read the same entries: each event is one run.
+//! A notifier reads the journal, makes events of the entries, and submits each event as a run of its own queue.
+//! So an event is delivered like any other run: under a lease, retried by a policy, given up in the end, with a
+//! ledger. The idempotency key of the run is the id of the event, so any number of workers may read the same
+//! entries: each event is one run.
 //!
-//! Nothing is told of the queues of notifiers themselves, or a server that is down would be told of for ever.
+//! Runs of notifier queues make no events; otherwise a receiver that is down would cause events forever.
 
-mod event;
+mod cloud_event;
 mod reader;
 
 use std::sync::Arc;
@@ -18,40 +18,36 @@ pub(crate) use self::reader::NotifierLoop;
 use crate::runs::queue::Queue;
 use redrive_retry::Clock;
 
-/// What the names of Redrive's own queues begin with.
+/// The prefix of the names of Redrive's own queues.
 pub const RESERVED_QUEUES: &str = "redrive.";
 
-/// What a notifier tells of.
+/// The events that a notifier delivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
-    /// Runs, partitions and items that were given up.
+pub struct NotifyEvents {
+    /// Give-ups of runs, partitions and items.
     pub giveups: bool,
-    /// Pipeline runs that were aborted.
+    /// Aborts of pipeline runs.
     pub aborts: bool,
-    /// Each time the dead letters of a pipeline run pass another so many.
+    /// One event each time the dead letters of a pipeline run pass a multiple of this number.
     pub dead_letters: Option<u64>,
 }
 
-/// Tells somebody elsewhere.
 #[derive(Clone)]
 pub struct Notifier {
-    /// Its name.
     pub name: String,
-    /// Whom its events are from: the `source` of CloudEvents.
+    /// The `source` of its CloudEvents.
     pub source: String,
-    /// What it tells of.
-    pub told: Told,
-    /// The queue of its events, whose handler delivers them. Each run's payload is a CloudEvent.
+    pub events: NotifyEvents,
+    /// The queue whose handler delivers the events. The payload of each run is a CloudEvent.
     pub queue: Queue,
 }
 
 impl Notifier {
-    /// The name of the queue of a notifier.
     pub fn queue_name(notifier: &str) -> String {
         format!("{RESERVED_QUEUES}notify.{notifier}")
     }
 
-    pub(crate) fn on(&self, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> NotifierLoop {
+    pub(crate) fn reader(&self, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> NotifierLoop {
         NotifierLoop { notifier: self.clone(), store, clock }
     }
 }

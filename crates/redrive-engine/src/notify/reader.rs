@@ -1,7 +1,8 @@
-//! Reads the journal on and on, and submits what is to be told.
+//! Polls the journal and submits events.
 //!
-//! With many writers an entry may appear after one with a higher place. So what was read lately is read
-//! again for a while, until nobody can still be writing there; what was told already is known by its key.
+//! With several writers an entry may become visible after one with a higher id. So recent entries are read again
+//! for a while, until no transaction can still add one before them. Events that were submitted already are
+//! recognised by their idempotency key.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -17,22 +18,19 @@ use redrive_store::{
 };
 use serde_json::Value;
 
-use super::{Notifier, RESERVED_QUEUES, event::Event};
+use super::{Notifier, RESERVED_QUEUES, cloud_event::CloudEvent};
 use redrive_retry::{Clock, Stop};
 
-/// How often new entries are looked for.
-const REST: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Every so many looks what was read lately is read again.
-const LOOKS_AHEAD: u64 = 60;
+/// Recent entries are read again after this many polls.
+const POLLS_PER_CATCH_UP: u64 = 60;
 
-/// Entries that are read at a time.
-const PAGE: u32 = 500;
+const JOURNAL_PAGE: u32 = 500;
 
-/// Runs that are looked up at a time: each may have a large payload.
-const LOOK_UP: usize = 50;
+/// Small, because each run may have a large payload.
+const RUNS_PER_LOOKUP: usize = 50;
 
-/// A notifier at work.
 pub(crate) struct NotifierLoop {
     pub(crate) notifier: Notifier,
     pub(crate) store: Arc<dyn Store>,
@@ -40,7 +38,7 @@ pub(crate) struct NotifierLoop {
 }
 
 impl NotifierLoop {
-    /// Has a notifier that is new begin at the end of the journal: what happens from here on is told.
+    /// Registers a new notifier at the end of the journal: only later entries make events.
     pub(crate) async fn begin(&self) {
         let begun = self.store.journal_reader(&self.notifier.queue.name, self.store.now()).await;
         if let Err(error) = begun {
@@ -48,33 +46,33 @@ impl NotifierLoop {
         }
     }
 
-    /// Goes on until told to stop.
+    /// Runs until the stop.
     pub(crate) async fn run(self, mut stop: Stop) {
         tokio::select! {
             () = stop.stopped() => {}
-            () = self.keep() => {}
+            () = self.poll() => {}
         }
     }
 
-    async fn keep(&self) {
+    async fn poll(&self) {
         let mut read_to = None;
-        for look in 0_u64.. {
-            let looked = match read_to {
-                Some(place) if look % LOOKS_AHEAD != 0 => self.read_from(place).await,
+        for poll in 0_u64.. {
+            let read = match read_to {
+                Some(place) if poll % POLLS_PER_CATCH_UP != 0 => self.read_from(place).await,
                 _ => self.catch_up().await,
             };
-            read_to = match looked {
+            read_to = match read {
                 Ok(place) => Some(place),
                 Err(error) => {
                     self.warn(&error);
                     None
                 }
             };
-            tokio::time::sleep(REST).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Reads to the end once.
+    /// Reads to the end of the journal once.
     pub(crate) async fn read_all(&self) {
         if let Err(error) = self.catch_up().await {
             self.warn(&error);
@@ -83,26 +81,32 @@ impl NotifierLoop {
 
     fn warn(&self, error: &redrive_store::Error) {
         let error = error as &dyn std::error::Error;
-        tracing::warn!(notifier = self.notifier.name, error, "cannot read the journal");
+        tracing::warn!(
+            notifier = self.notifier.name,
+            error,
+            "cannot read the journal for notifications"
+        );
     }
 
-    /// Reads from where nothing can have been missed to the end, notes how far that was, and says it.
+    /// Reads from the last position before which no entry can appear any more, saves the new position, and returns
+    /// the end.
     async fn catch_up(&self) -> Result<i64> {
         let (store, name) = (&self.store, self.notifier.queue.name.as_str());
         let place = store.journal_reader(name, store.now()).await?;
         let begun = store.now();
         let end = self.read_from(place.settled).await?;
         if let Some(next) = place.moved(end, begun) {
-            // Whoever else noted something meanwhile has read as far.
+            // A stale write means that another process has read as far.
             let _ = store.move_journal_reader(name, &place, &next).await?;
         }
         Ok(end)
     }
 
-    /// Tells of everything after a place, and says where that ended.
+    /// Submits the events of all entries after an id; returns the last id.
     async fn read_from(&self, mut place: i64) -> Result<i64> {
         loop {
-            let page = self.store.journal_page(&JournalFilter::default(), place, PAGE).await?;
+            let page =
+                self.store.journal_page(&JournalFilter::default(), place, JOURNAL_PAGE).await?;
             let Some(last) = page.last() else { return Ok(place) };
             place = last.id;
             let events = self.events(&page).await?;
@@ -110,24 +114,23 @@ impl NotifierLoop {
         }
     }
 
-    /// What is to be told of some entries.
-    async fn events(&self, page: &[JournalRecord]) -> Result<Vec<Event>> {
-        let told = self.notifier.told;
+    async fn events(&self, page: &[JournalRecord]) -> Result<Vec<CloudEvent>> {
+        let wanted = self.notifier.events;
         let mut events = Vec::new();
-        if told.giveups {
+        if wanted.giveups {
             let runs = self.given_up_runs(page).await?;
             let partitions = self.given_up_partitions(page).await?;
             events.extend(page.iter().filter_map(|record| giveup(record, &runs, &partitions)));
         }
         let aborted = |record: &&JournalRecord| record.entry.action == "pipeline.abort";
-        let aborts: Vec<_> = page.iter().filter(|_| told.aborts).filter(aborted).collect();
+        let aborts: Vec<_> = page.iter().filter(|_| wanted.aborts).filter(aborted).collect();
         let mut deaths: BTreeMap<PipelineRunId, Timestamp> = BTreeMap::new();
         for record in page.iter().filter(|record| record.entry.action == "sample.dead") {
             if let Some(run) = pipeline_run(&record.entry.details) {
                 deaths.insert(run, record.entry.at);
             }
         }
-        let deaths = told.dead_letters.map(|every| (every, deaths));
+        let deaths = wanted.dead_letters.map(|every| (every, deaths));
         let of_abort = |record: &JournalRecord| pipeline_run(record.entry.filter.as_deref()?);
         let mut named: BTreeSet<PipelineRunId> =
             aborts.iter().filter_map(|it| of_abort(it)).collect();
@@ -135,18 +138,17 @@ impl NotifierLoop {
         let runs = self.pipeline_runs(named).await?;
         for record in aborts {
             let run = of_abort(record).and_then(|id| runs.get(&id));
-            events.extend(run.map(|run| Event::of_abort(record, run)));
+            events.extend(run.map(|run| CloudEvent::of_abort(record, run)));
         }
         if let Some((every, deaths)) = deaths {
             for (id, at) in deaths {
                 let run = runs.get(&id);
-                events.extend(run.and_then(|run| Event::of_dead_letters(run, every, at)));
+                events.extend(run.and_then(|run| CloudEvent::of_dead_letters(run, every, at)));
             }
         }
         Ok(events)
     }
 
-    /// The runs that entries say were given up.
     async fn given_up_runs(&self, page: &[JournalRecord]) -> Result<BTreeMap<RunId, RunRecord>> {
         let given_up = page.iter().filter(|record| record.entry.action == "run.giveup");
         let ids: Vec<RunId> = given_up
@@ -156,9 +158,9 @@ impl NotifierLoop {
             })
             .collect();
         let mut runs = BTreeMap::new();
-        for ids in ids.chunks(LOOK_UP) {
+        for ids in ids.chunks(RUNS_PER_LOOKUP) {
             for mut run in self.store.runs_by_id(ids).await? {
-                // Not told, and not kept for as long as there is more to read.
+                // Not part of the event; dropped to save memory.
                 (run.payload, run.result) = (String::new(), None);
                 runs.insert(run.id, run);
             }
@@ -166,7 +168,7 @@ impl NotifierLoop {
         Ok(runs)
     }
 
-    /// The partitions likewise, by their units.
+    /// By unit.
     async fn given_up_partitions(
         &self,
         page: &[JournalRecord],
@@ -200,14 +202,13 @@ impl NotifierLoop {
         Ok(runs.into_iter().map(|run| (run.id, run)).collect())
     }
 
-    /// Puts events into the queue. One that is there already was told, perhaps in other words: what it is
-    /// about may have changed since.
-    async fn submit(&self, events: &[Event]) -> Result<()> {
+    /// Submits events as runs. An event that was submitted before is ignored, even if its data has changed since.
+    async fn submit(&self, events: &[CloudEvent]) -> Result<()> {
         if events.is_empty() {
             return Ok(());
         }
         let (notifier, now) = (&self.notifier, self.clock.now());
-        let run = |event: &Event| {
+        let run = |event: &CloudEvent| {
             NewRun::new(&notifier.queue.name, &event.to_json(&notifier.source), now)?
                 .with_idempotency_key(&event.id)
         };
@@ -215,20 +216,20 @@ impl NotifierLoop {
         let runs = match runs {
             Ok(runs) => runs,
             Err(error) => {
-                tracing::error!(notifier = notifier.name, %error, "an event cannot be told");
+                tracing::error!(notifier = notifier.name, %error, "cannot submit events: an event is no valid run");
                 return Ok(());
             }
         };
         let submitted = self.store.submit_runs(&runs, now).await?;
         for (event, submitted) in events.iter().zip(submitted) {
             if let SubmittedRun::Accepted(run) = submitted {
-                let Event { kind, subject, .. } = event;
+                let CloudEvent { kind, subject, .. } = event;
                 tracing::info!(
                     notifier = notifier.name,
                     event = kind,
                     subject,
                     run = run.0,
-                    "telling"
+                    "submitted a notification"
                 );
             }
         }
@@ -236,22 +237,21 @@ impl NotifierLoop {
     }
 }
 
-/// What is told of a unit that was given up.
 fn giveup(
     record: &JournalRecord,
     runs: &BTreeMap<RunId, RunRecord>,
     partitions: &HashMap<String, PartitionRecord>,
-) -> Option<Event> {
+) -> Option<CloudEvent> {
     let unit = unit_of(record)?;
     match (record.entry.action.as_str(), &unit) {
         ("run.giveup", Unit::Run(id)) => runs
             .get(id)
             .filter(|run| !run.queue.starts_with(RESERVED_QUEUES))
-            .map(|run| Event::of_run(record, run)),
+            .map(|run| CloudEvent::of_run(record, run)),
         ("partition.giveup", Unit::Partition(key)) => {
-            Some(Event::of_partition(record, key, partitions.get(&unit.to_string())))
+            Some(CloudEvent::of_partition(record, key, partitions.get(&unit.to_string())))
         }
-        ("upload.giveup", Unit::Item(_)) => Some(Event::of_item(record, &unit)),
+        ("upload.giveup", Unit::Item(_)) => Some(CloudEvent::of_item(record, &unit)),
         _ => None,
     }
 }
@@ -260,7 +260,6 @@ fn unit_of(record: &JournalRecord) -> Option<Unit> {
     record.entry.unit.as_deref()?.parse().ok()
 }
 
-/// The pipeline run that a part of an entry names.
 fn pipeline_run(json: &str) -> Option<PipelineRunId> {
     let value: Value = serde_json::from_str(json).ok()?;
     value.get("pipeline_run").and_then(Value::as_i64).map(PipelineRunId)

@@ -26,6 +26,7 @@ use crate::{
         source::Source,
         validator::{ExtractionOutcome, ValidationOutcome, ValidationRequest, Validator},
     },
+    traces::{TracedAttempt, Traces},
     worker::{
         failures::{lost_worker, panic_failure},
         unit_leases::{StoreLeases, UnitLeases, WorkContext},
@@ -55,7 +56,8 @@ pub(crate) struct PartitionWork {
 impl PartitionWork {
     pub(crate) fn new(source: Source, context: &WorkContext) -> Self {
         Self {
-            validator: Validator::new(source.sink.clone(), source.rules.clone()),
+            validator: Validator::new(source.sink.clone(), source.rules.clone())
+                .with_traces(context.traces.clone()),
             run_ids: RunIds::new(&context.worker, &source.name),
             shares: LaneShares::new(source.backfill_share),
             source,
@@ -74,7 +76,8 @@ impl PartitionWork {
             Ok(writer) => RowWriter::new(writer),
             Err(error) => return Some(Err(ExtractError::of_sink(&error))),
         };
-        let call = call_of(unit);
+        let mut call = call_of(unit);
+        self.context.traces.add_traceparent(&mut call);
         let extraction = self.source.extractor.extract(&call, &rows, self.source.time_limit, stop);
         let outcome = AssertUnwindSafe(extraction).catch_unwind().await;
         redrive_store::failpoint!("engine.partition.extracted");
@@ -202,13 +205,9 @@ impl Work for PartitionWork {
     ) -> Completion<PartitionFinish> {
         match attempt {
             PartitionAttempt::Validated(ValidationOutcome::Stopped) => Completion::Release,
-            PartitionAttempt::Validated(ValidationOutcome::Verdict(verdict)) => Completion::Finish(finish_of(
-                unit,
-                verdict,
-                &self.context.worker,
-                started_at,
-                ended_at,
-            )),
+            PartitionAttempt::Validated(ValidationOutcome::Verdict(verdict)) => Completion::Finish(
+                finish_of(unit, verdict, &self.context.worker, started_at, ended_at),
+            ),
             PartitionAttempt::SinkFull(failure) => {
                 let (partition, error) = (&unit.key, failure.message().as_str());
                 tracing::warn!(%partition, error, "the raw sink is full; the partition is released and retried later");
@@ -232,9 +231,12 @@ impl Work for PartitionWork {
         log_end(finish, written);
     }
 
-    #[cfg(feature = "otel")]
-    fn attempt(&self, end: &PartitionFinish) -> Option<crate::traces::TracedAttempt> {
-        Some(crate::traces::TracedAttempt {
+    fn traces(&self) -> Option<&Traces> {
+        Some(&self.context.traces)
+    }
+
+    fn attempt(&self, end: &PartitionFinish) -> Option<TracedAttempt> {
+        Some(TracedAttempt {
             unit: Unit::Partition(end.key.clone()),
             place: self.source.name.clone(),
             details: vec![("source", self.source.name.clone())],

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     ExecHandler, Outcome, Stop,
-    handlers::exec::{Input, Listener},
+    handlers::exec::{OutputSink, ProgramInput},
 };
 
 /// A source has no time limit.
@@ -76,10 +76,10 @@ impl ProgramOutput<'_> {
     }
 }
 
-impl Listener for ProgramOutput<'_> {
-    const WANTS_ALL: bool = true;
+impl OutputSink for ProgramOutput<'_> {
+    const NEEDS_ALL: bool = true;
 
-    async fn hear(&mut self, chunk: &[u8]) -> Result<(), Failure> {
+    async fn receive(&mut self, chunk: &[u8]) -> Result<(), Failure> {
         let rest = self.skip(chunk);
         if self.writer.push(rest).await && self.writer.flush().await {
             return Ok(());
@@ -96,7 +96,7 @@ impl SampleSource for CommandSource {
 
     async fn read(&self, call: &SourceCall, writer: &mut SampleWriter, stop: Stop) -> SourceEnd {
         let run = call.run.to_string();
-        let input = Input {
+        let input = ProgramInput {
             variables: vec![
                 ("REDRIVE_KIND".to_owned(), "source".to_owned()),
                 ("REDRIVE_PIPELINE".to_owned(), call.pipeline.clone()),
@@ -106,7 +106,7 @@ impl SampleSource for CommandSource {
                 + "\n",
         };
         let mut output = ProgramOutput { writer, call, partial: Vec::new() };
-        let outcome = self.program.print(&input, NO_LIMIT, stop, &mut output).await;
+        let outcome = self.program.run_for_output(&input, NO_LIMIT, stop, &mut output).await;
         let missing = call.position.lines.saturating_sub(writer.lines());
         match (writer.end(), outcome) {
             (SourceEnd::Done, Outcome::Answered { .. }) if missing > 0 => {

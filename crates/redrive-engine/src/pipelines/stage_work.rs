@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use super::{Pipeline, Stage, TOO_LARGE, next_stage::NextStage, stage::final_failure};
 use crate::{
     handlers::handler::{Call, Outcome},
+    traces::{TracedAttempt, Traces},
     worker::{
         failures::lost_worker,
         handoff::Handoff,
@@ -72,7 +73,10 @@ impl StageWork {
             ("data".to_owned(), data),
         ]);
         let run_id = Some(sample.run.to_string());
-        Call { unit: self.unit(sample.id), attempt: sample.attempt, run_id, details }
+        let (unit, attempt) = (self.unit(sample.id), sample.attempt);
+        let mut call = Call { unit, attempt, run_id, details };
+        self.context.traces.add_traceparent(&mut call);
+        call
     }
 
     fn unit(&self, id: SampleId) -> Unit {
@@ -110,7 +114,9 @@ impl StageWork {
     /// A sample that goes on stays with this worker, if the next stage has a place for it.
     fn keep_until(&self, completion: &SampleCompletion) -> Option<Timestamp> {
         match (&self.next, completion) {
-            (Some(next), SampleCompletion::Answered(_)) => next.keep_until(self.context.store.now()),
+            (Some(next), SampleCompletion::Answered(_)) => {
+                next.keep_until(self.context.store.now())
+            }
             _ => None,
         }
     }
@@ -250,9 +256,12 @@ impl Work for StageWork {
         log_end(&self.name, finish, written);
     }
 
-    #[cfg(feature = "otel")]
-    fn attempt(&self, end: &SampleFinish) -> Option<crate::traces::TracedAttempt> {
-        Some(crate::traces::TracedAttempt {
+    fn traces(&self) -> Option<&Traces> {
+        Some(&self.context.traces)
+    }
+
+    fn attempt(&self, end: &SampleFinish) -> Option<TracedAttempt> {
+        Some(TracedAttempt {
             unit: self.unit(end.id),
             place: self.name.clone(),
             details: vec![

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use crate::{
     handlers::handler::{Call, Outcome},
     runs::queue::Queue,
+    traces::{TracedAttempt, Traces},
     worker::{
         failures::lost_worker,
         unit_leases::{StoreLeases, UnitLeases, WorkContext},
@@ -41,7 +42,10 @@ impl RunWork {
             ("category".to_owned(), run.category.clone().into()),
             ("payload".to_owned(), payload),
         ]);
-        Call { unit: Unit::Run(run.id), attempt: run.attempt, run_id: None, details }
+        let (unit, attempt) = (Unit::Run(run.id), run.attempt);
+        let mut call = Call { unit, attempt, run_id: None, details };
+        self.context.traces.add_traceparent(&mut call);
+        call
     }
 
     fn failed(
@@ -164,9 +168,12 @@ impl Work for RunWork {
         log_end(&self.queue, finish, written);
     }
 
-    #[cfg(feature = "otel")]
-    fn attempt(&self, end: &RunFinish) -> Option<crate::traces::TracedAttempt> {
-        Some(crate::traces::TracedAttempt {
+    fn traces(&self) -> Option<&Traces> {
+        Some(&self.context.traces)
+    }
+
+    fn attempt(&self, end: &RunFinish) -> Option<TracedAttempt> {
+        Some(TracedAttempt {
             unit: Unit::Run(end.id),
             place: self.queue.name.clone(),
             details: vec![("queue", self.queue.name.clone())],

@@ -1,18 +1,15 @@
-//! An attempt, as a span tells of it.
+//! The attempt that a span describes.
 
 use redrive_core::Unit;
 use redrive_store::AttemptRecord;
 
-/// An attempt that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedAttempt {
-    /// The unit.
     pub unit: Unit,
-    /// Where it was made: the queue, source, upload or pipeline, by the name that the configuration has. The
-    /// span is named by it.
+    /// The name of the queue, source, upload or pipeline stage. The span is named after it.
     pub place: String,
-    /// More about that: names of attributes without `redrive.`, and values.
+    /// More attributes: names without `redrive.`, and values.
     pub details: Vec<(&'static str, String)>,
-    /// The row of the ledger, whose unit is not looked at.
+    /// The row of the ledger. Its unit is not used.
     pub row: AttemptRecord,
 }

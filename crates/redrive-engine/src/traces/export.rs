@@ -1,9 +1,8 @@
-//! Sending spans: gathered, in batches, and never in anybody's way.
+//! Sends spans in batches, without blocking attempts.
 //!
-//! Whoever ends an attempt puts its span into a queue and goes on. A task of its own takes them out and
-//! posts them. When the queue is full, because the collector is away or slower than the work, spans are
-//! dropped; that is said once, and at the end how many they were. Requests that fail are tried again by
-//! the policy below, decided about like everything else.
+//! Ending an attempt puts its span into a queue. A task posts the queue to the collector. When the queue is full,
+//! because the collector is down or too slow, spans are dropped: this is logged once, and the number at the end.
+//! Failed requests are retried by the policy below.
 
 use std::{
     pin::pin,
@@ -27,14 +26,15 @@ use tokio::{
 
 use super::{TraceSettings, span::text};
 use crate::handlers::http::{
-    Answer, Client, HttpSpec, InvalidHttp, Kept, late, refused, unanswered, usual_headers,
+    BodyBuffer, HttpClient, HttpSpec, InvalidHttp, ReceivedResponse, default_headers, no_response,
+    status_failure, timeout_failure,
 };
 use redrive_retry::{Clock, Stop, Stopper, SystemClock, retry};
 
-/// How long the end of a process may wait for what is left to be sent.
-const FINISH: Duration = Duration::from_secs(3);
+/// How long [`Export::finish`] waits for the remaining spans.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How a request that failed is tried again: after 1, 2 and 4 s, or as the collector says, up to 30 s.
+/// Retries a request after 1, 2 and 4 s, or after the delay that the collector names, up to 30 s.
 fn policy() -> Policy {
     let spec = PolicySpec {
         max_attempts: Some(4),
@@ -45,54 +45,53 @@ fn policy() -> Policy {
     Policy::new(spec).unwrap_or_else(|_| Preset::Stage.policy())
 }
 
-/// Takes spans, as long as there is room.
-pub(super) struct Spans {
+pub(super) struct SpanQueue {
     queue: mpsc::Sender<Value>,
-    tally: Arc<Tally>,
+    counts: Arc<SpanCounts>,
 }
 
 #[derive(Default)]
-struct Tally {
+struct SpanCounts {
     made: AtomicU64,
     sent: AtomicU64,
-    told: AtomicBool,
+    warned: AtomicBool,
 }
 
-impl Spans {
+impl SpanQueue {
     pub(super) fn add(&self, span: Value) {
-        self.tally.made.fetch_add(1, Ordering::Relaxed);
-        if self.queue.try_send(span).is_err() && !self.tally.told.swap(true, Ordering::Relaxed) {
-            tracing::warn!("more spans than the collector takes; some are dropped from here on");
+        self.counts.made.fetch_add(1, Ordering::Relaxed);
+        if self.queue.try_send(span).is_err() && !self.counts.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!("the queue of spans is full; some spans are dropped from now on");
         }
     }
 }
 
-/// Spans on their way.
+/// The running task that sends spans.
 pub(super) struct Export {
     stopper: Stopper,
     sending: JoinHandle<()>,
 }
 
 impl Export {
-    pub(super) fn start(settings: TraceSettings) -> Result<(Spans, Self), InvalidHttp> {
+    pub(super) fn start(settings: TraceSettings) -> Result<(SpanQueue, Self), InvalidHttp> {
         let spec = HttpSpec::new(Method::POST, settings.url);
         spec.check()?;
         if let Some(protocol) = &settings.other_protocol {
             tracing::warn!(
                 protocol,
-                "spans are sent as JSON over HTTP, whatever protocol is asked for"
+                "OTEL_EXPORTER_OTLP_PROTOCOL is ignored: spans are sent as JSON over HTTP"
             );
         }
-        let mut headers = usual_headers(&spec);
+        let mut headers = default_headers(&spec);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.extend(settings.headers);
         let resource = settings.resource.iter().map(|(key, value)| text(key, value)).collect();
         let (queue, waiting) = mpsc::channel(settings.queue);
         let (stopper, stop) = Stopper::new();
-        let tally = Arc::<Tally>::default();
-        let sending = Sending {
-            client: Client::new(&spec)?,
-            place: spec.place(),
+        let counts = Arc::<SpanCounts>::default();
+        let sending = SpanSender {
+            client: HttpClient::for_spec(&spec)?,
+            collector: spec.server(),
             target: spec.target(),
             headers,
             time_limit: settings.timeout,
@@ -100,21 +99,21 @@ impl Export {
             delay: settings.delay,
             batch: settings.batch,
             waiting,
-            tally: tally.clone(),
+            counts: counts.clone(),
             stop,
-            away: false,
+            failing: false,
         };
         let sending = tokio::spawn(sending.run());
-        Ok((Spans { queue, tally }, Self { stopper, sending }))
+        Ok((SpanQueue { queue, counts }, Self { stopper, sending }))
     }
 
-    /// Sends what is left, for a while, and says what was never sent.
-    pub(super) async fn finish(mut self, spans: &Spans) {
+    /// Sends the remaining spans within [`FINISH_TIMEOUT`], and logs how many were not sent.
+    pub(super) async fn finish(mut self, spans: &SpanQueue) {
         self.stopper.stop();
-        if timeout(FINISH, &mut self.sending).await.is_err() {
+        if timeout(FINISH_TIMEOUT, &mut self.sending).await.is_err() {
             self.sending.abort();
         }
-        let Tally { made, sent, .. } = &*spans.tally;
+        let SpanCounts { made, sent, .. } = &*spans.counts;
         let sent = sent.load(Ordering::Relaxed);
         let dropped = made.load(Ordering::Relaxed).saturating_sub(sent);
         if dropped > 0 {
@@ -125,26 +124,25 @@ impl Export {
     }
 }
 
-/// The task that sends.
-struct Sending {
-    client: Client<Full<Bytes>>,
-    /// The collector, for messages.
-    place: String,
+struct SpanSender {
+    client: HttpClient<Full<Bytes>>,
+    /// For messages.
+    collector: String,
     target: Uri,
     headers: HeaderMap,
     time_limit: Duration,
-    /// What is told of this process, as attributes.
+    /// The attributes of this process.
     resource: Value,
     delay: Duration,
     batch: usize,
     waiting: mpsc::Receiver<Value>,
-    tally: Arc<Tally>,
+    counts: Arc<SpanCounts>,
     stop: Stop,
-    /// Whether the last request failed, which has been said.
-    away: bool,
+    /// Whether the last request failed, which is logged once.
+    failing: bool,
 }
 
-impl Sending {
+impl SpanSender {
     async fn run(mut self) {
         let policy = policy();
         while let Some(spans) = self.gather().await {
@@ -152,8 +150,7 @@ impl Sending {
         }
     }
 
-    /// Waits for spans, and a little longer for more of them. Nothing, once it was told to stop and all are
-    /// gone.
+    /// Waits for spans, and a little longer for more. `None` after a stop, when all are sent.
     async fn gather(&mut self) -> Option<Vec<Value>> {
         let mut stop = self.stop.clone();
         let first = tokio::select! {
@@ -178,31 +175,34 @@ impl Sending {
     async fn send(&mut self, policy: &Policy, spans: Vec<Value>) {
         let count = spans.len() as u64;
         let body = Bytes::from(self.request_of(spans).to_string());
-        let mut away = self.away;
-        let mut tell = |failure: &Failure| {
-            if !std::mem::replace(&mut away, true) {
+        let mut failing = self.failing;
+        let mut warn = |failure: &Failure| {
+            if !std::mem::replace(&mut failing, true) {
                 let error = failure.message().as_str();
-                tracing::warn!(error, "cannot send spans; work goes on without them");
+                tracing::warn!(
+                    error,
+                    "cannot send spans to the collector; attempts continue without them"
+                );
             }
         };
         let sent = retry(policy, || self.post(body.clone()))
-            .on_retry(|event| tell(event.error))
+            .on_retry(|event| warn(event.error))
             .stop(self.stop.clone())
             .await;
         match sent {
             Ok(rejected) => {
-                self.tally.sent.fetch_add(count.saturating_sub(rejected), Ordering::Relaxed);
-                if away {
-                    tracing::info!("spans are sent again");
+                self.counts.sent.fetch_add(count.saturating_sub(rejected), Ordering::Relaxed);
+                if failing {
+                    tracing::info!("the collector accepts spans again");
                 }
                 if rejected > 0 {
                     tracing::warn!(rejected, "the collector rejected spans");
                 }
-                self.away = false;
+                self.failing = false;
             }
             Err(failure) => {
-                tell(&failure);
-                self.away = true;
+                warn(&failure);
+                self.failing = true;
             }
         }
     }
@@ -215,7 +215,7 @@ impl Sending {
         }] })
     }
 
-    /// Posts a batch, and says how many spans of it the collector did not want.
+    /// Posts a batch; returns how many of its spans the collector rejected.
     async fn post(&self, body: Bytes) -> Result<u64, Failure> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
@@ -223,22 +223,24 @@ impl Sending {
         request.headers_mut().clone_from(&self.headers);
         let exchange = async {
             let answer = self.client.request(request).await;
-            let (head, body) = answer.map_err(|error| unanswered(&error, &self.place))?;
-            let mut kept = Kept::new(head.status);
-            let end = body.read(&mut kept).await;
+            let (head, body) = answer.map_err(|error| no_response(&error, &self.collector))?;
+            let mut kept = BodyBuffer::new(head.status);
+            let end = kept.read(body).await;
             if head.status.is_success() {
                 return Ok(rejected(&kept.into_bytes()));
             }
-            // What it says may repeat our headers, which are secrets.
+            // The text of the response may repeat the headers, which are secrets.
             let (status, headers) = (head.status, &head.headers);
-            let answer = Answer { status, headers, text: "".into(), end };
-            Err(refused(&answer, SystemClock.now()))
+            let answer = ReceivedResponse { status, headers, text: "".into(), end };
+            Err(status_failure(&answer, SystemClock.now()))
         };
-        timeout(self.time_limit, exchange).await.unwrap_or_else(|_| Err(late(self.time_limit)))
+        timeout(self.time_limit, exchange)
+            .await
+            .unwrap_or_else(|_| Err(timeout_failure(self.time_limit)))
     }
 }
 
-/// A success may be partial.
+/// The number of rejected spans in a partial success.
 fn rejected(answer: &[u8]) -> u64 {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
     match answer.pointer("/partialSuccess/rejectedSpans") {

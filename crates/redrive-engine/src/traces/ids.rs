@@ -1,7 +1,7 @@
-//! Names of traces and spans that anybody can work out.
+//! Ids of traces and spans that every process computes alike.
 //!
-//! The trace is the unit, over all its attempts; a sample keeps its trace from stage to stage. The span
-//! is the attempt. Both are hashes, by the one that spreads jitter, under a seed that is the store's own.
+//! A trace is a unit with all its attempts; a sample keeps its trace from stage to stage. A span is an attempt.
+//! Both ids are xxh3 hashes, with a seed from the store.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Unit};
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
-/// A trace: 16 bytes, written as hex.
+/// 16 bytes, written as hexadecimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TraceId(u128);
 
-/// A span of a trace: 8 bytes, written as hex.
+/// 8 bytes, written as hexadecimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SpanId(u64);
 
@@ -29,19 +29,19 @@ impl fmt::Display for SpanId {
     }
 }
 
-/// Names what belongs to one store.
+/// Computes the ids of one store.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ids {
+pub(super) struct TraceIds {
     seed: u64,
 }
 
-impl Ids {
-    /// Two stores are never made in the same microsecond, as far as one collector is concerned.
-    pub(super) fn of_store(made_at: Timestamp) -> Self {
-        Self { seed: xxh3_64_with_seed(&made_at.as_microsecond().to_le_bytes(), 0) }
+impl TraceIds {
+    /// Two stores of one collector are not created in the same microsecond.
+    pub(super) fn of_store(created_at: Timestamp) -> Self {
+        Self { seed: xxh3_64_with_seed(&created_at.as_microsecond().to_le_bytes(), 0) }
     }
 
-    /// The trace of a unit. All zeros would be no id.
+    /// Never zero, which OpenTelemetry does not allow.
     pub(super) fn trace(self, unit: &Unit) -> TraceId {
         let name = match unit {
             Unit::Sample { id, .. } => format!("sample:{id}"),
@@ -50,7 +50,6 @@ impl Ids {
         TraceId(xxh3_128_with_seed(name.as_bytes(), self.seed).max(1))
     }
 
-    /// The span of an attempt.
     pub(super) fn span(self, unit: &Unit, attempt: AttemptNumber) -> SpanId {
         let name = format!("{unit}#{attempt}");
         SpanId(xxh3_64_with_seed(name.as_bytes(), self.seed).max(1))
@@ -68,8 +67,8 @@ mod tests {
 
     use super::*;
 
-    fn ids(micros: i64) -> Ids {
-        Ids::of_store(Timestamp::from_microsecond(micros).unwrap())
+    fn ids(micros: i64) -> TraceIds {
+        TraceIds::of_store(Timestamp::from_microsecond(micros).unwrap())
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! What the environment says of traces: the variables of OpenTelemetry, with their names and meanings.
+//! The settings of traces, from the environment variables of OpenTelemetry.
 //!
 //! | variable | meaning | default |
 //! | --- | --- | --- |
 //! | `OTEL_EXPORTER_OTLP_ENDPOINT` | the collector; spans go to `/v1/traces` there | nothing is sent |
-//! | `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` | the same, as it is | |
+//! | `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` | the whole URL instead | |
 //! | `OTEL_EXPORTER_OTLP_HEADERS`, `…_TRACES_HEADERS` | headers, `name=value,name=value` | none |
 //! | `OTEL_EXPORTER_OTLP_TIMEOUT`, `…_TRACES_TIMEOUT` | how long a request may take, in ms | 10000 |
 //! | `OTEL_SERVICE_NAME` | `service.name` | `redrive` |
-//! | `OTEL_RESOURCE_ATTRIBUTES` | what else is told of the process, `name=value,…` | none |
-//! | `OTEL_BSP_SCHEDULE_DELAY` | how long spans are gathered, in ms | 5000 |
-//! | `OTEL_BSP_MAX_EXPORT_BATCH_SIZE` | spans in a request at most | 512 |
-//! | `OTEL_BSP_MAX_QUEUE_SIZE` | spans that may wait | 2048 |
+//! | `OTEL_RESOURCE_ATTRIBUTES` | more attributes of the process, `name=value,…` | none |
+//! | `OTEL_BSP_SCHEDULE_DELAY` | how long spans wait for others, in ms | 5000 |
+//! | `OTEL_BSP_MAX_EXPORT_BATCH_SIZE` | the most spans in a request | 512 |
+//! | `OTEL_BSP_MAX_QUEUE_SIZE` | the most spans that wait | 2048 |
 //! | `OTEL_TRACES_EXPORTER` | without `otlp` in it, nothing is sent | `otlp` |
 //! | `OTEL_SDK_DISABLED` | `true`: nothing is sent | |
 
@@ -19,43 +19,39 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use percent_encoding::percent_decode_str;
 
-/// Where spans of one collector go.
+/// The path of spans below the endpoint of a collector.
 const PATH: &str = "/v1/traces";
 
-/// Where spans go, and how.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct TraceSettings {
-    /// Where they are posted.
     pub url: Uri,
     /// Headers of every request, marked as secrets.
     pub headers: HeaderMap,
-    /// How long a request may take.
+    /// Per request.
     pub timeout: Duration,
-    /// What is told of this process; `service.name` is in it.
+    /// The attributes of this process, including `service.name`.
     pub resource: Vec<(String, String)>,
-    /// How long spans are gathered before they are sent.
+    /// How long spans wait for others before they are sent.
     pub delay: Duration,
-    /// Spans in a request at most.
+    /// The most spans in a request.
     pub batch: usize,
-    /// Spans that may wait; what comes beyond that is dropped.
+    /// The most spans that wait; spans beyond that are dropped.
     pub queue: usize,
-    /// Whether the environment asks for another protocol than OTLP over HTTP.
+    /// The configured protocol, if it is not `http/json`.
     pub other_protocol: Option<String>,
 }
 
-/// A variable that says nothing that could be followed. Its value may be a secret and is not shown.
+/// A variable with an invalid value. The value may be a secret and is not shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the environment variable {variable} {problem}")]
 pub struct InvalidSetting {
-    /// The variable.
     pub variable: String,
-    /// What is wrong with it, and what is allowed.
     pub problem: &'static str,
 }
 
 impl TraceSettings {
-    /// For a collector, with the defaults.
+    /// The defaults.
     pub fn new(url: Uri) -> Self {
         Self {
             url,
@@ -69,8 +65,8 @@ impl TraceSettings {
         }
     }
 
-    /// From an environment, which is asked for one variable at a time. `None` if nothing is to be sent:
-    /// no collector is named, or it says so.
+    /// Reads the settings with a function that returns the value of a variable. `None` if no collector is set, or
+    /// tracing is disabled.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, InvalidSetting> {
         let env = Environment { variable };
         let disabled = env.get("OTEL_SDK_DISABLED").is_some_and(|value| value == "true");
@@ -114,7 +110,7 @@ impl<V: Fn(&str) -> Option<String>> Environment<V> {
         (self.variable)(name).filter(|value| !value.is_empty())
     }
 
-    /// What is said of traces alone, else of all that is exported, with the name it stands under.
+    /// The setting for traces, or else for all signals, with the name of its variable.
     fn of_traces(&self, what: &str) -> (String, Option<String>) {
         let own = format!("OTEL_EXPORTER_OTLP_TRACES_{what}");
         match self.get(&own) {

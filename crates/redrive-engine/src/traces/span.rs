@@ -1,7 +1,7 @@
-//! A span as OTLP writes it in JSON.
+//! A span in the JSON encoding of OTLP.
 //!
-//! Ids are hex, whole numbers of 64 bits are strings, enums are numbers. Names of attributes are our own,
-//! under `redrive.`, except for `error.type`, which every backend knows.
+//! Ids are hexadecimal, 64-bit integers are strings, enums are numbers. Attributes are named `redrive.…`, except
+//! for `error.type`, which every backend knows.
 
 use std::time::Duration;
 
@@ -10,20 +10,18 @@ use redrive_core::AttemptNumber;
 use redrive_store::{AttemptOutcome, UnitKind};
 use serde_json::{Value, json};
 
-use super::{TracedAttempt, ids::Ids};
+use super::{TracedAttempt, ids::TraceIds};
 
-/// `SPAN_KIND_INTERNAL`: the requests that an attempt makes are spans of whoever makes them.
+/// `SPAN_KIND_INTERNAL`: requests that an attempt makes are spans of the handler.
 const INTERNAL: u8 = 1;
 
-/// `STATUS_CODE_ERROR`. An attempt that ended well has no status: whether its unit is fine is for others
-/// to say.
+/// `STATUS_CODE_ERROR`. A successful attempt has no status, as OpenTelemetry recommends.
 const ERROR: u8 = 2;
 
-/// The most characters of a message that a span has. The ledger has all of it.
+/// The most characters of a message in a span. The ledger has the whole message.
 const MESSAGE_CHARS: usize = 500;
 
-/// The span of an attempt.
-pub(super) fn span(attempt: &TracedAttempt, ids: Ids) -> Value {
+pub(super) fn span(attempt: &TracedAttempt, ids: TraceIds) -> Value {
     let TracedAttempt { unit, place, row, .. } = attempt;
     let kind = UnitKind::from(unit).name();
     let trace = ids.trace(unit).to_string();
@@ -80,7 +78,6 @@ fn message(attempt: &TracedAttempt) -> String {
     attempt.row.message.iter().flat_map(|message| message.chars()).take(MESSAGE_CHARS).collect()
 }
 
-/// An attribute with a text.
 pub(super) fn text(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": { "stringValue": value } })
 }
@@ -90,7 +87,7 @@ fn whole(key: &str, value: u64) -> Value {
 }
 
 fn nanos(at: Timestamp) -> String {
-    // Nothing of ours began before 1970.
+    // No attempt started before 1970.
     at.as_nanosecond().max(0).to_string()
 }
 

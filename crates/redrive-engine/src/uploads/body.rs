@@ -1,8 +1,8 @@
-//! The body of a request: content that is checked as it goes.
+//! A request body that verifies the content while it is sent.
 //!
-//! What has changed since it was added must not arrive as if it were whole. So the last chunk is held
-//! back until size and hash are known to be right; before, the server has less than it was promised.
-//! Content of one chunk is checked before anything is sent.
+//! Content that has changed since the item was added must not look complete to the server. So the last chunk is
+//! held back until size and hash are verified; until then the server has received less than `content-length`.
+//! Content of one chunk is verified before anything is sent.
 
 use std::{
     pin::Pin,
@@ -16,7 +16,6 @@ use sha2::{Digest, Sha256};
 
 use crate::uploads::{Chunks, ContentError, content::hex};
 
-/// What is sent of an item.
 #[derive(Debug)]
 pub(super) struct CheckedBody {
     chunks: Option<Chunks>,
@@ -30,7 +29,7 @@ pub(super) struct CheckedBody {
 }
 
 impl CheckedBody {
-    /// Begins to read, up to the point where either the whole is checked or there is more than a chunk.
+    /// Reads until either all content is verified or there is more than one chunk.
     pub(super) async fn begin(
         chunks: Chunks,
         size: u64,
@@ -46,19 +45,19 @@ impl CheckedBody {
             left: size,
             problem: Arc::default(),
         };
-        // The last look finds the end of the content.
+        // The last iteration finds the end of the content.
         while body.chunks.is_some() && (body.held.is_none() || body.seen >= body.size) {
             std::future::poll_fn(|context| body.poll_read(context)).await?;
         }
         Ok(body)
     }
 
-    /// Where the problem will be, should the content turn out to be another.
+    /// Set when the content turns out to have changed while it is sent.
     pub(super) fn problem(&self) -> Arc<OnceLock<ContentError>> {
         self.problem.clone()
     }
 
-    /// Reads one chunk, or the end. The chunk that was held before may be sent.
+    /// Reads one chunk, or the end. Returns the chunk that was held back before.
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! The one place where uploaders are put together.
+//! Assembles uploaders.
 
 use std::sync::Arc;
 
@@ -6,38 +6,38 @@ use redrive_store::Store;
 
 use crate::{
     InvalidHttp,
+    traces::Traces,
     uploads::{
         Content, GiveupFile, HttpUpload, HttpUploader, RetrySettings, RetryingUploader,
-        UploadObserver, Uploader, event::nobody,
+        UploadObserver, Uploader, event::no_observer,
     },
 };
 
-/// What an upload is made of.
 pub struct UploadPlan {
-    /// Where items go.
     pub http: HttpUpload,
-    /// The budgets.
     pub retry: RetrySettings,
-    /// Whether a partial success is left as it is.
+    /// Return a partial success without a retry.
     pub disable_retry: bool,
-    /// A file that is told of every give-up.
     pub giveup_file: Option<GiveupFile>,
-    /// Who watches.
     pub observer: Option<UploadObserver>,
+    pub traces: Traces,
 }
 
-/// An uploader that sends by HTTP: with retries, unless they are disabled.
+/// An uploader that sends items by HTTP: with retries, unless they are disabled.
 pub fn build_uploader(
     plan: UploadPlan,
     store: Arc<dyn Store>,
     content: Arc<dyn Content>,
 ) -> Result<Arc<dyn Uploader>, InvalidHttp> {
-    let observer = plan.observer.unwrap_or_else(nobody);
+    let observer = plan.observer.unwrap_or_else(no_observer);
     let (name, worker) = (plan.http.name.clone(), plan.http.worker.clone());
     let bare = HttpUploader::new(plan.http, store.clone(), content)?;
-    let bare = bare.with_observer(observer.clone());
+    let bare = bare.with_observer(observer.clone()).with_traces(plan.traces);
     if plan.disable_retry {
-        tracing::info!(upload = name, "retries are disabled: a partial success is left as it is");
+        tracing::info!(
+            upload = name,
+            "retries are disabled: a partial success is final for this call"
+        );
         return Ok(Arc::new(bare));
     }
     let retrying = RetryingUploader::new(bare, store, plan.retry, worker)

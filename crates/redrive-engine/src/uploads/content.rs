@@ -1,10 +1,9 @@
-//! The bytes of items: where they are, and whether they are still what was added.
+//! The content of items.
 //!
-//! An item says where its bytes are: `sha256:HEX` is content that was kept when the item was added, by
-//! its hash; `file:/PATH` is a file that is left where it is. Either way size and hash are checked when
-//! it is sent.
+//! The URL of an item names its content: `sha256:HEX` is content that was copied when the item was added;
+//! `file:/PATH` is a file that stays where it is. Size and hash are checked when the content is sent.
 //!
-//! Kept content lies beside the raw partitions, in a folder or an object store: `items/sha256/ab/cdef…`.
+//! Copied content is kept beside the raw partitions, in a folder or an object store: `items/sha256/ab/cdef…`.
 
 use std::{
     fmt,
@@ -25,32 +24,30 @@ use crate::{
     uploads::{FolderContent, object_content::ObjectContent},
 };
 
-/// How much is read at a time.
 pub(super) const CHUNK_BYTES: usize = 128 * 1024;
 
-/// Chunks that are read ahead.
 pub(super) const CHUNKS_AHEAD: usize = 2;
 
-/// Content, as it is read. Dropping it ends the reading.
+/// Content as a stream of chunks. Dropping it ends the reading.
 pub struct Chunks {
     first: Option<Bytes>,
     rest: Option<BoxStream<'static, Result<Bytes, ContentError>>>,
 }
 
 impl Chunks {
-    /// Content that is there as a whole.
+    /// Content that is in memory.
     pub fn whole(content: Bytes) -> Self {
         Self { first: Some(content), rest: None }
     }
 
-    /// Content that is read when it is asked for.
+    /// Content that is read on demand.
     pub fn streamed(
         content: impl Stream<Item = Result<Bytes, ContentError>> + Send + 'static,
     ) -> Self {
         Self { first: None, rest: Some(content.boxed()) }
     }
 
-    /// The same, after a beginning that is there.
+    /// Puts a first chunk before the stream.
     pub fn after(self, first: Bytes) -> Self {
         Self { first: Some(first), ..self }
     }
@@ -73,28 +70,23 @@ impl fmt::Debug for Chunks {
     }
 }
 
-/// Content to keep.
 #[derive(Debug, Clone)]
 pub enum NewContent {
-    /// What a file holds.
     File(PathBuf),
-    /// Bytes that are there.
     Bytes(Bytes),
 }
 
-/// Content as it was found.
+/// Content that can be sent as an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptContent {
-    /// Where it is.
     pub url: String,
-    /// How many bytes it has.
     pub size_bytes: u64,
-    /// Their hash, as lower-case hex.
+    /// In lower-case hexadecimal.
     pub sha256: String,
 }
 
 impl KeptContent {
-    /// The item of a group that has this content. Names that no store could keep are refused.
+    /// An item with this content. Names that no store accepts are refused.
     pub fn into_item(self, group: ItemGroup, name: String) -> redrive_store::Result<NewItem> {
         let Self { url, size_bytes, sha256 } = self;
         let item = NewItem { group, name, content_url: url, size_bytes, sha256 };
@@ -107,61 +99,45 @@ impl KeptContent {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContentError {
-    /// It cannot be read: it is not there, or not for us.
+    /// The content does not exist, or this user may not read it.
     #[error("cannot read {place}: {problem}")]
-    Read {
-        /// The file or object.
-        place: String,
-        /// Why.
-        problem: String,
-    },
-    /// It cannot be written.
+    Read { place: String, problem: String },
     #[error("cannot keep content in {place}: {problem}")]
-    Write {
-        /// The file, folder or object.
-        place: String,
-        /// Why.
-        problem: String,
-    },
-    /// Where it is kept cannot be reached. That says nothing of the content.
+    Write { place: String, problem: String },
+    /// The object store cannot be reached, which says nothing about the content.
     #[error("the content cannot be reached: {0}")]
     Unreachable(String),
-    /// Reading it broke off.
+    /// A read failed after the first chunk.
     #[error("the content cannot be read: {0}")]
     Broken(String),
-    /// Nobody here knows such a place.
-    #[error("the content is at {0:?}, which is neither sha256:HEX nor file:/PATH")]
+    #[error("the content URL {0:?} is neither sha256:HEX nor file:/PATH")]
     Place(String),
-    /// It has another size than when it was added.
-    #[error("the content has changed: it has {found} bytes and had {added} when it was added")]
+    #[error(
+        "the content has changed: it has {found} bytes now and had {added} when the item was added"
+    )]
     Size {
-        /// The size now, or more than it was.
+        /// The size now, or a lower bound of it.
         found: u64,
-        /// The size then.
         added: u64,
     },
-    /// It has another hash than when it was added.
-    #[error("the content has changed: its hash is {found} and was {added} when it was added")]
-    Hash {
-        /// The hash now.
-        found: String,
-        /// The hash then.
-        added: String,
-    },
+    #[error(
+        "the content has changed: its hash is {found} now and was {added} when the item was added"
+    )]
+    Hash { found: String, added: String },
 }
 
-/// Where content is kept by its hash.
+/// Keeps content by its hash.
 #[async_trait]
 pub trait Content: Send + Sync {
-    /// Keeps a copy. Content that is there already is not written again.
+    /// Keeps a copy. Existing content is not written again.
     async fn keep(&self, content: NewContent) -> Result<KeptContent, ContentError>;
 
-    /// Begins to read the content at each place, kept or not.
+    /// Opens the content at each URL, copied or referenced.
     async fn open(&self, urls: Vec<String>) -> Vec<Result<Chunks, ContentError>>;
 }
 
 impl RawSink {
-    /// Where the content of items is kept: beside the raw partitions.
+    /// The content of items, which is kept beside the raw partitions.
     pub fn content(&self) -> Arc<dyn Content> {
         match self.root() {
             Root::Folder(folder) => Arc::new(FolderContent::new(folder.root())),
@@ -170,8 +146,8 @@ impl RawSink {
     }
 }
 
-/// Where content with a hash is kept, below the root.
-pub(super) fn kept_at(url: &str) -> Result<String, ContentError> {
+/// The path of copied content below the root.
+pub(super) fn content_path(url: &str) -> Result<String, ContentError> {
     let hash = url.strip_prefix("sha256:").filter(|hash| {
         hash.len() == 64 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     });
@@ -180,7 +156,7 @@ pub(super) fn kept_at(url: &str) -> Result<String, ContentError> {
     Ok(format!("items/sha256/{folder}/{name}"))
 }
 
-/// SHA-256 of bytes, in lower-case hexadecimal.
+/// SHA-256 in lower-case hexadecimal.
 pub fn sha256_of(bytes: &[u8]) -> String {
     hex(Sha256::digest(bytes).as_slice())
 }

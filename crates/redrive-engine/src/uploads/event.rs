@@ -1,41 +1,35 @@
-//! What can be watched while an upload goes on.
+//! Events of a running upload.
 
 use std::{sync::Arc, time::Duration};
 
 use redrive_core::Failure;
 use redrive_store::ItemRecord;
 
-/// Something that happened.
 #[derive(Debug, Clone, Copy)]
 pub enum UploadEvent<'a> {
-    /// An item was acknowledged, and the store knows it.
+    /// Acknowledged, and written to the store.
     Uploaded(&'a ItemRecord),
-    /// An item was rejected, and the store knows why.
+    /// Rejected, and written to the store.
     Rejected(&'a ItemRecord, &'a Failure),
-    /// An item was rejected once too often.
     GaveUp {
-        /// The item, as it was before.
+        /// As it was before the give-up.
         item: &'a ItemRecord,
-        /// How often it was rejected.
         attempts: u32,
-        /// Why it was rejected last.
+        /// The last rejection.
         failure: &'a Failure,
     },
-    /// What is left is sent again after a sleep.
+    /// The pending items will be sent again after `sleep`.
     Retrying {
-        /// The number of the retry, from 1.
+        /// From 1.
         retry: u32,
-        /// How long it sleeps.
         sleep: Duration,
-        /// How many items are pending.
         pending: u64,
     },
 }
 
-/// Watches an upload. It is called in between, so it must not take long.
+/// Called for every event, between sends and writes, so it must return quickly.
 pub type UploadObserver = Arc<dyn Fn(UploadEvent<'_>) + Send + Sync>;
 
-/// Nobody watches.
-pub(super) fn nobody() -> UploadObserver {
+pub(super) fn no_observer() -> UploadObserver {
     Arc::new(|_| {})
 }

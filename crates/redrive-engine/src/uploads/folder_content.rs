@@ -8,30 +8,30 @@ use crate::{
     partitions::raw::{DurableFolders, sync_folder},
     uploads::{
         Chunks, Content, ContentError, KeptContent, NewContent,
-        content::kept_at,
-        local_files::{blocking, copy_new, left_in, open_all, unwritten},
+        content::content_path,
+        local_files::{blocking, copy_new, open_all, referenced_file, write_error},
     },
 };
 
-/// Keeps content under the root of the raw sink, and reads files wherever they are.
+/// Keeps content below the root of the raw sink, and reads referenced files.
 #[derive(Debug, Clone)]
 pub struct FolderContent {
     folders: Arc<DurableFolders>,
 }
 
 impl FolderContent {
-    /// Under this root. It is made when something is first kept.
+    /// The root is created when the first content is kept.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { folders: Arc::new(DurableFolders::new(root.into())) }
     }
 
-    fn place_of(&self, url: &str) -> Result<PathBuf, ContentError> {
-        Ok(self.folders.root().join(kept_at(url)?))
+    fn path_of(&self, url: &str) -> Result<PathBuf, ContentError> {
+        Ok(self.folders.root().join(content_path(url)?))
     }
 
     fn keep_now(&self, content: &NewContent) -> Result<KeptContent, ContentError> {
         let folder = self.folders.root().join("items");
-        let failed = |error: &io::Error| unwritten(&folder, error);
+        let failed = |error: &io::Error| write_error(&folder, error);
         let unsynced = self.folders.make(&folder).map_err(|error| failed(&error))?;
         self.folders.sync(unsynced).map_err(|error| failed(&error))?;
         let mut copied = tempfile::Builder::new()
@@ -40,7 +40,7 @@ impl FolderContent {
             .map_err(|error| failed(&error))?;
         let (size_bytes, sha256) = copy_new(content, copied.as_file_mut(), &folder)?;
         let url = format!("sha256:{sha256}");
-        let place = self.place_of(&url)?;
+        let place = self.path_of(&url)?;
         let parent = place.parent().unwrap_or(&folder);
         let kept = KeptContent { url, size_bytes, sha256 };
         if !place.exists() {
@@ -48,10 +48,10 @@ impl FolderContent {
             redrive_store::failpoint!("engine.content.copied");
             let unsynced = self.folders.make(parent).map_err(|error| failed(&error))?;
             self.folders.sync(unsynced).map_err(|error| failed(&error))?;
-            // Replacing what someone else has kept at this moment replaces it by the same.
-            copied.persist(&place).map_err(|error| unwritten(&place, &error.error))?;
+            // Another process may have kept the same content meanwhile; the file is equal then.
+            copied.persist(&place).map_err(|error| write_error(&place, &error.error))?;
         }
-        // Also what is there already: whoever put it there may not have come to this.
+        // Existing content too: the process that wrote it may have crashed before this sync.
         sync_folder(parent).map_err(|error| failed(&error))?;
         redrive_store::failpoint!("engine.content.kept");
         Ok(kept)
@@ -66,7 +66,7 @@ impl Content for FolderContent {
     }
 
     async fn open(&self, urls: Vec<String>) -> Vec<Result<Chunks, ContentError>> {
-        let place = |url: &String| left_in(url).map_or_else(|| self.place_of(url), Ok);
+        let place = |url: &String| referenced_file(url).map_or_else(|| self.path_of(url), Ok);
         open_all(urls.iter().map(place).collect()).await
     }
 }

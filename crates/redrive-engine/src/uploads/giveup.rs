@@ -1,4 +1,4 @@
-//! Counting rejections, and giving up what was rejected once too often.
+//! Counts rejections, and gives up items whose attempts are spent.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,17 +10,15 @@ use tokio::task::JoinSet;
 
 use crate::uploads::RetrySettings;
 
-/// Items that are counted at once, so that they share a commit.
+/// How many items are counted together, to share a commit.
 const COUNTED_AT_ONCE: usize = 256;
 
-/// An item that was given up.
 pub(super) struct GivenUp {
     pub(super) item: ItemRecord,
     pub(super) attempts: u32,
     pub(super) failure: Failure,
 }
 
-/// Counts a rejection of each item, and gives up those whose attempts are spent.
 pub(super) async fn count_rejections(
     store: &Arc<dyn Store>,
     settings: &RetrySettings,
@@ -50,9 +48,9 @@ pub(super) async fn count_rejections(
         let written = store.move_items(&moves).await?;
         redrive_store::failpoint!("engine.upload.given_up");
         for (spent, written) in spent.into_iter().zip(written) {
-            // Someone else may have moved it meanwhile; then there is nothing to tell.
+            // Another process may have moved the item meanwhile.
             if written == Written::Applied {
-                tell(&spent);
+                log_giveup(&spent);
                 given_up.push(spent);
             }
         }
@@ -77,13 +75,16 @@ async fn count(
         })?;
         match count? {
             Some(count) => _ = counts.insert(id, count),
-            None => tracing::warn!(item = id.0, "a rejected item is not in the store"),
+            None => tracing::warn!(
+                item = id.0,
+                "cannot count a rejection: the item is not in the store"
+            ),
         }
     }
     Ok(counts)
 }
 
-/// The move of an item that is given up. Its journal entry is written with it, and once.
+/// The state and the journal entry are written in one transaction, once.
 fn give_up(
     item: &ItemRecord,
     attempts: u32,
@@ -120,7 +121,7 @@ fn give_up(
     }
 }
 
-fn tell(spent: &GivenUp) {
+fn log_giveup(spent: &GivenUp) {
     tracing::error!(
         item = spent.item.id.0,
         name = spent.item.name,

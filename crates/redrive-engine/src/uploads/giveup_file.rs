@@ -1,8 +1,8 @@
-//! A file of give-ups, as JSON lines, for readers outside.
+//! A file of give-ups, as JSON lines, for other programs.
 //!
-//! The file repeats the journal: every line has the place of its entry there. So a line that a crash cut
-//! off is cut away, and whatever is missing is written by the next who comes: each give-up is there
-//! once. Several processes take turns by locking the file.
+//! The file repeats the journal, and every line has the id of its journal entry. So an incomplete line after a
+//! crash is removed, missing lines are added by the next process, and each give-up appears once. Processes lock
+//! the file while they write.
 
 use std::{
     collections::BTreeSet,
@@ -14,32 +14,26 @@ use std::{
 use redrive_store::{JournalFilter, JournalRecord, Store};
 use serde_json::{Value, json};
 
-/// Entries that are read from the journal at a time.
 const PAGE: u32 = 1_000;
 
-/// Places before the last one that are looked at again: with many writers an entry may appear after one
-/// with a higher place.
+/// How many ids before the last one are read again: with several writers an entry may become visible after one
+/// with a higher id.
 const OVERLAP: i64 = 1_000;
 
-/// Why the file could not be brought up to date.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GiveupFileError {
-    /// The file cannot be read or written.
     #[error("cannot write {path}", path = .path.display())]
     File {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// The journal cannot be read.
     #[error("cannot read the journal")]
     Journal(#[from] redrive_store::Error),
 }
 
-/// The file, for the give-ups of one upload.
+/// The give-ups of one upload.
 #[derive(Debug, Clone)]
 pub struct GiveupFile {
     path: PathBuf,
@@ -47,14 +41,14 @@ pub struct GiveupFile {
 }
 
 impl GiveupFile {
-    /// A file at a path. It is made when there is something to write.
+    /// The file is created by the first give-up.
     pub fn new(path: impl Into<PathBuf>, upload: impl Into<String>) -> Self {
         Self { path: path.into(), upload: upload.into() }
     }
 
-    /// Adds every give-up that the journal has and the file has not. Says how many.
+    /// Adds the give-ups of the journal that the file does not have; returns how many.
     pub async fn catch_up(&self, store: &dyn Store) -> Result<usize, GiveupFileError> {
-        let known = self.in_file(known_places)?;
+        let known = self.in_file(known_ids)?;
         let filter = JournalFilter { action: Some("upload.giveup".to_owned()), unit: None };
         let mut after = known.last().map_or(0, |last| last.saturating_sub(OVERLAP));
         let mut missing = Vec::new();
@@ -76,7 +70,7 @@ impl GiveupFile {
         work(&self.path).map_err(|source| GiveupFileError::File { path: self.path.clone(), source })
     }
 
-    /// What the file says of an entry, if it is about this upload.
+    /// The line of a journal entry, if the entry is about this upload.
     fn line(&self, record: &JournalRecord) -> Option<String> {
         let details: Value = serde_json::from_str(&record.entry.details).ok()?;
         let mut line = json!({
@@ -93,40 +87,40 @@ impl GiveupFile {
     }
 }
 
-/// The places of the entries that whole lines are about.
-fn known_places(path: &Path) -> io::Result<BTreeSet<i64>> {
+/// The journal ids in complete lines.
+fn known_ids(path: &Path) -> io::Result<BTreeSet<i64>> {
     match File::open(path) {
-        Ok(file) => Ok(read_places(&file)?.0),
+        Ok(file) => Ok(read_ids(&file)?.0),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
         Err(error) => Err(error),
     }
 }
 
-/// The places, and how long the whole lines are. A line that is none of ours is left alone.
-fn read_places(file: &File) -> io::Result<(BTreeSet<i64>, u64)> {
-    let (mut places, mut length) = (BTreeSet::new(), 0);
+/// The journal ids, and the length of all complete lines. Lines in another format are kept.
+fn read_ids(file: &File) -> io::Result<(BTreeSet<i64>, u64)> {
+    let (mut ids, mut length) = (BTreeSet::new(), 0);
     let (mut reader, mut line) = (BufReader::new(file), Vec::new());
     loop {
         line.clear();
         let read = reader.read_until(b'\n', &mut line)?;
         if read == 0 || line.last() != Some(&b'\n') {
-            return Ok((places, length));
+            return Ok((ids, length));
         }
         length += read as u64;
         let value: Option<Value> = serde_json::from_slice(&line).ok();
-        places.extend(value.and_then(|value| value.get("journal")?.as_i64()));
+        ids.extend(value.and_then(|value| value.get("journal")?.as_i64()));
     }
 }
 
-/// Adds lines, unless another process was faster, and cuts away what a crash left of one.
+/// Adds the lines that no other process has added meanwhile, and removes an incomplete last line.
 fn add(path: &Path, missing: &[(i64, String)]) -> io::Result<usize> {
     let mut file =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     file.lock()?;
-    let (known, length) = read_places(&file)?;
+    let (known, length) = read_ids(&file)?;
     let new: Vec<&str> = missing
         .iter()
-        .filter(|(place, _)| !known.contains(place))
+        .filter(|(id, _)| !known.contains(id))
         .map(|(_, line)| line.as_str())
         .collect();
     file.set_len(length)?;

@@ -1,4 +1,4 @@
-//! Holding a group while it is uploaded (UPL-7).
+//! The lease on a group while it is uploaded (UPL-7).
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,55 +14,52 @@ use crate::{
     worker::lease_clock::{ClockReading, later},
 };
 
-/// Someone else is uploading the group.
+/// Another process is uploading the group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupBusy {
-    /// Who.
     pub owner: WorkerId,
-    /// Since when and at whose wish, as far as the journal tells.
-    pub begun: Option<GroupBegun>,
-    /// How long at least, unless it renews its lease.
+    /// From the journal, if it has a recent entry.
+    pub started: Option<GroupStart>,
+    /// The rest of the lease; the owner may renew it.
     pub remaining: Duration,
 }
 
-/// A sending of a group, as the journal tells of it.
+/// The start of an upload, from the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupBegun {
-    /// When it began.
+pub struct GroupStart {
     pub at: Timestamp,
-    /// Who wanted it.
+    /// The operator who started it.
     pub by: String,
 }
 
-/// Who, since when and at whose wish.
+/// The owner, the time of the start, and the operator.
 impl fmt::Display for GroupBusy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.begun {
-            Some(GroupBegun { at, by }) => write!(f, "{} since {at}, for {by}", self.owner),
+        match &self.started {
+            Some(GroupStart { at, by }) => write!(f, "{} since {at}, for {by}", self.owner),
             None => self.owner.fmt(f),
         }
     }
 }
 
-/// A held group. Its lease is renewed until it is released or dropped; dropped without a release, it
-/// ends by itself.
+/// Renews the lease until it is released or dropped. A dropped lease expires.
 pub struct GroupLease {
     store: Arc<dyn Store>,
     lease: LeaseRef,
     owner: WorkerId,
     lost: Stop,
-    renewing: JoinHandle<()>,
+    renewer: JoinHandle<()>,
 }
 
 impl GroupLease {
-    /// Takes a group, or says who has it.
+    /// Claims a group, unless another process holds it.
     pub async fn take(
         store: Arc<dyn Store>,
         group: &ItemGroup,
         owner: WorkerId,
         length: Duration,
     ) -> Result<std::result::Result<Self, GroupBusy>> {
-        let ClockReading { shared: now, local: asked } = ClockReading::now(store.now());
+        let ClockReading { shared: now, local: requested } = ClockReading::now(store.now());
         let lease_until = later(now, length);
         let claim = GroupClaim { group: group.clone(), owner: owner.clone(), now, lease_until };
         let lease = match store.claim_group(&claim).await? {
@@ -70,23 +67,23 @@ impl GroupLease {
             ClaimedGroup::Busy { owner, until } => {
                 let remaining = Duration::try_from(until.duration_since(store.now()));
                 let remaining = remaining.unwrap_or_default();
-                return Ok(Err(GroupBusy { owner, begun: None, remaining }));
+                return Ok(Err(GroupBusy { owner, started: None, remaining }));
             }
         };
         redrive_store::failpoint!("engine.upload.group_held");
         let (stopper, lost) = Stopper::new();
-        let renewing = tokio::spawn(renew(store.clone(), lease, asked, length, stopper));
-        Ok(Ok(Self { store, lease, owner, lost, renewing }))
+        let renewer = tokio::spawn(renew(store.clone(), lease, requested, length, stopper));
+        Ok(Ok(Self { store, lease, owner, lost, renewer }))
     }
 
-    /// Hears when the lease was lost: someone else may have the group, so nothing more may be sent.
+    /// Stops when the lease is lost. Another process may hold the group then, so nothing more may be sent.
     pub fn lost(&self) -> Stop {
         self.lost.clone()
     }
 
-    /// Gives the group back, so that the next one need not wait.
+    /// Releases the group, so that the next upload need not wait for the end of the lease.
     pub async fn release(self, why: &str, at: Timestamp) -> Result<Written> {
-        self.renewing.abort();
+        self.renewer.abort();
         let back =
             LeaseRelease { lease: self.lease, owner: self.owner.clone(), why: why.to_owned() };
         let written = self.store.release_leases(Leased::Group, &[back], at).await?;
@@ -103,16 +100,16 @@ impl fmt::Debug for GroupLease {
 
 impl Drop for GroupLease {
     fn drop(&mut self) {
-        self.renewing.abort();
+        self.renewer.abort();
     }
 }
 
-/// Renews at a third of the lease, and at once if the clock of leases was set meanwhile. Ends, and so tells that the lease is lost, when someone else has it,
-/// or when it cannot be kept any longer.
+/// Renews after a third of the lease, and at once if the lease clock was set meanwhile. Ends, and signals that
+/// the lease is lost, when another process holds the lease or when it cannot be renewed in time.
 async fn renew(
     store: Arc<dyn Store>,
     lease: LeaseRef,
-    mut asked: Instant,
+    mut requested: Instant,
     length: Duration,
     lost: Stopper,
 ) {
@@ -126,24 +123,31 @@ async fn renew(
         let renewal = store.renew_leases(Leased::Group, &leases, until);
         match tokio::time::timeout(step, renewal).await {
             Ok(Ok(written)) if written == [Written::Applied] => {
-                asked = now.local;
+                requested = now.local;
                 if ClockReading::now(store.now()).has_jumped_since(&now, step / 2) {
                     rest = Duration::ZERO;
                 }
             }
             Ok(Ok(_)) => {
-                tracing::warn!(epoch = lease.epoch.0, "the lease on the group was lost");
+                tracing::warn!(
+                    epoch = lease.epoch.0,
+                    "lost the lease on the group; another process may upload it"
+                );
                 return lost.stop();
             }
             Ok(Err(error)) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, "cannot renew the lease on the group");
             }
-            Err(_) => tracing::warn!("cannot renew the lease on the group: no answer in time"),
+            Err(_) => tracing::warn!(
+                "cannot renew the lease on the group: the store did not respond in time"
+            ),
         }
-        // Whoever cannot renew is through before another may begin.
-        if asked.elapsed() >= length.saturating_sub(step) {
-            tracing::warn!("the lease on the group ends, and cannot be renewed");
+        // This process stops before another one may claim the group.
+        if requested.elapsed() >= length.saturating_sub(step) {
+            tracing::warn!(
+                "the lease on the group is about to expire and cannot be renewed; the upload stops"
+            );
             return lost.stop();
         }
     }

@@ -1,6 +1,6 @@
-//! Sending a group from beginning to end: its lease, the calls, and giving it back.
+//! Uploads a group from start to end: claims it, sends its items, releases it.
 //!
-//! The command line and the server send groups by this and by nothing else.
+//! Both the command line and the server upload groups with this module.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -13,18 +13,18 @@ use serde_json::{Value, json};
 use crate::{
     Clock, Stop, Stopper, SystemClock,
     uploads::{
-        GiveupFile, GroupBegun, GroupBusy, GroupLease, UploadError, UploadReport, UploadRequest,
+        GiveupFile, GroupBusy, GroupLease, GroupStart, UploadError, UploadReport, UploadRequest,
         Uploader,
     },
 };
 
-/// How the journal calls a sending that begins.
+/// The journal action of the start of an upload.
 const SEND: &str = "upload.send";
 
-/// Entries of the journal that are looked through for one.
+/// How many of the newest journal entries are searched for the start of an upload.
 const RECENT: u32 = 1_000;
 
-/// What sends the groups of an upload, one at a time each.
+/// Uploads the groups of one upload declaration. Each group is uploaded by one process at a time.
 #[derive(Clone)]
 pub struct GroupUpload {
     uploader: Arc<dyn Uploader>,
@@ -34,7 +34,7 @@ pub struct GroupUpload {
     giveup_file: Option<GiveupFile>,
 }
 
-/// A group that is held, and about to be sent.
+/// A claimed group, ready to be sent.
 #[derive(Debug)]
 pub struct GroupSending {
     upload: GroupUpload,
@@ -42,17 +42,15 @@ pub struct GroupSending {
     lease: GroupLease,
 }
 
-/// How the sending of a group ended.
 #[derive(Debug)]
 pub struct GroupSent {
-    /// What it came to.
     pub report: std::result::Result<UploadReport, UploadError>,
-    /// Whether the lease was lost: someone else may have the group.
+    /// Whether the lease was lost, so that another process may hold the group.
     pub lost: bool,
 }
 
 impl GroupUpload {
-    /// With an uploader, as a worker who holds groups by leases of this length.
+    /// `lease` is the length of the leases on groups.
     pub fn new(
         uploader: Arc<dyn Uploader>,
         store: Arc<dyn Store>,
@@ -62,17 +60,16 @@ impl GroupUpload {
         Self { uploader, store, worker, lease, giveup_file: None }
     }
 
-    /// With a file that is told of every give-up, also of those that one who was killed could not tell.
+    /// Sets the file of give-ups. Each upload first adds the give-ups that a killed process could not write.
     pub fn with_giveup_file(self, giveup_file: Option<GiveupFile>) -> Self {
         Self { giveup_file, ..self }
     }
 
-    /// Who sends.
     pub fn worker(&self) -> &WorkerId {
         &self.worker
     }
 
-    /// Takes a group for whoever wants it sent, which the journal is told; or says who has it.
+    /// Claims a group and writes a journal entry with the operator who asked for it.
     pub async fn begin(
         &self,
         group: &ItemGroup,
@@ -82,37 +79,40 @@ impl GroupUpload {
         let lease = match taken.await? {
             Ok(lease) => lease,
             Err(busy) => {
-                let begun = self.begun(group, &busy.owner).await?;
-                return Ok(Err(GroupBusy { begun, ..busy }));
+                let started = self.find_start(group, &busy.owner).await?;
+                return Ok(Err(GroupBusy { started, ..busy }));
             }
         };
         if let Err(error) = self.store.append_journal(&[self.entry(group, by)]).await {
-            _ = give_back(lease, "error").await;
+            _ = release(lease, "error").await;
             return Err(error);
         }
         if let Some(file) = &self.giveup_file
             && let Err(error) = file.catch_up(&*self.store).await
         {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "cannot write the file of give-ups; the journal has them");
+            tracing::warn!(
+                error,
+                "cannot write the file of give-ups; the journal has them, and the next upload writes them again"
+            );
         }
         Ok(Ok(GroupSending { upload: self.clone(), group: group.clone(), lease }))
     }
 
-    /// When another began to send a group. The lease does not say it and the journal has no index of groups, so
-    /// only its newest entries are looked through.
-    async fn begun(&self, group: &ItemGroup, owner: &WorkerId) -> Result<Option<GroupBegun>> {
+    /// When and for whom another process started to upload a group. The lease does not have it, and the journal
+    /// has no index on groups, so only the newest entries are searched.
+    async fn find_start(&self, group: &ItemGroup, owner: &WorkerId) -> Result<Option<GroupStart>> {
         let newest = self.store.newest_journal(&JournalFilter::default(), i64::MAX, RECENT).await?;
         let filter = Some(filter_of(group));
         let sends = newest.into_iter().map(|row| row.entry).filter(|entry| entry.action == SEND);
         let mut sends = sends.filter(|entry| entry.filter == filter);
-        let is_theirs = |entry: &JournalEntry| {
+        let is_by_owner = |entry: &JournalEntry| {
             let details: Value = serde_json::from_str(&entry.details).unwrap_or_default();
             details.get("worker").and_then(Value::as_str) == Some(&owner.0)
         };
-        // A sending that is not told of yet, or too long ago, must not be taken for the one before it.
-        let last = sends.next().filter(is_theirs);
-        Ok(last.map(|entry| GroupBegun { at: entry.at, by: entry.actor }))
+        // If the entry of this upload is not written yet, or too old, an earlier upload must not be reported.
+        let last = sends.next().filter(is_by_owner);
+        Ok(last.map(|entry| GroupStart { at: entry.at, by: entry.actor }))
     }
 
     fn entry(&self, group: &ItemGroup, by: &Operator) -> JournalEntry {
@@ -129,14 +129,14 @@ impl GroupUpload {
     }
 }
 
-/// A group as the journal has it.
+/// A group in the `filter` of a journal entry.
 fn filter_of(group: &ItemGroup) -> String {
     json!({ "upload": group.upload, "group": group.group }).to_string()
 }
 
 impl GroupSending {
-    /// Sends what is pending, until told to stop, and gives the group back. Dropped before, it leaves the
-    /// group to the end of its lease.
+    /// Sends the pending items until done or stopped, and releases the group. If this is dropped before the end,
+    /// the group is free when its lease expires.
     pub async fn run(self, mut stop: Stop) -> GroupSent {
         let (stopper, stopped) = Stopper::new();
         let request = UploadRequest::new(self.group).with_stop(stopped);
@@ -146,31 +146,31 @@ impl GroupSending {
             report = &mut work => report,
             () = async { tokio::select! { () = stop.stopped() => {}, () = lost.stopped() => {} } } => {
                 stopper.stop();
-                tracing::info!("stopping: what is under way may end, nothing more is sent");
+                tracing::info!("stopping: items that are being sent may finish, no more items are sent");
                 (&mut work).await
             }
         };
         drop(work);
         let lost = lost.is_stopped();
-        let given_back = match &report {
-            Ok(report) if report.interrupted => give_back(self.lease, "shutdown").await,
-            Ok(_) => give_back(self.lease, "done").await,
+        let released = match &report {
+            Ok(report) if report.interrupted => release(self.lease, "shutdown").await,
+            Ok(_) => release(self.lease, "done").await,
             Err(error) => {
                 let why = Message::clean(&format!("error: {error}"));
-                give_back(self.lease, why.as_str()).await
+                release(self.lease, why.as_str()).await
             }
         };
-        GroupSent { report, lost: lost || given_back == Written::Stale }
+        GroupSent { report, lost: lost || released == Written::Stale }
     }
 }
 
-/// Gives a group back. Where that cannot be written it is free when its lease ends.
-async fn give_back(lease: GroupLease, why: &str) -> Written {
+/// Releases a group. If the store fails, the group is free when its lease expires.
+async fn release(lease: GroupLease, why: &str) -> Written {
     match lease.release(why, SystemClock.now()).await {
         Ok(written) => written,
         Err(error) => {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "cannot give the group back; it is free when its lease ends");
+            tracing::warn!(error, "cannot release the group; it is free when its lease expires");
             Written::Applied
         }
     }

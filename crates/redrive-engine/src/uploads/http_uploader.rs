@@ -1,4 +1,4 @@
-//! The uploader that sends: one POST for each item, several at once.
+//! Sends items with HTTP: one POST per item, several at once.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -10,65 +10,64 @@ use tokio::task::JoinSet;
 
 use crate::{
     Call, Clock, Handler, HttpSpec, InvalidHttp, Outcome, Stopper, SystemClock,
+    traces::Traces,
     uploads::{
         Content, UploadError, UploadObserver, UploadReport, UploadRequest, Uploader,
-        event::nobody,
-        lanes::{Lanes, Pass},
+        event::no_observer,
+        item_sender::ItemSender,
+        item_supply::ItemSupply,
+        lanes::{Lanes, UploadPass},
         recorder::Recorder,
-        sending::Sender,
-        supply::Supply,
     },
 };
 
-/// How long what is under way may go on after a stop.
+/// How long items that are being sent may take after a stop.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Where items go, and how.
 #[derive(Clone)]
 pub struct HttpUpload {
-    /// The upload's name.
     pub name: String,
-    /// Where they are posted, and with which headers; the rest of it is not used.
+    /// The URL and the headers; other fields are not used.
     pub spec: HttpSpec,
-    /// How many are sent at once.
+    /// The most items at once.
     pub concurrency: usize,
-    /// How long one may take.
+    /// Per item.
     pub time_limit: Duration,
-    /// Who says whether an upload may start.
+    /// Decides whether an upload may start.
     pub ready: Option<Arc<dyn Handler>>,
-    /// Who sends, for the ledger.
+    /// The worker id in the ledger.
     pub worker: String,
 }
 
 /// Posts the bytes of every pending item of a group.
 ///
-/// A status from 200 to 299 acknowledges an item, which is soon written. Any other, a connection that
-/// is cut and a time limit that is over are rejections: the item stays pending. Content that is not what
-/// was added is rejected too, and is not sent. Where the server cannot be reached before it has answered
-/// anything, that is an error; later, what could not be sent stays as it is. 401 and 407 are about who
-/// sends: they refuse the batch.
+/// A status from 200 to 299 acknowledges an item. Any other status, a broken connection and a timeout are
+/// rejections: the item stays pending. Content that has changed is rejected without being sent. If the server
+/// cannot be reached before it has responded to any item, the upload is an error; later, unsent items stay
+/// pending. 401 and 407 are about the sender: they refuse the whole batch.
 pub struct HttpUploader {
     name: String,
     store: Arc<dyn Store>,
     content: Arc<dyn Content>,
-    sender: Arc<Sender>,
+    sender: Arc<ItemSender>,
     concurrency: usize,
     time_limit: Duration,
     ready: Option<Arc<dyn Handler>>,
     worker: String,
     clock: Arc<dyn Clock>,
     observer: UploadObserver,
+    traces: Traces,
 }
 
 impl HttpUploader {
-    /// Checks a specification. The environment is read here, once.
+    /// Checks a specification. Environment variables are read here, once.
     pub fn new(
         upload: HttpUpload,
         store: Arc<dyn Store>,
         content: Arc<dyn Content>,
     ) -> Result<Self, InvalidHttp> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let sender = Sender::new(&upload.spec, clock.clone(), upload.time_limit)?;
+        let sender = ItemSender::new(&upload.spec, clock.clone(), upload.time_limit)?;
         Ok(Self {
             name: upload.name,
             store,
@@ -79,22 +78,32 @@ impl HttpUploader {
             ready: upload.ready,
             worker: upload.worker,
             clock,
-            observer: nobody(),
+            observer: no_observer(),
+            traces: Traces::default(),
         })
     }
 
-    /// With someone who watches.
     pub fn with_observer(self, observer: UploadObserver) -> Self {
         Self { observer, ..self }
     }
 
-    /// Sends everything that is pending, as far as there is use in it.
-    async fn send_all(&self, request: &UploadRequest) -> Result<Pass, UploadError> {
-        let recorder =
-            Recorder::start(self.store.clone(), self.worker.clone(), self.observer.clone());
-        let supply = Supply::start(self.store.clone(), self.content.clone(), request.group.clone());
+    /// Traces the attempts at items.
+    pub fn with_traces(self, traces: Traces) -> Self {
+        Self { traces, ..self }
+    }
+
+    /// Sends the pending items, until one of them shows that the others would fail as well.
+    async fn send_all(&self, request: &UploadRequest) -> Result<UploadPass, UploadError> {
+        let recorder = Recorder::start(
+            self.store.clone(),
+            self.worker.clone(),
+            self.observer.clone(),
+            self.traces.clone(),
+        );
+        let supply =
+            ItemSupply::start(self.store.clone(), self.content.clone(), request.group.clone());
         let parts = (self.sender.clone(), self.clock.clone(), recorder.sender());
-        let lanes = Arc::new(Lanes::new(parts, supply, request.clone()));
+        let lanes = Arc::new(Lanes::new(parts, supply, request.clone(), self.traces.clone()));
         let mut running = JoinSet::new();
         for _ in 0..self.concurrency {
             running.spawn(lanes.clone().run());
@@ -102,19 +111,19 @@ impl HttpUploader {
         await_lanes(request, &lanes, &mut running).await;
         let pass = lanes.end();
         drop(lanes);
-        // Also after an error: what was acknowledged is acknowledged.
+        // After an error too, because acknowledgements must be written.
         recorder.finish().await?;
         Ok(pass)
     }
 }
 
-/// Waits for what is under way. After a stop that has a limit; what is dropped then was not judged.
+/// Waits for the lanes. After a stop, lanes are dropped when the grace time is over; their items stay pending.
 async fn await_lanes(request: &UploadRequest, lanes: &Lanes, running: &mut JoinSet<()>) {
-    let over = async {
+    let grace_over = async {
         request.stopped().await;
         tokio::time::sleep(GRACE).await;
     };
-    let mut over = std::pin::pin!(over);
+    let mut grace_over = std::pin::pin!(grace_over);
     loop {
         tokio::select! {
             biased;
@@ -123,11 +132,11 @@ async fn await_lanes(request: &UploadRequest, lanes: &Lanes, running: &mut JoinS
                 Some(Ok(())) => {}
                 Some(Err(error)) => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::error!(error, "sending an item broke off");
+                    tracing::error!(error, "a lane panicked while it sent an item; the upload ends");
                     lanes.pass().is_over = true;
                 }
             },
-            () = &mut over => return running.shutdown().await,
+            () = &mut grace_over => return running.shutdown().await,
         }
     }
 }
@@ -138,7 +147,7 @@ impl Uploader for HttpUploader {
         tokio::select! {
             biased;
             () = request.stopped() => {
-                return Pass::interrupted().report();
+                return UploadPass::interrupted().report();
             }
             ready = self.confirm_ready() => ready?,
         }
@@ -154,8 +163,8 @@ impl Uploader for HttpUploader {
         Ok(self.store.pending_items(group, after, limit).await?)
     }
 
-    /// A handler that answers is ready, unless it answers `false`. Its call is about no item: the unit
-    /// is `item:0`.
+    /// The upload is ready if the handler answers anything but `false`. The call is about no item: its unit is
+    /// `item:0`.
     async fn confirm_ready(&self) -> Result<(), UploadError> {
         let Some(ready) = &self.ready else { return Ok(()) };
         let details = Map::from_iter([("upload".to_owned(), Value::from(self.name.as_str()))]);
@@ -166,11 +175,13 @@ impl Uploader for HttpUploader {
         ready.release().await;
         let no = |why: &str| Failure::named(named::BAD_REPLY, Cause::Handler, why);
         Err(UploadError::NotReady(match outcome {
-            Outcome::Answered { value: Some(Value::Bool(false)), .. } => no("the check says false"),
+            Outcome::Answered { value: Some(Value::Bool(false)), .. } => {
+                no("the readiness check answered false")
+            }
             Outcome::Answered { .. } => return Ok(()),
             Outcome::Skipped(why) => no(&why),
             Outcome::Failed(failure) => failure,
-            Outcome::Stopped => no("the check was stopped"),
+            Outcome::Stopped => no("the readiness check was stopped"),
         }))
     }
 }

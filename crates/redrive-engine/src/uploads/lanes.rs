@@ -1,4 +1,4 @@
-//! Sending several items at once: lanes that each take the next one.
+//! Sends several items at once: each lane takes the next item.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,34 +7,36 @@ use tokio::sync::mpsc;
 
 use crate::{
     Clock,
+    traces::Traces,
     uploads::{
         ItemOutcome, ItemReport, UploadError, UploadOutcome, UploadReport, UploadRequest,
-        recorder::Judged,
-        sending::{Sender, Sent},
-        supply::Supply,
+        item_sender::{ItemSender, SendResult},
+        item_supply::ItemSupply,
+        recorder::ItemResult,
     },
 };
 
-/// What the lanes share.
 pub(super) struct Lanes {
-    sender: Arc<Sender>,
+    sender: Arc<ItemSender>,
     clock: Arc<dyn Clock>,
-    recorder: mpsc::Sender<Judged>,
-    supply: Supply,
+    recorder: mpsc::Sender<ItemResult>,
+    supply: ItemSupply,
     request: UploadRequest,
-    pass: Mutex<Pass>,
+    traces: Traces,
+    pass: Mutex<UploadPass>,
 }
 
 impl Lanes {
     pub(super) fn new(
-        (sender, clock, recorder): (Arc<Sender>, Arc<dyn Clock>, mpsc::Sender<Judged>),
-        supply: Supply,
+        (sender, clock, recorder): (Arc<ItemSender>, Arc<dyn Clock>, mpsc::Sender<ItemResult>),
+        supply: ItemSupply,
         request: UploadRequest,
+        traces: Traces,
     ) -> Self {
-        Self { sender, clock, recorder, supply, request, pass: Mutex::default() }
+        Self { sender, clock, recorder, supply, request, traces, pass: Mutex::default() }
     }
 
-    /// Sends one item after the other, until there are no more.
+    /// Sends one item after the other until none is left.
     pub(super) async fn run(self: Arc<Self>) {
         while !self.is_over() {
             let next = tokio::select! {
@@ -48,49 +50,48 @@ impl Lanes {
                 Err(error) => return self.pass().broken(error),
             };
             let started_at = self.clock.now();
-            let sent = self.sender.send(&item, content).await;
+            let sent = self.sender.send(&item, content, &self.traces).await;
             let ended_at = self.clock.now();
             let Some(failure) = self.pass().take(item.id, sent) else { continue };
-            let judged = Judged { item, failure, started_at, ended_at };
+            let judged = ItemResult { item, failure, started_at, ended_at };
             if self.recorder.send(judged).await.is_err() {
                 self.pass().is_over = true;
             }
         }
     }
 
-    /// Whether there is no use in sending more.
+    /// Whether no more items should be sent.
     pub(super) fn is_over(&self) -> bool {
         self.request.is_stopped() || self.pass().is_over
     }
 
-    pub(super) fn pass(&self) -> MutexGuard<'_, Pass> {
+    pub(super) fn pass(&self) -> MutexGuard<'_, UploadPass> {
         self.pass.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it came to.
-    pub(super) fn end(&self) -> Pass {
+    pub(super) fn end(&self) -> UploadPass {
         let interrupted = self.request.is_stopped();
-        Pass { interrupted, ..std::mem::take(&mut *self.pass()) }
+        UploadPass { interrupted, ..std::mem::take(&mut *self.pass()) }
     }
 }
 
-/// One time through the pending items.
+/// The result of one pass over the pending items.
 #[derive(Default)]
-pub(super) struct Pass {
+pub(super) struct UploadPass {
     items: Vec<ItemReport>,
     judged: bool,
-    /// Why there was no way to the server, or to the content.
-    no_way: Option<UploadError>,
+    /// The first failure to reach the server, or the content.
+    unreachable: Option<UploadError>,
     refusal: Option<Failure>,
-    /// What there was no going on after.
+    /// The error that ended the pass.
     broken: Option<UploadError>,
     interrupted: bool,
-    /// Whether there is no use in sending more.
+    /// Whether no more items should be sent.
     pub(super) is_over: bool,
 }
 
-impl Pass {
-    /// One that was told to stop before it began.
+impl UploadPass {
+    /// A pass that was stopped before it began.
     pub(super) fn interrupted() -> Self {
         Self { interrupted: true, ..Self::default() }
     }
@@ -100,21 +101,24 @@ impl Pass {
         self.is_over = true;
     }
 
-    /// Takes what became of an item. If it was judged, says why it was rejected, if it was.
-    fn take(&mut self, item: ItemId, sent: Sent) -> Option<Option<Failure>> {
+    /// Records the result of an item. Returns `Some` if the item was acknowledged or rejected, with the failure
+    /// of a rejection.
+    fn take(&mut self, item: ItemId, sent: SendResult) -> Option<Option<Failure>> {
         let (failure, outcome) = match sent {
-            Sent::Acknowledged => (None, ItemOutcome::Uploaded),
-            Sent::Rejected(failure) => (Some(failure.clone()), ItemOutcome::Rejected(failure)),
-            Sent::Refused(failure) => {
+            SendResult::Acknowledged => (None, ItemOutcome::Uploaded),
+            SendResult::Rejected(failure) => {
+                (Some(failure.clone()), ItemOutcome::Rejected(failure))
+            }
+            SendResult::Refused(failure) => {
                 self.refusal.get_or_insert(failure);
                 return self.end_with(item);
             }
-            Sent::Unreachable(failure) => {
-                self.no_way.get_or_insert(UploadError::Unreachable(failure));
+            SendResult::Unreachable(failure) => {
+                self.unreachable.get_or_insert(UploadError::Unreachable(failure));
                 return self.end_with(item);
             }
-            Sent::Unreadable(failure) => {
-                self.no_way.get_or_insert(UploadError::Unreadable(failure));
+            SendResult::Unreadable(failure) => {
+                self.unreachable.get_or_insert(UploadError::Unreadable(failure));
                 return self.end_with(item);
             }
         };
@@ -123,7 +127,7 @@ impl Pass {
         Some(failure)
     }
 
-    /// The others would fare like this item, which was not judged.
+    /// Ends the pass: the other items would fail like this one, which is neither acknowledged nor rejected.
     fn end_with<T>(&mut self, item: ItemId) -> Option<T> {
         self.is_over = true;
         self.items.push(ItemReport { item, outcome: ItemOutcome::NotSent });
@@ -134,7 +138,7 @@ impl Pass {
         if let Some(error) = self.broken {
             return Err(error);
         }
-        match self.no_way {
+        match self.unreachable {
             Some(error) if !self.judged && self.refusal.is_none() => return Err(error),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Local files: what is added, and what was left where it is.
+//! Reads, copies and hashes local files.
 
 use std::{
     fs::{self, File},
@@ -17,14 +17,14 @@ use crate::uploads::{
     content::{CHUNK_BYTES, CHUNKS_AHEAD, hex},
 };
 
-/// What a file holds, left where it is. Its whole path is kept: items outlive working folders.
+/// References a file where it is. The URL has the absolute path, because items outlive the working folder.
 pub async fn reference_content(file: &Path) -> Result<KeptContent, ContentError> {
     let path = file.to_owned();
     blocking(move || {
-        let path = fs::canonicalize(&path).map_err(|error| unread(&path, &error))?;
+        let path = fs::canonicalize(&path).map_err(|error| read_error(&path, &error))?;
         let name = path.to_str().ok_or_else(|| ContentError::Read {
             place: path.display().to_string(),
-            problem: "its name is not UTF-8".to_owned(),
+            problem: "the path is not UTF-8".to_owned(),
         })?;
         let url = format!("file:{name}");
         let (size_bytes, sha256) = copy(&path, &mut io::sink(), &path)?;
@@ -33,43 +33,42 @@ pub async fn reference_content(file: &Path) -> Result<KeptContent, ContentError>
     .await
 }
 
-/// The file that an item was left in, if it was.
-pub(super) fn left_in(url: &str) -> Option<PathBuf> {
+/// The path of a `file:` URL.
+pub(super) fn referenced_file(url: &str) -> Option<PathBuf> {
     url.strip_prefix("file:").map(PathBuf::from)
 }
 
-/// Begins to read files, in one visit to a thread that may wait for the disk, however many there are.
+/// Opens all files in one task of the blocking pool.
 pub(super) async fn open_all(
     files: Vec<Result<PathBuf, ContentError>>,
 ) -> Vec<Result<Chunks, ContentError>> {
     let count = files.len();
     let opened = tokio::task::spawn_blocking(move || {
         let mut buffer = vec![0; CHUNK_BYTES];
-        let begin = |file: Result<PathBuf, _>| Begun::new(&file?, &mut buffer);
+        let begin = |file: Result<PathBuf, _>| OpenedFile::new(&file?, &mut buffer);
         files.into_iter().map(begin).collect::<Vec<_>>()
     });
     let opened = opened.await.unwrap_or_else(|error| {
         (0..count).map(|_| Err(ContentError::Broken(error.to_string()))).collect()
     });
-    opened.into_iter().map(|begun| begun.map(Begun::go_on)).collect()
+    opened.into_iter().map(|opened| opened.map(OpenedFile::into_chunks)).collect()
 }
 
-/// A file, and its first chunk.
-struct Begun {
+struct OpenedFile {
     file: File,
     first: Bytes,
 }
 
-impl Begun {
+impl OpenedFile {
     fn new(path: &Path, buffer: &mut [u8]) -> Result<Self, ContentError> {
-        let unread = |error| unread(path, &error);
-        let mut file = open_unnoticed(path).map_err(unread)?;
-        let first = read_chunk(&mut file, buffer).map_err(unread)?;
+        let read_error = |error| read_error(path, &error);
+        let mut file = open_without_atime(path).map_err(read_error)?;
+        let first = read_chunk(&mut file, buffer).map_err(read_error)?;
         Ok(Self { file, first })
     }
 
-    /// Reads the rest, if there is one, when it is wanted.
-    fn go_on(self) -> Chunks {
+    /// Reads the rest of the file on demand.
+    fn into_chunks(self) -> Chunks {
         if self.first.len() < CHUNK_BYTES {
             return Chunks::whole(self.first);
         }
@@ -86,14 +85,14 @@ impl Begun {
     }
 }
 
-/// Opens a file so that reading it writes nothing: most systems would note the time of the first read. Only
-/// who owns a file may do that.
-fn open_unnoticed(path: &Path) -> io::Result<File> {
+/// Opens a file without updating its access time, which would be a write. Only the owner of a file may do
+/// that; other users open it normally.
+fn open_without_atime(path: &Path) -> io::Result<File> {
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        let unnoticed = rustix::fs::OFlags::NOATIME.bits().cast_signed();
-        match File::options().read(true).custom_flags(unnoticed).open(path) {
+        let no_atime = rustix::fs::OFlags::NOATIME.bits().cast_signed();
+        match File::options().read(true).custom_flags(no_atime).open(path) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
             opened => return opened,
         }
@@ -101,7 +100,7 @@ fn open_unnoticed(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// A chunk; less than one at the end of the file.
+/// Reads a full chunk, or less at the end of the file.
 fn read_chunk(file: &mut File, buffer: &mut [u8]) -> io::Result<Bytes> {
     let mut length = 0;
     while let Some(room) = buffer.get_mut(length..).filter(|room| !room.is_empty()) {
@@ -115,7 +114,7 @@ fn read_chunk(file: &mut File, buffer: &mut [u8]) -> io::Result<Bytes> {
     Ok(Bytes::copy_from_slice(buffer.get(..length).unwrap_or_default()))
 }
 
-/// Until the end, an error, or until nobody wants more.
+/// Reads until the end, an error, or until the receiver is dropped.
 fn read_rest(mut file: File, to: &mpsc::Sender<Result<Bytes, ContentError>>) {
     let mut buffer = vec![0; CHUNK_BYTES];
     loop {
@@ -128,21 +127,20 @@ fn read_rest(mut file: File, to: &mpsc::Sender<Result<Bytes, ContentError>>) {
     }
 }
 
-/// Copies a file and says how long it is, and its hash. `place` is where to, for messages.
+/// Copies a file; returns its size and hash. `place` is the destination, for messages.
 pub(super) fn copy(
     from: &Path,
     to: &mut impl Write,
     place: &Path,
 ) -> Result<(u64, String), ContentError> {
-    let unread = |error| unread(from, &error);
-    let file = File::open(from).map_err(unread)?;
-    if file.metadata().map_err(unread)?.is_dir() {
-        return Err(unread(io::ErrorKind::IsADirectory.into()));
+    let read_error = |error| read_error(from, &error);
+    let file = File::open(from).map_err(read_error)?;
+    if file.metadata().map_err(read_error)?.is_dir() {
+        return Err(read_error(io::ErrorKind::IsADirectory.into()));
     }
-    copy_from(file, unread, to, place)
+    copy_from(file, read_error, to, place)
 }
 
-/// Copies content, wherever it comes from.
 pub(super) fn copy_new(
     from: &NewContent,
     to: &mut impl Write,
@@ -151,14 +149,14 @@ pub(super) fn copy_new(
     match from {
         NewContent::File(path) => copy(path, to, place),
         NewContent::Bytes(bytes) => {
-            copy_from(&**bytes, |error| unwritten(place, &error), to, place)
+            copy_from(&**bytes, |error| write_error(place, &error), to, place)
         }
     }
 }
 
 fn copy_from(
     mut from: impl Read,
-    unread: impl Fn(io::Error) -> ContentError,
+    read_error: impl Fn(io::Error) -> ContentError,
     to: &mut impl Write,
     place: &Path,
 ) -> Result<(u64, String), ContentError> {
@@ -168,23 +166,23 @@ fn copy_from(
             Ok(0) => return Ok((size, hex(hash.finalize().as_slice()))),
             Ok(read) => chunk.get(..read).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(unread(error)),
+            Err(error) => return Err(read_error(error)),
         };
         hash.update(read);
         size += read.len() as u64;
-        to.write_all(read).map_err(|error| unwritten(place, &error))?;
+        to.write_all(read).map_err(|error| write_error(place, &error))?;
     }
 }
 
-pub(super) fn unread(path: &Path, error: &io::Error) -> ContentError {
+pub(super) fn read_error(path: &Path, error: &io::Error) -> ContentError {
     ContentError::Read { place: path.display().to_string(), problem: error.to_string() }
 }
 
-pub(super) fn unwritten(path: &Path, error: &io::Error) -> ContentError {
+pub(super) fn write_error(path: &Path, error: &io::Error) -> ContentError {
     ContentError::Write { place: path.display().to_string(), problem: error.to_string() }
 }
 
-/// Runs what waits for the disk.
+/// Runs disk I/O on a thread of the blocking pool.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ContentError> + Send + 'static,
 ) -> Result<T, ContentError> {

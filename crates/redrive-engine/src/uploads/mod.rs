@@ -1,16 +1,16 @@
-//! Uploads: bounded retry of batches that half succeed (UPL).
+//! Uploads: bounded retries of batches that succeed in part (UPL).
 //!
 //! ```text
-//! RetryingUploader ─► inner.upload_pending ─► success, failure, error ─► as it is
+//! RetryingUploader ─► inner.upload_pending ─► success, failure, error ─► returned as it is
 //!        ▲                  │ partial
 //!        │                  ▼
-//!        │     every rejected item: attempts + 1; spent ─► upload_giveup, told in the journal
-//!        └── sleep ◄── retries and pending items left?  ─ no ─► partial, with a hint when to come again
+//!        │     every rejected item: attempts + 1; budget spent ─► given up, with a journal entry
+//!        └── sleep ◄── retries and pending items left?  ─ no ─► partial, with the time of the next retry
 //! ```
 //!
-//! Two budgets bound it: the retries of a call, and the attempts of an item over all calls. Items that
-//! were acknowledged are no longer pending, so that a retry sends the rest alone; a later call does too.
-//! [`build_uploader`] is the one place where uploaders are put together.
+//! Two budgets limit it: the retries of a call, and the attempts of an item over all calls. Acknowledged items
+//! are no longer pending, so a retry or a later call sends only the rest. [`build_uploader`] assembles the
+//! uploaders of the command line and the server.
 
 mod report;
 mod uploader;
@@ -31,10 +31,10 @@ mod object_content;
 mod body;
 
 mod http_uploader;
+mod item_sender;
+mod item_supply;
 mod lanes;
 mod recorder;
-mod sending;
-mod supply;
 
 mod group_lease;
 mod group_upload;
@@ -49,7 +49,7 @@ pub use content::{Chunks, Content, ContentError, KeptContent, NewContent, sha256
 pub use event::{UploadEvent, UploadObserver};
 pub use folder_content::FolderContent;
 pub use giveup_file::{GiveupFile, GiveupFileError};
-pub use group_lease::{GroupBegun, GroupBusy, GroupLease};
+pub use group_lease::{GroupBusy, GroupLease, GroupStart};
 pub use group_upload::{GroupSending, GroupSent, GroupUpload};
 pub use http_uploader::{HttpUpload, HttpUploader};
 pub use local_files::reference_content;

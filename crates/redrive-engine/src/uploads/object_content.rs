@@ -1,8 +1,8 @@
 //! Content in an object store.
 //!
-//! What fits into one part is put in one request that fails if there is such an object; then it is there,
-//! which is as good. Something longer goes in parts, of which nothing is seen before they are all there.
-//! Objects are named by their hash, so that whoever writes one writes the same.
+//! Content of one part is created with one request; if the object exists, it has the same content. Longer
+//! content is a multipart upload, which appears as a whole. Objects are named by their hash, so two writers of
+//! one object write the same bytes.
 
 use std::{
     fs::File,
@@ -21,12 +21,12 @@ use crate::{
     uploads::{
         Chunks, Content, ContentError, KeptContent, NewContent,
         body::CheckedBody,
-        content::{kept_at, sha256_of},
-        local_files::{blocking, copy_new, left_in, open_all, unread},
+        content::{content_path, sha256_of},
+        local_files::{blocking, copy_new, open_all, read_error, referenced_file},
     },
 };
 
-/// Keeps content in the object store of the raw sink, and reads files where they were left.
+/// Keeps content in the object store of the raw sink, and reads referenced files.
 #[derive(Debug, Clone)]
 pub(super) struct ObjectContent {
     objects: Objects,
@@ -38,10 +38,10 @@ impl ObjectContent {
     }
 
     async fn keep_short(&self, bytes: Vec<u8>) -> Result<KeptContent, ContentError> {
-        let kept = kept(bytes.len() as u64, sha256_of(&bytes));
-        match self.objects.put_new(&kept_at(&kept.url)?, bytes).await {
+        let kept = kept_content(bytes.len() as u64, sha256_of(&bytes));
+        match self.objects.put_new(&content_path(&kept.url)?, bytes).await {
             Ok(()) | Err(RawError::Used { .. }) => Ok(kept),
-            Err(error) => Err(self.unwritten(&error)),
+            Err(error) => Err(self.write_error(&error)),
         }
     }
 
@@ -49,9 +49,9 @@ impl ObjectContent {
         let place = PathBuf::from(self.objects.url());
         let hashed = content.clone();
         let (size, sha256) = blocking(move || copy_new(&hashed, &mut io::sink(), &place)).await?;
-        let kept = kept(size, sha256);
-        let place = kept_at(&kept.url)?;
-        if self.objects.has(&place).await.map_err(|error| self.unwritten(&error))? {
+        let kept = kept_content(size, sha256);
+        let place = content_path(&kept.url)?;
+        if self.objects.has(&place).await.map_err(|error| self.write_error(&error))? {
             return Ok(kept);
         }
         let chunks = match content {
@@ -63,12 +63,15 @@ impl ObjectContent {
         };
         let body = CheckedBody::begin(chunks, kept.size_bytes, &kept.sha256).await?;
         let mut parts =
-            self.objects.put_parts(&place).await.map_err(|error| self.unwritten(&error))?;
+            self.objects.put_parts(&place).await.map_err(|error| self.write_error(&error))?;
         match self.put(body, &mut parts).await {
-            Ok(()) => parts.finish().await.map_err(|error| self.unwritten(&error))?,
+            Ok(()) => parts.finish().await.map_err(|error| self.write_error(&error))?,
             Err(problem) => {
                 if let Err(error) = parts.abort().await {
-                    tracing::warn!(error = error.in_words(), "an upload could not be aborted");
+                    tracing::warn!(
+                        error = error.in_words(),
+                        "cannot abort a multipart upload; its parts stay in the object store"
+                    );
                 }
                 return Err(problem);
             }
@@ -76,23 +79,24 @@ impl ObjectContent {
         Ok(kept)
     }
 
-    /// Puts content as it is read again, and notices if it is another meanwhile.
+    /// Uploads the content, and fails if it has changed since it was hashed.
     async fn put(&self, mut body: CheckedBody, parts: &mut Parts) -> Result<(), ContentError> {
         while let Some(frame) = body.frame().await {
             let Ok(chunk) = frame?.into_data() else { continue };
-            parts.write(&chunk).await.map_err(|error| self.unwritten(&error))?;
+            parts.write(&chunk).await.map_err(|error| self.write_error(&error))?;
         }
         Ok(())
     }
 
-    fn unwritten(&self, error: &RawError) -> ContentError {
+    fn write_error(&self, error: &RawError) -> ContentError {
         let place = self.objects.url().to_owned();
         ContentError::Write { place, problem: error.in_words() }
     }
 
-    /// Reads an object when it is asked for: a server would not wait for as long as an item may have to.
+    /// Requests the object when the first chunk is needed: an item may wait longer than the server keeps an idle
+    /// response open.
     fn read(&self, url: &str) -> Result<Chunks, ContentError> {
-        let place = kept_at(url)?;
+        let place = content_path(url)?;
         let begin = (self.objects.clone(), place, None::<ObjectReader>);
         Ok(Chunks::streamed(stream::try_unfold(begin, |(objects, place, reader)| async move {
             let mut reader = match reader {
@@ -101,7 +105,7 @@ impl ObjectContent {
                     Some(reader) => reader,
                     None => {
                         let place = format!("{}/{place}", objects.url());
-                        let problem = "there is no such object".to_owned();
+                        let problem = "the object does not exist".to_owned();
                         return Err(ContentError::Read { place, problem });
                     }
                 },
@@ -131,7 +135,7 @@ impl Content for ObjectContent {
     async fn open(&self, urls: Vec<String>) -> Vec<Result<Chunks, ContentError>> {
         let mut opened = Vec::with_capacity(urls.len());
         for url in urls {
-            match left_in(&url) {
+            match referenced_file(&url) {
                 Some(file) => opened.append(&mut open_all(vec![Ok(file)]).await),
                 None => opened.push(self.read(&url)),
             }
@@ -140,7 +144,7 @@ impl Content for ObjectContent {
     }
 }
 
-fn kept(size_bytes: u64, sha256: String) -> KeptContent {
+fn kept_content(size_bytes: u64, sha256: String) -> KeptContent {
     KeptContent { url: format!("sha256:{sha256}"), size_bytes, sha256 }
 }
 
@@ -148,11 +152,15 @@ fn unreachable(error: RawError) -> ContentError {
     ContentError::Unreachable(error.in_words())
 }
 
-/// What a file holds, unless it is more than one part.
+/// The content of a file, unless it is longer than one part.
 fn read_part(path: &Path) -> Result<Option<Vec<u8>>, ContentError> {
-    let unread = |error| unread(path, &error);
+    let read_error = |error| read_error(path, &error);
     let mut bytes = Vec::new();
     let limit = PART_BYTES as u64 + 1;
-    File::open(path).map_err(unread)?.take(limit).read_to_end(&mut bytes).map_err(unread)?;
+    File::open(path)
+        .map_err(read_error)?
+        .take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(read_error)?;
     Ok((bytes.len() <= PART_BYTES).then_some(bytes))
 }

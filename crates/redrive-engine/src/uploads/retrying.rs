@@ -1,4 +1,4 @@
-//! An uploader that repeats the calls of another, within bounds (UPL-2).
+//! Retries the calls of another uploader, within limits (UPL-2).
 
 use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -11,31 +11,31 @@ use crate::{
     Clock, SystemClock,
     uploads::{
         GiveupFile, ItemOutcome, ItemReport, RetrySettings, UploadError, UploadEvent,
-        UploadObserver, UploadOutcome, UploadReport, UploadRequest, Uploader, event::nobody,
+        UploadObserver, UploadOutcome, UploadReport, UploadRequest, Uploader, event::no_observer,
         giveup::count_rejections,
     },
 };
 
-type Sleep = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+type SleepFn = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// Wraps any uploader and is one itself.
+/// Wraps an uploader.
 ///
-/// A call that ends in success or failure is passed on as it is, and so is an error, at once. After a
-/// partial one every rejected item is counted, and given up when its attempts are spent; then the call
-/// is repeated after a sleep, as long as retries and pending items are left.
+/// Success, failure and errors are returned at once. After a partial success, every rejected item is counted, and
+/// given up when its attempts are spent. The call is repeated after a sleep while retries and pending items are
+/// left.
 pub struct RetryingUploader<U> {
     inner: U,
     store: Arc<dyn Store>,
     settings: RetrySettings,
     clock: Arc<dyn Clock>,
-    sleep: Sleep,
+    sleep: SleepFn,
     actor: String,
     observer: UploadObserver,
     giveup_file: Option<GiveupFile>,
 }
 
 impl<U: Uploader> RetryingUploader<U> {
-    /// Wraps an uploader. `actor` is who gives items up, for the journal.
+    /// `actor` is the actor of give-ups in the journal.
     pub fn new(
         inner: U,
         store: Arc<dyn Store>,
@@ -49,17 +49,15 @@ impl<U: Uploader> RetryingUploader<U> {
             clock: Arc::new(SystemClock),
             sleep: Arc::new(|delay| Box::pin(tokio::time::sleep(delay))),
             actor: actor.into(),
-            observer: nobody(),
+            observer: no_observer(),
             giveup_file: None,
         }
     }
 
-    /// With another clock.
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
     }
 
-    /// With another way to sleep.
     pub fn with_sleep<S, W>(self, sleep: S) -> Self
     where
         S: Fn(Duration) -> W + Send + Sync + 'static,
@@ -68,38 +66,43 @@ impl<U: Uploader> RetryingUploader<U> {
         Self { sleep: Arc::new(move |delay| Box::pin(sleep(delay))), ..self }
     }
 
-    /// With someone who watches.
     pub fn with_observer(self, observer: UploadObserver) -> Self {
         Self { observer, ..self }
     }
 
-    /// With a file that is told of every give-up.
     pub fn with_giveup_file(self, file: Option<GiveupFile>) -> Self {
         Self { giveup_file: file, ..self }
     }
 
-    /// Counts the rejections of a call, and gives up what is spent.
-    async fn judge(&self, report: &UploadReport, whole: &mut Whole) -> Result<(), UploadError> {
+    /// Counts the rejections of a call, and gives up items whose attempts are spent.
+    async fn count_rejections_of(
+        &self,
+        report: &UploadReport,
+        combined: &mut CombinedReport,
+    ) -> Result<(), UploadError> {
         let rejected: Vec<(ItemId, &Failure)> = report.rejected().collect();
         let (now, actor) = (self.clock.now(), self.actor.as_str());
         let given_up = count_rejections(&self.store, &self.settings, &rejected, actor, now).await?;
         if !given_up.is_empty() {
-            self.tell_outside().await;
+            self.update_giveup_file().await;
         }
         for spent in given_up {
             let (item, attempts, failure) = (&spent.item, spent.attempts, &spent.failure);
             (self.observer)(UploadEvent::GaveUp { item, attempts, failure });
-            whole.gave_up(spent.item.id, spent.attempts, spent.failure);
+            combined.gave_up(spent.item.id, spent.attempts, spent.failure);
         }
         Ok(())
     }
 
-    /// The journal has it; a file that cannot be written catches up with it later.
-    async fn tell_outside(&self) {
+    /// The journal has every give-up, so a file that cannot be written now catches up later.
+    async fn update_giveup_file(&self) {
         let Some(file) = &self.giveup_file else { return };
         if let Err(error) = file.catch_up(&*self.store).await {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "cannot write the file of give-ups; the journal has them");
+            tracing::warn!(
+                error,
+                "cannot write the file of give-ups; the journal has them, and the next upload writes them again"
+            );
         }
     }
 
@@ -123,35 +126,35 @@ impl<U: Uploader> Uploader for RetryingUploader<U> {
     async fn upload_pending(&self, request: &UploadRequest) -> Result<UploadReport, UploadError> {
         let group = &request.group;
         self.log_start(group);
-        let mut whole = Whole::default();
+        let mut combined = CombinedReport::default();
         loop {
             let report = self.inner.upload_pending(request).await?;
             match report.outcome {
                 UploadOutcome::Partial => {}
-                _ if whole.retries == 0 => return Ok(report),
+                _ if combined.retries == 0 => return Ok(report),
                 outcome => {
-                    whole.add(&report);
-                    return Ok(whole.report(outcome, report.refusal, report.interrupted));
+                    combined.add(&report);
+                    return Ok(combined.report(outcome, report.refusal, report.interrupted));
                 }
             }
-            whole.add(&report);
-            self.judge(&report, &mut whole).await?;
+            combined.add(&report);
+            self.count_rejections_of(&report, &mut combined).await?;
             let pending = self.store.item_counts(group).await?.pending;
             let hint = report.rejected().filter_map(|(_, failure)| failure.class().hint()).max();
             let jitter = JitterKey::written(JitterSeed::default(), &group.group);
             let now = self.clock.now();
-            let sleep = self.settings.sleep_before_retry(whole.retries, hint, now, jitter);
+            let sleep = self.settings.sleep_before_retry(combined.retries, hint, now, jitter);
             let (Some(sleep), false) = (sleep, pending == 0 || report.interrupted) else {
-                return Ok(whole.partial(pending, now, self.settings.cap(), report.interrupted));
+                return Ok(combined.partial(pending, now, self.settings.cap(), report.interrupted));
             };
-            let retry = whole.retries + 1;
+            let retry = combined.retries + 1;
             tracing::info!(
                 upload = group.upload,
                 group = group.group,
                 attempt = retry,
                 sleep = %HumanDuration::from(sleep),
                 pending,
-                "sending again what is pending"
+                "retrying the pending items"
             );
             (self.observer)(UploadEvent::Retrying { retry, sleep, pending });
             redrive_store::failpoint!("engine.upload.sleeping");
@@ -159,11 +162,11 @@ impl<U: Uploader> Uploader for RetryingUploader<U> {
                 biased;
                 () = request.stopped() => {
                     let now = self.clock.now();
-                    return Ok(whole.partial(pending, now, self.settings.cap(), true));
+                    return Ok(combined.partial(pending, now, self.settings.cap(), true));
                 }
                 () = (self.sleep)(sleep) => {}
             }
-            whole.retries = retry;
+            combined.retries = retry;
         }
     }
 
@@ -188,19 +191,19 @@ impl<U: fmt::Debug> fmt::Debug for RetryingUploader<U> {
     }
 }
 
-/// What the calls so far came to.
+/// The combined result of the calls so far.
 #[derive(Default)]
-struct Whole {
+struct CombinedReport {
     retries: u32,
     items: BTreeMap<ItemId, ItemOutcome>,
     gave_up: bool,
 }
 
-impl Whole {
+impl CombinedReport {
     fn add(&mut self, report: &UploadReport) {
         for ItemReport { item, outcome } in &report.items {
             match (outcome, self.items.get(item)) {
-                // What it was rejected for before says more.
+                // The earlier rejection has more information.
                 (ItemOutcome::NotSent, Some(_)) => {}
                 _ => _ = self.items.insert(*item, outcome.clone()),
             }
@@ -212,7 +215,7 @@ impl Whole {
         self.gave_up = true;
     }
 
-    /// A success is one only if everything was acknowledged.
+    /// Success means that every item was acknowledged.
     fn report(
         self,
         outcome: UploadOutcome,

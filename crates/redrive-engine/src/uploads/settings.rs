@@ -21,9 +21,9 @@ pub struct RetrySettings {
 }
 
 impl RetrySettings {
-    /// The attempts at an item and the waits by a policy, the retries in a call by a number.
+    /// The policy limits the attempts of an item and defines the delays.
     pub fn new(policy: Policy, max_in_call_retries: u32) -> Self {
-        // The first call and its retries, whatever the items were rejected for.
+        // The first call and its retries, for any class of failure.
         let in_call = PolicySpec {
             max_attempts: Some(max_in_call_retries.saturating_add(1)),
             max_age: None,
@@ -34,22 +34,20 @@ impl RetrySettings {
         Self { max_in_call_retries, item: policy, in_call }
     }
 
-    /// How often a call is repeated at most.
     pub fn max_in_call_retries(&self) -> u32 {
         self.max_in_call_retries
     }
 
-    /// What decides about an item.
     pub fn item_policy(&self) -> &Policy {
         &self.item
     }
 
-    /// The longest sleep, and how far away the hint of a report is.
+    /// The longest sleep, and the delay of `next_retry_at`.
     pub fn cap(&self) -> Duration {
         self.item.spec().cap
     }
 
-    /// Whether an item is given up at this count of rejections.
+    /// The reason to give up an item with this many rejections, if there is one.
     pub(super) fn gives_up(
         &self,
         item: &ItemRecord,
@@ -66,8 +64,8 @@ impl RetrySettings {
         }
     }
 
-    /// How long to sleep before the next retry, if there is one. A server's hint makes it longer, up
-    /// to the cap.
+    /// How long to sleep before the next retry; `None` if no retry is left. The hint of a server makes the sleep
+    /// longer, up to the cap.
     pub(super) fn sleep_before_retry(
         &self,
         retries_used: u32,

@@ -1,4 +1,4 @@
-//! What uploads: one interface for the real one, for the one that retries, and for a program's own.
+//! The interface of uploaders: the HTTP uploader, the retrying uploader, and uploaders of users.
 
 use async_trait::async_trait;
 use redrive_core::{Failure, ItemId};
@@ -6,12 +6,11 @@ use redrive_store::{ItemGroup, ItemRecord};
 
 use crate::{Stop, uploads::UploadReport};
 
-/// What to upload.
 #[derive(Debug, Clone)]
 pub struct UploadRequest {
     /// The group whose pending items are sent.
     pub group: ItemGroup,
-    /// Tells it to stop: nothing more is sent, and a sleep ends at once.
+    /// After a stop nothing more is sent, and a sleep ends at once.
     pub stop: Option<Stop>,
 }
 
@@ -21,17 +20,15 @@ impl UploadRequest {
         Self { group, stop: None }
     }
 
-    /// The same, until told to stop.
     pub fn with_stop(self, stop: Stop) -> Self {
         Self { stop: Some(stop), ..self }
     }
 
-    /// Whether it was told to stop.
     pub fn is_stopped(&self) -> bool {
         self.stop.as_ref().is_some_and(Stop::is_stopped)
     }
 
-    /// Waits until it is told to stop, for ever if nobody can.
+    /// Waits for the stop; forever if there is none.
     pub(crate) async fn stopped(&self) {
         match self.stop.clone() {
             Some(mut stop) => stop.stopped().await,
@@ -40,37 +37,34 @@ impl UploadRequest {
     }
 }
 
-/// Why an upload could not be made. Nothing was judged, and nothing is counted.
+/// Why an upload could not be made. No item was acknowledged or rejected, and no attempt is counted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UploadError {
-    /// It may not start now.
     #[error("the upload is not ready: {}", .0.message())]
     NotReady(Failure),
-    /// The endpoint could not be reached.
     #[error("the endpoint cannot be reached: {}", .0.message())]
     Unreachable(Failure),
-    /// Where the content of items is kept could not be reached.
+    /// The content of the items could not be reached.
     #[error("the items cannot be read: {}", .0.message())]
     Unreadable(Failure),
-    /// The store could not be used.
     #[error("the store cannot be used")]
     Store(#[from] redrive_store::Error),
-    /// An uploader of a program's own failed.
+    /// For uploaders of users.
     #[error("the upload failed")]
     Other(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// Sends the pending items of a group.
 ///
-/// Whoever implements it marks each acknowledged item as uploaded at once, and leaves a rejected one
-/// pending; counting rejections is not its business.
+/// An implementation marks each acknowledged item as uploaded at once and leaves rejected items pending. It does
+/// not count rejections.
 #[async_trait]
 pub trait Uploader: Send + Sync {
-    /// Sends what is pending in a group, each item once.
+    /// Sends the pending items of a group, each once.
     async fn upload_pending(&self, request: &UploadRequest) -> Result<UploadReport, UploadError>;
 
-    /// What is pending in a group, by id, after an id, a page at a time.
+    /// A page of the pending items with ids above `after`, by id.
     async fn enumerate_pending(
         &self,
         group: &ItemGroup,
@@ -78,7 +72,7 @@ pub trait Uploader: Send + Sync {
         limit: u32,
     ) -> Result<Vec<ItemRecord>, UploadError>;
 
-    /// Whether an upload may start now. The error says why not.
+    /// Fails unless an upload may start now.
     async fn confirm_ready(&self) -> Result<(), UploadError>;
 }
 

@@ -16,6 +16,7 @@ use crate::{
     },
     pipelines::{Pipeline, PipelineLoops},
     runs::{queue::Queue, work::RunWork},
+    traces::Traces,
     worker::{
         reaper::{Reaper, Reapers},
         unit_leases::WorkContext,
@@ -39,6 +40,7 @@ pub struct Engine {
     clock: Arc<dyn Clock>,
     jitter_seed: JitterSeed,
     write_times: Arc<WriteTimes>,
+    traces: Traces,
     queues: BTreeMap<String, Queue>,
     sources: BTreeMap<String, Source>,
     pipelines: BTreeMap<String, Pipeline>,
@@ -53,6 +55,7 @@ impl Engine {
             clock: Arc::new(SystemClock),
             jitter_seed: JitterSeed::default(),
             write_times: Arc::default(),
+            traces: Traces::default(),
             queues: BTreeMap::new(),
             sources: BTreeMap::new(),
             pipelines: BTreeMap::new(),
@@ -92,6 +95,11 @@ impl Engine {
     pub fn with_notifier(mut self, notifier: Notifier) -> Self {
         self.notifiers.insert(notifier.name.clone(), notifier);
         self
+    }
+
+    /// Traces every attempt that this engine ends.
+    pub fn with_traces(self, traces: Traces) -> Self {
+        Self { traces, ..self }
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -139,7 +147,7 @@ impl Engine {
     /// Like [`run`](Self::run), under a given worker id, which must be unique.
     pub async fn run_as(&self, worker: WorkerId, stop: Stop, until: Until) {
         for notifier in self.notifiers.values() {
-            notifier.on(self.store.clone(), self.clock.clone()).begin().await;
+            notifier.reader(self.store.clone(), self.clock.clone()).begin().await;
         }
         let context = WorkContext {
             store: self.store.clone(),
@@ -147,6 +155,7 @@ impl Engine {
             worker,
             jitter_seed: self.jitter_seed,
             write_times: self.write_times.clone(),
+            traces: self.traces.clone(),
         };
         let mut reapers = Reapers::default();
         let mut loops = JoinSet::new();
@@ -182,7 +191,7 @@ impl Engine {
                     loops.spawn(scheduler.run(stop.clone()));
                 }
                 for notifier in self.notifiers.values() {
-                    let reader = notifier.on(self.store.clone(), self.clock.clone());
+                    let reader = notifier.reader(self.store.clone(), self.clock.clone());
                     loops.spawn(reader.run(stop.clone()));
                 }
                 deliver(&mut loops, notifications);
@@ -192,7 +201,7 @@ impl Engine {
             Until::Drained => {
                 join(std::mem::take(&mut loops)).await;
                 for notifier in self.notifiers.values() {
-                    notifier.on(self.store.clone(), self.clock.clone()).read_all().await;
+                    notifier.reader(self.store.clone(), self.clock.clone()).read_all().await;
                 }
                 deliver(&mut loops, notifications);
                 join(loops).await;

@@ -109,8 +109,9 @@ impl<W: Work> Finisher<W> {
 /// reaper on behalf of a lost worker.
 pub(crate) fn report_finish<W: Work>(work: &W, finish: &W::Finish, written: Written) {
     work.log_finish(finish, written);
-    #[cfg(feature = "otel")]
-    if written == Written::Applied {
-        crate::traces::ended(|| work.attempt(finish));
+    if written == Written::Applied
+        && let Some(traces) = work.traces()
+    {
+        traces.record(|| work.attempt(finish));
     }
 }

@@ -10,7 +10,7 @@ use redrive_store::{
     ExpiredLease, LeaseRef, LeaseRelease, Leased, Result, Store, WorkerId, Written,
 };
 
-use crate::worker::write_times::WriteTimes;
+use crate::{traces::Traces, worker::write_times::WriteTimes};
 
 /// What all work of one engine shares.
 #[derive(Clone)]
@@ -20,6 +20,7 @@ pub(crate) struct WorkContext {
     pub(crate) worker: WorkerId,
     pub(crate) jitter_seed: JitterSeed,
     pub(crate) write_times: Arc<WriteTimes>,
+    pub(crate) traces: Traces,
 }
 
 impl WorkContext {

@@ -11,7 +11,10 @@ use redrive_core::Failure;
 use redrive_retry::Stop;
 use redrive_store::{Backlog, ExpiredLease, LeaseRef, Result, Written};
 
-use crate::worker::{handoff::Handoff, unit_leases::UnitLeases};
+use crate::{
+    traces::{TracedAttempt, Traces},
+    worker::{handoff::Handoff, unit_leases::UnitLeases},
+};
 
 /// Concurrency and timing of a worker loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,8 +114,12 @@ pub trait Work: Send + Sync + 'static {
     fn log_finish(&self, finish: &Self::Finish, written: Written);
 
     /// The attempt to trace; `None` if the finish is not an attempt at a unit.
-    #[cfg(feature = "otel")]
-    fn attempt(&self, _finish: &Self::Finish) -> Option<crate::traces::TracedAttempt> {
+    fn attempt(&self, _finish: &Self::Finish) -> Option<TracedAttempt> {
+        None
+    }
+
+    /// The traces that record the attempts.
+    fn traces(&self) -> Option<&Traces> {
         None
     }
 

@@ -195,12 +195,12 @@ async fn a_program_that_cannot_be_started_is_a_failed_attempt_with_a_reason() {
     write_executable(&no_interpreter, "#!/no/such/interpreter\n");
     let missing = Program::new(&["./missing.sh"]);
     let expected =
-        format!("cannot start {}: it is not there", missing.path("missing.sh").display());
+        format!("cannot start {}: the file does not exist", missing.path("missing.sh").display());
     let long = "x".repeat(4 * 1024 * 1024);
     let cases = [
         (Program::new(&["no-such-program-anywhere"]), "not in PATH"),
         (missing, &expected),
-        (nowhere, "missing is not there"),
+        (nowhere, "missing does not exist"),
         (not_executable, "may not be executed"),
         (no_first_line, "#!/bin/sh"),
         (no_interpreter, "interpreter"),

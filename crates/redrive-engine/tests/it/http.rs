@@ -186,7 +186,7 @@ async fn what_can_never_be_sent_is_refused_at_once() {
     let text = refused.to_string();
     assert!(text.contains("x-key") && text.contains("REDRIVE_NOT_SET"), "{text}");
     let newline = refusal(&|spec| spec.headers = vec![from_env("x-key", "PATH", "\n")]);
-    assert!(matches!(newline, InvalidHttp::UnfitVariable { .. }), "{newline}");
+    assert!(matches!(newline, InvalidHttp::InvalidVariable { .. }), "{newline}");
 }
 
 // HANDLERS-4, HANDLERS-5

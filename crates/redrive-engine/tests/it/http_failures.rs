@@ -159,7 +159,7 @@ async fn a_server_that_is_not_there_is_retryable_under_its_own_code() {
         assert_eq!(in_short(&failure), retryable(code), "{url}");
         let place = url.trim_start_matches("http://").trim_end_matches('/');
         let message = failure.message().as_str();
-        assert!(message.starts_with(&format!("no answer from {place}: ")), "{message}");
+        assert!(message.starts_with(&format!("no response from {place}: ")), "{message}");
     }
 }
 

@@ -85,10 +85,10 @@ async fn a_page_that_fails_fails_the_partition() {
     const FIRST: &str = r#"{"data": {"rows": [{"n": 1}]}, "next": "two"}"#;
     let cases = [
         (503, "busy", "no raw partition: the server answered 503"),
-        (200, "<html>", "the answer is not JSON"),
-        (200, "{}", "the answer has no list at"),
+        (200, "<html>", "the response is not JSON"),
+        (200, "{}", "the response has no list at"),
         (200, FIRST, "names the cursor \"two\" again"),
-        (200, r#"{"data": {"rows": []}, "next": {}}"#, "is no cursor"),
+        (200, r#"{"data": {"rows": []}, "next": {}}"#, "is neither a string nor a number"),
     ];
     for (status, page, problem) in cases {
         let web = Web::new(move |seen| match seen.json()["cursor"].is_null() {

@@ -129,7 +129,11 @@ async fn one_at_a_time_a_reply_may_echo_its_id_and_then_it_must_be_right() {
     let program = Streaming::sh(r#"while next; do id=other; say '"ok":1'; done"#);
     let failure = failure(program.ask(1).await);
     assert_eq!(*failure.code(), Code::name("bad_reply"));
-    assert!(failure.message().as_str().contains("answers no call"), "{}", failure.message());
+    assert!(
+        failure.message().as_str().contains("answers no current call"),
+        "{}",
+        failure.message()
+    );
 }
 
 // HANDLERS-3
@@ -190,7 +194,7 @@ fn what_can_never_run_is_refused_at_once() {
     assert!(matches!(refusal(spec(&[])), InvalidProgram::NoProgram));
     assert!(matches!(refusal(spec(&["true", "a\0b"])), InvalidProgram::Nul(_)));
     let none = StreamSpec { processes: 0, ..spec(&["true"]) };
-    assert!(matches!(refusal(none), InvalidProgram::NoRoom("processes")));
+    assert!(matches!(refusal(none), InvalidProgram::Zero("processes")));
     let none = StreamSpec { in_flight: 0, ..spec(&["true"]) };
-    assert!(matches!(refusal(none), InvalidProgram::NoRoom("in-flight")));
+    assert!(matches!(refusal(none), InvalidProgram::Zero("in-flight")));
 }

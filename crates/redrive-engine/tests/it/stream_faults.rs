@@ -29,15 +29,15 @@ fn check(failure: &Failure, code: Code, parts: &[&str]) {
 #[tokio::test]
 async fn a_line_that_is_no_reply_fails_its_call_and_ends_the_program() {
     let cases = [
-        ("echo done", "it is not JSON"),
-        ("echo '[1]'", "it is not a JSON object"),
-        (r#"echo '{"level": "info"}'"#, "it has none of ok, skip and error"),
-        (r#"echo '{"id": 7, "ok": 1}'"#, "its id is not a text"),
-        (r#"echo '{"ok": 1'"#, "it is not JSON"),
-        (r#"printf '{"ok": "\377"}\n'"#, "it is not JSON"),
-        (r#"printf '\000{"ok": 1}\n'"#, "it is not JSON"),
-        ("head -c 2000000 /dev/zero | tr '\\0' x", "it is longer than 1048576 bytes"),
-        ("head -c 2000000 /dev/zero; echo", "it is longer than 1048576 bytes"),
+        ("echo done", "the line is not JSON"),
+        ("echo '[1]'", "the line is not a JSON object"),
+        (r#"echo '{"level": "info"}'"#, "the line has none of ok, skip and error"),
+        (r#"echo '{"id": 7, "ok": 1}'"#, "the id of the line is not a string"),
+        (r#"echo '{"ok": 1'"#, "the line is not JSON"),
+        (r#"printf '{"ok": "\377"}\n'"#, "the line is not JSON"),
+        (r#"printf '\000{"ok": 1}\n'"#, "the line is not JSON"),
+        ("head -c 2000000 /dev/zero | tr '\\0' x", "the line is longer than 1048576 bytes"),
+        ("head -c 2000000 /dev/zero; echo", "the line is longer than 1048576 bytes"),
     ];
     for (garbage, problem) in cases {
         let script = format!("echo $$ > leader; echo log >&2\nwhile next; do {garbage}; done");
@@ -87,10 +87,10 @@ async fn a_second_reply_to_a_call_ends_the_program_and_answers_no_other_call() {
 #[tokio::test]
 async fn with_several_in_flight_a_reply_must_say_which_call_it_answers() {
     let cases = [
-        ("echo '{\"ok\": 1}'", "it has no id"),
-        ("id=other; say '\"ok\":1'", "it answers no call there is"),
-        ("say '\"ok\":1'; say '\"ok\":1'", "it answers no call there is"),
-        ("echo hello", "it is not JSON"),
+        ("echo '{\"ok\": 1}'", "the line has no id"),
+        ("id=other; say '\"ok\":1'", "the line answers no current call"),
+        ("say '\"ok\":1'; say '\"ok\":1'", "the line answers no current call"),
+        ("echo hello", "the line is not JSON"),
     ];
     for (wrong, problem) in cases {
         let script = format!("next; next; next; {wrong}; while next; do :; done");
@@ -103,7 +103,7 @@ async fn with_several_in_flight_a_reply_must_say_which_call_it_answers() {
                     check(
                         &failure,
                         Code::name("stream_reset"),
-                        &["the program was ended", problem],
+                        &["the program was terminated", problem],
                     );
                     reset += 1;
                 }
@@ -146,7 +146,7 @@ async fn a_call_past_its_time_limit_fails_its_neighbours_and_ends_the_program() 
     check(&late, Code::name("timeout"), &[what, "stderr: working"]);
     assert_eq!(late.cause(), Cause::Timeout);
     let reset = failure(soon(patient).await.unwrap());
-    let why = "the program was ended: another call took longer than its time limit of 700ms";
+    let why = "the program was terminated: another call took longer than its time limit of 700ms";
     check(&reset, Code::name("stream_reset"), &[why, "stderr: working"]);
     reaped(program.pid("leader")).await;
 }
@@ -267,7 +267,7 @@ fn a_flood_on_stderr_costs_no_memory_and_its_end_is_kept() {
 async fn a_program_that_cannot_be_started_is_a_failed_attempt() {
     let program = Streaming::with("", |spec| spec.argv = vec!["./missing".to_owned()]);
     let failure = failure(program.ask(1).await);
-    check(&failure, Code::name("spawn"), &["missing: it is not there"]);
+    check(&failure, Code::name("spawn"), &["missing: the file does not exist"]);
     assert_eq!(failure.cause(), Cause::Spawn);
 }
 

@@ -1,4 +1,4 @@
-//! From how a program ended and what it printed to an outcome.
+//! Makes an outcome of the exit and the output of a program.
 
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 
@@ -6,56 +6,56 @@ use redrive_core::{Cause, Failure};
 
 use super::{
     last_line::LastLine,
-    supervision::{Ending, Supervised},
+    supervisor::{FinishedProgram, ProgramExit},
 };
 use crate::{
     Outcome,
     handlers::{
-        program::report::{by_status, explain, legible, misfit, outcome, took_too_long},
+        program::report::{
+            bad_reply_failure, exit_failure, explain, outcome, printable, timeout_failure,
+        },
         reply::Reply,
     },
 };
 
-/// The code of a program whose exit status is lost.
+/// The failure code of a program whose exit status is unknown.
 const EXIT_UNKNOWN: &str = "exit_unknown";
 
-/// What a call of this kind ended in.
 pub(super) fn conclude(
     kind: &str,
-    program: Supervised,
+    program: FinishedProgram,
     stdout: &LastLine,
     time_limit: Duration,
 ) -> Outcome {
-    let stderr = legible(&program.stderr.to_bytes());
+    let stderr = printable(&program.stderr.to_bytes());
     let stderr = stderr.as_str();
-    let failure = match program.ending {
-        Ending::Stopped(status) => return stopped(kind, status, stdout),
-        Ending::Exited(status) if status.success() => return answered(kind, stdout, stderr),
-        Ending::Exited(status) => failed(status, stdout, stderr),
-        Ending::TimedOut => took_too_long(time_limit, stderr),
-        Ending::Unknown(error) => exit_unknown(&error, stderr),
+    let failure = match program.exit {
+        ProgramExit::Stopped(status) => return stopped(kind, status, stdout),
+        ProgramExit::Exited(status) if status.success() => return answered(kind, stdout, stderr),
+        ProgramExit::Exited(status) => failed(status, stdout, stderr),
+        ProgramExit::TimedOut => timeout_failure(time_limit, stderr),
+        ProgramExit::Unknown(error) => exit_unknown(&error, stderr),
     };
     Outcome::Failed(failure)
 }
 
-/// A program whose exit status is lost.
 pub(super) fn exit_unknown(error: &io::Error, stderr: &str) -> Failure {
-    let what = format!("the program ended and nothing tells how: {error}");
+    let what = format!("the program ended and its exit status is unknown: {error}");
     Failure::named(EXIT_UNKNOWN, Cause::Handler, &explain(&what, stderr))
 }
 
-/// Exit 0: the reply decides, and it must be one that the kind allows.
+/// Exit 0: the reply decides, and the kind of unit must allow it.
 fn answered(kind: &str, stdout: &LastLine, stderr: &str) -> Outcome {
     let reply = Reply::parse(stdout.line());
     match reply.and_then(|reply| Reply::allowed_for(kind, reply)) {
         Ok(None) => Outcome::Answered { value: None, verdict: None },
         Ok(Some(reply)) => outcome(reply, stderr),
-        Err(bad) => Outcome::Failed(misfit(&bad, stderr)),
+        Err(bad) => Outcome::Failed(bad_reply_failure(&bad, stderr)),
     }
 }
 
-/// Told to stop: what it says in so many words is done need not be done again. Silence says nothing,
-/// and an error may come of the stop.
+/// Stopped: only a program that explicitly reports success has done its work. A missing reply proves
+/// nothing, and an error may be due to the stop.
 fn stopped(kind: &str, status: Option<ExitStatus>, stdout: &LastLine) -> Outcome {
     if !status.is_some_and(|status| status.success()) {
         return Outcome::Stopped;
@@ -88,7 +88,7 @@ fn failed(status: ExitStatus, stdout: &LastLine, stderr: &str) -> Failure {
     };
     let message = explain(&what, stderr);
     match reported {
-        Some(error) => error.failure(|message| by_status(status, message), &message),
-        None => by_status(status, &message),
+        Some(error) => error.failure(|message| exit_failure(status, message), &message),
+        None => exit_failure(status, &message),
     }
 }

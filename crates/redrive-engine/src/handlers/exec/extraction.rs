@@ -1,8 +1,7 @@
-//! A program that prints rows: all of its stdout, as it comes.
+//! Extracts the rows that a program prints to stdout.
 //!
-//! The program waits while the sink does, so that no more is in memory than a pipe holds. How it went is
-//! said by its exit code and the last line of stderr, if that is a reply: an error, or `ok` with what is
-//! to be known of the rows.
+//! The program blocks while the sink does, so that memory holds no more than a pipe. The exit code, and the
+//! last line of stderr if that is a reply, decide the outcome: an error, or `ok` with metadata of the rows.
 
 use std::{process::ExitStatus, time::Duration};
 
@@ -10,20 +9,20 @@ use async_trait::async_trait;
 use redrive_core::{Cause, Failure};
 
 use super::{
-    ExecHandler, Input,
+    ExecHandler, ProgramInput,
     conclusion::exit_unknown,
     last_line::LastLine,
-    supervision::{Ending, Heard, Listener, Supervised},
+    supervisor::{FinishedProgram, OutputRead, OutputSink, ProgramExit},
 };
 use crate::{
     Call, Extractor, Outcome, RowWriter, Stop,
     handlers::{
-        program::report::{by_status, explain, legible, outcome, took_too_long},
+        program::report::{exit_failure, explain, outcome, printable, timeout_failure},
         reply::Reply,
     },
 };
 
-/// The code of a program that left its output to others, who hold it open.
+/// The failure code of a program that exited while another process still holds its stdout open.
 const OUTPUT_OPEN: &str = "output_open";
 
 #[async_trait]
@@ -35,76 +34,78 @@ impl Extractor for ExecHandler {
         time_limit: Duration,
         stop: Stop,
     ) -> Outcome {
-        self.print(&call.into(), time_limit, stop, &mut Rows(rows)).await
+        self.run_for_output(&call.into(), time_limit, stop, &mut RowSink(rows)).await
     }
 }
 
 impl ExecHandler {
-    /// Runs the program for all that it prints.
-    pub(crate) async fn print(
+    /// Runs the program and passes all of its stdout to the sink.
+    pub(crate) async fn run_for_output(
         &self,
-        input: &Input,
+        input: &ProgramInput,
         time_limit: Duration,
         mut stop: Stop,
-        listener: &mut impl Listener,
+        sink: &mut impl OutputSink,
     ) -> Outcome {
-        match self.run(input, time_limit, &mut stop, listener).await {
+        match self.run(input, time_limit, &mut stop, sink).await {
             Ok(program) => conclude(program, time_limit),
             Err(outcome) => outcome,
         }
     }
 }
 
-struct Rows<'a>(&'a RowWriter);
+struct RowSink<'a>(&'a RowWriter);
 
-impl Listener for Rows<'_> {
-    const WANTS_ALL: bool = true;
+impl OutputSink for RowSink<'_> {
+    const NEEDS_ALL: bool = true;
 
-    async fn hear(&mut self, chunk: &[u8]) -> Result<(), Failure> {
+    async fn receive(&mut self, chunk: &[u8]) -> Result<(), Failure> {
         self.0.write(chunk).await
     }
 }
 
-fn conclude(program: Supervised, time_limit: Duration) -> Outcome {
-    let stderr = legible(&program.stderr.to_bytes());
+fn conclude(program: FinishedProgram, time_limit: Duration) -> Outcome {
+    let stderr = printable(&program.stderr.to_bytes());
     let stderr = stderr.as_str();
-    let failure = match (program.ending, program.heard) {
-        (_, Heard::Refused(failure)) => failure,
-        // What it wrote by then may be a part of its rows.
-        (Ending::Stopped(_), _) => return Outcome::Stopped,
-        (Ending::TimedOut, _) => took_too_long(time_limit, stderr),
-        (Ending::Unknown(error), _) => exit_unknown(&error, stderr),
-        (Ending::Exited(status), _) if !status.success() => {
-            failed(status, &program.last_words, stderr)
+    let failure = match (program.exit, program.output) {
+        (_, OutputRead::Refused(failure)) => failure,
+        // The rows so far may be incomplete.
+        (ProgramExit::Stopped(_), _) => return Outcome::Stopped,
+        (ProgramExit::TimedOut, _) => timeout_failure(time_limit, stderr),
+        (ProgramExit::Unknown(error), _) => exit_unknown(&error, stderr),
+        (ProgramExit::Exited(status), _) if !status.success() => {
+            failed(status, &program.last_stderr_line, stderr)
         }
-        (Ending::Exited(_), Heard::Cut) => {
-            let what = "the program ended, and something it started still holds its output: rows \
-                        may be missing";
+        (ProgramExit::Exited(_), OutputRead::Incomplete) => {
+            let what = "the program ended, but a process it started still holds its stdout open, so \
+                        rows may be missing";
             Failure::named(OUTPUT_OPEN, Cause::Handler, &explain(what, stderr))
         }
-        (Ending::Exited(_), Heard::Whole) => return answered(&program.last_words),
+        (ProgramExit::Exited(_), OutputRead::Complete) => {
+            return answered(&program.last_stderr_line);
+        }
     };
     Outcome::Failed(failure)
 }
 
-/// Exit 0. Logs are on stderr too, so what merely looks like a reply is none.
-fn answered(last_words: &LastLine) -> Outcome {
-    match Reply::parse(last_words.line()) {
+/// Exit 0. Logs go to stderr too, so a line that is almost a reply is ignored.
+fn answered(last_stderr_line: &LastLine) -> Outcome {
+    match Reply::parse(last_stderr_line.line()) {
         Ok(Some(reply)) => outcome(reply, ""),
         Ok(None) | Err(_) => Outcome::Answered { value: None, verdict: None },
     }
 }
 
-/// A non-zero exit or a signal: an error that the program reported says more.
-fn failed(status: ExitStatus, last_words: &LastLine, stderr: &str) -> Failure {
-    match Reply::parse(last_words.line()) {
+/// A non-zero exit or a signal. An error that the program reported takes precedence.
+fn failed(status: ExitStatus, last_stderr_line: &LastLine, stderr: &str) -> Failure {
+    match Reply::parse(last_stderr_line.line()) {
         Ok(Some(Reply::Error(error))) => {
             let message = error.message.clone().unwrap_or_else(|| ended_with(status));
-            error.failure(|message| by_status(status, message), &message)
+            error.failure(|message| exit_failure(status, message), &message)
         }
-        _ if status.code().is_none() => by_status(status, &explain(&ended_with(status), stderr)),
-        _ if stderr.is_empty() => by_status(status, &ended_with(status)),
-        _ => by_status(status, stderr),
+        _ if status.code().is_none() => exit_failure(status, &explain(&ended_with(status), stderr)),
+        _ if stderr.is_empty() => exit_failure(status, &ended_with(status)),
+        _ => exit_failure(status, stderr),
     }
 }
 

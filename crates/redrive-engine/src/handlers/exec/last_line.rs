@@ -1,17 +1,17 @@
-//! The last line of what a program prints, which is its reply.
+//! Keeps the last line of a program's output, which may be its reply.
 
 use redrive_core::Failure;
 
-use super::supervision::Listener;
+use super::supervisor::OutputSink;
 use crate::handlers::reply::MAX_REPLY_BYTES;
 
 /// Keeps the last line that is not blank.
 #[derive(Debug, Default)]
 pub(super) struct LastLine {
-    /// The last whole line.
-    last: Line,
-    /// What came after it.
-    open: Line,
+    /// The last complete line.
+    last: LineBuffer,
+    /// The line after it, which has no newline yet.
+    open: LineBuffer,
 }
 
 impl LastLine {
@@ -22,7 +22,7 @@ impl LastLine {
         let (whole, open) = chunk.split_at(newline);
         let mut lines = whole.splitn(2, is_newline);
         self.open.push(lines.next().unwrap_or_default());
-        // From the end: of a million lines only the last one is looked at.
+        // From the end, so that of a million lines only the last one is examined.
         let others = lines.next().unwrap_or_default();
         match others.rsplit(is_newline).find(|line| !line.trim_ascii().is_empty()) {
             Some(line) => self.last.set(line),
@@ -32,17 +32,17 @@ impl LastLine {
         self.open.set(open.get(1..).unwrap_or_default());
     }
 
-    /// The line: empty if there was none, longer than [`MAX_REPLY_BYTES`] if it was too long.
+    /// Empty if there was no line; longer than [`MAX_REPLY_BYTES`] if the line was too long.
     pub(super) fn line(&self) -> &[u8] {
         let line = if self.open.is_blank() { &self.last } else { &self.open };
         if line.0.len() > MAX_REPLY_BYTES { &line.0 } else { line.0.trim_ascii_end() }
     }
 }
 
-impl Listener for LastLine {
-    const WANTS_ALL: bool = false;
+impl OutputSink for LastLine {
+    const NEEDS_ALL: bool = false;
 
-    async fn hear(&mut self, chunk: &[u8]) -> Result<(), Failure> {
+    async fn receive(&mut self, chunk: &[u8]) -> Result<(), Failure> {
         self.push(chunk);
         Ok(())
     }
@@ -52,11 +52,11 @@ fn is_newline(byte: &u8) -> bool {
     *byte == b'\n'
 }
 
-/// A line without its leading blanks. It remembers at most one byte more than a reply may have.
+/// A line without leading blanks, of at most one byte more than a reply may have.
 #[derive(Debug, Default)]
-struct Line(Vec<u8>);
+struct LineBuffer(Vec<u8>);
 
-impl Line {
+impl LineBuffer {
     fn push(&mut self, bytes: &[u8]) {
         let bytes = if self.is_blank() { bytes.trim_ascii_start() } else { bytes };
         let room = (MAX_REPLY_BYTES + 1).saturating_sub(self.0.len());

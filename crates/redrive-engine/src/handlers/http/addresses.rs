@@ -1,9 +1,9 @@
-//! Which addresses belong to nobody on the public internet.
+//! Which addresses are not on the public internet.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address is this machine's, a private network's, or no host's at all. An IPv4 address
-/// that is written inside an IPv6 address counts as what it is.
+/// Whether an address belongs to this machine, to a private network, or to no host at all. An IPv4
+/// address inside an IPv6 address is judged as the IPv4 address.
 pub(super) fn is_private(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_private_v4(address),
@@ -35,13 +35,13 @@ fn is_private_v6(address: Ipv6Addr) -> bool {
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] | [0x64, 0xff9b, 1, ..] => true,
         // Unique local, link-local, site-local, multicast.
         [0xfc00..=0xfdff | 0xfe80..=0xfeff | 0xff00..=0xffff, ..] => true,
-        // Documentation, and addresses that are thrown away.
+        // Documentation, and the discard prefix.
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] | [0x100, 0, 0, 0, ..] => true,
         _ => false,
     }
 }
 
-/// The IPv4 address that a gateway would go on to: NAT64, 6to4, and the old compatible form.
+/// The IPv4 address that a gateway would forward to: NAT64, 6to4, and the old compatible form.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let (high, low) = match address.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0, 0, 0, 0, 0, 0, high @ 1..=0xffff, low] => {

@@ -1,39 +1,45 @@
-//! What is kept of an answer's body, however long it is.
+//! Reads the body of a response into bounded memory.
 
+use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 
-use crate::handlers::program::output::Ends;
+use crate::handlers::program::output::HeadAndTail;
 
-/// The longest body that is read, in bytes, as it comes: nothing is unpacked. What is longer is cut
-/// off, and its connection closed.
+/// The longest body that is read, in bytes. Bodies are not decompressed. A longer body is not read on,
+/// and its connection is closed.
 pub const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
-/// A body, as far as it matters: all of a success, both ends of a failure.
+/// All of a success; the beginning and the end of a failure.
 #[derive(Debug)]
-pub(crate) enum Kept {
+pub(crate) enum BodyBuffer {
     Whole(Vec<u8>),
-    Ends(Ends),
+    HeadAndTail(HeadAndTail),
 }
 
-/// How the reading of a body ended.
 #[derive(Debug)]
 pub(crate) enum BodyEnd {
     Complete,
     Cut(hyper::Error),
     TooLong,
-    Late,
+    TimedOut,
 }
 
-impl Kept {
-    /// For the body of an answer with this status.
+impl BodyBuffer {
     pub(crate) fn new(status: StatusCode) -> Self {
-        if status.is_success() { Self::Whole(Vec::new()) } else { Self::Ends(Ends::default()) }
+        if status.is_success() {
+            Self::Whole(Vec::new())
+        } else {
+            Self::HeadAndTail(HeadAndTail::default())
+        }
     }
 
-    /// Reads until the end, or until there is no use in it.
-    pub(crate) async fn read(&mut self, mut body: Incoming) -> BodyEnd {
+    /// Reads until the end, an error, or the limit.
+    pub(crate) async fn read(
+        &mut self,
+        mut body: impl Body<Data = Bytes, Error = hyper::Error> + Unpin,
+    ) -> BodyEnd {
         let whole = matches!(self, Self::Whole(_));
         if whole && body.size_hint().lower() > MAX_BODY_BYTES as u64 {
             return BodyEnd::TooLong;
@@ -42,7 +48,7 @@ impl Kept {
         while let Some(frame) = body.frame().await {
             let chunk = match frame.map(hyper::body::Frame::into_data) {
                 Ok(Ok(chunk)) => chunk,
-                // Trailers say nothing that is needed here.
+                // Trailers are not needed.
                 Ok(Err(_)) => continue,
                 Err(error) => return BodyEnd::Cut(error),
             };
@@ -52,7 +58,7 @@ impl Kept {
             }
             match self {
                 Self::Whole(bytes) => bytes.extend_from_slice(&chunk),
-                Self::Ends(ends) => ends.push(&chunk),
+                Self::HeadAndTail(ends) => ends.push(&chunk),
             }
         }
         BodyEnd::Complete
@@ -61,7 +67,7 @@ impl Kept {
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         match self {
             Self::Whole(bytes) => bytes,
-            Self::Ends(ends) => ends.to_bytes(),
+            Self::HeadAndTail(ends) => ends.to_bytes(),
         }
     }
 }

@@ -1,171 +1,216 @@
-//! Sends requests to one server, over connections that are used again.
+//! The HTTP client of the engine: requests to one server, over connections that are reused.
 
 use std::{
     error::Error,
-    future::poll_fn,
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Poll},
     time::Duration,
 };
 
+use bytes::Bytes;
 use http::{Request, Uri, response::Parts};
-use hyper::body::{Body, Incoming};
-use tokio::time::{Instant, sleep_until};
-use tower_service::Service;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use redrive_retry::monotonic;
+use tokio::{
+    runtime::Handle,
+    time::{Instant, sleep_until},
+};
 
 use super::{
-    body::{BodyEnd, Kept},
-    connection::{Connector, connector},
-    line::Line,
+    connection::HttpConnection,
+    connector::ServerConnector,
     spec::{HttpSpec, InvalidHttp},
 };
-use redrive_retry::monotonic;
 
-/// The most connections that wait for the next request.
+/// The most idle connections of a client.
 const MAX_IDLE_CONNECTIONS: usize = 256;
 
-/// How long a connection waits for the next request. Many servers close theirs after 5 seconds; a
-/// request that crosses with that is a failed attempt, so this side is the first to close.
+/// How long a connection may be idle. Many servers close idle connections after 5 seconds; a request
+/// that crosses with the close is a failed attempt, so this side closes first.
 const MAX_IDLE_TIME: Duration = Duration::from_secs(4);
 
-/// Sends requests with a kind of body, one at a time on each connection.
-pub(crate) struct Client<B: Body + 'static> {
+/// Sends requests to the server of one URL, one at a time on each connection.
+pub(crate) struct HttpClient<B: Body + 'static> {
     url: Uri,
-    connector: Connector,
-    idle: Arc<Idle<B>>,
+    connector: ServerConnector,
+    large_bodies: bool,
+    idle: Arc<IdleConnections<B>>,
 }
 
-/// Why there is no answer.
+/// Why a request has no response.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoAnswer {
-    /// There is no way to the server. Nothing was sent.
+pub(crate) enum NoResponse {
+    /// No connection could be opened. Nothing was sent.
     #[error("no connection")]
-    NoWay(#[source] Box<dyn Error + Send + Sync>),
-    /// The connection broke, or what came over it was no answer.
-    #[error("no answer")]
+    NotConnected(#[source] Box<dyn Error + Send + Sync>),
+    /// The connection broke, or the server sent something that is no HTTP response.
+    #[error("no response")]
     Broken(#[source] hyper::Error),
 }
 
-/// The body of an answer, still to be read.
-pub(crate) struct AnswerBody<B: Body + 'static> {
-    body: Incoming,
-    line: Box<Line<B>>,
-    idle: Arc<Idle<B>>,
-}
-
-impl<B> Client<B>
+/// The body of a response. Reading it drives its connection; when it is dropped, the connection is
+/// reused if the response was received completely, and closed otherwise.
+pub(crate) struct ResponseBody<B>
 where
     B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
 {
-    /// A client for one specification.
-    pub(crate) fn new(spec: &HttpSpec) -> Result<Self, InvalidHttp> {
-        let (url, connector) = (spec.url.clone(), connector(spec)?);
-        Ok(Self { url, connector, idle: Arc::default() })
+    body: Incoming,
+    /// Taken when the body is dropped.
+    connection: Option<Box<HttpConnection<B>>>,
+    idle: Arc<IdleConnections<B>>,
+}
+
+impl<B> HttpClient<B>
+where
+    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+{
+    pub(crate) fn for_spec(spec: &HttpSpec) -> Result<Self, InvalidHttp> {
+        Ok(Self::new(spec.url.clone(), ServerConnector::for_spec(spec)?))
     }
 
-    /// Sends a request and waits for the head of its answer. The request names its path and its host.
+    pub(crate) fn new(url: Uri, connector: ServerConnector) -> Self {
+        Self { url, connector, large_bodies: false, idle: Arc::default() }
+    }
+
+    /// Sends bodies of megabytes without copying them.
+    pub(crate) fn with_large_bodies(self) -> Self {
+        Self { large_bodies: true, ..self }
+    }
+
+    /// Sends a request and waits for the head of its response. The request carries the path as its URI,
+    /// and a `host` header.
     ///
-    /// A connection that the server closed while it was idle is no failure, as long as nothing was sent
-    /// over it; what may have been received is never sent again.
+    /// A request that met a connection which the server had closed while it was idle is sent again, on
+    /// another connection. A request that the server may have received is never sent again.
     pub(crate) async fn request(
         &self,
         mut request: Request<B>,
-    ) -> Result<(Parts, AnswerBody<B>), NoAnswer> {
+    ) -> Result<(Parts, ResponseBody<B>), NoResponse> {
         loop {
-            let (mut line, used) = match self.idle.take() {
-                Some(line) => (line, true),
+            let (mut connection, reused) = match self.idle.take() {
+                Some(connection) => (connection, true),
                 None => (self.connect().await?, false),
             };
-            match line.send(request).await {
-                Ok(answer) => {
-                    let (head, body) = answer.into_parts();
-                    return Ok((head, AnswerBody { body, line, idle: self.idle.clone() }));
+            match connection.send(request).await {
+                Ok(response) => {
+                    let (head, body) = response.into_parts();
+                    let (connection, idle) = (Some(connection), self.idle.clone());
+                    return Ok((head, ResponseBody { body, connection, idle }));
                 }
                 Err(mut error) => match error.take_message() {
-                    Some(unsent) if used => request = unsent,
-                    _ => return Err(NoAnswer::Broken(error.into_error())),
+                    Some(unsent) if reused => request = unsent,
+                    _ => return Err(NoResponse::Broken(error.into_error())),
                 },
             }
         }
     }
 
-    async fn connect(&self) -> Result<Box<Line<B>>, NoAnswer> {
-        let mut connector = self.connector.clone();
-        poll_fn(|context| connector.poll_ready(context)).await.map_err(NoAnswer::NoWay)?;
-        let stream = connector.call(self.url.clone()).await.map_err(NoAnswer::NoWay)?;
-        Line::new(stream).await.map(Box::new).map_err(NoAnswer::Broken)
+    async fn connect(&self) -> Result<Box<HttpConnection<B>>, NoResponse> {
+        let stream = self.connector.connect(&self.url).await.map_err(NoResponse::NotConnected)?;
+        let connection = HttpConnection::new(stream, self.large_bodies).await;
+        connection.map(Box::new).map_err(NoResponse::Broken)
     }
 }
 
-impl<B> AnswerBody<B>
+impl<B> Body for ResponseBody<B>
 where
     B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
 {
-    /// Reads what is to be kept. The connection is free for another request if that was all.
-    pub(crate) async fn read(mut self, kept: &mut Kept) -> BodyEnd {
-        let end = self.line.while_moving(kept.read(self.body)).await;
-        if self.line.is_free() {
-            self.idle.put(self.line);
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            return Poll::Ready(frame);
         }
-        end
+        if let Some(connection) = &mut self.connection {
+            connection.drive(context);
+        }
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B> Drop for ResponseBody<B>
+where
+    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+{
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take().filter(|connection| connection.is_free()) {
+            self.idle.put(connection);
+        }
     }
 }
 
 /// Connections that wait for the next request.
-struct Idle<B: Body + 'static>(Mutex<Waiting<B>>);
+struct IdleConnections<B: Body + 'static>(Mutex<IdleList<B>>);
 
-struct Waiting<B: Body + 'static> {
-    /// The longest first.
-    lines: Vec<(Instant, Box<Line<B>>)>,
-    /// Whether someone closes those that wait too long.
-    watched: bool,
+struct IdleList<B: Body + 'static> {
+    /// Oldest first.
+    connections: Vec<(Instant, Box<HttpConnection<B>>)>,
+    /// Whether a task closes the connections that are idle for too long.
+    has_closer: bool,
 }
 
-impl<B: Body + 'static> Default for Idle<B> {
+impl<B: Body + 'static> Default for IdleConnections<B> {
     fn default() -> Self {
-        Self(Mutex::new(Waiting { lines: Vec::new(), watched: false }))
+        Self(Mutex::new(IdleList { connections: Vec::new(), has_closer: false }))
     }
 }
 
-impl<B> Idle<B>
+impl<B> IdleConnections<B>
 where
     B: Body<Data: Send> + Send + 'static,
 {
-    /// The one that was used last: the others may close.
-    fn take(&self) -> Option<Box<Line<B>>> {
-        let (since, line) = self.waiting().lines.pop()?;
-        (since.elapsed() < MAX_IDLE_TIME).then_some(line)
+    /// Takes the connection that was used last, so that the others can close.
+    fn take(&self) -> Option<Box<HttpConnection<B>>> {
+        let (since, connection) = self.list().connections.pop()?;
+        (since.elapsed() < MAX_IDLE_TIME).then_some(connection)
     }
 
-    fn put(self: &Arc<Self>, line: Box<Line<B>>) {
-        let mut waiting = self.waiting();
-        if waiting.lines.len() < MAX_IDLE_CONNECTIONS {
-            waiting.lines.push((monotonic(), line));
-            if !std::mem::replace(&mut waiting.watched, true) {
-                tokio::spawn(close_in_time(Arc::downgrade(self)));
+    /// A body may be dropped outside of a runtime; its connection is closed then.
+    fn put(self: &Arc<Self>, connection: Box<HttpConnection<B>>) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let mut list = self.list();
+        if list.connections.len() < MAX_IDLE_CONNECTIONS {
+            list.connections.push((monotonic(), connection));
+            if !std::mem::replace(&mut list.has_closer, true) {
+                runtime.spawn(close_old_connections(Arc::downgrade(self)));
             }
         }
     }
 
-    /// Closes those that waited too long. Says when the next one has, if there is one.
+    /// Closes the connections that are idle for too long. Returns when the next one will be.
     fn close_old(&self) -> Option<Instant> {
-        let mut waiting = self.waiting();
-        let old = waiting.lines.partition_point(|(since, _)| since.elapsed() >= MAX_IDLE_TIME);
-        let closed: Vec<_> = waiting.lines.drain(..old).collect();
-        let next = waiting.lines.first().map(|(since, _)| *since + MAX_IDLE_TIME);
-        waiting.watched = next.is_some();
-        drop(waiting);
+        let mut list = self.list();
+        let old = list.connections.partition_point(|(since, _)| since.elapsed() >= MAX_IDLE_TIME);
+        let closed: Vec<_> = list.connections.drain(..old).collect();
+        let next = list.connections.first().map(|(since, _)| *since + MAX_IDLE_TIME);
+        list.has_closer = next.is_some();
+        drop(list);
         drop(closed);
         next
     }
 
-    /// A panic while the lock was held leaves the list as it was: every change is one push or one pop.
-    fn waiting(&self) -> MutexGuard<'_, Waiting<B>> {
+    /// A panic while the lock was held leaves the list consistent: every change is one push or one pop.
+    fn list(&self) -> MutexGuard<'_, IdleList<B>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Closes connections that wait too long, until none waits any more, or the client is gone.
-async fn close_in_time<B>(idle: Weak<Idle<B>>)
+/// Ends when no connection is idle, or when the client is dropped.
+async fn close_old_connections<B>(idle: Weak<IdleConnections<B>>)
 where
     B: Body<Data: Send> + Send + 'static,
 {

@@ -1,4 +1,4 @@
-//! From an answer to an outcome.
+//! Makes an outcome of a response.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -9,91 +9,88 @@ use serde_json::Value;
 
 use super::{
     body::{BodyEnd, MAX_BODY_BYTES},
+    no_response::error_chain,
     pointer::JsonPointer,
-    unanswered::chain,
 };
 use crate::{
     Outcome,
     handlers::reply::{MAX_REPLY_BYTES, Reply},
 };
 
-/// The code of an error that a reply reports without one.
+/// The code of an error that a reply reports without a code.
 const UNNAMED_ERROR: &str = "error";
 
-/// How much of an answer that does not fit is shown, in characters.
+/// How much of an invalid response is shown, in characters.
 const EXCERPT_CHARS: usize = 200;
 
-/// An answer, its text without secrets.
-pub(crate) struct Answer<'a> {
+/// A response whose text has no secrets.
+pub(crate) struct ReceivedResponse<'a> {
     pub(crate) status: StatusCode,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) text: Cow<'a, str>,
     pub(crate) end: BodyEnd,
 }
 
-/// What a call of this kind ended in.
 pub(crate) fn conclude(
     kind: &str,
-    answer: Answer<'_>,
+    answer: ReceivedResponse<'_>,
     reply: Option<&JsonPointer>,
     time_limit: Duration,
     now: Timestamp,
 ) -> Outcome {
-    let text = match successful(answer, time_limit, now) {
+    let text = match success_text(answer, time_limit, now) {
         Ok(text) => text,
         Err(failure) => return Outcome::Failed(failure),
     };
-    let answered = match reply {
-        Some(pointer) => picked(&text, pointer),
-        None => whole(kind, &text),
+    let outcome = match reply {
+        Some(pointer) => reply_at(&text, pointer),
+        None => whole_body(kind, &text),
     };
-    answered.unwrap_or_else(|problem| Outcome::Failed(bad_reply(&problem)))
+    outcome.unwrap_or_else(|problem| Outcome::Failed(bad_reply(&problem)))
 }
 
-/// The whole text of a success, or what the answer failed with.
-pub(super) fn successful(
-    answer: Answer<'_>,
+/// The text of a success, or the failure.
+pub(super) fn success_text(
+    answer: ReceivedResponse<'_>,
     time_limit: Duration,
     now: Timestamp,
 ) -> Result<Cow<'_, str>, Failure> {
     if !answer.status.is_success() {
-        return Err(refused(&answer, now));
+        return Err(status_failure(&answer, now));
     }
     match answer.end {
         BodyEnd::Complete => {}
         BodyEnd::Cut(error) => {
-            let why = chain(&error).last().map(ToString::to_string).unwrap_or_default();
-            let what = format!("the body of the answer was cut off: {why}");
+            let why = error_chain(&error).last().map(ToString::to_string).unwrap_or_default();
+            let what = format!("the connection broke while the response body was read: {why}");
             return Err(Failure::named(named::CUT_BODY, Cause::Handler, &what));
         }
         BodyEnd::TooLong => {
-            let what = format!("the body of the answer is longer than {MAX_BODY_BYTES} bytes");
+            let what = format!("the response body is longer than {MAX_BODY_BYTES} bytes");
             return Err(Failure::named(named::BODY_TOO_LARGE, Cause::Handler, &what));
         }
-        BodyEnd::Late => return Err(late(time_limit)),
+        BodyEnd::TimedOut => return Err(timeout_failure(time_limit)),
     }
     match encoding(answer.headers) {
-        Some(encoding) => {
-            Err(bad_reply(&format!("the answer is encoded as {encoding}, which nobody asked for")))
-        }
+        Some(encoding) => Err(bad_reply(&format!(
+            "the response has the content-encoding {encoding}; the request accepts identity only"
+        ))),
         None => Ok(answer.text),
     }
 }
 
-/// An answer that fits nothing.
 pub(super) fn bad_reply(problem: &str) -> Failure {
     Failure::named(named::BAD_REPLY, Cause::Handler, problem)
 }
 
-/// A call over its time limit.
-pub(crate) fn late(time_limit: Duration) -> Failure {
+pub(crate) fn timeout_failure(time_limit: Duration) -> Failure {
     let limit = HumanDuration::from(time_limit);
     Failure::timeout(&format!("the request took longer than its time limit of {limit}"))
 }
 
-/// The status alone says what kind of failure this is: an API's own error object looks too much like
-/// one of ours, and means something else. A body that never ends does not take the status back.
-pub(crate) fn refused(answer: &Answer<'_>, now: Timestamp) -> Failure {
+/// The status alone decides about the failure: the error object of an API looks too much like a reply of
+/// the handler protocol and means something else. A body that never ends does not change the status.
+pub(crate) fn status_failure(answer: &ReceivedResponse<'_>, now: Timestamp) -> Failure {
     let hint = answer.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
     let hint = hint.and_then(|value| parse_retry_after(value, now));
     let status = answer.status;
@@ -105,24 +102,23 @@ pub(crate) fn refused(answer: &Answer<'_>, now: Timestamp) -> Failure {
     Failure::http(status.as_u16(), hint, &message)
 }
 
-/// An encoding of the body, if it has one.
 fn encoding(headers: &HeaderMap) -> Option<String> {
     let encoding = headers.get(CONTENT_ENCODING)?;
     (!encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
         .then(|| String::from_utf8_lossy(encoding.as_bytes()).into_owned())
 }
 
-/// The part that was asked for is the answer, whatever it looks like.
-fn picked(text: &str, pointer: &JsonPointer) -> Result<Outcome, String> {
+/// The configured part of the body is the answer, even if it looks like a reply.
+fn reply_at(text: &str, pointer: &JsonPointer) -> Result<Outcome, String> {
     let answer: Value = serde_json::from_str(text)
-        .map_err(|error| format!("the answer is not JSON ({error}): {}", excerpt(text)))?;
+        .map_err(|error| format!("the response is not JSON ({error}): {}", excerpt(text)))?;
     let value = pointer.of(&answer).cloned();
-    let value = value.ok_or_else(|| format!("the answer has no {pointer}: {}", excerpt(text)))?;
+    let value = value.ok_or_else(|| format!("the response has no {pointer}: {}", excerpt(text)))?;
     Ok(Outcome::Answered { value: Some(value), verdict: None })
 }
 
-/// A reply if it is one; otherwise the JSON, or the text, is the answer. Nothing is no reply.
-fn whole(kind: &str, text: &str) -> Result<Outcome, String> {
+/// A reply if the body is one. Otherwise the JSON or the text is the answer; an empty body is no answer.
+fn whole_body(kind: &str, text: &str) -> Result<Outcome, String> {
     let text = text.trim();
     let reply = if text.len() > MAX_REPLY_BYTES { None } else { parsed(text)? };
     if reply.is_none() && !text.is_empty() {

@@ -1,99 +1,86 @@
-//! The way to a server: names, addresses and encryption.
+//! A connection to a server, driven by the task that uses it.
 //!
-//! There is no proxy, whatever the environment says, and no redirect: a request goes where the
-//! configuration sends it, or nowhere. Private addresses are judged after the name is resolved and
-//! right before the connection, so that a name that answers differently the second time gains nothing.
+//! Usual clients spawn a task for each connection; a request wakes that task, and the task wakes the
+//! request. For short exchanges the two wake-ups cost more than the exchange. Here the task that waits
+//! for the response reads and writes the connection itself. An idle connection is not polled at all.
 
 use std::{
-    future::Future,
-    io,
-    net::SocketAddr,
-    pin::Pin,
-    sync::Arc,
+    error::Error,
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
     task::{Context, Poll},
 };
 
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::connect::{HttpConnector, dns::Name};
-use rustls::{ClientConfig, RootCertStore, crypto::ring};
-use tower_service::Service;
-
-use super::{
-    addresses::is_private,
-    spec::{HttpSpec, InvalidHttp},
+use hyper::{
+    Request, Response,
+    body::{Body, Incoming},
+    client::conn::{
+        TrySendError,
+        http1::{Builder, Connection, SendRequest},
+    },
 };
 
-/// Finds the way to a server.
-pub(super) type Connector = HttpsConnector<HttpConnector<Resolver>>;
+use super::connector::ServerStream;
 
-/// A connector for one specification.
-pub(super) fn connector(spec: &HttpSpec) -> Result<Connector, InvalidHttp> {
-    let resolver = Resolver { private_addresses: spec.private_addresses };
-    let mut connector = HttpConnector::new_with_resolver(resolver);
-    connector.enforce_http(false);
-    connector.set_nodelay(true);
-    connector.set_connect_timeout(Some(spec.connect_timeout));
-    Ok(HttpsConnectorBuilder::new()
-        .with_tls_config(encryption(spec.url.scheme_str() == Some("https"))?)
-        .https_or_http()
-        .enable_http1()
-        .wrap_connector(connector))
+/// Dropping it closes the connection.
+pub(super) struct HttpConnection<B: Body + 'static> {
+    sender: SendRequest<B>,
+    /// `None` once the connection is closed.
+    connection: Option<Connection<ServerStream, B>>,
 }
 
-/// Trusts whom the machine trusts. Who speaks plain HTTP need not have anybody to trust.
-fn encryption(needed: bool) -> Result<ClientConfig, InvalidHttp> {
-    let mut roots = RootCertStore::empty();
-    if needed {
-        // A machine may hold certificates that nobody can read; the rest still count.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        if roots.is_empty() {
-            return Err(InvalidHttp::NoAuthorities);
+impl<B> HttpConnection<B>
+where
+    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+{
+    /// `large_bodies` writes bodies from where they are. Otherwise they are copied behind the headers,
+    /// so that a small request leaves with one plain write.
+    pub(super) async fn new(stream: ServerStream, large_bodies: bool) -> hyper::Result<Self> {
+        let mut builder = Builder::new();
+        if !large_bodies {
+            builder.writev(false);
         }
-    }
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(InvalidHttp::Encryption)?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
-}
-
-/// Resolves names as the system does, and leaves out what may not be connected to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Resolver {
-    private_addresses: bool,
-}
-
-/// Why a name leads nowhere.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NoAddress {
-    #[error("{0}")]
-    Unresolved(io::Error),
-    #[error("it has the private address {0}, and private addresses are refused")]
-    Private(std::net::IpAddr),
-}
-
-impl Service<Name> for Resolver {
-    type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = NoAddress;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, NoAddress>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), NoAddress>> {
-        Poll::Ready(Ok(()))
+        let (sender, connection) = builder.handshake(stream).await?;
+        Ok(Self { sender, connection: Some(connection) })
     }
 
-    fn call(&mut self, name: Name) -> Self::Future {
-        let private_addresses = self.private_addresses;
-        Box::pin(async move {
-            // The port is set by who connects.
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await;
-            let mut found: Vec<SocketAddr> = found.map_err(NoAddress::Unresolved)?.collect();
-            let refused = found.iter().map(SocketAddr::ip).find(|address| is_private(*address));
-            if !private_addresses {
-                found.retain(|address| !is_private(address.ip()));
+    /// Sends a request. The error returns the request if nothing of it was sent because the server had
+    /// closed the connection before.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<B>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<B>>> {
+        let mut response = pin!(self.sender.try_send_request(request));
+        let connection = &mut self.connection;
+        poll_fn(|context| {
+            if let Poll::Ready(response) = response.as_mut().poll(context) {
+                return Poll::Ready(response);
             }
-            match refused {
-                Some(address) if found.is_empty() => Err(NoAddress::Private(address)),
-                _ => Ok(found.into_iter()),
-            }
+            drive(connection, context);
+            response.as_mut().poll(context)
         })
+        .await
+    }
+
+    /// Reads from and writes to the socket as far as possible without waiting.
+    pub(super) fn drive(&mut self, context: &mut Context<'_>) {
+        drive(&mut self.connection, context);
+    }
+
+    /// Whether the last response was read to its end and another request may follow.
+    pub(super) fn is_free(&self) -> bool {
+        self.connection.is_some() && self.sender.is_ready()
+    }
+}
+
+fn drive<B>(connection: &mut Option<Connection<ServerStream, B>>, context: &mut Context<'_>)
+where
+    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+{
+    // A closed connection delivers its error to the request when it is dropped.
+    if let Some(open) = connection
+        && Pin::new(open).poll(context).is_ready()
+    {
+        *connection = None;
     }
 }

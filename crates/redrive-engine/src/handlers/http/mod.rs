@@ -1,13 +1,14 @@
-//! A request for each unit (HANDLERS-4).
+//! One HTTP request per call (HANDLERS-4), and the HTTP client of the whole engine.
 //!
-//! Servers do what servers do: answer late, in part, without end, with a page of HTML, or not at all.
-//! None of that may hang a worker, cost it memory or lose the outcome. So everything that is read has
-//! a bound, the time limit covers the whole exchange, and whatever happened has a code of its own.
+//! Servers respond late, partially, without end, with a page of HTML, or not at all. None of that may
+//! hang a worker, exhaust its memory or lose the outcome. So everything that is read has a limit, the
+//! time limit covers the whole exchange, and every kind of failure has its own code.
 //!
-//! The way of a call: [`template`] makes the body, [`secrets`] holds the headers, [`connection`] finds
-//! the way, [`client`] sends it over a [`line`], [`body`] keeps what matters of the answer, and [`conclusion`] makes an outcome of it, or
-//! [`unanswered`] of its absence. An extractor sends one for each page of rows: [`paging`], which reads
-//! them by [`raw_json`].
+//! The path of a call: [`template`] makes the body and [`secrets`] the headers. [`client`] sends the
+//! request over a [`connection`] that [`connector`] opens, with the [`tls`] set-up of the engine. [`body`]
+//! keeps the part of the response that matters, and [`conclusion`] makes an outcome of it; [`no_response`]
+//! makes a failure when there is none. An extractor sends one request per page of rows ([`paging`]), and
+//! cuts the rows out of the response with [`raw_json`].
 
 mod spec;
 
@@ -17,13 +18,16 @@ mod template;
 mod secrets;
 
 mod addresses;
+mod tls;
+
+mod connector;
+
 mod connection;
-mod line;
 
 mod client;
 
 mod body;
-mod unanswered;
+mod no_response;
 
 mod conclusion;
 
@@ -61,91 +65,87 @@ pub use self::{
     template::{BodyTemplate, InvalidTemplate},
 };
 pub(crate) use self::{
-    body::{BodyEnd, Kept},
-    client::{AnswerBody, Client, NoAnswer},
-    conclusion::{Answer, late, refused},
+    body::{BodyBuffer, BodyEnd},
+    client::{HttpClient, NoResponse, ResponseBody},
+    conclusion::{ReceivedResponse, status_failure, timeout_failure},
+    connector::ServerConnector,
+    no_response::no_response,
     secrets::Secrets,
-    unanswered::unanswered,
+    spec::host_header,
+    tls::{client_config, native_roots},
 };
-use crate::{Call, Clock, Handler, Outcome, Stop, SystemClock};
+use crate::{Call, Clock, Handler, Outcome, Stop, SystemClock, traces::TRACEPARENT};
 
-/// What tells a retry from new work: the same for every attempt at a unit.
+/// Lets a server recognise a retry: the value is the same for every attempt at a unit.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The span that a request is part of.
-#[cfg(feature = "otel")]
-pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+pub(crate) const TRACEPARENT_HEADER: HeaderName = HeaderName::from_static(TRACEPARENT);
 
-/// How long the body of an error is waited for. Its status says enough.
+/// How long to wait for the body of an error. The status alone decides.
 pub(crate) const ERROR_BODY_WAIT: Duration = Duration::from_secs(2);
 
-/// Handles each call by a request. It needs a runtime with I/O and time enabled, always the same one:
-/// connections are used again.
+/// Sends one request per call. Needs a tokio runtime with I/O and time enabled, and always the same one:
+/// connections are reused.
 ///
-/// A status from 200 to 299 is success. With [`HttpSpec::reply`] the part that it points to is the
-/// answer. Without, a body that is a [reply](crate::handlers::reply) is that reply, any other JSON is the answer
-/// as it is, other text is the answer as text, and nothing is no answer, which passes a run. Every
-/// other status is a failure with that code; redirects are not followed.
+/// A status from 200 to 299 is success. With [`HttpSpec::reply`], the part of the body that it points to
+/// is the answer. Without it, a body that is a [reply](crate::handlers::reply) is that reply, any other
+/// JSON is the answer, other text is the answer as a string, and an empty body is no answer, which passes
+/// a run. Every other status is a failure with that code. Redirects are not followed.
 ///
 /// Sent unless [`HttpSpec::headers`] says otherwise: `content-type: application/json` with a body,
 /// `accept: application/json, */*`, `accept-encoding: identity`, `user-agent: redrive/VERSION`, and
 /// `idempotency-key` with the unit, such as `run:7`, the same in every attempt.
 pub struct HttpHandler {
     spec: HttpSpec,
-    /// The path, with the query that every call has.
+    /// The path and the constant part of the query.
     target: Uri,
     headers: HeaderMap,
     secrets: Secrets,
-    client: Client<Full<Bytes>>,
+    client: HttpClient<Full<Bytes>>,
     clock: Arc<dyn Clock>,
 }
 
 impl HttpHandler {
-    /// Checks a specification. The environment is read here, once.
+    /// Checks a specification. Environment variables are read here, once.
     pub fn new(spec: HttpSpec) -> Result<Self, InvalidHttp> {
         spec.check()?;
         let (given, secrets) = Secrets::read(&spec.headers)?;
-        let mut headers = usual_headers(&spec);
+        let mut headers = default_headers(&spec);
         if spec.has_body() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         headers.extend(given);
-        let (client, target) = (Client::new(&spec)?, spec.target());
+        let (client, target) = (HttpClient::for_spec(&spec)?, spec.target());
         Ok(Self { spec, target, headers, secrets, client, clock: Arc::new(SystemClock) })
     }
 
-    /// With another clock, for tests. It says how far away a date in Retry-After is.
+    /// Sets the clock, for tests. The clock turns a date in `retry-after` into a delay.
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
     }
 
-    /// The request for a call.
     fn request_for(&self, call: &Call) -> Result<Request<Full<Bytes>>, Failure> {
         let key = call.unit.to_string();
         if self.spec.body.is_none() && self.spec.query.is_empty() && self.spec.has_body() {
-            let request = self.assembled(call.to_text().into(), self.target.clone(), &key);
-            #[cfg(feature = "otel")]
-            let request = within(request, call.traceparent().as_deref());
-            return Ok(request);
+            let request = self.assemble(call.to_text().into(), self.target.clone(), &key);
+            return Ok(with_traceparent(request, call.traceparent()));
         }
         self.request(&call.to_json(), &key)
     }
 
-    /// A request for a call as JSON. `key` tells a retry from new work.
+    /// The request for a call in JSON. `key` is the idempotency key.
     fn request(&self, call: &Value, key: &str) -> Result<Request<Full<Bytes>>, Failure> {
         let body = if self.spec.has_body() { self.body(call)? } else { Bytes::new() };
-        let request = self.assembled(body, self.target_for(call)?, key);
-        #[cfg(feature = "otel")]
-        let request = within(request, call.get("traceparent").and_then(Value::as_str));
-        Ok(request)
+        let request = self.assemble(body, self.target_for(call)?, key);
+        Ok(with_traceparent(request, call.get(TRACEPARENT).and_then(Value::as_str)))
     }
 
-    fn assembled(&self, body: Bytes, target: Uri, key: &str) -> Request<Full<Bytes>> {
+    fn assemble(&self, body: Bytes, target: Uri, key: &str) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = self.spec.method.clone();
         *request.uri_mut() = target;
         request.headers_mut().clone_from(&self.headers);
-        // Units are percent-encoded, so they always fit into a header.
+        // Units are percent-encoded, so every unit is a valid header value.
         if let Ok(key) = HeaderValue::from_str(key) {
             request.headers_mut().entry(IDEMPOTENCY_KEY).or_insert(key);
         }
@@ -158,13 +158,14 @@ impl HttpHandler {
         }
         let mut query = self.target.query().unwrap_or_default().to_owned();
         for (name, template) in &self.spec.query {
-            let value = match filled(template, call, "the query")? {
+            let value = match fill(template, call, "the query")? {
                 Value::Null => continue,
                 Value::String(text) => text,
                 scalar @ (Value::Bool(_) | Value::Number(_)) => scalar.to_string(),
                 Value::Array(_) | Value::Object(_) => {
-                    let what =
-                        format!("the query takes {name} of the call, which is no single value");
+                    let what = format!(
+                        "the value of {name} in the query must be a string, number or boolean, not a list or an object"
+                    );
                     return Err(Failure::named(named::BAD_TEMPLATE, Cause::Handler, &what));
                 }
             };
@@ -177,7 +178,7 @@ impl HttpHandler {
         }
         let target = PathAndQuery::try_from(format!("{}?{query}", self.target.path()));
         target.map(Uri::from).map_err(|error| {
-            let what = format!("the query makes no URL: {error}");
+            let what = format!("the URL with its query is invalid: {error}");
             Failure::named(named::BAD_TEMPLATE, Cause::Handler, &what)
         })
     }
@@ -185,67 +186,73 @@ impl HttpHandler {
     fn body(&self, call: &Value) -> Result<Bytes, Failure> {
         let body = match &self.spec.body {
             None => Cow::Borrowed(call),
-            Some(template) => Cow::Owned(filled(template, call, "the body")?),
+            Some(template) => Cow::Owned(fill(template, call, "the body")?),
         };
         Ok(body.to_string().into())
     }
 
-    /// Sends a request and takes its answer, unless its time is over or it is told to stop.
+    /// Sends a request and reads the response, until the deadline or a stop.
     async fn send(
         &self,
         request: Request<Full<Bytes>>,
-        mut over: Pin<&mut Sleep>,
+        mut deadline: Pin<&mut Sleep>,
         stop: &mut Stop,
-    ) -> Result<Exchange, Unsent> {
+    ) -> Result<Exchange, RequestError> {
         let sent = tokio::select! {
             biased;
             sent = self.client.request(request) => sent,
-            () = stop.stopped() => return Err(Unsent::Stopped),
-            () = over.as_mut() => return Err(Unsent::Late),
+            () = stop.stopped() => return Err(RequestError::Stopped),
+            () = deadline.as_mut() => return Err(RequestError::TimedOut),
         };
         let (head, body) = match sent {
             Ok(answer) => answer,
-            Err(error) => return Err(Unsent::Failed(unanswered(&error, &self.spec.place()))),
+            Err(error) => {
+                return Err(RequestError::Failed(no_response(&error, &self.spec.server())));
+            }
         };
-        let mut kept = Kept::new(head.status);
+        let mut kept = BodyBuffer::new(head.status);
         let end = tokio::select! {
             biased;
             end = Self::read(body, &mut kept) => end,
             () = stop.stopped() => {
                 if head.status.is_success() {
-                    return Err(Unsent::Stopped);
+                    return Err(RequestError::Stopped);
                 }
-                // It has failed already; handed back, it would only fail again.
-                BodyEnd::Late
+                // The attempt has failed already; released, the unit would only fail again.
+                BodyEnd::TimedOut
             }
-            () = over => BodyEnd::Late,
+            () = deadline => BodyEnd::TimedOut,
         };
         Ok(Exchange { head, bytes: kept.into_bytes(), end })
     }
 
-    /// An answer, without secrets.
-    fn answer<'a>(&self, exchange: &'a mut Exchange) -> Answer<'a> {
-        let end = std::mem::replace(&mut exchange.end, BodyEnd::Late);
-        let text = self.secrets.hide(without_mark(&exchange.bytes));
-        Answer { status: exchange.head.status, headers: &exchange.head.headers, text, end }
+    /// The response with its secrets redacted.
+    fn answer<'a>(&self, exchange: &'a mut Exchange) -> ReceivedResponse<'a> {
+        let end = std::mem::replace(&mut exchange.end, BodyEnd::TimedOut);
+        let text = self.secrets.redact(without_bom(&exchange.bytes));
+        ReceivedResponse {
+            status: exchange.head.status,
+            headers: &exchange.head.headers,
+            text,
+            end,
+        }
     }
 
-    /// Reads the body: for a success all of it, for a failure what comes soon.
-    async fn read(body: AnswerBody<Full<Bytes>>, kept: &mut Kept) -> BodyEnd {
+    /// Reads all of a success, and of a failure what arrives soon.
+    async fn read(body: ResponseBody<Full<Bytes>>, kept: &mut BodyBuffer) -> BodyEnd {
         match kept {
-            Kept::Whole(_) => body.read(kept).await,
-            Kept::Ends(_) => {
-                timeout(ERROR_BODY_WAIT, body.read(kept)).await.unwrap_or(BodyEnd::Late)
+            BodyBuffer::Whole(_) => kept.read(body).await,
+            BodyBuffer::HeadAndTail(_) => {
+                timeout(ERROR_BODY_WAIT, kept.read(body)).await.unwrap_or(BodyEnd::TimedOut)
             }
         }
     }
 }
 
-/// A request that says in which span it is sent, unless its headers say so already.
-#[cfg(feature = "otel")]
-fn within<B>(mut request: Request<B>, span: Option<&str>) -> Request<B> {
+/// Names the span that a request belongs to. A configured header takes precedence.
+fn with_traceparent<B>(mut request: Request<B>, span: Option<&str>) -> Request<B> {
     if let Some(Ok(span)) = span.map(HeaderValue::from_str) {
-        request.headers_mut().entry(TRACEPARENT).or_insert(span);
+        request.headers_mut().entry(TRACEPARENT_HEADER).or_insert(span);
     }
     request
 }
@@ -260,43 +267,42 @@ impl Handler for HttpHandler {
             Ok(request) => request,
             Err(failure) => return Outcome::Failed(failure),
         };
-        let over = pin!(sleep(time_limit));
-        let mut exchange = match self.send(request, over, &mut stop).await {
+        let deadline = pin!(sleep(time_limit));
+        let mut exchange = match self.send(request, deadline, &mut stop).await {
             Ok(exchange) => exchange,
-            Err(unsent) => return unsent.outcome(time_limit),
+            Err(error) => return error.outcome(time_limit),
         };
         let (answer, reply) = (self.answer(&mut exchange), self.spec.reply.as_ref());
         conclude(call.kind(), answer, reply, time_limit, self.clock.now())
     }
 }
 
-/// A request and what came back.
 struct Exchange {
     head: Parts,
     bytes: Vec<u8>,
     end: BodyEnd,
 }
 
-/// A request without an answer.
-enum Unsent {
+/// Why a request has no response.
+enum RequestError {
     Failed(Failure),
-    Late,
+    TimedOut,
     Stopped,
 }
 
-impl Unsent {
+impl RequestError {
     fn outcome(self, time_limit: Duration) -> Outcome {
         match self {
             Self::Failed(failure) => Outcome::Failed(failure),
-            Self::Late => Outcome::Failed(late(time_limit)),
+            Self::TimedOut => Outcome::Failed(timeout_failure(time_limit)),
             Self::Stopped => Outcome::Stopped,
         }
     }
 }
 
-fn filled(template: &BodyTemplate, call: &Value, part: &str) -> Result<Value, Failure> {
+fn fill(template: &BodyTemplate, call: &Value, part: &str) -> Result<Value, Failure> {
     template.fill(call).map_err(|pointer| {
-        let what = format!("{part} takes {pointer} of the call, which has no such value");
+        let what = format!("{part} uses {pointer}, and the call has no such value");
         Failure::named(named::BAD_TEMPLATE, Cause::Handler, &what)
     })
 }
@@ -307,18 +313,17 @@ impl fmt::Debug for HttpHandler {
     }
 }
 
-/// What every request carries.
-pub(crate) fn usual_headers(spec: &HttpSpec) -> HeaderMap {
+pub(crate) fn default_headers(spec: &HttpSpec) -> HeaderMap {
     let agent = concat!("redrive/", env!("CARGO_PKG_VERSION"));
     HeaderMap::from_iter([
-        (HOST, spec.host()),
+        (HOST, host_header(&spec.url)),
         (ACCEPT, HeaderValue::from_static("application/json, */*")),
         (ACCEPT_ENCODING, HeaderValue::from_static("identity")),
         (USER_AGENT, HeaderValue::from_static(agent)),
     ])
 }
 
-/// The text of a body. Some servers begin theirs with a byte order mark, which is no JSON.
-pub(crate) fn without_mark(bytes: &[u8]) -> Cow<'_, str> {
+/// The text of a body without a byte order mark, which some servers send and no JSON parser accepts.
+pub(crate) fn without_bom(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
 }

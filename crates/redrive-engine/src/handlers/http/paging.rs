@@ -1,7 +1,7 @@
-//! Rows behind HTTP, a page at a time.
+//! Extracts rows over HTTP, page by page.
 //!
-//! The first request has the cursor null, each further one what the page before named as the next. A
-//! server that names the same again, or pages without end, would be asked for ever; so both fail.
+//! The first request has a null cursor, every further request the cursor that the page before named. A
+//! server that repeats a cursor or never stops would keep the extractor busy forever, so both fail.
 
 use std::{
     pin::{Pin, pin},
@@ -16,7 +16,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::{
     HttpHandler, HttpSpec, InvalidHttp, JsonPointer,
-    conclusion::{bad_reply, excerpt, successful},
+    conclusion::{bad_reply, excerpt, success_text},
     raw_json::{add_line, items, part},
 };
 use crate::{Call, Clock, Extractor, Outcome, RowWriter, Stop};
@@ -24,68 +24,67 @@ use crate::{Call, Clock, Extractor, Outcome, RowWriter, Stop};
 /// The most pages of one partition.
 pub const MAX_PAGES: u32 = 100_000;
 
-/// How much is gathered before it is written.
+/// How many bytes of rows are buffered before they are written.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Where in an answer the rows are, and what comes next.
+/// Where a response has its rows and the next cursor.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Paging {
-    /// A list of rows; by default the whole answer.
+    /// The list of rows; by default the whole response.
     pub rows: JsonPointer,
-    /// The cursor of the next page; where it is absent, null, false or empty, there is none. Without it
-    /// there is one page.
+    /// The cursor of the next page. Absent, null, false or empty means that this page is the last one.
+    /// Without this pointer there is one page.
     pub next: Option<JsonPointer>,
 }
 
-/// Extracts partitions by requests.
+/// Extracts partitions with HTTP requests.
 ///
-/// It sends what its [`HttpSpec`] says, with one more field in the call: `cursor`, which the body or the
-/// query can take. The time limit covers all pages together. Each page has an `idempotency-key` of its
-/// own.
+/// The call has one more field, `cursor`, which the templates of the body and the query can use. The time
+/// limit covers all pages together. Every page has its own `idempotency-key`.
 #[derive(Debug)]
 pub struct HttpExtractor {
     handler: HttpHandler,
     paging: Paging,
 }
 
-/// Why there are no more pages.
-enum Over {
+/// Why an extraction ended before its last page.
+enum PagingEnd {
     Failed(Failure),
     Ended(Outcome),
 }
 
 impl HttpExtractor {
-    /// Checks a specification. The environment is read here, once.
+    /// Checks a specification. Environment variables are read here, once.
     pub fn new(spec: HttpSpec, paging: Paging) -> Result<Self, InvalidHttp> {
         Ok(Self { handler: HttpHandler::new(spec)?, paging })
     }
 
-    /// With another clock, for tests.
+    /// Sets the clock, for tests.
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { handler: self.handler.with_clock(clock), ..self }
     }
 
-    /// Writes the rows of one page; says which is the next.
+    /// Writes the rows of one page and returns the next cursor.
     async fn page(
         &self,
         call: &Value,
         key: &str,
         rows: &RowWriter,
-        (time_limit, over): (Duration, Pin<&mut Sleep>),
+        (time_limit, deadline): (Duration, Pin<&mut Sleep>),
         stop: &mut Stop,
-    ) -> Result<Option<Value>, Over> {
+    ) -> Result<Option<Value>, PagingEnd> {
         let request = self.handler.request(call, key)?;
-        let sent = self.handler.send(request, over, stop).await;
-        let mut exchange = sent.map_err(|unsent| Over::Ended(unsent.outcome(time_limit)))?;
+        let sent = self.handler.send(request, deadline, stop).await;
+        let mut exchange = sent.map_err(|error| PagingEnd::Ended(error.outcome(time_limit)))?;
         let answer = self.handler.answer(&mut exchange);
-        let text = successful(answer, time_limit, self.handler.clock.now())?;
+        let text = success_text(answer, time_limit, self.handler.clock.now())?;
         if let Err(error) = serde_json::from_str::<&RawValue>(&text) {
-            let what = format!("the answer is not JSON ({error}): {}", excerpt(&text));
+            let what = format!("the response is not JSON ({error}): {}", excerpt(&text));
             return Err(bad_reply(&what).into());
         }
         let found = part(&text, &self.paging.rows).and_then(items).ok_or_else(|| {
             let pointer = &self.paging.rows;
-            bad_reply(&format!("the answer has no list at {pointer:?}: {}", excerpt(&text)))
+            bad_reply(&format!("the response has no list at {pointer:?}: {}", excerpt(&text)))
         })?;
         let mut lines = Vec::new();
         for row in found {
@@ -108,7 +107,9 @@ impl HttpExtractor {
             Some(cursor @ (Value::String(_) | Value::Number(_))) => Ok(Some(cursor)),
             Some(other) => {
                 let other = excerpt(&other.to_string());
-                Err(bad_reply(&format!("{pointer} of the answer is no cursor: {other}")))
+                Err(bad_reply(&format!(
+                    "{pointer} of the response is neither a string nor a number: {other}"
+                )))
             }
         }
     }
@@ -119,10 +120,10 @@ impl HttpExtractor {
         rows: &RowWriter,
         time_limit: Duration,
         mut stop: Stop,
-    ) -> Result<(), Over> {
-        let mut over = pin!(sleep(time_limit));
+    ) -> Result<(), PagingEnd> {
+        let mut deadline = pin!(sleep(time_limit));
         let mut with_cursor = call.to_json();
-        // Of each run and page its own: a server that remembers its answers has none of this one.
+        // Different for every run and page, so that a server which caches responses by key has none yet.
         let run = call.run_id.as_deref().unwrap_or_default();
         let mut cursor = Value::Null;
         for number in 1..=MAX_PAGES {
@@ -130,13 +131,13 @@ impl HttpExtractor {
                 fields.insert("cursor".to_owned(), cursor.clone());
             }
             let key = format!("{run}#{number}");
-            let limit = (time_limit, over.as_mut());
+            let limit = (time_limit, deadline.as_mut());
             let next = self.page(&with_cursor, &key, rows, limit, &mut stop).await?;
             match next {
                 None => return Ok(()),
                 Some(next) if next == cursor => {
                     return Err(
-                        bad_reply(&format!("the answer names the cursor {next} again")).into()
+                        bad_reply(&format!("the response names the cursor {next} again")).into()
                     );
                 }
                 Some(next) => cursor = next,
@@ -146,7 +147,7 @@ impl HttpExtractor {
     }
 }
 
-impl From<Failure> for Over {
+impl From<Failure> for PagingEnd {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
@@ -166,8 +167,8 @@ impl Extractor for HttpExtractor {
         }
         match self.pages(call, rows, time_limit, stop).await {
             Ok(()) => Outcome::Answered { value: None, verdict: None },
-            Err(Over::Failed(failure)) => Outcome::Failed(failure),
-            Err(Over::Ended(outcome)) => outcome,
+            Err(PagingEnd::Failed(failure)) => Outcome::Failed(failure),
+            Err(PagingEnd::Ended(outcome)) => outcome,
         }
     }
 }

@@ -4,8 +4,8 @@ use std::{fmt, str::FromStr};
 
 use serde_json::Value;
 
-/// Where a value stands in a JSON document: empty for the whole, or `/` before every step; `~` only as
-/// `~0` for itself and `~1` for a slash.
+/// The location of a value in a JSON document: empty for the whole document, or `/` before every step. `~0`
+/// stands for `~` and `~1` for `/`.
 ///
 /// ```
 /// use redrive_engine::JsonPointer;
@@ -19,19 +19,16 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct JsonPointer(String);
 
-/// A text that is no JSON pointer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a JSON pointer: write /key/0/key; ~1 stands for / and ~0 for ~")]
 pub struct InvalidPointer(pub String);
 
 impl JsonPointer {
-    /// The value it points to.
     pub fn of<'a>(&self, document: &'a Value) -> Option<&'a Value> {
         document.pointer(&self.0)
     }
 
-    /// Puts a value where it points to. Objects that are missing on the way are made; lists are not
-    /// made longer. The error says what is in the way.
+    /// Sets the value at this location. Missing objects are created; lists do not grow.
     pub fn put(&self, document: &mut Value, value: Value) -> Result<(), String> {
         let mut place = document;
         for step in self.0.split('/').skip(1) {
@@ -45,13 +42,12 @@ impl JsonPointer {
                 Value::Array(list) => step.parse().ok().and_then(|n: usize| list.get_mut(n)),
                 _ => None,
             }
-            .ok_or_else(|| format!("there is no place for {self} in the sample"))?;
+            .ok_or_else(|| format!("cannot set {self} in the sample: a step of the path is neither an object nor an index of a list"))?;
         }
         *place = value;
         Ok(())
     }
 
-    /// As it was written.
     pub fn as_str(&self) -> &str {
         &self.0
     }

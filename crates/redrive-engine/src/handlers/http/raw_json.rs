@@ -1,4 +1,4 @@
-//! Parts of a JSON text as they are written, so that no number loses a digit.
+//! Cuts values out of a JSON text without parsing them, so that no number loses a digit.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -6,7 +6,6 @@ use serde_json::value::RawValue;
 
 use super::pointer::JsonPointer;
 
-/// The part of a text that a pointer points to.
 pub(super) fn part<'a>(text: &'a str, pointer: &JsonPointer) -> Option<&'a RawValue> {
     let mut part: &RawValue = serde_json::from_str(text).ok()?;
     for step in pointer.as_str().split('/').skip(1) {
@@ -24,12 +23,11 @@ pub(super) fn part<'a>(text: &'a str, pointer: &JsonPointer) -> Option<&'a RawVa
     Some(part)
 }
 
-/// The items of a list.
 pub(super) fn items(list: &RawValue) -> Option<Vec<&RawValue>> {
     serde_json::from_str(list.get()).ok()
 }
 
-/// Adds a value as one line. A line break can only stand between its tokens: in a text it is escaped.
+/// Appends a value as one line. A line break can only be between tokens: in strings it is escaped.
 pub(super) fn add_line(value: &RawValue, lines: &mut Vec<u8>) {
     let flat = |byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte };
     lines.extend(value.get().bytes().map(flat));

@@ -1,7 +1,7 @@
-//! Headers, and the secrets among them.
+//! The headers of a request, and the secrets among them.
 //!
-//! A server may repeat what it was sent, in an error page for example. What it says is kept in the
-//! ledger and shown to many, so a secret is taken out of it first.
+//! A server may repeat a header, for example in an error page. Responses are kept in the ledger and shown
+//! to many people, so secrets are redacted first.
 
 use std::{borrow::Cow, env, fmt};
 
@@ -9,10 +9,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::spec::{HeaderSource, InvalidHttp};
 
-/// A value shorter than this is looked for in no text: it would be found in half of them.
-const MIN_HIDDEN_BYTES: usize = 4;
+/// Shorter values are not redacted: they would match in half of all texts.
+const MIN_SECRET_BYTES: usize = 4;
 
-/// The values of environment variables that are sent as headers.
+/// The values of the environment variables that are sent as headers.
 #[derive(Default)]
 pub(crate) struct Secrets(Vec<Secret>);
 
@@ -22,7 +22,7 @@ struct Secret {
 }
 
 impl Secrets {
-    /// The headers of a specification, with what the environment has, and the secrets among them.
+    /// Reads the headers of a specification, and the environment variables they use.
     pub(crate) fn read(
         specified: &[(HeaderName, HeaderSource)],
     ) -> Result<(HeaderMap, Self), InvalidHttp> {
@@ -47,24 +47,24 @@ impl Secrets {
         let (header, variable) = (header.clone(), variable.to_owned());
         let found = env::var_os(&variable).filter(|value| !value.is_empty());
         let Some(value) = found else {
-            return Err(InvalidHttp::NoVariable { header, variable });
+            return Err(InvalidHttp::MissingVariable { header, variable });
         };
         let value = value.into_string().ok();
         let header_value = value
             .as_ref()
             .and_then(|value| HeaderValue::from_str(&format!("{prefix}{value}")).ok());
         let (Some(value), Some(mut header_value)) = (value, header_value) else {
-            return Err(InvalidHttp::UnfitVariable { header, variable });
+            return Err(InvalidHttp::InvalidVariable { header, variable });
         };
         header_value.set_sensitive(true);
-        if value.len() >= MIN_HIDDEN_BYTES {
+        if value.len() >= MIN_SECRET_BYTES {
             self.0.push(Secret { variable, value });
         }
         Ok(header_value)
     }
 
-    /// The text with the name of the variable wherever its value stood.
-    pub(crate) fn hide<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
+    /// Replaces every secret by the name of its variable.
+    pub(crate) fn redact<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
         self.0.iter().fold(text, |text, secret| {
             if text.contains(&secret.value) {
                 text.replace(&secret.value, &format!("[${}]", secret.variable)).into()

@@ -1,4 +1,4 @@
-//! What to request, checked before anything is sent.
+//! The specification of a request, checked before anything is sent.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -9,86 +9,69 @@ use http::{
 
 use super::{addresses::is_private, pointer::JsonPointer, template::BodyTemplate};
 
-/// How long the way to a server may take, unless it is set otherwise.
+/// The default of [`HttpSpec::connect_timeout`].
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Headers that say where a message ends and how long its connection lives. They follow from the
-/// body; a wrong one lets a server read something else than was sent.
+/// Headers that define where a message ends and how long its connection lives. The client derives them
+/// from the body; a wrong one would make the server read something else than was sent.
 const FRAMING: [HeaderName; 7] =
     [CONNECTION, CONTENT_LENGTH, EXPECT, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
 
-/// A request to send for each call.
+/// The request that is sent for each call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HttpSpec {
-    /// The method. GET, HEAD and DELETE carry no body.
+    /// GET, HEAD and DELETE have no body.
     pub method: Method,
-    /// Where it goes: `http` or `https`, a host, and no user name or password.
+    /// `http` or `https`, a host, and no user name or password.
     pub url: Uri,
-    /// What is added to the query of the URL: names, and values as in a body. What is null is left out.
+    /// Added to the query of the URL: names, and templates of values. Null values are left out.
     pub query: Vec<(String, BodyTemplate)>,
-    /// What it carries besides the body. Each replaces what would be sent otherwise.
+    /// Each replaces the default header of the same name.
     pub headers: Vec<(HeaderName, HeaderSource)>,
-    /// The body; `None` is the whole call.
+    /// `None` sends the whole call.
     pub body: Option<BodyTemplate>,
-    /// The part of the answer that is the reply; `None` is explained at
-    /// [`HttpHandler`](super::HttpHandler).
+    /// The part of the response that is the answer. [`HttpHandler`](super::HttpHandler) explains `None`.
     pub reply: Option<JsonPointer>,
-    /// Whether addresses of private networks, and of this machine, may be connected to.
+    /// Whether requests to private networks and to this machine are allowed.
     pub private_addresses: bool,
-    /// How long the way to the server may take. [`DEFAULT_CONNECT_TIMEOUT`] is 10 seconds.
+    /// How long the TCP connection may take. [`DEFAULT_CONNECT_TIMEOUT`] is 10 seconds.
     pub connect_timeout: Duration,
 }
 
 /// Where the value of a header comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderSource {
-    /// It is written out.
     Literal(HeaderValue),
-    /// A secret in an environment variable, which is read once, when the handler is made.
+    /// A secret in an environment variable, which is read once, when the handler is created.
     Env {
-        /// The name of the variable.
         variable: String,
-        /// What stands before its value, such as `Bearer `.
+        /// Text before the value, such as `Bearer `.
         prefix: String,
     },
 }
 
-/// A request that can never be sent as specified. No text of it holds a secret.
+/// Why a request can never be sent as specified. No message contains a secret.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidHttp {
-    /// The URL is none that can be requested.
     #[error("the URL must be http://HOST/PATH or https://HOST/PATH, without user and password")]
     Url,
-    /// The URL has an address that the same specification refuses.
     #[error("the URL names the private address {0}, and private addresses are refused")]
     PrivateAddress(IpAddr),
-    /// The header follows from the body and cannot be set.
-    #[error("the header {0} cannot be set: it follows from the body and the connection")]
-    FramingHeader(HeaderName),
-    /// The environment variable of a header is not set, or is empty.
-    #[error("the header {header} needs the environment variable {variable}, which is not set")]
-    NoVariable {
-        /// The header.
-        header: HeaderName,
-        /// The variable.
-        variable: String,
-    },
-    /// The environment variable of a header holds what no header can carry.
     #[error(
-        "the environment variable {variable} cannot be sent as the header {header}: it holds a line \
-         break or another character that no header can carry"
+        "the header {0} cannot be set: the HTTP client derives it from the body and the connection"
     )]
-    UnfitVariable {
-        /// The header.
-        header: HeaderName,
-        /// The variable.
-        variable: String,
-    },
-    /// Encryption cannot be set up.
-    #[error("encryption cannot be set up")]
-    Encryption(#[source] rustls::Error),
-    /// There is nobody to say whose certificate is good.
+    FramingHeader(HeaderName),
+    /// The variable is not set, or empty.
+    #[error("the header {header} needs the environment variable {variable}, which is not set")]
+    MissingVariable { header: HeaderName, variable: String },
+    #[error(
+        "the environment variable {variable} cannot be sent as the header {header}: its value has \
+         a line break or another character that headers do not allow"
+    )]
+    InvalidVariable { header: HeaderName, variable: String },
+    #[error("TLS cannot be set up")]
+    Tls(#[source] rustls::Error),
     #[error(
         "this machine trusts no certificate authority; install ca-certificates, or name a file in \
          the environment variable SSL_CERT_FILE"
@@ -97,7 +80,7 @@ pub enum InvalidHttp {
 }
 
 impl HttpSpec {
-    /// A request that sends the whole call, and nothing else of its own.
+    /// A request that sends the whole call as its body, with the default headers.
     pub fn new(method: Method, url: Uri) -> Self {
         Self {
             method,
@@ -111,34 +94,21 @@ impl HttpSpec {
         }
     }
 
-    /// Whether the method carries a body.
     pub(super) fn has_body(&self) -> bool {
         ![Method::GET, Method::HEAD, Method::DELETE].contains(&self.method)
     }
 
-    /// The host and port, for messages. The rest of a URL may hold what is not for a log.
-    pub(crate) fn place(&self) -> String {
+    /// The host and port, for messages. The rest of a URL may contain secrets.
+    pub(crate) fn server(&self) -> String {
         self.url.authority().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// What a request says of where it goes: the path, and the query if there is one.
+    /// The path and query.
     pub(crate) fn target(&self) -> Uri {
         self.url.path_and_query().cloned().map_or_else(|| Uri::from_static("/"), Uri::from)
     }
 
-    /// Whom a request is for: the host, and its port where it is not the usual one.
-    pub(super) fn host(&self) -> HeaderValue {
-        let usual = if self.url.scheme_str() == Some("https") { 443 } else { 80 };
-        let host = self.url.host().unwrap_or_default();
-        let host = match self.url.port_u16().filter(|port| *port != usual) {
-            Some(port) => format!("{host}:{port}"),
-            None => host.to_owned(),
-        };
-        // What is in a URL fits into a header.
-        HeaderValue::from_str(&host).unwrap_or_else(|_| HeaderValue::from_static(""))
-    }
-
-    /// Checks what can be checked without looking around.
+    /// Checks everything that does not depend on the environment.
     pub(crate) fn check(&self) -> Result<(), InvalidHttp> {
         let (Some("http" | "https"), Some(authority)) =
             (self.url.scheme_str(), self.url.authority())
@@ -148,7 +118,7 @@ impl HttpSpec {
         if authority.as_str().contains('@') || authority.host().is_empty() {
             return Err(InvalidHttp::Url);
         }
-        // A literal address is connected to without asking the resolver, which would refuse it.
+        // A private address in the URL can never be reached, so it is refused before the first attempt.
         let literal = authority.host().trim_start_matches('[').trim_end_matches(']').parse();
         match literal {
             Ok(address) if !self.private_addresses && is_private(address) => {
@@ -161,4 +131,16 @@ impl HttpSpec {
             None => Ok(()),
         }
     }
+}
+
+/// The `host` header of a request: the host, and its port unless the scheme implies it.
+pub(crate) fn host_header(url: &Uri) -> HeaderValue {
+    let implied = if url.scheme_str() == Some("https") { 443 } else { 80 };
+    let host = url.host().unwrap_or_default();
+    let host = match url.port_u16().filter(|port| *port != implied) {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    };
+    // The host of a parsed URL has no character that a header cannot carry.
+    HeaderValue::from_str(&host).unwrap_or_else(|_| HeaderValue::from_static(""))
 }

@@ -1,13 +1,13 @@
-//! The body of a request, made from the call.
+//! Makes the body of a request from the call.
 
 use serde_json::{Map, Value};
 
 use super::pointer::JsonPointer;
 
-/// The key of the object that stands for a value of the call.
+/// The key of an object that stands for a value of the call.
 const TAKE: &str = "$";
 
-/// JSON in which `{"$": "/payload/prompt"}` takes a value of the call.
+/// JSON in which `{"$": "/payload/prompt"}` stands for a value of the call.
 ///
 /// ```
 /// use redrive_engine::BodyTemplate;
@@ -25,33 +25,31 @@ pub struct BodyTemplate {
     shape: Shape,
 }
 
-/// A `{"$": …}` that takes no value of the call.
+/// A `{"$": …}` that is not a JSON pointer alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0} takes no value of the call: write {{\"$\": \"/a/b\"}}, a JSON pointer")]
+#[error("{0} stands for no value of the call: write {{\"$\": \"/a/b\"}}, a JSON pointer")]
 pub struct InvalidTemplate(pub String);
 
-/// The template, read once.
 #[derive(Debug, Clone, PartialEq)]
 enum Shape {
     Fixed(Value),
-    Taken(JsonPointer),
+    FromCall(JsonPointer),
     List(Vec<Shape>),
     Object(Vec<(String, Shape)>),
 }
 
 impl BodyTemplate {
-    /// Checks that every `{"$": …}` is a JSON pointer and nothing else.
+    /// Fails unless every `{"$": …}` has a JSON pointer and no other key.
     pub fn new(written: Value) -> Result<Self, InvalidTemplate> {
         let shape = Shape::of(&written)?;
         Ok(Self { written, shape })
     }
 
-    /// As it was written.
     pub fn as_json(&self) -> &Value {
         &self.written
     }
 
-    /// The body for a call, or the pointer to a value that the call does not have.
+    /// The body for a call. The error is the pointer to a value that the call does not have.
     pub fn fill(&self, call: &Value) -> Result<Value, &JsonPointer> {
         self.shape.fill(call)
     }
@@ -71,7 +69,7 @@ impl Shape {
                     entries.iter().map(shaped).collect::<Result<_, _>>().map(Self::Object)
                 }
                 Some(Value::String(path)) if entries.len() == 1 => {
-                    path.parse().map(Self::Taken).map_err(|_| wrong())
+                    path.parse().map(Self::FromCall).map_err(|_| wrong())
                 }
                 Some(_) => Err(wrong()),
             },
@@ -82,7 +80,7 @@ impl Shape {
     fn fill(&self, call: &Value) -> Result<Value, &JsonPointer> {
         match self {
             Self::Fixed(value) => Ok(value.clone()),
-            Self::Taken(pointer) => pointer.of(call).cloned().ok_or(pointer),
+            Self::FromCall(pointer) => pointer.of(call).cloned().ok_or(pointer),
             Self::List(items) => {
                 let filled: Result<_, _> = items.iter().map(|item| item.fill(call)).collect();
                 filled.map(Value::Array)

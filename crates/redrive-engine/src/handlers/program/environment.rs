@@ -1,45 +1,47 @@
-//! What a program may see of the environment: exactly what is named, so that no secret of the worker
-//! reaches a program that was not meant to have it.
+//! The environment of a program: the listed variables and no others, so that no secret of the worker leaks
+//! into a program that is not meant to have it.
 
 use std::{env, ffi::OsString};
 
 use serde_json::Value;
 
-use crate::Call;
+use crate::{Call, traces::TRACEPARENT};
 
-/// What every program gets, where it is set.
+/// Passed to every program, if set.
 const ALWAYS: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
 
-/// Details that are documents, however small. A program reads them from its input.
+/// Details that are documents. A program reads them from its input.
 const DOCUMENTS: [&str; 2] = ["payload", "data"];
 
-/// The variables that are passed on from this process.
+/// The variable in which OpenTelemetry passes the current span to programs.
+const TRACEPARENT_VARIABLE: &str = "TRACEPARENT";
+
+/// The variables that a program inherits from this process.
 pub(super) fn inherited(named: &[String]) -> Vec<(String, OsString)> {
     let names = ALWAYS.into_iter().chain(named.iter().map(String::as_str));
     names.filter_map(|name| Some((name.to_owned(), env::var_os(name)?))).collect()
 }
 
-/// The `REDRIVE_*` variables of a call. A value with a NUL cannot be one; the call's JSON has it.
+/// The variables of a call. A value with a NUL cannot be in a variable; the JSON of the call has it.
 pub(crate) fn of_call(call: &Call) -> Vec<(String, String)> {
     let details = call
         .details
         .iter()
-        .filter(|(name, _)| !DOCUMENTS.contains(&name.as_str()))
+        .filter(|(name, _)| !DOCUMENTS.contains(&name.as_str()) && *name != TRACEPARENT)
         .filter_map(|(name, value)| Some((variable(name)?, scalar(value)?)));
-    // What every call has comes last: no detail can stand in for it.
+    // Last, because no detail may replace them.
     let own = [
         ("REDRIVE_KIND", Some(call.kind().to_owned())),
         ("REDRIVE_UNIT", Some(call.unit.to_string())),
         ("REDRIVE_ATTEMPT", Some(call.attempt.to_string())),
         ("REDRIVE_RUN_ID", call.run_id.clone()),
+        (TRACEPARENT_VARIABLE, call.traceparent().map(str::to_owned)),
     ];
     let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    #[cfg(feature = "otel")]
-    let own = own.chain(call.traceparent().map(|parent| ("TRACEPARENT".to_owned(), parent)));
     details.chain(own).filter(|(_, value)| !value.contains('\0')).collect()
 }
 
-/// `customer_id` is `REDRIVE_CUSTOMER_ID`; what no shell could name is left out.
+/// `customer_id` becomes `REDRIVE_CUSTOMER_ID`. Names that a shell cannot use have no variable.
 fn variable(detail: &str) -> Option<String> {
     let fits = detail.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     (fits && !detail.is_empty()).then(|| format!("REDRIVE_{}", detail.to_ascii_uppercase()))

@@ -1,10 +1,9 @@
-//! A program and what it started, as one process group.
+//! A program and its children, as one process group.
 //!
-//! The group is named by its leader's process id. Once the leader is reaped and the group empty, the
-//! system may give that number to somebody else, and a signal would hit a stranger. So the leader's
-//! exit is noticed without reaping it (`waitid` with `WNOWAIT`, looked at whenever SIGCHLD comes);
-//! the unreaped leader holds the number; and the group gets its KILL right before the reaping, which
-//! is the last thing that happens. Nothing is ever sent after it.
+//! The id of the group is the process id of its leader. Once the leader is reaped and the group is empty,
+//! the system may reuse the id, and a signal would hit an unrelated process. So the exit of the leader is
+//! detected without reaping it (`waitid` with `WNOWAIT`, on every SIGCHLD); the unreaped leader reserves
+//! the id. The group gets its KILL right before the leader is reaped, and no signal after that.
 
 use std::{io, process::ExitStatus};
 
@@ -14,25 +13,24 @@ use tokio::{
     signal::unix::{self, SignalKind},
 };
 
-/// A process group, led by the program. Dropping it kills it; the runtime then reaps the leader.
-pub(crate) struct Group {
+/// Dropping it kills the group; the runtime then reaps the leader.
+pub(crate) struct ProcessGroup {
     leader: Child,
     id: Pid,
     children_change: unix::Signal,
     reaped: bool,
 }
 
-/// The pipes to a program.
 pub(crate) struct Pipes {
     pub(crate) stdin: ChildStdin,
     pub(crate) stdout: ChildStdout,
     pub(crate) stderr: ChildStderr,
 }
 
-impl Group {
+impl ProcessGroup {
     /// Starts a command as the leader of a new group.
     pub(crate) fn start(mut command: Command) -> io::Result<(Self, Pipes)> {
-        // Before the start: an exit right after it must not go unheard.
+        // Before the start, so that an exit right after it is noticed.
         let children_change = unix::signal(SignalKind::child())?;
         let mut leader = command.process_group(0).kill_on_drop(true).spawn()?;
         let id = leader.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
@@ -46,23 +44,23 @@ impl Group {
         }
     }
 
-    /// Waits until the leader has exited, and leaves it unreaped.
+    /// Waits until the leader has exited, without reaping it.
     pub(crate) async fn exited(&mut self) {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        // An error means that there is no such child any more, which is an end as well.
+        // An error means that the child is gone, so the program has ended.
         while let Ok(None) = waitid(WaitId::Pid(self.id), look) {
             self.children_change.recv().await;
         }
     }
 
-    /// Signals the whole group. Whoever is gone already needs none.
+    /// Signals the whole group. Errors are ignored: processes that have exited need no signal.
     pub(crate) fn signal(&self, signal: Signal) {
         if !self.reaped {
             _ = kill_process_group(self.id, signal);
         }
     }
 
-    /// Kills what is left of the group and reaps its leader, if that has exited.
+    /// Kills the rest of the group, and reaps the leader if it has exited.
     pub(crate) fn end(mut self) -> io::Result<Option<ExitStatus>> {
         self.signal(Signal::KILL);
         let status = self.leader.try_wait();
@@ -71,7 +69,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
     }

@@ -1,21 +1,21 @@
-//! A user's program, as a process: what it takes to start one, hear it, and be rid of it.
+//! Starts, limits and terminates the programs of users.
 //!
-//! Users' programs do what programs do: print without end, ignore TERM, leave children behind that
-//! hold their pipes open, never read their input. None of that may hang a worker, cost it memory or
-//! lose the outcome. So each program leads a process group of its own, everything it prints is read
-//! with a bound, every wait has an end, and the group is gone when it is over.
+//! Programs print without end, ignore TERM, leave children behind that hold their pipes open, and never
+//! read their input. None of that may hang a worker, exhaust its memory or lose the outcome. So each program
+//! leads its own process group, output is read into bounded memory, every wait has a limit, and the group is
+//! killed when the program is done.
 //!
-//! [`environment`] says what a program may see, [`lookup`] where it is, [`group`] is it and what it
-//! started from start to end, [`ending`] how it is ended, [`output`] keeps the little that matters of
-//! what it prints, and [`report`] says what happened in words.
+//! [`environment`] defines the variables of a program, [`lookup`] finds it in `PATH`, [`group`] is the process
+//! group, [`termination`] ends it, [`output`] keeps the relevant part of the output, and [`report`] makes
+//! failures and messages.
 
 mod invalid;
 
 pub(crate) mod environment;
 mod lookup;
 
-mod ending;
 mod group;
+mod termination;
 
 pub(crate) mod output;
 pub(crate) mod report;
@@ -33,16 +33,16 @@ use tokio::process::Command;
 
 pub use self::invalid::InvalidProgram;
 pub(crate) use self::{
-    ending::{DRAIN_LIMIT, KILL_LIMIT, end},
-    group::{Group, Pipes},
+    group::{Pipes, ProcessGroup},
+    termination::{DRAIN_LIMIT, KILL_LIMIT, terminate},
 };
 
-/// How long a program has to end after TERM, unless it is set otherwise.
+/// How long a program has to exit after TERM, by default.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(5);
 
-/// A program that can be started any number of times.
+/// Starts one program, any number of times.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct ProgramLauncher {
     name: String,
     path: PathBuf,
     arguments: Vec<String>,
@@ -50,10 +50,9 @@ pub(crate) struct Program {
     inherited: Vec<(String, OsString)>,
 }
 
-impl Program {
-    /// Checks a program, its arguments, and the names of variables it gets. The environment is read
-    /// here, once. Which folder a relative program counts from differs between systems, so what has
-    /// a slash becomes absolute.
+impl ProgramLauncher {
+    /// Checks the program, its arguments, and the names of its variables. The environment is read here,
+    /// once. Systems resolve a relative program differently, so a path with a slash is made absolute.
     pub(crate) fn new(
         argv: Vec<String>,
         folder: &Path,
@@ -64,7 +63,7 @@ impl Program {
             .map_err(|source| InvalidProgram::Folder { folder: folder.to_owned(), source })?;
         let mut argv = argv.into_iter();
         let name = argv.next().unwrap_or_default();
-        // By components: `./work.sh` in a folder is shown without the dot.
+        // Collecting the components removes the dot of `./work.sh`.
         let path = match name.contains('/') {
             true => folder.join(&name).components().collect(),
             false => PathBuf::from(&name),
@@ -73,12 +72,11 @@ impl Program {
         Ok(Self { name, path, arguments: argv.collect(), folder, inherited })
     }
 
-    /// What it is called.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// A command that starts it, with pipes for all it reads and prints.
+    /// A command with pipes for stdin, stdout and stderr.
     pub(crate) fn command(&self) -> Command {
         let search = self.inherited.iter().find(|(name, _)| name == "PATH");
         let search = search.map(|(_, value)| value.as_os_str());
@@ -96,8 +94,8 @@ impl Program {
         command
     }
 
-    /// The failure of a start that the system refused.
-    pub(crate) fn cannot_start(&self, error: &io::Error) -> Failure {
-        report::cannot_start(&self.path, &self.folder, error)
+    /// The failure for an error of the start.
+    pub(crate) fn start_failure(&self, error: &io::Error) -> Failure {
+        report::start_failure(&self.path, &self.folder, error)
     }
 }

@@ -1,19 +1,16 @@
-//! What is kept of what a program prints, however much that is.
+//! Keeps the relevant part of a program's output in bounded memory.
 
 use std::collections::VecDeque;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes read at a time.
 pub(crate) const CHUNK_BYTES: usize = 32 * 1024;
 
-/// The beginning of stderr that is kept.
 const HEAD_BYTES: usize = 1024;
 
-/// The end of stderr that is kept.
 const TAIL_BYTES: usize = 4 * 1024;
 
-/// Reads until the other side closes. An error is an end as well: what came before it counts.
+/// Reads until the end of the pipe. An error counts as the end.
 pub(crate) async fn read(mut pipe: impl AsyncRead + Unpin, mut keep: impl FnMut(&[u8])) {
     let mut buffer = vec![0; CHUNK_BYTES];
     while let Ok(length @ 1..) = pipe.read(&mut buffer).await {
@@ -21,14 +18,14 @@ pub(crate) async fn read(mut pipe: impl AsyncRead + Unpin, mut keep: impl FnMut(
     }
 }
 
-/// Keeps the beginning and the end.
+/// Keeps the first [`HEAD_BYTES`] and the last [`TAIL_BYTES`].
 #[derive(Debug, Default)]
-pub(crate) struct Ends {
+pub(crate) struct HeadAndTail {
     head: Vec<u8>,
     tail: Tail,
 }
 
-impl Ends {
+impl HeadAndTail {
     pub(crate) fn push(&mut self, chunk: &[u8]) {
         let room = HEAD_BYTES.saturating_sub(self.head.len()).min(chunk.len());
         let (head, rest) = chunk.split_at(room);
@@ -36,7 +33,7 @@ impl Ends {
         self.tail.push(rest);
     }
 
-    /// What was kept, with a mark where something is missing.
+    /// The kept bytes, with a note where bytes are missing.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.head.clone();
         if self.tail.cut > 0 {
@@ -48,11 +45,10 @@ impl Ends {
     }
 }
 
-/// Keeps the end.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
     bytes: VecDeque<u8>,
-    /// Bytes before it that are gone.
+    /// How many bytes before them were dropped.
     cut: u64,
 }
 
@@ -65,7 +61,6 @@ impl Tail {
         self.cut += (surplus + skipped) as u64;
     }
 
-    /// What was kept.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         self.bytes.iter().copied().collect()
     }

@@ -1,149 +1,158 @@
-//! From what a program said, or how it went, to what becomes of its calls.
+//! Decides the completion of calls: by a reply, or by the end of their program.
 
 use std::process::ExitStatus;
 
 use redrive_core::{Cause, Class, Failure, HumanDuration, named};
 
-use super::calls::{Ended, InFlight, Ticket};
+use super::call_table::{CallCompletion, CallInFlight, CallTicket};
 use crate::{
     Outcome,
     handlers::{
-        program::report::{by_status, explain, misfit, outcome, took_too_long},
+        program::report::{bad_reply_failure, exit_failure, explain, outcome, timeout_failure},
         reply::{BadReply, Reply},
     },
 };
 
-/// Why a program is gone.
 #[derive(Debug)]
-pub(super) enum Why {
-    /// By its own doing.
-    Itself,
-    /// It closed a pipe and did not exit.
-    Mute,
-    /// It is not needed for now.
+pub(super) enum ExitCause {
+    /// The program exited without a cause on our side.
+    Exited,
+    /// The program closed a pipe and did not exit.
+    ClosedPipes,
+    /// The handler was released.
     Retired,
-    /// Its one call is no longer wanted.
+    /// Its only call was stopped.
     Stopped,
-    /// A call took too long.
-    TimedOut(Ticket),
-    /// It printed a line that is no reply, to that call if one can be made out.
-    Unreadable(Option<Ticket>, String),
+    TimedOut(CallTicket),
+    /// The program printed an invalid line, for this call if the line identifies one.
+    InvalidOutput(Option<CallTicket>, String),
 }
 
-/// How a program went.
 #[derive(Debug)]
-pub(super) struct End {
-    /// How it exited, if that is known.
+pub(super) struct SessionEnd {
+    /// `None` if unknown.
     pub(super) status: Option<ExitStatus>,
-    pub(super) why: Why,
-    /// How much it read of what it was sent, in bytes.
+    pub(super) cause: ExitCause,
+    /// How many bytes of its input the program read.
     pub(super) read: u64,
-    /// How many replies it gave.
+    /// The number of valid replies.
     pub(super) replies: u64,
-    /// What it last said on stderr.
+    /// The end of stderr.
     pub(super) stderr: String,
 }
 
-/// What a reply makes of a call. Told to stop, a program that reports an error may do so because of
-/// that.
+/// The outcome of a call with a reply. An error after a stop may be due to the stop.
 pub(super) fn answered(kind: &str, reply: Result<Reply, BadReply>, stopped: bool) -> Outcome {
     let reply = reply.and_then(|reply| Reply::allowed_for(kind, Some(reply)));
     match reply {
         Ok(Some(Reply::Error(_)) | None) | Err(_) if stopped => Outcome::Stopped,
         Ok(Some(reply)) => outcome(reply, ""),
-        // A call always has a reply here; were there none, that would be no answer.
+        // Unreachable: a call has a reply here.
         Ok(None) => Outcome::Stopped,
-        Err(bad) => Outcome::Failed(misfit(&bad, "")),
+        Err(bad) => Outcome::Failed(bad_reply_failure(&bad, "")),
     }
 }
 
-impl Why {
-    /// The call at fault, if there is one.
-    pub(super) fn offender(&self) -> Option<Ticket> {
+impl ExitCause {
+    /// The call that caused the end, if one did.
+    pub(super) fn offender(&self) -> Option<CallTicket> {
         match self {
             Self::TimedOut(ticket) => Some(*ticket),
-            Self::Unreadable(ticket, _) => *ticket,
-            Self::Itself | Self::Mute | Self::Retired | Self::Stopped => None,
+            Self::InvalidOutput(ticket, _) => *ticket,
+            Self::Exited | Self::ClosedPipes | Self::Retired | Self::Stopped => None,
         }
     }
 }
 
-impl End {
-    /// What the program did wrong, if anything; `calls` are those it left without a reply.
-    pub(super) fn failure(&self, calls: &[InFlight]) -> Option<String> {
-        let left_some = calls.iter().any(|call| self.concerns(call));
-        match &self.why {
-            Why::Retired | Why::Stopped => None,
-            Why::Itself if self.succeeded() && self.replies > 0 && !left_some => None,
-            Why::Itself | Why::Mute => Some(self.how()),
-            Why::TimedOut(_) => Some("a call took longer than its time limit".to_owned()),
-            Why::Unreadable(_, problem) => Some(format!("it printed no reply: {problem}")),
+impl SessionEnd {
+    /// The failure of the program, if it failed. `calls` are the calls without a reply.
+    pub(super) fn failure(&self, calls: &[CallInFlight]) -> Option<String> {
+        let left_some = calls.iter().any(|call| self.affects(call));
+        match &self.cause {
+            ExitCause::Retired | ExitCause::Stopped => None,
+            ExitCause::Exited if self.succeeded() && self.replies > 0 && !left_some => None,
+            ExitCause::Exited | ExitCause::ClosedPipes => Some(self.how()),
+            ExitCause::TimedOut(_) => Some("a call took longer than its time limit".to_owned()),
+            ExitCause::InvalidOutput(_, problem) => {
+                Some(format!("the program printed an invalid line: {problem}"))
+            }
         }
     }
 
-    /// Tells everybody who still waits.
-    pub(super) fn tell(&self, calls: Vec<InFlight>) {
-        let concerned = calls.iter().filter(|call| self.concerns(call)).count();
-        let overdue = calls.iter().find(|call| self.why.offender() == Some(call.ticket));
-        let limit = overdue.map(|call| HumanDuration::from(call.time_limit));
+    /// Completes the calls that have no reply.
+    pub(super) fn complete(&self, calls: Vec<CallInFlight>) {
+        let affected = calls.iter().filter(|call| self.affects(call)).count();
+        let offender = calls.iter().find(|call| self.cause.offender() == Some(call.ticket));
+        let limit = offender.map(|call| HumanDuration::from(call.time_limit));
         for call in calls {
             if call.stopped {
-                call.end(Ended::With(Outcome::Stopped));
-            } else if self.why.offender() == Some(call.ticket) {
-                let failure = self.blame(&call);
-                call.end(Ended::With(Outcome::Failed(failure)));
-            } else if self.concerns(&call) {
-                call.end(self.drag_along(concerned, limit));
+                call.complete(CallCompletion::Done(Outcome::Stopped));
+            } else if self.cause.offender() == Some(call.ticket) {
+                let failure = self.offender_failure(&call);
+                call.complete(CallCompletion::Done(Outcome::Failed(failure)));
+            } else if self.affects(&call) {
+                call.complete(self.bystander_completion(affected, limit));
             } else {
-                call.give_back();
+                call.return_unread();
             }
         }
     }
 
-    /// Whether a call ends with the program. What it never read can go to another, as long as
-    /// something was achieved: otherwise a program that never reads would be tried for ever.
-    fn concerns(&self, call: &InFlight) -> bool {
-        let achieved = self.replies > 0 || self.why.offender().is_some();
-        call.begins < self.read || !achieved
+    /// Whether a call fails with the program. A call that the program never read can go to another program,
+    /// but only if this one made progress: otherwise a program that never reads would be tried forever.
+    fn affects(&self, call: &CallInFlight) -> bool {
+        let progressed = self.replies > 0 || self.cause.offender().is_some();
+        call.begins < self.read || !progressed
     }
 
-    /// The failure of the call at fault.
-    fn blame(&self, call: &InFlight) -> Failure {
-        match &self.why {
-            Why::Unreadable(_, problem) => misfit(&BadReply(problem.clone()), &self.stderr),
-            Why::TimedOut(_) | Why::Itself | Why::Mute | Why::Retired | Why::Stopped => {
-                took_too_long(call.time_limit, &self.stderr)
+    fn offender_failure(&self, call: &CallInFlight) -> Failure {
+        match &self.cause {
+            ExitCause::InvalidOutput(_, problem) => {
+                bad_reply_failure(&BadReply(problem.clone()), &self.stderr)
             }
+            ExitCause::TimedOut(_)
+            | ExitCause::Exited
+            | ExitCause::ClosedPipes
+            | ExitCause::Retired
+            | ExitCause::Stopped => timeout_failure(call.time_limit, &self.stderr),
         }
     }
 
-    /// What becomes of a call that is not at fault, beside so many.
-    fn drag_along(&self, concerned: usize, limit: Option<HumanDuration>) -> Ended {
-        let what = match (&self.why, limit) {
-            (Why::Retired | Why::Stopped, _) => return Ended::With(Outcome::Stopped),
-            (Why::Itself | Why::Mute, _) => {
-                return Ended::With(Outcome::Failed(self.own_end(concerned)));
+    /// The completion of a call that did not cause the end. `affected` is how many calls fail.
+    fn bystander_completion(
+        &self,
+        affected: usize,
+        limit: Option<HumanDuration>,
+    ) -> CallCompletion {
+        let what = match (&self.cause, limit) {
+            (ExitCause::Retired | ExitCause::Stopped, _) => {
+                return CallCompletion::Done(Outcome::Stopped);
             }
-            (Why::TimedOut(_), Some(limit)) => {
+            (ExitCause::Exited | ExitCause::ClosedPipes, _) => {
+                return CallCompletion::Done(Outcome::Failed(self.exit_failure_for(affected)));
+            }
+            (ExitCause::TimedOut(_), Some(limit)) => {
                 format!("another call took longer than its time limit of {limit}")
             }
-            (Why::TimedOut(_), None) => "another call took longer than its time limit".to_owned(),
-            (Why::Unreadable(_, problem), _) => {
-                format!("it printed a line that is no reply: {problem}")
+            (ExitCause::TimedOut(_), None) => {
+                "another call took longer than its time limit".to_owned()
+            }
+            (ExitCause::InvalidOutput(_, problem), _) => {
+                format!("the program printed an invalid line: {problem}")
             }
         };
-        Ended::Reset(self.reset(&format!("the program was ended: {what}")))
+        CallCompletion::Reset(self.reset(&format!("the program was terminated: {what}")))
     }
 
-    /// The failure of calls whose program ended by itself. With several calls nobody can tell which
-    /// of them an exit code speaks of, and so it cannot be the end of all.
-    fn own_end(&self, concerned: usize) -> Failure {
+    /// The failure of calls whose program exited. With several calls it is unknown which of them the exit
+    /// code is about, so a final exit code must not fail all of them for good.
+    fn exit_failure_for(&self, affected: usize) -> Failure {
         let message = explain(&self.how(), &self.stderr);
         match self.status {
-            Some(status) if matches!(self.why, Why::Itself) && !status.success() => {
-                let failure = by_status(status, &message);
+            Some(status) if matches!(self.cause, ExitCause::Exited) && !status.success() => {
+                let failure = exit_failure(status, &message);
                 match failure.class() {
-                    Class::Final if concerned > 1 => self.reset(&self.how()),
+                    Class::Final if affected > 1 => self.reset(&self.how()),
                     _ => failure,
                 }
             }
@@ -157,14 +166,14 @@ impl End {
 
     fn how(&self) -> String {
         match self.status {
-            _ if matches!(self.why, Why::Mute) => {
+            _ if matches!(self.cause, ExitCause::ClosedPipes) => {
                 "the program closed its pipes and did not exit".to_owned()
             }
             Some(status) if self.succeeded() => {
                 format!("the program ended with {status} and without a reply")
             }
             Some(status) => format!("the program ended with {status}"),
-            None => "the program ended and nothing tells how".to_owned(),
+            None => "the program ended and its exit status is unknown".to_owned(),
         }
     }
 

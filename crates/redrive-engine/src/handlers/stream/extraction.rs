@@ -1,4 +1,4 @@
-//! A program that stays running and prints rows: `{"row": …}` for each, then its reply.
+//! Extracts rows from a program that stays running: `{"row": …}` for each row, then the reply.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use tokio::{
 
 use super::{
     StreamHandler,
-    calls::{Ended, RowSender},
+    call_table::{CallCompletion, RowSender},
 };
 use crate::{Call, Extractor, Handler, Outcome, RowWriter, Stop};
 
-/// Batches of rows between a program and the sink. A batch is what was read at once.
+/// The most batches of rows between a program and the sink. A batch is the rows of one read.
 const BATCHES: usize = 4;
 
 #[async_trait]
@@ -39,48 +39,46 @@ impl Extractor for StreamHandler {
     }
 }
 
-/// Takes the rows of a call.
-pub(super) struct Intake<'a> {
+pub(super) struct RowIntake<'a> {
     batches: mpsc::Receiver<Vec<u8>>,
     rows: &'a RowWriter,
 }
 
-impl<'a> Intake<'a> {
-    /// One for a call that has rows, and what feeds it.
+impl<'a> RowIntake<'a> {
     pub(super) fn new(rows: Option<&'a RowWriter>) -> Option<(RowSender, Self)> {
         let rows = rows?;
         let (sender, batches) = mpsc::channel(BATCHES);
         Some((sender, Self { batches, rows }))
     }
 
-    /// Writes rows until the call is over, and all of them. Rows that cannot be written, or a word to
-    /// stop, make the call unwanted.
+    /// Writes rows until the call is complete and all rows are written. A write error or a stop cancels the
+    /// call.
     pub(super) async fn take(
         mut self,
-        mut answer: oneshot::Receiver<Ended>,
+        mut answer: oneshot::Receiver<CallCompletion>,
         time_limit: Duration,
         stop: &mut Stop,
-        mut unwanted: impl FnMut(),
-    ) -> Ended {
+        mut cancel: impl FnMut(),
+    ) -> CallCompletion {
         let (mut broken, mut stopped) = (None, false);
         let ended = loop {
             tokio::select! {
                 biased;
                 () = stop.stopped(), if !stopped => {
                     stopped = true;
-                    unwanted();
+                    cancel();
                 }
                 Some(lines) = self.batches.recv() => {
                     if let Err(failure) = self.rows.write(&lines).await {
                         broken = Some(failure);
                         self.batches.close();
-                        unwanted();
+                        cancel();
                     }
                 }
                 answer = &mut answer => break answer,
             }
         };
-        // The rest was said before the answer. Its program may be gone, so nobody else keeps the time.
+        // These rows came before the reply. The program may have ended, so the time limit is enforced here.
         let rest = async {
             while broken.is_none()
                 && let Some(lines) = self.batches.recv().await
@@ -94,10 +92,10 @@ impl<'a> Intake<'a> {
             broken = Some(Failure::timeout(&what));
         }
         match (broken, ended) {
-            (Some(failure), _) => Ended::With(Outcome::Failed(failure)),
+            (Some(failure), _) => CallCompletion::Done(Outcome::Failed(failure)),
             (None, Ok(ended)) => ended,
-            // Without an answer its program was dropped, with all of this.
-            (None, Err(_)) => Ended::With(Outcome::Stopped),
+            // The sender is dropped only when the handler is.
+            (None, Err(_)) => CallCompletion::Done(Outcome::Stopped),
         }
     }
 }

@@ -1,27 +1,28 @@
-//! Programs that stay running, one call per line (HANDLERS-3).
+//! Programs that stay running and take one call per line (HANDLERS-3).
 //!
-//! A model or a connection is loaded once and serves many calls. The price is that calls share a
-//! program, and so a program's troubles: one that hangs, dies or prints what is no reply is ended,
-//! and fails the calls it has. What it had not read yet goes to another program, unharmed.
+//! A program loads a model or opens a connection once and serves many calls. Calls that share a program
+//! also share its failures: a program that hangs, dies or prints an invalid line is terminated, and its calls
+//! fail. Calls that the program had not read yet go to another program.
 //!
-//! The way of a call: [`pool`] finds the program that gets it or says when one may be started
-//! ([`restart`]); [`conversation`] is one program from start to end, with its [`calls`] and the
-//! [`outbox`] they go through; [`lines`] and [`answer`] read what it prints; [`conclusion`] says what
-//! becomes of each call. An extractor's rows go to [`extraction`] as they come.
+//! [`pool`] assigns a call to a program, or decides when a program may be started again
+//! ([`restart_backoff`]). [`session`] runs one program from start to end, with its [`call_table`] and the
+//! [`outbox`] of lines to write. [`line_splitter`] and [`reply_line`] parse its output, [`deliveries`] passes on
+//! rows and completions in order, and [`conclusion`] completes the calls when the program ends. [`extraction`]
+//! writes the rows of extractors.
 
 mod spec;
 
 mod pool;
-mod restart;
+mod restart_backoff;
 
-mod calls;
-mod conversation;
-mod news;
+mod call_table;
+mod deliveries;
 mod outbox;
+mod session;
 mod waits;
 
-mod answer;
-mod lines;
+mod line_splitter;
+mod reply_line;
 
 mod conclusion;
 mod extraction;
@@ -39,104 +40,105 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 pub use self::spec::StreamSpec;
 use self::{
-    calls::{Asked, Ended, Ticket},
-    conversation::{Command, Conversation},
-    extraction::Intake,
-    pool::{Assigned, Pool, Seat},
+    call_table::{CallCompletion, CallRequest, CallTicket},
+    extraction::RowIntake,
+    pool::{Assignment, ProgramPool, SlotGuard},
+    session::{ProgramCommand, ProgramSession},
 };
 use crate::{
     Call, Handler, InvalidProgram, Outcome, RowWriter, Stop,
-    handlers::program::{Group, Program},
+    handlers::program::{ProcessGroup, ProgramLauncher},
 };
 
-/// Hands calls to programs that stay running. It needs a runtime with I/O and time enabled.
+/// Passes calls to programs that stay running. Needs a tokio runtime with I/O and time enabled.
 ///
-/// Programs are started when calls need them, up to `processes`. A call's time limit begins when a
-/// program has it; waiting for a program that may not be started again yet does not count. A call
-/// told to stop ends its program if it is the only one that this may have; otherwise its reply is
-/// ignored. A call that is dropped does the same, but without grace. Dropping the handler kills every program; [`Handler::release`] lets them finish.
+/// Programs are started on demand, up to `processes`. The time limit of a call starts when a program has
+/// the call; the wait for a program that may not be restarted yet does not count. With `in_flight` 1, a
+/// stopped call terminates its program; otherwise the reply to a stopped call is ignored. Dropping a call has
+/// the same effect, without grace. Dropping the handler kills every program; [`Handler::release`] lets them
+/// finish.
 pub struct StreamHandler {
-    program: Program,
+    program: ProgramLauncher,
     grace: Duration,
     in_flight: usize,
     capacity: usize,
-    pool: Arc<Pool>,
-    /// First come, first served: as many calls as the programs have room for.
-    room: Arc<Semaphore>,
+    pool: Arc<ProgramPool>,
+    /// One permit per call that the programs can hold, given out in order of arrival.
+    permits: Arc<Semaphore>,
     tickets: AtomicU64,
 }
 
 impl StreamHandler {
-    /// Checks a specification. The environment is read here, once; nothing is started.
+    /// Checks a specification. Environment variables are read here, once. No program is started yet.
     pub fn new(spec: StreamSpec) -> Result<Self, InvalidProgram> {
         let StreamSpec { argv, folder, env, grace, processes, in_flight } = spec;
         for (count, name) in [(processes, "processes"), (in_flight, "in-flight")] {
             if count == 0 {
-                return Err(InvalidProgram::NoRoom(name));
+                return Err(InvalidProgram::Zero(name));
             }
         }
-        let program = Program::new(argv, &folder, &env)?;
+        let program = ProgramLauncher::new(argv, &folder, &env)?;
         let capacity = processes.saturating_mul(in_flight).min(Semaphore::MAX_PERMITS);
-        let pool = Arc::new(Pool::new(program.name(), processes, in_flight));
-        let room = Arc::new(Semaphore::new(capacity));
+        let pool = Arc::new(ProgramPool::new(program.name(), processes, in_flight));
+        let permits = Arc::new(Semaphore::new(capacity));
         let tickets = AtomicU64::new(0);
-        Ok(Self { program, grace, in_flight, capacity, pool, room, tickets })
+        Ok(Self { program, grace, in_flight, capacity, pool, permits, tickets })
     }
 
-    /// Starts a program at a place, with its first call.
-    fn start(&self, at: usize, id: &str) -> Result<mpsc::UnboundedSender<Command>, Outcome> {
-        let started = Group::start(self.program.command()).map_err(|error| {
-            let failure = self.program.cannot_start(&error);
-            self.pool.vacated(at, Some(failure.message().as_str()));
+    /// Starts a program in a slot, for its first call.
+    fn start(&self, at: usize, id: &str) -> Result<mpsc::UnboundedSender<ProgramCommand>, Outcome> {
+        let started = ProcessGroup::start(self.program.command()).map_err(|error| {
+            let failure = self.program.start_failure(&error);
+            self.pool.slot_emptied(at, Some(failure.message().as_str()));
             Outcome::Failed(failure)
         })?;
         tracing::debug!(program = self.program.name(), place = at, "started");
         let (calls, commands) = mpsc::unbounded_channel();
-        let seat = Seat::new(self.pool.clone(), at);
-        let conversation = Conversation::new(seat, started, self.in_flight, self.grace);
-        self.pool.started(at, calls.clone(), id, || {
-            tokio::spawn(conversation.run(commands)).abort_handle()
-        });
+        let slot = SlotGuard::new(self.pool.clone(), at);
+        let session = ProgramSession::new(slot, started, self.in_flight, self.grace);
+        self.pool
+            .started(at, calls.clone(), id, || tokio::spawn(session.run(commands)).abort_handle());
         Ok(calls)
     }
 
-    /// Hands a call to a program and waits for what becomes of it.
-    async fn ask(
+    /// Passes a call to a program and waits for its completion.
+    async fn send_call(
         &self,
         call: &Call,
         rows: Option<&RowWriter>,
         time_limit: Duration,
         permit: OwnedSemaphorePermit,
         stop: &mut Stop,
-    ) -> Ended {
+    ) -> CallCompletion {
         let id = call.id();
         let assigned = tokio::select! {
             biased;
-            () = stop.stopped() => return Ended::With(Outcome::Stopped),
+            () = stop.stopped() => return CallCompletion::Done(Outcome::Stopped),
             assigned = self.pool.assign(&id) => assigned,
         };
         let program = match assigned {
-            Assigned::To(program) => program,
-            Assigned::Start(at) => match self.start(at, &id) {
+            Assignment::Running(program) => program,
+            Assignment::Start(at) => match self.start(at, &id) {
                 Ok(program) => program,
-                Err(outcome) => return Ended::With(outcome),
+                Err(outcome) => return CallCompletion::Done(outcome),
             },
         };
-        let ticket = Ticket(self.tickets.fetch_add(1, Ordering::Relaxed));
-        let (asker, answer) = oneshot::channel();
-        let (rows, intake) = Intake::new(rows).unzip();
+        let ticket = CallTicket(self.tickets.fetch_add(1, Ordering::Relaxed));
+        let (reply_to, answer) = oneshot::channel();
+        let (rows, intake) = RowIntake::new(rows).unzip();
         let (kind, line) = (call.kind(), call.to_line());
-        let asked = Asked { ticket, id, kind, line, time_limit, asker, rows, permit };
-        if let Err(mpsc::error::SendError(Command::Ask(asked))) = program.send(Command::Ask(asked))
+        let request = CallRequest { ticket, id, kind, line, time_limit, reply_to, rows, permit };
+        if let Err(mpsc::error::SendError(ProgramCommand::Call(request))) =
+            program.send(ProgramCommand::Call(request))
         {
-            return Ended::Untouched(asked.permit);
+            return CallCompletion::Unread(request.permit);
         }
-        let mut waiting = DropOnDrop { program: &program, ticket: Some(ticket) };
-        // A program that is gone has told already.
-        let stopping = || _ = program.send(Command::Stop(ticket));
+        let mut waiting = CancelOnDrop { program: &program, ticket: Some(ticket) };
+        // The session of a program that has ended has completed the call already.
+        let stopping = || _ = program.send(ProgramCommand::Stop(ticket));
         let answer = match intake {
             Some(intake) => intake.take(answer, time_limit, stop, stopping).await,
-            None => heard(answer, stop, stopping).await,
+            None => completion(answer, stop, stopping).await,
         };
         waiting.ticket = None;
         answer
@@ -152,29 +154,29 @@ impl StreamHandler {
         let mut permit = tokio::select! {
             biased;
             () = stop.stopped() => return Outcome::Stopped,
-            permit = self.room.clone().acquire_owned() => match permit {
+            permit = self.permits.clone().acquire_owned() => match permit {
                 Ok(permit) => permit,
-                // It is never closed.
+                // The semaphore is never closed.
                 Err(_) => return Outcome::Stopped,
             },
         };
         loop {
-            match self.ask(call, rows, time_limit, permit, &mut stop).await {
-                Ended::With(outcome) => return outcome,
-                Ended::Reset(_) if stop.is_stopped() => return Outcome::Stopped,
-                Ended::Reset(failure) => return Outcome::Failed(failure),
-                Ended::Untouched(again) => permit = again,
+            match self.send_call(call, rows, time_limit, permit, &mut stop).await {
+                CallCompletion::Done(outcome) => return outcome,
+                CallCompletion::Reset(_) if stop.is_stopped() => return Outcome::Stopped,
+                CallCompletion::Reset(failure) => return Outcome::Failed(failure),
+                CallCompletion::Unread(again) => permit = again,
             }
         }
     }
 }
 
-/// Waits for an answer. Told to stop, it says so and goes on waiting: a program may still answer.
-async fn heard(
-    mut answer: oneshot::Receiver<Ended>,
+/// Waits for the completion of a call. A stop is passed on once; the program may still reply.
+async fn completion(
+    mut answer: oneshot::Receiver<CallCompletion>,
     stop: &mut Stop,
     stopping: impl FnOnce(),
-) -> Ended {
+) -> CallCompletion {
     let answer = tokio::select! {
         biased;
         answer = &mut answer => answer,
@@ -183,8 +185,8 @@ async fn heard(
             answer.await
         }
     };
-    // Without an answer its program was dropped, with all of this.
-    answer.unwrap_or(Ended::With(Outcome::Stopped))
+    // The sender is dropped only when the handler is.
+    answer.unwrap_or(CallCompletion::Done(Outcome::Stopped))
 }
 
 #[async_trait]
@@ -208,17 +210,17 @@ impl Drop for StreamHandler {
     }
 }
 
-/// Tells a program that a call is dropped, unless it is over.
-struct DropOnDrop<'a> {
-    program: &'a mpsc::UnboundedSender<Command>,
-    ticket: Option<Ticket>,
+/// Cancels a call whose future is dropped before its completion.
+struct CancelOnDrop<'a> {
+    program: &'a mpsc::UnboundedSender<ProgramCommand>,
+    ticket: Option<CallTicket>,
 }
 
-impl Drop for DropOnDrop<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            // A program that is gone has no call any more.
-            _ = self.program.send(Command::Drop(ticket));
+            // A program that has ended has no calls.
+            _ = self.program.send(ProgramCommand::Drop(ticket));
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Which program gets a call.
+//! Assigns calls to programs.
 //!
-//! There are so many places for programs, and a program is started when a call needs it. A call goes
-//! to a program that has nothing to do; else to a new one; else to the one with the fewest calls that
-//! has room; else to a place where a program failed and may be started again. Otherwise it waits: a
-//! call that no program has is not an attempt that could fail.
+//! A pool has a fixed number of slots for programs; a program is started when a call needs it. A call goes to
+//! an idle program; else to a new one in an empty slot; else to the program with the fewest calls that can take
+//! one more; else to a slot whose program failed and may be started again. Otherwise the call waits: a call
+//! without a program is not an attempt that could fail.
 
 use std::{
     collections::HashSet,
@@ -19,68 +19,66 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{conversation::Command, restart::Restart};
+use super::{restart_backoff::RestartBackoff, session::ProgramCommand};
 use redrive_retry::monotonic;
 
-/// The programs of one handler.
-pub(super) struct Pool {
+pub(super) struct ProgramPool {
     name: String,
     in_flight: usize,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     changed: Notify,
 }
 
-struct State {
-    places: Vec<Place>,
+struct PoolState {
+    slots: Vec<ProgramSlot>,
     last_restart: Option<Instant>,
-    /// Whether the handler is dropped, and every program with it.
+    /// Whether the handler was dropped, and every program with it.
     closed: bool,
 }
 
-/// A place for a program.
 #[derive(Default)]
-struct Place {
-    program: Presence,
-    restart: Restart,
+struct ProgramSlot {
+    program: SlotState,
+    restart: RestartBackoff,
 }
 
 #[derive(Default)]
-enum Presence {
+enum SlotState {
     #[default]
-    None,
-    /// Somebody starts it.
+    Empty,
+    /// A call is starting the program.
     Starting,
-    /// It takes calls.
-    Serving { calls: mpsc::UnboundedSender<Command>, ids: HashSet<String>, task: AbortHandle },
-    /// It takes no more, and is on its way out.
+    Serving {
+        calls: mpsc::UnboundedSender<ProgramCommand>,
+        ids: HashSet<String>,
+        task: AbortHandle,
+    },
+    /// Takes no more calls and is about to exit.
     Leaving(AbortHandle),
 }
 
-/// Where a call goes.
-pub(super) enum Assigned {
-    /// To a program that runs.
-    To(mpsc::UnboundedSender<Command>),
-    /// To one that has to be started there.
+pub(super) enum Assignment {
+    Running(mpsc::UnboundedSender<ProgramCommand>),
+    /// A program has to be started in this slot.
     Start(usize),
 }
 
-impl Pool {
-    /// Empty places.
+impl ProgramPool {
     pub(super) fn new(name: &str, processes: usize, in_flight: usize) -> Self {
-        let mut places = Vec::new();
-        places.resize_with(processes, Place::default);
-        let state = Mutex::new(State { places, last_restart: None, closed: false });
+        let mut slots = Vec::new();
+        slots.resize_with(processes, ProgramSlot::default);
+        let state = Mutex::new(PoolState { slots, last_restart: None, closed: false });
         Self { name: name.to_owned(), in_flight, state, changed: Notify::new() }
     }
 
-    /// Finds a program for a call of that id, waiting as long as it takes. Nothing is taken until it
-    /// is found.
-    pub(super) async fn assign(&self, id: &str) -> Assigned {
+    /// Finds a program for the call with this id, and waits until there is one. Cancellation while waiting
+    /// has no effect on the pool.
+    pub(super) async fn assign(&self, id: &str) -> Assignment {
         loop {
-            // Listening comes before looking: what changes in between is heard.
+            // Register interest before looking, so that no change in between is missed.
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
-            let due = match self.look(id, monotonic()) {
+            let due = match self.try_assign(id, monotonic()) {
                 Ok(assigned) => return assigned,
                 Err(due) => due,
             };
@@ -94,22 +92,22 @@ impl Pool {
         }
     }
 
-    /// Finds one now, or says when to look again.
-    fn look(&self, id: &str, now: Instant) -> Result<Assigned, Option<Instant>> {
+    /// Finds a program now, or returns when to look again.
+    fn try_assign(&self, id: &str, now: Instant) -> Result<Assignment, Option<Instant>> {
         let mut state = self.state();
-        // One call of an id at a time: two replies with one id could not be told apart.
-        let room = state.places.iter().enumerate().filter_map(|(at, place)| match &place.program {
-            Presence::Serving { ids, .. } if ids.len() < self.in_flight && !ids.contains(id) => {
+        // One call per id and program: two replies with one id could not be told apart.
+        let room = state.slots.iter().enumerate().filter_map(|(at, slot)| match &slot.program {
+            SlotState::Serving { ids, .. } if ids.len() < self.in_flight && !ids.contains(id) => {
                 Some((ids.len(), at))
             }
             _ => None,
         });
         let least = room.min();
-        let empty = |place: &&Place| matches!(place.program, Presence::None);
-        let vacant = state.places.iter().enumerate().filter(|(_, place)| empty(place));
-        // What never failed comes before what did, and that by when it may be tried again.
+        let empty = |slot: &&ProgramSlot| matches!(slot.program, SlotState::Empty);
+        let vacant = state.slots.iter().enumerate().filter(|(_, slot)| empty(slot));
+        // Slots without a failure first, then in the order in which they may restart.
         let last = state.last_restart;
-        let next = vacant.map(|(at, place)| (place.restart.due(last), at)).min();
+        let next = vacant.map(|(at, slot)| (slot.restart.due(last), at)).min();
         match (least, next) {
             (Some((0, at)), _) => Ok(state.send_to(at, id)),
             (_, Some((None, at))) => Ok(state.start_at(at)),
@@ -123,52 +121,52 @@ impl Pool {
         }
     }
 
-    /// Notes that a program runs at a place, with its first call. `spawn` sets it to work.
+    /// Registers a program that was started in a slot, with its first call. `spawn` starts its session.
     pub(super) fn started(
         &self,
         at: usize,
-        calls: mpsc::UnboundedSender<Command>,
+        calls: mpsc::UnboundedSender<ProgramCommand>,
         id: &str,
         spawn: impl FnOnce() -> AbortHandle,
     ) {
         let mut state = self.state();
-        if let Some(place) = state.places.get_mut(at) {
+        if let Some(slot) = state.slots.get_mut(at) {
             let ids = HashSet::from([id.to_owned()]);
-            // Set to work while the state is held: it may be over before this returns.
-            place.program = Presence::Serving { calls, ids, task: spawn() };
+            // Spawned under the lock, because the session may end before this returns.
+            slot.program = SlotState::Serving { calls, ids, task: spawn() };
         }
         drop(state);
         self.changed.notify_waiters();
     }
 
-    /// Notes that calls are over; `answered` if by a reply as it should be.
-    fn left<'a>(&self, at: usize, left: impl IntoIterator<Item = &'a str>, answered: bool) {
+    /// Frees the room of completed calls. `answered` says whether one had a valid reply.
+    fn calls_ended<'a>(&self, at: usize, ended: impl IntoIterator<Item = &'a str>, answered: bool) {
         let mut state = self.state();
-        if let Some(place) = state.places.get_mut(at) {
+        if let Some(slot) = state.slots.get_mut(at) {
             if answered {
-                place.restart.answered();
+                slot.restart.answered();
             }
-            if let Presence::Serving { ids, .. } = &mut place.program {
-                left.into_iter().for_each(|id| _ = ids.remove(id));
+            if let SlotState::Serving { ids, .. } = &mut slot.program {
+                ended.into_iter().for_each(|id| _ = ids.remove(id));
             }
         }
         drop(state);
         self.changed.notify_waiters();
     }
 
-    /// Notes that a program takes no more calls.
+    /// The program takes no more calls.
     fn leaving(&self, at: usize) {
-        if let Some(place) = self.state().places.get_mut(at) {
-            place.leave();
+        if let Some(slot) = self.state().slots.get_mut(at) {
+            slot.leave();
         }
     }
 
-    /// Notes that a place is empty again; after a failure it stays so for a while.
-    pub(super) fn vacated(&self, at: usize, failure: Option<&str>) {
+    /// Empties a slot. After a failure it stays empty until the backoff has passed.
+    pub(super) fn slot_emptied(&self, at: usize, failure: Option<&str>) {
         let mut state = self.state();
-        let wait = state.places.get_mut(at).and_then(|place| {
-            place.program = Presence::None;
-            failure.map(|_| place.restart.failed(at, monotonic()))
+        let wait = state.slots.get_mut(at).and_then(|slot| {
+            slot.program = SlotState::Empty;
+            failure.map(|_| slot.restart.failed(at, monotonic()))
         });
         let wait = wait.filter(|_| !state.closed);
         drop(state);
@@ -176,23 +174,23 @@ impl Pool {
         if let (Some(why), Some(wait)) = (failure, wait) {
             let program = self.name.as_str();
             let wait = HumanDuration::from(Duration::from_millis(wait.as_millis() as u64));
-            tracing::warn!(program, place = at, "{why}; it may be started again in {wait}");
+            tracing::warn!(program, slot = at, "{why}; the program may be started again in {wait}");
         }
     }
 
-    /// Asks every program to finish what it has and leave, and waits until all have.
+    /// Lets every program finish its calls and exit, and waits until all have.
     pub(super) async fn empty(&self) {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
             let mut occupied = false;
-            for place in &mut self.state().places {
-                if let Presence::Serving { calls, .. } = &place.program {
-                    // One that is gone already needs no asking.
-                    _ = calls.send(Command::Leave);
-                    place.leave();
+            for slot in &mut self.state().slots {
+                if let SlotState::Serving { calls, .. } = &slot.program {
+                    // The send fails only if the program has ended.
+                    _ = calls.send(ProgramCommand::Finish);
+                    slot.leave();
                 }
-                occupied |= !matches!(place.program, Presence::None);
+                occupied |= !matches!(slot.program, SlotState::Empty);
             }
             if !occupied {
                 return;
@@ -201,80 +199,79 @@ impl Pool {
         }
     }
 
-    /// Drops every program, which kills it.
+    /// Aborts every session, which kills its program.
     pub(super) fn abort(&self) {
         let mut state = self.state();
         state.closed = true;
-        for place in &state.places {
-            if let Presence::Serving { task, .. } | Presence::Leaving(task) = &place.program {
+        for slot in &state.slots {
+            if let SlotState::Serving { task, .. } | SlotState::Leaving(task) = &slot.program {
                 task.abort();
             }
         }
     }
 
-    /// A panic while the lock was held leaves every place in one of its states.
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// A panic while the lock was held leaves every slot in a valid state.
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn send_to(&mut self, at: usize, id: &str) -> Assigned {
-        match self.places.get_mut(at).map(|place| &mut place.program) {
-            Some(Presence::Serving { calls, ids, .. }) => {
+impl PoolState {
+    fn send_to(&mut self, at: usize, id: &str) -> Assignment {
+        match self.slots.get_mut(at).map(|slot| &mut slot.program) {
+            Some(SlotState::Serving { calls, ids, .. }) => {
                 ids.insert(id.to_owned());
-                Assigned::To(calls.clone())
+                Assignment::Running(calls.clone())
             }
-            _ => Assigned::Start(at),
+            _ => Assignment::Start(at),
         }
     }
 
-    fn start_at(&mut self, at: usize) -> Assigned {
-        if let Some(place) = self.places.get_mut(at) {
-            place.program = Presence::Starting;
+    fn start_at(&mut self, at: usize) -> Assignment {
+        if let Some(slot) = self.slots.get_mut(at) {
+            slot.program = SlotState::Starting;
         }
-        Assigned::Start(at)
+        Assignment::Start(at)
     }
 }
 
-impl Place {
+impl ProgramSlot {
     fn leave(&mut self) {
-        if let Presence::Serving { task, .. } = &self.program {
-            self.program = Presence::Leaving(task.clone());
+        if let SlotState::Serving { task, .. } = &self.program {
+            self.program = SlotState::Leaving(task.clone());
         }
     }
 }
 
-/// A program's hold on its place. Dropped, the place is empty again.
-pub(super) struct Seat {
-    pool: Arc<Pool>,
+/// The slot of a running program. Dropping the guard empties the slot.
+pub(super) struct SlotGuard {
+    pool: Arc<ProgramPool>,
     at: usize,
-    /// Why the program is gone, if that is its own failure.
+    /// The failure of the program, if it ended by one.
     failure: Option<String>,
 }
 
-impl Seat {
-    pub(super) fn new(pool: Arc<Pool>, at: usize) -> Self {
-        // Until it is known better: a task that panics or is dropped did not end well.
+impl SlotGuard {
+    pub(super) fn new(pool: Arc<ProgramPool>, at: usize) -> Self {
+        // Overwritten by `release`: a session that panics or is dropped counts as a failure.
         Self { pool, at, failure: Some("the program was dropped".to_owned()) }
     }
 
-    pub(super) fn left<'a>(&self, ids: impl IntoIterator<Item = &'a str>, answered: bool) {
-        self.pool.left(self.at, ids, answered);
+    pub(super) fn calls_ended<'a>(&self, ids: impl IntoIterator<Item = &'a str>, answered: bool) {
+        self.pool.calls_ended(self.at, ids, answered);
     }
 
     pub(super) fn leaving(&self) {
         self.pool.leaving(self.at);
     }
 
-    /// Leaves for good.
-    pub(super) fn vacate(mut self, failure: Option<String>) {
+    pub(super) fn release(mut self, failure: Option<String>) {
         self.failure = failure;
     }
 }
 
-impl Drop for Seat {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
-        self.pool.vacated(self.at, self.failure.as_deref());
+        self.pool.slot_emptied(self.at, self.failure.as_deref());
     }
 }

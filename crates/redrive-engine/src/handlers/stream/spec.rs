@@ -1,4 +1,4 @@
-//! What to start, and how much of it.
+//! Which program to start, how often, and with how many calls.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,24 +7,24 @@ use crate::handlers::program::DEFAULT_GRACE;
 /// A program that stays running and gets one call per line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamSpec {
-    /// The program and its arguments. No shell reads them. A relative program with a slash counts
-    /// from `folder`; one without is looked for in `PATH`.
+    /// The program and its arguments, without a shell. A relative path with a slash is relative to
+    /// `folder`; a name without a slash is searched in `PATH`.
     pub argv: Vec<String>,
-    /// The folder it runs in.
+    /// The working folder.
     pub folder: PathBuf,
-    /// Names of variables it gets beside `PATH HOME LANG TZ TMPDIR`.
+    /// Names of variables to inherit in addition to `PATH HOME LANG TZ TMPDIR`.
     pub env: Vec<String>,
-    /// How long it has to end once its input is closed, and again after TERM, before KILL.
+    /// The time between the end of input and TERM, and between TERM and KILL.
     /// [`DEFAULT_GRACE`] is 5 seconds.
     pub grace: Duration,
-    /// How many of it run at most.
+    /// The most processes at once.
     pub processes: usize,
-    /// How many calls each has at once. Above 1, replies must echo the `id` of the call.
+    /// The most calls of each process at once. Above 1, replies must repeat the `id` of the call.
     pub in_flight: usize,
 }
 
 impl StreamSpec {
-    /// One program in a folder, one call at a time, with no further variables and the default grace.
+    /// One process, one call at a time, with no additional variables and the default grace.
     pub fn new(argv: Vec<String>, folder: impl Into<PathBuf>) -> Self {
         Self {
             argv,

@@ -1,4 +1,4 @@
-//! Waiting for what may not be there: a closed pipe, nothing to write, no alarm.
+//! Futures that wait forever when there is nothing to wait for: a closed pipe, no output, no deadline.
 
 use std::{future::pending, io};
 
@@ -8,7 +8,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Writes what there is to write; for ever if that is nothing.
+/// Waits forever if there is nothing to write.
 pub(super) async fn write(stdin: &mut Option<ChildStdin>, unsent: &[u8]) -> io::Result<usize> {
     match (stdin, unsent) {
         (Some(stdin), bytes @ [_, ..]) => stdin.write(bytes).await,
@@ -16,7 +16,7 @@ pub(super) async fn write(stdin: &mut Option<ChildStdin>, unsent: &[u8]) -> io::
     }
 }
 
-/// Reads what comes; for ever if the pipe is closed. An error is an end as well.
+/// Waits forever if the pipe is closed. An error counts as the end of the pipe.
 pub(super) async fn read(pipe: &mut Option<impl AsyncRead + Unpin>, buffer: &mut [u8]) -> usize {
     match pipe {
         Some(pipe) => pipe.read(buffer).await.unwrap_or_default(),
@@ -24,7 +24,7 @@ pub(super) async fn read(pipe: &mut Option<impl AsyncRead + Unpin>, buffer: &mut
     }
 }
 
-/// Waits for a time; for ever if there is none.
+/// Waits forever if there is no time.
 pub(super) async fn at(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,

@@ -1,9 +1,9 @@
-//! Object stores by name, with what the environment says of them.
+//! Object stores by service, configured by environment variables.
 //!
-//! Credentials, regions and endpoints are in the variables that the services' own tools read; `AWS_…`,
-//! `GOOGLE_…`, `AZURE_…`. A server that speaks S3 is named by `AWS_ENDPOINT_URL`, and by
-//! `AWS_ALLOW_HTTP=true` if it has no TLS; one that speaks as Google's or Azure's do by `GOOGLE_BASE_URL`
-//! or `AZURE_STORAGE_ENDPOINT`, and `GOOGLE_ALLOW_HTTP` or `AZURE_ALLOW_HTTP`.
+//! Credentials, regions and endpoints are in the variables that the tools of the services read: `AWS_…`,
+//! `GOOGLE_…`, `AZURE_…`. For another S3 server set `AWS_ENDPOINT_URL`, and `AWS_ALLOW_HTTP=true` if the server
+//! has no TLS. For emulators of the other services set `GOOGLE_BASE_URL` or `AZURE_STORAGE_ENDPOINT`, and
+//! `GOOGLE_ALLOW_HTTP` or `AZURE_ALLOW_HTTP`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,20 +12,18 @@ use object_store::{
     gcp::GoogleCloudStorageBuilder,
 };
 
-use super::{RawError, RawSink, http_client::Hyper};
+use super::{RawError, RawSink, http_client::EngineHttp};
 
 /// An object store that raw partitions can be kept in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectService {
-    /// Amazon S3 and what speaks its protocol.
+    /// Amazon S3 and compatible servers.
     S3,
-    /// Google Cloud Storage.
     Gcs,
-    /// Azure Blob Storage.
     Azure,
 }
 
-/// An outage that lasts longer is the partition's to wait for, by its own policy.
+/// A longer outage fails the attempt, and the policy of the partition decides about the next one.
 const RETRIES: usize = 5;
 
 const RETRY_LIMIT: Duration = Duration::from_secs(60);
@@ -49,8 +47,8 @@ impl ObjectService {
 }
 
 impl RawSink {
-    /// A sink in a bucket, or a container. Of the environment, the service's own variables are used; the
-    /// network is not, until something is read or written.
+    /// A sink in a bucket or a container. Uses the variables of the service in `environment`. Sends nothing until
+    /// the first read or write.
     pub fn bucket(
         service: ObjectService,
         bucket: &str,
@@ -82,14 +80,14 @@ fn connect(
         max_retries: RETRIES,
         retry_timeout: RETRY_LIMIT,
     };
-    // A variable of the service that says nothing of storage is not ours to judge.
+    // Variables of the service that are no settings of its storage are ignored.
     match service {
         ObjectService::S3 => settings
             .filter_map(|(name, value)| Some((name.parse().ok()?, value)))
             .fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(key, value))
             .with_bucket_name(bucket)
             .with_retry(retry)
-            .with_http_connector(Hyper)
+            .with_http_connector(EngineHttp)
             .build()
             .map(|store| Arc::new(store) as _),
         ObjectService::Gcs => settings
@@ -99,7 +97,7 @@ fn connect(
             })
             .with_bucket_name(bucket)
             .with_retry(retry)
-            .with_http_connector(Hyper)
+            .with_http_connector(EngineHttp)
             .build()
             .map(|store| Arc::new(store) as _),
         ObjectService::Azure => settings
@@ -109,7 +107,7 @@ fn connect(
             })
             .with_container_name(bucket)
             .with_retry(retry)
-            .with_http_connector(Hyper)
+            .with_http_connector(EngineHttp)
             .build()
             .map(|store| Arc::new(store) as _),
     }

@@ -1,8 +1,8 @@
-//! Folders that survive a power cut.
+//! Folders that survive a power loss.
 //!
-//! A new folder is an entry in its parent, and is only there for sure once the parent is synced. A folder
-//! that is already there may have been made a moment ago by somebody who has not synced it yet, so its
-//! parent is synced too, unless this process knows that it has been.
+//! A new folder is an entry in its parent, and is durable only once the parent is synced. Another process may
+//! have created an existing folder a moment ago without syncing it yet, so its parent is synced too, unless this
+//! process knows that it was.
 
 use std::{
     collections::HashSet,
@@ -11,7 +11,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// How many folders are remembered. Past that all are forgotten, which costs some syncs.
+/// The most folders to remember as synced. Beyond that all are forgotten, which costs some syncs.
 const MAX_KNOWN: usize = 65_536;
 
 /// The folders below a root, the root included.
@@ -21,7 +21,7 @@ pub(crate) struct DurableFolders {
     known: Mutex<HashSet<PathBuf>>,
 }
 
-/// Folders whose parents must be synced before anything in them counts, the lowest first.
+/// Folders whose parents must be synced before their content is durable, the deepest first.
 #[must_use]
 #[derive(Debug, Default)]
 pub(crate) struct Unsynced(Vec<PathBuf>);
@@ -35,7 +35,7 @@ impl DurableFolders {
         &self.root
     }
 
-    /// Makes a folder with all above it.
+    /// Creates a folder and its parents.
     pub(crate) fn make(&self, folder: &Path) -> io::Result<Unsynced> {
         let mut unsynced = Unsynced::default();
         self.make_into(folder, &mut unsynced)?;
@@ -54,7 +54,7 @@ impl DurableFolders {
         match made {
             Ok(()) => self.forget(folder),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // What is above the root and was there is not our business.
+                // Existing folders above the root are the user's responsibility.
                 if self.knows(folder) || !folder.starts_with(&self.root) {
                     return Ok(());
                 }
@@ -72,11 +72,11 @@ impl DurableFolders {
         Ok(())
     }
 
-    /// Syncs what [`make`](Self::make) left to be synced.
+    /// Syncs the folders that [`make`](Self::make) returned.
     pub(crate) fn sync(&self, unsynced: Unsynced) -> io::Result<()> {
         for folder in &unsynced.0 {
             match folder.parent().map(sync_folder) {
-                // A root may lie in a folder that we may enter and not read.
+                // The parent of the root may be a folder that this user can enter but not read.
                 Some(Err(error))
                     if *folder == self.root && error.kind() == io::ErrorKind::PermissionDenied => {}
                 Some(synced) => synced?,
@@ -95,13 +95,12 @@ impl DurableFolders {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(folder)
     }
 
-    /// Somebody took it away, and it was made anew.
+    /// The folder was removed and created again.
     fn forget(&self, folder: &Path) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(folder);
     }
 }
 
-/// Makes the entries of a folder durable.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     let here = Path::new(".");
     let folder = if folder.as_os_str().is_empty() { here } else { folder };

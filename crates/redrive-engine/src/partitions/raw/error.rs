@@ -1,4 +1,4 @@
-//! What can go wrong with raw partitions.
+//! Errors of the raw sink.
 
 use std::{error::Error as _, io};
 
@@ -6,99 +6,58 @@ use std::{error::Error as _, io};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RawError {
-    /// The run was written before, or is being written.
-    #[error("{place} is there already: a run_id is used once")]
-    Used {
-        /// Where.
-        place: String,
-    },
-    /// No such run is sealed.
+    /// The run was written before, or another process is writing it.
+    #[error("{place} already exists: every attempt needs a new run_id")]
+    Used { place: String },
     #[error("there is no sealed raw partition at {place}")]
-    NotSealed {
-        /// Where.
-        place: String,
-    },
-    /// A sealed run is not what was sealed.
+    NotSealed { place: String },
+    /// A sealed run was changed after it was sealed.
     #[error("the raw partition at {place} is damaged: {damage}")]
-    Damaged {
-        /// Where.
-        place: String,
-        /// In which way.
-        damage: Damage,
-    },
-    /// The extractor's own fields are too long.
+    Damaged { place: String, damage: Damage },
+    /// The fields that the extractor added are too long.
     #[error("the metadata of {place} has {bytes} bytes; {allowed} are allowed")]
-    MetadataTooLong {
-        /// Where.
-        place: String,
-        /// Its length.
-        bytes: usize,
-        /// The longest.
-        allowed: usize,
-    },
-    /// The settings of the sink fit nothing.
+    MetadataTooLong { place: String, bytes: usize, allowed: usize },
+    /// The settings of the sink are invalid.
     #[error("{url} cannot hold raw partitions: {problem}")]
-    Unusable {
-        /// The sink.
-        url: String,
-        /// Why.
-        problem: String,
-    },
-    /// A file or folder could not be used.
+    Unusable { url: String, problem: String },
     #[error("cannot {doing} {place}")]
     File {
-        /// What was tried.
         doing: &'static str,
-        /// On what.
         place: String,
-        /// Why not.
         #[source]
         source: io::Error,
     },
-    /// An object could not be used.
     #[error("cannot {doing} {place}")]
     Object {
-        /// What was tried.
         doing: &'static str,
-        /// On what.
         place: String,
-        /// Why not.
         #[source]
         source: object_store::Error,
     },
 }
 
-/// In which way a sealed raw partition is not what was sealed.
+/// How a sealed raw partition was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// Its bytes have another hash.
-    #[error("its payload has another hash than when it was sealed")]
+    #[error("the hash of its payload is not the hash in its metadata")]
     Hash,
-    /// It has another number of records.
     #[error("its payload has {found} records, its metadata says {said}")]
-    Count {
-        /// What the metadata says.
-        said: u64,
-        /// What there are.
-        found: u64,
-    },
-    /// Its payload is gone.
-    #[error("its payload is gone")]
+    Count { said: u64, found: u64 },
+    #[error("its payload is missing")]
     NoPayload,
-    /// Its metadata is not what a seal writes.
     #[error("its metadata {0}")]
     Metadata(String),
 }
 
 impl RawError {
-    /// Whether there is no room: not the fault of what was to be written.
+    /// Whether the disk is full, which says nothing about the partition.
     pub fn is_disk_full(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         matches!(self, Self::File { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
     }
 
-    /// The error with everything behind it, in one line.
+    /// The error and its sources, in one line.
     pub fn in_words(&self) -> String {
         let mut words = self.to_string();
         let mut cause = self.source();

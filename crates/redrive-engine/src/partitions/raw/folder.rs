@@ -1,11 +1,11 @@
 //! Raw partitions in a local folder.
 //!
-//! A run has its folder for itself: whoever makes it writes it. The payload is written there; the
-//! metadata is written beside it, and linked under its name when all of it is on the disk, which fails if
-//! there is one. Nothing is ever renamed over, and nothing that is sealed is opened for writing.
+//! Every run has its own folder, and only the process that created the folder writes the run. The metadata is
+//! written under another name, and hard-linked under its own name once all files are on disk; the link fails if
+//! the name exists. Files are never replaced by a rename, and sealed files are never opened for writing.
 //!
-//! `object_store` can write folders too. It makes every file under another name and syncs the folder
-//! once for each; here a sealed run costs two synced files and its folders, each once.
+//! `object_store` can write to folders too, but it renames every file and syncs the folder each time; here a
+//! sealed run costs two synced files and its folders, each once.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -20,39 +20,36 @@ use redrive_core::{PartitionKey, PartitionRunId};
 use super::{
     durable::{DurableFolders, Unsynced, sync_folder},
     error::RawError,
-    layout::{METADATA, PAYLOAD, Place, key_folders, run_of_folder},
+    layout::{METADATA, PAYLOAD, RunPath, key_folders, run_of_folder},
     metadata::MAX_METADATA_BYTES,
 };
 
-/// The metadata while it is being written.
+/// The name of the metadata while it is written.
 const UNSEALED: &str = "metadata.json.new";
 
-/// How much is gathered before it is written, and how much is read at once.
+/// The size of writes and reads.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// A local root.
 #[derive(Debug, Clone)]
 pub(crate) struct Folder(Arc<DurableFolders>);
 
-/// A run that is being written.
 #[derive(Debug)]
 pub(super) struct FolderWriter {
     folders: Arc<DurableFolders>,
     unsealed: UnsealedRun,
     unsynced: Unsynced,
-    /// Away while a chunk is being written.
+    /// `None` while a chunk is written, and after an error.
     payload: Option<File>,
-    gathered: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
-/// A run's folder, made by us. Unless it is sealed, nothing of it stays.
+/// A folder that this process created. Dropping it removes the folder, unless it is sealed.
 #[derive(Debug)]
 struct UnsealedRun {
     folder: PathBuf,
     sealed: bool,
 }
 
-/// The payload of a sealed run, chunk by chunk.
 #[derive(Debug)]
 pub(super) struct FolderReader {
     path: PathBuf,
@@ -68,7 +65,7 @@ impl Folder {
         self.0.root()
     }
 
-    pub(super) async fn begin(&self, place: &Place) -> Result<FolderWriter, RawError> {
+    pub(super) async fn begin(&self, place: &RunPath) -> Result<FolderWriter, RawError> {
         let (folders, run) = (self.0.clone(), self.root().join(place.path()));
         blocking(move || {
             let above = run.parent().unwrap_or(folders.root());
@@ -82,13 +79,13 @@ impl Folder {
                 .open(&payload)
                 .map_err(|error| used_or_failed(error, "make", &payload))?;
             let payload = Some(file);
-            Ok(FolderWriter { folders, unsealed, unsynced, payload, gathered: Vec::new() })
+            Ok(FolderWriter { folders, unsealed, unsynced, payload, buffer: Vec::new() })
         })
         .await
     }
 
-    /// The bytes of a run's metadata, if it is sealed; one byte more than allowed at most.
-    pub(super) async fn metadata(&self, place: &Place) -> Result<Option<Vec<u8>>, RawError> {
+    /// The bytes of the metadata, if the run is sealed; at most one byte more than allowed.
+    pub(super) async fn metadata(&self, place: &RunPath) -> Result<Option<Vec<u8>>, RawError> {
         let path = self.root().join(place.path()).join(METADATA);
         blocking(move || match File::open(&path) {
             Ok(file) => {
@@ -102,8 +99,7 @@ impl Folder {
         .await
     }
 
-    /// The payload of a run, if it is there.
-    pub(super) async fn payload(&self, place: &Place) -> Result<Option<FolderReader>, RawError> {
+    pub(super) async fn payload(&self, place: &RunPath) -> Result<Option<FolderReader>, RawError> {
         let path = self.root().join(place.path()).join(PAYLOAD);
         blocking(move || match File::open(&path) {
             Ok(file) => Ok(Some(FolderReader { path, payload: Some(file) })),
@@ -113,7 +109,7 @@ impl Folder {
         .await
     }
 
-    /// The sealed runs of a key, in no order.
+    /// The sealed runs of a key, in any order.
     pub(super) async fn runs(&self, key: &PartitionKey) -> Result<Vec<PartitionRunId>, RawError> {
         let folder = self.root().join(key_folders(key).iter().collect::<PathBuf>());
         blocking(move || {
@@ -138,7 +134,7 @@ impl Folder {
         .await
     }
 
-    /// Whether the root is a folder, or can become one.
+    /// Fails unless the root is a folder, or can be created, and its disk has room.
     pub(super) async fn check(&self) -> Result<(), RawError> {
         let root = self.root().to_owned();
         blocking(move || {
@@ -158,34 +154,34 @@ impl Folder {
 impl FolderWriter {
     pub(super) async fn write(&mut self, mut bytes: &[u8]) -> Result<(), RawError> {
         while !bytes.is_empty() {
-            let room = CHUNK_BYTES.saturating_sub(self.gathered.len()).min(bytes.len());
+            let room = CHUNK_BYTES.saturating_sub(self.buffer.len()).min(bytes.len());
             let (now, later) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
-            self.gathered.extend_from_slice(now);
+            self.buffer.extend_from_slice(now);
             bytes = later;
-            if self.gathered.len() >= CHUNK_BYTES {
-                self.put_out().await?;
+            if self.buffer.len() >= CHUNK_BYTES {
+                self.flush().await?;
             }
         }
         Ok(())
     }
 
-    async fn put_out(&mut self) -> Result<(), RawError> {
+    async fn flush(&mut self) -> Result<(), RawError> {
         let path = self.unsealed.folder.join(PAYLOAD);
-        let gathered = std::mem::take(&mut self.gathered);
+        let buffer = std::mem::take(&mut self.buffer);
         let mut file = self.payload.take().ok_or_else(|| broken(&path))?;
-        let (file, mut gathered) = blocking(move || {
-            file.write_all(&gathered).map_err(failed("write", &path))?;
-            Ok((file, gathered))
+        let (file, mut buffer) = blocking(move || {
+            file.write_all(&buffer).map_err(failed("write", &path))?;
+            Ok((file, buffer))
         })
         .await?;
-        gathered.clear();
+        buffer.clear();
         self.payload = Some(file);
-        self.gathered = gathered;
+        self.buffer = buffer;
         Ok(())
     }
 
-    /// Puts everything on the disk, the metadata last. A future that is dropped meanwhile changes
-    /// nothing: what has begun is finished.
+    /// Writes everything to disk, the metadata last. Dropping the future does not interrupt a seal that has
+    /// started.
     pub(super) async fn seal(self, metadata: Vec<u8>) -> Result<(), RawError> {
         blocking(move || self.seal_here(&metadata)).await
     }
@@ -195,7 +191,7 @@ impl FolderWriter {
         let (payload, new, sealed) = (run.join(PAYLOAD), run.join(UNSEALED), run.join(METADATA));
 
         let mut file = self.payload.take().ok_or_else(|| broken(&payload))?;
-        file.write_all(&self.gathered).map_err(failed("write", &payload))?;
+        file.write_all(&self.buffer).map_err(failed("write", &payload))?;
         file.sync_all().map_err(failed("sync", &payload))?;
         redrive_store::failpoint!("raw.payload.synced");
 
@@ -228,7 +224,7 @@ impl Drop for UnsealedRun {
         if self.sealed {
             return;
         }
-        // What cannot be removed has no seal, and so nobody reads it.
+        // Errors are ignored: a run without a seal is never read.
         for name in [PAYLOAD, UNSEALED] {
             let _ = fs::remove_file(self.folder.join(name));
         }
@@ -255,7 +251,7 @@ impl FolderReader {
     }
 }
 
-/// Runs what may wait for the disk where it holds up nobody.
+/// Runs disk I/O on a thread of the blocking pool.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, RawError> + Send + 'static,
 ) -> Result<T, RawError> {
@@ -268,7 +264,7 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Whether a single byte more can be written, as far as anybody can tell.
+/// True if the file system does not report its free space.
 #[cfg(unix)]
 fn has_room(path: &Path) -> bool {
     rustix::fs::statvfs(path).map_or(true, |disk| disk.f_bavail > 0)
@@ -291,12 +287,12 @@ fn used_or_failed(error: io::Error, doing: &'static str, path: &Path) -> RawErro
     failed(doing, path)(error)
 }
 
-/// A writer or reader that failed before is used again.
+/// The error of a writer or reader that is used after it failed.
 fn broken(path: &Path) -> RawError {
-    failed("go on with", path)(io::Error::other("an earlier step failed"))
+    failed("continue with", path)(io::Error::other("an earlier read or write failed"))
 }
 
-/// Not there, or below something that is no folder.
+/// The file does not exist, or one of its parents is not a folder.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

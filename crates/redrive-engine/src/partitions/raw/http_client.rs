@@ -1,110 +1,140 @@
-//! HTTP for object stores, on the same client and TLS that the rest of Redrive uses.
+//! HTTP for object stores, on the engine's own client and TLS set-up.
 //!
-//! `object_store` signs requests, retries them and reads the answers; it leaves open how they are sent.
-//! Bringing a second HTTP client for that would cost more crates than it has itself.
+//! `object_store` signs requests, retries them and reads the responses; the client that sends them can
+//! be replaced. A second HTTP client would add more crates than `object_store` itself has.
 
 use std::{
+    collections::BTreeMap,
     error::Error,
-    io,
+    fmt, io,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use http::{Uri, header::HOST, uri::PathAndQuery};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector as TcpConnector},
-    rt::{TokioExecutor, TokioTimer},
-};
 use object_store::{
     ClientConfigKey, ClientOptions,
     client::{
-        HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
-        HttpResponse, HttpResponseBody, HttpService,
+        HttpClient as ObjectStoreClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest,
+        HttpRequestBody, HttpResponse, HttpResponseBody, HttpService,
     },
 };
-use rustls::{ClientConfig, RootCertStore};
 use tokio::time::{Sleep, sleep, timeout};
 
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+use crate::handlers::http::{
+    HttpClient, NoResponse, ResponseBody, ServerConnector, client_config, host_header, native_roots,
+};
 
-/// How long an answer may take to begin, its request being sent meanwhile.
-const ANSWER_LIMIT: Duration = Duration::from_secs(120);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a body may say nothing.
-const SILENCE_LIMIT: Duration = Duration::from_secs(30);
+/// How long a request may take until the head of its response arrives, its body included.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Below the five seconds after which common servers close theirs.
-const IDLE_LIMIT: Duration = Duration::from_secs(4);
+/// How long the body of a response may deliver nothing.
+const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Makes clients for object stores.
+/// Makes the clients that `object_store` sends its requests with.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Hyper;
+pub(super) struct EngineHttp;
 
-#[derive(Debug)]
-struct Service(Client<HttpsConnector<TcpConnector>, HttpRequestBody>);
-
-impl HttpConnector for Hyper {
-    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let mut tcp = TcpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_connect_timeout(Some(CONNECT_LIMIT));
-        tcp.set_nodelay(true);
-        let tls = HttpsConnectorBuilder::new().with_tls_config(tls_settings()?);
-        let plain = options.get_config_value(&ClientConfigKey::AllowHttp);
-        let plain_allowed = plain.is_some_and(|allowed| allowed == "true");
-        let connector = if plain_allowed { tls.https_or_http() } else { tls.https_only() };
-        let connector = connector.enable_http1().wrap_connector(tcp);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE_LIMIT)
-            .pool_timer(TokioTimer::new())
-            .build(connector);
-        Ok(HttpClient::new(Service(client)))
+impl HttpConnector for EngineHttp {
+    /// A machine without certificate authorities is an error only when a certificate is checked.
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<ObjectStoreClient> {
+        let tls = client_config(native_roots())
+            .map_err(|error| object_store::Error::Generic { store: "TLS", source: error.into() })?;
+        let plain_http = options.get_config_value(&ClientConfigKey::AllowHttp);
+        Ok(ObjectStoreClient::new(ObjectStoreHttp {
+            plain_http: plain_http.is_some_and(|allowed| allowed == "true"),
+            connector: ServerConnector::new(tls, CONNECT_TIMEOUT),
+            clients: Mutex::default(),
+        }))
     }
 }
 
-/// The machine's authorities. Having none matters only once a certificate is to be checked.
-fn tls_settings() -> object_store::Result<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let ring = Arc::new(rustls::crypto::ring::default_provider());
-    let settings = ClientConfig::builder_with_provider(ring)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| object_store::Error::Generic { store: "TLS", source: error.into() })?;
-    Ok(settings.with_root_certificates(roots).with_no_client_auth())
+/// One client for each server: the storage itself, and the servers that give out credentials.
+struct ObjectStoreHttp {
+    plain_http: bool,
+    connector: ServerConnector,
+    clients: Mutex<BTreeMap<String, Arc<HttpClient<HttpRequestBody>>>>,
+}
+
+impl ObjectStoreHttp {
+    fn client_for(&self, url: &Uri) -> Result<Arc<HttpClient<HttpRequestBody>>, HttpError> {
+        let (Some(scheme @ ("http" | "https")), Some(authority)) =
+            (url.scheme_str(), url.authority())
+        else {
+            return Err(not_connected("the URL is neither http://HOST nor https://HOST"));
+        };
+        if scheme == "http" && !self.plain_http {
+            return Err(not_connected("the URL is http://, and only https:// is allowed"));
+        }
+        let server = format!("{scheme}://{authority}");
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = clients.entry(server).or_insert_with(|| {
+            let client = HttpClient::new(url.clone(), self.connector.clone());
+            Arc::new(client.with_large_bodies())
+        });
+        Ok(client.clone())
+    }
 }
 
 #[async_trait]
-impl HttpService for Service {
-    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let answer = timeout(ANSWER_LIMIT, self.0.request(request)).await;
-        let answer = answer.map_err(|late| HttpError::new(HttpErrorKind::Timeout, late))?;
-        let answer = answer.map_err(|error| {
-            let connect = error.is_connect().then_some(HttpErrorKind::Connect);
-            HttpError::new(connect.unwrap_or_else(|| kind_of(&error)), error)
+impl HttpService for ObjectStoreHttp {
+    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let client = self.client_for(request.uri())?;
+        address_to_server(&mut request);
+        let response = timeout(RESPONSE_TIMEOUT, client.request(request)).await;
+        let response = response.map_err(|late| HttpError::new(HttpErrorKind::Timeout, late))?;
+        let (head, body) = response.map_err(|error| {
+            let kind = match &error {
+                NoResponse::NotConnected(_) => HttpErrorKind::Connect,
+                NoResponse::Broken(_) => kind_of(&error),
+            };
+            HttpError::new(kind, error)
         })?;
-        Ok(answer.map(|body| HttpResponseBody::new(Timely::new(body))))
+        Ok(HttpResponse::from_parts(head, HttpResponseBody::new(TimedBody::new(body))))
     }
 }
 
-/// A body that must not fall silent.
-struct Timely {
-    body: Incoming,
-    silence: Pin<Box<Sleep>>,
-}
-
-impl Timely {
-    fn new(body: Incoming) -> Self {
-        Self { body, silence: Box::pin(sleep(SILENCE_LIMIT)) }
+impl fmt::Debug for ObjectStoreHttp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectStoreHttp")
+            .field("plain_http", &self.plain_http)
+            .finish_non_exhaustive()
     }
 }
 
-impl Body for Timely {
+fn not_connected(problem: &str) -> HttpError {
+    let error = io::Error::new(io::ErrorKind::InvalidInput, problem);
+    HttpError::new(HttpErrorKind::Connect, error)
+}
+
+/// Moves the server from the URL to the `host` header, as HTTP/1 has it.
+fn address_to_server(request: &mut HttpRequest) {
+    let host = host_header(request.uri());
+    let path = request.uri().path_and_query().cloned();
+    *request.uri_mut() = path.unwrap_or_else(|| PathAndQuery::from_static("/")).into();
+    request.headers_mut().entry(HOST).or_insert(host);
+}
+
+/// A body that fails when it delivers nothing for [`BODY_IDLE_TIMEOUT`].
+struct TimedBody {
+    body: ResponseBody<HttpRequestBody>,
+    idle: Pin<Box<Sleep>>,
+}
+
+impl TimedBody {
+    fn new(body: ResponseBody<HttpRequestBody>) -> Self {
+        Self { body, idle: Box::pin(sleep(BODY_IDLE_TIMEOUT)) }
+    }
+}
+
+impl Body for TimedBody {
     type Data = Bytes;
     type Error = HttpError;
 
@@ -113,13 +143,13 @@ impl Body for Timely {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            self.silence.set(sleep(SILENCE_LIMIT));
-            let told = |error: hyper::Error| HttpError::new(kind_of(&error), error);
-            return Poll::Ready(frame.map(|frame| frame.map_err(told)));
+            self.idle.set(sleep(BODY_IDLE_TIMEOUT));
+            let as_http_error = |error: hyper::Error| HttpError::new(kind_of(&error), error);
+            return Poll::Ready(frame.map(|frame| frame.map_err(as_http_error)));
         }
-        let silent = || io::Error::new(io::ErrorKind::TimedOut, "the body fell silent");
-        let late = self.silence.as_mut().poll(context);
-        late.map(|()| Some(Err(HttpError::new(HttpErrorKind::Timeout, silent()))))
+        let timed_out = || io::Error::new(io::ErrorKind::TimedOut, "the body delivered nothing");
+        let idle = self.idle.as_mut().poll(context);
+        idle.map(|()| Some(Err(HttpError::new(HttpErrorKind::Timeout, timed_out()))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -131,7 +161,7 @@ impl Body for Timely {
     }
 }
 
-/// What `object_store` may make of an error: which of them it tries again.
+/// Tells `object_store` which errors it may retry.
 fn kind_of(error: &(dyn Error + 'static)) -> HttpErrorKind {
     let mut cause = Some(error);
     while let Some(error) = cause {

@@ -1,65 +1,62 @@
-//! Where a raw partition lies below its root.
+//! The path of a raw partition below the root.
 //!
-//! Keys are data, folders are names, and what a name may be differs between file systems: some fold
-//! case, some compose Unicode, some keep `CON` for a device. So a name holds lower-case letters, digits,
-//! `-`, `_` and inner dots alone; every other byte is percent-encoded, capital letters too. Decoding a
-//! name gives the part back, so no two parts share a name, on no file system.
+//! Keys are arbitrary text, and file systems differ in the names they allow: some fold case, some normalise
+//! Unicode, some reserve `CON` for a device. So a name has only lower-case letters, digits, `-`, `_` and inner
+//! dots; every other byte is percent-encoded, capital letters included. A name decodes to its part, so two parts
+//! never share a name, on any file system.
 
 use std::{fmt::Write, path::PathBuf};
 
 use redrive_core::{PartitionKey, PartitionRunId};
 use sha2::{Digest, Sha256};
 
-use super::tally::hex;
+use super::payload_digest::hex;
 
-/// The rows.
 pub(super) const PAYLOAD: &str = "payload.jsonl";
 
-/// What seals a raw partition.
+/// Written last; seals a raw partition.
 pub(super) const METADATA: &str = "metadata.json";
 
-/// The longest encoded part, in bytes. File systems allow 255 for a name, object stores 1024 for a whole
-/// path.
+/// The longest encoded part, in bytes. File systems allow 255 bytes for a name, object stores 1024 for a
+/// whole path.
 const MAX_PART_BYTES: usize = 200;
 
-/// How much of a longer part is shown before its hash.
+/// How many bytes of a longer part are kept before its hash.
 const MAX_HEAD_BYTES: usize = 120;
 
-/// Comes before the hash of a long part. It is encoded everywhere else.
+/// Separates the hash of a long part; percent-encoded everywhere else.
 const HASH_MARK: char = '~';
 
-/// Names that Windows keeps for devices, with any ending.
+/// Names that Windows reserves for devices, with any extension.
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 
-/// The same, followed by a digit.
+/// Reserved when followed by a digit.
 const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 
 const RUN: &str = "run_id=";
 
-/// The folders of a run, from the root down: four of its key and its own.
+/// The folders of a run below the root: four of its key, and one of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct RunPath {
     key: [String; 4],
     run: String,
 }
 
-impl Place {
+impl RunPath {
     pub(super) fn new(key: &PartitionKey, run_id: &PartitionRunId) -> Self {
         Self { key: key_folders(key), run: format!("{RUN}{}", encode(run_id.as_str())) }
     }
 
-    /// Below a local root.
     pub(super) fn path(&self) -> PathBuf {
         self.key.iter().chain([&self.run]).collect()
     }
 
-    /// Below the root of an object store.
     pub(super) fn object(&self) -> String {
         format!("{}/{}", self.key.join("/"), self.run)
     }
 }
 
-/// The folders of a key, from the root down.
+/// The folders of a key below the root.
 pub(super) fn key_folders(key: &PartitionKey) -> [String; 4] {
     [
         encode(key.source()),
@@ -69,14 +66,13 @@ pub(super) fn key_folders(key: &PartitionKey) -> [String; 4] {
     ]
 }
 
-/// The run whose folder has that name.
 pub(super) fn run_of_folder(name: &str) -> Option<PartitionRunId> {
     let encoded = name.strip_prefix(RUN)?;
     let run_id: PartitionRunId = decode(encoded)?.parse().ok()?;
     (encode(run_id.as_str()) == encoded).then_some(run_id)
 }
 
-/// A part of a key as a name. One that would be too long ends in its hash instead.
+/// Encodes a part of a key as a name. A long name is cut and ends in the hash of the part.
 fn encode(part: &str) -> String {
     let last = part.len().saturating_sub(1);
     let mut name = String::with_capacity(part.len());
@@ -98,7 +94,7 @@ fn encode(part: &str) -> String {
         return name;
     }
     name.truncate(MAX_HEAD_BYTES);
-    // Half an escape says nothing.
+    // Remove an incomplete escape.
     if let Some(cut) = name.rfind('%').filter(|at| at + 3 > name.len()) {
         name.truncate(cut);
     }
@@ -106,7 +102,7 @@ fn encode(part: &str) -> String {
     name + &hex(&Sha256::digest(part))
 }
 
-/// The part that a name stands for, unless the name is a hash or none of ours.
+/// `None` for a name with a hash, and for names that `encode` never makes.
 fn decode(name: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.bytes();

@@ -1,4 +1,4 @@
-//! `metadata.json`: what a raw partition says of itself, and what seals it.
+//! `metadata.json`, which describes a raw partition and seals it.
 
 use jiff::Timestamp;
 use redrive_core::{PartitionKey, PartitionRunId};
@@ -7,42 +7,35 @@ use serde_json::{Map, Value};
 
 use super::error::Damage;
 
-/// The longest metadata, in bytes.
 pub(super) const MAX_METADATA_BYTES: usize = 1024 * 1024;
 
-/// What a sealed raw partition says of itself.
+/// The content of `metadata.json`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RawMetadata {
-    /// Whose run it is.
     pub key: PartitionKey,
-    /// The run.
     pub run_id: PartitionRunId,
-    /// When it was extracted.
     pub extracted_at: Timestamp,
-    /// What the extractor calls the shape of its rows.
+    /// The name that the extractor gives to the shape of its rows.
     pub schema_version: Option<String>,
-    /// How many rows it has.
     pub record_count: u64,
     /// SHA-256 of the payload, in lower-case hexadecimal.
     pub sha256: String,
-    /// The extractor's own fields.
+    /// Fields that the extractor added.
     pub extractor: Map<String, Value>,
 }
 
-/// What the extractor says of what it wrote; the writer knows the rest.
+/// The part of the metadata that comes from the extractor.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Extracted {
-    /// When it was extracted.
     pub extracted_at: Timestamp,
-    /// What the extractor calls the shape of its rows.
+    /// The name that the extractor gives to the shape of its rows.
     pub schema_version: Option<String>,
-    /// Its own fields; they stand under `extractor`, so that none of them is taken for one of ours.
+    /// Fields that the extractor added. They are kept under `extractor`, apart from the fields of Redrive.
     pub extractor: Map<String, Value>,
 }
 
-/// The file.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct MetadataFile {
     source: String,
     customer_id: String,
     query_name: String,
@@ -57,9 +50,8 @@ struct Written {
 }
 
 impl RawMetadata {
-    /// The bytes of the file.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let written = Written {
+        let written = MetadataFile {
             source: self.key.source().to_owned(),
             customer_id: self.key.customer_id().to_owned(),
             query_name: self.key.query_name().to_owned(),
@@ -71,13 +63,13 @@ impl RawMetadata {
             sha256: self.sha256.clone(),
             extractor: self.extractor.clone(),
         };
-        // Texts, numbers and maps with text keys always serialize.
+        // Cannot fail: strings, numbers and maps with string keys always serialize.
         let mut bytes = serde_json::to_vec_pretty(&written).unwrap_or_default();
         bytes.push(b'\n');
         bytes
     }
 
-    /// Reads the file of a run. It must be of that run: a folder that was copied seals nothing.
+    /// Parses the file of a run. The file must be about that run: a copied folder is not sealed.
     pub(super) fn parse(
         bytes: &[u8],
         key: &PartitionKey,
@@ -87,7 +79,7 @@ impl RawMetadata {
             return Err(Damage::Metadata(format!("is longer than {MAX_METADATA_BYTES} bytes")));
         }
         let unreadable = |why: String| Damage::Metadata(format!("cannot be read: {why}"));
-        let written: Written =
+        let written: MetadataFile =
             serde_json::from_slice(bytes).map_err(|error| unreadable(error.to_string()))?;
         let invalid = |error: redrive_core::InvalidUnit| unreadable(error.to_string());
         let metadata = Self {
@@ -109,7 +101,7 @@ impl RawMetadata {
         };
         if (&metadata.key, &metadata.run_id) != (key, run_id) {
             let of = format!("{} {}", metadata.key, metadata.run_id);
-            return Err(Damage::Metadata(format!("is that of another run, {of}")));
+            return Err(Damage::Metadata(format!("is of another run, {of}")));
         }
         Ok(metadata)
     }

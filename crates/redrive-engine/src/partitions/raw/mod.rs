@@ -1,17 +1,17 @@
-//! Where extracted rows are kept: raw partitions, written once and never changed.
+//! The raw sink: extracted rows, written once and never changed.
 //!
 //! ```text
 //! ROOT/SOURCE/customer_id=…/query_name=…/logical_date=…/run_id=…/payload.jsonl
 //!                                                               /metadata.json
 //! ```
 //!
-//! `metadata.json` is written last and seals the run: before it, nobody reads the run; after it, nobody
-//! writes it. A new attempt at a partition has a new `run_id` and so another folder. Which run counts is
-//! said by the store alone.
+//! `metadata.json` is written last and seals the run: an unsealed run is never read, a sealed run is never
+//! written. A new attempt at a partition has a new `run_id`, and so another folder. Only the store decides
+//! which run counts.
 //!
-//! The root is a local folder or a place in an object store; the rest is the same for both.
+//! The root is a local folder or a prefix in an object store; the layout is the same for both.
 
-mod tally;
+mod payload_digest;
 
 mod layout;
 
@@ -43,11 +43,11 @@ pub(crate) use durable::{DurableFolders, sync_folder};
 pub(crate) use folder::Folder;
 pub(crate) use objects::{ObjectReader, Objects, PART_BYTES, Parts};
 
-use layout::{METADATA, PAYLOAD, Place};
-use reader::Origin;
-use writer::Target;
+use layout::{METADATA, PAYLOAD, RunPath};
+use reader::ReaderBackend;
+use writer::WriterBackend;
 
-/// All raw partitions. Cloning it is cheap.
+/// Stores raw partitions. Cloning it is cheap.
 ///
 /// ```
 /// use redrive_engine::{Extracted, RawSink};
@@ -70,30 +70,27 @@ use writer::Target;
 #[derive(Debug, Clone)]
 pub struct RawSink(Root);
 
-/// Where all of it is.
 #[derive(Debug, Clone)]
 pub(crate) enum Root {
     Folder(Folder),
     Objects(Objects),
 }
 
-/// Where the files of a run are, for programs that read them: paths, or URLs in an object store.
+/// The files of a run, for programs that read them: paths, or URLs in an object store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawLocation {
-    /// `payload.jsonl`.
     pub payload: String,
-    /// `metadata.json`.
     pub metadata: String,
 }
 
 impl RawSink {
-    /// A sink in a local folder, which is made when it is first needed.
+    /// A sink in a local folder, which is created on first use.
     pub fn folder(root: impl Into<PathBuf>) -> Self {
         Self(Root::Folder(Folder::new(root.into())))
     }
 
-    /// A sink in an object store that can create an object only if there is none. `url` is what the place
-    /// is called in messages.
+    /// A sink in an object store that supports conditional puts (create if absent). `url` is the name of the
+    /// sink in messages.
     pub fn objects(
         store: Arc<dyn ObjectStore>,
         prefix: &str,
@@ -102,55 +99,54 @@ impl RawSink {
         Objects::new(store, prefix, url.into()).map(|objects| Self(Root::Objects(objects)))
     }
 
-    /// Where all of it is, for what else is kept there.
+    /// For content that is kept beside the raw partitions.
     pub(crate) fn root(&self) -> &Root {
         &self.0
     }
 
-    /// Begins a run. One that was begun before is refused, here or at its seal.
+    /// Begins a run. A `run_id` that was used before is refused, here or when the run is sealed.
     pub async fn begin(
         &self,
         key: &PartitionKey,
         run_id: &PartitionRunId,
     ) -> Result<RawWriter, RawError> {
-        let place = Place::new(key, run_id);
+        let place = RunPath::new(key, run_id);
         let to = match &self.0 {
-            Root::Folder(folder) => Target::Folder(folder.begin(&place).await?),
-            Root::Objects(objects) => Target::Objects(objects.begin(&place)),
+            Root::Folder(folder) => WriterBackend::Folder(folder.begin(&place).await?),
+            Root::Objects(objects) => WriterBackend::Objects(objects.begin(&place)),
         };
-        Ok(RawWriter::new(key, run_id, self.called(&place), to))
+        Ok(RawWriter::new(key, run_id, self.describe(&place), to))
     }
 
-    /// What a run says of itself, if it is sealed.
+    /// The metadata of a run, if the run is sealed.
     pub async fn metadata(
         &self,
         key: &PartitionKey,
         run_id: &PartitionRunId,
     ) -> Result<Option<RawMetadata>, RawError> {
-        let place = Place::new(key, run_id);
+        let place = RunPath::new(key, run_id);
         let bytes = match &self.0 {
             Root::Folder(folder) => folder.metadata(&place).await?,
             Root::Objects(objects) => objects.metadata(&place).await?,
         };
         let Some(bytes) = bytes else { return Ok(None) };
-        let damaged = |damage| RawError::Damaged { place: self.called(&place), damage };
+        let damaged = |damage| RawError::Damaged { place: self.describe(&place), damage };
         RawMetadata::parse(&bytes, key, run_id).map(Some).map_err(damaged)
     }
 
-    /// Reads a sealed run.
     pub async fn read(
         &self,
         key: &PartitionKey,
         run_id: &PartitionRunId,
     ) -> Result<RawReader, RawError> {
-        let place = Place::new(key, run_id);
-        let called = self.called(&place);
+        let place = RunPath::new(key, run_id);
+        let called = self.describe(&place);
         let Some(metadata) = self.metadata(key, run_id).await? else {
             return Err(RawError::NotSealed { place: called });
         };
         let from = match &self.0 {
-            Root::Folder(folder) => folder.payload(&place).await?.map(Origin::Folder),
-            Root::Objects(objects) => objects.payload(&place).await?.map(Origin::Objects),
+            Root::Folder(folder) => folder.payload(&place).await?.map(ReaderBackend::Folder),
+            Root::Objects(objects) => objects.payload(&place).await?.map(ReaderBackend::Objects),
         };
         match from {
             Some(from) => Ok(RawReader::new(metadata, called, from)),
@@ -158,7 +154,7 @@ impl RawSink {
         }
     }
 
-    /// Reads a run to its end and compares it with its seal.
+    /// Reads a run to its end and compares it with its metadata.
     pub async fn verify(
         &self,
         key: &PartitionKey,
@@ -169,7 +165,7 @@ impl RawSink {
         Ok(reader.metadata().clone())
     }
 
-    /// The sealed runs of a key, the oldest first.
+    /// The sealed runs of a partition, the oldest first.
     pub async fn runs(&self, key: &PartitionKey) -> Result<Vec<PartitionRunId>, RawError> {
         let mut runs = match &self.0 {
             Root::Folder(folder) => folder.runs(key).await?,
@@ -179,19 +175,19 @@ impl RawSink {
         Ok(runs)
     }
 
-    /// Where the files of a run are, or would be.
+    /// The location of the files of a run, whether they exist or not.
     pub fn location(&self, key: &PartitionKey, run_id: &PartitionRunId) -> RawLocation {
-        let place = Place::new(key, run_id);
+        let place = RunPath::new(key, run_id);
         let [payload, metadata] = [PAYLOAD, METADATA].map(|name| match &self.0 {
             Root::Folder(folder) => {
                 folder.root().join(place.path()).join(name).display().to_string()
             }
-            Root::Objects(_) => format!("{}/{name}", self.called(&place)),
+            Root::Objects(_) => format!("{}/{name}", self.describe(&place)),
         });
         RawLocation { payload, metadata }
     }
 
-    /// Whether it can be used: the folder is one, or the object store answers.
+    /// Fails unless the folder is usable and has room, or the object store responds.
     pub async fn check(&self) -> Result<(), RawError> {
         match &self.0 {
             Root::Folder(folder) => folder.check().await,
@@ -199,7 +195,7 @@ impl RawSink {
         }
     }
 
-    fn called(&self, place: &Place) -> String {
+    fn describe(&self, place: &RunPath) -> String {
         match &self.0 {
             Root::Folder(folder) => folder.root().join(place.path()).display().to_string(),
             Root::Objects(objects) => format!("{}/{}", objects.url(), place.object()),
@@ -207,7 +203,7 @@ impl RawSink {
     }
 }
 
-/// The root, as a folder or a URL.
+/// The folder or the URL of the root.
 impl fmt::Display for RawSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {

@@ -1,10 +1,9 @@
-//! Raw partitions in an object store: S3 and its kin, Google Cloud Storage, Azure. What else is kept there
-//! goes the same ways.
+//! Raw partitions, and the content of items, in an object store: S3, Google Cloud Storage, Azure.
 //!
-//! A payload that fits into one part is put in one request that fails if there is one. A longer one
-//! first puts an empty payload in the same way, which makes the run its own, and then replaces it by a
-//! multipart upload. So of two writers of a run one is refused before it changes anything, and the
-//! metadata is a second such request.
+//! A payload of one part is put with one request that fails if the object exists. For a longer payload, the
+//! writer first creates an empty object in the same way, which reserves the run, and then replaces it with a
+//! multipart upload. So of two writers of a run one is refused before it changes anything. The metadata is
+//! created like a short payload.
 
 use std::sync::Arc;
 
@@ -17,20 +16,20 @@ use redrive_core::{PartitionKey, PartitionRunId};
 
 use super::{
     error::RawError,
-    layout::{METADATA, PAYLOAD, Place, key_folders, run_of_folder},
+    layout::{METADATA, PAYLOAD, RunPath, key_folders, run_of_folder},
     metadata::MAX_METADATA_BYTES,
 };
 
-/// The longest prefix, in bytes, that leaves room for the longest key.
+/// The longest prefix, in bytes, with which the longest key still fits.
 pub(super) const MAX_PREFIX_BYTES: usize = 128;
 
-/// The size of a part, and the most that is put in one request. An upload has at most 10,000 of them, so a payload is below 80 GB.
+/// The size of a part, and the most that is put with one request. An upload has at most 10,000 parts, so a
+/// payload is at most 80 GB.
 pub(crate) const PART_BYTES: usize = 8 * 1024 * 1024;
 
-/// How many parts are under way at once.
 const PARTS_IN_FLIGHT: usize = 2;
 
-/// A place in an object store.
+/// A prefix in an object store.
 #[derive(Debug, Clone)]
 pub(crate) struct Objects {
     store: Arc<dyn ObjectStore>,
@@ -38,16 +37,14 @@ pub(crate) struct Objects {
     url: String,
 }
 
-/// A run that is being written.
 #[derive(Debug)]
 pub(super) struct ObjectWriter {
     objects: Objects,
     folder: String,
-    gathered: Vec<u8>,
+    buffer: Vec<u8>,
     upload: Option<Parts>,
 }
 
-/// What an object holds, as it comes.
 pub(crate) struct ObjectReader {
     url: String,
     payload: BoxStream<'static, object_store::Result<Bytes>>,
@@ -74,17 +71,17 @@ impl Objects {
         &self.url
     }
 
-    pub(super) fn begin(&self, place: &Place) -> ObjectWriter {
+    pub(super) fn begin(&self, place: &RunPath) -> ObjectWriter {
         ObjectWriter {
             objects: self.clone(),
             folder: place.object(),
-            gathered: Vec::new(),
+            buffer: Vec::new(),
             upload: None,
         }
     }
 
-    /// The bytes of a run's metadata, if it is sealed.
-    pub(super) async fn metadata(&self, place: &Place) -> Result<Option<Vec<u8>>, RawError> {
+    /// The bytes of the metadata, if the run is sealed.
+    pub(super) async fn metadata(&self, place: &RunPath) -> Result<Option<Vec<u8>>, RawError> {
         let (path, url) = self.path(&format!("{}/{METADATA}", place.object()))?;
         let Some(found) = found(self.store.get(&path).await).map_err(failed("read", &url))? else {
             return Ok(None);
@@ -99,26 +96,24 @@ impl Objects {
         Ok(Some(bytes))
     }
 
-    /// The payload of a run, if it is there.
-    pub(super) async fn payload(&self, place: &Place) -> Result<Option<ObjectReader>, RawError> {
+    pub(super) async fn payload(&self, place: &RunPath) -> Result<Option<ObjectReader>, RawError> {
         self.read(&format!("{}/{PAYLOAD}", place.object())).await
     }
 
-    /// The object of a name below the root, if it is there.
+    /// Reads the object at a path below the root, if it exists.
     pub(crate) async fn read(&self, below: &str) -> Result<Option<ObjectReader>, RawError> {
         let (path, url) = self.path(below)?;
         let found = found(self.store.get(&path).await).map_err(failed("read", &url))?;
         Ok(found.map(|found| ObjectReader { url, payload: found.into_stream() }))
     }
 
-    /// Whether there is an object of a name below the root.
     pub(crate) async fn has(&self, below: &str) -> Result<bool, RawError> {
         let (path, url) = self.path(below)?;
         let found = found(self.store.head(&path).await).map_err(failed("find", &url))?;
         Ok(found.is_some())
     }
 
-    /// Puts an object that is not there yet. It has at most one part.
+    /// Creates an object of at most one part. Fails if the object exists.
     pub(crate) async fn put_new(
         &self,
         below: &str,
@@ -134,14 +129,14 @@ impl Objects {
         }
     }
 
-    /// Begins to put an object in parts. It is there when they are all.
+    /// Begins a multipart upload. The object appears when the upload is finished.
     pub(crate) async fn put_parts(&self, below: &str) -> Result<Parts, RawError> {
         let (path, url) = self.path(below)?;
         let upload = self.store.put_multipart(&path).await.map_err(failed("begin", &url))?;
         Ok(Parts { upload: WriteMultipart::new_with_chunk_size(upload, PART_BYTES), url })
     }
 
-    /// The sealed runs of a key, in no order.
+    /// The sealed runs of a key, in any order.
     pub(super) async fn runs(&self, key: &PartitionKey) -> Result<Vec<PartitionRunId>, RawError> {
         let (folder, url) = self.path(&key_folders(key).join("/"))?;
         let mut objects = self.store.list(Some(&folder));
@@ -156,14 +151,13 @@ impl Objects {
         Ok(runs)
     }
 
-    /// Whether the store answers.
     pub(super) async fn check(&self) -> Result<(), RawError> {
         let prefix = Path::parse(&self.prefix).unwrap_or_default();
         let first = self.store.list(Some(&prefix)).next().await;
         first.transpose().map_err(failed("list", &self.url)).map(|_| ())
     }
 
-    /// Where a name below the root is, and how it is called.
+    /// The path of an object below the root, and its URL for messages.
     pub(crate) fn path(&self, below: &str) -> Result<(Path, String), RawError> {
         let path = format!("{}/{below}", self.prefix);
         let url = format!("{}/{below}", self.url);
@@ -174,7 +168,7 @@ impl Objects {
     }
 }
 
-/// An object that is put in parts.
+/// A multipart upload.
 #[derive(Debug)]
 pub(crate) struct Parts {
     upload: WriteMultipart,
@@ -206,8 +200,8 @@ impl ObjectWriter {
             let (now, later) = bytes.split_at_checked(PART_BYTES).unwrap_or((bytes, &[]));
             bytes = later;
             if self.upload.is_none() {
-                self.gathered.extend_from_slice(now);
-                if self.gathered.len() > PART_BYTES {
+                self.buffer.extend_from_slice(now);
+                if self.buffer.len() > PART_BYTES {
                     self.begin_upload().await?;
                 }
             } else {
@@ -221,8 +215,8 @@ impl ObjectWriter {
         let payload = self.object(PAYLOAD);
         self.objects.put_new(&payload, Vec::new()).await?;
         self.upload = Some(self.objects.put_parts(&payload).await?);
-        let gathered = std::mem::take(&mut self.gathered);
-        self.upload_some(&gathered).await
+        let buffer = std::mem::take(&mut self.buffer);
+        self.upload_some(&buffer).await
     }
 
     async fn upload_some(&mut self, bytes: &[u8]) -> Result<(), RawError> {
@@ -237,13 +231,13 @@ impl ObjectWriter {
     }
 
     pub(super) async fn seal(mut self, metadata: Vec<u8>) -> Result<(), RawError> {
-        let gathered = std::mem::take(&mut self.gathered);
+        let buffer = std::mem::take(&mut self.buffer);
         match self.upload.take() {
-            None => self.objects.put_new(&self.object(PAYLOAD), gathered).await?,
+            None => self.objects.put_new(&self.object(PAYLOAD), buffer).await?,
             Some(upload) => upload.finish().await?,
         }
         match self.objects.put_new(&self.object(METADATA), metadata.clone()).await {
-            // The payload is ours, so this is our own seal, written by a request whose answer was lost.
+            // This writer owns the payload, so equal metadata is its own, from a request whose response was lost.
             Err(RawError::Used { place }) => {
                 let (path, url) = self.objects.path(&self.object(METADATA))?;
                 let read = self.objects.store.get(&path).await.map_err(failed("read", &url))?;
@@ -262,17 +256,19 @@ impl ObjectWriter {
     }
 }
 
-/// Ends the upload of a writer that was dropped, so that its parts do not lie around. Without a runtime
-/// they do: nobody can read them.
+/// Aborts the upload of a dropped writer, so that its parts are removed. Without a runtime they stay, unread.
 impl Drop for ObjectWriter {
     fn drop(&mut self) {
         let Some(upload) = self.upload.take() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (objects, folder) = (self.objects.clone(), std::mem::take(&mut self.folder));
-        let left = Self { objects, folder, gathered: Vec::new(), upload: Some(upload) };
+        let left = Self { objects, folder, buffer: Vec::new(), upload: Some(upload) };
         runtime.spawn(async move {
             if let Err(error) = left.abort().await {
-                tracing::warn!(error = error.in_words(), "an upload could not be aborted");
+                tracing::warn!(
+                    error = error.in_words(),
+                    "cannot abort a multipart upload; its parts stay in the object store"
+                );
             }
         });
     }

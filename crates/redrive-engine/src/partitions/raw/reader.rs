@@ -1,4 +1,4 @@
-//! Reading one sealed run, and finding out whether it is what was sealed.
+//! Reads a sealed run and verifies its hash.
 
 use bytes::Bytes;
 
@@ -7,53 +7,50 @@ use super::{
     folder::FolderReader,
     metadata::RawMetadata,
     objects::ObjectReader,
-    tally::Tally,
+    payload_digest::PayloadDigest,
 };
 
 /// Reads the payload of a sealed run.
 ///
-/// What was read is compared with the seal when the end is reached, so the last call fails for a payload
-/// that was changed or cut.
+/// The hash and the record count are compared with the metadata at the end of the payload, so the last call
+/// fails for a payload that was changed or truncated.
 pub struct RawReader {
     metadata: RawMetadata,
     place: String,
-    tally: Tally,
-    from: Origin,
+    digest: PayloadDigest,
+    from: ReaderBackend,
 }
 
-/// Where it is read from.
-pub(super) enum Origin {
+pub(super) enum ReaderBackend {
     Folder(FolderReader),
     Objects(ObjectReader),
-    /// The end was reached.
-    Nowhere,
+    Ended,
 }
 
 impl RawReader {
-    pub(super) fn new(metadata: RawMetadata, place: String, from: Origin) -> Self {
-        Self { metadata, place, tally: Tally::default(), from }
+    pub(super) fn new(metadata: RawMetadata, place: String, from: ReaderBackend) -> Self {
+        Self { metadata, place, digest: PayloadDigest::default(), from }
     }
 
-    /// What the run says of itself.
     pub fn metadata(&self) -> &RawMetadata {
         &self.metadata
     }
 
-    /// The next bytes, or none at the end. Lines go across.
+    /// The next bytes, or `None` at the end. Chunks do not end at line breaks.
     pub async fn next(&mut self) -> Result<Option<Bytes>, RawError> {
         let chunk = match &mut self.from {
-            Origin::Folder(reader) => reader.next().await?,
-            Origin::Objects(reader) => reader.next().await?,
-            Origin::Nowhere => return Ok(None),
+            ReaderBackend::Folder(reader) => reader.next().await?,
+            ReaderBackend::Objects(reader) => reader.next().await?,
+            ReaderBackend::Ended => return Ok(None),
         };
         if let Some(chunk) = &chunk {
-            self.tally.add(chunk);
+            self.digest.add(chunk);
             return Ok(Some(chunk.clone()));
         }
-        self.from = Origin::Nowhere;
-        let tally = std::mem::take(&mut self.tally);
-        let (said, found) = (self.metadata.record_count, tally.records());
-        let damage = if tally.sha256() != self.metadata.sha256 {
+        self.from = ReaderBackend::Ended;
+        let digest = std::mem::take(&mut self.digest);
+        let (said, found) = (self.metadata.record_count, digest.records());
+        let damage = if digest.sha256() != self.metadata.sha256 {
             Damage::Hash
         } else if found != said {
             Damage::Count { said, found }

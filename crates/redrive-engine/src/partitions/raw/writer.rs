@@ -1,4 +1,4 @@
-//! Writing one run, as its rows come.
+//! Writes one run.
 
 use redrive_core::{PartitionKey, PartitionRunId};
 
@@ -7,27 +7,25 @@ use super::{
     folder::FolderWriter,
     metadata::{Extracted, MAX_METADATA_BYTES, RawMetadata},
     objects::ObjectWriter,
-    tally::Tally,
+    payload_digest::PayloadDigest,
 };
 
 /// Writes the payload of one run and seals it.
 ///
-/// What is written is kept byte by byte; if the last line has no end, one is added. Every line is to be
-/// one JSON object, which is for the validator to see. Dropped without a seal, the run is as if it had
-/// never been.
+/// Bytes are kept as they are; a missing newline at the end is added. Every line should be one JSON object,
+/// which the validator checks. A writer that is dropped without a seal leaves no run.
 #[derive(Debug)]
 #[must_use = "a run that is not sealed does not exist"]
 pub struct RawWriter {
     key: PartitionKey,
     run_id: PartitionRunId,
     place: String,
-    tally: Tally,
-    to: Target,
+    digest: PayloadDigest,
+    to: WriterBackend,
 }
 
-/// Where it is written to.
 #[derive(Debug)]
-pub(super) enum Target {
+pub(super) enum WriterBackend {
     Folder(FolderWriter),
     Objects(ObjectWriter),
 }
@@ -37,30 +35,35 @@ impl RawWriter {
         key: &PartitionKey,
         run_id: &PartitionRunId,
         place: String,
-        to: Target,
+        to: WriterBackend,
     ) -> Self {
-        Self { key: key.clone(), run_id: run_id.clone(), place, tally: Tally::default(), to }
+        Self {
+            key: key.clone(),
+            run_id: run_id.clone(),
+            place,
+            digest: PayloadDigest::default(),
+            to,
+        }
     }
 
-    /// Adds bytes, in pieces of any size. After an error the run can only be aborted.
+    /// Appends bytes, in chunks of any size. After an error the run can only be aborted.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), RawError> {
         match &mut self.to {
-            Target::Folder(writer) => writer.write(bytes).await?,
-            Target::Objects(writer) => writer.write(bytes).await?,
+            WriterBackend::Folder(writer) => writer.write(bytes).await?,
+            WriterBackend::Objects(writer) => writer.write(bytes).await?,
         }
-        self.tally.add(bytes);
+        self.digest.add(bytes);
         Ok(())
     }
 
-    /// How many rows were written.
     pub fn record_count(&self) -> u64 {
-        self.tally.records()
+        self.digest.records()
     }
 
-    /// Ends the payload and writes `metadata.json`. When this returns, the run survives a power cut and
-    /// is never changed again. If it fails, what it wrote counts for nothing.
+    /// Ends the payload and writes `metadata.json`. When this returns, the run survives a power loss and is
+    /// never changed again. If this fails, the run is not sealed.
     pub async fn seal(mut self, extracted: Extracted) -> Result<RawMetadata, RawError> {
-        if self.tally.is_open() {
+        if self.digest.is_open() {
             self.write(b"\n").await?;
         }
         let metadata = RawMetadata {
@@ -68,8 +71,8 @@ impl RawWriter {
             run_id: self.run_id,
             extracted_at: extracted.extracted_at,
             schema_version: extracted.schema_version,
-            record_count: self.tally.records(),
-            sha256: self.tally.sha256(),
+            record_count: self.digest.records(),
+            sha256: self.digest.sha256(),
             extractor: extracted.extractor,
         };
         let bytes = metadata.to_bytes();
@@ -78,17 +81,17 @@ impl RawWriter {
             return Err(RawError::MetadataTooLong { place, bytes, allowed });
         }
         match self.to {
-            Target::Folder(writer) => writer.seal(bytes).await?,
-            Target::Objects(writer) => writer.seal(bytes).await?,
+            WriterBackend::Folder(writer) => writer.seal(bytes).await?,
+            WriterBackend::Objects(writer) => writer.seal(bytes).await?,
         }
         Ok(metadata)
     }
 
-    /// Gives the run up and takes away what was written.
+    /// Removes what was written.
     pub async fn abort(self) -> Result<(), RawError> {
         match self.to {
-            Target::Folder(writer) => writer.abort().await,
-            Target::Objects(writer) => writer.abort().await,
+            WriterBackend::Folder(writer) => writer.abort().await,
+            WriterBackend::Objects(writer) => writer.abort().await,
         }
     }
 }

@@ -21,7 +21,7 @@ use redrive_store::{PartitionVerdict, Verdict};
 use serde_json::{Map, Value};
 
 use crate::{
-    Call, Damage, Handler, Outcome, RawError, RawMetadata, RawSink, Stop,
+    Call, Damage, Handler, Outcome, RawError, RawMetadata, RawSink, Stop, traces::Traces,
     worker::engine::DEFAULT_TIME_LIMIT,
 };
 
@@ -88,6 +88,7 @@ pub enum ValidationOutcome {
 pub struct Validator {
     sink: RawSink,
     rules: ValidationRules,
+    traces: Traces,
 }
 
 impl ValidationHandler {
@@ -99,7 +100,12 @@ impl ValidationHandler {
 
 impl Validator {
     pub fn new(sink: RawSink, rules: ValidationRules) -> Self {
-        Self { sink, rules }
+        Self { sink, rules, traces: Traces::default() }
+    }
+
+    /// Tells the judge which span its attempt will have.
+    pub(crate) fn with_traces(self, traces: Traces) -> Self {
+        Self { traces, ..self }
     }
 
     /// Validates the run of an attempt.
@@ -226,7 +232,7 @@ impl Validator {
             ("record_count", metadata.record_count.into()),
             ("schema_version", metadata.schema_version.clone().into()),
         ];
-        Call {
+        let mut call = Call {
             unit: Unit::Partition(key.clone()),
             attempt: *attempt,
             run_id: Some(run_id.to_string()),
@@ -234,7 +240,9 @@ impl Validator {
                 .into_iter()
                 .map(|(name, value)| (name.to_owned(), value))
                 .collect::<Map<_, _>>(),
-        }
+        };
+        self.traces.add_traceparent(&mut call);
+        call
     }
 }
 

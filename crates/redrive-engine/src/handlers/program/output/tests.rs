@@ -14,7 +14,7 @@ proptest! {
     // HANDLERS-2
     #[test]
     fn both_ends_of_stderr_are_kept(chunks in chunks("abc\n", 2_000)) {
-        let mut stderr = Ends::default();
+        let mut stderr = HeadAndTail::default();
         chunks.iter().for_each(|chunk| stderr.push(chunk));
         let (all, bytes) = (chunks.concat(), stderr.to_bytes());
         prop_assert!(bytes.len() <= HEAD_BYTES + TAIL_BYTES + 64);

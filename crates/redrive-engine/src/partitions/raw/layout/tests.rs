@@ -52,7 +52,7 @@ fn a_long_part_ends_in_its_hash() {
 fn the_longest_key_fits_into_an_object_store() {
     let part = "\u{ffff}".repeat(170);
     let key = PartitionKey::new(&part, &part, &part, "9999-12-31".parse().unwrap()).unwrap();
-    let place = Place::new(&key, &"Z".repeat(64).parse().unwrap());
+    let place = RunPath::new(&key, &"Z".repeat(64).parse().unwrap());
     let room = 1024 - PAYLOAD.len() - super::super::objects::MAX_PREFIX_BYTES - 2;
     assert!(place.object().len() <= room, "{} of {room}", place.object().len());
 }

@@ -1,26 +1,24 @@
-//! What is told, as CloudEvents 1.0.
+//! Makes CloudEvents 1.0 of journal entries.
 
 use jiff::Timestamp;
 use redrive_core::{PartitionKey, Unit};
 use redrive_store::{JournalRecord, PartitionRecord, PipelineRunRecord, RunRecord};
 use serde_json::{Map, Value, json};
 
-/// Something to tell.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Event {
-    /// What tells it from every other of this store.
+pub(super) struct CloudEvent {
+    /// Unique in the store.
     pub(super) id: String,
-    /// When it happened.
     at: Timestamp,
-    /// What, such as `redrive.run.giveup`.
+    /// The CloudEvents `type`, such as `redrive.run.giveup`.
     pub(super) kind: String,
-    /// What it is about.
+    /// The unit or the pipeline run.
     pub(super) subject: String,
     data: Map<String, Value>,
 }
 
-impl Event {
-    /// Of an entry of the journal: its action, its details, and what more is known.
+impl CloudEvent {
+    /// An event with the action and details of a journal entry, and more data.
     fn of(record: &JournalRecord, subject: String, more: Value) -> Self {
         let entry = &record.entry;
         let mut data = Map::new();
@@ -38,7 +36,6 @@ impl Event {
         }
     }
 
-    /// A run that was given up.
     pub(super) fn of_run(record: &JournalRecord, run: &RunRecord) -> Self {
         let more = json!({
             "queue": run.queue,
@@ -49,7 +46,6 @@ impl Event {
         Self::of(record, Unit::Run(run.id).to_string(), more)
     }
 
-    /// A partition that nothing retries any more.
     pub(super) fn of_partition(
         record: &JournalRecord,
         key: &PartitionKey,
@@ -65,25 +61,23 @@ impl Event {
         Self::of(record, Unit::Partition(key.clone()).to_string(), more)
     }
 
-    /// An item that was given up; the journal has all of it.
+    /// The journal entry of an item has all the data.
     pub(super) fn of_item(record: &JournalRecord, unit: &Unit) -> Self {
         Self::of(record, unit.to_string(), Value::Null)
     }
 
-    /// A pipeline run that was aborted.
     pub(super) fn of_abort(record: &JournalRecord, run: &PipelineRunRecord) -> Self {
-        Self::of(record, subject_of(run), tally_of(run))
+        Self::of(record, subject_of(run), counts_of(run))
     }
 
-    /// Dead letters of a pipeline run that have become so many: the last multiple that was passed.
-    /// None, if there are fewer than that.
+    /// The event of the last multiple of `every` that the dead letters passed; `None` if there are fewer.
     pub(super) fn of_dead_letters(
         run: &PipelineRunRecord,
         every: u64,
         at: Timestamp,
     ) -> Option<Self> {
         let passed = (run.progress.counts.dlq / every.max(1)).saturating_mul(every);
-        let Value::Object(mut data) = tally_of(run) else { return None };
+        let Value::Object(mut data) = counts_of(run) else { return None };
         data.insert("passed".to_owned(), passed.into());
         (passed > 0).then(|| Self {
             id: format!("dead-letters:{}:{passed}", run.id),
@@ -94,7 +88,6 @@ impl Event {
         })
     }
 
-    /// As it is sent.
     pub(super) fn to_json(&self, source: &str) -> Value {
         json!({
             "specversion": "1.0",
@@ -113,7 +106,7 @@ fn subject_of(run: &PipelineRunRecord) -> String {
     format!("pipeline-run:{}", run.id)
 }
 
-fn tally_of(run: &PipelineRunRecord) -> Value {
+fn counts_of(run: &PipelineRunRecord) -> Value {
     let tally = run.progress.counts;
     json!({
         "pipeline": run.pipeline,

@@ -9,7 +9,7 @@ fn start() -> Instant {
 // HANDLERS-3
 #[test]
 fn each_failure_in_a_row_waits_longer_up_to_a_bound() {
-    let (now, mut restart) = (start(), Restart::default());
+    let (now, mut restart) = (start(), RestartBackoff::default());
     let waits: Vec<Duration> = (0..40).map(|_| restart.failed(0, now)).collect();
     for (wait, ideal) in waits.iter().zip([100, 200, 400, 800, 1_600, 3_200, 6_400]) {
         let ideal = Duration::from_millis(ideal);
@@ -22,7 +22,7 @@ fn each_failure_in_a_row_waits_longer_up_to_a_bound() {
 // HANDLERS-3
 #[test]
 fn a_good_answer_ends_the_row() {
-    let (now, mut restart) = (start(), Restart::default());
+    let (now, mut restart) = (start(), RestartBackoff::default());
     (0..9).for_each(|_| _ = restart.failed(0, now));
     restart.answered();
     assert_eq!(restart.due(Some(now)), None);
@@ -32,7 +32,7 @@ fn a_good_answer_ends_the_row() {
 // HANDLERS-3
 #[test]
 fn the_restarts_of_a_handler_come_one_after_the_other() {
-    let (now, mut restart) = (start(), Restart::default());
+    let (now, mut restart) = (start(), RestartBackoff::default());
     let wait = restart.failed(0, now);
     assert_eq!(restart.due(None), Some(now + wait));
     assert_eq!(restart.due(Some(now)), Some(now + wait), "one long ago does not matter");
@@ -44,7 +44,7 @@ fn the_restarts_of_a_handler_come_one_after_the_other() {
 fn places_that_fail_at_once_do_not_wait_alike() {
     let now = start();
     let mut waits: Vec<Duration> =
-        (0..100).map(|place| Restart::default().failed(place, now)).collect();
+        (0..100).map(|place| RestartBackoff::default().failed(place, now)).collect();
     waits.sort();
     waits.dedup();
     assert_eq!(waits.len(), 100);

@@ -1,24 +1,24 @@
-//! From a request that got no answer to a failure.
+//! Makes a failure of a request without a response.
 //!
-//! The clients and what they are built on wrap each other's errors several layers deep, and only the
-//! innermost knows what happened.
+//! hyper, rustls and the system wrap each other's errors several layers deep; the innermost error says
+//! what happened.
 
 use std::{error::Error, io, iter::successors};
 
 use redrive_core::{Cause, Failure, named};
 use rustls::AlertDescription;
 
-use super::connection::NoAddress;
+use super::connector::NoAddress;
 
-/// The failure of a request to a place.
-pub(crate) fn unanswered(error: &(dyn Error + 'static), place: &str) -> Failure {
-    let code = chain(error).find_map(code_of).unwrap_or(named::CONNECTION_FAILED);
-    let why = chain(error).last().map(ToString::to_string).unwrap_or_default();
-    Failure::named(code, Cause::Handler, &format!("no answer from {place}: {why}"))
+pub(crate) fn no_response(error: &(dyn Error + 'static), server: &str) -> Failure {
+    let code = error_chain(error).find_map(code_of).unwrap_or(named::CONNECTION_FAILED);
+    let why = error_chain(error).last().map(ToString::to_string).unwrap_or_default();
+    Failure::named(code, Cause::Handler, &format!("no response from {server}: {why}"))
 }
 
-/// The errors behind an error, the outermost first. An I/O error hides the one it carries.
-pub(crate) fn chain<'a>(
+/// An error and its sources, the outermost first. An I/O error does not list the error it wraps as its
+/// source.
+pub(crate) fn error_chain<'a>(
     error: &'a (dyn Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     successors(Some(error), |&error| {
@@ -37,7 +37,7 @@ fn code_of(error: &(dyn Error + 'static)) -> Option<&'static str> {
         });
     }
     if let Some(error) = error.downcast_ref() {
-        return Some(if is_about_a_certificate(error) { named::CERTIFICATE } else { named::TLS });
+        return Some(if is_certificate_error(error) { named::CERTIFICATE } else { named::TLS });
     }
     if let Some(error) = error.downcast_ref::<hyper::Error>() {
         return match error {
@@ -59,14 +59,14 @@ fn code_of(error: &(dyn Error + 'static)) -> Option<&'static str> {
     }
 }
 
-fn is_about_a_certificate(error: &rustls::Error) -> bool {
+fn is_certificate_error(error: &rustls::Error) -> bool {
     use AlertDescription::{
         BadCertificate, CertificateExpired, CertificateRequired, CertificateRevoked,
         CertificateUnknown, UnknownCA, UnsupportedCertificate,
     };
     match error {
         rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => true,
-        // The server wants one of ours.
+        // The server rejects our certificate, or requires one.
         rustls::Error::AlertReceived(
             BadCertificate
             | CertificateExpired

@@ -1,17 +1,17 @@
-//! Cuts what a program prints into lines, none longer than a reply may be.
+//! Splits the output of a program into lines of bounded length.
 
 use crate::handlers::reply::MAX_REPLY_BYTES;
 
-/// The beginning of a line whose end has not come yet.
+/// Holds the beginning of a line without a newline yet.
 #[derive(Debug, Default)]
-pub(super) struct Lines(Vec<u8>);
+pub(super) struct LineSplitter(Vec<u8>);
 
-/// A line that is longer than a reply may be.
+/// A line is longer than [`MAX_REPLY_BYTES`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
-impl Lines {
-    /// Takes what was read and hands on every whole line that is not blank, until `each` says stop.
+impl LineSplitter {
+    /// Calls `each` with every complete line that is not blank, until `each` returns false.
     pub(super) fn push(
         &mut self,
         chunk: &[u8],

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn lines(chunks: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let (mut lines, mut found) = (Lines::default(), Vec::new());
+    let (mut lines, mut found) = (LineSplitter::default(), Vec::new());
     for chunk in chunks {
         let pushed = lines.push(chunk, |line| {
             found.push(line.to_vec());
@@ -37,10 +37,10 @@ fn a_line_has_a_limit_whether_it_ends_or_not() {
     let fits = [vec![b'x'; MAX_REPLY_BYTES], vec![b'\n']];
     assert_eq!(lines(&fits), [vec![b'x'; MAX_REPLY_BYTES]]);
     let long = vec![b'x'; MAX_REPLY_BYTES + 1];
-    assert_eq!(Lines::default().push(&long, |_| true), Err(TooLong));
+    assert_eq!(LineSplitter::default().push(&long, |_| true), Err(TooLong));
     let ended = [&long[..], b"\n"].concat();
-    assert_eq!(Lines::default().push(&ended, |_| true), Err(TooLong));
-    let mut lines = Lines::default();
+    assert_eq!(LineSplitter::default().push(&ended, |_| true), Err(TooLong));
+    let mut lines = LineSplitter::default();
     assert_eq!(lines.push(&long[1..], |_| true), Ok(()));
     assert_eq!(lines.push(b"x", |_| true), Err(TooLong));
 }

@@ -1,16 +1,15 @@
-//! What is known of a payload once all of it has passed by: its records and its hash.
+//! Counts the records of a payload and computes its hash while it is written or read.
 
 use sha2::{Digest, Sha256};
 
-/// Counts and hashes bytes as they come.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tally {
+pub(super) struct PayloadDigest {
     hash: Sha256,
     lines: u64,
     is_open: bool,
 }
 
-impl Tally {
+impl PayloadDigest {
     pub(super) fn add(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
         self.hash.update(bytes);
@@ -18,23 +17,22 @@ impl Tally {
         self.is_open = *last != b'\n';
     }
 
-    /// Whether the last line has no end yet.
+    /// Whether the last line has no newline yet.
     pub(super) fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// How many records there are: lines, the last one also if it has no end.
+    /// The number of lines, including a last line without a newline.
     pub(super) fn records(&self) -> u64 {
         self.lines + u64::from(self.is_open)
     }
 
-    /// SHA-256 of everything, in lower-case hexadecimal.
+    /// In lower-case hexadecimal.
     pub(super) fn sha256(self) -> String {
         hex(&self.hash.finalize())
     }
 }
 
-/// Bytes in lower-case hexadecimal.
 pub(super) fn hex(bytes: &[u8]) -> String {
     const DIGITS: [char; 16] =
         ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];

@@ -1,7 +1,7 @@
-//! What is pending, with the beginning of its content, for whoever sends the next item.
+//! Supplies the lanes with pending items and their opened content.
 //!
-//! Items are read by pages and opened in parts, each while what came before is sent: lanes wait neither
-//! for the store nor for the disk, and not for each other.
+//! Items are read in pages and opened in batches, while the items before them are sent, so that lanes wait
+//! neither for the store nor for the disk, nor for each other.
 
 use std::{
     collections::VecDeque,
@@ -16,28 +16,24 @@ use tokio::task::JoinHandle;
 
 use crate::uploads::{Chunks, Content, ContentError, UploadError};
 
-/// Items that are read from the store at a time.
 const PAGE: u32 = 1_000;
 
-/// Contents that are opened together.
 const OPENED_TOGETHER: usize = 64;
 
-/// An item, and the beginning of its content.
+/// An item and its content.
 pub(super) type Opened = (ItemRecord, Result<Chunks, ContentError>);
 
-/// Hands out items.
-pub(super) struct Supply {
+pub(super) struct ItemSupply {
     ready: Mutex<VecDeque<Opened>>,
-    coming: tokio::sync::Mutex<Option<JoinHandle<Result<Part, UploadError>>>>,
+    next_batch: tokio::sync::Mutex<Option<JoinHandle<Result<OpenedBatch, UploadError>>>>,
 }
 
-/// Items that were opened, and where the others come from.
-struct Part {
+struct OpenedBatch {
     opened: Vec<Opened>,
-    rest: Option<Rest>,
+    rest: Option<UnopenedItems>,
 }
 
-impl Supply {
+impl ItemSupply {
     pub(super) fn start(
         store: Arc<dyn Store>,
         content: Arc<dyn Content>,
@@ -45,27 +41,26 @@ impl Supply {
     ) -> Self {
         let next = read_page(&store, &group, ItemId(0));
         let page = Vec::new().into_iter().peekable();
-        let rest = Rest { store, content, group, page, next };
-        Self { ready: Mutex::default(), coming: Some(tokio::spawn(rest.open())).into() }
+        let rest = UnopenedItems { store, content, group, page, next };
+        Self { ready: Mutex::default(), next_batch: Some(tokio::spawn(rest.open())).into() }
     }
 
-    /// The next item, if there is one.
     pub(super) async fn next(&self) -> Result<Option<Opened>, UploadError> {
         loop {
             if let Some(opened) = self.take() {
                 return Ok(Some(opened));
             }
-            let mut coming = self.coming.lock().await;
-            // Someone else may have waited for it first.
+            let mut next_batch = self.next_batch.lock().await;
+            // Another lane may have waited for the same batch.
             if let Some(opened) = self.take() {
                 return Ok(Some(opened));
             }
-            let Some(opening) = coming.as_mut() else { return Ok(None) };
+            let Some(opening) = next_batch.as_mut() else { return Ok(None) };
             let part = opening.await;
-            *coming = None;
-            let Part { opened, rest } =
+            *next_batch = None;
+            let OpenedBatch { opened, rest } =
                 part.map_err(|error| UploadError::Other(error.into()))??;
-            *coming = rest.map(|rest| tokio::spawn(rest.open()));
+            *next_batch = rest.map(|rest| tokio::spawn(rest.open()));
             self.ready.lock().unwrap_or_else(PoisonError::into_inner).extend(opened);
         }
     }
@@ -75,33 +70,32 @@ impl Supply {
     }
 }
 
-/// Nobody wants what is still coming.
-impl Drop for Supply {
+/// Stops the read-ahead.
+impl Drop for ItemSupply {
     fn drop(&mut self) {
-        if let Some(coming) = self.coming.get_mut().take() {
-            coming.abort();
+        if let Some(next_batch) = self.next_batch.get_mut().take() {
+            next_batch.abort();
         }
     }
 }
 
-/// What is not opened yet.
-struct Rest {
+struct UnopenedItems {
     store: Arc<dyn Store>,
     content: Arc<dyn Content>,
     group: ItemGroup,
     page: Peekable<vec::IntoIter<ItemRecord>>,
-    /// The page after it, which is being read.
+    /// The next page, which is being read.
     next: JoinHandle<Result<Vec<ItemRecord>>>,
 }
 
-impl Rest {
-    /// Opens the next part.
-    async fn open(mut self) -> Result<Part, UploadError> {
+impl UnopenedItems {
+    /// Opens the next batch.
+    async fn open(mut self) -> Result<OpenedBatch, UploadError> {
         if self.page.peek().is_none() {
             let page =
                 (&mut self.next).await.map_err(|error| UploadError::Other(error.into()))??;
             let Some(last) = page.last() else {
-                return Ok(Part { opened: Vec::new(), rest: None });
+                return Ok(OpenedBatch { opened: Vec::new(), rest: None });
             };
             self.next = read_page(&self.store, &self.group, last.id);
             self.page = page.into_iter().peekable();
@@ -109,11 +103,10 @@ impl Rest {
         let items: Vec<ItemRecord> = self.page.by_ref().take(OPENED_TOGETHER).collect();
         let urls = items.iter().map(|item| item.content_url.clone()).collect();
         let contents = self.content.open(urls).await;
-        Ok(Part { opened: items.into_iter().zip(contents).collect(), rest: Some(self) })
+        Ok(OpenedBatch { opened: items.into_iter().zip(contents).collect(), rest: Some(self) })
     }
 }
 
-/// Reads the items after one.
 fn read_page(
     store: &Arc<dyn Store>,
     group: &ItemGroup,

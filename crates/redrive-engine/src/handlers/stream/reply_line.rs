@@ -1,4 +1,4 @@
-//! A line of a program that stays running: which call it answers, and what it says.
+//! Parses a line of a program that stays running: a reply to a call, or a row.
 
 use std::borrow::Cow;
 
@@ -7,42 +7,38 @@ use serde_json::{Value, value::RawValue};
 
 use crate::handlers::reply::{BadReply, Reply, excerpt};
 
-/// A line that is a reply.
 #[derive(Debug)]
-pub(super) struct Answer {
-    /// The call, if it says which.
+pub(super) struct ReplyLine {
     pub(super) id: Option<String>,
-    /// What it says; a reply that fits nothing concerns its call alone.
+    /// An invalid reply fails its own call only.
     pub(super) reply: Result<Reply, BadReply>,
 }
 
-/// A line that is no reply. After it, nothing that the program prints can be trusted.
+/// A line that is no reply. The output after it cannot be trusted.
 #[derive(Debug)]
-pub(super) struct Unreadable {
-    /// The call, if it says which.
+pub(super) struct InvalidLine {
     pub(super) id: Option<String>,
-    /// What is wrong, with the line itself.
-    pub(super) why: String,
+    /// The problem, with an excerpt of the line.
+    pub(super) problem: String,
 }
 
-impl Answer {
-    /// Reads a line.
-    pub(super) fn parse(line: &[u8]) -> Result<Self, Unreadable> {
-        let unreadable = |id: Option<String>, why: &str| {
-            Err(Unreadable { id, why: format!("{why}: {}", excerpt(line)) })
+impl ReplyLine {
+    pub(super) fn parse(line: &[u8]) -> Result<Self, InvalidLine> {
+        let invalid = |id: Option<String>, why: &str| {
+            Err(InvalidLine { id, problem: format!("{why}: {}", excerpt(line)) })
         };
         let mut object = match serde_json::from_slice(line) {
             Ok(Value::Object(object)) => object,
-            Ok(_) => return unreadable(None, "it is not a JSON object"),
-            Err(error) => return unreadable(None, &format!("it is not JSON ({error})")),
+            Ok(_) => return invalid(None, "the line is not a JSON object"),
+            Err(error) => return invalid(None, &format!("the line is not JSON ({error})")),
         };
         let id = match object.remove("id") {
             None | Some(Value::Null) => None,
             Some(Value::String(id)) => Some(id),
-            Some(_) => return unreadable(None, "its id is not a text"),
+            Some(_) => return invalid(None, "the id of the line is not a string"),
         };
         match Reply::of_object(object) {
-            Ok(None) => unreadable(id, "it has none of ok, skip and error"),
+            Ok(None) => invalid(id, "the line has none of ok, skip and error"),
             Ok(Some(reply)) => Ok(Self { id, reply: Ok(reply) }),
             Err(problem) => {
                 let reply = Err(BadReply(format!("{problem}: {}", excerpt(line))));
@@ -52,12 +48,10 @@ impl Answer {
     }
 }
 
-/// A line that is a row: as it was written, so that no number loses a digit.
+/// A line with a row. The row is not parsed, so that no number loses a digit.
 #[derive(Debug)]
 pub(super) struct RowLine<'a> {
-    /// The call, if it says which.
     pub(super) id: Option<Cow<'a, str>>,
-    /// The row.
     pub(super) row: &'a str,
 }
 
@@ -75,7 +69,7 @@ struct WithRow<'a> {
     error: Present,
 }
 
-/// Whether a field is there, be it null.
+/// Whether a field is present, even with the value null.
 #[derive(Default)]
 struct Present(bool);
 
@@ -86,14 +80,14 @@ impl<'de> Deserialize<'de> for Present {
 }
 
 impl<'a> RowLine<'a> {
-    /// Reads a line. One that also ends its call is no row: nobody could tell which comes first.
+    /// `None` for a line that also completes its call, because the order of the two would be unclear.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         let WithRow { id, row, ok, skip, error } = serde_json::from_slice(line).ok()?;
         let ends = ok.0 || skip.0 || error.0;
         (!ends).then(|| Self { id, row: row.get() })
     }
 
-    /// Whether a line that is read as a reply has a row as well.
+    /// Whether a line that was parsed as a reply also has a row.
     pub(super) fn is_in(line: &[u8]) -> bool {
         serde_json::from_slice::<WithRow<'_>>(line).is_ok()
     }
