@@ -29,7 +29,6 @@ use redrive_ops::Watch;
 use tokio::net::TcpListener;
 
 pub use access::{Access, Open, Role, Token};
-pub use api::openapi;
 pub use app::ServerSetup;
 pub use limits::Limits;
 pub use sendings::Uploads;

@@ -5,13 +5,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
-use utoipa::ToSchema;
 
 /// How RFC 9457 calls it.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 
 /// An answer that is none.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Problem {
     /// There is no page to read about it: the title says it.
     #[serde(rename = "type")]

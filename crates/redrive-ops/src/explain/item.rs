@@ -7,7 +7,6 @@ use redrive_store::{
 };
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::Next;
 use crate::{
@@ -16,7 +15,8 @@ use crate::{
 };
 
 /// The story of an item.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ItemExplanation {
     /// The unit, as `item:ID`.
     pub unit: String,

@@ -16,7 +16,6 @@ use jiff::Timestamp;
 use redrive_core::{SampleId, Unit};
 use redrive_store::Result;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 pub use item::ItemExplanation;
 pub use partition::PartitionExplanation;
@@ -27,7 +26,8 @@ pub use sample::{SampleExplanation, StageExplanation};
 use crate::{Ops, words::instant};
 
 /// A unit's story.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum Explanation {
     /// That of a run.
@@ -50,7 +50,8 @@ pub enum Asked {
 }
 
 /// What comes next.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Next {
     /// The state the unit is in.
     pub state: &'static str,

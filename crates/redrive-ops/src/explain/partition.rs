@@ -7,7 +7,6 @@ use redrive_store::{
     UnitRow,
 };
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{Next, PartitionNext, rule::formula, run::give_ups};
 use crate::{
@@ -16,7 +15,8 @@ use crate::{
 };
 
 /// The story of a partition.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PartitionExplanation {
     /// The unit, as `partition:SOURCE/CUSTOMER/QUERY/DATE`.
     pub unit: String,

@@ -8,7 +8,6 @@ use redrive_store::{
 };
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::{
     Next,
@@ -21,7 +20,8 @@ use crate::{
 };
 
 /// The story of a run.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunExplanation {
     /// The unit, as `run:ID`.
     pub unit: String,

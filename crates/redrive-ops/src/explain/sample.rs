@@ -7,7 +7,6 @@ use redrive_store::{
     SOURCE_STAGE, SampleRecord, UnitKind, UnitRow,
 };
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{
     Next,
@@ -24,7 +23,8 @@ use crate::{
 const ACTIONS: Actions = Actions { gives_up: "sample.dead", resets: "sample.reprocess" };
 
 /// The story of a sample.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SampleExplanation {
     /// The unit, as `sample:ID/STAGE`.
     pub unit: String,
@@ -41,7 +41,8 @@ pub struct SampleExplanation {
 }
 
 /// What happened at one stage.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StageExplanation {
     /// The stage.
     pub stage: String,

@@ -5,12 +5,12 @@ use std::time::Duration;
 use redrive_store::AttemptRecord;
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use crate::words::{between, seconds};
 
 /// An attempt, as the ledger has it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AttemptView {
     /// The stage of a sample.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -28,7 +28,7 @@ pub struct AttemptView {
     /// When it ended.
     pub ended_at: String,
     /// How long it took, in seconds.
-    #[schema(value_type = f64)]
+    #[cfg_attr(feature = "openapi", schema(value_type = f64))]
     pub took_s: Value,
     /// `success`, `retrying`, `failed` or `skipped`.
     pub outcome: &'static str,
@@ -43,7 +43,7 @@ pub struct AttemptView {
     /// Whether it counts against the limit of attempts.
     pub counted: bool,
     /// How long was waited after it, in seconds.
-    #[schema(value_type = Option<f64>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>))]
     pub delay_s: Option<Value>,
     /// Who made it.
     pub worker: String,

@@ -4,7 +4,6 @@ use redrive_core::{ItemId, PartitionState, RunId, RunState, SampleId, TerminalRe
 use redrive_engine::{Fate, PartitionOutcome, Refusal, RunMode};
 use redrive_store::{ItemRecord, RunChange, SampleChange, SampleRecord};
 use serde::Serialize;
-use utoipa::ToSchema;
 
 /// What it is called when something was done, or would be.
 fn done(mode: RunMode) -> &'static str {
@@ -15,7 +14,8 @@ fn done(mode: RunMode) -> &'static str {
 }
 
 /// A run, and what became of it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunChangeView {
     /// The run.
     pub id: i64,
@@ -52,7 +52,8 @@ pub fn run_state_name(state: RunState) -> &'static str {
 }
 
 /// A partition, and what became of it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PartitionChangeView {
     /// Where it comes from.
     pub source: String,
@@ -121,7 +122,8 @@ pub fn partition_state_name(state: PartitionState) -> &'static str {
 }
 
 /// A dead letter, and what became of it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SampleChangeView {
     /// The sample.
     pub id: i64,
@@ -166,7 +168,8 @@ impl SampleChangeView {
 }
 
 /// An item, and what became of it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ItemChangeView {
     /// The item.
     pub id: i64,

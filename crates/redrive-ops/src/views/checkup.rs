@@ -1,10 +1,10 @@
 //! What a doctor found.
 
 use serde::Serialize;
-use utoipa::ToSchema;
 
 /// Something that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CheckupView {
     /// What.
     pub check: &'static str,

@@ -2,10 +2,10 @@
 
 use redrive_engine::checker::Finding;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 /// A broken invariant.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FindingView {
     /// Which one.
     pub invariant: &'static str,

@@ -3,10 +3,10 @@
 use redrive_engine::Gap;
 use redrive_store::PartitionSeries;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 /// Days one after another that are not good.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GapView {
     /// Where they come from.
     pub source: String,

@@ -2,10 +2,10 @@
 
 use redrive_store::ItemRecord;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 /// All that is known of an item.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ItemView {
     /// Its number.
     pub id: i64,

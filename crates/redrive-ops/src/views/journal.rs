@@ -3,12 +3,12 @@
 use redrive_store::JournalRecord;
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use crate::words::json;
 
 /// What somebody did.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JournalView {
     /// Its number.
     pub id: i64,

@@ -2,10 +2,10 @@
 
 use redrive_store::SchemaStatus;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 /// A migration, and whether the store has it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MigrationView {
     /// 1, 2, 3 … without gaps.
     pub version: u32,

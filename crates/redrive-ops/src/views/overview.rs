@@ -1,12 +1,12 @@
 //! How everything stands, on one page.
 
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{PipelineRunView, QueueStatsView};
 
 /// How everything stands.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OverviewView {
     /// Another one when anything changed.
     pub version: u64,
@@ -53,7 +53,8 @@ impl OverviewView {
 }
 
 /// Units of a kind that are in a state.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UnitCountView {
     /// `partition`, `run`, `item` or `sample`.
     pub kind: &'static str,
@@ -64,7 +65,8 @@ pub struct UnitCountView {
 }
 
 /// The partitions of a source.
-#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SourceCountView {
     /// The source.
     pub source: String,
@@ -77,7 +79,8 @@ pub struct SourceCountView {
 }
 
 /// The attempts of a minute.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MinuteView {
     /// When it begins.
     pub minute: String,
@@ -92,7 +95,8 @@ pub struct MinuteView {
 }
 
 /// Failures that have one cause.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RecentCauseView {
     /// Of what kind of unit.
     pub kind: &'static str,
@@ -111,7 +115,8 @@ pub struct RecentCauseView {
 }
 
 /// Something that happens by itself.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DueView {
     /// When.
     pub at: String,

@@ -3,12 +3,12 @@
 use redrive_core::PartitionKey;
 use redrive_store::PartitionRecord;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::{explain::PartitionNext, words::instant};
 
 /// All that is known of a partition.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PartitionView {
     /// Where it comes from.
     pub source: String,

@@ -2,12 +2,12 @@
 
 use redrive_store::{PipelineRunRecord, Result, StageCount, Store};
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::words::instant;
 
 /// How a run of a pipeline stands.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PipelineRunView {
     /// Its number.
     pub id: i64,
@@ -83,7 +83,8 @@ impl From<&PipelineRunRecord> for PipelineRunView {
 }
 
 /// Where the samples are, at one stage.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StageCountView {
     /// The stage.
     pub stage: String,

@@ -3,36 +3,36 @@
 use redrive_core::{Backoff, Code, Policy, Retriable, Scheduled};
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use crate::words::{human, seconds};
 
 /// A policy with its name and every setting.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PolicyView {
     /// Its name.
     pub name: String,
     /// Executions including the first; no limit, unless given.
     pub max_attempts: Option<u32>,
     /// How long after the first attempt retrying ends, in seconds; no limit, unless given.
-    #[schema(value_type = Option<f64>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>))]
     pub max_age_s: Option<Value>,
     /// How waits grow: `fixed`, `linear` or `exponential`.
     pub backoff: &'static str,
     /// The first wait, in seconds.
-    #[schema(value_type = f64)]
+    #[cfg_attr(feature = "openapi", schema(value_type = f64))]
     pub base_s: Value,
     /// The growth of an exponential backoff.
     pub multiplier: f64,
     /// The longest wait before jitter, in seconds.
-    #[schema(value_type = f64)]
+    #[cfg_attr(feature = "openapi", schema(value_type = f64))]
     pub cap_s: Value,
     /// What spreads the waits: `none`, `full`, a time or a share.
     pub jitter: String,
     /// What is retried: `by_class`, `all`, `none`, or a list of codes.
     pub retriable: Value,
     /// The longest wait that a server may ask for, in seconds.
-    #[schema(value_type = f64)]
+    #[cfg_attr(feature = "openapi", schema(value_type = f64))]
     pub max_hint_s: Value,
     /// How often a server may ask for one without it being counted.
     pub max_deferrals: u32,
@@ -97,12 +97,13 @@ fn code(code: &Code) -> Value {
 }
 
 /// The wait after an attempt that failed.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WaitView {
     /// The attempt.
     pub attempt: u32,
     /// The wait, in seconds.
-    #[schema(value_type = f64)]
+    #[cfg_attr(feature = "openapi", schema(value_type = f64))]
     pub delay_s: Value,
 }
 

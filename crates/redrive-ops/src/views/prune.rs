@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use redrive_engine::{ExportedFile, Prunable, PruneReport};
 use serde::Serialize;
-use utoipa::ToSchema;
 
 /// What was removed, or would be.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PruneView {
     /// What has not been touched since.
     pub before: String,
@@ -28,7 +28,8 @@ pub struct PruneView {
 }
 
 /// A file that was written.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PrunedFileView {
     /// What its rows are: `runs`, `samples` or `attempts`.
     pub kind: &'static str,

@@ -7,7 +7,6 @@ use redrive_core::RunState;
 use redrive_store::{PausedQueue, QueueStats};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
 use super::run_state_name;
 use crate::{
@@ -16,17 +15,18 @@ use crate::{
 };
 
 /// How a queue stands.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QueueStatsView {
     /// The queue.
     pub queue: String,
     /// How many runs are in each state.
-    #[schema(value_type = std::collections::HashMap<String, u64>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = std::collections::HashMap<String, u64>))]
     pub runs: Map<String, Value>,
     /// When the run was submitted that waits longest for a worker.
     pub oldest_ready_at: Option<String>,
     /// How long that is ago, in seconds.
-    #[schema(value_type = Option<f64>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>))]
     pub oldest_ready_age_s: Option<Value>,
     /// When the next run becomes due.
     pub next_due_at: Option<String>,
@@ -65,7 +65,8 @@ impl QueueStatsView {
 }
 
 /// A queue, and whether it is paused.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QueueView {
     /// The queue.
     pub queue: String,

@@ -2,10 +2,10 @@
 
 use redrive_engine::{Consumer, ReadablePartition};
 use serde::Serialize;
-use utoipa::ToSchema;
 
 /// A good partition, and where its rows are.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReadableView {
     /// Where it comes from.
     pub source: String,

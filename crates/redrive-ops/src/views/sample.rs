@@ -4,13 +4,13 @@ use redrive_core::SampleStatus;
 use redrive_store::{DeadCause, SampleRecord};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
 
 use super::AttemptView;
 use crate::words::instant;
 
 /// All that is known of a sample.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SampleView {
     /// Its number.
     pub id: i64,
@@ -46,12 +46,13 @@ pub struct SampleView {
     pub lease_owner: Option<String>,
     /// What it holds, as it is written, so that no number loses a digit: any JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub data: Option<Box<RawValue>>,
 }
 
 /// Why a sample is dead.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DlqReason {
     /// Where it died.
     pub stage: String,
@@ -101,7 +102,8 @@ impl SampleView {
 }
 
 /// A sample with its attempts.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SampleWithLedger {
     /// The sample.
     #[serde(flatten)]
@@ -111,7 +113,8 @@ pub struct SampleWithLedger {
 }
 
 /// What some dead letters died of.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CauseView {
     /// What their failures share.
     pub fingerprint: String,

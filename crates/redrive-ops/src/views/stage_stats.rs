@@ -2,12 +2,12 @@
 
 use redrive_store::{AttemptOutcome, PipelineRunRecord, StageStats};
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::StageCountView;
 
 /// How a run has fared.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PipelineStatsView {
     /// The number of the run.
     pub id: i64,
@@ -24,7 +24,8 @@ pub struct PipelineStatsView {
 }
 
 /// How a stage has fared.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StageStatsView {
     /// Where the samples are.
     #[serde(flatten)]
@@ -52,7 +53,8 @@ pub struct StageStatsView {
 }
 
 /// So many samples needed so many retries.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HistogramView {
     /// Retries.
     pub retries: u32,
@@ -67,7 +69,8 @@ pub struct HistogramView {
 }
 
 /// So many attempts failed with a code.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorView {
     /// The code.
     pub code: String,

@@ -7,7 +7,6 @@
 use axum::http::StatusCode;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use utoipa::ToSchema;
 
 use crate::problem::Problem;
 
@@ -29,7 +28,8 @@ pub(crate) struct How {
 }
 
 /// What became of each unit, or would.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Changes<T> {
     /// Whether nothing was done yet.
     dry_run: bool,

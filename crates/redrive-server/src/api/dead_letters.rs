@@ -6,7 +6,6 @@ use redrive_engine::RunMode;
 use redrive_ops::views::{CauseView, SampleChangeView, SampleView, SampleWithLedger};
 use redrive_store::{SampleFilter, SampleRecord};
 use serde::Deserialize;
-use utoipa::{IntoParams, ToSchema};
 
 use super::{
     bulk::{Changes, How, MAX_UNITS, seen},
@@ -20,8 +19,8 @@ use crate::{
 };
 
 /// Which dead letters. Everything given must match.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LetterQuery {
     /// Of this pipeline alone.
@@ -57,8 +56,8 @@ impl LetterQuery {
 }
 
 /// Dead letters by id, without what they hold.
-#[utoipa::path(get, path = "/v1/dead-letters", tag = "dead letters", params(LetterQuery),
-    responses((status = 200, body = Page<SampleView>), (status = 400, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/dead-letters", tag = "dead letters", params(LetterQuery),
+    responses((status = 200, body = Page<SampleView>), (status = 400, body = Problem))))]
 pub(crate) async fn list(
     app: Shared,
     Query(asked): Query<LetterQuery>,
@@ -71,8 +70,8 @@ pub(crate) async fn list(
 }
 
 /// What they died of, the most frequent first.
-#[utoipa::path(get, path = "/v1/dead-letters/causes", tag = "dead letters", params(LetterQuery),
-    responses((status = 200, body = Vec<CauseView>), (status = 400, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/dead-letters/causes", tag = "dead letters", params(LetterQuery),
+    responses((status = 200, body = Vec<CauseView>), (status = 400, body = Problem))))]
 pub(crate) async fn causes(
     app: Shared,
     Query(asked): Query<LetterQuery>,
@@ -86,8 +85,8 @@ pub(crate) async fn causes(
 }
 
 /// A sample, dead or not, with its attempts.
-#[utoipa::path(get, path = "/v1/samples/{id}", tag = "dead letters", params(("id" = i64, Path)),
-    responses((status = 200, body = SampleWithLedger), (status = 404, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/samples/{id}", tag = "dead letters", params(("id" = i64, Path)),
+    responses((status = 200, body = SampleWithLedger), (status = 404, body = Problem))))]
 pub(crate) async fn show(
     app: Shared,
     Path(id): Path<i64>,
@@ -97,7 +96,8 @@ pub(crate) async fn show(
 }
 
 /// Which dead letters to bring back: some by id, or those that match.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LetterAction {
     /// These.
@@ -148,9 +148,9 @@ impl LetterAction {
 }
 
 /// Brings dead letters back to the stage they died at.
-#[utoipa::path(post, path = "/v1/dead-letters/reprocess", tag = "dead letters", request_body = LetterAction,
+#[cfg_attr(test, utoipa::path(post, path = "/v1/dead-letters/reprocess", tag = "dead letters", request_body = LetterAction,
     responses((status = 200, body = Changes<SampleChangeView>), (status = 400, body = Problem),
-              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
+              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem))))]
 pub(crate) async fn reprocess(
     app: Shared,
     Extension(visitor): Extension<Visitor>,

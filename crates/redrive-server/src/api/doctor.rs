@@ -11,9 +11,9 @@ use crate::{
 
 /// Looks at everything the server stands on, and changes nothing. Each finding is a row; `ok` is false where something
 /// is wrong. All units are read with their attempts, so only one look is taken at a time.
-#[utoipa::path(get, path = "/v1/doctor", tag = "doctor",
+#[cfg_attr(test, utoipa::path(get, path = "/v1/doctor", tag = "doctor",
     responses((status = 200, body = Vec<CheckupView>),
-              (status = 503, description = "another look is being taken", body = Problem)))]
+              (status = 503, description = "another look is being taken", body = Problem))))]
 pub(crate) async fn doctor(app: Shared) -> Result<Answer<Vec<CheckupView>>, Problem> {
     let _looking = alone(&app)?;
     Ok(Answer(app.ops.checkups().await))
@@ -21,9 +21,9 @@ pub(crate) async fn doctor(app: Shared) -> Result<Answer<Vec<CheckupView>>, Prob
 
 /// What is wrong with partitions: each beside its ledger, and every raw partition that has authority read to its end.
 /// Nothing, if all is well.
-#[utoipa::path(get, path = "/v1/verify", tag = "doctor",
+#[cfg_attr(test, utoipa::path(get, path = "/v1/verify", tag = "doctor",
     responses((status = 200, body = Vec<FindingView>),
-              (status = 503, description = "another look is being taken", body = Problem)))]
+              (status = 503, description = "another look is being taken", body = Problem))))]
 pub(crate) async fn verify(app: Shared) -> Result<Answer<Vec<FindingView>>, Problem> {
     let _looking = alone(&app)?;
     let report = app.ops.verify().await?;
@@ -40,8 +40,8 @@ fn alone(app: &App) -> Result<MutexGuard<'_, ()>, Problem> {
 
 /// The migrations that the store has, and those that are known besides. A server starts only on a store that has
 /// all of them.
-#[utoipa::path(get, path = "/v1/db", tag = "db",
-    responses((status = 200, body = Vec<MigrationView>), (status = 503, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/db", tag = "db",
+    responses((status = 200, body = Vec<MigrationView>), (status = 503, body = Problem))))]
 pub(crate) async fn db(app: Shared) -> Result<Answer<Vec<MigrationView>>, Problem> {
     Ok(Answer(app.ops.migrations().await?))
 }

@@ -8,7 +8,6 @@ use redrive_ops::{
 };
 use redrive_store::{ItemFilter, ItemGroup};
 use serde::Deserialize;
-use utoipa::{IntoParams, ToSchema};
 
 use super::{
     bulk::{Changes, How, MAX_UNITS, seen},
@@ -22,8 +21,8 @@ use crate::{
 };
 
 /// Which items.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ItemQuery {
     /// Of this upload alone.
@@ -39,8 +38,8 @@ pub(crate) struct ItemQuery {
 }
 
 /// Items by id.
-#[utoipa::path(get, path = "/v1/items", tag = "uploads", params(ItemQuery),
-    responses((status = 200, body = Page<ItemView>), (status = 400, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/items", tag = "uploads", params(ItemQuery),
+    responses((status = 200, body = Page<ItemView>), (status = 400, body = Problem))))]
 pub(crate) async fn list(
     app: Shared,
     Query(asked): Query<ItemQuery>,
@@ -56,8 +55,8 @@ pub(crate) async fn list(
 }
 
 /// One item.
-#[utoipa::path(get, path = "/v1/items/{id}", tag = "uploads", params(("id" = i64, Path)),
-    responses((status = 200, body = ItemView), (status = 404, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/items/{id}", tag = "uploads", params(("id" = i64, Path)),
+    responses((status = 200, body = ItemView), (status = 404, body = Problem))))]
 pub(crate) async fn show(app: Shared, Path(id): Path<i64>) -> Result<Answer<ItemView>, Problem> {
     let found = app.ops.store().items_by_id(&[ItemId(id)]).await?.pop();
     let found = found.ok_or_else(|| Problem::not_found(format!("there is no item {id}")))?;
@@ -65,7 +64,8 @@ pub(crate) async fn show(app: Shared, Path(id): Path<i64>) -> Result<Answer<Item
 }
 
 /// Which items to reset: some by id, or those of a group that were given up.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ItemAction {
     /// These.
@@ -85,9 +85,9 @@ pub(crate) struct ItemAction {
 }
 
 /// Sends items back that were given up.
-#[utoipa::path(post, path = "/v1/items/reset", tag = "uploads", request_body = ItemAction,
+#[cfg_attr(test, utoipa::path(post, path = "/v1/items/reset", tag = "uploads", request_body = ItemAction,
     responses((status = 200, body = Changes<ItemChangeView>), (status = 400, body = Problem),
-              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
+              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem))))]
 pub(crate) async fn reset(
     app: Shared,
     Extension(visitor): Extension<Visitor>,

@@ -4,14 +4,13 @@ use axum::Json as Answer;
 use redrive_ops::views::JournalView;
 use redrive_store::JournalFilter;
 use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::page::{Page, limit};
 use crate::{app::Shared, extract::Query, problem::Problem};
 
 /// Which entries.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JournalQuery {
     /// About this unit alone.
@@ -25,8 +24,8 @@ pub(crate) struct JournalQuery {
 }
 
 /// What was done, by whom and why, in the order in which it was written.
-#[utoipa::path(get, path = "/v1/journal", tag = "journal", params(JournalQuery),
-    responses((status = 200, body = Page<JournalView>), (status = 400, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/journal", tag = "journal", params(JournalQuery),
+    responses((status = 200, body = Page<JournalView>), (status = 400, body = Problem))))]
 pub(crate) async fn list(
     app: Shared,
     Query(asked): Query<JournalQuery>,

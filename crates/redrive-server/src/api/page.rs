@@ -2,7 +2,6 @@
 
 use redrive_store::MAX_PAGE;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::problem::Problem;
 
@@ -10,7 +9,8 @@ use crate::problem::Problem;
 const DEFAULT_LIMIT: u32 = 100;
 
 /// Some of a list.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Page<T> {
     /// In the order of the list.
     items: Vec<T>,

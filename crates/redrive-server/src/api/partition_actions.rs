@@ -6,7 +6,6 @@ use redrive_engine::{KeyGrid, PartitionCommand, PartitionSelection, RunMode};
 use redrive_ops::views::PartitionChangeView;
 use redrive_store::{AuditContext, Lane, PartitionAction, PartitionFilter};
 use serde::Deserialize;
-use utoipa::ToSchema;
 
 use super::{
     bulk::{Changes, How, MAX_UNITS, seen},
@@ -21,7 +20,8 @@ use crate::{
 };
 
 /// Which partitions to change, and how.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PartitionActionRequest {
     /// This one, as SOURCE/CUSTOMER/QUERY/DATE, instead of filters.
@@ -82,11 +82,11 @@ fn lane(text: Option<&str>, default: Lane) -> Result<Lane, Problem> {
 }
 
 /// Changes partitions: `retry`, `reprocess`, `mark-terminal`, `clear-terminal`, `pause` or `resume`.
-#[utoipa::path(post, path = "/v1/partitions/{action}", tag = "partitions",
+#[cfg_attr(test, utoipa::path(post, path = "/v1/partitions/{action}", tag = "partitions",
     params(("action" = String, Path)), request_body = PartitionActionRequest,
     responses((status = 200, body = Changes<PartitionChangeView>), (status = 400, body = Problem),
               (status = 404, body = Problem), (status = 409, body = Problem),
-              (status = 422, body = Problem), (status = 428, body = Problem)))]
+              (status = 422, body = Problem), (status = 428, body = Problem))))]
 pub(crate) async fn change(
     app: Shared,
     Extension(visitor): Extension<Visitor>,
@@ -157,7 +157,8 @@ pub(crate) async fn change_partitions(
 }
 
 /// Which partitions to make pending.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Backfill {
     /// The source.
@@ -187,9 +188,9 @@ pub(crate) struct Backfill {
 }
 
 /// Makes partitions pending for every day of a range.
-#[utoipa::path(post, path = "/v1/partitions/backfill", tag = "partitions", request_body = Backfill,
+#[cfg_attr(test, utoipa::path(post, path = "/v1/partitions/backfill", tag = "partitions", request_body = Backfill,
     responses((status = 200, body = Changes<PartitionChangeView>), (status = 400, body = Problem),
-              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
+              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem))))]
 pub(crate) async fn backfill(
     app: Shared,
     Extension(visitor): Extension<Visitor>,

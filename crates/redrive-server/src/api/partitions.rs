@@ -8,7 +8,6 @@ use redrive_ops::{
 };
 use redrive_store::PartitionFilter;
 use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::page::{Page, limit, named};
 use crate::{
@@ -18,8 +17,8 @@ use crate::{
 };
 
 /// Which partitions. Everything given must match exactly.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PartitionsQuery {
     /// Of this source alone.
@@ -58,8 +57,8 @@ pub(super) fn key(text: &str) -> Result<PartitionKey, Problem> {
 }
 
 /// Partitions by key.
-#[utoipa::path(get, path = "/v1/partitions", tag = "partitions", params(PartitionsQuery),
-    responses((status = 200, body = Page<PartitionView>), (status = 400, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/partitions", tag = "partitions", params(PartitionsQuery),
+    responses((status = 200, body = Page<PartitionView>), (status = 400, body = Problem))))]
 pub(crate) async fn list(
     app: Shared,
     Query(asked): Query<PartitionsQuery>,
@@ -98,11 +97,11 @@ pub(crate) fn key_of(parts: &KeyParts) -> Result<PartitionKey, Problem> {
 }
 
 /// One partition. One without an entry is said to have none.
-#[utoipa::path(get, path = "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}",
+#[cfg_attr(test, utoipa::path(get, path = "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}",
     tag = "partitions",
     params(("source" = String, Path), ("customer_id" = String, Path), ("query_name" = String, Path),
            ("logical_date" = String, Path)),
-    responses((status = 200, body = PartitionView), (status = 400, body = Problem)))]
+    responses((status = 200, body = PartitionView), (status = 400, body = Problem))))]
 pub(crate) async fn show(
     app: Shared,
     Path(parts): Path<KeyParts>,
@@ -114,8 +113,8 @@ pub(crate) async fn show(
 }
 
 /// Which attempts.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HistoryQuery {
     /// At most so many, up to 10000; 100 unless given.
@@ -125,12 +124,12 @@ pub(crate) struct HistoryQuery {
 }
 
 /// The attempts at a partition, by number.
-#[utoipa::path(get, path = "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/history",
+#[cfg_attr(test, utoipa::path(get, path = "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/history",
     tag = "partitions",
     params(("source" = String, Path), ("customer_id" = String, Path), ("query_name" = String, Path),
            ("logical_date" = String, Path), HistoryQuery),
     responses((status = 200, body = Page<AttemptView>), (status = 400, body = Problem),
-              (status = 404, body = Problem)))]
+              (status = 404, body = Problem))))]
 pub(crate) async fn history(
     app: Shared,
     Path(parts): Path<KeyParts>,
@@ -146,8 +145,8 @@ pub(crate) async fn history(
 }
 
 /// Of which days gaps are looked for.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GapsQuery {
     /// Of this source alone.
@@ -163,9 +162,9 @@ pub(crate) struct GapsQuery {
 }
 
 /// The days that should be good by now and are not.
-#[utoipa::path(get, path = "/v1/gaps", tag = "partitions", params(GapsQuery),
+#[cfg_attr(test, utoipa::path(get, path = "/v1/gaps", tag = "partitions", params(GapsQuery),
     responses((status = 200, body = Vec<GapView>), (status = 400, body = Problem),
-              (status = 404, body = Problem)))]
+              (status = 404, body = Problem))))]
 pub(crate) async fn gaps(
     app: Shared,
     Query(asked): Query<GapsQuery>,

@@ -10,7 +10,6 @@ use redrive_engine::{NotResumed, SamplePages};
 use redrive_ops::views::{PipelineRunView, PipelineStatsView};
 use redrive_store::{PipelineChange, PipelineRunFilter, PipelineRunRecord, SampleFilter};
 use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::{
     page::{Page, limit, named},
@@ -27,8 +26,8 @@ use crate::{
 const MAX_OUTPUT_BYTES: usize = 32 * 1024 * 1024;
 
 /// Which runs.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PipelineQuery {
     /// Of this pipeline alone.
@@ -42,8 +41,8 @@ pub(crate) struct PipelineQuery {
 }
 
 /// Runs of pipelines, the newest first.
-#[utoipa::path(get, path = "/v1/pipeline-runs", tag = "pipelines", params(PipelineQuery),
-    responses((status = 200, body = Page<PipelineRunView>), (status = 400, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/pipeline-runs", tag = "pipelines", params(PipelineQuery),
+    responses((status = 200, body = Page<PipelineRunView>), (status = 400, body = Problem))))]
 pub(crate) async fn list(
     app: Shared,
     Query(asked): Query<PipelineQuery>,
@@ -65,8 +64,8 @@ pub(crate) async fn find_run(app: &App, id: i64) -> Result<PipelineRunRecord, Pr
 }
 
 /// How a run stands.
-#[utoipa::path(get, path = "/v1/pipeline-runs/{id}", tag = "pipelines", params(("id" = i64, Path)),
-    responses((status = 200, body = PipelineRunView), (status = 404, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/pipeline-runs/{id}", tag = "pipelines", params(("id" = i64, Path)),
+    responses((status = 200, body = PipelineRunView), (status = 404, body = Problem))))]
 pub(crate) async fn show(
     app: Shared,
     Path(id): Path<i64>,
@@ -75,8 +74,8 @@ pub(crate) async fn show(
 }
 
 /// How the stages of a run have fared.
-#[utoipa::path(get, path = "/v1/pipeline-runs/{id}/stats", tag = "pipelines", params(("id" = i64, Path)),
-    responses((status = 200, body = PipelineStatsView), (status = 404, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/pipeline-runs/{id}/stats", tag = "pipelines", params(("id" = i64, Path)),
+    responses((status = 200, body = PipelineStatsView), (status = 404, body = Problem))))]
 pub(crate) async fn stats(
     app: Shared,
     Path(id): Path<i64>,
@@ -86,8 +85,8 @@ pub(crate) async fn stats(
 }
 
 /// Which finished samples.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OutputQuery {
     /// At most so many, up to 10000; 100 unless given.
@@ -97,10 +96,10 @@ pub(crate) struct OutputQuery {
 }
 
 /// The finished samples of a run as JSON lines. `redrive-next` has the id to give as `after`, if there may be more.
-#[utoipa::path(get, path = "/v1/pipeline-runs/{id}/output", tag = "pipelines",
+#[cfg_attr(test, utoipa::path(get, path = "/v1/pipeline-runs/{id}/output", tag = "pipelines",
     params(("id" = i64, Path), OutputQuery),
     responses((status = 200, content_type = "application/x-ndjson", body = String),
-              (status = 404, body = Problem)))]
+              (status = 404, body = Problem))))]
 pub(crate) async fn output(
     app: Shared,
     Path(id): Path<i64>,
@@ -138,9 +137,9 @@ pub(crate) async fn output(
 }
 
 /// Starts a run of a declared pipeline; workers take it from there.
-#[utoipa::path(post, path = "/v1/pipelines/{pipeline}/runs", tag = "pipelines",
+#[cfg_attr(test, utoipa::path(post, path = "/v1/pipelines/{pipeline}/runs", tag = "pipelines",
     params(("pipeline" = String, Path)), request_body = Why,
-    responses((status = 201, body = PipelineRunView), (status = 404, body = Problem)))]
+    responses((status = 201, body = PipelineRunView), (status = 404, body = Problem))))]
 pub(crate) async fn start(
     app: Shared,
     Extension(visitor): Extension<Visitor>,
@@ -167,10 +166,10 @@ pub(crate) async fn start_run(
 }
 
 /// Goes on with a run that was aborted or cancelled; workers take it from there.
-#[utoipa::path(post, path = "/v1/pipeline-runs/{id}/resume", tag = "pipelines",
+#[cfg_attr(test, utoipa::path(post, path = "/v1/pipeline-runs/{id}/resume", tag = "pipelines",
     params(("id" = i64, Path)), request_body = Why,
     responses((status = 200, body = PipelineRunView), (status = 404, body = Problem),
-              (status = 409, body = Problem)))]
+              (status = 409, body = Problem))))]
 pub(crate) async fn resume(
     app: Shared,
     Extension(visitor): Extension<Visitor>,
@@ -201,10 +200,10 @@ pub(crate) async fn resume_run(
 }
 
 /// Stops a run; what was not processed stays pending.
-#[utoipa::path(post, path = "/v1/pipeline-runs/{id}/cancel", tag = "pipelines",
+#[cfg_attr(test, utoipa::path(post, path = "/v1/pipeline-runs/{id}/cancel", tag = "pipelines",
     params(("id" = i64, Path)), request_body = Why,
     responses((status = 200, body = PipelineRunView), (status = 404, body = Problem),
-              (status = 409, body = Problem)))]
+              (status = 409, body = Problem))))]
 pub(crate) async fn cancel(
     app: Shared,
     Extension(visitor): Extension<Visitor>,

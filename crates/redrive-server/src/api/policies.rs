@@ -9,7 +9,6 @@ use redrive_ops::{
     views::{PolicyView, WaitView},
 };
 use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::page::named;
 use crate::{
@@ -19,16 +18,16 @@ use crate::{
 };
 
 /// The presets, and the policies of the configuration.
-#[utoipa::path(get, path = "/v1/policies", tag = "policies",
-    responses((status = 200, body = Vec<PolicyView>)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/policies", tag = "policies",
+    responses((status = 200, body = Vec<PolicyView>))))]
 pub(crate) async fn list(app: Shared) -> Answer<Vec<PolicyView>> {
     let policies = app.ops.policies();
     Answer(policies.iter().map(|(name, policy)| PolicyView::new(name, policy)).collect())
 }
 
 /// Every setting of one policy.
-#[utoipa::path(get, path = "/v1/policies/{policy}", tag = "policies", params(("policy" = String, Path)),
-    responses((status = 200, body = PolicyView), (status = 404, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/policies/{policy}", tag = "policies", params(("policy" = String, Path)),
+    responses((status = 200, body = PolicyView), (status = 404, body = Problem))))]
 pub(crate) async fn show(
     app: Shared,
     Path(name): Path<String>,
@@ -46,8 +45,8 @@ fn find(app: &App, name: &str) -> Result<Policy, Problem> {
 }
 
 /// Whose waits.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScheduleQuery {
     /// Of this policy, as far as nothing else is given.
@@ -71,9 +70,9 @@ pub(crate) struct ScheduleQuery {
 }
 
 /// When a failing unit would be tried again: the wait after each attempt, past the policy's own end.
-#[utoipa::path(get, path = "/v1/schedule", tag = "policies", params(ScheduleQuery),
+#[cfg_attr(test, utoipa::path(get, path = "/v1/schedule", tag = "policies", params(ScheduleQuery),
     responses((status = 200, body = Vec<WaitView>), (status = 400, body = Problem),
-              (status = 404, body = Problem)))]
+              (status = 404, body = Problem))))]
 pub(crate) async fn schedule(
     app: Shared,
     Query(asked): Query<ScheduleQuery>,

@@ -5,13 +5,13 @@ use redrive_engine::{Prunable, PruneError};
 use redrive_ops::{parse_instant, views::PruneView};
 use redrive_store::PruneFilter;
 use serde::Deserialize;
-use utoipa::ToSchema;
 
 use super::bulk::{ConfirmationToken, nothing_matches};
 use crate::{app::Shared, extract::Json, guard::Visitor, problem::Problem};
 
 /// What may go.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PruneAction {
     /// What has not been touched since this instant.
@@ -31,10 +31,10 @@ pub(crate) struct PruneAction {
 
 /// Writes what is finished and old to files, in the folder that the configuration names, and removes it. It goes on to its
 /// end also if nobody waits for the answer.
-#[utoipa::path(post, path = "/v1/prune", tag = "prune", request_body = PruneAction,
+#[cfg_attr(test, utoipa::path(post, path = "/v1/prune", tag = "prune", request_body = PruneAction,
     responses((status = 200, body = PruneView), (status = 400, body = Problem),
               (status = 409, body = Problem), (status = 422, body = Problem),
-              (status = 428, body = Problem), (status = 503, body = Problem)))]
+              (status = 428, body = Problem), (status = 503, body = Problem))))]
 pub(crate) async fn prune(
     app: Shared,
     Extension(visitor): Extension<Visitor>,

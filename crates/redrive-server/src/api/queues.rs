@@ -4,7 +4,6 @@ use axum::{Extension, Json as Answer};
 use redrive_ops::views::{QueueStatsView, QueueView};
 use redrive_store::QueueAction;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::{
     app::{App, Shared},
@@ -14,21 +13,22 @@ use crate::{
 };
 
 /// The queues that are declared, have runs or are paused.
-#[utoipa::path(get, path = "/v1/queues", tag = "queues",
-    responses((status = 200, body = Vec<QueueView>)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/queues", tag = "queues",
+    responses((status = 200, body = Vec<QueueView>))))]
 pub(crate) async fn list(app: Shared) -> Result<Answer<Vec<QueueView>>, Problem> {
     Ok(Answer(app.ops.queues().await?))
 }
 
 /// How every queue stands.
-#[utoipa::path(get, path = "/v1/queues/stats", tag = "queues",
-    responses((status = 200, body = Vec<QueueStatsView>)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/queues/stats", tag = "queues",
+    responses((status = 200, body = Vec<QueueStatsView>))))]
 pub(crate) async fn stats(app: Shared) -> Result<Answer<Vec<QueueStatsView>>, Problem> {
     Ok(Answer(app.ops.queue_stats().await?))
 }
 
 /// Why something is done.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Why {
     /// For the journal.
@@ -36,7 +36,8 @@ pub(crate) struct Why {
 }
 
 /// What was done to a queue.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Switched {
     queue: String,
     /// How it is now.
@@ -46,9 +47,9 @@ pub(crate) struct Switched {
 }
 
 /// Lets no worker take another run from a queue.
-#[utoipa::path(post, path = "/v1/queues/{queue}/pause", tag = "queues", params(("queue" = String, Path)),
+#[cfg_attr(test, utoipa::path(post, path = "/v1/queues/{queue}/pause", tag = "queues", params(("queue" = String, Path)),
     request_body = Why,
-    responses((status = 200, body = Switched), (status = 400, body = Problem)))]
+    responses((status = 200, body = Switched), (status = 400, body = Problem))))]
 pub(crate) async fn pause(
     app: Shared,
     Extension(visitor): Extension<Visitor>,
@@ -59,9 +60,9 @@ pub(crate) async fn pause(
 }
 
 /// Lets workers take runs from a queue again.
-#[utoipa::path(post, path = "/v1/queues/{queue}/resume", tag = "queues", params(("queue" = String, Path)),
+#[cfg_attr(test, utoipa::path(post, path = "/v1/queues/{queue}/resume", tag = "queues", params(("queue" = String, Path)),
     request_body = Why,
-    responses((status = 200, body = Switched), (status = 400, body = Problem)))]
+    responses((status = 200, body = Switched), (status = 400, body = Problem))))]
 pub(crate) async fn resume(
     app: Shared,
     Extension(visitor): Extension<Visitor>,

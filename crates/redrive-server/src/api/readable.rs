@@ -13,7 +13,6 @@ use redrive_engine::{ConsumeError, RawError, RawReader};
 use redrive_ops::views::ReadableView;
 use redrive_store::PartitionFilter;
 use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::{
     page::{Page, limit},
@@ -26,8 +25,8 @@ use crate::{
 };
 
 /// Which partitions. Everything given must match exactly.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReadableQuery {
     /// Of this source alone.
@@ -47,8 +46,8 @@ pub(crate) struct ReadableQuery {
 }
 
 /// Partitions that are good and so can be read, by key.
-#[utoipa::path(get, path = "/v1/readable", tag = "partitions", params(ReadableQuery),
-    responses((status = 200, body = Page<ReadableView>), (status = 400, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/readable", tag = "partitions", params(ReadableQuery),
+    responses((status = 200, body = Page<ReadableView>), (status = 400, body = Problem))))]
 pub(crate) async fn readable(
     app: Shared,
     Query(asked): Query<ReadableQuery>,
@@ -72,14 +71,14 @@ pub(crate) async fn readable(
 
 /// The rows of a partition that is good, as they were extracted, one JSON object a line. What was read is compared with
 /// its seal at its end: if they differ, the answer breaks off.
-#[utoipa::path(get, path = "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/rows",
+#[cfg_attr(test, utoipa::path(get, path = "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/rows",
     tag = "partitions",
     params(("source" = String, Path), ("customer_id" = String, Path), ("query_name" = String, Path),
            ("logical_date" = String, Path)),
     responses((status = 200, content_type = "application/x-ndjson", body = String),
               (status = 400, body = Problem),
               (status = 409, description = "it is not good, or not as it was sealed", body = Problem),
-              (status = 503, description = "its rows cannot be had at the moment", body = Problem)))]
+              (status = 503, description = "its rows cannot be had at the moment", body = Problem))))]
 pub(crate) async fn rows(app: Shared, Path(parts): Path<KeyParts>) -> Result<Response, Problem> {
     let key = key_of(&parts)?;
     let mut reader = app.ops.consumer().read(&key).await?;

@@ -8,7 +8,6 @@ use redrive_ops::{
 };
 use redrive_store::{RunAction, RunFilter};
 use serde::Deserialize;
-use utoipa::{IntoParams, ToSchema};
 
 use super::{
     bulk::{Changes, How, MAX_UNITS, seen},
@@ -22,8 +21,8 @@ use crate::{
 };
 
 /// Which runs.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunQuery {
     /// In this queue alone.
@@ -44,8 +43,8 @@ pub(crate) fn status_names() -> Vec<&'static str> {
 }
 
 /// Runs by id.
-#[utoipa::path(get, path = "/v1/runs", tag = "runs", params(RunQuery),
-    responses((status = 200, body = Page<RunView>), (status = 400, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/runs", tag = "runs", params(RunQuery),
+    responses((status = 200, body = Page<RunView>), (status = 400, body = Problem))))]
 pub(crate) async fn list(
     app: Shared,
     Query(asked): Query<RunQuery>,
@@ -61,8 +60,8 @@ pub(crate) async fn list(
 }
 
 /// One run.
-#[utoipa::path(get, path = "/v1/runs/{id}", tag = "runs", params(("id" = i64, Path)),
-    responses((status = 200, body = RunView), (status = 404, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/runs/{id}", tag = "runs", params(("id" = i64, Path)),
+    responses((status = 200, body = RunView), (status = 404, body = Problem))))]
 pub(crate) async fn show(app: Shared, Path(id): Path<i64>) -> Result<Answer<RunView>, Problem> {
     let found = app.ops.store().runs_by_id(&[RunId(id)]).await?.pop();
     let found = found.ok_or_else(|| Problem::not_found(format!("there is no run {id}")))?;
@@ -70,7 +69,8 @@ pub(crate) async fn show(app: Shared, Path(id): Path<i64>) -> Result<Answer<RunV
 }
 
 /// Which runs to change: some by id, or those of a queue.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunActionRequest {
     /// These.
@@ -92,9 +92,9 @@ pub(crate) struct RunActionRequest {
 }
 
 /// Sends runs back to their queue, with a new count of attempts.
-#[utoipa::path(post, path = "/v1/runs/retry", tag = "runs", request_body = RunActionRequest,
+#[cfg_attr(test, utoipa::path(post, path = "/v1/runs/retry", tag = "runs", request_body = RunActionRequest,
     responses((status = 200, body = Changes<RunChangeView>), (status = 400, body = Problem),
-              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
+              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem))))]
 pub(crate) async fn retry(
     app: Shared,
     Extension(visitor): Extension<Visitor>,
@@ -104,9 +104,9 @@ pub(crate) async fn retry(
 }
 
 /// Stops runs, also those that a worker holds.
-#[utoipa::path(post, path = "/v1/runs/cancel", tag = "runs", request_body = RunActionRequest,
+#[cfg_attr(test, utoipa::path(post, path = "/v1/runs/cancel", tag = "runs", request_body = RunActionRequest,
     responses((status = 200, body = Changes<RunChangeView>), (status = 400, body = Problem),
-              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
+              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem))))]
 pub(crate) async fn cancel(
     app: Shared,
     Extension(visitor): Extension<Visitor>,

@@ -8,9 +8,8 @@ use axum::{
 };
 use redrive_ops::read_run;
 use redrive_store::{NewRun, SubmittedRun};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
-use utoipa::ToSchema;
+use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::{app::Shared, extract::json_bytes, problem::Problem};
 
@@ -20,37 +19,9 @@ const MAX_RUNS: usize = 1_000;
 /// How a request says that it may be a repetition.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// A run to submit.
-#[derive(Debug, Deserialize, ToSchema)]
-#[expect(dead_code, reason = "it describes what `read_run` reads")]
-pub(crate) struct NewRunBody {
-    /// The queue.
-    queue: String,
-    /// A category, for queues that take some and not others.
-    category: Option<String>,
-    /// What the handler gets: any JSON.
-    payload: Option<Value>,
-    /// Its place in the queue: older ones go first. Now, unless given.
-    submitted_at: Option<String>,
-    /// Not to be started before.
-    not_before: Option<String>,
-    /// Submits once, however often this is said.
-    idempotency_key: Option<String>,
-}
-
-/// One run, or up to a thousand.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "it describes what the body may be")]
-pub(crate) enum Submission {
-    /// One.
-    One(NewRunBody),
-    /// Many. A bad one does not stop the rest.
-    Many(Vec<NewRunBody>),
-}
-
 /// What became of a run.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct SubmittedView {
     /// Its id, if it is in the queue; for one that is refused because of its key, the id of the other one.
     id: Option<i64>,
@@ -62,7 +33,8 @@ pub(crate) struct SubmittedView {
 }
 
 /// What became of many runs.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct SubmissionView {
     /// How many are in the queue now.
     accepted: usize,
@@ -99,12 +71,12 @@ impl Bodies {
 
 /// Puts runs into queues: an object, or an array of up to 1000. A run without a key of its own gets one from
 /// the header `Idempotency-Key`, so that the same request again changes nothing.
-#[utoipa::path(post, path = "/v1/runs", tag = "runs", request_body = Submission,
+#[cfg_attr(test, utoipa::path(post, path = "/v1/runs", tag = "runs", request_body = super::openapi::Submission,
     params(("idempotency-key" = Option<String>, Header, description = "the same request again is a no-op")),
     responses((status = 200, description = "of many, or of one that was there before", body = SubmissionView),
               (status = 201, description = "of one", body = SubmittedView),
               (status = 400, body = Problem), (status = 409, body = Problem),
-              (status = 413, body = Problem), (status = 415, body = Problem)))]
+              (status = 413, body = Problem), (status = 415, body = Problem))))]
 pub(crate) async fn submit(app: Shared, request: Request) -> Result<Response, Problem> {
     let key = header_key(request.headers())?;
     let bytes = json_bytes(request, &()).await?;

@@ -9,7 +9,6 @@ use redrive_engine::{ContentError, NewContent};
 use redrive_ops::{NotAdded, views::ItemView};
 use redrive_store::{AddedItem, ItemCounts, ItemGroup};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
 use super::queues::Why;
 use crate::{
@@ -20,8 +19,8 @@ use crate::{
 };
 
 /// A group, as it stands in a path.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Path)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Path))]
 pub(crate) struct GroupNamed {
     /// The upload, as the configuration names it.
     upload: String,
@@ -30,8 +29,8 @@ pub(crate) struct GroupNamed {
 }
 
 /// An item, as it stands in a path.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Path)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Path))]
 pub(crate) struct ItemNamed {
     /// The upload, as the configuration names it.
     upload: String,
@@ -42,7 +41,8 @@ pub(crate) struct ItemNamed {
 }
 
 /// How a group stands.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct GroupView {
     /// The upload.
     upload: String,
@@ -65,7 +65,8 @@ pub(crate) struct GroupView {
 }
 
 /// A group whose sending began.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct GroupBegun {
     /// The upload.
     upload: String,
@@ -80,8 +81,8 @@ pub(crate) struct GroupBegun {
 }
 
 /// How a group stands.
-#[utoipa::path(get, path = "/v1/uploads/{upload}/groups/{group}", tag = "uploads", params(GroupNamed),
-    responses((status = 200, body = GroupView), (status = 404, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/uploads/{upload}/groups/{group}", tag = "uploads", params(GroupNamed),
+    responses((status = 200, body = GroupView), (status = 404, body = Problem))))]
 pub(crate) async fn show_group(
     app: Shared,
     Path(named): Path<GroupNamed>,
@@ -120,7 +121,7 @@ async fn counts_of(app: &App, group: &ItemGroup) -> Result<ItemCounts, Problem> 
 }
 
 /// Adds an item to a group of a declared upload: the body is its content. The same content again changes nothing.
-#[utoipa::path(put, path = "/v1/uploads/{upload}/groups/{group}/items/{name}", tag = "uploads",
+#[cfg_attr(test, utoipa::path(put, path = "/v1/uploads/{upload}/groups/{group}/items/{name}", tag = "uploads",
     params(ItemNamed),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses((status = 200, description = "it was there already", body = ItemView),
@@ -128,7 +129,7 @@ async fn counts_of(app: &App, group: &ItemGroup) -> Result<ItemCounts, Problem> 
               (status = 400, body = Problem), (status = 404, body = Problem),
               (status = 408, body = Problem),
               (status = 409, description = "other content has this name", body = Problem),
-              (status = 413, body = Problem)))]
+              (status = 413, body = Problem))))]
 pub(crate) async fn add(
     app: Shared,
     Extension(visitor): Extension<Visitor>,
@@ -175,13 +176,13 @@ impl From<NotAdded> for Problem {
 
 /// Begins to send what is pending in a group, here, with retries as its upload declares them. How it goes is in the
 /// items, the journal and the log.
-#[utoipa::path(post, path = "/v1/uploads/{upload}/groups/{group}/send", tag = "uploads",
+#[cfg_attr(test, utoipa::path(post, path = "/v1/uploads/{upload}/groups/{group}/send", tag = "uploads",
     params(GroupNamed), request_body = Why,
     responses((status = 202, description = "it began", body = GroupBegun),
               (status = 404, description = "no such upload or group", body = Problem),
               (status = 409, description = "somebody sends it already", body = Problem),
               (status = 422, description = "nothing is pending, or it cannot be sent from here", body = Problem),
-              (status = 503, description = "too many are being sent", body = Problem)))]
+              (status = 503, description = "too many are being sent", body = Problem))))]
 pub(crate) async fn send(
     app: Shared,
     Extension(visitor): Extension<Visitor>,

@@ -4,13 +4,12 @@ use axum::Json as Answer;
 use redrive_core::{InvalidUnit, SampleId};
 use redrive_ops::{Asked, Explanation};
 use serde::Deserialize;
-use utoipa::IntoParams;
 
 use crate::{app::Shared, extract::Query, problem::Problem};
 
 /// Whose story.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WhyQuery {
     /// `run:ID`, `item:ID`, `sample:ID` or `partition:SOURCE/CUSTOMER/QUERY/DATE`.
@@ -18,8 +17,8 @@ pub(crate) struct WhyQuery {
 }
 
 /// What a unit is, each attempt, the rule behind each decision in words, and what comes next.
-#[utoipa::path(get, path = "/v1/why", tag = "why", params(WhyQuery),
-    responses((status = 200, body = Explanation), (status = 400, body = Problem), (status = 404, body = Problem)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/why", tag = "why", params(WhyQuery),
+    responses((status = 200, body = Explanation), (status = 400, body = Problem), (status = 404, body = Problem))))]
 pub(crate) async fn why(
     app: Shared,
     Query(WhyQuery { unit }): Query<WhyQuery>,
