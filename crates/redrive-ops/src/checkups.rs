@@ -14,21 +14,21 @@ use crate::{Ops, views::CheckupView};
 pub struct Checkups(Vec<CheckupView>);
 
 /// Looks at what a desk cannot see by itself.
-type LookAround = dyn Fn(&mut Checkups) + Send + Sync;
+type EnvironmentCheck = dyn Fn(&mut Checkups) + Send + Sync;
 
 /// What a desk cannot see by itself.
 #[derive(Clone, Default)]
-pub struct Surroundings {
+pub struct Environment {
     /// Looks at the configuration, as it is now, and at the files that it names.
-    pub look: Option<Arc<LookAround>>,
+    pub check: Option<Arc<EnvironmentCheck>>,
     /// Who named the store, in words.
     pub store_chosen_by: Option<String>,
 }
 
-impl fmt::Debug for Surroundings {
+impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let chosen_by = &self.store_chosen_by;
-        f.debug_struct("Surroundings").field("store_chosen_by", chosen_by).finish_non_exhaustive()
+        f.debug_struct("Environment").field("store_chosen_by", chosen_by).finish_non_exhaustive()
     }
 }
 
@@ -36,18 +36,18 @@ impl Ops {
     /// Looks at everything this desk stands on.
     pub async fn checkups(&self) -> Vec<CheckupView> {
         let mut checkups = Checkups::default();
-        let Surroundings { look, store_chosen_by } = self.environment();
-        if let Some(look) = look {
-            look(&mut checkups);
+        let Environment { check, store_chosen_by } = self.environment();
+        if let Some(check) = check {
+            check(&mut checkups);
         }
         if self.declared().is_some_and(|declared| !declared.sources.is_empty()) {
-            checkups.look_at_raw(self.partitions().raw()).await;
+            checkups.check_raw(self.partitions().raw()).await;
         }
         let store = &**self.store();
-        if checkups.look_at_schema(store.describe(), store.schema().await) {
-            checkups.look_at_store(store, store_chosen_by.as_deref()).await;
+        if checkups.check_schema(store.describe(), store.schema().await) {
+            checkups.check_store(store, store_chosen_by.as_deref()).await;
         }
-        checkups.found()
+        checkups.into_views()
     }
 }
 
@@ -62,7 +62,7 @@ impl Default for Checkups {
 
 impl Checkups {
     /// All of it.
-    pub fn found(self) -> Vec<CheckupView> {
+    pub fn into_views(self) -> Vec<CheckupView> {
         self.0
     }
 
@@ -77,29 +77,25 @@ impl Checkups {
     }
 
     /// Something is not as it must be.
-    pub fn wrong(&mut self, check: &'static str, detail: impl Into<String>) {
+    pub fn fail(&mut self, check: &'static str, detail: impl Into<String>) {
         self.0.push(CheckupView { check, ok: false, warning: false, detail: detail.into() });
     }
 
     /// Where the partitions of sources are kept.
-    pub async fn look_at_raw(&mut self, sink: &RawSink) {
+    pub async fn check_raw(&mut self, sink: &RawSink) {
         match sink.check().await {
             Ok(()) => self.ok("raw sink", sink.to_string()),
-            Err(error) => self.wrong("raw sink", error.in_words()),
+            Err(error) => self.fail("raw sink", error.in_words()),
         }
     }
 
     /// Whether the database has the schema that this program needs. Nothing else can be said of one that
     /// does not.
-    pub fn look_at_schema(
-        &mut self,
-        place: impl fmt::Display,
-        schema: Result<SchemaStatus>,
-    ) -> bool {
+    pub fn check_schema(&mut self, place: impl fmt::Display, schema: Result<SchemaStatus>) -> bool {
         let (current, latest) = match schema {
             Ok(schema) => (schema.current(), schema.latest()),
             Err(error) => {
-                self.wrong("store", with_causes(&error));
+                self.fail("store", with_causes(&error));
                 return false;
             }
         };
@@ -114,22 +110,22 @@ impl Checkups {
             }
             _ => format!("version {current} of {latest}; run `redrive db migrate`"),
         };
-        self.wrong("schema", wrong);
+        self.fail("schema", wrong);
         false
     }
 
     /// What can be said of a store that is open.
-    pub async fn look_at_store(&mut self, store: &dyn Store, chosen_by: Option<&str>) {
+    pub async fn check_store(&mut self, store: &dyn Store, chosen_by: Option<&str>) {
         let chosen_by = chosen_by.map(|who| format!(" ({who})")).unwrap_or_default();
         self.ok("store", format!("{}{chosen_by}", store.describe()));
         let apart = SystemClock.now().duration_since(store.now()).abs();
         self.ok("lease clock", format!("{:.3} s from the wall clock", apart.as_secs_f64()));
-        self.look_at_durability(store).await;
-        self.look_at_invariants(store).await;
+        self.check_durability(store).await;
+        self.check_invariants(store).await;
     }
 
     /// Whether what is committed stays, whatever happens to the machine.
-    async fn look_at_durability(&mut self, store: &dyn Store) {
+    async fn check_durability(&mut self, store: &dyn Store) {
         const CHECK: &str = "durability";
         match store.durability_doubts().await {
             Ok(doubts) if doubts.is_empty() => self.ok(CHECK, "a commit waits for the disk"),
@@ -137,11 +133,11 @@ impl Checkups {
                 let doubts = doubts.join(", ");
                 self.warn(CHECK, format!("{doubts}: a power cut may lose what was acknowledged"));
             }
-            Err(error) => self.wrong(CHECK, with_causes(&error)),
+            Err(error) => self.fail(CHECK, with_causes(&error)),
         }
     }
 
-    async fn look_at_invariants(&mut self, store: &dyn Store) {
+    async fn check_invariants(&mut self, store: &dyn Store) {
         const CHECK: &str = "invariants";
         match checker::check(store).await {
             Ok(report) if report.is_clean() => {
@@ -153,13 +149,13 @@ impl Checkups {
             }
             Ok(report) => {
                 for finding in &report.findings {
-                    self.wrong(CHECK, finding.to_string());
+                    self.fail(CHECK, finding.to_string());
                 }
                 if report.more > 0 {
-                    self.wrong(CHECK, format!("and {} more", report.more));
+                    self.fail(CHECK, format!("and {} more", report.more));
                 }
             }
-            Err(error) => self.wrong(CHECK, with_causes(&error)),
+            Err(error) => self.fail(CHECK, with_causes(&error)),
         }
     }
 }

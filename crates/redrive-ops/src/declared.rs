@@ -5,7 +5,7 @@ use redrive_engine::DailyCalendar;
 
 /// All of it.
 #[derive(Debug, Clone, Default)]
-pub struct Declared {
+pub struct Declarations {
     /// The seed of all jitter.
     pub jitter_seed: JitterSeed,
     /// Policies by name, beside the presets.
@@ -62,7 +62,7 @@ pub struct DeclaredPipeline {
     pub stages: Vec<(String, Policy)>,
 }
 
-impl Declared {
+impl Declarations {
     /// The queue of that name.
     pub fn queue(&self, name: &str) -> Option<&DeclaredQueue> {
         self.queues.iter().find(|queue| queue.name == name)

@@ -24,7 +24,7 @@ pub enum ItemSelection {
 /// Why an item was not added.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum NotAdded {
+pub enum AddItemError {
     /// No store could keep its name.
     #[error("it cannot be called that")]
     Name(#[source] redrive_store::Error),
@@ -44,14 +44,14 @@ impl Ops {
         name: String,
         content: NewContent,
         by: &Operator,
-    ) -> std::result::Result<AddedItem, NotAdded> {
-        group.check_name(&name).map_err(NotAdded::Name)?;
+    ) -> std::result::Result<AddedItem, AddItemError> {
+        group.check_name(&name).map_err(AddItemError::Name)?;
         let kept = self.content().keep(content).await?;
-        let item = kept.into_item(group, name).map_err(NotAdded::Name)?;
+        let item = kept.into_item(group, name).map_err(AddItemError::Name)?;
         let mut added = self.store().add_items(&[item], by).await?;
         added.pop().ok_or_else(|| {
             let what = "the store did not say what became of an item";
-            NotAdded::Store(redrive_store::Error::misuse("adding items", what))
+            AddItemError::Store(redrive_store::Error::misuse("adding items", what))
         })
     }
 

@@ -6,7 +6,7 @@ use redrive_store::{Activity, LagCount, TIME_BOUNDS_US};
 
 /// Lengths of time, by how many of [`TIME_BOUNDS_US`] they reached.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Lengths {
+pub struct DurationHistogram {
     /// How many reached none, one, two of the bounds, and so on.
     pub counts: [u64; TIME_BOUNDS_US.len() + 1],
     /// All together, in seconds.
@@ -15,18 +15,18 @@ pub struct Lengths {
 
 /// What was counted.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Counted {
+pub struct AttemptCounters {
     /// Attempts by kind, outcome and class.
     pub attempts: BTreeMap<(&'static str, &'static str, String), u64>,
     /// How long attempts lasted, by kind.
-    pub durations: BTreeMap<&'static str, Lengths>,
+    pub durations: BTreeMap<&'static str, DurationHistogram>,
     /// How long runs waited for their first attempt.
-    pub lags: Lengths,
+    pub lags: DurationHistogram,
     /// Attempts that ended because their worker was lost, by kind.
     pub lost: BTreeMap<&'static str, u64>,
 }
 
-impl Lengths {
+impl DurationHistogram {
     fn add(&mut self, reached: u8, count: u64, seconds: f64) {
         if let Some(counted) = self.counts.get_mut(usize::from(reached)) {
             *counted += count;
@@ -35,8 +35,8 @@ impl Lengths {
     }
 }
 
-impl Counted {
-    pub(crate) fn take_in(&mut self, activity: &Activity, lags: &[LagCount]) {
+impl AttemptCounters {
+    pub(crate) fn record(&mut self, activity: &Activity, lags: &[LagCount]) {
         for count in &activity.counts {
             let (kind, class) = (count.kind.name(), count.class.clone().unwrap_or_default());
             *self.attempts.entry((kind, count.outcome.name(), class)).or_default() +=

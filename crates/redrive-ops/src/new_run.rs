@@ -14,7 +14,7 @@ const REASON_CHARS: usize = 300;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fields {
+struct RunFields {
     #[serde(default)]
     queue: Option<String>,
     #[serde(default)]
@@ -43,7 +43,7 @@ fn run(line: &[u8], default_queue: Option<&str>, now: Timestamp) -> Result<NewRu
     if !line.trim_ascii_start().starts_with(b"{") {
         return Err("it is not a JSON object".to_owned());
     }
-    let fields: Fields = serde_json::from_slice(line).map_err(|error| in_line(&error))?;
+    let fields: RunFields = serde_json::from_slice(line).map_err(|error| in_line(&error))?;
     let queue = fields.queue.as_deref().or(default_queue);
     let queue = queue.ok_or("it names no queue, and there is no --queue")?;
     let submitted_at = instant("submitted_at", fields.submitted_at.as_deref())?.unwrap_or(now);

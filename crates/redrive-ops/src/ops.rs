@@ -10,24 +10,24 @@ use redrive_engine::{
 };
 use redrive_store::{PruneFilter, Result, Store};
 
-use crate::{Declared, Surroundings, views::MigrationView};
+use crate::{Declarations, Environment, views::MigrationView};
 
 /// A store, what is declared about it, and the controls.
 #[derive(Clone)]
 pub struct Ops {
-    declared: Option<Declared>,
+    declared: Option<Declarations>,
     partitions: Control,
     pipelines: PipelineControl,
     content: Arc<dyn Content>,
     clock: Arc<dyn Clock>,
-    environment: Surroundings,
+    environment: Environment,
 }
 
 impl Ops {
     /// For a store. `declared` is what the configuration says, if there is one.
     pub fn new(
         store: Arc<dyn Store>,
-        declared: Option<Declared>,
+        declared: Option<Declarations>,
         rules: PartitionRules,
         raw: RawSink,
     ) -> Self {
@@ -37,7 +37,7 @@ impl Ops {
             content: raw.content(),
             partitions: Control::new(store, rules, raw),
             clock: Arc::new(SystemClock),
-            environment: Surroundings::default(),
+            environment: Environment::default(),
         }
     }
 
@@ -47,7 +47,7 @@ impl Ops {
     }
 
     /// With what it cannot see by itself.
-    pub fn with_surroundings(self, environment: Surroundings) -> Self {
+    pub fn with_environment(self, environment: Environment) -> Self {
         Self { environment, ..self }
     }
 
@@ -57,7 +57,7 @@ impl Ops {
     }
 
     /// What is declared, if there is a configuration.
-    pub fn declared(&self) -> Option<&Declared> {
+    pub fn declared(&self) -> Option<&Declarations> {
         self.declared.as_ref()
     }
 
@@ -101,7 +101,7 @@ impl Ops {
         self.clock.now()
     }
 
-    pub(crate) fn environment(&self) -> &Surroundings {
+    pub(crate) fn environment(&self) -> &Environment {
         &self.environment
     }
 

@@ -14,7 +14,7 @@ use crate::{
         DueView, OverviewView, PipelineRunView, QueueStatsView, RecentCauseView, SourceCountView,
         UnitCountView, run_state_name,
     },
-    watch::Seen,
+    watch::ActivityWindow,
 };
 
 /// Runs of pipelines that are shown.
@@ -27,14 +27,18 @@ const FAILED_PARTITIONS: u32 = 500;
 pub(crate) const SHOWN: usize = 12;
 
 /// Counts for an overview, as of when the look began.
-pub(crate) struct Look<'a> {
+pub(crate) struct OverviewReader<'a> {
     pub(crate) ops: &'a Ops,
     pub(crate) at: Timestamp,
 }
 
-impl Look<'_> {
+impl OverviewReader<'_> {
     /// All of it.
-    pub(crate) async fn overview(&self, seen: &Seen, version: u64) -> Result<OverviewView> {
+    pub(crate) async fn overview(
+        &self,
+        seen: &ActivityWindow,
+        version: u64,
+    ) -> Result<OverviewView> {
         let store = self.ops.store();
         let queues = self.ops.queue_stats().await?;
         let sources = self.sources().await?;
@@ -107,7 +111,7 @@ impl Look<'_> {
             .collect())
     }
 
-    async fn causes(&self, seen: &Seen) -> Result<Vec<RecentCauseView>> {
+    async fn causes(&self, seen: &ActivityWindow) -> Result<Vec<RecentCauseView>> {
         let mut shown = Vec::new();
         for cause in seen.causes() {
             shown.push(RecentCauseView {

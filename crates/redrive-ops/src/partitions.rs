@@ -115,7 +115,7 @@ impl Ops {
     }
 
     /// What would become of partitions, no more than `most` of them.
-    pub async fn foresee_partitions(
+    pub async fn preview_partitions(
         &self,
         command: &PartitionCommand,
         selection: &PartitionSelection,

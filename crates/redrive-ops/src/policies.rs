@@ -26,7 +26,7 @@ impl Ops {
 
 /// Settings that differ from those of a policy.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct PolicyChanges {
+pub struct PolicyOverrides {
     /// Executions including the first, or no limit.
     pub max_attempts: Option<Option<u32>>,
     /// How waits grow.
@@ -41,7 +41,7 @@ pub struct PolicyChanges {
     pub jitter: Option<Jitter>,
 }
 
-impl PolicyChanges {
+impl PolicyOverrides {
     /// The policy that differs so from another, or from the defaults.
     pub fn of(self, start: Option<&Policy>) -> Result<Policy, InvalidPolicy> {
         let start = start.map_or_else(PolicySpec::default, |policy| policy.spec().clone());

@@ -79,7 +79,7 @@ impl Ops {
     }
 
     /// What would become of the runs.
-    pub async fn foresee_runs(
+    pub async fn preview_runs(
         &self,
         action: RunAction,
         ids: &[RunId],

@@ -16,8 +16,8 @@ use redrive_store::{
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::{
-    Counted, Ops,
-    overview::{Look, SHOWN},
+    AttemptCounters, Ops,
+    overview::{OverviewReader, SHOWN},
     views::{MinuteView, OverviewView},
 };
 
@@ -41,20 +41,20 @@ const MAX_ATTEMPTS: u32 = 200_000;
 pub struct Watch {
     ops: Ops,
     /// What the last look saw. It is never held for long.
-    last: Arc<Lock<Option<Last>>>,
+    last: Arc<Lock<Option<Snapshot>>>,
     /// Held by who looks.
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<ActivityWindow>>,
 }
 
 /// What the last look saw.
 #[derive(Clone)]
-struct Last {
+struct Snapshot {
     /// When it began.
     looked: Timestamp,
     overview: Arc<OverviewView>,
 }
 
-impl Last {
+impl Snapshot {
     fn is_younger(&self, than: SignedDuration, now: Timestamp) -> bool {
         (SignedDuration::ZERO..than).contains(&now.duration_since(self.looked))
     }
@@ -62,7 +62,7 @@ impl Last {
 
 /// What looks have gathered.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct ActivityWindow {
     change_token: Option<u64>,
     /// When units were last counted, and not only looked whether there is anything new.
     read: Option<Timestamp>,
@@ -72,7 +72,7 @@ pub(crate) struct Seen {
     /// Whether what was there before is known.
     begun: bool,
     /// Since then.
-    counted: Counted,
+    counted: AttemptCounters,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -124,29 +124,29 @@ impl Watch {
     }
 
     /// How everything stands, and what was counted since the watch began.
-    pub async fn counted(&self) -> Result<(Arc<OverviewView>, Counted)> {
+    pub async fn counted(&self) -> Result<(Arc<OverviewView>, AttemptCounters)> {
         let overview = self.newest().await?;
         Ok((overview, self.seen.lock().await.counted.clone()))
     }
 
-    fn last(&self) -> Option<Last> {
+    fn last(&self) -> Option<Snapshot> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Reads on in the ledger. How long runs waited is counted from the beginning on, so of what was there
     /// before it is not asked: there may be 200,000 runs to look up.
-    async fn read_on(&self, seen: &mut Seen, now: Timestamp) -> Result<()> {
+    async fn read_on(&self, seen: &mut ActivityWindow, now: Timestamp) -> Result<()> {
         let store = self.ops.store();
         let activity = store.activity(seen.ledger_end, MAX_ATTEMPTS).await?;
         let lags = match seen.begun {
             true => store.lags(activity.after, activity.end).await?,
             false => Vec::new(),
         };
-        seen.take_in(activity, &lags, now);
+        seen.record(activity, &lags, now);
         Ok(())
     }
 
-    async fn look(&self, mut seen: OwnedMutexGuard<Seen>) -> Result<Arc<OverviewView>> {
+    async fn look(&self, mut seen: OwnedMutexGuard<ActivityWindow>) -> Result<Arc<OverviewView>> {
         let (now, last) = (self.ops.now(), self.last());
         if let Some(fresh) = last.as_ref().filter(|last| last.is_younger(FRESH, now)) {
             return Ok(Arc::clone(&fresh.overview));
@@ -159,22 +159,22 @@ impl Watch {
             Some(last) => last.overview,
             None => {
                 self.read_on(&mut seen, now).await?;
-                let look = Look { ops: &self.ops, at: now };
+                let look = OverviewReader { ops: &self.ops, at: now };
                 let overview = look.overview(&seen, self.version() + 1).await?;
                 (seen.change_token, seen.read) = (Some(change_token), Some(now));
                 Arc::new(overview)
             }
         };
-        let looked = Last { looked: now, overview: Arc::clone(&overview) };
+        let looked = Snapshot { looked: now, overview: Arc::clone(&overview) };
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(looked);
         Ok(overview)
     }
 }
 
-impl Seen {
-    fn take_in(&mut self, activity: Activity, lags: &[LagCount], now: Timestamp) {
+impl ActivityWindow {
+    fn record(&mut self, activity: Activity, lags: &[LagCount], now: Timestamp) {
         if std::mem::replace(&mut self.begun, true) {
-            self.counted.take_in(&activity, lags);
+            self.counted.record(&activity, lags);
         }
         self.ledger_end = activity.end;
         for ActivityCount { kind, outcome, minute, attempts, .. } in activity.counts {

@@ -57,12 +57,16 @@ pub struct Access {
 /// An address that others can reach, without a token to keep them out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0} can be reached from other machines, and there is no token to keep strangers out")]
-pub struct Open(pub SocketAddr);
+pub struct UnprotectedAddress(pub SocketAddr);
 
 impl Access {
     /// Refuses an address that others can reach, unless a token is asked for.
-    pub fn check(&self, address: SocketAddr) -> Result<(), Open> {
-        if address.ip().is_loopback() || self.needs_token() { Ok(()) } else { Err(Open(address)) }
+    pub fn check(&self, address: SocketAddr) -> Result<(), UnprotectedAddress> {
+        if address.ip().is_loopback() || self.needs_token() {
+            Ok(())
+        } else {
+            Err(UnprotectedAddress(address))
+        }
     }
 
     /// Whether a token is asked for. Otherwise whoever can reach the server, on this machine, may do

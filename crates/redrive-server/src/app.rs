@@ -10,8 +10,8 @@ use redrive_store::Operator;
 use tokio::sync::Mutex;
 
 use crate::{
-    Limits, Uploads, access::Access, guard::Visitor, pages::live::Live, problem::Problem,
-    sendings::Sendings, tally::Tally,
+    ServerLimits, Uploads, access::Access, group_sends::GroupSends, guard::Caller,
+    pages::live::Live, problem::ProblemDetails, rate_limit::AddressRateLimit,
 };
 
 /// What is served.
@@ -27,7 +27,7 @@ pub struct ServerSetup {
     /// The folder that a prune writes to; without one, none is done from here.
     pub archive: Option<PathBuf>,
     /// How much is taken from those who ask.
-    pub limits: Limits,
+    pub limits: ServerLimits,
 }
 
 /// Wrong tokens from one address in a minute. After them no token is looked at, right or wrong: otherwise the one
@@ -39,7 +39,7 @@ pub(crate) struct App {
     pub(crate) ops: Ops,
     pub(crate) pipelines: HashMap<String, Pipeline>,
     /// What sends groups of uploads.
-    pub(crate) sendings: Sendings,
+    pub(crate) group_sends: GroupSends,
     /// Figures for those who watch.
     pub(crate) watch: Watch,
     /// Who tells open pages.
@@ -47,20 +47,20 @@ pub(crate) struct App {
     /// Who may ask.
     pub(crate) access: Access,
     /// Tokens that were tried and are none: a token cannot be guessed by trying many.
-    pub(crate) guesses: Tally,
+    pub(crate) guesses: AddressRateLimit,
     /// All requests.
-    pub(crate) requests: Tally,
+    pub(crate) requests: AddressRateLimit,
     /// The folder that a prune writes to.
     pub(crate) archive: Option<PathBuf>,
     /// Held by the one prune that is going on.
     pub(crate) pruning: Arc<Mutex<()>>,
     /// Held by the one who has everything looked at.
     pub(crate) doctor: Mutex<()>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ServerLimits,
 }
 
 /// The same, shared by all requests.
-pub(crate) type Shared = axum::extract::State<Arc<App>>;
+pub(crate) type AppState = axum::extract::State<Arc<App>>;
 
 impl App {
     pub(crate) fn new(site: ServerSetup, watch: Watch) -> Arc<Self> {
@@ -69,11 +69,11 @@ impl App {
             watch,
             ops: site.ops,
             pipelines,
-            sendings: Sendings::new(site.uploads),
+            group_sends: GroupSends::new(site.uploads),
             live: Live::default(),
             access: site.access,
-            guesses: Tally::new(MAX_GUESSES_A_MINUTE, 60),
-            requests: Tally::new(site.limits.requests_a_second, 1),
+            guesses: AddressRateLimit::new(MAX_GUESSES_A_MINUTE, 60),
+            requests: AddressRateLimit::new(site.limits.requests_a_second, 1),
             archive: site.archive,
             pruning: Arc::default(),
             doctor: Mutex::default(),
@@ -82,16 +82,16 @@ impl App {
     }
 
     /// What whoever tried too many wrong tokens is told.
-    pub(crate) fn too_many_guesses(&self) -> Problem {
+    pub(crate) fn too_many_guesses(&self) -> ProblemDetails {
         let what = "too many wrong tokens came from there; wait a minute";
-        Problem::new(StatusCode::TOO_MANY_REQUESTS, what)
+        ProblemDetails::new(StatusCode::TOO_MANY_REQUESTS, what)
             .retry_after(self.guesses.seconds_left(self.ops.now()))
     }
 
     /// Who acts, for the journal.
-    pub(crate) fn operator(&self, visitor: &Visitor, reason: Option<&str>) -> Operator {
+    pub(crate) fn operator(&self, caller: &Caller, reason: Option<&str>) -> Operator {
         Operator {
-            actor: visitor.actor(),
+            actor: caller.actor(),
             at: self.ops.now(),
             reason: reason.map(|reason| Message::clean(reason).to_string()),
         }

@@ -19,7 +19,7 @@ use tokio::{
 };
 use tower_service::Service;
 
-use crate::{Limits, problem::Problem};
+use crate::{ServerLimits, problem::ProblemDetails};
 
 /// The longest head of a request. What is read before it is known to be too long may be twice that.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -37,7 +37,7 @@ const AFTER_ERROR: Duration = Duration::from_millis(100);
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    limits: Limits,
+    limits: ServerLimits,
     stop: impl Future<Output = ()>,
 ) {
     let stopping = watch::Sender::new(false);
@@ -83,7 +83,7 @@ async fn converse(
     stream: TcpStream,
     from: SocketAddr,
     router: Router,
-    limits: Limits,
+    limits: ServerLimits,
     mut stopping: watch::Receiver<bool>,
 ) {
     // Slower, where it cannot be set.
@@ -97,7 +97,7 @@ async fn converse(
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(limits.patience)
+            .header_read_timeout(limits.client_timeout)
             // Who has said all may close that side, and still wants to hear the answer.
             .half_close(true)
             .max_buf_size(MAX_HEAD_BYTES)
@@ -126,7 +126,7 @@ async fn turn_away(mut stream: TcpStream, _permit: OwnedSemaphorePermit) {
 
 fn no_room() -> String {
     let status = StatusCode::SERVICE_UNAVAILABLE;
-    let problem = Problem::new(status, "too many are connected; come back in a moment");
+    let problem = ProblemDetails::new(status, "too many are connected; come back in a moment");
     let body = problem.json();
     let length = body.len();
     format!(

@@ -15,7 +15,7 @@ use axum::{
 use percent_encoding::percent_decode_str;
 use redrive_core::Message;
 
-use crate::{access::Role, app::App, connections::MAX_HEAD_BYTES, pages, problem::Problem};
+use crate::{access::Role, app::App, connections::MAX_HEAD_BYTES, pages, problem::ProblemDetails};
 
 /// The cookie that holds a token, for browsers.
 pub(crate) const COOKIE: &str = "redrive_token";
@@ -44,7 +44,7 @@ const MAX_ACTOR_CHARS: usize = 100;
 
 /// Who asks, and what they may do.
 #[derive(Debug, Clone)]
-pub(crate) struct Visitor {
+pub(crate) struct Caller {
     pub(crate) role: Role,
     /// By what they were let in.
     name: &'static str,
@@ -59,20 +59,20 @@ pub(crate) struct Visitor {
 }
 
 /// Who came in without being asked for a token.
-const STRANGER: &str = "stranger";
+const ANONYMOUS: &str = "anonymous";
 
 /// Who needs no token, because nobody does.
 const LOCAL: &str = "local";
 
-impl Visitor {
+impl Caller {
     /// Whether they were let in by a token.
     pub(crate) fn has_token(&self) -> bool {
-        self.name != LOCAL && !self.is_stranger()
+        self.name != LOCAL && !self.is_anonymous()
     }
 
     /// Whether they may only sign in.
-    pub(crate) fn is_stranger(&self) -> bool {
-        self.name == STRANGER
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.name == ANONYMOUS
     }
 
     /// What they are called on a page.
@@ -106,8 +106,8 @@ pub(crate) async fn guard(
 ) -> Response {
     let is_person = is_person(&request);
     let response = match guard.admit(&request) {
-        Ok(visitor) => {
-            request.extensions_mut().insert(visitor);
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
             request.extensions_mut().insert(guard.app.limits);
             next.run(request).await
         }
@@ -128,7 +128,9 @@ fn is_person(request: &Request) -> bool {
 
 /// A problem as a page.
 fn for_people(mut response: Response) -> Response {
-    let Some(problem) = response.extensions_mut().remove::<Problem>() else { return response };
+    let Some(problem) = response.extensions_mut().remove::<ProblemDetails>() else {
+        return response;
+    };
     let mut page = pages::failed(&problem);
     for (name, value) in response.headers() {
         if ![header::CONTENT_TYPE, header::CONTENT_LENGTH].contains(name) {
@@ -152,19 +154,19 @@ impl Guard {
         Ok(role)
     }
 
-    fn admit(&self, request: &Request) -> Result<Visitor, Box<Response>> {
+    fn admit(&self, request: &Request) -> Result<Caller, Box<Response>> {
         let headers = request.headers();
         let line = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
         if headers.iter().map(line).sum::<usize>() > MAX_HEAD_BYTES {
             let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-            let problem = Problem::new(status, "the headers are too long");
+            let problem = ProblemDetails::new(status, "the headers are too long");
             return Err(Box::new(problem.allowed("64 KiB").into_response()));
         }
         let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
         let from = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
         if !self.app.requests.count(from, self.app.ops.now()) {
             let what = "too many requests came from there; send less often, or more in one";
-            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, what).retry_after(1);
+            let problem = ProblemDetails::new(StatusCode::TOO_MANY_REQUESTS, what).retry_after(1);
             return Err(Box::new(problem.into_response()));
         }
         let host = text(headers, &header::HOST).or(request.uri().host());
@@ -172,7 +174,7 @@ impl Guard {
         else {
             let what = "this server is not asked under that name; `hosts` in [server] allows more";
             return Err(Box::new(
-                Problem::new(StatusCode::MISDIRECTED_REQUEST, what).into_response(),
+                ProblemDetails::new(StatusCode::MISDIRECTED_REQUEST, what).into_response(),
             ));
         };
         let path = request.uri().path();
@@ -182,33 +184,33 @@ impl Guard {
         let (token, cookie) = token_of(headers);
         let is_browser = headers.contains_key(SEC_FETCH_SITE);
         let version = self.app.watch.version();
-        let visitor =
-            |role, name| Visitor { role, name, says: says(headers), is_browser, from, version };
+        let caller =
+            |role, name| Caller { role, name, says: says(headers), is_browser, from, version };
         let needed = token.as_deref().filter(|_| self.app.access.needs_token());
         let role = needed.map(|token| self.role_of(token, from)).transpose()?.flatten();
-        let visitor = match role {
-            _ if !self.app.access.needs_token() => visitor(Role::Operator, LOCAL),
-            Some(Role::Operator) => visitor(Role::Operator, "operator"),
-            Some(Role::Viewer) => visitor(Role::Viewer, "viewer"),
-            None if open => visitor(Role::Viewer, STRANGER),
+        let caller = match role {
+            _ if !self.app.access.needs_token() => caller(Role::Operator, LOCAL),
+            Some(Role::Operator) => caller(Role::Operator, "operator"),
+            Some(Role::Viewer) => caller(Role::Viewer, "viewer"),
+            None if open => caller(Role::Viewer, ANONYMOUS),
             _ => return Err(Box::new(unknown(path))),
         };
         let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         if safe {
-            return Ok(visitor);
+            return Ok(caller);
         }
         if (cookie || token.is_none()) && !is_from_here(headers, host) {
             let what = "a page of another site may not change anything here";
-            let problem = Problem::new(StatusCode::FORBIDDEN, what).allowed(
+            let problem = ProblemDetails::new(StatusCode::FORBIDDEN, what).allowed(
                 "a page of this server, or a program: with a Content-Type that no form has, as application/json",
             );
             return Err(Box::new(problem.into_response()));
         }
-        if visitor.role < Role::Operator && !matches!(path, "/login" | "/logout") {
+        if caller.role < Role::Operator && !matches!(path, "/login" | "/logout") {
             let what = "this token lets you look; changing something takes the operator's";
-            return Err(Box::new(Problem::new(StatusCode::FORBIDDEN, what).into_response()));
+            return Err(Box::new(ProblemDetails::new(StatusCode::FORBIDDEN, what).into_response()));
         }
-        Ok(visitor)
+        Ok(caller)
     }
 }
 
@@ -259,7 +261,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 fn unknown(path: &str) -> Response {
     if path.starts_with("/v1/") || path == "/metrics" || path == "/openapi.json" {
         let what = "a token is needed: `Authorization: Bearer TOKEN`";
-        let mut response = Problem::new(StatusCode::UNAUTHORIZED, what).into_response();
+        let mut response = ProblemDetails::new(StatusCode::UNAUTHORIZED, what).into_response();
         let challenge = HeaderValue::from_static("Bearer");
         response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         return response;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::{Json, http::StatusCode};
 use serde::Serialize;
 
-use crate::app::Shared;
+use crate::app::AppState;
 
 /// How long the store may take to answer before it counts as gone.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ pub(crate) async fn healthz() -> (StatusCode, Json<Health>) {
 }
 
 /// Whether requests would be answered: the store can be read and written.
-pub(crate) async fn readyz(app: Shared) -> (StatusCode, Json<Health>) {
+pub(crate) async fn readyz(app: AppState) -> (StatusCode, Json<Health>) {
     let store = app.ops.store();
     let problem = match tokio::time::timeout(PATIENCE, store.ping()).await {
         Ok(Ok(())) => None,

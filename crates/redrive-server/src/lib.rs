@@ -13,14 +13,14 @@ mod api;
 mod app;
 mod connections;
 mod extract;
+mod group_sends;
 mod guard;
 mod health;
 mod limits;
 mod metrics;
 mod pages;
 mod problem;
-mod sendings;
-mod tally;
+mod rate_limit;
 
 use std::{future::Future, net::SocketAddr, sync::Arc};
 
@@ -28,10 +28,10 @@ use axum::{Router, middleware, routing::get};
 use redrive_ops::Watch;
 use tokio::net::TcpListener;
 
-pub use access::{Access, Open, Role, Token};
+pub use access::{Access, Role, Token, UnprotectedAddress};
 pub use app::ServerSetup;
-pub use limits::Limits;
-pub use sendings::Uploads;
+pub use group_sends::Uploads;
+pub use limits::ServerLimits;
 
 use app::App;
 use guard::{Guard, guard};
@@ -43,7 +43,7 @@ use pages::live::Live;
 pub enum Error {
     /// Others could reach it, and nothing would keep them out.
     #[error(transparent)]
-    Open(#[from] Open),
+    UnprotectedAddress(#[from] UnprotectedAddress),
     /// The address cannot be listened on.
     #[error("listening on {address}")]
     Listen {
@@ -97,19 +97,19 @@ impl Server {
         let stop = async move {
             stop.await;
             live.live.close();
-            live.sendings.stop();
+            live.group_sends.stop();
         };
         let router: Router = api::router()
             .merge(pages::router())
             .route("/metrics", get(metrics::metrics))
             .route("/healthz", get(health::healthz))
             .route("/readyz", get(health::readyz))
-            .fallback(problem::nothing_there)
-            .method_not_allowed_fallback(problem::not_like_that)
+            .fallback(problem::not_found)
+            .method_not_allowed_fallback(problem::method_not_allowed)
             .with_state(Arc::clone(&app))
             .layer(middleware::from_fn_with_state(admission, guard));
         connections::serve(self.listener, router, limits, stop).await;
-        app.sendings.ended().await;
+        app.group_sends.ended().await;
     }
 }
 

@@ -16,10 +16,10 @@ use prometheus_client::{
     registry::Registry,
 };
 use redrive_engine::write_times;
-use redrive_ops::{Counted, Lengths, views::OverviewView};
+use redrive_ops::{AttemptCounters, DurationHistogram, views::OverviewView};
 use redrive_store::TIME_BOUNDS_US;
 
-use crate::{app::Shared, problem::Problem};
+use crate::{app::AppState, problem::ProblemDetails};
 
 /// What Prometheus is told that it gets.
 const FORMAT: HeaderValue =
@@ -29,23 +29,23 @@ const FORMAT: HeaderValue =
 type NoLabels = [(&'static str, &'static str); 0];
 
 /// All figures.
-pub(crate) async fn metrics(app: Shared) -> Result<Response, Problem> {
+pub(crate) async fn metrics(app: AppState) -> Result<Response, ProblemDetails> {
     let (overview, counted) = app.watch.counted().await?;
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Figures { overview, counted }));
+    registry.register_collector(Box::new(MetricsCollector { overview, counted }));
     let mut page = String::new();
     text::encode(&mut page, &registry)
-        .map_err(|_| Problem::bad_request("the figures cannot be written"))?;
+        .map_err(|_| ProblemDetails::bad_request("the figures cannot be written"))?;
     Ok(([(header::CONTENT_TYPE, FORMAT)], page).into_response())
 }
 
 #[derive(Debug)]
-struct Figures {
+struct MetricsCollector {
     overview: Arc<OverviewView>,
-    counted: Counted,
+    counted: AttemptCounters,
 }
 
-impl Collector for Figures {
+impl Collector for MetricsCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.units(&mut encoder)?;
         self.queues(&mut encoder)?;
@@ -54,7 +54,7 @@ impl Collector for Figures {
     }
 }
 
-impl Figures {
+impl MetricsCollector {
     fn units(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Units by kind and state";
         let mut units =
@@ -128,12 +128,12 @@ impl Figures {
         let name = "redrive_store_write_seconds";
         let writes = encoder.encode_descriptor(name, help, None, histogram)?;
         let (counts, seconds) = write_times();
-        encode(writes, &Lengths { counts, seconds })
+        encode(writes, &DurationHistogram { counts, seconds })
     }
 }
 
 /// A histogram, whose last bucket has no bound.
-fn encode(mut encoder: MetricEncoder<'_>, lengths: &Lengths) -> fmt::Result {
+fn encode(mut encoder: MetricEncoder<'_>, lengths: &DurationHistogram) -> fmt::Result {
     let bounds = TIME_BOUNDS_US.iter().map(|bound| *bound as f64 / 1e6).chain([f64::INFINITY]);
     let buckets: Vec<(f64, u64)> = bounds.zip(lengths.counts).collect();
     let count = lengths.counts.iter().sum();

@@ -12,7 +12,7 @@ pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 /// An answer that is none.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct Problem {
+pub(crate) struct ProblemDetails {
     /// There is no page to read about it: the title says it.
     #[serde(rename = "type")]
     kind: &'static str,
@@ -30,7 +30,7 @@ pub(crate) struct Problem {
     retry_after: Option<i64>,
 }
 
-impl Problem {
+impl ProblemDetails {
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self {
             kind: "about:blank",
@@ -88,18 +88,19 @@ impl Problem {
 }
 
 /// The answer where there is nothing.
-pub(crate) async fn nothing_there() -> Problem {
-    Problem::not_found("there is nothing here").allowed("/openapi.json describes what there is")
+pub(crate) async fn not_found() -> ProblemDetails {
+    ProblemDetails::not_found("there is nothing here")
+        .allowed("/openapi.json describes what there is")
 }
 
 /// The answer to a method that a path does not have.
-pub(crate) async fn not_like_that() -> Problem {
+pub(crate) async fn method_not_allowed() -> ProblemDetails {
     let what = "this cannot be asked with this method";
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, what)
+    ProblemDetails::new(StatusCode::METHOD_NOT_ALLOWED, what)
 }
 
 /// The cause is in the log: it may name what a stranger should not know.
-impl From<redrive_store::Error> for Problem {
+impl From<redrive_store::Error> for ProblemDetails {
     fn from(error: redrive_store::Error) -> Self {
         tracing::warn!(error = &error as &dyn std::error::Error, "the store did not do it");
         if error.is_transient() {
@@ -111,7 +112,7 @@ impl From<redrive_store::Error> for Problem {
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ProblemDetails {
     fn into_response(self) -> Response {
         let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON))];
         let mut response = (self.status(), kind, self.json()).into_response();

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Next;
 use crate::{
-    Declared, Ops,
+    Declarations, Ops,
     views::{AttemptView, ItemView, JournalView},
 };
 
@@ -42,7 +42,7 @@ impl ItemExplanation {
         let attempts = store.attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
         let filter = JournalFilter { unit: Some(unit.clone()), action: None };
         let journal = store.journal_page(&filter, 0, MAX_PAGE).await?;
-        let attempts = told(&attempts, &journal);
+        let attempts = explain_attempts(&attempts, &journal);
         let next = Next::new(item.status.name(), None, because(&item, ops.declared()));
         let journal = journal.into_iter().map(JournalView::from).collect();
         Ok(Some(Self { unit, item: item.into(), attempts, journal, next }))
@@ -50,7 +50,7 @@ impl ItemExplanation {
 }
 
 /// Each attempt with what followed from it.
-fn told(attempts: &[AttemptRecord], journal: &[JournalRecord]) -> Vec<AttemptView> {
+fn explain_attempts(attempts: &[AttemptRecord], journal: &[JournalRecord]) -> Vec<AttemptView> {
     let mut give_ups = journal.iter().filter(|row| row.entry.action == "upload.giveup").peekable();
     let mut rows = Vec::new();
     for (place, attempt) in attempts.iter().enumerate() {
@@ -75,7 +75,7 @@ fn given_up(row: &JournalRecord) -> String {
     }
 }
 
-fn because(item: &ItemRecord, declared: Option<&Declared>) -> String {
+fn because(item: &ItemRecord, declared: Option<&Declarations>) -> String {
     let ItemGroup { upload, group } = &item.group;
     match item.status {
         ItemStatus::Pending => {

@@ -42,7 +42,7 @@ pub enum Explanation {
 
 /// Whose story is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
+pub enum ExplainTarget {
     /// That of a unit.
     Unit(Unit),
     /// That of a sample at whatever stage.
@@ -70,18 +70,18 @@ impl Next {
 impl Ops {
     /// The story of a unit; `None` if there is no such unit. That of a sample at one stage is of all stages:
     /// [`SampleExplanation::only`] picks one.
-    pub async fn explain(&self, asked: &Asked) -> Result<Option<Explanation>> {
+    pub async fn explain(&self, asked: &ExplainTarget) -> Result<Option<Explanation>> {
         Ok(match asked {
-            Asked::Unit(Unit::Run(id)) => RunExplanation::read(*id, self)
+            ExplainTarget::Unit(Unit::Run(id)) => RunExplanation::read(*id, self)
                 .await?
                 .map(|story| Explanation::Run(Box::new(story))),
-            Asked::Unit(Unit::Item(id)) => ItemExplanation::read(*id, self)
+            ExplainTarget::Unit(Unit::Item(id)) => ItemExplanation::read(*id, self)
                 .await?
                 .map(|story| Explanation::Item(Box::new(story))),
-            Asked::Unit(Unit::Partition(key)) => PartitionExplanation::read(key, self)
+            ExplainTarget::Unit(Unit::Partition(key)) => PartitionExplanation::read(key, self)
                 .await?
                 .map(|it| Explanation::Partition(Box::new(it))),
-            Asked::Unit(Unit::Sample { id, .. }) | Asked::Sample(id) => {
+            ExplainTarget::Unit(Unit::Sample { id, .. }) | ExplainTarget::Sample(id) => {
                 SampleExplanation::read(*id, self)
                     .await?
                     .map(|story| Explanation::Sample(Box::new(story)))

@@ -45,19 +45,19 @@ impl PartitionExplanation {
 
         let gave_up = give_ups(&journal, "partition.giveup");
         let mut was_good = false;
-        let mut told = Vec::new();
+        let mut explain_attempts = Vec::new();
         for attempt in &attempts {
             let ended = gave_up.get(&attempt.attempt.0).map(String::as_str);
             let rule = rule(&partition, attempt, rules, was_good, ended);
             was_good |= attempt.outcome == AttemptOutcome::Success;
-            told.push(AttemptView::from(attempt).with_rule(rule));
+            explain_attempts.push(AttemptView::from(attempt).with_rule(rule));
         }
         let state = partition.state().name();
         Ok(Some(Self {
             unit,
             next: Next::new(state, next.retry_at, next.because.clone()),
             partition: PartitionView::new(partition, next),
-            attempts: told,
+            attempts: explain_attempts,
             journal: journal.into_iter().map(JournalView::from).collect(),
         }))
     }

@@ -17,21 +17,21 @@ use redrive_store::{AttemptOutcome, AttemptRecord};
 use crate::words::{human, rounded};
 
 /// What decides about a unit, if the configuration has its queue or stage.
-pub(super) struct Rules {
+pub(super) struct UnitPolicy {
     policy: Option<Policy>,
     jitter: JitterKey,
 }
 
 /// Where an attempt stands in its count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct FailureCount {
     /// Counted failures before it, since the last reset.
     pub(super) failures: u32,
     /// Uncounted waits in a row before it.
     pub(super) deferrals: u32,
 }
 
-impl Rules {
+impl UnitPolicy {
     pub(super) fn new(policy: Option<Policy>, seed: JitterSeed, unit: &Unit) -> Self {
         Self { policy, jitter: JitterKey::new(seed, unit) }
     }
@@ -40,7 +40,7 @@ impl Rules {
     pub(super) fn words(
         &self,
         attempt: &AttemptRecord,
-        count: Count,
+        count: FailureCount,
         gave_up: Option<&str>,
     ) -> String {
         match (attempt.outcome, attempt.delay) {
@@ -53,7 +53,7 @@ impl Rules {
         }
     }
 
-    fn wait(&self, attempt: &AttemptRecord, count: Count, delay: Duration) -> String {
+    fn wait(&self, attempt: &AttemptRecord, count: FailureCount, delay: Duration) -> String {
         if !attempt.counted {
             let asked = format!("the server asked for {}, not counted", human(delay));
             let most = self.policy.as_ref().map(|policy| policy.spec().max_deferrals);
@@ -84,7 +84,12 @@ impl Rules {
         format!("{failure}: wait {}, by another policy than today's", human(delay))
     }
 
-    fn give_up(&self, attempt: &AttemptRecord, count: Count, reason: Option<&str>) -> String {
+    fn give_up(
+        &self,
+        attempt: &AttemptRecord,
+        count: FailureCount,
+        reason: Option<&str>,
+    ) -> String {
         let code = attempt.code.as_deref().unwrap_or("?");
         let known = |reason: GiveUpReason| reason.name();
         let because = match reason {
@@ -110,7 +115,7 @@ impl Rules {
     }
 
     /// Which counted failure it is, and of how many.
-    fn failure_number(&self, count: Count) -> String {
+    fn failure_number(&self, count: FailureCount) -> String {
         let n = count.failures.saturating_add(1);
         match self.policy.as_ref().map(|policy| policy.spec().max_attempts) {
             Some(Some(most)) => format!("counted failure {n} of {most}"),
@@ -120,7 +125,7 @@ impl Rules {
     }
 
     /// The wait that the policy gives today.
-    fn expected(&self, policy: &Policy, count: Count) -> Option<Duration> {
+    fn expected(&self, policy: &Policy, count: FailureCount) -> Option<Duration> {
         let policy = policy.without_limits().retrying_all();
         let history = History { counted: count.failures, ..History::default() };
         let failure = Failure::reported(Some(Class::Retryable), Code::Number(75), "");

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::{
     Next,
-    rule::{Count, Rules},
-    run_next::Surroundings,
+    rule::{FailureCount, UnitPolicy},
+    run_next::RunContext,
 };
 use crate::{
     Ops,
@@ -51,12 +51,13 @@ impl RunExplanation {
 
         let policy = declared.and_then(|declared| declared.queue(&run.queue));
         let policy = policy.map(|queue| queue.policy.clone());
-        let rules = Rules::new(policy, ops.jitter_seed(), &Unit::Run(id));
+        let rules = UnitPolicy::new(policy, ops.jitter_seed(), &Unit::Run(id));
         let actions = Actions { gives_up: "run.giveup", resets: "run.retry" };
-        let attempts = told(&attempts, run.attempts_at_reset, &journal, actions, &rules);
+        let attempts =
+            explain_attempts(&attempts, run.attempts_at_reset, &journal, actions, &rules);
         let next = Next::of_run(
             &run,
-            &Surroundings {
+            &RunContext {
                 now: ops.now(),
                 lease_now: store.now(),
                 declared,
@@ -78,16 +79,16 @@ pub(super) struct Actions {
 }
 
 /// Each attempt with its rule. The count begins anew where an operator sent the unit back.
-pub(super) fn told(
+pub(super) fn explain_attempts(
     attempts: &[AttemptRecord],
     attempts_at_reset: u32,
     journal: &[JournalRecord],
     actions: Actions,
-    rules: &Rules,
+    unit_policy: &UnitPolicy,
 ) -> Vec<AttemptView> {
     let gave_up = give_ups(journal, actions.gives_up);
     let mut resets = journal.iter().filter(|row| row.entry.action == actions.resets).peekable();
-    let mut count = Count { failures: 0, deferrals: 0 };
+    let mut count = FailureCount { failures: 0, deferrals: 0 };
     let mut rows = Vec::new();
     for attempt in attempts {
         let mut was_reset = attempt.attempt.0 == attempts_at_reset.saturating_add(1);
@@ -95,15 +96,15 @@ pub(super) fn told(
             was_reset = true;
         }
         if was_reset {
-            count = Count { failures: 0, deferrals: 0 };
+            count = FailureCount { failures: 0, deferrals: 0 };
         }
         let reason = gave_up.get(&attempt.attempt.0).map(String::as_str);
-        let rule = rules.words(attempt, count, reason);
+        let rule = unit_policy.words(attempt, count, reason);
         rows.push(AttemptView::from(attempt).with_rule(rule));
         count = if attempt.counted {
-            Count { failures: count.failures.saturating_add(1), deferrals: 0 }
+            FailureCount { failures: count.failures.saturating_add(1), deferrals: 0 }
         } else {
-            Count { deferrals: count.deferrals.saturating_add(1), ..count }
+            FailureCount { deferrals: count.deferrals.saturating_add(1), ..count }
         };
     }
     rows

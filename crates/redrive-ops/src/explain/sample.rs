@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::{
     Next,
-    rule::Rules,
-    run::{Actions, told},
+    rule::UnitPolicy,
+    run::{Actions, explain_attempts},
 };
 use crate::{
     Ops,
@@ -65,10 +65,10 @@ impl SampleExplanation {
         for stage in source.into_iter().chain(run.stages.iter().map(String::as_str)) {
             stages.push(read_stage(stage, &sample, ops).await?);
         }
-        let environment = Surroundings { run: &run, ops, now: ops.now(), lease_now: store.now() };
+        let context = SampleContext { run: &run, ops, now: ops.now(), lease_now: store.now() };
         let last = stages.iter().rev().find_map(|stage| stage.attempts.last());
         let last_rule = last.and_then(|attempt| attempt.rule.as_deref());
-        let next = next(&sample, last_rule, &environment);
+        let next = next(&sample, last_rule, &context);
         let mut story = Self {
             unit: Unit::Sample { id, stage: sample.stage_name.clone() }.to_string(),
             sample: sample.into(),
@@ -89,8 +89,8 @@ impl SampleExplanation {
     }
 
     fn gather_journal(&mut self) {
-        let told = self.stages.iter().flat_map(|stage| stage.journal.iter().cloned());
-        self.journal = told.map(JournalView::from).collect();
+        let explain_attempts = self.stages.iter().flat_map(|stage| stage.journal.iter().cloned());
+        self.journal = explain_attempts.map(JournalView::from).collect();
         self.journal.sort_by_key(|row| row.id);
     }
 }
@@ -101,7 +101,7 @@ async fn read_stage(stage: &str, sample: &SampleRecord, ops: &Ops) -> Result<Sta
     let attempts = ops.store().attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
     let filter = JournalFilter { unit: Some(unit.to_string()), action: None };
     let journal = ops.store().journal_page(&filter, 0, MAX_PAGE).await?;
-    let rules = Rules::new(policy(stage, sample, ops), ops.jitter_seed(), &unit);
+    let rules = UnitPolicy::new(policy(stage, sample, ops), ops.jitter_seed(), &unit);
     let here = sample.stage_name == stage;
     let reset = if here { sample.attempts_at_reset } else { 0 };
     let outcome = match attempts.last().map(|last| last.outcome) {
@@ -114,7 +114,7 @@ async fn read_stage(stage: &str, sample: &SampleRecord, ops: &Ops) -> Result<Sta
     };
     Ok(StageExplanation {
         stage: stage.to_owned(),
-        attempts: told(&attempts, reset, &journal, ACTIONS, &rules),
+        attempts: explain_attempts(&attempts, reset, &journal, ACTIONS, &rules),
         outcome,
         journal,
     })
@@ -128,7 +128,7 @@ fn policy(stage: &str, sample: &SampleRecord, ops: &Ops) -> Option<Policy> {
 }
 
 /// What there is to know besides the sample itself.
-struct Surroundings<'a> {
+struct SampleContext<'a> {
     run: &'a PipelineRunRecord,
     ops: &'a Ops,
     /// The wall clock.
@@ -137,25 +137,28 @@ struct Surroundings<'a> {
     lease_now: Timestamp,
 }
 
-fn next(sample: &SampleRecord, last_rule: Option<&str>, around: &Surroundings<'_>) -> Next {
+fn next(sample: &SampleRecord, last_rule: Option<&str>, context: &SampleContext<'_>) -> Next {
     let stage = &sample.stage_name;
     let (state, at, because) = match sample.state() {
         SampleState::Ready => {
             let because = format!("ready: the next free worker has it at stage {stage}");
-            ("ready", None, because + &obstacle(sample, around))
+            ("ready", None, because + &obstacle(sample, context))
         }
         SampleState::WaitingForRetry => {
-            let due = sample.next_retry_at.unwrap_or(around.now);
+            let due = sample.next_retry_at.unwrap_or(context.now);
             let why = last_rule.unwrap_or("the last attempt failed");
-            let because = match due > around.now {
+            let because = match due > context.now {
                 true => {
-                    format!("waits until {due}, for {} more, because {why}", apart(around.now, due))
+                    format!(
+                        "waits until {due}, for {} more, because {why}",
+                        apart(context.now, due)
+                    )
                 }
                 false => format!("due: the next free worker has it at stage {stage} again"),
             };
-            ("waiting_for_retry", Some(due), because + &obstacle(sample, around))
+            ("waiting_for_retry", Some(due), because + &obstacle(sample, context))
         }
-        SampleState::Running => ("running", sample.lease_until, held(sample, around)),
+        SampleState::Running => ("running", sample.lease_until, held(sample, context)),
         SampleState::Succeeded => {
             let run = sample.run;
             let because = format!("done: `redrive pipeline output {run}` has it");
@@ -182,17 +185,17 @@ fn dead(sample: &SampleRecord, last_rule: Option<&str>) -> String {
     }
 }
 
-fn held(sample: &SampleRecord, around: &Surroundings<'_>) -> String {
+fn held(sample: &SampleRecord, context: &SampleContext<'_>) -> String {
     let (stage, attempt) = (&sample.stage_name, sample.attempts.saturating_add(1));
     let owner = sample.lease_owner.as_ref().map_or("a worker", |owner| owner.0.as_str());
     match sample.lease_until {
-        Some(until) if until <= around.lease_now => {
+        Some(until) if until <= context.lease_now => {
             format!(
                 "{owner} was lost; a worker will decide about attempt {attempt} at stage {stage}"
             )
         }
         Some(until) => {
-            let rest = apart(around.lease_now, until);
+            let rest = apart(context.lease_now, until);
             format!(
                 "attempt {attempt} at stage {stage} is under way, held by {owner} for {rest} more \
                  unless renewed"
@@ -203,19 +206,19 @@ fn held(sample: &SampleRecord, around: &Surroundings<'_>) -> String {
 }
 
 /// What keeps a sample from being taken.
-fn obstacle(sample: &SampleRecord, around: &Surroundings<'_>) -> String {
-    let (id, status) = (around.run.id, around.run.progress.status);
+fn obstacle(sample: &SampleRecord, context: &SampleContext<'_>) -> String {
+    let (id, status) = (context.run.id, context.run.progress.status);
     if status != PipelineStatus::Running {
         return format!(
             "; but run {id} is {status}: `redrive pipeline resume {id}` goes on with it"
         );
     }
-    let Some(declared) = around.ops.declared() else { return String::new() };
+    let Some(declared) = context.ops.declared() else { return String::new() };
     let Some(declared) = declared.pipeline(&sample.pipeline) else {
         return format!("; but the configuration declares no pipeline {:?}", sample.pipeline);
     };
     let declared = declared.stages.iter().map(|(name, _)| name);
-    if declared.eq(&around.run.stages) {
+    if declared.eq(&context.run.stages) {
         return String::new();
     }
     "; but its pipeline has other stages now than its run began with".to_owned()

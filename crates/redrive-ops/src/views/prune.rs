@@ -43,7 +43,7 @@ pub struct PrunedFileView {
 
 impl PruneView {
     /// What would go.
-    pub fn foreseen(before: Timestamp, prunable: Prunable) -> Self {
+    pub fn preview(before: Timestamp, prunable: Prunable) -> Self {
         Self {
             before: before.to_string(),
             dry_run: true,

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::run_state_name;
 use crate::{
-    Declared,
+    Declarations,
     words::{between, instant, seconds},
 };
 
@@ -43,7 +43,7 @@ pub struct QueueStatsView {
 }
 
 impl QueueStatsView {
-    pub(crate) fn new(stats: QueueStats, declared: Option<&Declared>, now: Timestamp) -> Self {
+    pub(crate) fn new(stats: QueueStats, declared: Option<&Declarations>, now: Timestamp) -> Self {
         let oldest_ready_age = stats.oldest_ready.map(|since| between(since, now));
         let counts = stats.runs;
         let count = |state: RunState| {
@@ -85,7 +85,7 @@ pub struct QueueView {
 impl QueueView {
     pub(crate) fn new(
         queue: String,
-        declared: Option<&Declared>,
+        declared: Option<&Declarations>,
         paused: Option<PausedQueue>,
     ) -> Self {
         let by = paused.map(|paused| paused.by);

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::problem::Problem;
+use crate::problem::ProblemDetails;
 
 /// The most units of one action. More is a job for the command line, which goes through them page by page.
 pub(crate) const MAX_UNITS: usize = 10_000;
@@ -18,7 +18,7 @@ const UNASKED: usize = 20;
 
 /// How an action is asked for.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct How {
+pub(crate) struct BulkOptions {
     /// Only say what would become of each, and how to say yes to it.
     pub(crate) dry_run: bool,
     /// What the dry run answered. Up to 20 units that are named one by one need none.
@@ -30,7 +30,7 @@ pub(crate) struct How {
 /// What became of each unit, or would.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct Changes<T> {
+pub(crate) struct BulkOutcome<T> {
     /// Whether nothing was done yet.
     dry_run: bool,
     /// Of a dry run: what to send to have exactly this done.
@@ -47,22 +47,22 @@ pub(crate) struct Changes<T> {
 pub(crate) fn seen<T: Serialize>(
     action: &str,
     foreseen: Vec<T>,
-    how: &How,
+    how: &BulkOptions,
     named: bool,
-) -> Result<Option<Changes<T>>, Problem> {
+) -> Result<Option<BulkOutcome<T>>, ProblemDetails> {
     let count = foreseen.len();
     if count == 0 {
         return Err(nothing_matches());
     }
     if count > MAX_UNITS {
         let what = format!("more than {MAX_UNITS} match; nothing was changed");
-        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, what)
+        return Err(ProblemDetails::new(StatusCode::UNPROCESSABLE_ENTITY, what)
             .allowed("a narrower filter, or the command line, which takes any number"));
     }
     let sight = ConfirmationToken::of(action, &foreseen);
     if how.dry_run {
         let token = Some(sight.token());
-        return Ok(Some(Changes { dry_run: true, token, count, changes: foreseen }));
+        return Ok(Some(BulkOutcome { dry_run: true, token, count, changes: foreseen }));
     }
     match &how.token {
         None if named && count <= UNASKED => {}
@@ -72,9 +72,9 @@ pub(crate) fn seen<T: Serialize>(
 }
 
 /// What is said where there is nothing to do.
-pub(crate) fn nothing_matches() -> Problem {
+pub(crate) fn nothing_matches() -> ProblemDetails {
     let what = "nothing matches; nothing was changed";
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, what)
+    ProblemDetails::new(StatusCode::UNPROCESSABLE_ENTITY, what)
 }
 
 /// What was seen, in so few characters that it can be sent back.
@@ -98,24 +98,24 @@ impl ConfirmationToken {
     }
 
     /// Goes on if whoever asks has seen the same.
-    pub(crate) fn confirm(&self, token: Option<&str>) -> Result<(), Problem> {
+    pub(crate) fn confirm(&self, token: Option<&str>) -> Result<(), ProblemDetails> {
         match token {
             Some(token) if token == self.0 => Ok(()),
             Some(_) => {
                 let what = "what matches is not what the dry run saw; nothing was changed";
-                Err(Problem::new(StatusCode::CONFLICT, what)
+                Err(ProblemDetails::new(StatusCode::CONFLICT, what)
                     .allowed("another dry run, and its token"))
             }
             None => {
                 let what = "this takes the token of a dry run; nothing was changed";
-                Err(Problem::new(StatusCode::PRECONDITION_REQUIRED, what)
+                Err(ProblemDetails::new(StatusCode::PRECONDITION_REQUIRED, what)
                     .allowed("`dry_run: true` first, then `token` with what it answers"))
             }
         }
     }
 }
 
-impl<T> Changes<T> {
+impl<T> BulkOutcome<T> {
     /// Each of them.
     pub(crate) fn changes(&self) -> &[T] {
         &self.changes

@@ -36,7 +36,7 @@ impl Modify for Bearer {
 
 /// Every operation has a name of its own and can be refused, and every refusal is a problem.
 fn completed(mut document: openapi::OpenApi) -> openapi::OpenApi {
-    let problem = || Content::new(Some(Ref::from_schema_name("Problem")));
+    let problem = || Content::new(Some(Ref::from_schema_name("ProblemDetails")));
     for item in document.paths.paths.values_mut() {
         let operations = [&mut item.get, &mut item.post, &mut item.put];
         for operation in operations.into_iter().flatten() {
@@ -85,7 +85,7 @@ pub(super) struct NewRunBody {
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it describes what the body may be")]
-pub(super) enum Submission {
+pub(super) enum RunSubmission {
     /// One.
     One(NewRunBody),
     /// Many. A bad one does not stop the rest.

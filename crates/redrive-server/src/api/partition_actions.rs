@@ -8,15 +8,15 @@ use redrive_store::{AuditContext, Lane, PartitionAction, PartitionFilter};
 use serde::Deserialize;
 
 use super::{
-    bulk::{Changes, How, MAX_UNITS, seen},
+    bulk::{BulkOptions, BulkOutcome, MAX_UNITS, seen},
     page::named,
     partitions::{day, key},
 };
 use crate::{
-    app::{App, Shared},
-    extract::{Json, Path},
-    guard::Visitor,
-    problem::Problem,
+    app::{App, AppState},
+    extract::{Json, PathParams},
+    guard::Caller,
+    problem::ProblemDetails,
 };
 
 /// Which partitions to change, and how.
@@ -60,7 +60,10 @@ pub(crate) struct PartitionActionRequest {
 const ACTIONS: [&str; 6] =
     ["retry", "reprocess", "mark-terminal", "clear-terminal", "pause", "resume"];
 
-fn wish_of(name: &str, request: &PartitionActionRequest) -> Result<PartitionAction, Problem> {
+fn parse_action(
+    name: &str,
+    request: &PartitionActionRequest,
+) -> Result<PartitionAction, ProblemDetails> {
     let lane = lane(request.lane.as_deref(), Lane::Fresh)?;
     Ok(match name {
         "retry" => PartitionAction::Retry { clear_terminal: request.clear_terminal, lane },
@@ -71,12 +74,12 @@ fn wish_of(name: &str, request: &PartitionActionRequest) -> Result<PartitionActi
         "resume" => PartitionAction::Resume,
         _ => {
             let what = format!("nobody can {name:?} a partition");
-            return Err(Problem::not_found(what).allowed(ACTIONS.join(", ")));
+            return Err(ProblemDetails::not_found(what).allowed(ACTIONS.join(", ")));
         }
     })
 }
 
-fn lane(text: Option<&str>, default: Lane) -> Result<Lane, Problem> {
+fn lane(text: Option<&str>, default: Lane) -> Result<Lane, ProblemDetails> {
     let names = Lane::ALL.map(Lane::name);
     Ok(named("lane", text, Lane::from_name, &names)?.unwrap_or(default))
 }
@@ -84,32 +87,32 @@ fn lane(text: Option<&str>, default: Lane) -> Result<Lane, Problem> {
 /// Changes partitions: `retry`, `reprocess`, `mark-terminal`, `clear-terminal`, `pause` or `resume`.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/partitions/{action}", tag = "partitions",
     params(("action" = String, Path)), request_body = PartitionActionRequest,
-    responses((status = 200, body = Changes<PartitionChangeView>), (status = 400, body = Problem),
-              (status = 404, body = Problem), (status = 409, body = Problem),
-              (status = 422, body = Problem), (status = 428, body = Problem))))]
+    responses((status = 200, body = BulkOutcome<PartitionChangeView>), (status = 400, body = ProblemDetails),
+              (status = 404, body = ProblemDetails), (status = 409, body = ProblemDetails),
+              (status = 422, body = ProblemDetails), (status = 428, body = ProblemDetails))))]
 pub(crate) async fn change(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(name): Path<String>,
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(name): PathParams<String>,
     Json(request): Json<PartitionActionRequest>,
-) -> Result<Answer<Changes<PartitionChangeView>>, Problem> {
-    change_partitions(&app, &visitor, &name, request).await.map(Answer)
+) -> Result<Answer<BulkOutcome<PartitionChangeView>>, ProblemDetails> {
+    change_partitions(&app, &caller, &name, request).await.map(Answer)
 }
 
 /// The same for the dashboard.
 pub(crate) async fn change_partitions(
     app: &App,
-    visitor: &Visitor,
+    caller: &Caller,
     name: &str,
     request: PartitionActionRequest,
-) -> Result<Changes<PartitionChangeView>, Problem> {
-    let action = wish_of(name, &request)?;
+) -> Result<BulkOutcome<PartitionChangeView>, ProblemDetails> {
+    let action = parse_action(name, &request)?;
     let PartitionActionRequest { source, customer_id, query_name, since, until, .. } = &request;
     let is_filtered = [source, customer_id, query_name, since, until].iter().any(|it| it.is_some());
     let filter = match &request.partition {
         Some(_) if is_filtered || request.all => {
             let what = "one partition and filters exclude each other; nothing was changed";
-            return Err(Problem::bad_request(what).allowed("`partition`, filters, or `all`"));
+            return Err(ProblemDetails::bad_request(what).allowed("`partition`, filters, or `all`"));
         }
         Some(text) => {
             let key = key(text.strip_prefix("partition:").unwrap_or(text))?;
@@ -132,15 +135,16 @@ pub(crate) async fn change_partitions(
     };
     if filter.is_empty() && !request.all {
         let what = "no partitions are named; nothing was changed";
-        return Err(Problem::bad_request(what).allowed("`partition`, filters, or `all`"));
+        return Err(ProblemDetails::bad_request(what).allowed("`partition`, filters, or `all`"));
     }
     let given = [
         ("all", request.all),
         ("clear_terminal", request.clear_terminal),
         ("force", request.force),
     ];
-    let how = How { dry_run: request.dry_run, token: request.token, reason: request.reason };
-    let asked = Asked {
+    let how =
+        BulkOptions { dry_run: request.dry_run, token: request.token, reason: request.reason };
+    let plan = PartitionChangePlan {
         action,
         command: format!("api partitions {name}"),
         flags: given
@@ -153,14 +157,14 @@ pub(crate) async fn change_partitions(
         selection: PartitionSelection::Filter(filter),
         named: request.partition.is_some(),
     };
-    asked.act(app, visitor, how).await
+    plan.run(app, caller, how).await
 }
 
 /// Which partitions to make pending.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Backfill {
+pub(crate) struct BackfillRequest {
     /// The source.
     source: String,
     /// For these customers; those of the source, unless given.
@@ -188,49 +192,50 @@ pub(crate) struct Backfill {
 }
 
 /// Makes partitions pending for every day of a range.
-#[cfg_attr(test, utoipa::path(post, path = "/v1/partitions/backfill", tag = "partitions", request_body = Backfill,
-    responses((status = 200, body = Changes<PartitionChangeView>), (status = 400, body = Problem),
-              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem))))]
+#[cfg_attr(test, utoipa::path(post, path = "/v1/partitions/backfill", tag = "partitions", request_body = BackfillRequest,
+    responses((status = 200, body = BulkOutcome<PartitionChangeView>), (status = 400, body = ProblemDetails),
+              (status = 409, body = ProblemDetails), (status = 422, body = ProblemDetails), (status = 428, body = ProblemDetails))))]
 pub(crate) async fn backfill(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Json(asked): Json<Backfill>,
-) -> Result<Answer<Changes<PartitionChangeView>>, Problem> {
-    let missing = || Problem::bad_request("both days are needed");
-    let since = day("since", Some(&asked.since))?.ok_or_else(missing)?;
-    let until = day("until", Some(&asked.until))?.ok_or_else(missing)?;
-    let days = DateRange::new(since, until)
-        .map_err(|_| Problem::bad_request(format!("since {since} is after until {until}")))?;
-    let declared = app.ops.declared().and_then(|declared| declared.source(&asked.source));
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    Json(asked): Json<BackfillRequest>,
+) -> Result<Answer<BulkOutcome<PartitionChangeView>>, ProblemDetails> {
+    let missing = || ProblemDetails::bad_request("both days are needed");
+    let since = day("since", Some(&query.since))?.ok_or_else(missing)?;
+    let until = day("until", Some(&query.until))?.ok_or_else(missing)?;
+    let days = DateRange::new(since, until).map_err(|_| {
+        ProblemDetails::bad_request(format!("since {since} is after until {until}"))
+    })?;
+    let declared = app.ops.declared().and_then(|declared| declared.source(&query.source));
     let chosen = |given: &[String], known: Option<&Vec<String>>, what: &str| match (given, known) {
         ([], Some(known)) => Ok(known.clone()),
         ([], None) => {
-            let source = &asked.source;
+            let source = &query.source;
             let problem = format!("no source {source:?} is declared, and no {what} are given");
-            Err(Problem::bad_request(problem).allowed(format!("`{what}`")))
+            Err(ProblemDetails::bad_request(problem).allowed(format!("`{what}`")))
         }
         (given, _) => Ok(given.to_vec()),
     };
-    let customers = chosen(&asked.customers, declared.map(|it| &it.customers), "customers")?;
-    let queries = chosen(&asked.queries, declared.map(|it| &it.queries), "queries")?;
-    let grid = KeyGrid::new(&asked.source, &customers, &queries, days)
-        .map_err(|error| Problem::bad_request(error.to_string()))?;
+    let customers = chosen(&query.customers, declared.map(|it| &it.customers), "customers")?;
+    let queries = chosen(&query.queries, declared.map(|it| &it.queries), "queries")?;
+    let grid = KeyGrid::new(&query.source, &customers, &queries, days)
+        .map_err(|error| ProblemDetails::bad_request(error.to_string()))?;
     if grid.len() > MAX_UNITS as u64 {
         let what = format!("these are {} partitions; nothing was changed", grid.len());
-        return Err(Problem::bad_request(what)
+        return Err(ProblemDetails::bad_request(what)
             .allowed(format!("up to {MAX_UNITS}; the command line takes any number")));
     }
-    let force_pending = asked.force_pending;
-    let lane = lane(asked.lane.as_deref(), Lane::Backfill)?;
-    let how = How { dry_run: asked.dry_run, token: asked.token, reason: asked.reason };
+    let force_pending = query.force_pending;
+    let lane = lane(query.lane.as_deref(), Lane::Backfill)?;
+    let how = BulkOptions { dry_run: query.dry_run, token: query.token, reason: query.reason };
     let filter = PartitionFilter {
-        source: Some(asked.source),
+        source: Some(query.source),
         since: Some(since),
         until: Some(until),
         ..PartitionFilter::default()
     };
     let flags = force_pending.then(|| "force_pending".to_owned()).into_iter().collect();
-    let asked = Asked {
+    let plan = PartitionChangePlan {
         action: PartitionAction::Backfill { force_pending, lane },
         command: "api partitions backfill".to_owned(),
         flags,
@@ -239,11 +244,11 @@ pub(crate) async fn backfill(
         selection: PartitionSelection::Grid(grid),
         named: false,
     };
-    asked.act(&app, &visitor, how).await.map(Answer)
+    plan.run(&app, &caller, how).await.map(Answer)
 }
 
 /// A change that is asked for.
-struct Asked {
+struct PartitionChangePlan {
     action: PartitionAction,
     command: String,
     flags: Vec<String>,
@@ -254,23 +259,23 @@ struct Asked {
     named: bool,
 }
 
-impl Asked {
-    async fn act(
+impl PartitionChangePlan {
+    async fn run(
         self,
         app: &App,
-        visitor: &Visitor,
-        how: How,
-    ) -> Result<Changes<PartitionChangeView>, Problem> {
+        caller: &Caller,
+        how: BulkOptions,
+    ) -> Result<BulkOutcome<PartitionChangeView>, ProblemDetails> {
         let name = format!("{} {:?} {:?}", self.command, self.action, self.flags);
         let order = AuditContext {
-            by: app.operator(visitor, how.reason.as_deref()),
+            by: app.operator(caller, how.reason.as_deref()),
             command: self.command,
             filter: Some(self.filter),
             flags: self.flags,
         };
         let command = PartitionCommand::new(self.action, order);
         let command = if self.force { command.forced() } else { command };
-        let foreseen = app.ops.foresee_partitions(&command, &self.selection, MAX_UNITS + 1).await?;
+        let foreseen = app.ops.preview_partitions(&command, &self.selection, MAX_UNITS + 1).await?;
         let shown = foreseen.iter().cloned();
         let shown = shown.map(|outcome| PartitionChangeView::new(outcome, RunMode::DryRun));
         if let Some(seen) = seen(&name, shown.collect(), &how, self.named)? {
@@ -278,6 +283,6 @@ impl Asked {
         }
         let done = app.ops.change_partitions(&command, &self.selection, &foreseen).await?;
         let done = done.into_iter().map(|outcome| PartitionChangeView::new(outcome, RunMode::Real));
-        Ok(Changes::done(done.collect()))
+        Ok(BulkOutcome::done(done.collect()))
     }
 }

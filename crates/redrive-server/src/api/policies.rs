@@ -5,42 +5,42 @@ use std::{fmt::Display, str::FromStr, time::Duration};
 use axum::Json as Answer;
 use redrive_core::{Backoff, HumanDuration, Policy, RunId, Unit};
 use redrive_ops::{
-    PolicyChanges, Waits, parse_max_attempts,
+    PolicyOverrides, Waits, parse_max_attempts,
     views::{PolicyView, WaitView},
 };
 use serde::Deserialize;
 
 use super::page::named;
 use crate::{
-    app::{App, Shared},
-    extract::{Path, Query},
-    problem::Problem,
+    app::{App, AppState},
+    extract::{PathParams, QueryParams},
+    problem::ProblemDetails,
 };
 
 /// The presets, and the policies of the configuration.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/policies", tag = "policies",
     responses((status = 200, body = Vec<PolicyView>))))]
-pub(crate) async fn list(app: Shared) -> Answer<Vec<PolicyView>> {
+pub(crate) async fn list(app: AppState) -> Answer<Vec<PolicyView>> {
     let policies = app.ops.policies();
     Answer(policies.iter().map(|(name, policy)| PolicyView::new(name, policy)).collect())
 }
 
 /// Every setting of one policy.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/policies/{policy}", tag = "policies", params(("policy" = String, Path)),
-    responses((status = 200, body = PolicyView), (status = 404, body = Problem))))]
+    responses((status = 200, body = PolicyView), (status = 404, body = ProblemDetails))))]
 pub(crate) async fn show(
-    app: Shared,
-    Path(name): Path<String>,
-) -> Result<Answer<PolicyView>, Problem> {
+    app: AppState,
+    PathParams(name): PathParams<String>,
+) -> Result<Answer<PolicyView>, ProblemDetails> {
     Ok(Answer(PolicyView::new(&name, &find(&app, &name)?)))
 }
 
-fn find(app: &App, name: &str) -> Result<Policy, Problem> {
+fn find(app: &App, name: &str) -> Result<Policy, ProblemDetails> {
     let policies = app.ops.policies();
     let found = policies.iter().find(|(known, _)| known == name);
     found.map(|(_, policy)| policy.clone()).ok_or_else(|| {
         let known: Vec<&str> = policies.iter().map(|(name, _)| name.as_str()).collect();
-        Problem::not_found(format!("there is no policy {name:?}")).allowed(known.join(", "))
+        ProblemDetails::not_found(format!("there is no policy {name:?}")).allowed(known.join(", "))
     })
 }
 
@@ -71,40 +71,42 @@ pub(crate) struct ScheduleQuery {
 
 /// When a failing unit would be tried again: the wait after each attempt, past the policy's own end.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/schedule", tag = "policies", params(ScheduleQuery),
-    responses((status = 200, body = Vec<WaitView>), (status = 400, body = Problem),
-              (status = 404, body = Problem))))]
+    responses((status = 200, body = Vec<WaitView>), (status = 400, body = ProblemDetails),
+              (status = 404, body = ProblemDetails))))]
 pub(crate) async fn schedule(
-    app: Shared,
-    Query(asked): Query<ScheduleQuery>,
-) -> Result<Answer<Vec<WaitView>>, Problem> {
-    let start = asked.policy.as_deref().map(|name| find(&app, name)).transpose()?;
+    app: AppState,
+    QueryParams(query): QueryParams<ScheduleQuery>,
+) -> Result<Answer<Vec<WaitView>>, ProblemDetails> {
+    let start = query.policy.as_deref().map(|name| find(&app, name)).transpose()?;
     let names = Backoff::ALL.map(Backoff::name);
     let backoff = |name: &str| Backoff::ALL.into_iter().find(|known| known.name() == name);
-    let max_attempts = asked.max_attempts.as_deref().map(parse_max_attempts).transpose();
-    let changes = PolicyChanges {
+    let max_attempts = query.max_attempts.as_deref().map(parse_max_attempts).transpose();
+    let changes = PolicyOverrides {
         max_attempts: max_attempts
-            .map_err(|error| Problem::bad_request(format!("max_attempts: {error}")))?,
-        backoff: named("backoff", asked.backoff.as_deref(), backoff, &names)?,
-        base: parsed::<HumanDuration>("base", asked.base)?.map(Duration::from),
-        multiplier: asked.multiplier,
-        cap: parsed::<HumanDuration>("cap", asked.cap)?.map(Duration::from),
-        jitter: parsed("jitter", asked.jitter)?,
+            .map_err(|error| ProblemDetails::bad_request(format!("max_attempts: {error}")))?,
+        backoff: named("backoff", query.backoff.as_deref(), backoff, &names)?,
+        base: parsed::<HumanDuration>("base", query.base)?.map(Duration::from),
+        multiplier: query.multiplier,
+        cap: parsed::<HumanDuration>("cap", query.cap)?.map(Duration::from),
+        jitter: parsed("jitter", query.jitter)?,
     };
     let policy = changes.of(start.as_ref());
-    let policy = policy.map_err(|invalid| Problem::bad_request(invalid.to_string()))?;
-    if let Some(many) = asked.attempts.filter(|n| !(1..=Waits::MAX_ATTEMPTS).contains(n)) {
+    let policy = policy.map_err(|invalid| ProblemDetails::bad_request(invalid.to_string()))?;
+    if let Some(many) = query.attempts.filter(|n| !(1..=Waits::MAX_ATTEMPTS).contains(n)) {
         let what = format!("attempts: {many} cannot be foreseen");
-        return Err(Problem::bad_request(what).allowed(format!("1 to {}", Waits::MAX_ATTEMPTS)));
+        return Err(
+            ProblemDetails::bad_request(what).allowed(format!("1 to {}", Waits::MAX_ATTEMPTS))
+        );
     }
-    let unit = parsed("unit", asked.unit)?.unwrap_or(Unit::Run(RunId(1)));
-    let foreseen = Waits::new(&policy, app.ops.jitter_seed(), &unit, asked.attempts);
+    let unit = parsed("unit", query.unit)?.unwrap_or(Unit::Run(RunId(1)));
+    let foreseen = Waits::new(&policy, app.ops.jitter_seed(), &unit, query.attempts);
     Ok(Answer(foreseen.waits.iter().map(WaitView::from).collect()))
 }
 
 fn parsed<T: FromStr<Err: Display>>(
     field: &str,
     text: Option<String>,
-) -> Result<Option<T>, Problem> {
+) -> Result<Option<T>, ProblemDetails> {
     let parsed = text.map(|text| text.parse()).transpose();
-    parsed.map_err(|error| Problem::bad_request(format!("{field}: {error}")))
+    parsed.map_err(|error| ProblemDetails::bad_request(format!("{field}: {error}")))
 }

@@ -7,13 +7,13 @@ use redrive_store::PruneFilter;
 use serde::Deserialize;
 
 use super::bulk::{ConfirmationToken, nothing_matches};
-use crate::{app::Shared, extract::Json, guard::Visitor, problem::Problem};
+use crate::{app::AppState, extract::Json, guard::Caller, problem::ProblemDetails};
 
 /// What may go.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PruneAction {
+pub(crate) struct PruneRequest {
     /// What has not been touched since this instant.
     before: String,
     /// Runs of this queue, and no samples unless `pipeline` is given too.
@@ -31,53 +31,54 @@ pub(crate) struct PruneAction {
 
 /// Writes what is finished and old to files, in the folder that the configuration names, and removes it. It goes on to its
 /// end also if nobody waits for the answer.
-#[cfg_attr(test, utoipa::path(post, path = "/v1/prune", tag = "prune", request_body = PruneAction,
-    responses((status = 200, body = PruneView), (status = 400, body = Problem),
-              (status = 409, body = Problem), (status = 422, body = Problem),
-              (status = 428, body = Problem), (status = 503, body = Problem))))]
+#[cfg_attr(test, utoipa::path(post, path = "/v1/prune", tag = "prune", request_body = PruneRequest,
+    responses((status = 200, body = PruneView), (status = 400, body = ProblemDetails),
+              (status = 409, body = ProblemDetails), (status = 422, body = ProblemDetails),
+              (status = 428, body = ProblemDetails), (status = 503, body = ProblemDetails))))]
 pub(crate) async fn prune(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Json(action): Json<PruneAction>,
-) -> Result<Answer<PruneView>, Problem> {
-    let before = parse_instant(&action.before)
-        .map_err(|allowed| Problem::bad_request("before: this is no instant").allowed(allowed))?;
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    Json(action): Json<PruneRequest>,
+) -> Result<Answer<PruneView>, ProblemDetails> {
+    let before = parse_instant(&action.before).map_err(|allowed| {
+        ProblemDetails::bad_request("before: this is no instant").allowed(allowed)
+    })?;
     if before > app.ops.now() {
         let what = "before: this is yet to come; nothing was removed";
-        return Err(Problem::bad_request(what).allowed("an instant that has passed"));
+        return Err(ProblemDetails::bad_request(what).allowed("an instant that has passed"));
     }
     let filter = PruneFilter { before, queue: action.queue, pipeline: action.pipeline };
     let name = format!("prune {filter:?}");
     let prune = app.ops.prune(filter);
     if action.dry_run {
-        let foreseen = PruneView::foreseen(before, prune.prunable().await?);
+        let foreseen = PruneView::preview(before, prune.prunable().await?);
         let token = Some(ConfirmationToken::of(&name, [&foreseen]).token());
         return Ok(Answer(PruneView { token, ..foreseen }));
     }
     let folder = app.archive.clone().ok_or_else(|| {
         let what = "the configuration names no folder to write to; nothing was removed";
-        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, what)
+        ProblemDetails::new(StatusCode::UNPROCESSABLE_ENTITY, what)
             .allowed("`export` in [prune] of the file, or the command line")
     })?;
     let pruning = app.pruning.clone().try_lock_owned().map_err(|_| {
         let what = "another prune is going on; nothing was removed";
-        Problem::new(StatusCode::CONFLICT, what).allowed("another try when it has ended")
+        ProblemDetails::new(StatusCode::CONFLICT, what).allowed("another try when it has ended")
     })?;
     let found = prune.prunable().await?;
     if found == Prunable::default() {
         return Err(nothing_matches());
     }
     // With a moment that stays, what may go can only become less; as many are therefore the same.
-    ConfirmationToken::of(&name, [&PruneView::foreseen(before, found)])
+    ConfirmationToken::of(&name, [&PruneView::preview(before, found)])
         .confirm(action.token.as_deref())?;
-    let by = app.operator(&visitor, action.reason.as_deref());
+    let by = app.operator(&caller, action.reason.as_deref());
     let going = tokio::spawn(async move {
         let _pruning = pruning;
         prune.run(&folder, &by).await
     });
     match going.await {
         Ok(report) => Ok(Answer(PruneView::done(before, &report?))),
-        Err(_) => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, STOPPED)),
+        Err(_) => Err(ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, STOPPED)),
     }
 }
 
@@ -85,7 +86,7 @@ const STOPPED: &str =
     "the prune did not come to its end; nothing is gone that is not in a whole file";
 
 /// Where files are kept is nothing that a stranger should know; the log has it.
-impl From<PruneError> for Problem {
+impl From<PruneError> for ProblemDetails {
     fn from(error: PruneError) -> Self {
         match error {
             PruneError::Store(error) => Self::from(error).more(STOPPED),

@@ -15,13 +15,13 @@ use redrive_store::PartitionFilter;
 use serde::Deserialize;
 
 use super::{
-    page::{Page, limit},
+    page::{ListPage, limit},
     partitions::{KeyParts, day, key, key_of},
 };
 use crate::{
-    app::Shared,
-    extract::{Path, Query},
-    problem::Problem,
+    app::AppState,
+    extract::{PathParams, QueryParams},
+    problem::ProblemDetails,
 };
 
 /// Which partitions. Everything given must match exactly.
@@ -47,26 +47,26 @@ pub(crate) struct ReadableQuery {
 
 /// Partitions that are good and so can be read, by key.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/readable", tag = "partitions", params(ReadableQuery),
-    responses((status = 200, body = Page<ReadableView>), (status = 400, body = Problem))))]
+    responses((status = 200, body = ListPage<ReadableView>), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn readable(
-    app: Shared,
-    Query(asked): Query<ReadableQuery>,
-) -> Result<Answer<Page<ReadableView>>, Problem> {
-    let limit = limit(asked.limit)?;
+    app: AppState,
+    QueryParams(query): QueryParams<ReadableQuery>,
+) -> Result<Answer<ListPage<ReadableView>>, ProblemDetails> {
+    let limit = limit(query.limit)?;
     let filter = PartitionFilter {
-        source: asked.source,
-        customer_id: asked.customer_id,
-        query_name: asked.query_name,
-        since: day("since", asked.since.as_deref())?,
-        until: day("until", asked.until.as_deref())?,
+        source: query.source,
+        customer_id: query.customer_id,
+        query_name: query.query_name,
+        since: day("since", query.since.as_deref())?,
+        until: day("until", query.until.as_deref())?,
         status: None,
     };
-    let after = asked.after.as_deref().map(key).transpose()?;
+    let after = query.after.as_deref().map(key).transpose()?;
     let consumer = app.ops.consumer();
     let page = consumer.page(&filter, after.as_ref(), limit).await?;
     let last = page.last().map(|found| found.key.to_string());
     let shown = page.iter().map(|found| ReadableView::new(found, &consumer));
-    Ok(Answer(Page::new(shown.collect(), limit, last)))
+    Ok(Answer(ListPage::new(shown.collect(), limit, last)))
 }
 
 /// The rows of a partition that is good, as they were extracted, one JSON object a line. What was read is compared with
@@ -76,10 +76,13 @@ pub(crate) async fn readable(
     params(("source" = String, Path), ("customer_id" = String, Path), ("query_name" = String, Path),
            ("logical_date" = String, Path)),
     responses((status = 200, content_type = "application/x-ndjson", body = String),
-              (status = 400, body = Problem),
-              (status = 409, description = "it is not good, or not as it was sealed", body = Problem),
-              (status = 503, description = "its rows cannot be had at the moment", body = Problem))))]
-pub(crate) async fn rows(app: Shared, Path(parts): Path<KeyParts>) -> Result<Response, Problem> {
+              (status = 400, body = ProblemDetails),
+              (status = 409, description = "it is not good, or not as it was sealed", body = ProblemDetails),
+              (status = 503, description = "its rows cannot be had at the moment", body = ProblemDetails))))]
+pub(crate) async fn rows(
+    app: AppState,
+    PathParams(parts): PathParams<KeyParts>,
+) -> Result<Response, ProblemDetails> {
     let key = key_of(&parts)?;
     let mut reader = app.ops.consumer().read(&key).await?;
     // Once rows were sent it is too late to say what is wrong. Of few rows it is known before: their end is compared
@@ -103,7 +106,7 @@ pub(crate) async fn rows(app: Shared, Path(parts): Path<KeyParts>) -> Result<Res
 }
 
 /// Where rows are kept is nothing that a stranger should know; the log has it.
-impl From<ConsumeError> for Problem {
+impl From<ConsumeError> for ProblemDetails {
     fn from(error: ConsumeError) -> Self {
         let (key, source) = match error {
             ConsumeError::Store(error) => return error.into(),

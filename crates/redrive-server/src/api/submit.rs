@@ -11,7 +11,7 @@ use redrive_store::{NewRun, SubmittedRun};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::{app::Shared, extract::json_bytes, problem::Problem};
+use crate::{app::AppState, extract::json_bytes, problem::ProblemDetails};
 
 /// The most runs of one request.
 const MAX_RUNS: usize = 1_000;
@@ -53,8 +53,9 @@ enum Bodies {
 }
 
 impl Bodies {
-    fn read(bytes: &[u8]) -> Result<Self, Problem> {
-        let problem = |error| Problem::bad_request(format!("the body cannot be used: {error}"));
+    fn read(bytes: &[u8]) -> Result<Self, ProblemDetails> {
+        let problem =
+            |error| ProblemDetails::bad_request(format!("the body cannot be used: {error}"));
         if bytes.trim_ascii_start().starts_with(b"[") {
             return serde_json::from_slice(bytes).map(Self::Many).map_err(problem);
         }
@@ -71,20 +72,22 @@ impl Bodies {
 
 /// Puts runs into queues: an object, or an array of up to 1000. A run without a key of its own gets one from
 /// the header `Idempotency-Key`, so that the same request again changes nothing.
-#[cfg_attr(test, utoipa::path(post, path = "/v1/runs", tag = "runs", request_body = super::openapi::Submission,
+#[cfg_attr(test, utoipa::path(post, path = "/v1/runs", tag = "runs", request_body = super::openapi::RunSubmission,
     params(("idempotency-key" = Option<String>, Header, description = "the same request again is a no-op")),
     responses((status = 200, description = "of many, or of one that was there before", body = SubmissionView),
               (status = 201, description = "of one", body = SubmittedView),
-              (status = 400, body = Problem), (status = 409, body = Problem),
-              (status = 413, body = Problem), (status = 415, body = Problem))))]
-pub(crate) async fn submit(app: Shared, request: Request) -> Result<Response, Problem> {
+              (status = 400, body = ProblemDetails), (status = 409, body = ProblemDetails),
+              (status = 413, body = ProblemDetails), (status = 415, body = ProblemDetails))))]
+pub(crate) async fn submit(app: AppState, request: Request) -> Result<Response, ProblemDetails> {
     let key = header_key(request.headers())?;
     let bytes = json_bytes(request, &()).await?;
     let bodies = Bodies::read(&bytes)?;
     let count = bodies.all().len();
     if count > MAX_RUNS {
-        return Err(Problem::bad_request(format!("{count} runs cannot be submitted at once"))
-            .allowed(format!("up to {MAX_RUNS}")));
+        return Err(ProblemDetails::bad_request(format!(
+            "{count} runs cannot be submitted at once"
+        ))
+        .allowed(format!("up to {MAX_RUNS}")));
     }
     let now = app.ops.now();
     let read = bodies.all().iter().enumerate().map(|(place, body)| {
@@ -110,9 +113,10 @@ pub(crate) async fn submit(app: Shared, request: Request) -> Result<Response, Pr
     })
 }
 
-fn header_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+fn header_key(headers: &HeaderMap) -> Result<Option<String>, ProblemDetails> {
     let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
-    let text = value.to_str().map_err(|_| Problem::bad_request("Idempotency-Key is not text"))?;
+    let text =
+        value.to_str().map_err(|_| ProblemDetails::bad_request("Idempotency-Key is not text"))?;
     Ok(Some(text.trim_matches('"').to_owned()))
 }
 
@@ -145,10 +149,12 @@ impl SubmittedView {
     }
 
     /// The answer to one that came alone.
-    fn alone(self) -> Result<Response, Problem> {
+    fn alone(self) -> Result<Response, ProblemDetails> {
         match (&self.reason, self.id, self.outcome) {
-            (Some(reason), Some(_), _) => Err(Problem::new(StatusCode::CONFLICT, reason.as_str())),
-            (Some(reason), None, _) => Err(Problem::bad_request(reason.as_str())),
+            (Some(reason), Some(_), _) => {
+                Err(ProblemDetails::new(StatusCode::CONFLICT, reason.as_str()))
+            }
+            (Some(reason), None, _) => Err(ProblemDetails::bad_request(reason.as_str())),
             (None, _, "accepted") => Ok((StatusCode::CREATED, Answer(self)).into_response()),
             (None, ..) => Ok(Answer(self).into_response()),
         }

@@ -2,10 +2,10 @@
 
 use axum::Json as Answer;
 use redrive_core::{InvalidUnit, SampleId};
-use redrive_ops::{Asked, Explanation};
+use redrive_ops::{ExplainTarget, Explanation};
 use serde::Deserialize;
 
-use crate::{app::Shared, extract::Query, problem::Problem};
+use crate::{app::AppState, extract::QueryParams, problem::ProblemDetails};
 
 /// Whose story.
 #[derive(Debug, Deserialize)]
@@ -18,31 +18,31 @@ pub(crate) struct WhyQuery {
 
 /// What a unit is, each attempt, the rule behind each decision in words, and what comes next.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/why", tag = "why", params(WhyQuery),
-    responses((status = 200, body = Explanation), (status = 400, body = Problem), (status = 404, body = Problem))))]
+    responses((status = 200, body = Explanation), (status = 400, body = ProblemDetails), (status = 404, body = ProblemDetails))))]
 pub(crate) async fn why(
-    app: Shared,
-    Query(WhyQuery { unit }): Query<WhyQuery>,
-) -> Result<Answer<Explanation>, Problem> {
+    app: AppState,
+    QueryParams(WhyQuery { unit }): QueryParams<WhyQuery>,
+) -> Result<Answer<Explanation>, ProblemDetails> {
     let asked = asked(&unit)?;
     let story = app.ops.explain(&asked).await?;
-    let story = story.ok_or_else(|| Problem::not_found(format!("there is no {unit}")))?;
+    let story = story.ok_or_else(|| ProblemDetails::not_found(format!("there is no {unit}")))?;
     Ok(Answer(story))
 }
 
 /// Whose story a text asks for.
-pub(crate) fn asked(unit: &str) -> Result<Asked, Problem> {
+pub(crate) fn asked(unit: &str) -> Result<ExplainTarget, ProblemDetails> {
     let problem = |what: String| {
-        Problem::bad_request(format!("unit: {what}"))
+        ProblemDetails::bad_request(format!("unit: {what}"))
             .allowed("run:ID, item:ID, sample:ID, partition:SOURCE/CUSTOMER/QUERY/DATE")
     };
     match unit.strip_prefix("sample:") {
         Some(id) if !id.contains('/') => {
             let id = id.parse().map_err(|_| problem(format!("{id:?} is no id")))?;
-            Ok(Asked::Sample(SampleId(id)))
+            Ok(ExplainTarget::Sample(SampleId(id)))
         }
         _ => {
             let unit = unit.parse().map_err(|error: InvalidUnit| problem(error.to_string()))?;
-            Ok(Asked::Unit(unit))
+            Ok(ExplainTarget::Unit(unit))
         }
     }
 }

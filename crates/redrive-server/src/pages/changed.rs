@@ -4,19 +4,19 @@ use maud::{Markup, html};
 use redrive_ops::views::{ItemChangeView, PartitionChangeView, RunChangeView, SampleChangeView};
 
 use super::parts::{number, pill};
-use crate::api::Changes;
+use crate::api::BulkOutcome;
 
 /// The most rows that a page shows.
 const MAX_ROWS: usize = 200;
 
 /// A unit, and what became of it.
-pub(super) trait Changed {
+pub(super) trait ChangeRow {
     fn unit(&self) -> String;
     fn outcome(&self) -> &'static str;
     fn note(&self) -> String;
 }
 
-impl Changed for RunChangeView {
+impl ChangeRow for RunChangeView {
     fn unit(&self) -> String {
         format!("run {}", self.id)
     }
@@ -30,7 +30,7 @@ impl Changed for RunChangeView {
     }
 }
 
-impl Changed for PartitionChangeView {
+impl ChangeRow for PartitionChangeView {
     fn unit(&self) -> String {
         let Self { source, customer_id, query_name, logical_date, .. } = self;
         format!("{source} / {customer_id} / {query_name} / {logical_date}")
@@ -45,7 +45,7 @@ impl Changed for PartitionChangeView {
     }
 }
 
-impl Changed for SampleChangeView {
+impl ChangeRow for SampleChangeView {
     fn unit(&self) -> String {
         let pipeline = self.pipeline.as_deref().unwrap_or_default();
         let stage = self.stage.as_deref().unwrap_or_default();
@@ -61,7 +61,7 @@ impl Changed for SampleChangeView {
     }
 }
 
-impl Changed for ItemChangeView {
+impl ChangeRow for ItemChangeView {
     fn unit(&self) -> String {
         format!("item {} {}", self.id, self.name.as_deref().unwrap_or_default())
     }
@@ -83,7 +83,7 @@ pub(super) fn titled(action: &str) -> String {
 }
 
 /// What was done, and where to go from here.
-pub(super) fn done<T: Changed>(title: &str, changes: &Changes<T>, back: &str) -> Markup {
+pub(super) fn done<T: ChangeRow>(title: &str, changes: &BulkOutcome<T>, back: &str) -> Markup {
     html! {
         h1 { (title) }
         p.lead { (summary(changes)) }
@@ -95,9 +95,9 @@ pub(super) fn done<T: Changed>(title: &str, changes: &Changes<T>, back: &str) ->
 }
 
 /// What would be done, and the button that has it done. `fields` are what the action needs besides the token.
-pub(super) fn preview<T: Changed>(
+pub(super) fn preview<T: ChangeRow>(
     title: &str,
-    changes: &Changes<T>,
+    changes: &BulkOutcome<T>,
     action: &str,
     fields: &[(&str, Option<&str>)],
     back: &str,
@@ -125,7 +125,7 @@ pub(super) fn preview<T: Changed>(
     }
 }
 
-fn summary<T: Changed>(changes: &Changes<T>) -> String {
+fn summary<T: ChangeRow>(changes: &BulkOutcome<T>) -> String {
     let mut counts: Vec<(&str, u64)> = Vec::new();
     for change in changes.changes() {
         match counts.iter_mut().find(|(known, _)| *known == change.outcome()) {
@@ -140,7 +140,7 @@ fn summary<T: Changed>(changes: &Changes<T>) -> String {
     format!("{}.", words.join(", "))
 }
 
-fn table<T: Changed>(changes: &Changes<T>) -> Markup {
+fn table<T: ChangeRow>(changes: &BulkOutcome<T>) -> Markup {
     let rows = changes.changes();
     html! {
         div.scroll { table {

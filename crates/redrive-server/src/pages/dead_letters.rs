@@ -4,27 +4,27 @@ use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::{PipelineRunId, SampleId, SampleStatus};
 use redrive_ops::{
-    Asked, Explanation,
+    ExplainTarget, Explanation,
     views::{CauseView, SampleView},
 };
 use redrive_store::SampleFilter;
 use serde::Deserialize;
 
 use super::{
-    Shown,
+    PageResult,
     changed::{done, preview},
-    layout::{Page, Place, may_act},
+    layout::{DashboardPage, NavSection, may_act},
     parts::{
         act_button, address, attempts, excerpt, filter_field, given, journal, json, last_of, more,
         number, pill, when_some,
     },
 };
 use crate::{
-    api::{LetterAction, reprocess_letters},
-    app::{App, Shared},
-    extract::{Form, Path, Query},
-    guard::Visitor,
-    problem::Problem,
+    api::{DeadLetterActionRequest, reprocess_dead_letters},
+    app::{App, AppState},
+    extract::{Form, PathParams, QueryParams},
+    guard::Caller,
+    problem::ProblemDetails,
 };
 
 const ROWS: u32 = 50;
@@ -33,7 +33,7 @@ const CAUSES: u32 = 50;
 /// Which dead letters, and what is wished of them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Asking {
+pub(super) struct DeadLetterForm {
     id: Option<i64>,
     pipeline: Option<String>,
     run: Option<String>,
@@ -47,10 +47,11 @@ pub(super) struct Asking {
     reason: Option<String>,
 }
 
-impl Asking {
-    fn run(&self) -> Result<Option<i64>, Problem> {
+impl DeadLetterForm {
+    fn run(&self) -> Result<Option<i64>, ProblemDetails> {
         let number = |text: &str| {
-            text.parse().map_err(|_| Problem::bad_request(format!("run: {text:?} is no number")))
+            text.parse()
+                .map_err(|_| ProblemDetails::bad_request(format!("run: {text:?} is no number")))
         };
         given(self.run.as_deref()).map(number).transpose()
     }
@@ -70,7 +71,7 @@ impl Asking {
         self.fields().iter().all(|(_, value)| given(*value).is_none())
     }
 
-    fn filter(&self) -> Result<SampleFilter, Problem> {
+    fn filter(&self) -> Result<SampleFilter, ProblemDetails> {
         let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
         Ok(SampleFilter {
             pipeline: text(&self.pipeline),
@@ -83,9 +84,9 @@ impl Asking {
         })
     }
 
-    fn action(&self, dry_run: bool) -> Result<LetterAction, Problem> {
+    fn action(&self, dry_run: bool) -> Result<DeadLetterActionRequest, ProblemDetails> {
         let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
-        Ok(LetterAction {
+        Ok(DeadLetterActionRequest {
             ids: self.id.into_iter().collect(),
             pipeline: text(&self.pipeline),
             run: self.run()?,
@@ -109,17 +110,17 @@ impl Asking {
 
 /// The causes, and some letters.
 pub(super) async fn list(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Query(asking): Query<Asking>,
-) -> Shown<Response> {
-    let filter = asking.filter()?;
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(form): QueryParams<DeadLetterForm>,
+) -> PageResult<Response> {
+    let filter = form.filter()?;
     let causes = app.ops.store().dead_causes(&filter, CAUSES).await?;
     let causes: Vec<CauseView> = causes.into_iter().map(CauseView::from).collect();
-    let after = SampleId(asking.after.unwrap_or(0));
+    let after = SampleId(form.after.unwrap_or(0));
     let letters = app.ops.samples(filter, after, ROWS).await?;
     let next = last_of(&letters, ROWS, |letter| letter.id).map(|last| {
-        let [one, two, three, four, five, six] = asking.fields();
+        let [one, two, three, four, five, six] = form.fields();
         address("/dead-letters", &[one, two, three, four, five, six, ("after", Some(&last))])
     });
     let total: u64 = causes.iter().map(|cause| cause.count).sum();
@@ -128,22 +129,22 @@ pub(super) async fn list(
         p.lead { "Samples that could not be finished, kept where people can look at them. "
                  "Errors that differ only in numbers, ids, quotations and paths are one cause." }
         form.filters method="get" action="/dead-letters" {
-            (filter_field("pipeline", "Pipeline", asking.pipeline.as_deref()))
-            (filter_field("run", "Run", asking.run.as_deref()))
-            (filter_field("stage", "Stage", asking.stage.as_deref()))
-            (filter_field("error", "Text of the error", asking.error.as_deref()))
-            (filter_field("code", "Code", asking.code.as_deref()))
-            (filter_field("cause", "Cause", asking.cause.as_deref()))
+            (filter_field("pipeline", "Pipeline", form.pipeline.as_deref()))
+            (filter_field("run", "Run", form.run.as_deref()))
+            (filter_field("stage", "Stage", form.stage.as_deref()))
+            (filter_field("error", "Text of the error", form.error.as_deref()))
+            (filter_field("code", "Code", form.code.as_deref()))
+            (filter_field("cause", "Cause", form.cause.as_deref()))
             button type="submit" { "Show" }
         }
         section {
             h2 { "By cause" }
-            (by_cause(&app, &causes, may_act(&visitor)))
-            @if may_act(&visitor) && total > 0 { p { a href=(asking.preview()) { "Reprocess all that match …" } } }
+            (by_cause(&app, &causes, may_act(&caller)))
+            @if may_act(&caller) && total > 0 { p { a href=(form.preview()) { "Reprocess all that match …" } } }
         }
         section { h2 { "One by one" } (table(&letters)) (more(next)) }
     };
-    Ok(Page::new(Place::DeadLetters, "Dead letters", body).render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::DeadLetters, "Dead letters", body).render(&app, &caller))
 }
 
 fn by_cause(app: &App, causes: &[CauseView], may_act: bool) -> Markup {
@@ -198,19 +199,20 @@ fn table(letters: &[SampleView]) -> Markup {
 
 /// One sample, dead or not.
 pub(super) async fn show(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(id): Path<i64>,
-) -> Shown<Response> {
-    let Some(Explanation::Sample(story)) = app.ops.explain(&Asked::Sample(SampleId(id))).await?
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(id): PathParams<i64>,
+) -> PageResult<Response> {
+    let Some(Explanation::Sample(story)) =
+        app.ops.explain(&ExplainTarget::Sample(SampleId(id))).await?
     else {
-        return Err(Problem::not_found(format!("there is no sample {id}")));
+        return Err(ProblemDetails::not_found(format!("there is no sample {id}")));
     };
     let (sample, now) = (&story.sample, app.ops.now());
     let body = html! {
         h1 { "Sample " (id) " " (pill(sample.status)) }
         p.next { strong { "Next: " } (story.next.because) }
-        @if may_act(&visitor) && sample.status == "dlq" && sample.data.is_some() {
+        @if may_act(&caller) && sample.status == "dlq" && sample.data.is_some() {
             section { h2 { "Actions" } (act_button("/dead-letters/reprocess", &[("id", &id.to_string())], "Reprocess")) }
         }
         div.grid {
@@ -233,36 +235,39 @@ pub(super) async fn show(
             section { h2 { "Journal" } (journal(&story.journal, false, now)) }
         }
     };
-    Ok(Page::new(Place::DeadLetters, format!("Sample {id}"), body).render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::DeadLetters, format!("Sample {id}"), body)
+        .render(&app, &caller))
 }
 
 /// What a reprocess of many would do.
-pub(super) async fn look(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Query(asking): Query<Asking>,
-) -> Shown<Response> {
-    let changes = reprocess_letters(&app, &visitor, asking.action(true)?).await?;
-    let [one, two, three, four, five, six] = asking.fields();
-    let all = asking.all.then_some("true");
+pub(super) async fn preview_action(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(form): QueryParams<DeadLetterForm>,
+) -> PageResult<Response> {
+    let changes = reprocess_dead_letters(&app, &caller, form.action(true)?).await?;
+    let [one, two, three, four, five, six] = form.fields();
+    let all = form.all.then_some("true");
     let fields = [one, two, three, four, five, six, ("all", all)];
-    let back = address("/dead-letters", &asking.fields());
+    let back = address("/dead-letters", &form.fields());
     let title = "Reprocess dead letters?";
     let body = preview(title, &changes, "/dead-letters/reprocess", &fields, &back);
-    Ok(Page::new(Place::DeadLetters, title, body).still().render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::DeadLetters, title, body).still().render(&app, &caller))
 }
 
 /// Does it.
 pub(super) async fn act(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Form(asking): Form<Asking>,
-) -> Shown<Response> {
-    let changes = reprocess_letters(&app, &visitor, asking.action(false)?).await?;
-    let back = match asking.id {
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    Form(form): Form<DeadLetterForm>,
+) -> PageResult<Response> {
+    let changes = reprocess_dead_letters(&app, &caller, form.action(false)?).await?;
+    let back = match form.id {
         Some(id) => format!("/dead-letters/{id}"),
-        None => address("/dead-letters", &asking.fields()),
+        None => address("/dead-letters", &form.fields()),
     };
     let body = done("Reprocess: done", &changes, &back);
-    Ok(Page::new(Place::DeadLetters, "Dead letters", body).still().render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::DeadLetters, "Dead letters", body)
+        .still()
+        .render(&app, &caller))
 }

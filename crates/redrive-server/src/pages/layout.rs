@@ -6,11 +6,11 @@ use axum::{
 };
 use maud::{DOCTYPE, Markup, html};
 
-use crate::{access::Role, app::App, guard::Visitor, problem::Problem};
+use crate::{access::Role, app::App, guard::Caller, problem::ProblemDetails};
 
 /// A part of the dashboard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum NavSection {
     Overview,
     Partitions,
     Runs,
@@ -20,7 +20,7 @@ pub(super) enum Place {
     Journal,
 }
 
-impl Place {
+impl NavSection {
     const ALL: [(Self, &'static str, &'static str); 7] = [
         (Self::Overview, "/", "Overview"),
         (Self::Partitions, "/partitions", "Partitions"),
@@ -33,8 +33,8 @@ impl Place {
 }
 
 /// A page of the dashboard.
-pub(super) struct Page {
-    pub(super) place: Place,
+pub(super) struct DashboardPage {
+    pub(super) place: NavSection,
     pub(super) title: String,
     pub(super) body: Markup,
     /// Whether it is kept up to date.
@@ -43,8 +43,8 @@ pub(super) struct Page {
     figures_of: Option<u64>,
 }
 
-impl Page {
-    pub(super) fn new(place: Place, title: impl Into<String>, body: Markup) -> Self {
+impl DashboardPage {
+    pub(super) fn new(place: NavSection, title: impl Into<String>, body: Markup) -> Self {
         Self { place, title: title.into(), body, live: true, figures_of: None }
     }
 
@@ -58,20 +58,20 @@ impl Page {
         Self { live: false, ..self }
     }
 
-    pub(super) fn render(self, app: &App, visitor: &Visitor) -> Response {
+    pub(super) fn render(self, app: &App, caller: &Caller) -> Response {
         // Nobody looks for it: at worst a page is told of what it shows already.
-        let version = self.figures_of.unwrap_or(visitor.version);
+        let version = self.figures_of.unwrap_or(caller.version);
         let version = self.live.then(|| version.to_string());
         let Self { place, title, body, .. } = self;
         let nav = html! {
-            @for (at, path, name) in Place::ALL {
+            @for (at, path, name) in NavSection::ALL {
                 a href=(path) aria-current=[(at == place).then_some("page")] { (name) }
             }
         };
         let who = html! {
             @if version.is_some() { span id="live" role="status" { "as of now" } }
-            @if visitor.has_token() {
-                span { (visitor.role_name()) }
+            @if caller.has_token() {
+                span { (caller.role_name()) }
                 form.inline method="post" action="/logout" { button type="submit" { "Sign out" } }
             }
         };
@@ -111,7 +111,7 @@ fn document(title: &str, nav: Markup, who: Markup, main: Markup, store: &str) ->
 }
 
 /// A page that says what went wrong.
-pub(crate) fn failed(problem: &Problem) -> Response {
+pub(crate) fn failed(problem: &ProblemDetails) -> Response {
     let main = html! {
         main id="main" {
             section.problem {
@@ -122,7 +122,7 @@ pub(crate) fn failed(problem: &Problem) -> Response {
             }
         }
     };
-    let nav = html! { @for (_, path, name) in Place::ALL { a href=(path) { (name) } } };
+    let nav = html! { @for (_, path, name) in NavSection::ALL { a href=(path) { (name) } } };
     let mut response = document(problem.title(), nav, html! {}, main, "");
     *response.status_mut() = problem.status();
     response
@@ -153,6 +153,6 @@ pub(super) fn login(wrong: bool) -> Response {
 }
 
 /// Whether someone may press buttons.
-pub(super) fn may_act(visitor: &Visitor) -> bool {
-    visitor.role >= Role::Operator
+pub(super) fn may_act(caller: &Caller) -> bool {
+    caller.role >= Role::Operator
 }

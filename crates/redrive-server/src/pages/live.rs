@@ -15,8 +15,8 @@ use futures_util::stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::{
-    app::{App, Shared},
-    problem::Problem,
+    app::{App, AppState},
+    problem::ProblemDetails,
 };
 
 /// How often it is looked whether anything changed.
@@ -30,7 +30,7 @@ const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(10);
 
 /// What there is to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum News {
+enum LiveUpdate {
     /// Nobody looked yet.
     Nothing,
     /// Everything is as this version has it.
@@ -41,13 +41,16 @@ enum News {
 
 /// Who tells open pages.
 pub(crate) struct Live {
-    news: watch::Sender<News>,
+    news: watch::Sender<LiveUpdate>,
     pages: Arc<Semaphore>,
 }
 
 impl Default for Live {
     fn default() -> Self {
-        Self { news: watch::Sender::new(News::Nothing), pages: Arc::new(Semaphore::new(MAX_PAGES)) }
+        Self {
+            news: watch::Sender::new(LiveUpdate::Nothing),
+            pages: Arc::new(Semaphore::new(MAX_PAGES)),
+        }
     }
 }
 
@@ -65,19 +68,19 @@ impl Live {
             }
             // A store that does not answer is no change; pages that ask will be told.
             if let Ok(overview) = app.watch.newest().await {
-                app.live.tell(News::Version(overview.version));
+                app.live.tell(LiveUpdate::Version(overview.version));
             }
         }
     }
 
     /// Lets every page go.
     pub(crate) fn close(&self) {
-        self.tell(News::Over);
+        self.tell(LiveUpdate::Over);
     }
 
-    fn tell(&self, news: News) {
+    fn tell(&self, news: LiveUpdate) {
         self.news.send_if_modified(|told| {
-            let is_new = *told != news && *told != News::Over;
+            let is_new = *told != news && *told != LiveUpdate::Over;
             if is_new {
                 *told = news;
             }
@@ -87,37 +90,39 @@ impl Live {
 }
 
 /// What one page is told from.
-struct Listener {
-    news: watch::Receiver<News>,
+struct Subscriber {
+    news: watch::Receiver<LiveUpdate>,
     told: Option<u64>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Listener {
+impl Subscriber {
     /// Waits until there is something to tell.
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {
             let news = *self.news.borrow_and_update();
             match news {
-                News::Version(version) if self.told != Some(version) => {
+                LiveUpdate::Version(version) if self.told != Some(version) => {
                     self.told = Some(version);
                     let event = Event::default().event("changed").data(version.to_string());
                     return Some((Ok(event), self));
                 }
-                News::Over => return None,
-                News::Nothing | News::Version(_) => self.news.changed().await.ok()?,
+                LiveUpdate::Over => return None,
+                LiveUpdate::Nothing | LiveUpdate::Version(_) => self.news.changed().await.ok()?,
             }
         }
     }
 }
 
 /// The changes, as they happen.
-pub(super) async fn events(app: Shared) -> Response {
+pub(super) async fn events(app: AppState) -> Response {
     let Ok(permit) = Arc::clone(&app.live.pages).try_acquire_owned() else {
         let what = "too many pages are open; this one is not kept up to date";
-        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, what).retry_after(60).into_response();
+        return ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, what)
+            .retry_after(60)
+            .into_response();
     };
-    let listener = Listener { news: app.live.news.subscribe(), told: None, _permit: permit };
-    let events = stream::unfold(listener, Listener::next);
+    let listener = Subscriber { news: app.live.news.subscribe(), told: None, _permit: permit };
+    let events = stream::unfold(listener, Subscriber::next);
     Sse::new(events).keep_alive(KeepAlive::new().interval(SIGN_OF_LIFE_EVERY)).into_response()
 }

@@ -10,29 +10,29 @@ use serde::Deserialize;
 
 use super::layout;
 use crate::{
-    app::Shared,
+    app::AppState,
     extract::Form,
-    guard::{COOKIE, Visitor},
+    guard::{COOKIE, Caller},
 };
 
 /// What is entered.
 #[derive(Deserialize)]
-pub(super) struct Entered {
+pub(super) struct LoginForm {
     token: String,
 }
 
 /// Asks for a token.
-pub(super) async fn ask(Extension(visitor): Extension<Visitor>) -> Response {
-    if visitor.is_stranger() { layout::login(false) } else { Redirect::to("/").into_response() }
+pub(super) async fn ask(Extension(caller): Extension<Caller>) -> Response {
+    if caller.is_anonymous() { layout::login(false) } else { Redirect::to("/").into_response() }
 }
 
 /// Lets someone in. The token is kept where no script sees it and no other site sends it.
 pub(super) async fn sign_in(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Form(entered): Form<Entered>,
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    Form(entered): Form<LoginForm>,
 ) -> Response {
-    let (from, now) = (visitor.from, app.ops.now());
+    let (from, now) = (caller.from, app.ops.now());
     if !app.guesses.allows(from, now) {
         return app.too_many_guesses().into_response();
     }

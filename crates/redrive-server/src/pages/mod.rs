@@ -28,31 +28,31 @@ use axum::{
 
 pub(crate) use layout::failed;
 
-use crate::{app::App, problem::Problem};
+use crate::{app::App, problem::ProblemDetails};
 
 /// What a form may have.
 const MAX_FORM_BYTES: usize = 64 * 1024;
 
 /// The answer of a page, or what went wrong.
-type Shown<T> = Result<T, Problem>;
+type PageResult<T> = Result<T, ProblemDetails>;
 
 /// The pages.
 pub(crate) fn router() -> Router<Arc<App>> {
     Router::new()
         .route("/", get(overview::show))
         .route("/runs", get(runs::list))
-        .route("/runs/preview", get(runs::look))
+        .route("/runs/preview", get(runs::preview_action))
         .route("/runs/{id}", get(runs::show).post(runs::act))
         .route("/queues/{action}", post(runs::switch))
         .route("/partitions", get(partitions::list))
-        .route("/partitions/preview", get(partition::look))
+        .route("/partitions/preview", get(partition::preview_action))
         .route("/partitions/act/{action}", post(partition::act))
         .route(
             "/partitions/{source}/{customer_id}/{query_name}/{logical_date}",
             get(partition::show),
         )
         .route("/uploads", get(uploads::list))
-        .route("/uploads/preview", get(uploads::look))
+        .route("/uploads/preview", get(uploads::preview_action))
         .route("/uploads/reset", post(uploads::act))
         .route("/uploads/send", post(uploads::send))
         .route("/uploads/{id}", get(uploads::show))
@@ -61,7 +61,7 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .route("/pipelines/{id}", get(pipelines::show))
         .route("/pipelines/{id}/{action}", post(pipelines::act))
         .route("/dead-letters", get(dead_letters::list))
-        .route("/dead-letters/preview", get(dead_letters::look))
+        .route("/dead-letters/preview", get(dead_letters::preview_action))
         .route("/dead-letters/reprocess", post(dead_letters::act))
         .route("/dead-letters/{id}", get(dead_letters::show))
         .route("/journal", get(journal::list))

@@ -6,17 +6,20 @@ use maud::{Markup, html};
 use redrive_ops::views::{DueView, OverviewView, RecentCauseView};
 
 use super::{
-    Shown, charts,
-    layout::{Page, Place},
+    PageResult, charts,
+    layout::{DashboardPage, NavSection},
     parts::{address, encoded, excerpt, number, partition_address, pill, unit_address, when},
 };
-use crate::{app::Shared, guard::Visitor};
+use crate::{app::AppState, guard::Caller};
 
 /// The overview.
-pub(super) async fn show(app: Shared, Extension(visitor): Extension<Visitor>) -> Shown<Response> {
+pub(super) async fn show(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+) -> PageResult<Response> {
     let overview = app.watch.overview().await?;
-    let page = Page::new(Place::Overview, "Overview", body(&overview, app.ops.now()));
-    Ok(page.with_figures_of(overview.version).render(&app, &visitor))
+    let page = DashboardPage::new(NavSection::Overview, "Overview", body(&overview, app.ops.now()));
+    Ok(page.with_figures_of(overview.version).render(&app, &caller))
 }
 
 /// The kinds of units, what they are called, and where they are listed.

@@ -3,13 +3,13 @@
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::PartitionKey;
-use redrive_ops::{Asked, Explanation, views::PartitionView};
+use redrive_ops::{ExplainTarget, Explanation, views::PartitionView};
 use serde::Deserialize;
 
 use super::{
-    Shown,
+    PageResult,
     changed::{done, preview, titled},
-    layout::{Page, Place, may_act},
+    layout::{DashboardPage, NavSection, may_act},
     partitions::state,
     parts::{
         act_button, address, attempts, given, journal, json, number, partition_address, pill,
@@ -18,22 +18,22 @@ use super::{
 };
 use crate::{
     api::{KeyParts, PartitionActionRequest, change_partitions, key_of},
-    app::Shared,
-    extract::{Form, Path, Query},
-    guard::Visitor,
-    problem::Problem,
+    app::AppState,
+    extract::{Form, PathParams, QueryParams},
+    guard::Caller,
+    problem::ProblemDetails,
 };
 
 /// One partition.
 pub(super) async fn show(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(parts): Path<KeyParts>,
-) -> Shown<Response> {
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(parts): PathParams<KeyParts>,
+) -> PageResult<Response> {
     let key = key_of(&parts)?;
-    let asked = Asked::Unit(redrive_core::Unit::Partition(key.clone()));
+    let asked = ExplainTarget::Unit(redrive_core::Unit::Partition(key.clone()));
     let Some(Explanation::Partition(story)) = app.ops.explain(&asked).await? else {
-        return Err(Problem::not_found(format!("partition:{key} has no entry")));
+        return Err(ProblemDetails::not_found(format!("partition:{key} has no entry")));
     };
     let (partition, now) = (&story.partition, app.ops.now());
     let series = [
@@ -46,7 +46,7 @@ pub(super) async fn show(
         h1 { (key.source()) " / " (key.customer_id()) " / " (key.query_name()) " / " (key.logical_date().to_string())
              " " (pill(state(partition))) @if partition.paused { " " span.pill.retry { "‖ paused" } } }
         p.next { strong { "Next: " } (story.next.because) }
-        @if may_act(&visitor) { section { h2 { "Actions" } (actions(&key, partition)) } }
+        @if may_act(&caller) { section { h2 { "Actions" } (actions(&key, partition)) } }
         div.grid {
             section.half {
                 h2 { "What it is" }
@@ -71,7 +71,7 @@ pub(super) async fn show(
         }
     };
     let title = format!("{key}");
-    Ok(Page::new(Place::Partitions, title, body).render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::Partitions, title, body).render(&app, &caller))
 }
 
 fn actions(key: &PartitionKey, partition: &PartitionView) -> Markup {
@@ -94,7 +94,7 @@ fn actions(key: &PartitionKey, partition: &PartitionView) -> Markup {
 /// What is asked for by a button.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Pressed {
+pub(super) struct PartitionActionForm {
     partition: Option<String>,
     source: Option<String>,
     customer_id: Option<String>,
@@ -108,7 +108,7 @@ pub(super) struct Pressed {
     action: Option<String>,
 }
 
-impl Pressed {
+impl PartitionActionForm {
     fn request(&self, dry_run: bool) -> PartitionActionRequest {
         let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
         PartitionActionRequest {
@@ -150,27 +150,27 @@ impl Pressed {
 }
 
 /// What an action on many would do.
-pub(super) async fn look(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Query(pressed): Query<Pressed>,
-) -> Shown<Response> {
-    let name = pressed.action.as_deref().unwrap_or_default();
-    let changes = change_partitions(&app, &visitor, name, pressed.request(true)).await?;
+pub(super) async fn preview_action(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(form): QueryParams<PartitionActionForm>,
+) -> PageResult<Response> {
+    let name = form.action.as_deref().unwrap_or_default();
+    let changes = change_partitions(&app, &caller, name, form.request(true)).await?;
     let title = format!("{} partitions?", titled(name));
     let action = format!("/partitions/act/{name}");
-    let body = preview(&title, &changes, &action, &pressed.fields(), &pressed.back());
-    Ok(Page::new(Place::Partitions, title, body).still().render(&app, &visitor))
+    let body = preview(&title, &changes, &action, &form.fields(), &form.back());
+    Ok(DashboardPage::new(NavSection::Partitions, title, body).still().render(&app, &caller))
 }
 
 /// Does it.
 pub(super) async fn act(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(name): Path<String>,
-    Form(pressed): Form<Pressed>,
-) -> Shown<Response> {
-    let changes = change_partitions(&app, &visitor, &name, pressed.request(false)).await?;
-    let body = done(&format!("{}: done", titled(&name)), &changes, &pressed.back());
-    Ok(Page::new(Place::Partitions, "Partitions", body).still().render(&app, &visitor))
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(name): PathParams<String>,
+    Form(form): Form<PartitionActionForm>,
+) -> PageResult<Response> {
+    let changes = change_partitions(&app, &caller, &name, form.request(false)).await?;
+    let body = done(&format!("{}: done", titled(&name)), &changes, &form.back());
+    Ok(DashboardPage::new(NavSection::Partitions, "Partitions", body).still().render(&app, &caller))
 }

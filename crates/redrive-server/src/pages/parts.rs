@@ -13,7 +13,7 @@ const EXCERPT_CHARS: usize = 240;
 
 /// A state: its name, a sign and a colour, none of which is needed for the others to be understood.
 pub(super) fn pill(state: &str) -> Markup {
-    let (class, sign) = look_of(state);
+    let (class, sign) = style_of(state);
     let name = match state {
         "dlq" => "dead letter".to_owned(),
         "upload_giveup" => "given up".to_owned(),
@@ -23,7 +23,7 @@ pub(super) fn pill(state: &str) -> Markup {
 }
 
 /// The colour and the sign of a state.
-pub(super) fn look_of(state: &str) -> (&'static str, &'static str) {
+pub(super) fn style_of(state: &str) -> (&'static str, &'static str) {
     match state {
         "success" | "passed" | "uploaded" | "trusted" | "succeeded" | "completed" | "done" => {
             ("good", "✓")

@@ -4,7 +4,7 @@ use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::{RunId, RunStatus};
 use redrive_ops::{
-    Asked, Explanation,
+    ExplainTarget, Explanation,
     views::RunView,
     words::{between, rounded},
 };
@@ -12,20 +12,20 @@ use redrive_store::{QueueAction, RunFilter};
 use serde::Deserialize;
 
 use super::{
-    Shown,
+    PageResult,
     changed::{done, preview, titled},
-    layout::{Page, Place, may_act},
+    layout::{DashboardPage, NavSection, may_act},
     parts::{
         act_button, address, attempts, excerpt, filter_choice, filter_field, given, journal, json,
         last_of, more, pill, when_some,
     },
 };
 use crate::{
-    api::{RunActionRequest, change_runs, named, run_status_names, switch_queue},
-    app::{App, Shared},
-    extract::{Form, Path, Query},
-    guard::Visitor,
-    problem::Problem,
+    api::{RunActionRequest, change_queue, change_runs, named, run_status_names},
+    app::{App, AppState},
+    extract::{Form, PathParams, QueryParams},
+    guard::Caller,
+    problem::ProblemDetails,
 };
 
 const ROWS: u32 = 100;
@@ -33,7 +33,7 @@ const ROWS: u32 = 100;
 /// Which runs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Asking {
+pub(super) struct RunListQuery {
     queue: Option<String>,
     category: Option<String>,
     status: Option<String>,
@@ -42,18 +42,18 @@ pub(super) struct Asking {
 
 /// The list.
 pub(super) async fn list(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Query(asking): Query<Asking>,
-) -> Shown<Response> {
-    let status = given(asking.status.as_deref());
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(query): QueryParams<RunListQuery>,
+) -> PageResult<Response> {
+    let status = given(query.status.as_deref());
     let known = named("status", status, RunStatus::from_name, &run_status_names())?;
     let filter = RunFilter {
-        queue: given(asking.queue.as_deref()).map(str::to_owned),
-        category: given(asking.category.as_deref()).map(str::to_owned),
+        queue: given(query.queue.as_deref()).map(str::to_owned),
+        category: given(query.category.as_deref()).map(str::to_owned),
         status: known,
     };
-    let after = RunId(asking.after.unwrap_or(0));
+    let after = RunId(query.after.unwrap_or(0));
     let page = app.ops.store().runs_page(&filter, after, ROWS).await?;
     let last = last_of(&page, ROWS, |run| run.id.0);
     let rows: Vec<RunView> = page.into_iter().map(RunView::from).collect();
@@ -72,10 +72,10 @@ pub(super) async fn list(
             (filter_choice("status", "Status", status, &run_status_names()))
             button type="submit" { "Show" }
         }
-        @if let (Some(queue), true) = (queue, may_act(&visitor)) { (of_queue(queue, &asked)) }
+        @if let (Some(queue), true) = (queue, may_act(&caller)) { (of_queue(queue, &asked)) }
         section { (table(&app, &rows)) (more(next)) }
     };
-    Ok(Page::new(Place::Runs, "Runs", body).render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::Runs, "Runs", body).render(&app, &caller))
 }
 
 /// What can be done to a whole queue.
@@ -134,13 +134,13 @@ fn state(run: &RunView) -> &'static str {
 
 /// One run.
 pub(super) async fn show(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(id): Path<i64>,
-) -> Shown<Response> {
-    let asked = Asked::Unit(redrive_core::Unit::Run(RunId(id)));
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(id): PathParams<i64>,
+) -> PageResult<Response> {
+    let asked = ExplainTarget::Unit(redrive_core::Unit::Run(RunId(id)));
     let Some(Explanation::Run(story)) = app.ops.explain(&asked).await? else {
-        return Err(Problem::not_found(format!("there is no run {id}")));
+        return Err(ProblemDetails::not_found(format!("there is no run {id}")));
     };
     let (run, now) = (&story.run, app.ops.now());
     let waited = match (run.submitted_at.parse(), story.attempts.first()) {
@@ -152,7 +152,7 @@ pub(super) async fn show(
     let body = html! {
         h1 { "Run " (id) " " (pill(state(run))) }
         p.next { strong { "Next: " } (story.next.because) }
-        @if may_act(&visitor) { section { h2 { "Actions" } (actions(run)) } }
+        @if may_act(&caller) { section { h2 { "Actions" } (actions(run)) } }
         div.grid {
             section.half {
                 h2 { "What it is" }
@@ -175,7 +175,7 @@ pub(super) async fn show(
             section { h2 { "Journal" } (journal(&story.journal, false, now)) }
         }
     };
-    Ok(Page::new(Place::Runs, format!("Run {id}"), body).render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::Runs, format!("Run {id}"), body).render(&app, &caller))
 }
 
 fn actions(run: &RunView) -> Markup {
@@ -193,7 +193,7 @@ fn actions(run: &RunView) -> Markup {
 /// What is asked for by a button.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Pressed {
+pub(super) struct RunActionForm {
     id: Option<i64>,
     queue: Option<String>,
     category: Option<String>,
@@ -203,7 +203,7 @@ pub(super) struct Pressed {
     action: Option<String>,
 }
 
-impl Pressed {
+impl RunActionForm {
     fn request(&self, dry_run: bool) -> RunActionRequest {
         let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
         RunActionRequest {
@@ -231,35 +231,35 @@ impl Pressed {
 }
 
 /// What an action on many would do.
-pub(super) async fn look(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Query(pressed): Query<Pressed>,
-) -> Shown<Response> {
-    let name = pressed.action.as_deref().unwrap_or_default();
-    let changes = change_runs(&app, &visitor, name, pressed.request(true)).await?;
+pub(super) async fn preview_action(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(form): QueryParams<RunActionForm>,
+) -> PageResult<Response> {
+    let name = form.action.as_deref().unwrap_or_default();
+    let changes = change_runs(&app, &caller, name, form.request(true)).await?;
     let title = format!("{} runs?", titled(name));
     let action = format!("/runs/{name}");
-    let body = preview(&title, &changes, &action, &pressed.fields(), &pressed.back());
-    Ok(Page::new(Place::Runs, title, body).still().render(&app, &visitor))
+    let body = preview(&title, &changes, &action, &form.fields(), &form.back());
+    Ok(DashboardPage::new(NavSection::Runs, title, body).still().render(&app, &caller))
 }
 
 /// Does it.
 pub(super) async fn act(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(name): Path<String>,
-    Form(pressed): Form<Pressed>,
-) -> Shown<Response> {
-    let changes = change_runs(&app, &visitor, &name, pressed.request(false)).await?;
-    let body = done(&format!("{}: done", titled(&name)), &changes, &pressed.back());
-    Ok(Page::new(Place::Runs, "Runs", body).still().render(&app, &visitor))
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(name): PathParams<String>,
+    Form(form): Form<RunActionForm>,
+) -> PageResult<Response> {
+    let changes = change_runs(&app, &caller, &name, form.request(false)).await?;
+    let body = done(&format!("{}: done", titled(&name)), &changes, &form.back());
+    Ok(DashboardPage::new(NavSection::Runs, "Runs", body).still().render(&app, &caller))
 }
 
 /// A queue to pause or to resume.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct QueueSwitch {
+pub(super) struct QueueActionForm {
     queue: String,
     #[serde(default)]
     reason: Option<String>,
@@ -267,21 +267,21 @@ pub(super) struct QueueSwitch {
 
 /// Pauses or resumes a queue.
 pub(super) async fn switch(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(name): Path<String>,
-    Form(pressed): Form<QueueSwitch>,
-) -> Shown<Response> {
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(name): PathParams<String>,
+    Form(form): Form<QueueActionForm>,
+) -> PageResult<Response> {
     let (action, state) = match name.as_str() {
         "pause" => (QueueAction::Pause, "paused: workers take nothing more from it"),
         "resume" => (QueueAction::Resume, "going on: workers take from it"),
-        _ => return Err(Problem::not_found("a queue is paused or resumed")),
+        _ => return Err(ProblemDetails::not_found("a queue is paused or resumed")),
     };
-    let (queue, reason) = (pressed.queue.as_str(), given(pressed.reason.as_deref()));
-    switch_queue(&app, &visitor, action, queue.to_owned(), reason).await?;
+    let (queue, reason) = (form.queue.as_str(), given(form.reason.as_deref()));
+    change_queue(&app, &caller, action, queue.to_owned(), reason).await?;
     let body = html! {
         h1 { "Queue " (queue) }
         section { p { "It is " (state) "." } p { a href=(address("/runs", &[("queue", Some(queue))])) { "Back" } } }
     };
-    Ok(Page::new(Place::Runs, "Queue", body).still().render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::Runs, "Queue", body).still().render(&app, &caller))
 }

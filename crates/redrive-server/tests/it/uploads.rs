@@ -3,7 +3,7 @@
 use std::{fs, path::Path, time::Duration};
 
 use redrive_engine::{GroupLease, sha256_of};
-use redrive_server::{Access, Limits};
+use redrive_server::{Access, ServerLimits};
 use redrive_store::{ItemGroup, JournalFilter, WorkerId};
 use serde_json::{Value, json};
 
@@ -99,7 +99,7 @@ async fn a_name_is_a_name_and_never_a_path() {
 #[tokio::test]
 async fn a_body_has_a_limit_and_must_come_whole() {
     let most = 100_000;
-    let limits = Limits { item_bytes: most, ..Limits::default() };
+    let limits = ServerLimits { item_bytes: most, ..ServerLimits::default() };
     let site = Running::with(Access::default(), limits).await;
     let (large, body) = ("tiles/groups/g/items/large", "x".repeat(most));
     let head = format!(

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 /// Counts by address within a stretch of time, which then begin anew.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct AddressRateLimit {
     most: u32,
     stretch_seconds: i64,
     counts: Mutex<Counts>,
@@ -22,7 +22,7 @@ struct Counts {
     by_address: HashMap<IpAddr, u32>,
 }
 
-impl Tally {
+impl AddressRateLimit {
     /// Addresses that are told apart. Those that come later share a count.
     const MAX_ADDRESSES: usize = 10_000;
 
@@ -69,22 +69,22 @@ mod tests {
 
     #[test]
     fn so_many_are_allowed_from_an_address_until_the_stretch_ends() {
-        let tally = Tally::new(2, 60);
+        let limit = AddressRateLimit::new(2, 60);
         let [one, other] = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
         let at = |second| Timestamp::from_second(second).unwrap();
-        assert_eq!([0, 1, 2].map(|second| tally.count(one, at(second))), [true, true, false]);
-        assert!(!tally.allows(one, at(59)) && tally.allows(other, at(59)));
-        assert_eq!((tally.seconds_left(at(0)), tally.seconds_left(at(59))), (60, 1));
-        assert!(tally.allows(one, at(60)));
+        assert_eq!([0, 1, 2].map(|second| limit.count(one, at(second))), [true, true, false]);
+        assert!(!limit.allows(one, at(59)) && limit.allows(other, at(59)));
+        assert_eq!((limit.seconds_left(at(0)), limit.seconds_left(at(59))), (60, 1));
+        assert!(limit.allows(one, at(60)));
     }
 
     #[test]
     fn addresses_beyond_the_first_many_share_a_count() {
-        let (tally, now) = (Tally::new(1, 60), Timestamp::UNIX_EPOCH);
-        for n in 0..Tally::MAX_ADDRESSES as u32 {
-            assert!(tally.count(Ipv4Addr::from_bits(0x0a00_0000 + n).into(), now));
+        let (limit, now) = (AddressRateLimit::new(1, 60), Timestamp::UNIX_EPOCH);
+        for n in 0..AddressRateLimit::MAX_ADDRESSES as u32 {
+            assert!(limit.count(Ipv4Addr::from_bits(0x0a00_0000 + n).into(), now));
         }
-        assert!(tally.count(Ipv4Addr::new(11, 0, 0, 1).into(), now));
-        assert!(!tally.count(Ipv4Addr::new(11, 0, 0, 2).into(), now));
+        assert!(limit.count(Ipv4Addr::new(11, 0, 0, 1).into(), now));
+        assert!(!limit.count(Ipv4Addr::new(11, 0, 0, 2).into(), now));
     }
 }

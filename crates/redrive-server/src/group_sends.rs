@@ -14,33 +14,33 @@ use redrive_engine::{GroupBusy, GroupSent, GroupUpload, ItemOutcome, Stop, Stopp
 use redrive_store::{ItemGroup, Operator};
 use tokio::{sync::oneshot, task::JoinSet};
 
-use crate::problem::Problem;
+use crate::problem::ProblemDetails;
 
 /// Groups that are sent at once.
-const MAX_SENDINGS: usize = 32;
+const MAX_GROUP_SENDS: usize = 32;
 
 /// The uploads that are declared, by name: what sends their groups, or why that cannot be done from here.
 pub type Uploads = BTreeMap<String, Result<GroupUpload, String>>;
 
 /// Since when a group is being sent.
-type UnderWay = Arc<Mutex<HashMap<ItemGroup, Timestamp>>>;
+type ActiveSends = Arc<Mutex<HashMap<ItemGroup, Timestamp>>>;
 
 /// All of them.
-pub(crate) struct Sendings {
+pub(crate) struct GroupSends {
     uploads: Uploads,
-    under_way: UnderWay,
+    active: ActiveSends,
     tasks: Mutex<JoinSet<()>>,
     stopper: Stopper,
     stop: Stop,
 }
 
 /// What is heard of a group: that it is held, or why not.
-type Held = redrive_store::Result<Result<(), GroupBusy>>;
+type LeaseOutcome = redrive_store::Result<Result<(), GroupBusy>>;
 
-impl Sendings {
+impl GroupSends {
     pub(crate) fn new(uploads: Uploads) -> Self {
         let (stopper, stop) = Stopper::new();
-        Self { uploads, under_way: Arc::default(), tasks: Mutex::default(), stopper, stop }
+        Self { uploads, active: Arc::default(), tasks: Mutex::default(), stopper, stop }
     }
 
     /// Whether an upload is declared.
@@ -49,34 +49,38 @@ impl Sendings {
     }
 
     /// What is said of an upload that is not declared.
-    pub(crate) fn unknown(&self, upload: &str) -> Problem {
+    pub(crate) fn unknown(&self, upload: &str) -> ProblemDetails {
         let known: Vec<&str> = self.uploads.keys().map(String::as_str).collect();
-        let problem = Problem::not_found(format!("no upload {upload:?} is declared"));
+        let problem = ProblemDetails::not_found(format!("no upload {upload:?} is declared"));
         if known.is_empty() { problem } else { problem.allowed(known.join(", ")) }
     }
 
     /// Since when a group is being sent from here.
     pub(crate) fn since(&self, group: &ItemGroup) -> Option<Timestamp> {
-        locked(&self.under_way).get(group).copied()
+        locked(&self.active).get(group).copied()
     }
 
     /// Takes a group and begins to send it. Says who does.
-    pub(crate) async fn begin(&self, group: ItemGroup, by: Operator) -> Result<String, Problem> {
+    pub(crate) async fn begin(
+        &self,
+        group: ItemGroup,
+        by: Operator,
+    ) -> Result<String, ProblemDetails> {
         let upload = match self.uploads.get(&group.upload) {
             None => return Err(self.unknown(&group.upload)),
             Some(Ok(upload)) => upload.clone(),
             Some(Err(why)) => {
                 let what = format!("upload {:?} cannot be sent from here: {why}", group.upload);
-                return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, what));
+                return Err(ProblemDetails::new(StatusCode::UNPROCESSABLE_ENTITY, what));
             }
         };
         let worker = upload.worker().0.clone();
         let (telling, told) = oneshot::channel();
-        let sending = Sending {
+        let sending = GroupSend {
             upload,
             group: group.clone(),
             by,
-            under_way: Arc::clone(&self.under_way),
+            active: Arc::clone(&self.active),
             stop: self.stop.clone(),
         };
         self.spawn(sending, telling)?;
@@ -89,14 +93,18 @@ impl Sendings {
     }
 
     /// In a task of its own: whoever asked may hang up.
-    fn spawn(&self, sending: Sending, telling: oneshot::Sender<Held>) -> Result<(), Problem> {
+    fn spawn(
+        &self,
+        sending: GroupSend,
+        telling: oneshot::Sender<LeaseOutcome>,
+    ) -> Result<(), ProblemDetails> {
         let mut tasks = locked(&self.tasks);
         while tasks.try_join_next().is_some() {}
         if self.stop.is_stopped() {
             return Err(unable("the server is stopping; nothing was sent"));
         }
-        if tasks.len() >= MAX_SENDINGS {
-            let what = format!("{MAX_SENDINGS} groups are being sent already; nothing was sent");
+        if tasks.len() >= MAX_GROUP_SENDS {
+            let what = format!("{MAX_GROUP_SENDS} groups are being sent already; nothing was sent");
             return Err(unable(what).retry_after(1));
         }
         tasks.spawn(sending.run(telling));
@@ -116,23 +124,23 @@ impl Sendings {
 }
 
 /// One of them.
-struct Sending {
+struct GroupSend {
     upload: GroupUpload,
     group: ItemGroup,
     by: Operator,
-    under_way: UnderWay,
+    active: ActiveSends,
     stop: Stop,
 }
 
-impl Sending {
-    async fn run(self, telling: oneshot::Sender<Held>) {
+impl GroupSend {
+    async fn run(self, telling: oneshot::Sender<LeaseOutcome>) {
         // Whoever hung up need not hear it.
         let sending = match self.upload.begin(&self.group, &self.by).await {
             Ok(Ok(sending)) => sending,
             Ok(Err(busy)) => return telling.send(Ok(Err(busy))).unwrap_or_default(),
             Err(error) => return telling.send(Err(error)).unwrap_or_default(),
         };
-        let _listed = Listed::new(self.under_way, self.group.clone(), self.by.at);
+        let _listed = ActiveSend::new(self.active, self.group.clone(), self.by.at);
         _ = telling.send(Ok(Ok(())));
         let sent = sending.run(self.stop).await;
         tell_end(&self.group, &sent);
@@ -140,21 +148,21 @@ impl Sending {
 }
 
 /// A group that stands among those under way, as long as this is there.
-struct Listed {
-    under_way: UnderWay,
+struct ActiveSend {
+    active: ActiveSends,
     group: ItemGroup,
 }
 
-impl Listed {
-    fn new(under_way: UnderWay, group: ItemGroup, since: Timestamp) -> Self {
-        locked(&under_way).insert(group.clone(), since);
-        Self { under_way, group }
+impl ActiveSend {
+    fn new(active: ActiveSends, group: ItemGroup, since: Timestamp) -> Self {
+        locked(&active).insert(group.clone(), since);
+        Self { active, group }
     }
 }
 
-impl Drop for Listed {
+impl Drop for ActiveSend {
     fn drop(&mut self) {
-        locked(&self.under_way).remove(&self.group);
+        locked(&self.active).remove(&self.group);
     }
 }
 
@@ -182,16 +190,16 @@ fn tell_end(group: &ItemGroup, sent: &GroupSent) {
     }
 }
 
-fn refusal(group: &ItemGroup, busy: &GroupBusy) -> Problem {
+fn refusal(group: &ItemGroup, busy: &GroupBusy) -> ProblemDetails {
     // Nobody waits for a part of a second.
     let rest = busy.remaining.as_secs().saturating_add(1);
     let what = format!("group {:?} is being sent by {busy}; nothing was sent", group.group);
-    Problem::new(StatusCode::CONFLICT, what)
+    ProblemDetails::new(StatusCode::CONFLICT, what)
         .allowed(format!("another try once that has ended; if it was killed, in {rest} s"))
 }
 
-fn unable(what: impl Into<String>) -> Problem {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, what)
+fn unable(what: impl Into<String>) -> ProblemDetails {
+    ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, what)
 }
 
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
