@@ -1,7 +1,7 @@
-//! What Redrive shows of a store, and what may be done there.
+//! Reads and operator actions on a store.
 //!
-//! The command line, the API and the dashboard are three faces of this one [`Ops`]: records are read, put
-//! in words and changed here, so that all three show the same and act alike.
+//! The command line, the API and the dashboard all use [`Ops`], so they show the same views and perform the same
+//! actions.
 
 mod checkups;
 mod declared;

@@ -1,28 +1,27 @@
-//! What was counted since the watch began, for machines.
+//! Counters of attempts since the start of a [`Watch`](crate::Watch), for Prometheus.
 
 use std::collections::BTreeMap;
 
 use redrive_store::{Activity, LagCount, TIME_BOUNDS_US};
 
-/// Lengths of time, by how many of [`TIME_BOUNDS_US`] they reached.
+/// Durations in the buckets of [`TIME_BOUNDS_US`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DurationHistogram {
-    /// How many reached none, one, two of the bounds, and so on.
+    /// `counts[n]` durations reached exactly `n` of the bounds.
     pub counts: [u64; TIME_BOUNDS_US.len() + 1],
-    /// All together, in seconds.
+    /// The sum of all durations, in seconds.
     pub seconds: f64,
 }
 
-/// What was counted.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AttemptCounters {
-    /// Attempts by kind, outcome and class.
+    /// By kind, outcome and class.
     pub attempts: BTreeMap<(&'static str, &'static str, String), u64>,
-    /// How long attempts lasted, by kind.
+    /// By kind.
     pub durations: BTreeMap<&'static str, DurationHistogram>,
-    /// How long runs waited for their first attempt.
+    /// The waits of runs for their first attempt.
     pub lags: DurationHistogram,
-    /// Attempts that ended because their worker was lost, by kind.
+    /// Attempts that ended because their worker lost the lease, by kind.
     pub lost: BTreeMap<&'static str, u64>,
 }
 
@@ -41,8 +40,8 @@ impl AttemptCounters {
             let (kind, class) = (count.kind.name(), count.class.clone().unwrap_or_default());
             *self.attempts.entry((kind, count.outcome.name(), class)).or_default() +=
                 count.attempts;
-            let lengths = self.durations.entry(kind).or_default();
-            lengths.add(count.reached, count.attempts, count.took.as_secs_f64());
+            let histogram = self.durations.entry(kind).or_default();
+            histogram.add(count.reached, count.attempts, count.took.as_secs_f64());
             if count.lost {
                 *self.lost.entry(kind).or_default() += count.attempts;
             }

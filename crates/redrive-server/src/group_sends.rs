@@ -1,7 +1,7 @@
 //! Groups of uploads that this server sends.
 //!
-//! A sending outlives the request that asked for it, and ends with the server: told to stop, it lets what is
-//! under way end and gives its group back.
+//! A send outlives its request and ends with the server: at shutdown it finishes the call in progress and releases the
+//! lease of the group.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,16 +16,15 @@ use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::problem::ProblemDetails;
 
-/// Groups that are sent at once.
+/// Concurrent sends.
 const MAX_GROUP_SENDS: usize = 32;
 
-/// The uploads that are declared, by name: what sends their groups, or why that cannot be done from here.
+/// Declared uploads by name. The error says why this server cannot send the upload.
 pub type Uploads = BTreeMap<String, Result<GroupUpload, String>>;
 
-/// Since when a group is being sent.
+/// The start of each send.
 type ActiveSends = Arc<Mutex<HashMap<ItemGroup, Timestamp>>>;
 
-/// All of them.
 pub(crate) struct GroupSends {
     uploads: Uploads,
     active: ActiveSends,
@@ -34,7 +33,7 @@ pub(crate) struct GroupSends {
     stop: Stop,
 }
 
-/// What is heard of a group: that it is held, or why not.
+/// Whether the lease of the group was acquired.
 type LeaseOutcome = redrive_store::Result<Result<(), GroupBusy>>;
 
 impl GroupSends {
@@ -43,87 +42,84 @@ impl GroupSends {
         Self { uploads, active: Arc::default(), tasks: Mutex::default(), stopper, stop }
     }
 
-    /// Whether an upload is declared.
-    pub(crate) fn knows(&self, upload: &str) -> bool {
+    pub(crate) fn is_declared(&self, upload: &str) -> bool {
         self.uploads.contains_key(upload)
     }
 
-    /// What is said of an upload that is not declared.
-    pub(crate) fn unknown(&self, upload: &str) -> ProblemDetails {
+    pub(crate) fn undeclared(&self, upload: &str) -> ProblemDetails {
         let known: Vec<&str> = self.uploads.keys().map(String::as_str).collect();
         let problem = ProblemDetails::not_found(format!("no upload {upload:?} is declared"));
         if known.is_empty() { problem } else { problem.allowed(known.join(", ")) }
     }
 
-    /// Since when a group is being sent from here.
+    /// When this server started to send a group.
     pub(crate) fn since(&self, group: &ItemGroup) -> Option<Timestamp> {
         locked(&self.active).get(group).copied()
     }
 
-    /// Takes a group and begins to send it. Says who does.
-    pub(crate) async fn begin(
+    /// Acquires the lease of a group and starts to send it. Returns the id of the worker.
+    pub(crate) async fn start(
         &self,
         group: ItemGroup,
         by: Operator,
     ) -> Result<String, ProblemDetails> {
         let upload = match self.uploads.get(&group.upload) {
-            None => return Err(self.unknown(&group.upload)),
+            None => return Err(self.undeclared(&group.upload)),
             Some(Ok(upload)) => upload.clone(),
             Some(Err(why)) => {
-                let what = format!("upload {:?} cannot be sent from here: {why}", group.upload);
+                let what = format!("this server cannot send upload {:?}: {why}", group.upload);
                 return Err(ProblemDetails::new(StatusCode::UNPROCESSABLE_ENTITY, what));
             }
         };
         let worker = upload.worker().0.clone();
-        let (telling, told) = oneshot::channel();
-        let sending = GroupSend {
+        let (started, outcome) = oneshot::channel();
+        let send = GroupSend {
             upload,
             group: group.clone(),
             by,
             active: Arc::clone(&self.active),
             stop: self.stop.clone(),
         };
-        self.spawn(sending, telling)?;
-        match told.await {
+        self.spawn(send, started)?;
+        match outcome.await {
             Ok(Ok(Ok(()))) => Ok(worker),
             Ok(Ok(Err(busy))) => Err(refusal(&group, &busy)),
             Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(unable("the server could not begin")),
+            Err(_) => Err(unavailable("the server could not start the send")),
         }
     }
 
-    /// In a task of its own: whoever asked may hang up.
+    /// Spawns a task, because the client may disconnect.
     fn spawn(
         &self,
-        sending: GroupSend,
-        telling: oneshot::Sender<LeaseOutcome>,
+        send: GroupSend,
+        started: oneshot::Sender<LeaseOutcome>,
     ) -> Result<(), ProblemDetails> {
         let mut tasks = locked(&self.tasks);
         while tasks.try_join_next().is_some() {}
         if self.stop.is_stopped() {
-            return Err(unable("the server is stopping; nothing was sent"));
+            return Err(unavailable("the server is stopping; nothing was sent"));
         }
         if tasks.len() >= MAX_GROUP_SENDS {
-            let what = format!("{MAX_GROUP_SENDS} groups are being sent already; nothing was sent");
-            return Err(unable(what).retry_after(1));
+            let what =
+                format!("the server already sends {MAX_GROUP_SENDS} groups; nothing was sent");
+            return Err(unavailable(what).retry_after(1));
         }
-        tasks.spawn(sending.run(telling));
+        tasks.spawn(send.run(started));
         Ok(())
     }
 
-    /// Tells all of them to stop, and lets none begin.
+    /// Stops all sends and rejects new ones.
     pub(crate) fn stop(&self) {
         self.stopper.stop();
     }
 
-    /// Waits until they have ended.
-    pub(crate) async fn ended(&self) {
+    pub(crate) async fn join(&self) {
         let mut tasks = std::mem::take(&mut *locked(&self.tasks));
         while tasks.join_next().await.is_some() {}
     }
 }
 
-/// One of them.
 struct GroupSend {
     upload: GroupUpload,
     group: ItemGroup,
@@ -133,21 +129,21 @@ struct GroupSend {
 }
 
 impl GroupSend {
-    async fn run(self, telling: oneshot::Sender<LeaseOutcome>) {
-        // Whoever hung up need not hear it.
-        let sending = match self.upload.begin(&self.group, &self.by).await {
-            Ok(Ok(sending)) => sending,
-            Ok(Err(busy)) => return telling.send(Ok(Err(busy))).unwrap_or_default(),
-            Err(error) => return telling.send(Err(error)).unwrap_or_default(),
+    async fn run(self, started: oneshot::Sender<LeaseOutcome>) {
+        // A failed `send` on the channel means that the client disconnected.
+        let upload = match self.upload.begin(&self.group, &self.by).await {
+            Ok(Ok(upload)) => upload,
+            Ok(Err(busy)) => return started.send(Ok(Err(busy))).unwrap_or_default(),
+            Err(error) => return started.send(Err(error)).unwrap_or_default(),
         };
-        let _listed = ActiveSend::new(self.active, self.group.clone(), self.by.at);
-        _ = telling.send(Ok(Ok(())));
-        let sent = sending.run(self.stop).await;
-        tell_end(&self.group, &sent);
+        let _active = ActiveSend::new(self.active, self.group.clone(), self.by.at);
+        _ = started.send(Ok(Ok(())));
+        let sent = upload.run(self.stop).await;
+        log_end(&self.group, &sent);
     }
 }
 
-/// A group that stands among those under way, as long as this is there.
+/// Registers a group as active until dropped.
 struct ActiveSend {
     active: ActiveSends,
     group: ItemGroup,
@@ -166,7 +162,7 @@ impl Drop for ActiveSend {
     }
 }
 
-fn tell_end(group: &ItemGroup, sent: &GroupSent) {
+fn log_end(group: &ItemGroup, sent: &GroupSent) {
     let ItemGroup { upload, group } = group;
     match &sent.report {
         Ok(report) => tracing::info!(
@@ -178,27 +174,27 @@ fn tell_end(group: &ItemGroup, sent: &GroupSent) {
             given_up = report.count(|outcome| matches!(outcome, ItemOutcome::GivenUp { .. })),
             retry_count = report.retry_count,
             interrupted = report.interrupted,
-            "the group was sent"
+            "sent the group"
         ),
         Err(error) => {
             let error = error as &dyn std::error::Error;
-            tracing::error!(upload, group, error, "the group could not be sent");
+            tracing::error!(upload, group, error, "cannot send the group");
         }
     }
     if sent.lost {
-        tracing::warn!(upload, group, "the lease on the group was lost: another may send it");
+        tracing::warn!(upload, group, "lost the lease of the group; another process may send it");
     }
 }
 
 fn refusal(group: &ItemGroup, busy: &GroupBusy) -> ProblemDetails {
-    // Nobody waits for a part of a second.
+    // Rounded up to whole seconds.
     let rest = busy.remaining.as_secs().saturating_add(1);
     let what = format!("group {:?} is being sent by {busy}; nothing was sent", group.group);
     ProblemDetails::new(StatusCode::CONFLICT, what)
-        .allowed(format!("another try once that has ended; if it was killed, in {rest} s"))
+        .allowed(format!("a new request after that send; if its process was killed, in {rest} s"))
 }
 
-fn unable(what: impl Into<String>) -> ProblemDetails {
+fn unavailable(what: impl Into<String>) -> ProblemDetails {
     ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, what)
 }
 

@@ -1,19 +1,18 @@
-//! How much a server takes from those who ask.
+//! The limits of a server.
 
 use std::time::Duration;
 
-/// What is allowed at once, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Connections at once. Whoever comes then is told to come back. A process may commonly have 1024 files
-    /// open, and workers beside the server need some of them.
+    /// Concurrent connections; further ones get a `503`. Processes can commonly open 1024 files, and workers in the same
+    /// process need some of them.
     pub connections: usize,
-    /// How long a client may take to say what it wants: for the head of a request, also of the next one on a
-    /// connection that is kept, and for its body.
+    /// The time for the head of a request, including the wait for the next request on a kept connection, and again for
+    /// its body.
     pub client_timeout: Duration,
-    /// Requests from one address within a second.
+    /// For each address.
     pub requests_a_second: u32,
-    /// Bytes of an item that is added. They are held in memory until they are kept.
+    /// The largest item. Its content is held in memory until it is stored.
     pub item_bytes: usize,
 }
 

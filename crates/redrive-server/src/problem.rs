@@ -1,4 +1,4 @@
-//! What went wrong, in the words of RFC 9457.
+//! Errors as RFC 9457 problem details.
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -6,26 +6,25 @@ use axum::{
 };
 use serde::Serialize;
 
-/// How RFC 9457 calls it.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 
-/// An answer that is none.
+/// An error response.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct ProblemDetails {
-    /// There is no page to read about it: the title says it.
+    /// Always `about:blank`: the title describes the problem.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// The status in words.
+    /// The reason phrase of the status.
     title: &'static str,
-    /// The status of the answer.
+    /// The HTTP status.
     status: u16,
-    /// What is wrong.
+    /// The cause of this problem.
     detail: String,
-    /// What is allowed instead.
+    /// Allowed values or actions.
     #[serde(skip_serializing_if = "Option::is_none")]
     allowed: Option<String>,
-    /// After how many seconds it is worth asking again; told by a header.
+    /// The `Retry-After` header, in seconds.
     #[serde(skip)]
     retry_after: Option<i64>,
 }
@@ -42,18 +41,16 @@ impl ProblemDetails {
         }
     }
 
-    /// With what would be allowed instead.
     pub(crate) fn allowed(self, allowed: impl Into<String>) -> Self {
         Self { allowed: Some(allowed.into()), ..self }
     }
 
-    /// With how many seconds to wait before asking again.
     pub(crate) fn retry_after(self, seconds: i64) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
 
-    /// With more to say.
-    pub(crate) fn more(self, more: impl std::fmt::Display) -> Self {
+    /// Appends to the detail.
+    pub(crate) fn with_detail(self, more: impl std::fmt::Display) -> Self {
         Self { detail: format!("{}; {more}", self.detail), ..self }
     }
 
@@ -65,7 +62,7 @@ impl ProblemDetails {
         &self.detail
     }
 
-    pub(crate) fn what_is_allowed(&self) -> Option<&str> {
+    pub(crate) fn allowed_values(&self) -> Option<&str> {
         self.allowed.as_deref()
     }
 
@@ -73,7 +70,6 @@ impl ProblemDetails {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// As it is sent.
     pub(crate) fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -87,27 +83,27 @@ impl ProblemDetails {
     }
 }
 
-/// The answer where there is nothing.
 pub(crate) async fn not_found() -> ProblemDetails {
-    ProblemDetails::not_found("there is nothing here")
-        .allowed("/openapi.json describes what there is")
+    ProblemDetails::not_found("no such path").allowed("the paths in /openapi.json")
 }
 
-/// The answer to a method that a path does not have.
 pub(crate) async fn method_not_allowed() -> ProblemDetails {
-    let what = "this cannot be asked with this method";
+    let what = "the path does not support this method";
     ProblemDetails::new(StatusCode::METHOD_NOT_ALLOWED, what)
 }
 
-/// The cause is in the log: it may name what a stranger should not know.
+/// The response omits the cause, which may be confidential; the log has it.
 impl From<redrive_store::Error> for ProblemDetails {
     fn from(error: redrive_store::Error) -> Self {
-        tracing::warn!(error = &error as &dyn std::error::Error, "the store did not do it");
+        tracing::warn!(error = &error as &dyn std::error::Error, "the store failed");
         if error.is_transient() {
-            let what = "the store does not answer; nothing was changed as far as is known";
+            let what = "the store does not answer; the request had no known effect";
             Self::new(StatusCode::SERVICE_UNAVAILABLE, what).retry_after(1)
         } else {
-            Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the store refused; the log has the cause")
+            Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the store rejected the request; the log has the cause",
+            )
         }
     }
 }
@@ -119,7 +115,7 @@ impl IntoResponse for ProblemDetails {
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
-        // People who look with a browser get a page instead; see `guard`.
+        // `guard` replaces the response with a page for browsers.
         response.extensions_mut().insert(self);
         response
     }

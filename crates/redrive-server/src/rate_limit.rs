@@ -1,4 +1,4 @@
-//! How often something came from where.
+//! A rate limit for each client address.
 
 use std::{
     collections::HashMap,
@@ -8,52 +8,51 @@ use std::{
 
 use jiff::Timestamp;
 
-/// Counts by address within a stretch of time, which then begin anew.
+/// Counts events by address in fixed windows.
 #[derive(Debug)]
 pub(crate) struct AddressRateLimit {
-    most: u32,
-    stretch_seconds: i64,
-    counts: Mutex<Counts>,
+    limit: u32,
+    window_seconds: i64,
+    counts: Mutex<WindowCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
-    stretch: i64,
+struct WindowCounts {
+    window: i64,
     by_address: HashMap<IpAddr, u32>,
 }
 
 impl AddressRateLimit {
-    /// Addresses that are told apart. Those that come later share a count.
+    /// Bounds memory: further addresses share one count.
     const MAX_ADDRESSES: usize = 10_000;
 
-    /// So many are allowed in so long.
-    pub(crate) fn new(most: u32, stretch_seconds: i64) -> Self {
-        Self { most, stretch_seconds, counts: Mutex::default() }
+    pub(crate) fn new(limit: u32, window_seconds: i64) -> Self {
+        Self { limit, window_seconds, counts: Mutex::default() }
     }
 
-    /// Whether another one is allowed.
+    /// Whether another event would be within the limit.
     pub(crate) fn allows(&self, from: IpAddr, now: Timestamp) -> bool {
-        self.with(from, now, |count| *count < self.most)
+        self.with(from, now, |count| *count < self.limit)
     }
 
-    /// Counts one, and says whether it is allowed.
+    /// Counts an event and returns whether it is within the limit.
     pub(crate) fn count(&self, from: IpAddr, now: Timestamp) -> bool {
         self.with(from, now, |count| {
             *count = count.saturating_add(1);
-            *count <= self.most
+            *count <= self.limit
         })
     }
 
-    /// After how many seconds it begins anew.
+    /// Seconds until the next window.
     pub(crate) fn seconds_left(&self, now: Timestamp) -> i64 {
-        self.stretch_seconds - now.as_second().rem_euclid(self.stretch_seconds)
+        self.window_seconds - now.as_second().rem_euclid(self.window_seconds)
     }
 
     fn with<T>(&self, from: IpAddr, now: Timestamp, then: impl FnOnce(&mut u32) -> T) -> T {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let stretch = now.as_second().div_euclid(self.stretch_seconds);
-        if counts.stretch != stretch {
-            counts.stretch = stretch;
+        let window = now.as_second().div_euclid(self.window_seconds);
+        if counts.window != window {
+            counts.window = window;
             counts.by_address.clear();
         }
         let is_known = counts.by_address.contains_key(&from);
@@ -68,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_are_allowed_from_an_address_until_the_stretch_ends() {
+    fn an_address_is_limited_until_the_window_ends() {
         let limit = AddressRateLimit::new(2, 60);
         let [one, other] = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
         let at = |second| Timestamp::from_second(second).unwrap();
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_beyond_the_first_many_share_a_count() {
+    fn further_addresses_share_a_count() {
         let (limit, now) = (AddressRateLimit::new(1, 60), Timestamp::UNIX_EPOCH);
         for n in 0..AddressRateLimit::MAX_ADDRESSES as u32 {
             assert!(limit.count(Ipv4Addr::from_bits(0x0a00_0000 + n).into(), now));

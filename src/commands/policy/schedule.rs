@@ -135,7 +135,7 @@ fn policy(arguments: &Arguments, policies: &Policies) -> Result<Policy, Failure>
         cap: arguments.cap.map(Duration::from),
         jitter: arguments.jitter,
     };
-    changes.of(start).map_err(|invalid| {
+    changes.apply_to(start).map_err(|invalid| {
         let problems = invalid.problems().iter();
         let problems: Vec<String> = problems.map(|problem| format!("--{problem}")).collect();
         Failure::usage(problems.join("; "))

@@ -1,9 +1,8 @@
 //! The rule behind each decision, in words.
 //!
-//! The ledger says what was decided: the wait, whether it counted, that it was given up. The number
-//! of the failure follows from the rows before it. With the policy, the wait can be worked out again,
-//! by the same function that decided; where the two differ, the policy was another one then, and the
-//! words say so.
+//! The ledger stores the decision: the wait, whether the attempt counted, and whether the unit was given up. The number
+//! of the failure follows from the earlier rows. `decide` recomputes the wait from the current policy; when the two
+//! differ, the policy has changed since, and the text says so.
 
 use std::time::Duration;
 
@@ -16,18 +15,18 @@ use redrive_store::{AttemptOutcome, AttemptRecord};
 
 use crate::words::{human, rounded};
 
-/// What decides about a unit, if the configuration has its queue or stage.
+/// The policy of a unit; `None` when the configuration does not declare its queue or stage.
 pub(super) struct UnitPolicy {
     policy: Option<Policy>,
     jitter: JitterKey,
 }
 
-/// Where an attempt stands in its count.
+/// Failures before an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FailureCount {
-    /// Counted failures before it, since the last reset.
+    /// Counted failures since the last reset.
     pub(super) failures: u32,
-    /// Uncounted waits in a row before it.
+    /// Consecutive deferrals.
     pub(super) deferrals: u32,
 }
 
@@ -36,16 +35,16 @@ impl UnitPolicy {
         Self { policy, jitter: JitterKey::new(seed, unit) }
     }
 
-    /// The rule behind what followed an attempt. `gave_up` is the reason that the journal has.
-    pub(super) fn words(
+    /// The rule behind the decision about an attempt. `gave_up` is the reason from the journal.
+    pub(super) fn describe(
         &self,
         attempt: &AttemptRecord,
         count: FailureCount,
         gave_up: Option<&str>,
     ) -> String {
         match (attempt.outcome, attempt.delay) {
-            (AttemptOutcome::Success, _) => "answered: done".to_owned(),
-            (AttemptOutcome::Skipped, _) => "passed over".to_owned(),
+            (AttemptOutcome::Success, _) => "succeeded".to_owned(),
+            (AttemptOutcome::Skipped, _) => "skipped".to_owned(),
             (AttemptOutcome::Failed, _) => self.give_up(attempt, count, gave_up),
             (AttemptOutcome::Retrying, delay) => {
                 self.wait(attempt, count, delay.unwrap_or_default())
@@ -55,12 +54,12 @@ impl UnitPolicy {
 
     fn wait(&self, attempt: &AttemptRecord, count: FailureCount, delay: Duration) -> String {
         if !attempt.counted {
-            let asked = format!("the server asked for {}, not counted", human(delay));
+            let deferral = format!("the server asked for {}, not counted", human(delay));
             let most = self.policy.as_ref().map(|policy| policy.spec().max_deferrals);
             return match (count.deferrals.saturating_add(1), most) {
-                (1, _) => asked,
-                (n, Some(most)) => format!("{asked}, {n} in a row of {most}"),
-                (n, None) => format!("{asked}, {n} in a row"),
+                (1, _) => deferral,
+                (n, Some(most)) => format!("{deferral}, {n} in a row of {most}"),
+                (n, None) => format!("{deferral}, {n} in a row"),
             };
         }
         let failure = self.failure_number(count);
@@ -81,7 +80,7 @@ impl UnitPolicy {
                 human(delay)
             );
         }
-        format!("{failure}: wait {}, by another policy than today's", human(delay))
+        format!("{failure}: wait {}, by a policy that has changed since", human(delay))
     }
 
     fn give_up(
@@ -97,7 +96,7 @@ impl UnitPolicy {
                 self.failure_number(count)
             }
             Some(name) if name == known(GiveUpReason::Final) => {
-                format!("code {code} is final, or was stated to be")
+                format!("code {code} is final, or the handler reported a final failure")
             }
             Some(name) if name == known(GiveUpReason::NotRetriable) => {
                 format!("the policy does not retry code {code}")
@@ -114,7 +113,6 @@ impl UnitPolicy {
         format!("gave up: {}: {because}", reason.unwrap_or("reason unknown"))
     }
 
-    /// Which counted failure it is, and of how many.
     fn failure_number(&self, count: FailureCount) -> String {
         let n = count.failures.saturating_add(1);
         match self.policy.as_ref().map(|policy| policy.spec().max_attempts) {
@@ -124,7 +122,7 @@ impl UnitPolicy {
         }
     }
 
-    /// The wait that the policy gives today.
+    /// The wait of the current policy.
     fn expected(&self, policy: &Policy, count: FailureCount) -> Option<Duration> {
         let policy = policy.without_limits().retrying_all();
         let history = History { counted: count.failures, ..History::default() };
@@ -139,7 +137,7 @@ impl UnitPolicy {
     }
 }
 
-/// `1m × 2^1 = 2m`, with the cap and the jitter where they had a part in it.
+/// `1m × 2^1 = 2m`, with the cap and the jitter where they apply.
 pub(crate) fn formula(policy: &Policy, n: u32, delay: Duration) -> String {
     let spec = policy.spec();
     let base = human(spec.base);

@@ -1,4 +1,4 @@
-//! The story of a run.
+//! Explains a run.
 
 use std::collections::HashMap;
 
@@ -19,24 +19,20 @@ use crate::{
     views::{AttemptView, JournalView, RunView},
 };
 
-/// The story of a run.
+/// The explanation of a run.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunExplanation {
     /// The unit, as `run:ID`.
     pub unit: String,
-    /// The run.
     pub run: RunView,
-    /// Each attempt, and the rule behind what followed.
+    /// Each attempt with the rule behind the decision.
     pub attempts: Vec<AttemptView>,
-    /// What somebody did to it.
     pub journal: Vec<JournalView>,
-    /// What comes next.
     pub next: Next,
 }
 
 impl RunExplanation {
-    /// Reads it; `None` if there is no such run.
     pub(super) async fn read(id: RunId, ops: &Ops) -> Result<Option<Self>> {
         let (store, declared) = (ops.store(), ops.declared());
         let unit = Unit::Run(id).to_string();
@@ -51,10 +47,10 @@ impl RunExplanation {
 
         let policy = declared.and_then(|declared| declared.queue(&run.queue));
         let policy = policy.map(|queue| queue.policy.clone());
-        let rules = UnitPolicy::new(policy, ops.jitter_seed(), &Unit::Run(id));
+        let unit_policy = UnitPolicy::new(policy, ops.jitter_seed(), &Unit::Run(id));
         let actions = Actions { gives_up: "run.giveup", resets: "run.retry" };
         let attempts =
-            explain_attempts(&attempts, run.attempts_at_reset, &journal, actions, &rules);
+            explain_attempts(&attempts, run.attempts_at_reset, &journal, actions, &unit_policy);
         let next = Next::of_run(
             &run,
             &RunContext {
@@ -71,14 +67,14 @@ impl RunExplanation {
     }
 }
 
-/// What the journal calls the turns of a unit's story.
+/// The journal actions that end or restart the count of failures.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Actions {
     pub(super) gives_up: &'static str,
     pub(super) resets: &'static str,
 }
 
-/// Each attempt with its rule. The count begins anew where an operator sent the unit back.
+/// Each attempt with its rule. The count restarts where an operator reset the unit.
 pub(super) fn explain_attempts(
     attempts: &[AttemptRecord],
     attempts_at_reset: u32,
@@ -99,7 +95,7 @@ pub(super) fn explain_attempts(
             count = FailureCount { failures: 0, deferrals: 0 };
         }
         let reason = gave_up.get(&attempt.attempt.0).map(String::as_str);
-        let rule = unit_policy.words(attempt, count, reason);
+        let rule = unit_policy.describe(attempt, count, reason);
         rows.push(AttemptView::from(attempt).with_rule(rule));
         count = if attempt.counted {
             FailureCount { failures: count.failures.saturating_add(1), deferrals: 0 }
@@ -110,7 +106,7 @@ pub(super) fn explain_attempts(
     rows
 }
 
-/// The reasons that the journal has, by attempt.
+/// The reasons for giving up from the journal, by attempt number.
 pub(super) fn give_ups(journal: &[JournalRecord], action: &str) -> HashMap<u32, String> {
     let reason = |row: &JournalRecord| {
         let details: Value = serde_json::from_str(&row.entry.details).ok()?;

@@ -1,4 +1,4 @@
-//! What comes next for a run, and because of what.
+//! Explains what happens next to a run.
 
 use jiff::Timestamp;
 use redrive_core::RunState;
@@ -7,16 +7,14 @@ use redrive_store::{JournalRecord, PausedQueue, RunRecord};
 use super::Next;
 use crate::{Declarations, runs::state_of, views::run_state_name, words::apart};
 
-/// What there is to know besides the run itself.
 pub(super) struct RunContext<'a> {
-    /// The wall clock.
+    /// On the wall clock.
     pub(super) now: Timestamp,
-    /// The clock of leases.
+    /// On the lease clock.
     pub(super) lease_now: Timestamp,
     pub(super) declared: Option<&'a Declarations>,
     pub(super) paused: Option<&'a PausedQueue>,
     pub(super) journal: &'a [JournalRecord],
-    /// The rule behind the last attempt.
     pub(super) last_rule: Option<&'a str>,
 }
 
@@ -28,9 +26,7 @@ impl Next {
             RunState::Processing => held(run, context),
             RunState::GivenUp => (None, given_up(run, context)),
             RunState::Passed => (None, "done: the handler's verdict is passed".to_owned()),
-            RunState::NeedsReview => {
-                (None, "done: the handler wants a person to look at it".to_owned())
-            }
+            RunState::NeedsReview => (None, "done: the handler requested a review".to_owned()),
             RunState::Failed => (None, "done: the handler's verdict is failed".to_owned()),
             RunState::Cancelled => (None, cancelled(run, context)),
         };
@@ -41,18 +37,18 @@ impl Next {
 fn waiting(run: &RunRecord, context: &RunContext<'_>) -> (Option<Timestamp>, String) {
     let obstacle = obstacle(run, context).map(|why| format!("; but {why}")).unwrap_or_default();
     let Some(due) = run.next_retry_at.or(run.due_at).filter(|due| *due > context.now) else {
-        return (None, format!("ready: the next free worker takes it{obstacle}"));
+        return (None, format!("ready: the next free worker claims the run{obstacle}"));
     };
     let reason = match (run.next_retry_at, context.last_rule) {
         (Some(_), Some(rule)) => format!("the last attempt failed ({rule})"),
         (Some(_), None) => "the last attempt failed".to_owned(),
-        (None, _) => "it was submitted to start no sooner".to_owned(),
+        (None, _) => "the run was submitted to start no sooner".to_owned(),
     };
     let wait = apart(context.now, due);
     (Some(due), format!("waits until {due}, for {wait} more, because {reason}{obstacle}"))
 }
 
-/// What keeps a ready run from being taken.
+/// The reason why workers cannot claim a ready run.
 fn obstacle(run: &RunRecord, context: &RunContext<'_>) -> Option<String> {
     if let Some(PausedQueue { by, .. }) = context.paused {
         let reason = by.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
@@ -64,7 +60,7 @@ fn obstacle(run: &RunRecord, context: &RunContext<'_>) -> Option<String> {
     };
     let allowed = queue.categories.as_ref()?;
     (!allowed.contains(&run.category))
-        .then(|| format!("the queue does not take the category {:?}", run.category))
+        .then(|| format!("the queue does not accept the category {:?}", run.category))
 }
 
 fn held(run: &RunRecord, context: &RunContext<'_>) -> (Option<Timestamp>, String) {
@@ -77,19 +73,21 @@ fn held(run: &RunRecord, context: &RunContext<'_>) -> (Option<Timestamp>, String
         let rest = apart(context.lease_now, until);
         format!("attempt {attempt} is under way, held by {owner} for {rest} more unless renewed")
     } else {
-        format!("{owner} was lost; a worker of the queue will decide about attempt {attempt}")
+        format!(
+            "the lease of {owner} has expired; a worker of the queue decides about attempt {attempt}"
+        )
     };
     (Some(until), because)
 }
 
 fn given_up(run: &RunRecord, context: &RunContext<'_>) -> String {
     let why = context.last_rule.unwrap_or("gave up");
-    format!("nothing: {why}; `redrive runs retry {}` would start a new count", run.id)
+    format!("nothing: {why}; `redrive runs retry {}` starts a new count", run.id)
 }
 
 fn cancelled(run: &RunRecord, context: &RunContext<'_>) -> String {
     let cancelled = context.journal.iter().rev().find(|row| row.entry.action == "run.cancel");
     let by = cancelled
         .map_or_else(String::new, |row| format!(" by {} at {}", row.entry.actor, row.entry.at));
-    format!("nothing: cancelled{by}; `redrive runs retry {}` would send it back", run.id)
+    format!("nothing: cancelled{by}; `redrive runs retry {}` requeues the run", run.id)
 }

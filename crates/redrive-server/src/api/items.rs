@@ -1,4 +1,4 @@
-//! Items of uploads.
+//! `/v1/items`.
 
 use axum::{Extension, Json as Answer};
 use redrive_core::{ItemId, ItemStatus};
@@ -10,7 +10,7 @@ use redrive_store::{ItemFilter, ItemGroup};
 use serde::Deserialize;
 
 use super::{
-    bulk::{BulkOptions, BulkOutcome, MAX_UNITS, seen},
+    bulk::{BulkOptions, BulkOutcome, MAX_UNITS, confirm},
     page::{ListPage, limit, named},
 };
 use crate::{
@@ -20,24 +20,20 @@ use crate::{
     problem::ProblemDetails,
 };
 
-/// Which items.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ItemQuery {
-    /// Of this upload alone.
     upload: Option<String>,
-    /// Of this group alone.
     group: Option<String>,
-    /// With this status alone.
     status: Option<String>,
-    /// At most so many, up to 10000; 100 unless given.
+    /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
-    /// Those alone that come after this id.
+    /// The `next` of the previous page.
     after: Option<i64>,
 }
 
-/// Items by id.
+/// Lists items by id.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/items", tag = "uploads", params(ItemQuery),
     responses((status = 200, body = ListPage<ItemView>), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn list(
@@ -54,7 +50,7 @@ pub(crate) async fn list(
     Ok(Answer(ListPage::new(page.into_iter().map(ItemView::from).collect(), limit, last)))
 }
 
-/// One item.
+/// Returns an item.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/items/{id}", tag = "uploads", params(("id" = i64, Path)),
     responses((status = 200, body = ItemView), (status = 404, body = ProblemDetails))))]
 pub(crate) async fn show(
@@ -66,28 +62,26 @@ pub(crate) async fn show(
     Ok(Answer(found.into()))
 }
 
-/// Which items to reset: some by id, or those of a group that were given up.
+/// Selects items by `ids`, or the given up items of a group.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ItemActionRequest {
-    /// These.
     #[serde(default)]
     pub(crate) ids: Vec<i64>,
-    /// Those of a group of this upload instead.
+    /// With `group`, instead of `ids`.
     pub(crate) upload: Option<String>,
-    /// The group.
     pub(crate) group: Option<String>,
-    /// Only say what would become of each, and how to say yes to it.
+    /// Only return the expected outcomes and the token that confirms them.
     #[serde(default)]
     pub(crate) dry_run: bool,
-    /// What the dry run answered. Up to 20 items that are named one by one need none.
+    /// The token of a dry run. Not needed for up to 20 `ids`.
     pub(crate) token: Option<String>,
-    /// Why, for the journal.
+    /// The reason, for the journal.
     pub(crate) reason: Option<String>,
 }
 
-/// Sends items back that were given up.
+/// Makes items pending again that were given up.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/items/reset", tag = "uploads", request_body = ItemActionRequest,
     responses((status = 200, body = BulkOutcome<ItemChangeView>), (status = 400, body = ProblemDetails),
               (status = 409, body = ProblemDetails), (status = 422, body = ProblemDetails), (status = 428, body = ProblemDetails))))]
@@ -99,7 +93,6 @@ pub(crate) async fn reset(
     reset_items(&app, &caller, action).await.map(Answer)
 }
 
-/// The same for the dashboard.
 pub(crate) async fn reset_items(
     app: &App,
     caller: &Caller,
@@ -110,17 +103,20 @@ pub(crate) async fn reset_items(
         (Some(upload), Some(group)) if !by_id => ItemSelection::Group(ItemGroup { upload, group }),
         (None, None) if by_id => ItemSelection::Ids(action.ids.into_iter().map(ItemId).collect()),
         _ => {
-            let what = "which items is not clear; nothing was changed";
+            let what = "the selection is empty or ambiguous; nothing was changed";
             return Err(
-                ProblemDetails::bad_request(what).allowed("`ids`, or `upload` with `group`")
+                ProblemDetails::bad_request(what).allowed("either `ids`, or `upload` with `group`")
             );
         }
     };
-    let how = BulkOptions { dry_run: action.dry_run, token: action.token, reason: action.reason };
+    let options =
+        BulkOptions { dry_run: action.dry_run, token: action.token, reason: action.reason };
     let ids = app.ops.select_items(&selection, MAX_UNITS + 1).await?;
-    if let Some(seen) = seen("reset", app.ops.reset_items(&ids, None).await?, &how, by_id)? {
-        return Ok(seen);
+    if let Some(dry_run) =
+        confirm("reset", app.ops.reset_items(&ids, None).await?, &options, by_id)?
+    {
+        return Ok(dry_run);
     }
-    let by = app.operator(caller, how.reason.as_deref());
+    let by = app.operator(caller, options.reason.as_deref());
     Ok(BulkOutcome::done(app.ops.reset_items(&ids, Some(&by)).await?))
 }

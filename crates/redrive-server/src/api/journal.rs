@@ -1,4 +1,4 @@
-//! The journal.
+//! `/v1/journal`.
 
 use axum::Json as Answer;
 use redrive_ops::views::JournalView;
@@ -8,22 +8,21 @@ use serde::Deserialize;
 use super::page::{ListPage, limit};
 use crate::{app::AppState, extract::QueryParams, problem::ProblemDetails};
 
-/// Which entries.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JournalQuery {
-    /// About this unit alone.
+    /// Such as `run:17`.
     unit: Option<String>,
-    /// With this action alone, such as `partition.retry`.
+    /// Such as `partition.retry`.
     action: Option<String>,
-    /// At most so many, up to 10000; 100 unless given.
+    /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
-    /// Those alone that come after this id.
+    /// The `next` of the previous page.
     after: Option<i64>,
 }
 
-/// What was done, by whom and why, in the order in which it was written.
+/// Lists journal entries, oldest first.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/journal", tag = "journal", params(JournalQuery),
     responses((status = 200, body = ListPage<JournalView>), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn list(

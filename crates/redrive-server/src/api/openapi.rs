@@ -17,8 +17,8 @@ use crate::problem::PROBLEM_JSON;
 #[openapi(
     info(
         title = "Redrive",
-        description = "Everything that the command line can see and do. Lists come in pages: `next` is \
-                       what to give as `after` for the next one. Errors are those of RFC 9457."
+        description = "The reads and actions of the command line. Lists are paged: `next` is the `after` of the \
+                       next page. Errors are RFC 9457 problem details."
     ),
     modifiers(&Bearer),
     security(("bearer" = [])),
@@ -34,13 +34,13 @@ impl Modify for Bearer {
     }
 }
 
-/// Every operation has a name of its own and can be refused, and every refusal is a problem.
-fn completed(mut document: openapi::OpenApi) -> openapi::OpenApi {
+/// Makes operation ids unique, and gives every operation a default problem response.
+fn complete(mut document: openapi::OpenApi) -> openapi::OpenApi {
     let problem = || Content::new(Some(Ref::from_schema_name("ProblemDetails")));
     for item in document.paths.paths.values_mut() {
         let operations = [&mut item.get, &mut item.post, &mut item.put];
         for operation in operations.into_iter().flatten() {
-            // Functions are called alike in different modules; the names of operations are known to clients.
+            // Handlers of different modules share names; clients depend on unique operation ids.
             let tag = operation.tags.iter().flatten().next().map(|tag| tag.replace(' ', "_"));
             operation.operation_id = match (tag, operation.operation_id.take()) {
                 (Some(tag), Some(name)) if tag != name => Some(format!("{tag}_{name}")),
@@ -53,11 +53,11 @@ fn completed(mut document: openapi::OpenApi) -> openapi::OpenApi {
                     response.content.insert(PROBLEM_JSON.to_owned(), problem().into());
                 }
             }
-            let refused = ResponseBuilder::new()
-                .description("what was refused, and why")
+            let default = ResponseBuilder::new()
+                .description("an error")
                 .content(PROBLEM_JSON, problem())
                 .build();
-            responses.insert("default".to_owned(), RefOr::T(refused));
+            responses.insert("default".to_owned(), RefOr::T(default));
         }
     }
     document
@@ -65,37 +65,35 @@ fn completed(mut document: openapi::OpenApi) -> openapi::OpenApi {
 
 /// A run to submit.
 #[derive(Deserialize, ToSchema)]
-#[expect(dead_code, reason = "it describes what `read_run` reads")]
+#[expect(dead_code, reason = "describes the input of `read_run`")]
 pub(super) struct NewRunBody {
-    /// The queue.
     queue: String,
-    /// A category, for queues that take some and not others.
+    /// For queues that accept only some categories.
     category: Option<String>,
-    /// What the handler gets: any JSON.
+    /// Any JSON; the input of the handler.
     payload: Option<Value>,
-    /// Its place in the queue: older ones go first. Now, unless given.
+    /// The order in the queue: older runs go first; default: now.
     submitted_at: Option<String>,
-    /// Not to be started before.
+    /// The earliest start.
     not_before: Option<String>,
-    /// Submits once, however often this is said.
+    /// A second submission with the same key is a duplicate.
     idempotency_key: Option<String>,
 }
 
-/// One run, or up to a thousand.
+/// One run, or an array of up to 1000.
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "it describes what the body may be")]
+#[expect(dead_code, reason = "describes the body")]
 pub(super) enum RunSubmission {
-    /// One.
     One(NewRunBody),
-    /// Many. A bad one does not stop the rest.
+    /// An invalid run does not prevent the others.
     Many(Vec<NewRunBody>),
 }
 
 fn generate() -> Value {
     let mut document = Document::openapi();
     document.merge(Operations::openapi());
-    serde_json::to_value(completed(document)).unwrap()
+    serde_json::to_value(complete(document)).unwrap()
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Partitions: what is done to them.
+//! `POST /v1/partitions/{action}`.
 
 use axum::{Extension, Json as Answer};
 use redrive_core::DateRange;
@@ -8,7 +8,7 @@ use redrive_store::{AuditContext, Lane, PartitionAction, PartitionFilter};
 use serde::Deserialize;
 
 use super::{
-    bulk::{BulkOptions, BulkOutcome, MAX_UNITS, seen},
+    bulk::{BulkOptions, BulkOutcome, MAX_UNITS, confirm},
     page::named,
     partitions::{day, key},
 };
@@ -19,44 +19,40 @@ use crate::{
     problem::ProblemDetails,
 };
 
-/// Which partitions to change, and how.
+/// Selects partitions by `partition`, by filters, or all.
 #[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PartitionActionRequest {
-    /// This one, as SOURCE/CUSTOMER/QUERY/DATE, instead of filters.
+    /// One partition, as SOURCE/CUSTOMER/QUERY/DATE, instead of filters.
     pub(crate) partition: Option<String>,
-    /// Of this source alone.
     pub(crate) source: Option<String>,
-    /// Of this customer alone.
     pub(crate) customer_id: Option<String>,
-    /// Of this query alone.
     pub(crate) query_name: Option<String>,
-    /// Not before this day.
+    /// First day, as YYYY-MM-DD.
     pub(crate) since: Option<String>,
-    /// Not after this day, which is included.
+    /// Last day, inclusive.
     pub(crate) until: Option<String>,
-    /// All of them: without a filter nothing is done unless you say so.
+    /// Required without filters: act on all units.
     #[serde(default)]
     pub(crate) all: bool,
-    /// Of `retry`: also those that are terminal.
+    /// For `retry`: include terminal partitions.
     #[serde(default)]
     pub(crate) clear_terminal: bool,
-    /// Of `retry` and `reprocess`: also where the raw sink holds no run.
+    /// For `retry` and `reprocess`: include partitions without a run in the raw sink.
     #[serde(default)]
     pub(crate) force: bool,
-    /// Of `retry` and `reprocess`: `fresh` or `backfill`. `fresh`, unless given.
+    /// For `retry` and `reprocess`: `fresh` or `backfill`; default `fresh`.
     pub(crate) lane: Option<String>,
-    /// Only say what would become of each, and how to say yes to it.
+    /// Only return the expected outcomes and the token that confirms them.
     #[serde(default)]
     pub(crate) dry_run: bool,
-    /// What the dry run answered. One partition that is named needs none.
+    /// The token of a dry run. Not needed with `partition`.
     pub(crate) token: Option<String>,
-    /// Why, for the journal.
+    /// The reason, for the journal.
     pub(crate) reason: Option<String>,
 }
 
-/// What can be done to partitions.
 const ACTIONS: [&str; 6] =
     ["retry", "reprocess", "mark-terminal", "clear-terminal", "pause", "resume"];
 
@@ -73,7 +69,7 @@ fn parse_action(
         "pause" => PartitionAction::Pause,
         "resume" => PartitionAction::Resume,
         _ => {
-            let what = format!("nobody can {name:?} a partition");
+            let what = format!("unknown partition action {name:?}");
             return Err(ProblemDetails::not_found(what).allowed(ACTIONS.join(", ")));
         }
     })
@@ -99,7 +95,6 @@ pub(crate) async fn change(
     change_partitions(&app, &caller, &name, request).await.map(Answer)
 }
 
-/// The same for the dashboard.
 pub(crate) async fn change_partitions(
     app: &App,
     caller: &Caller,
@@ -111,8 +106,9 @@ pub(crate) async fn change_partitions(
     let is_filtered = [source, customer_id, query_name, since, until].iter().any(|it| it.is_some());
     let filter = match &request.partition {
         Some(_) if is_filtered || request.all => {
-            let what = "one partition and filters exclude each other; nothing was changed";
-            return Err(ProblemDetails::bad_request(what).allowed("`partition`, filters, or `all`"));
+            let what = "`partition` excludes filters; nothing was changed";
+            return Err(ProblemDetails::bad_request(what)
+                .allowed("either `partition`, or filters, or `all`"));
         }
         Some(text) => {
             let key = key(text.strip_prefix("partition:").unwrap_or(text))?;
@@ -134,15 +130,17 @@ pub(crate) async fn change_partitions(
         },
     };
     if filter.is_empty() && !request.all {
-        let what = "no partitions are named; nothing was changed";
-        return Err(ProblemDetails::bad_request(what).allowed("`partition`, filters, or `all`"));
+        let what = "no partitions are selected; nothing was changed";
+        return Err(
+            ProblemDetails::bad_request(what).allowed("either `partition`, or filters, or `all`")
+        );
     }
     let given = [
         ("all", request.all),
         ("clear_terminal", request.clear_terminal),
         ("force", request.force),
     ];
-    let how =
+    let options =
         BulkOptions { dry_run: request.dry_run, token: request.token, reason: request.reason };
     let plan = PartitionChangePlan {
         action,
@@ -157,79 +155,81 @@ pub(crate) async fn change_partitions(
         selection: PartitionSelection::Filter(filter),
         named: request.partition.is_some(),
     };
-    plan.run(app, caller, how).await
+    plan.run(app, caller, options).await
 }
 
-/// Which partitions to make pending.
+/// Selects partitions to make pending.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BackfillRequest {
-    /// The source.
     source: String,
-    /// For these customers; those of the source, unless given.
+    /// Default: the declared customers of the source.
     #[serde(default)]
     customers: Vec<String>,
-    /// For these queries; those of the source, unless given.
+    /// Default: the declared queries of the source.
     #[serde(default)]
     queries: Vec<String>,
-    /// The first day.
+    /// First day, as YYYY-MM-DD.
     since: String,
-    /// The last day, which is included.
+    /// Last day, inclusive.
     until: String,
-    /// Also those whose last attempt failed.
+    /// Include partitions whose last attempt failed.
     #[serde(default)]
     force_pending: bool,
-    /// `fresh` or `backfill`. `backfill`, unless given.
+    /// `fresh` or `backfill`; default `backfill`.
     lane: Option<String>,
-    /// Only say what would become of each, and how to say yes to it.
+    /// Only return the expected outcomes and the token that confirms them.
     #[serde(default)]
     dry_run: bool,
-    /// What the dry run answered.
+    /// The token of a dry run.
     token: Option<String>,
-    /// Why, for the journal.
+    /// The reason, for the journal.
     reason: Option<String>,
 }
 
-/// Makes partitions pending for every day of a range.
+/// Makes the partitions of a range of days pending.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/partitions/backfill", tag = "partitions", request_body = BackfillRequest,
     responses((status = 200, body = BulkOutcome<PartitionChangeView>), (status = 400, body = ProblemDetails),
               (status = 409, body = ProblemDetails), (status = 422, body = ProblemDetails), (status = 428, body = ProblemDetails))))]
 pub(crate) async fn backfill(
     app: AppState,
     Extension(caller): Extension<Caller>,
-    Json(asked): Json<BackfillRequest>,
+    Json(request): Json<BackfillRequest>,
 ) -> Result<Answer<BulkOutcome<PartitionChangeView>>, ProblemDetails> {
-    let missing = || ProblemDetails::bad_request("both days are needed");
-    let since = day("since", Some(&query.since))?.ok_or_else(missing)?;
-    let until = day("until", Some(&query.until))?.ok_or_else(missing)?;
+    let missing = || ProblemDetails::bad_request("`since` and `until` are required");
+    let since = day("since", Some(&request.since))?.ok_or_else(missing)?;
+    let until = day("until", Some(&request.until))?.ok_or_else(missing)?;
     let days = DateRange::new(since, until).map_err(|_| {
         ProblemDetails::bad_request(format!("since {since} is after until {until}"))
     })?;
-    let declared = app.ops.declared().and_then(|declared| declared.source(&query.source));
+    let declared = app.ops.declared().and_then(|declared| declared.source(&request.source));
     let chosen = |given: &[String], known: Option<&Vec<String>>, what: &str| match (given, known) {
         ([], Some(known)) => Ok(known.clone()),
         ([], None) => {
-            let source = &query.source;
-            let problem = format!("no source {source:?} is declared, and no {what} are given");
+            let source = &request.source;
+            let problem = format!(
+                "the configuration declares no source {source:?}, and the request gives no {what}"
+            );
             Err(ProblemDetails::bad_request(problem).allowed(format!("`{what}`")))
         }
         (given, _) => Ok(given.to_vec()),
     };
-    let customers = chosen(&query.customers, declared.map(|it| &it.customers), "customers")?;
-    let queries = chosen(&query.queries, declared.map(|it| &it.queries), "queries")?;
-    let grid = KeyGrid::new(&query.source, &customers, &queries, days)
+    let customers = chosen(&request.customers, declared.map(|it| &it.customers), "customers")?;
+    let queries = chosen(&request.queries, declared.map(|it| &it.queries), "queries")?;
+    let grid = KeyGrid::new(&request.source, &customers, &queries, days)
         .map_err(|error| ProblemDetails::bad_request(error.to_string()))?;
     if grid.len() > MAX_UNITS as u64 {
-        let what = format!("these are {} partitions; nothing was changed", grid.len());
+        let what = format!("the range has {} partitions; nothing was changed", grid.len());
         return Err(ProblemDetails::bad_request(what)
-            .allowed(format!("up to {MAX_UNITS}; the command line takes any number")));
+            .allowed(format!("up to {MAX_UNITS}; the command line has no limit")));
     }
-    let force_pending = query.force_pending;
-    let lane = lane(query.lane.as_deref(), Lane::Backfill)?;
-    let how = BulkOptions { dry_run: query.dry_run, token: query.token, reason: query.reason };
+    let force_pending = request.force_pending;
+    let lane = lane(request.lane.as_deref(), Lane::Backfill)?;
+    let options =
+        BulkOptions { dry_run: request.dry_run, token: request.token, reason: request.reason };
     let filter = PartitionFilter {
-        source: Some(query.source),
+        source: Some(request.source),
         since: Some(since),
         until: Some(until),
         ..PartitionFilter::default()
@@ -244,10 +244,9 @@ pub(crate) async fn backfill(
         selection: PartitionSelection::Grid(grid),
         named: false,
     };
-    plan.run(&app, &caller, how).await.map(Answer)
+    plan.run(&app, &caller, options).await.map(Answer)
 }
 
-/// A change that is asked for.
 struct PartitionChangePlan {
     action: PartitionAction,
     command: String,
@@ -255,7 +254,7 @@ struct PartitionChangePlan {
     filter: PartitionFilter,
     force: bool,
     selection: PartitionSelection,
-    /// Whether it is of one partition that is named.
+    /// Whether the request names one partition.
     named: bool,
 }
 
@@ -264,24 +263,26 @@ impl PartitionChangePlan {
         self,
         app: &App,
         caller: &Caller,
-        how: BulkOptions,
+        options: BulkOptions,
     ) -> Result<BulkOutcome<PartitionChangeView>, ProblemDetails> {
         let name = format!("{} {:?} {:?}", self.command, self.action, self.flags);
-        let order = AuditContext {
-            by: app.operator(caller, how.reason.as_deref()),
+        let audit = AuditContext {
+            by: app.operator(caller, options.reason.as_deref()),
             command: self.command,
             filter: Some(self.filter),
             flags: self.flags,
         };
-        let command = PartitionCommand::new(self.action, order);
+        let command = PartitionCommand::new(self.action, audit);
         let command = if self.force { command.forced() } else { command };
-        let foreseen = app.ops.preview_partitions(&command, &self.selection, MAX_UNITS + 1).await?;
-        let shown = foreseen.iter().cloned();
-        let shown = shown.map(|outcome| PartitionChangeView::new(outcome, RunMode::DryRun));
-        if let Some(seen) = seen(&name, shown.collect(), &how, self.named)? {
-            return Ok(seen);
+        let expected = app.ops.preview_partitions(&command, &self.selection, MAX_UNITS + 1).await?;
+        let views = expected
+            .iter()
+            .cloned()
+            .map(|outcome| PartitionChangeView::new(outcome, RunMode::DryRun));
+        if let Some(dry_run) = confirm(&name, views.collect(), &options, self.named)? {
+            return Ok(dry_run);
         }
-        let done = app.ops.change_partitions(&command, &self.selection, &foreseen).await?;
+        let done = app.ops.change_partitions(&command, &self.selection, &expected).await?;
         let done = done.into_iter().map(|outcome| PartitionChangeView::new(outcome, RunMode::Real));
         Ok(BulkOutcome::done(done.collect()))
     }

@@ -1,4 +1,4 @@
-//! Partitions: how they stand.
+//! `GET /v1/partitions` and `GET /v1/gaps`.
 
 use axum::Json as Answer;
 use redrive_core::{AttemptNumber, LogicalDate, PartitionKey, PartitionStatus};
@@ -16,35 +16,31 @@ use crate::{
     problem::ProblemDetails,
 };
 
-/// Which partitions. Everything given must match exactly.
+/// Every given field must match exactly.
 #[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PartitionsQuery {
-    /// Of this source alone.
     source: Option<String>,
-    /// Of this customer alone.
     customer_id: Option<String>,
-    /// Of this query alone.
     query_name: Option<String>,
-    /// Not before this day.
+    /// First day, as YYYY-MM-DD.
     since: Option<String>,
-    /// Not after this day, which is included.
+    /// Last day, inclusive.
     until: Option<String>,
-    /// With this status alone.
     status: Option<String>,
-    /// Those alone that are failed and terminal.
+    /// Only failed partitions that are terminal.
     terminal: Option<bool>,
-    /// At most so many, up to 10000; 100 unless given.
+    /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
-    /// Those alone that come after this one, as SOURCE/CUSTOMER/QUERY/DATE.
+    /// The `next` of the previous page: SOURCE/CUSTOMER/QUERY/DATE.
     after: Option<String>,
 }
 
 pub(super) fn day(field: &str, text: Option<&str>) -> Result<Option<LogicalDate>, ProblemDetails> {
     let read = |text: &str| {
         text.parse().map_err(|_| {
-            ProblemDetails::bad_request(format!("{field}: {text:?} is no day"))
+            ProblemDetails::bad_request(format!("{field}: {text:?} is not a day"))
                 .allowed("YYYY-MM-DD")
         })
     };
@@ -57,7 +53,7 @@ pub(super) fn key(text: &str) -> Result<PartitionKey, ProblemDetails> {
     })
 }
 
-/// Partitions by key.
+/// Lists partitions by key.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/partitions", tag = "partitions", params(PartitionsQuery),
     responses((status = 200, body = ListPage<PartitionView>), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn list(
@@ -82,23 +78,22 @@ pub(crate) async fn list(
     };
     let page = app.ops.partitions_page(&query).await?;
     let last = page.last().map(|partition| partition.key.to_string());
-    let shown = page.into_iter().map(|found| app.ops.show_partition(found));
-    Ok(Answer(ListPage::new(shown.collect(), limit, last)))
+    let views = page.into_iter().map(|found| app.ops.show_partition(found));
+    Ok(Answer(ListPage::new(views.collect(), limit, last)))
 }
 
-/// The parts of a key, as a path has them.
+/// The path segments of a partition key.
 pub(crate) type KeyParts = (String, String, String, String);
 
-/// The key of a path.
 pub(crate) fn key_of(parts: &KeyParts) -> Result<PartitionKey, ProblemDetails> {
     let (source, customer, query, date) = parts;
-    let date =
-        day("logical_date", Some(date))?.ok_or_else(|| ProblemDetails::bad_request("no day"))?;
+    let date = day("logical_date", Some(date))?
+        .ok_or_else(|| ProblemDetails::bad_request("logical_date is missing"))?;
     PartitionKey::new(source, customer, query, date)
         .map_err(|error| ProblemDetails::bad_request(error.to_string()))
 }
 
-/// One partition. One without an entry is said to have none.
+/// Returns a partition. Without an entry the status is null.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}",
     tag = "partitions",
     params(("source" = String, Path), ("customer_id" = String, Path), ("query_name" = String, Path),
@@ -114,18 +109,17 @@ pub(crate) async fn show(
     Ok(Answer(found.map_or_else(absent, |found| app.ops.show_partition(found))))
 }
 
-/// Which attempts.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HistoryQuery {
-    /// At most so many, up to 10000; 100 unless given.
+    /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
-    /// Those alone that come after this number.
+    /// The `next` of the previous page.
     after: Option<u32>,
 }
 
-/// The attempts at a partition, by number.
+/// Lists the attempts at a partition by number.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/history",
     tag = "partitions",
     params(("source" = String, Path), ("customer_id" = String, Path), ("query_name" = String, Path),
@@ -147,24 +141,20 @@ pub(crate) async fn history(
     Ok(Answer(ListPage::new(attempts.iter().map(AttemptView::from).collect(), limit, last)))
 }
 
-/// Of which days gaps are looked for.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GapsQuery {
-    /// Of this source alone.
     source: Option<String>,
-    /// Of this customer alone.
     customer_id: Option<String>,
-    /// Of this query alone.
     query_name: Option<String>,
-    /// Not before this day.
+    /// First day, as YYYY-MM-DD.
     since: Option<String>,
-    /// Not after this day, which is included.
+    /// Last day, inclusive.
     until: Option<String>,
 }
 
-/// The days that should be good by now and are not.
+/// Lists the days that are due and not good.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/gaps", tag = "partitions", params(GapsQuery),
     responses((status = 200, body = Vec<GapView>), (status = 400, body = ProblemDetails),
               (status = 404, body = ProblemDetails))))]
@@ -183,7 +173,9 @@ pub(crate) async fn gaps(
         None => declared.unwrap_or_default().iter().collect(),
         Some(name) => {
             let found = declared.and_then(|all| all.iter().find(|source| source.name == *name));
-            let missing = || ProblemDetails::not_found(format!("no source {name:?} is declared"));
+            let missing = || {
+                ProblemDetails::not_found(format!("the configuration declares no source {name:?}"))
+            };
             vec![found.ok_or_else(missing)?]
         }
     };

@@ -1,4 +1,4 @@
-//! Pipelines and their runs.
+//! `/v1/pipelines` and `/v1/pipeline-runs`.
 
 use axum::{
     Extension, Json as Answer,
@@ -22,25 +22,21 @@ use crate::{
     problem::ProblemDetails,
 };
 
-/// The most bytes of one page of output.
 const MAX_OUTPUT_BYTES: usize = 32 * 1024 * 1024;
 
-/// Which runs.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PipelineQuery {
-    /// Of this pipeline alone.
     pipeline: Option<String>,
-    /// With this status alone.
     status: Option<String>,
-    /// At most so many, up to 10000; 100 unless given.
+    /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
-    /// Those alone that come after this id: the newest come first.
+    /// The `next` of the previous page.
     after: Option<i64>,
 }
 
-/// Runs of pipelines, the newest first.
+/// Lists pipeline runs, newest first.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/pipeline-runs", tag = "pipelines", params(PipelineQuery),
     responses((status = 200, body = ListPage<PipelineRunView>), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn list(
@@ -57,13 +53,12 @@ pub(crate) async fn list(
     Ok(Answer(ListPage::new(page.iter().map(PipelineRunView::from).collect(), limit, last)))
 }
 
-/// A run.
 pub(crate) async fn find_run(app: &App, id: i64) -> Result<PipelineRunRecord, ProblemDetails> {
     let run = app.ops.pipelines().run(PipelineRunId(id)).await?;
     run.ok_or_else(|| ProblemDetails::not_found(format!("there is no pipeline run {id}")))
 }
 
-/// How a run stands.
+/// Returns a pipeline run with its progress.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/pipeline-runs/{id}", tag = "pipelines", params(("id" = i64, Path)),
     responses((status = 200, body = PipelineRunView), (status = 404, body = ProblemDetails))))]
 pub(crate) async fn show(
@@ -73,7 +68,7 @@ pub(crate) async fn show(
     Ok(Answer((&find_run(&app, id).await?).into()))
 }
 
-/// How the stages of a run have fared.
+/// Returns statistics of a pipeline run by stage.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/pipeline-runs/{id}/stats", tag = "pipelines", params(("id" = i64, Path)),
     responses((status = 200, body = PipelineStatsView), (status = 404, body = ProblemDetails))))]
 pub(crate) async fn stats(
@@ -84,18 +79,18 @@ pub(crate) async fn stats(
     Ok(Answer(app.ops.pipeline_stats(&run).await?))
 }
 
-/// Which finished samples.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OutputQuery {
-    /// At most so many, up to 10000; 100 unless given.
+    /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
-    /// Those alone that come after this sample.
+    /// The `redrive-next` header of the previous page.
     after: Option<i64>,
 }
 
-/// The finished samples of a run as JSON lines. `redrive-next` has the id to give as `after`, if there may be more.
+/// Returns the succeeded samples of a run as JSON lines. When there may be more, the `redrive-next` header has the `after`
+/// of the next page.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/pipeline-runs/{id}/output", tag = "pipelines",
     params(("id" = i64, Path), OutputQuery),
     responses((status = 200, content_type = "application/x-ndjson", body = String),
@@ -136,7 +131,7 @@ pub(crate) async fn output(
     Ok((next, [(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response())
 }
 
-/// Starts a run of a declared pipeline; workers take it from there.
+/// Starts a run of a declared pipeline. Workers process its samples.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/pipelines/{pipeline}/runs", tag = "pipelines",
     params(("pipeline" = String, Path)), request_body = ActionReason,
     responses((status = 201, body = PipelineRunView), (status = 404, body = ProblemDetails))))]
@@ -144,13 +139,12 @@ pub(crate) async fn start(
     app: AppState,
     Extension(caller): Extension<Caller>,
     PathParams(name): PathParams<String>,
-    Json(why): Json<ActionReason>,
+    Json(action): Json<ActionReason>,
 ) -> Result<(StatusCode, Answer<PipelineRunView>), ProblemDetails> {
-    let run = start_run(&app, &caller, &name, why.reason.as_deref()).await?;
+    let run = start_run(&app, &caller, &name, action.reason.as_deref()).await?;
     Ok((StatusCode::CREATED, Answer(run)))
 }
 
-/// The same for the dashboard.
 pub(crate) async fn start_run(
     app: &App,
     caller: &Caller,
@@ -159,14 +153,14 @@ pub(crate) async fn start_run(
 ) -> Result<PipelineRunView, ProblemDetails> {
     let pipeline = app.pipelines.get(name).ok_or_else(|| {
         let known: Vec<&str> = app.pipelines.keys().map(String::as_str).collect();
-        ProblemDetails::not_found(format!("no pipeline {name:?} is declared"))
+        ProblemDetails::not_found(format!("the configuration declares no pipeline {name:?}"))
             .allowed(known.join(", "))
     })?;
     let id = app.ops.pipelines().start(pipeline, &app.operator(caller, reason)).await?;
     Ok((&find_run(app, id.0).await?).into())
 }
 
-/// Goes on with a run that was aborted or cancelled; workers take it from there.
+/// Resumes a run that was aborted or cancelled. Workers process its samples.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/pipeline-runs/{id}/resume", tag = "pipelines",
     params(("id" = i64, Path)), request_body = ActionReason,
     responses((status = 200, body = PipelineRunView), (status = 404, body = ProblemDetails),
@@ -175,12 +169,11 @@ pub(crate) async fn resume(
     app: AppState,
     Extension(caller): Extension<Caller>,
     PathParams(id): PathParams<i64>,
-    Json(why): Json<ActionReason>,
+    Json(action): Json<ActionReason>,
 ) -> Result<Answer<PipelineRunView>, ProblemDetails> {
-    resume_run(&app, &caller, id, why.reason.as_deref()).await.map(Answer)
+    resume_run(&app, &caller, id, action.reason.as_deref()).await.map(Answer)
 }
 
-/// The same for the dashboard.
 pub(crate) async fn resume_run(
     app: &App,
     caller: &Caller,
@@ -190,8 +183,9 @@ pub(crate) async fn resume_run(
     let run = find_run(app, id).await?;
     let conflict = |what: String| ProblemDetails::new(StatusCode::CONFLICT, what);
     let pipeline = app.pipelines.get(&run.pipeline);
-    let pipeline = pipeline
-        .ok_or_else(|| conflict(format!("the pipeline {:?} is not declared", run.pipeline)))?;
+    let pipeline = pipeline.ok_or_else(|| {
+        conflict(format!("the configuration does not declare pipeline {:?}", run.pipeline))
+    })?;
     let by = app.operator(caller, reason);
     match app.ops.pipelines().resume(run.id, pipeline, &by).await {
         Ok(run) => Ok((&run).into()),
@@ -200,7 +194,7 @@ pub(crate) async fn resume_run(
     }
 }
 
-/// Stops a run; what was not processed stays pending.
+/// Cancels a run. Unprocessed samples stay pending.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/pipeline-runs/{id}/cancel", tag = "pipelines",
     params(("id" = i64, Path)), request_body = ActionReason,
     responses((status = 200, body = PipelineRunView), (status = 404, body = ProblemDetails),
@@ -209,12 +203,11 @@ pub(crate) async fn cancel(
     app: AppState,
     Extension(caller): Extension<Caller>,
     PathParams(id): PathParams<i64>,
-    Json(why): Json<ActionReason>,
+    Json(action): Json<ActionReason>,
 ) -> Result<Answer<PipelineRunView>, ProblemDetails> {
-    cancel_run(&app, &caller, id, why.reason.as_deref()).await.map(Answer)
+    cancel_run(&app, &caller, id, action.reason.as_deref()).await.map(Answer)
 }
 
-/// The same for the dashboard.
 pub(crate) async fn cancel_run(
     app: &App,
     caller: &Caller,
@@ -225,9 +218,11 @@ pub(crate) async fn cancel_run(
     match app.ops.pipelines().cancel(run.id, &app.operator(caller, reason)).await? {
         PipelineChange::Done(_) => Ok((&find_run(app, id).await?).into()),
         PipelineChange::Refused(status) => {
-            let what = format!("pipeline run {id} is {status}: there is nothing to stop");
+            let what = format!("pipeline run {id} is {status} and cannot be cancelled");
             Err(ProblemDetails::new(StatusCode::CONFLICT, what))
         }
-        PipelineChange::Unknown => Err(ProblemDetails::not_found(format!("there is no run {id}"))),
+        PipelineChange::Unknown => {
+            Err(ProblemDetails::not_found(format!("there is no pipeline run {id}")))
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Policies, and the waits they give.
+//! `/v1/policies` and `/v1/schedule`.
 
 use std::{fmt::Display, str::FromStr, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     problem::ProblemDetails,
 };
 
-/// The presets, and the policies of the configuration.
+/// Lists the presets and the declared policies.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/policies", tag = "policies",
     responses((status = 200, body = Vec<PolicyView>))))]
 pub(crate) async fn list(app: AppState) -> Answer<Vec<PolicyView>> {
@@ -25,7 +25,7 @@ pub(crate) async fn list(app: AppState) -> Answer<Vec<PolicyView>> {
     Answer(policies.iter().map(|(name, policy)| PolicyView::new(name, policy)).collect())
 }
 
-/// Every setting of one policy.
+/// Returns a policy with every setting.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/policies/{policy}", tag = "policies", params(("policy" = String, Path)),
     responses((status = 200, body = PolicyView), (status = 404, body = ProblemDetails))))]
 pub(crate) async fn show(
@@ -44,32 +44,32 @@ fn find(app: &App, name: &str) -> Result<Policy, ProblemDetails> {
     })
 }
 
-/// Whose waits.
+/// A policy, and settings that override it.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScheduleQuery {
-    /// Of this policy, as far as nothing else is given.
+    /// The policy that the other settings override.
     policy: Option<String>,
-    /// How waits grow: `fixed`, `linear` or `exponential`.
+    /// `fixed`, `linear` or `exponential`.
     backoff: Option<String>,
     /// The first wait, such as `30s`.
     base: Option<String>,
-    /// The growth of an exponential backoff, from 1.
+    /// The factor of an exponential backoff, at least 1.
     multiplier: Option<f64>,
     /// The longest wait before jitter, such as `1h`.
     cap: Option<String>,
-    /// What spreads the waits: `none`, `full`, a time such as `30s`, or a share such as `25%`.
+    /// `none`, `full`, a duration such as `30s`, or a percentage such as `25%`.
     jitter: Option<String>,
     /// Executions including the first, or `none` for no limit.
     max_attempts: Option<String>,
-    /// For how many failed attempts, up to 10000; for the policy's retries, or 10, unless given.
+    /// Number of failed attempts, 1 to 10000; default: the retries of the policy, or 10 without a limit.
     attempts: Option<u32>,
-    /// Whose waits; jitter differs between units. `run:1`, unless given.
+    /// The unit, which determines the jitter; default `run:1`.
     unit: Option<String>,
 }
 
-/// When a failing unit would be tried again: the wait after each attempt, past the policy's own end.
+/// Returns the wait after each attempt of a unit that always fails, also beyond the limits of the policy.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/schedule", tag = "policies", params(ScheduleQuery),
     responses((status = 200, body = Vec<WaitView>), (status = 400, body = ProblemDetails),
               (status = 404, body = ProblemDetails))))]
@@ -90,17 +90,17 @@ pub(crate) async fn schedule(
         cap: parsed::<HumanDuration>("cap", query.cap)?.map(Duration::from),
         jitter: parsed("jitter", query.jitter)?,
     };
-    let policy = changes.of(start.as_ref());
+    let policy = changes.apply_to(start.as_ref());
     let policy = policy.map_err(|invalid| ProblemDetails::bad_request(invalid.to_string()))?;
     if let Some(many) = query.attempts.filter(|n| !(1..=Waits::MAX_ATTEMPTS).contains(n)) {
-        let what = format!("attempts: {many} cannot be foreseen");
+        let what = format!("attempts: {many} is out of range");
         return Err(
             ProblemDetails::bad_request(what).allowed(format!("1 to {}", Waits::MAX_ATTEMPTS))
         );
     }
     let unit = parsed("unit", query.unit)?.unwrap_or(Unit::Run(RunId(1)));
-    let foreseen = Waits::new(&policy, app.ops.jitter_seed(), &unit, query.attempts);
-    Ok(Answer(foreseen.waits.iter().map(WaitView::from).collect()))
+    let schedule = Waits::new(&policy, app.ops.jitter_seed(), &unit, query.attempts);
+    Ok(Answer(schedule.waits.iter().map(WaitView::from).collect()))
 }
 
 fn parsed<T: FromStr<Err: Display>>(

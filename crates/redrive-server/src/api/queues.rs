@@ -1,4 +1,4 @@
-//! Queues.
+//! `/v1/queues`.
 
 use axum::{Extension, Json as Answer};
 use redrive_ops::views::{QueueStatsView, QueueView};
@@ -12,21 +12,21 @@ use crate::{
     problem::ProblemDetails,
 };
 
-/// The queues that are declared, have runs or are paused.
+/// Lists the queues that are declared, have runs or are paused.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/queues", tag = "queues",
     responses((status = 200, body = Vec<QueueView>))))]
 pub(crate) async fn list(app: AppState) -> Result<Answer<Vec<QueueView>>, ProblemDetails> {
     Ok(Answer(app.ops.queues().await?))
 }
 
-/// How every queue stands.
+/// Returns run counts of every queue.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/queues/stats", tag = "queues",
     responses((status = 200, body = Vec<QueueStatsView>))))]
 pub(crate) async fn stats(app: AppState) -> Result<Answer<Vec<QueueStatsView>>, ProblemDetails> {
     Ok(Answer(app.ops.queue_stats().await?))
 }
 
-/// Why something is done.
+/// The body of an action without parameters.
 #[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -35,18 +35,17 @@ pub(crate) struct ActionReason {
     pub(crate) reason: Option<String>,
 }
 
-/// What was done to a queue.
+/// The state of a queue after an action.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct QueueChangeView {
     queue: String,
-    /// How it is now.
     paused: bool,
-    /// Whether that is new.
+    /// False when the queue was in that state before.
     changed: bool,
 }
 
-/// Lets no worker take another run from a queue.
+/// Pauses a queue: workers claim no more runs.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/queues/{queue}/pause", tag = "queues", params(("queue" = String, Path)),
     request_body = ActionReason,
     responses((status = 200, body = QueueChangeView), (status = 400, body = ProblemDetails))))]
@@ -54,12 +53,12 @@ pub(crate) async fn pause(
     app: AppState,
     Extension(caller): Extension<Caller>,
     PathParams(queue): PathParams<String>,
-    Json(why): Json<ActionReason>,
+    Json(body): Json<ActionReason>,
 ) -> Result<Answer<QueueChangeView>, ProblemDetails> {
-    change_queue(&app, &caller, QueueAction::Pause, queue, why.reason.as_deref()).await.map(Answer)
+    change_queue(&app, &caller, QueueAction::Pause, queue, body.reason.as_deref()).await.map(Answer)
 }
 
-/// Lets workers take runs from a queue again.
+/// Resumes a queue.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/queues/{queue}/resume", tag = "queues", params(("queue" = String, Path)),
     request_body = ActionReason,
     responses((status = 200, body = QueueChangeView), (status = 400, body = ProblemDetails))))]
@@ -67,12 +66,13 @@ pub(crate) async fn resume(
     app: AppState,
     Extension(caller): Extension<Caller>,
     PathParams(queue): PathParams<String>,
-    Json(why): Json<ActionReason>,
+    Json(body): Json<ActionReason>,
 ) -> Result<Answer<QueueChangeView>, ProblemDetails> {
-    change_queue(&app, &caller, QueueAction::Resume, queue, why.reason.as_deref()).await.map(Answer)
+    change_queue(&app, &caller, QueueAction::Resume, queue, body.reason.as_deref())
+        .await
+        .map(Answer)
 }
 
-/// The same for the dashboard.
 pub(crate) async fn change_queue(
     app: &App,
     caller: &Caller,

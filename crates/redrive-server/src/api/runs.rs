@@ -1,4 +1,4 @@
-//! Runs.
+//! `/v1/runs`.
 
 use axum::{Extension, Json as Answer};
 use redrive_core::{RunId, RunStatus};
@@ -10,7 +10,7 @@ use redrive_store::{RunAction, RunFilter};
 use serde::Deserialize;
 
 use super::{
-    bulk::{BulkOptions, BulkOutcome, MAX_UNITS, seen},
+    bulk::{BulkOptions, BulkOutcome, MAX_UNITS, confirm},
     page::{ListPage, limit, named},
 };
 use crate::{
@@ -20,29 +20,24 @@ use crate::{
     problem::ProblemDetails,
 };
 
-/// Which runs.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunQuery {
-    /// In this queue alone.
     queue: Option<String>,
-    /// Of this category alone.
     category: Option<String>,
-    /// With this status alone.
     status: Option<String>,
-    /// At most so many, up to 10000; 100 unless given.
+    /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
-    /// Those alone that come after this id.
+    /// The `next` of the previous page.
     after: Option<i64>,
 }
 
-/// The names of the statuses of runs.
 pub(crate) fn status_names() -> Vec<&'static str> {
     RunStatus::ALL.into_iter().map(RunStatus::name).collect()
 }
 
-/// Runs by id.
+/// Lists runs by id.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/runs", tag = "runs", params(RunQuery),
     responses((status = 200, body = ListPage<RunView>), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn list(
@@ -59,7 +54,7 @@ pub(crate) async fn list(
     Ok(Answer(ListPage::new(page.into_iter().map(RunView::from).collect(), limit, last)))
 }
 
-/// One run.
+/// Returns a run.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/runs/{id}", tag = "runs", params(("id" = i64, Path)),
     responses((status = 200, body = RunView), (status = 404, body = ProblemDetails))))]
 pub(crate) async fn show(
@@ -71,30 +66,29 @@ pub(crate) async fn show(
     Ok(Answer(found.into()))
 }
 
-/// Which runs to change: some by id, or those of a queue.
+/// Selects runs by `ids`, or the runs of a queue.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunActionRequest {
-    /// These.
     #[serde(default)]
     pub(crate) ids: Vec<i64>,
-    /// Those of this queue instead.
+    /// Instead of `ids`.
     pub(crate) queue: Option<String>,
-    /// With `queue`: those of this category alone.
+    /// With `queue`.
     pub(crate) category: Option<String>,
-    /// With `queue`: those with this status alone.
+    /// With `queue`.
     pub(crate) status: Option<String>,
-    /// Only say what would become of each, and how to say yes to it.
+    /// Only return the expected outcomes and the token that confirms them.
     #[serde(default)]
     pub(crate) dry_run: bool,
-    /// What the dry run answered. Up to 20 runs that are named one by one need none.
+    /// The token of a dry run. Not needed for up to 20 `ids`.
     pub(crate) token: Option<String>,
-    /// Why, for the journal.
+    /// The reason, for the journal.
     pub(crate) reason: Option<String>,
 }
 
-/// Sends runs back to their queue, with a new count of attempts.
+/// Requeues runs with a new count of attempts.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/runs/retry", tag = "runs", request_body = RunActionRequest,
     responses((status = 200, body = BulkOutcome<RunChangeView>), (status = 400, body = ProblemDetails),
               (status = 409, body = ProblemDetails), (status = 422, body = ProblemDetails), (status = 428, body = ProblemDetails))))]
@@ -106,7 +100,7 @@ pub(crate) async fn retry(
     change_runs(&app, &caller, "retry", request).await.map(Answer)
 }
 
-/// Stops runs, also those that a worker holds.
+/// Cancels runs, including those that a worker holds.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/runs/cancel", tag = "runs", request_body = RunActionRequest,
     responses((status = 200, body = BulkOutcome<RunChangeView>), (status = 400, body = ProblemDetails),
               (status = 409, body = ProblemDetails), (status = 422, body = ProblemDetails), (status = 428, body = ProblemDetails))))]
@@ -118,7 +112,6 @@ pub(crate) async fn cancel(
     change_runs(&app, &caller, "cancel", request).await.map(Answer)
 }
 
-/// The same for the dashboard.
 pub(crate) async fn change_runs(
     app: &App,
     caller: &Caller,
@@ -128,11 +121,11 @@ pub(crate) async fn change_runs(
     let (action, statuses) = match name {
         "retry" => (RunAction::Retry, vec![RunStatus::Error]),
         "cancel" => {
-            let unended = [RunStatus::Discovered, RunStatus::Processing, RunStatus::Error];
-            (RunAction::Cancel, unended.to_vec())
+            let unfinished = [RunStatus::Discovered, RunStatus::Processing, RunStatus::Error];
+            (RunAction::Cancel, unfinished.to_vec())
         }
         _ => {
-            let what = format!("nobody can {name:?} a run");
+            let what = format!("unknown run action {name:?}");
             return Err(ProblemDetails::not_found(what).allowed("retry, cancel"));
         }
     };
@@ -142,8 +135,8 @@ pub(crate) async fn change_runs(
     let is_filtered = request.queue.is_some() || request.category.is_some() || status.is_some();
     let selection = match request.queue {
         _ if by_id && is_filtered => {
-            let what = "ids and filters exclude each other; nothing was changed";
-            return Err(ProblemDetails::bad_request(what).allowed("`ids`, or `queue`"));
+            let what = "`ids` excludes filters; nothing was changed";
+            return Err(ProblemDetails::bad_request(what).allowed("either `ids`, or `queue`"));
         }
         Some(queue) => RunSelection::Queue {
             queue,
@@ -151,24 +144,26 @@ pub(crate) async fn change_runs(
             statuses: status.map_or(statuses, |status| vec![status]),
         },
         None if !by_id => {
-            let what = "no runs are named; nothing was changed";
-            return Err(ProblemDetails::bad_request(what).allowed("`ids`, or `queue`"));
+            let what = "no runs are selected; nothing was changed";
+            return Err(ProblemDetails::bad_request(what).allowed("either `ids`, or `queue`"));
         }
         None => RunSelection::Ids(request.ids.into_iter().map(RunId).collect()),
     };
-    let how =
+    let options =
         BulkOptions { dry_run: request.dry_run, token: request.token, reason: request.reason };
     let ops = &app.ops;
     let ids = ops.select_runs(&selection, MAX_UNITS + 1).await?;
-    if let Some(seen) = seen(name, ops.preview_runs(action, &ids).await?, &how, by_id)? {
-        return Ok(seen);
+    if let Some(dry_run) = confirm(name, ops.preview_runs(action, &ids).await?, &options, by_id)? {
+        return Ok(dry_run);
     }
-    let by = app.operator(caller, how.reason.as_deref());
+    let by = app.operator(caller, options.reason.as_deref());
     let (changes, ended) = ops.change_runs(action, &ids, &by).await;
     if let Err(error) = ended {
         let problem = ProblemDetails::from(error);
         let done = changes.len();
-        return Err(problem.more(format!("{done} of {} were reached before that", ids.len())));
+        return Err(
+            problem.with_detail(format!("{done} of {} runs were processed before", ids.len()))
+        );
     }
     Ok(BulkOutcome::done(changes))
 }

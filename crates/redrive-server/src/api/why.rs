@@ -1,4 +1,4 @@
-//! The story of a unit.
+//! `/v1/why`.
 
 use axum::Json as Answer;
 use redrive_core::{InvalidUnit, SampleId};
@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 use crate::{app::AppState, extract::QueryParams, problem::ProblemDetails};
 
-/// Whose story.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
@@ -16,28 +15,28 @@ pub(crate) struct WhyQuery {
     unit: String,
 }
 
-/// What a unit is, each attempt, the rule behind each decision in words, and what comes next.
+/// Explains a unit: its record, each attempt, the rule behind each decision in words, and what happens next.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/why", tag = "why", params(WhyQuery),
     responses((status = 200, body = Explanation), (status = 400, body = ProblemDetails), (status = 404, body = ProblemDetails))))]
 pub(crate) async fn why(
     app: AppState,
     QueryParams(WhyQuery { unit }): QueryParams<WhyQuery>,
 ) -> Result<Answer<Explanation>, ProblemDetails> {
-    let asked = asked(&unit)?;
-    let story = app.ops.explain(&asked).await?;
-    let story = story.ok_or_else(|| ProblemDetails::not_found(format!("there is no {unit}")))?;
-    Ok(Answer(story))
+    let target = parse_target(&unit)?;
+    let explanation = app.ops.explain(&target).await?;
+    let explanation =
+        explanation.ok_or_else(|| ProblemDetails::not_found(format!("there is no {unit}")))?;
+    Ok(Answer(explanation))
 }
 
-/// Whose story a text asks for.
-pub(crate) fn asked(unit: &str) -> Result<ExplainTarget, ProblemDetails> {
+fn parse_target(unit: &str) -> Result<ExplainTarget, ProblemDetails> {
     let problem = |what: String| {
         ProblemDetails::bad_request(format!("unit: {what}"))
             .allowed("run:ID, item:ID, sample:ID, partition:SOURCE/CUSTOMER/QUERY/DATE")
     };
     match unit.strip_prefix("sample:") {
         Some(id) if !id.contains('/') => {
-            let id = id.parse().map_err(|_| problem(format!("{id:?} is no id")))?;
+            let id = id.parse().map_err(|_| problem(format!("{id:?} is not an id")))?;
             Ok(ExplainTarget::Sample(SampleId(id)))
         }
         _ => {

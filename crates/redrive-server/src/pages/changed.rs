@@ -1,4 +1,4 @@
-//! Before and after a change of many: what would become of each, a button, and what became of them.
+//! The preview of a bulk action with its confirmation, and the result.
 
 use maud::{Markup, html};
 use redrive_ops::views::{ItemChangeView, PartitionChangeView, RunChangeView, SampleChangeView};
@@ -6,10 +6,9 @@ use redrive_ops::views::{ItemChangeView, PartitionChangeView, RunChangeView, Sam
 use super::parts::{number, pill};
 use crate::api::BulkOutcome;
 
-/// The most rows that a page shows.
 const MAX_ROWS: usize = 200;
 
-/// A unit, and what became of it.
+/// The outcome of an action for one unit.
 pub(super) trait ChangeRow {
     fn unit(&self) -> String;
     fn outcome(&self) -> &'static str;
@@ -75,14 +74,14 @@ impl ChangeRow for ItemChangeView {
     }
 }
 
-/// An action as a title begins with it.
-pub(super) fn titled(action: &str) -> String {
+/// Capitalizes the name of an action.
+pub(super) fn title_case(action: &str) -> String {
     let words = action.replace('-', " ");
     let mut letters = words.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// What was done, and where to go from here.
+/// The result of an action.
 pub(super) fn done<T: ChangeRow>(title: &str, changes: &BulkOutcome<T>, back: &str) -> Markup {
     html! {
         h1 { (title) }
@@ -94,7 +93,8 @@ pub(super) fn done<T: ChangeRow>(title: &str, changes: &BulkOutcome<T>, back: &s
     }
 }
 
-/// What would be done, and the button that has it done. `fields` are what the action needs besides the token.
+/// The expected outcome of an action and the button that confirms it. `fields` are the parameters of the action besides
+/// the token.
 pub(super) fn preview<T: ChangeRow>(
     title: &str,
     changes: &BulkOutcome<T>,
@@ -115,9 +115,9 @@ pub(super) fn preview<T: ChangeRow>(
                 }
                 input type="hidden" name="token" value=(changes.token().unwrap_or_default());
                 div.actions {
-                    label { "Why, for the journal" input type="text" name="reason" maxlength="500"; }
-                    @if ready > 0 { button.primary type="submit" { "Yes, do it: " (number(ready as u64)) } }
-                    a href=(back) { "No, go back" }
+                    label { "Reason, for the journal" input type="text" name="reason" maxlength="500"; }
+                    @if ready > 0 { button.primary type="submit" { "Confirm: " (number(ready as u64)) } }
+                    a href=(back) { "Go back" }
                 }
             }
         }
@@ -151,6 +151,6 @@ fn table<T: ChangeRow>(changes: &BulkOutcome<T>) -> Markup {
                 td.text { (row.note()) }
             } } }
         } }
-        @if rows.len() > MAX_ROWS { p.lead { "The first " (MAX_ROWS) " of " (number(rows.len() as u64)) " are shown." } }
+        @if rows.len() > MAX_ROWS { p.lead { "Showing the first " (MAX_ROWS) " of " (number(rows.len() as u64)) " rows." } }
     }
 }

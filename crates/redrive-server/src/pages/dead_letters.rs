@@ -1,4 +1,4 @@
-//! Dead letters, grouped by what they died of.
+//! Dead letters, grouped by cause.
 
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
@@ -30,7 +30,7 @@ use crate::{
 const ROWS: u32 = 50;
 const CAUSES: u32 = 50;
 
-/// Which dead letters, and what is wished of them.
+/// The filters of the list, and the action on the selection.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct DeadLetterForm {
@@ -51,7 +51,7 @@ impl DeadLetterForm {
     fn run(&self) -> Result<Option<i64>, ProblemDetails> {
         let number = |text: &str| {
             text.parse()
-                .map_err(|_| ProblemDetails::bad_request(format!("run: {text:?} is no number")))
+                .map_err(|_| ProblemDetails::bad_request(format!("run: {text:?} is not a number")))
         };
         given(self.run.as_deref()).map(number).transpose()
     }
@@ -108,7 +108,6 @@ impl DeadLetterForm {
     }
 }
 
-/// The causes, and some letters.
 pub(super) async fn list(
     app: AppState,
     Extension(caller): Extension<Caller>,
@@ -126,13 +125,13 @@ pub(super) async fn list(
     let total: u64 = causes.iter().map(|cause| cause.count).sum();
     let body = html! {
         h1 { "Dead letters" }
-        p.lead { "Samples that could not be finished, kept where people can look at them. "
-                 "Errors that differ only in numbers, ids, quotations and paths are one cause." }
+        p.lead { "Samples that failed permanently. "
+                 "Errors that differ only in numbers, ids, quotations and paths have one cause." }
         form.filters method="get" action="/dead-letters" {
             (filter_field("pipeline", "Pipeline", form.pipeline.as_deref()))
             (filter_field("run", "Run", form.run.as_deref()))
             (filter_field("stage", "Stage", form.stage.as_deref()))
-            (filter_field("error", "Text of the error", form.error.as_deref()))
+            (filter_field("error", "Error text", form.error.as_deref()))
             (filter_field("code", "Code", form.code.as_deref()))
             (filter_field("cause", "Cause", form.cause.as_deref()))
             button type="submit" { "Show" }
@@ -142,28 +141,28 @@ pub(super) async fn list(
             (by_cause(&app, &causes, may_act(&caller)))
             @if may_act(&caller) && total > 0 { p { a href=(form.preview()) { "Reprocess all that match …" } } }
         }
-        section { h2 { "One by one" } (table(&letters)) (more(next)) }
+        section { h2 { "Samples" } (table(&letters)) (more(next)) }
     };
     Ok(DashboardPage::new(NavSection::DeadLetters, "Dead letters", body).render(&app, &caller))
 }
 
 fn by_cause(app: &App, causes: &[CauseView], may_act: bool) -> Markup {
     if causes.is_empty() {
-        return html! { p.empty { "Nothing died." } };
+        return html! { p.empty { "No dead letters." } };
     }
     let now = app.ops.now();
     let of = |path: &str, cause: &CauseView| {
         let fingerprint = cause.fingerprint.as_str();
-        let asked = [
+        let params = [
             ("pipeline", cause.pipeline.as_str()),
             ("stage", &cause.stage),
             ("cause", fingerprint),
         ];
-        address(path, &asked.map(|(name, value)| (name, Some(value))))
+        address(path, &params.map(|(name, value)| (name, Some(value))))
     };
     html! {
         div.scroll { table {
-            thead { tr { th.number { "Letters" } th { "Pipeline" } th { "Stage" } th { "Code" } th { "Example" } th { "Last" } th { "" } } }
+            thead { tr { th.number { "Samples" } th { "Pipeline" } th { "Stage" } th { "Code" } th { "Example" } th { "Last" } th { "" } } }
             tbody { @for cause in causes { tr {
                 td.number { a href=(of("/dead-letters", cause)) { (number(cause.count)) } }
                 td.text { (cause.pipeline) }
@@ -179,7 +178,7 @@ fn by_cause(app: &App, causes: &[CauseView], may_act: bool) -> Markup {
 
 fn table(letters: &[SampleView]) -> Markup {
     if letters.is_empty() {
-        return html! { p.empty { "No dead letter matches." } };
+        return html! { p.empty { "No dead letters match." } };
     }
     html! {
         div.scroll { table {
@@ -197,29 +196,28 @@ fn table(letters: &[SampleView]) -> Markup {
     }
 }
 
-/// One sample, dead or not.
 pub(super) async fn show(
     app: AppState,
     Extension(caller): Extension<Caller>,
     PathParams(id): PathParams<i64>,
 ) -> PageResult<Response> {
-    let Some(Explanation::Sample(story)) =
+    let Some(Explanation::Sample(explanation)) =
         app.ops.explain(&ExplainTarget::Sample(SampleId(id))).await?
     else {
         return Err(ProblemDetails::not_found(format!("there is no sample {id}")));
     };
-    let (sample, now) = (&story.sample, app.ops.now());
+    let (sample, now) = (&explanation.sample, app.ops.now());
     let body = html! {
         h1 { "Sample " (id) " " (pill(sample.status)) }
-        p.next { strong { "Next: " } (story.next.because) }
+        p.next { strong { "Next: " } (explanation.next.because) }
         @if may_act(&caller) && sample.status == "dlq" && sample.data.is_some() {
             section { h2 { "Actions" } (act_button("/dead-letters/reprocess", &[("id", &id.to_string())], "Reprocess")) }
         }
         div.grid {
             section.half {
-                h2 { "What it is" }
+                h2 { "Details" }
                 dl {
-                    dt { "Run" } dd { a href=(format!("/pipelines/{}", sample.run_id)) { (sample.pipeline) " " (sample.run_id) } ", " (story.run_status) }
+                    dt { "Run" } dd { a href=(format!("/pipelines/{}", sample.run_id)) { (sample.pipeline) " " (sample.run_id) } ", " (explanation.run_status) }
                     dt { "Line" } dd { (number(sample.line)) }
                     dt { "Stage" } dd { (sample.stage) }
                     @if let Some(cause) = &sample.fingerprint { dt { "Cause" } dd { a href=(address("/dead-letters", &[("cause", Some(cause))])) { code { (cause) } } } }
@@ -228,18 +226,17 @@ pub(super) async fn show(
                 (json("Last error", sample.error_message.as_deref()))
             }
             section.half { (json("Data", sample.data.as_ref().map(|data| data.get()))) }
-            @for stage in &story.stages { section {
+            @for stage in &explanation.stages { section {
                 h2 { "Stage " (stage.stage) ": " (stage.outcome) }
                 (attempts(&stage.attempts, None, now))
             } }
-            section { h2 { "Journal" } (journal(&story.journal, false, now)) }
+            section { h2 { "Journal" } (journal(&explanation.journal, false, now)) }
         }
     };
     Ok(DashboardPage::new(NavSection::DeadLetters, format!("Sample {id}"), body)
         .render(&app, &caller))
 }
 
-/// What a reprocess of many would do.
 pub(super) async fn preview_action(
     app: AppState,
     Extension(caller): Extension<Caller>,
@@ -252,10 +249,9 @@ pub(super) async fn preview_action(
     let back = address("/dead-letters", &form.fields());
     let title = "Reprocess dead letters?";
     let body = preview(title, &changes, "/dead-letters/reprocess", &fields, &back);
-    Ok(DashboardPage::new(NavSection::DeadLetters, title, body).still().render(&app, &caller))
+    Ok(DashboardPage::new(NavSection::DeadLetters, title, body).not_live().render(&app, &caller))
 }
 
-/// Does it.
 pub(super) async fn act(
     app: AppState,
     Extension(caller): Extension<Caller>,
@@ -268,6 +264,6 @@ pub(super) async fn act(
     };
     let body = done("Reprocess: done", &changes, &back);
     Ok(DashboardPage::new(NavSection::DeadLetters, "Dead letters", body)
-        .still()
+        .not_live()
         .render(&app, &caller))
 }

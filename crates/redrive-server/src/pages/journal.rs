@@ -1,4 +1,4 @@
-//! The journal, the newest first.
+//! The journal, newest first.
 
 use axum::{Extension, response::Response};
 use maud::html;
@@ -15,7 +15,6 @@ use crate::{app::AppState, extract::QueryParams, guard::Caller};
 
 const ROWS: u32 = 100;
 
-/// Which entries.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct JournalListQuery {
@@ -24,7 +23,6 @@ pub(super) struct JournalListQuery {
     before: Option<i64>,
 }
 
-/// The list.
 pub(super) async fn list(
     app: AppState,
     Extension(caller): Extension<Caller>,
@@ -41,7 +39,7 @@ pub(super) async fn list(
     let rows: Vec<JournalView> = page.into_iter().map(JournalView::from).collect();
     let body = html! {
         h1 { "Journal" }
-        p.lead { "What operators, the daemon and workers did, and what was given up. Ordinary attempts are with their unit." }
+        p.lead { "Actions of operators, the daemon and workers, and units that were given up. Attempts are on the page of their unit." }
         form.filters method="get" action="/journal" {
             (filter_field("unit", "Unit", unit))
             (filter_field("action", "Action", action))

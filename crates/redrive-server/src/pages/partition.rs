@@ -1,4 +1,4 @@
-//! One partition, and what is done to one or to many.
+//! The page of a partition, and the actions on partitions.
 
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{
     PageResult,
-    changed::{done, preview, titled},
+    changed::{done, preview, title_case},
     layout::{DashboardPage, NavSection, may_act},
     partitions::state,
     parts::{
@@ -24,18 +24,17 @@ use crate::{
     problem::ProblemDetails,
 };
 
-/// One partition.
 pub(super) async fn show(
     app: AppState,
     Extension(caller): Extension<Caller>,
     PathParams(parts): PathParams<KeyParts>,
 ) -> PageResult<Response> {
     let key = key_of(&parts)?;
-    let asked = ExplainTarget::Unit(redrive_core::Unit::Partition(key.clone()));
-    let Some(Explanation::Partition(story)) = app.ops.explain(&asked).await? else {
+    let target = ExplainTarget::Unit(redrive_core::Unit::Partition(key.clone()));
+    let Some(Explanation::Partition(explanation)) = app.ops.explain(&target).await? else {
         return Err(ProblemDetails::not_found(format!("partition:{key} has no entry")));
     };
-    let (partition, now) = (&story.partition, app.ops.now());
+    let (partition, now) = (&explanation.partition, app.ops.now());
     let series = [
         ("source", Some(key.source())),
         ("customer_id", Some(key.customer_id())),
@@ -45,29 +44,29 @@ pub(super) async fn show(
     let body = html! {
         h1 { (key.source()) " / " (key.customer_id()) " / " (key.query_name()) " / " (key.logical_date().to_string())
              " " (pill(state(partition))) @if partition.paused { " " span.pill.retry { "‖ paused" } } }
-        p.next { strong { "Next: " } (story.next.because) }
+        p.next { strong { "Next: " } (explanation.next.because) }
         @if may_act(&caller) { section { h2 { "Actions" } (actions(&key, partition)) } }
         div.grid {
             section.half {
-                h2 { "What it is" }
+                h2 { "Details" }
                 dl {
-                    dt { "Series" } dd { a href=(address("/partitions", &series)) { "its calendar" } }
+                    dt { "Series" } dd { a href=(address("/partitions", &series)) { "calendar" } }
                     dt { "Authority" } dd { @match authority {
                         Some(run_id) => { code { (run_id) } },
-                        None => { "no run has it: consumers read nothing" },
+                        None => { "none: the partition is not readable" },
                     } }
                     @if let Some(count) = partition.record_count { dt { "Records" } dd { (number(count)) } }
                     @if let Some(version) = &partition.schema_version { dt { "Schema" } dd { (version) } }
                     dt { "Attempts" } dd { (partition.attempt_count.unwrap_or(0)) }
                     dt { "Changed" } dd { (when_some(partition.updated_at.as_deref(), now)) }
-                    @if let Some(at) = &partition.next_retry_at { dt { "Next try" } dd { (when_some(Some(at), now)) } }
+                    @if let Some(at) = &partition.next_retry_at { dt { "Next retry" } dd { (when_some(Some(at), now)) } }
                     @if let Some(by) = &partition.paused_by { dt { "Paused by" } dd { (by) " " (partition.pause_reason.as_deref().unwrap_or_default()) } }
                 }
             }
             section.half { (json("Last error", partition.error_message.as_deref()))
-                @if partition.error_message.is_none() { h2 { "Last error" } p.empty { "There is none." } } }
-            section { h2 { "Attempts and raw runs" } (attempts(&story.attempts, authority, now)) }
-            section { h2 { "Journal" } (journal(&story.journal, false, now)) }
+                @if partition.error_message.is_none() { h2 { "Last error" } p.empty { "None." } } }
+            section { h2 { "Attempts and raw runs" } (attempts(&explanation.attempts, authority, now)) }
+            section { h2 { "Journal" } (journal(&explanation.journal, false, now)) }
         }
     };
     let title = format!("{key}");
@@ -84,14 +83,13 @@ fn actions(key: &PartitionKey, partition: &PartitionView) -> Markup {
     html! {
         div.actions {
             @if is_failed && !partition.terminal { (button("retry", "Retry now", &["force"])) (button("mark-terminal", "Mark terminal", &[])) }
-            @if is_failed && partition.terminal { (button("retry", "Retry, past the mark", &["force", "clear_terminal"])) (button("clear-terminal", "Clear the mark", &[])) }
+            @if is_failed && partition.terminal { (button("retry", "Retry anyway", &["force", "clear_terminal"])) (button("clear-terminal", "Clear terminal", &[])) }
             @if partition.status == Some("success") { (button("reprocess", "Reprocess", &["force"])) }
             @if partition.paused { (button("resume", "Resume", &[])) } @else { (button("pause", "Pause", &[])) }
         }
     }
 }
 
-/// What is asked for by a button.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PartitionActionForm {
@@ -149,7 +147,6 @@ impl PartitionActionForm {
     }
 }
 
-/// What an action on many would do.
 pub(super) async fn preview_action(
     app: AppState,
     Extension(caller): Extension<Caller>,
@@ -157,13 +154,12 @@ pub(super) async fn preview_action(
 ) -> PageResult<Response> {
     let name = form.action.as_deref().unwrap_or_default();
     let changes = change_partitions(&app, &caller, name, form.request(true)).await?;
-    let title = format!("{} partitions?", titled(name));
+    let title = format!("{} partitions?", title_case(name));
     let action = format!("/partitions/act/{name}");
     let body = preview(&title, &changes, &action, &form.fields(), &form.back());
-    Ok(DashboardPage::new(NavSection::Partitions, title, body).still().render(&app, &caller))
+    Ok(DashboardPage::new(NavSection::Partitions, title, body).not_live().render(&app, &caller))
 }
 
-/// Does it.
 pub(super) async fn act(
     app: AppState,
     Extension(caller): Extension<Caller>,
@@ -171,6 +167,8 @@ pub(super) async fn act(
     Form(form): Form<PartitionActionForm>,
 ) -> PageResult<Response> {
     let changes = change_partitions(&app, &caller, &name, form.request(false)).await?;
-    let body = done(&format!("{}: done", titled(&name)), &changes, &form.back());
-    Ok(DashboardPage::new(NavSection::Partitions, "Partitions", body).still().render(&app, &caller))
+    let body = done(&format!("{}: done", title_case(&name)), &changes, &form.back());
+    Ok(DashboardPage::new(NavSection::Partitions, "Partitions", body)
+        .not_live()
+        .render(&app, &caller))
 }

@@ -28,7 +28,6 @@ use crate::{
 
 const ROWS: u32 = 50;
 
-/// Which runs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PipelineRunListQuery {
@@ -37,7 +36,6 @@ pub(super) struct PipelineRunListQuery {
     after: Option<i64>,
 }
 
-/// The list.
 pub(super) async fn list(
     app: AppState,
     Extension(caller): Extension<Caller>,
@@ -51,13 +49,13 @@ pub(super) async fn list(
     let page = app.ops.store().pipeline_runs_page(&filter, after, ROWS).await?;
     let last = last_of(&page, ROWS, |run| run.id.0);
     let next = last.map(|last| {
-        let asked = [("pipeline", pipeline), ("status", status), ("after", Some(last.as_str()))];
-        address("/pipelines", &asked)
+        let params = [("pipeline", pipeline), ("status", status), ("after", Some(last.as_str()))];
+        address("/pipelines", &params)
     });
     let runs: Vec<PipelineRunView> = page.iter().map(PipelineRunView::from).collect();
     let body = html! {
         h1 { "Pipelines" }
-        p.lead { "Samples on their way through stages, the newest runs first." }
+        p.lead { "Runs of pipelines, newest first." }
         form.filters method="get" action="/pipelines" {
             (filter_field("pipeline", "Pipeline", pipeline))
             (filter_choice("status", "Status", status, &names))
@@ -86,7 +84,7 @@ fn startable(app: &App) -> Markup {
 
 fn table(app: &App, runs: &[PipelineRunView]) -> Markup {
     if runs.is_empty() {
-        return html! { p.empty { "No run matches." } };
+        return html! { p.empty { "No runs match." } };
     }
     let now = app.ops.now();
     html! {
@@ -105,7 +103,6 @@ fn table(app: &App, runs: &[PipelineRunView]) -> Markup {
     }
 }
 
-/// One run.
 pub(super) async fn show(
     app: AppState,
     Extension(caller): Extension<Caller>,
@@ -124,22 +121,22 @@ pub(super) async fn show(
                 (charts::progress(&run))
                 p { (number(run.succeeded)) " of " (number(run.total)) @if !run.source_done { "+" } " succeeded, "
                     (number(run.skipped)) " skipped, " (number(run.dlq)) " dead, " (number(run.pending)) " pending." }
-                @if run.dlq > 0 { p { a href=(address("/dead-letters", &[("run", Some(&run.id.to_string()))])) { "Why they died" } } }
+                @if run.dlq > 0 { p { a href=(address("/dead-letters", &[("run", Some(&run.id.to_string()))])) { "Causes of failures" } } }
             }
             section.third { h2 { "Failure budget" } (charts::budget(&run)) }
             section { h2 { "Stages" } (stages(&stats)) }
             @for stage in &stats.stages { section.half {
                 h2 { "Retries at " (stage.counts.stage) }
-                @if stage.retry_histogram.is_empty() { p.empty { "There was no attempt yet." } }
+                @if stage.retry_histogram.is_empty() { p.empty { "No attempts yet." } }
                 @else { (charts::histogram(&stage.counts.stage, &stage.retry_histogram)) }
                 @if !stage.errors.is_empty() {
                     p { "Errors: " @for error in &stage.errors { span.chip { (pill("failed")) " " (error.code) " × " (number(error.count)) } } }
                 }
             } }
             section {
-                h2 { "What it is" }
+                h2 { "Details" }
                 dl {
-                    dt { "Source" } dd { (run.source) ", " (number(run.lines_read)) " lines read" @if run.source_done { ", to its end" } }
+                    dt { "Source" } dd { (run.source) ", " (number(run.lines_read)) " lines read" @if run.source_done { ", complete" } }
                     dt { "Started" } dd { (when_some(Some(&run.started_at), now)) " by " (run.started_by) }
                     @if let Some(at) = &run.ended_at { dt { "Ended" } dd { (when_some(Some(at), now)) } }
                     @if let Some(rate) = run.success_rate { dt { "Success rate" } dd { (percent(rate)) } }
@@ -181,12 +178,11 @@ fn actions(run: &PipelineRunView) -> Markup {
         section { h2 { "Actions" } div.actions {
             @if matches!(run.status, "aborted" | "cancelled") { (button("resume", "Resume")) }
             @if run.status == "running" { (button("cancel", "Cancel")) }
-            @if matches!(run.status, "completed" | "partial_success" | "failed") { p.empty { "It is over." } }
+            @if matches!(run.status, "completed" | "partial_success" | "failed") { p.empty { "The run has ended." } }
         } }
     }
 }
 
-/// What is asked for by a button.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PipelineActionForm {
@@ -194,7 +190,6 @@ pub(super) struct PipelineActionForm {
     reason: Option<String>,
 }
 
-/// Starts a run.
 pub(super) async fn start(
     app: AppState,
     Extension(caller): Extension<Caller>,
@@ -205,7 +200,6 @@ pub(super) async fn start(
     Ok(changed(&app, &caller, &run, "started").await)
 }
 
-/// Goes on with a run, or stops it.
 pub(super) async fn act(
     app: AppState,
     Extension(caller): Extension<Caller>,
@@ -214,9 +208,13 @@ pub(super) async fn act(
 ) -> PageResult<Response> {
     let reason = given(form.reason.as_deref());
     let (run, what) = match name.as_str() {
-        "resume" => (resume_run(&app, &caller, id, reason).await?, "going on"),
+        "resume" => (resume_run(&app, &caller, id, reason).await?, "resumed"),
         "cancel" => (cancel_run(&app, &caller, id, reason).await?, "cancelled"),
-        _ => return Err(ProblemDetails::not_found("a run is resumed or cancelled")),
+        _ => {
+            return Err(
+                ProblemDetails::not_found("unknown pipeline run action").allowed("resume, cancel")
+            );
+        }
     };
     Ok(changed(&app, &caller, &run, what).await)
 }
@@ -224,7 +222,7 @@ pub(super) async fn act(
 async fn changed(app: &App, caller: &Caller, run: &PipelineRunView, what: &str) -> Response {
     let body = html! {
         h1 { (run.pipeline) " " (run.id) }
-        section { p { "It is " (what) "." } p { a href=(format!("/pipelines/{}", run.id)) { "Look at it" } } }
+        section { p { "The run is " (what) "." } p { a href=(format!("/pipelines/{}", run.id)) { "Show the run" } } }
     };
-    DashboardPage::new(NavSection::Pipelines, "Pipelines", body).still().render(app, caller)
+    DashboardPage::new(NavSection::Pipelines, "Pipelines", body).not_live().render(app, caller)
 }

@@ -26,7 +26,6 @@ use crate::{
 
 const ROWS: u32 = 100;
 
-/// Which items.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ItemListQuery {
@@ -36,7 +35,6 @@ pub(super) struct ItemListQuery {
     after: Option<i64>,
 }
 
-/// The list.
 pub(super) async fn list(
     app: AppState,
     Extension(caller): Extension<Caller>,
@@ -55,12 +53,12 @@ pub(super) async fn list(
     let last = last_of(&page, ROWS, |item| item.id.0);
     let rows: Vec<ItemView> = page.into_iter().map(ItemView::from).collect();
     let next = last.map(|last| {
-        let asked = [("upload", upload), ("group", group), ("status", status)];
-        let [one, two, three] = asked;
+        let params = [("upload", upload), ("group", group), ("status", status)];
+        let [one, two, three] = params;
         address("/uploads", &[one, two, three, ("after", Some(&last))])
     });
     let now = app.ops.now();
-    let whole = match upload.zip(group) {
+    let group_section = match upload.zip(group) {
         Some((upload, group)) if !rows.is_empty() => {
             let group = ItemGroup { upload: upload.to_owned(), group: group.to_owned() };
             Some(this_group(&app, &caller, group).await?)
@@ -69,16 +67,16 @@ pub(super) async fn list(
     };
     let body = html! {
         h1 { "Uploads" }
-        p.lead { "Items of batches that half succeed, each acknowledged by itself." }
+        p.lead { "Items of uploads. The receiver acknowledges each item." }
         form.filters method="get" action="/uploads" {
             (filter_field("upload", "Upload", upload))
             (filter_field("group", "Group", group))
             (filter_choice("status", "Status", status, &names))
             button type="submit" { "Show" }
         }
-        @if let Some(whole) = whole { (whole) }
+        @if let Some(group_section) = group_section { (group_section) }
         section {
-            @if rows.is_empty() { p.empty { "No item matches." } } @else { div.scroll { table {
+            @if rows.is_empty() { p.empty { "No items match." } } @else { div.scroll { table {
                 thead { tr { th.number { "Id" } th { "Upload" } th { "Group" } th { "Name" } th { "Status" } th.number { "Bytes" } th.number { "Attempts" } th { "Changed" } th { "Reason" } } }
                 tbody { @for item in &rows { tr {
                     td.number { a href=(format!("/uploads/{}", item.id)) { (item.id) } }
@@ -98,34 +96,33 @@ pub(super) async fn list(
     Ok(DashboardPage::new(NavSection::Uploads, "Uploads", body).render(&app, &caller))
 }
 
-/// Where the list of a group is.
 fn group_address(upload: &str, group: &str) -> String {
     address("/uploads", &[("upload", Some(upload)), ("group", Some(group))])
 }
 
-/// How a group stands, and what may be done to it.
+/// Counts and actions of a group.
 async fn this_group(app: &App, caller: &Caller, group: ItemGroup) -> PageResult<Markup> {
     let ItemGroup { upload, group: name } = group.clone();
-    let shown = group_view(app, group).await?;
+    let view = group_view(app, group).await?;
     let fields = [("upload", Some(upload.as_str())), ("group", Some(name.as_str()))];
-    let sendable = shown.pending > 0 && shown.sending_since.is_none();
+    let sendable = view.pending > 0 && view.sending_since.is_none();
     Ok(html! {
         section {
-            h2 { "This group" }
+            h2 { "Group" }
             p {
-                (number(shown.uploaded)) " of " (number(shown.total)) " are uploaded, "
-                (number(shown.pending)) " pending, " (number(shown.upload_giveup)) " given up."
-                @if let Some(since) = &shown.sending_since {
-                    " It is being sent since " (when_some(Some(since), app.ops.now())) "."
+                (number(view.uploaded)) " of " (number(view.total)) " are uploaded, "
+                (number(view.pending)) " pending, " (number(view.upload_giveup)) " given up."
+                @if let Some(since) = &view.sending_since {
+                    " Send started " (when_some(Some(since), app.ops.now())) "."
                 }
             }
             @if may_act(caller) {
                 div.actions {
-                    @if sendable && app.group_sends.knows(&upload) {
-                        (act_button("/uploads/send", &[("upload", &upload), ("group", &name)], "Send what is pending"))
+                    @if sendable && app.group_sends.is_declared(&upload) {
+                        (act_button("/uploads/send", &[("upload", &upload), ("group", &name)], "Send pending items"))
                     }
-                    @if shown.upload_giveup > 0 {
-                        a href=(address("/uploads/preview", &fields)) { "Reset what was given up …" }
+                    @if view.upload_giveup > 0 {
+                        a href=(address("/uploads/preview", &fields)) { "Reset items that were given up …" }
                     }
                 }
             }
@@ -133,26 +130,25 @@ async fn this_group(app: &App, caller: &Caller, group: ItemGroup) -> PageResult<
     })
 }
 
-/// One item.
 pub(super) async fn show(
     app: AppState,
     Extension(caller): Extension<Caller>,
     PathParams(id): PathParams<i64>,
 ) -> PageResult<Response> {
-    let asked = ExplainTarget::Unit(Unit::Item(ItemId(id)));
-    let Some(Explanation::Item(story)) = app.ops.explain(&asked).await? else {
+    let target = ExplainTarget::Unit(Unit::Item(ItemId(id)));
+    let Some(Explanation::Item(explanation)) = app.ops.explain(&target).await? else {
         return Err(ProblemDetails::not_found(format!("there is no item {id}")));
     };
-    let (item, now) = (&story.item, app.ops.now());
+    let (item, now) = (&explanation.item, app.ops.now());
     let body = html! {
         h1 { "Item " (id) " " (pill(item.status)) }
-        p.next { strong { "Next: " } (story.next.because) }
+        p.next { strong { "Next: " } (explanation.next.because) }
         @if may_act(&caller) && item.status == "upload_giveup" {
-            section { h2 { "Actions" } (act_button("/uploads/reset", &[("id", &id.to_string())], "Reset: send it again")) }
+            section { h2 { "Actions" } (act_button("/uploads/reset", &[("id", &id.to_string())], "Reset")) }
         }
         div.grid {
             section.half {
-                h2 { "What it is" }
+                h2 { "Details" }
                 dl {
                     dt { "Name" } dd { (item.name) }
                     dt { "Group" } dd { a href=(group_address(&item.upload, &item.group)) { (item.upload) " / " (item.group) } }
@@ -163,14 +159,13 @@ pub(super) async fn show(
                 }
             }
             section.half { (json("Last rejection", item.rejection_reason.as_deref())) }
-            section { h2 { "Attempts" } (attempts(&story.attempts, None, now)) }
-            section { h2 { "Journal" } (journal(&story.journal, false, now)) }
+            section { h2 { "Attempts" } (attempts(&explanation.attempts, None, now)) }
+            section { h2 { "Journal" } (journal(&explanation.journal, false, now)) }
         }
     };
     Ok(DashboardPage::new(NavSection::Uploads, format!("Item {id}"), body).render(&app, &caller))
 }
 
-/// What is asked for by a button.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ItemActionForm {
@@ -206,7 +201,6 @@ impl ItemActionForm {
     }
 }
 
-/// What a reset of many would do.
 pub(super) async fn preview_action(
     app: AppState,
     Extension(caller): Extension<Caller>,
@@ -215,10 +209,9 @@ pub(super) async fn preview_action(
     let changes = reset_items(&app, &caller, form.action(true)).await?;
     let title = "Reset items?";
     let body = preview(title, &changes, "/uploads/reset", &form.fields(), &form.back());
-    Ok(DashboardPage::new(NavSection::Uploads, title, body).still().render(&app, &caller))
+    Ok(DashboardPage::new(NavSection::Uploads, title, body).not_live().render(&app, &caller))
 }
 
-/// Begins to send a group.
 pub(super) async fn send(
     app: AppState,
     Extension(caller): Extension<Caller>,
@@ -226,18 +219,17 @@ pub(super) async fn send(
 ) -> PageResult<Response> {
     let name = |value: &Option<String>| value.clone().unwrap_or_default();
     let group = ItemGroup { upload: name(&form.upload), group: name(&form.group) };
-    let begun = send_group(&app, &caller, group, given(form.reason.as_deref())).await?;
+    let started = send_group(&app, &caller, group, given(form.reason.as_deref())).await?;
     let body = html! {
         h1 { "Sending" }
         section {
-            p { (number(begun.pending)) " items are being sent. What becomes of each is in the list." }
-            p { a href=(form.back()) { "Look at them" } }
+            p { "Sending " (number(started.pending)) " items. The list shows the result of each." }
+            p { a href=(form.back()) { "Show the items" } }
         }
     };
-    Ok(DashboardPage::new(NavSection::Uploads, "Uploads", body).still().render(&app, &caller))
+    Ok(DashboardPage::new(NavSection::Uploads, "Uploads", body).not_live().render(&app, &caller))
 }
 
-/// Does it.
 pub(super) async fn act(
     app: AppState,
     Extension(caller): Extension<Caller>,
@@ -245,5 +237,5 @@ pub(super) async fn act(
 ) -> PageResult<Response> {
     let changes = reset_items(&app, &caller, form.action(false)).await?;
     let body = done("Reset: done", &changes, &form.back());
-    Ok(DashboardPage::new(NavSection::Uploads, "Uploads", body).still().render(&app, &caller))
+    Ok(DashboardPage::new(NavSection::Uploads, "Uploads", body).not_live().render(&app, &caller))
 }

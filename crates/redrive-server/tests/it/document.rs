@@ -58,7 +58,10 @@ fn every_operation_says_what_it_does_and_how_it_is_refused() {
         assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path}");
         for (status, response) in responses.iter().filter(|(status, _)| !status.starts_with('2')) {
             let schema = &response["content"]["application/problem+json"]["schema"];
-            assert_eq!(schema["$ref"], "#/components/schemas/Problem", "{method} {path} {status}");
+            assert_eq!(
+                schema["$ref"], "#/components/schemas/ProblemDetails",
+                "{method} {path} {status}"
+            );
         }
         assert!(responses.contains_key("default"), "{method} {path}");
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
@@ -88,7 +91,7 @@ async fn every_described_route_exists() {
             .replace("{pipeline}", "flour")
             .replace("{action}", "retry");
         let answer = site.client.send(&method, &path, Some("application/json"), "[").await;
-        assert!(!answer.body.contains("there is nothing here"), "{method} {path}: {answer:?}");
+        assert!(!answer.body.contains("no such path"), "{method} {path}: {answer:?}");
         assert_ne!(answer.status, 405, "{method} {path}");
     }
 }

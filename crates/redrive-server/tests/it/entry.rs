@@ -77,7 +77,7 @@ async fn a_person_signs_in_acts_and_signs_out() {
     let browser = site.client.browsing();
     let wrong = browser.submit("/login", "token=nothing-like-it-at-all").await;
     assert_eq!(wrong.status, 401);
-    assert!(wrong.body.contains("that is not it"), "{}", wrong.body);
+    assert!(wrong.body.contains("wrong token"), "{}", wrong.body);
     assert_eq!(wrong.header("set-cookie"), None);
     let entered = "token=operator%3B+of+%22things%22+%2541";
     let signed_in = browser.with("Cookie", &cookie(&browser.submit("/login", entered).await));
