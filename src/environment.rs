@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use redrive::{config::Config, declared_rules};
-use redrive_ops::{Checkups, Surroundings, with_causes};
+use redrive_ops::{Checkups, Environment, with_causes};
 
 use crate::context::{ChosenStore, Context};
 
 /// For a desk, which outlives the command that opened it.
-pub(crate) fn environment(context: &Context, store: &ChosenStore) -> Surroundings {
+pub(crate) fn environment(context: &Context, store: &ChosenStore) -> Environment {
     let context = context.clone();
     let look = move |checkups: &mut Checkups| drop(look_around(&context, checkups));
-    Surroundings { look: Some(Arc::new(look)), store_chosen_by: Some(store.chosen_by.clone()) }
+    Environment { check: Some(Arc::new(look)), store_chosen_by: Some(store.chosen_by.clone()) }
 }
 
 /// The configuration, if there is one; `None` if it cannot be used.
@@ -29,7 +29,7 @@ pub(crate) fn look_around(context: &Context, checkups: &mut Checkups) -> Option<
             Some(None)
         }
         Err(failure) => {
-            checkups.wrong(CHECK, format!("{}; see `redrive check`", failure.message));
+            checkups.fail(CHECK, format!("{}; see `redrive check`", failure.message));
             None
         }
     }
@@ -39,7 +39,7 @@ pub(crate) fn look_around(context: &Context, checkups: &mut Checkups) -> Option<
 fn look_at_schemas(config: &Config, checkups: &mut Checkups) {
     for source in &config.sources {
         if let Err(error) = declared_rules(&source.validate, &config.folder) {
-            checkups.wrong("schema of rows", format!("{}: {}", source.name, with_causes(&error)));
+            checkups.fail("schema of rows", format!("{}: {}", source.name, with_causes(&error)));
         }
     }
 }

@@ -43,7 +43,7 @@ impl Ops {
         })?;
         let rules = config.as_ref().map_or_else(PartitionRules::default, declared_partition_rules);
         let ops = redrive_ops::Ops::new(store, known, rules, raw)
-            .with_surroundings(environment(context, &chosen));
+            .with_environment(environment(context, &chosen));
         Ok(Self { config, chosen, ops })
     }
 

@@ -34,8 +34,10 @@ pub(crate) async fn listen(
         archive: ops.config.as_ref().and_then(|config| config.archive()),
     };
     Server::listen(address, site).await.map_err(|error| match error {
-        redrive_server::Error::Open(open) => Failure::new(Exit::Error, open.to_string())
-            .help("set operator-token in [server], or listen on 127.0.0.1"),
+        redrive_server::Error::UnprotectedAddress(error) => {
+            Failure::new(Exit::Error, error.to_string())
+                .help("set operator-token in [server], or listen on 127.0.0.1")
+        }
         redrive_server::Error::Listen { ref source, .. }
             if source.kind() == io::ErrorKind::AddrInUse =>
         {

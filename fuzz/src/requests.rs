@@ -9,7 +9,7 @@ use std::{
 
 use redrive::{PartitionRules, RawSink};
 use redrive_ops::Ops;
-use redrive_server::{Access, Limits, Server, ServerSetup, Uploads};
+use redrive_server::{Access, Server, ServerLimits, ServerSetup, Uploads};
 use tokio::runtime::Runtime;
 
 /// A server on a store in memory. It lives as long as the process.
@@ -20,7 +20,7 @@ static SERVER: LazyLock<(Runtime, SocketAddr)> = LazyLock::new(|| {
         let store = store.unwrap_or_else(|error| panic!("a store: {error}"));
         let raw = RawSink::folder("raw-that-is-not-there");
         let ops = Ops::new(store, None, PartitionRules::default(), raw);
-        let (access, limits) = (Access::default(), Limits::default());
+        let (access, limits) = (Access::default(), ServerLimits::default());
         let (pipelines, uploads) = (Vec::new(), Uploads::new());
         let site = ServerSetup { ops, access, limits, pipelines, uploads, archive: None };
         let server = Server::listen(([127, 0, 0, 1], 0).into(), site).await;

@@ -40,24 +40,23 @@ pub(crate) async fn run(_: Arguments, context: &Context) -> Result<Exit, Failure
     match look_around(context, &mut checkups) {
         // The broken file may name another store than the one that would be looked at.
         None if context.store_flag()?.is_none() => {
-            checkups
-                .wrong("store", "not looked at: the configuration says which; give --store URL");
+            checkups.fail("store", "not looked at: the configuration says which; give --store URL");
         }
         config => {
             let config = config.flatten();
             if let Some(config) = config.as_ref().filter(|config| !config.sources.is_empty()) {
                 match raw_sink(&config.raw.clone().in_folder(&config.folder)) {
-                    Ok(sink) => checkups.look_at_raw(&sink).await,
-                    Err(error) => checkups.wrong("raw sink", error.in_words()),
+                    Ok(sink) => checkups.check_raw(&sink).await,
+                    Err(error) => checkups.fail("raw sink", error.in_words()),
                 }
             }
             match context.store(config.as_ref()) {
                 Ok(store) => look_at_store(&store, config.as_ref(), &mut checkups).await,
-                Err(failure) => checkups.wrong("store", failure.message),
+                Err(failure) => checkups.fail("store", failure.message),
             }
         }
     }
-    let found = checkups.found();
+    let found = checkups.into_views();
     let all_well = found.iter().all(|checkup| checkup.ok);
     context.output.list(found)?;
     Ok(if all_well { Exit::Ok } else { Exit::Error })
@@ -69,12 +68,12 @@ async fn look_at_store(store: &ChosenStore, config: Option<&Config>, checkups: &
         Ok(migrator) => migrator.status().await,
         Err(error) => Err(error),
     };
-    if !checkups.look_at_schema(&store.url, schema) {
+    if !checkups.check_schema(&store.url, schema) {
         return;
     }
     let settings = config.map(|config| config.store.clone()).unwrap_or_default();
     match open_migrated_store(&store.url, &settings).await {
-        Ok(open) => checkups.look_at_store(&*open, Some(&store.chosen_by)).await,
-        Err(error) => checkups.wrong("store", with_causes(&error)),
+        Ok(open) => checkups.check_store(&*open, Some(&store.chosen_by)).await,
+        Err(error) => checkups.fail("store", with_causes(&error)),
     }
 }

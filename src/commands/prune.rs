@@ -117,7 +117,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let found = prune.prunable().await.map_err(failure)?;
     let output = context.output;
     if arguments.dry_run {
-        output.record(&PruneView::foreseen(before, found))?;
+        output.record(&PruneView::preview(before, found))?;
         output.remark("nothing was removed: a dry run")?;
         return Ok(Exit::Ok);
     }

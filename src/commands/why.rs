@@ -3,7 +3,7 @@
 use clap::Args;
 use redrive::{InvalidUnit, Unit};
 use redrive_ops::{
-    Asked, Explanation, ItemExplanation, Next, PartitionExplanation, RunExplanation,
+    ExplainTarget, Explanation, ItemExplanation, Next, PartitionExplanation, RunExplanation,
     SampleExplanation,
     views::{AttemptView, JournalView},
     words::rounded,
@@ -32,13 +32,13 @@ Examples:
 pub(crate) struct Arguments {
     /// The unit: run:ID, item:ID, sample:ID or partition:SOURCE/CUSTOMER/QUERY/DATE
     #[arg(value_parser = parse_asked)]
-    unit: Asked,
+    unit: ExplainTarget,
 }
 
-fn parse_asked(text: &str) -> Result<Asked, String> {
+fn parse_asked(text: &str) -> Result<ExplainTarget, String> {
     match text.strip_prefix("sample:") {
-        Some(id) if !id.contains('/') => parse_id(id).map(Asked::Sample),
-        _ => text.parse().map(Asked::Unit).map_err(|error: InvalidUnit| error.to_string()),
+        Some(id) if !id.contains('/') => parse_id(id).map(ExplainTarget::Sample),
+        _ => text.parse().map(ExplainTarget::Unit).map_err(|error: InvalidUnit| error.to_string()),
     }
 }
 
@@ -48,7 +48,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let story = ops.explain(&arguments.unit).await.map_err(|error| ops.failure(error))?;
     let Some(story) = story else { return Err(unknown(&arguments.unit, &ops)) };
     let story = match (story, &arguments.unit) {
-        (Explanation::Sample(story), Asked::Unit(Unit::Sample { stage, .. })) => {
+        (Explanation::Sample(story), ExplainTarget::Unit(Unit::Sample { stage, .. })) => {
             let known = story.stages.iter().map(|known| known.stage.clone()).collect();
             Explanation::Sample(Box::new(story.only(stage).ok_or_else(|| no_stage(stage, known))?))
         }
@@ -58,19 +58,19 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     Ok(Exit::Ok)
 }
 
-fn unknown(asked: &Asked, ops: &Ops) -> Failure {
+fn unknown(asked: &ExplainTarget, ops: &Ops) -> Failure {
     let url = &ops.chosen.url;
     let (message, help) = match asked {
-        Asked::Unit(unit @ Unit::Run(_)) => {
+        ExplainTarget::Unit(unit @ Unit::Run(_)) => {
             (format!("there is no {unit} in {url}"), "`redrive runs list` shows what there is")
         }
-        Asked::Unit(unit @ Unit::Item(_)) => {
+        ExplainTarget::Unit(unit @ Unit::Item(_)) => {
             (format!("there is no {unit} in {url}"), "`redrive uploads list` shows what there is")
         }
-        Asked::Unit(unit @ Unit::Partition(_)) => {
+        ExplainTarget::Unit(unit @ Unit::Partition(_)) => {
             (format!("{unit} has no entry in {url}"), "`redrive state inspect` shows what there is")
         }
-        Asked::Unit(Unit::Sample { id, .. }) | Asked::Sample(id) => {
+        ExplainTarget::Unit(Unit::Sample { id, .. }) | ExplainTarget::Sample(id) => {
             (format!("there is no sample:{id} in {url}"), "`redrive dlq list` shows what died")
         }
     };

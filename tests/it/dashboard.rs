@@ -95,7 +95,7 @@ fn people_sign_in_and_see_as_much_as_their_token_allows() {
         browser.click("button.primary");
     };
     sign_in("something else entirely");
-    browser.wait_for("main", "that is not it");
+    browser.wait_for("main", "wrong token");
     sign_in(viewer);
     browser.wait_for("h1", "Overview");
     browser.open("/runs/2");

@@ -69,7 +69,7 @@ fn each_run_is_done_refused_or_unknown() {
 
         let table = shop.run(&["runs", "cancel", fine_id, bad_id]);
         assert_eq!(table.code, Some(3));
-        assert!(table.stdout.contains("refused  it is passed"), "{}", table.stdout);
+        assert!(table.stdout.contains("refused  the run is passed"), "{}", table.stdout);
         assert!(table.stdout.ends_with("1 done, 1 refused, 0 unknown\n"), "{}", table.stdout);
         assert_eq!(shop.status(bad), "cancelled");
         let again = shop.run(&["runs", "retry", bad_id, "-o", "json"]);

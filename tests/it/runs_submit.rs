@@ -114,7 +114,7 @@ fn refused_lines_are_named_and_do_not_stop_the_rest() {
             (4, "unknown field `priority`"),
             (6, "not a JSON object"),
             (7, "run 1 has other content under the same idempotency_key"),
-            (8, "not_before \"tomorrow\" is no instant"),
+            (8, "not_before \"tomorrow\" is not an instant"),
         ];
         assert_eq!(refusals.len(), expected.len());
         for ((refusal, (line, reason)), said) in
@@ -235,7 +235,7 @@ fn on_a_terminal_progress_is_shown_and_then_gone() {
     let shown = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{shown}");
     assert!(shown.contains("1 accepted, 1 refused"), "{shown}");
-    assert!(shown.contains("line 2: it is not a JSON object"), "{shown}");
+    assert!(shown.contains("line 2: not a JSON object"), "{shown}");
     let (_, after) = shown.rsplit_once("\u{1b}[2K").expect("the bar is cleared");
     assert!(after.starts_with("accepted "), "{after}");
 }

@@ -54,7 +54,7 @@ fn inspect_shows_every_column_and_what_comes_next() {
         };
         assert_eq!(row["next_retry_at"], at.to_string(), "what the daemon would do");
         let why = row["why"].as_str().unwrap();
-        assert!(why.contains("the daemon retries it in"), "{why}");
+        assert!(why.contains("the daemon retries the partition in"), "{why}");
         assert!(why.contains("failure 2, 5m × 2^1 = 10m, with jitter"), "{why}");
     }
 }

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use redrive::{Control, PartitionRules, RawSink};
 use redrive_ops::Ops;
 use redrive_engine::{Clock, SystemClock, random_worker_id};
-use redrive_server::{Access, Limits, Server, ServerSetup, Uploads};
+use redrive_server::{Access, Server, ServerLimits, ServerSetup, Uploads};
 use redrive_store::Store;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{sync::mpsc, task::JoinSet};
@@ -98,7 +98,7 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
         pipelines: Vec::new(),
         uploads: Uploads::new(),
         archive: None,
-        limits: Limits::default(),
+        limits: ServerLimits::default(),
     };
     let here = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = Server::listen(here, site).await.map_err(failed)?;

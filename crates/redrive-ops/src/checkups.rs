@@ -1,6 +1,6 @@
-//! Is everything as it must be?
+//! The checks of `redrive doctor` and `GET /v1/doctor`.
 //!
-//! A doctor looks and changes nothing. Everything is looked at, also after the first trouble.
+//! A check changes nothing, and a failed check does not stop the others.
 
 use std::{error::Error, fmt, sync::Arc};
 
@@ -9,49 +9,48 @@ use redrive_store::{Result, SchemaStatus, Store};
 
 use crate::{Ops, views::CheckupView};
 
-/// What was found so far.
+/// Collects the results of checks.
 #[derive(Debug)]
 pub struct Checkups(Vec<CheckupView>);
 
-/// Looks at what a desk cannot see by itself.
-type LookAround = dyn Fn(&mut Checkups) + Send + Sync;
+type EnvironmentCheck = dyn Fn(&mut Checkups) + Send + Sync;
 
-/// What a desk cannot see by itself.
+/// The process around [`Ops`], which knows the configuration file and the origin of the store URL.
 #[derive(Clone, Default)]
-pub struct Surroundings {
-    /// Looks at the configuration, as it is now, and at the files that it names.
-    pub look: Option<Arc<LookAround>>,
-    /// Who named the store, in words.
+pub struct Environment {
+    /// Checks the current configuration file and the files that it names.
+    pub check: Option<Arc<EnvironmentCheck>>,
+    /// The setting that selected the store, in words.
     pub store_chosen_by: Option<String>,
 }
 
-impl fmt::Debug for Surroundings {
+impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let chosen_by = &self.store_chosen_by;
-        f.debug_struct("Surroundings").field("store_chosen_by", chosen_by).finish_non_exhaustive()
+        f.debug_struct("Environment").field("store_chosen_by", chosen_by).finish_non_exhaustive()
     }
 }
 
 impl Ops {
-    /// Looks at everything this desk stands on.
+    /// Runs every check.
     pub async fn checkups(&self) -> Vec<CheckupView> {
         let mut checkups = Checkups::default();
-        let Surroundings { look, store_chosen_by } = self.environment();
-        if let Some(look) = look {
-            look(&mut checkups);
+        let Environment { check, store_chosen_by } = self.environment();
+        if let Some(check) = check {
+            check(&mut checkups);
         }
         if self.declared().is_some_and(|declared| !declared.sources.is_empty()) {
-            checkups.look_at_raw(self.partitions().raw()).await;
+            checkups.check_raw(self.partitions().raw()).await;
         }
         let store = &**self.store();
-        if checkups.look_at_schema(store.describe(), store.schema().await) {
-            checkups.look_at_store(store, store_chosen_by.as_deref()).await;
+        if checkups.check_schema(store.describe(), store.schema().await) {
+            checkups.check_store(store, store_chosen_by.as_deref()).await;
         }
-        checkups.found()
+        checkups.into_views()
     }
 }
 
-/// Nothing was found yet but who looks.
+/// Starts with the version of the program.
 impl Default for Checkups {
     fn default() -> Self {
         let mut checkups = Self(Vec::new());
@@ -61,49 +60,40 @@ impl Default for Checkups {
 }
 
 impl Checkups {
-    /// All of it.
-    pub fn found(self) -> Vec<CheckupView> {
+    pub fn into_views(self) -> Vec<CheckupView> {
         self.0
     }
 
-    /// Something is as it must be.
     pub fn ok(&mut self, check: &'static str, detail: impl Into<String>) {
         self.0.push(CheckupView { check, ok: true, warning: false, detail: detail.into() });
     }
 
-    /// Something is as it may be, and somebody should know.
+    /// Adds a check that passed with a warning.
     pub fn warn(&mut self, check: &'static str, detail: impl Into<String>) {
         self.0.push(CheckupView { check, ok: true, warning: true, detail: detail.into() });
     }
 
-    /// Something is not as it must be.
-    pub fn wrong(&mut self, check: &'static str, detail: impl Into<String>) {
+    pub fn fail(&mut self, check: &'static str, detail: impl Into<String>) {
         self.0.push(CheckupView { check, ok: false, warning: false, detail: detail.into() });
     }
 
-    /// Where the partitions of sources are kept.
-    pub async fn look_at_raw(&mut self, sink: &RawSink) {
+    pub async fn check_raw(&mut self, sink: &RawSink) {
         match sink.check().await {
             Ok(()) => self.ok("raw sink", sink.to_string()),
-            Err(error) => self.wrong("raw sink", error.in_words()),
+            Err(error) => self.fail("raw sink", error.in_words()),
         }
     }
 
-    /// Whether the database has the schema that this program needs. Nothing else can be said of one that
-    /// does not.
-    pub fn look_at_schema(
-        &mut self,
-        place: impl fmt::Display,
-        schema: Result<SchemaStatus>,
-    ) -> bool {
+    /// Returns whether the schema is the latest: the other checks of a store require the latest schema.
+    pub fn check_schema(&mut self, place: impl fmt::Display, schema: Result<SchemaStatus>) -> bool {
         let (current, latest) = match schema {
             Ok(schema) => (schema.current(), schema.latest()),
             Err(error) => {
-                self.wrong("store", with_causes(&error));
+                self.fail("store", with_causes(&error));
                 return false;
             }
         };
-        let wrong = match current {
+        let problem = match current {
             _ if current == latest => {
                 self.ok("schema", format!("version {current}, the latest"));
                 return true;
@@ -114,34 +104,33 @@ impl Checkups {
             }
             _ => format!("version {current} of {latest}; run `redrive db migrate`"),
         };
-        self.wrong("schema", wrong);
+        self.fail("schema", problem);
         false
     }
 
-    /// What can be said of a store that is open.
-    pub async fn look_at_store(&mut self, store: &dyn Store, chosen_by: Option<&str>) {
-        let chosen_by = chosen_by.map(|who| format!(" ({who})")).unwrap_or_default();
+    pub async fn check_store(&mut self, store: &dyn Store, chosen_by: Option<&str>) {
+        let chosen_by = chosen_by.map(|setting| format!(" ({setting})")).unwrap_or_default();
         self.ok("store", format!("{}{chosen_by}", store.describe()));
-        let apart = SystemClock.now().duration_since(store.now()).abs();
-        self.ok("lease clock", format!("{:.3} s from the wall clock", apart.as_secs_f64()));
-        self.look_at_durability(store).await;
-        self.look_at_invariants(store).await;
+        let difference = SystemClock.now().duration_since(store.now()).abs();
+        self.ok("lease clock", format!("{:.3} s from the wall clock", difference.as_secs_f64()));
+        self.check_durability(store).await;
+        self.check_invariants(store).await;
     }
 
-    /// Whether what is committed stays, whatever happens to the machine.
-    async fn look_at_durability(&mut self, store: &dyn Store) {
+    /// Checks whether a commit survives a crash of the machine.
+    async fn check_durability(&mut self, store: &dyn Store) {
         const CHECK: &str = "durability";
         match store.durability_doubts().await {
             Ok(doubts) if doubts.is_empty() => self.ok(CHECK, "a commit waits for the disk"),
             Ok(doubts) => {
                 let doubts = doubts.join(", ");
-                self.warn(CHECK, format!("{doubts}: a power cut may lose what was acknowledged"));
+                self.warn(CHECK, format!("{doubts}: a power failure may lose acknowledged writes"));
             }
-            Err(error) => self.wrong(CHECK, with_causes(&error)),
+            Err(error) => self.fail(CHECK, with_causes(&error)),
         }
     }
 
-    async fn look_at_invariants(&mut self, store: &dyn Store) {
+    async fn check_invariants(&mut self, store: &dyn Store) {
         const CHECK: &str = "invariants";
         match checker::check(store).await {
             Ok(report) if report.is_clean() => {
@@ -153,18 +142,18 @@ impl Checkups {
             }
             Ok(report) => {
                 for finding in &report.findings {
-                    self.wrong(CHECK, finding.to_string());
+                    self.fail(CHECK, finding.to_string());
                 }
                 if report.more > 0 {
-                    self.wrong(CHECK, format!("and {} more", report.more));
+                    self.fail(CHECK, format!("and {} more", report.more));
                 }
             }
-            Err(error) => self.wrong(CHECK, with_causes(&error)),
+            Err(error) => self.fail(CHECK, with_causes(&error)),
         }
     }
 }
 
-/// An error and what it comes from.
+/// The message of an error, followed by those of its sources.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

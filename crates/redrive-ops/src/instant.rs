@@ -1,12 +1,12 @@
-//! Instants as RFC 3339 writes them.
+//! Parses RFC 3339 instants.
 
 use jiff::Timestamp;
 
-/// The longest text that can be an instant.
+/// Longer text is not an instant.
 const MAX_BYTES: usize = 40;
 
-/// Reads an instant, to the microsecond, which is what stores keep. A time without an offset is
-/// refused: whose midnight would it be?
+/// Parses an instant to the microsecond, the precision of the stores. A time without an offset is rejected as
+/// ambiguous.
 pub fn parse_instant(text: &str) -> Result<Timestamp, String> {
     const ALLOWED: &str = "write an instant such as 2026-01-31T08:00:00Z or \
                            2026-01-31T09:00:00+01:00, up to 9999-12-30T22:00:00Z";

@@ -1,4 +1,4 @@
-//! Items of uploads: adding one, and the way back for those that were given up.
+//! Items of uploads: add an item, reset items that were given up.
 
 use redrive_core::{ItemEvent, ItemId, ItemStatus, Unit};
 use redrive_engine::{ContentError, NewContent, RunMode};
@@ -9,76 +9,65 @@ use serde_json::json;
 
 use crate::{Ops, views::ItemChangeView};
 
-/// Items that are read or changed at once.
 const BATCH: u32 = 1_000;
 
-/// Which items are meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ItemSelection {
-    /// These.
     Ids(Vec<ItemId>),
-    /// All of a group that were given up.
+    /// The items of a group that were given up.
     Group(ItemGroup),
 }
 
-/// Why an item was not added.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum NotAdded {
-    /// No store could keep its name.
-    #[error("it cannot be called that")]
+pub enum AddItemError {
+    #[error("the item name is not allowed")]
     Name(#[source] redrive_store::Error),
-    /// Its content could not be kept.
     #[error(transparent)]
     Content(#[from] ContentError),
-    /// The store did not do it.
     #[error(transparent)]
     Store(#[from] redrive_store::Error),
 }
 
 impl Ops {
-    /// Adds an item with its content, which is kept before the item is there.
+    /// Stores the content, then adds the item: an item never lacks its content.
     pub async fn add_item(
         &self,
         group: ItemGroup,
         name: String,
         content: NewContent,
         by: &Operator,
-    ) -> std::result::Result<AddedItem, NotAdded> {
-        group.check_name(&name).map_err(NotAdded::Name)?;
+    ) -> std::result::Result<AddedItem, AddItemError> {
+        group.check_name(&name).map_err(AddItemError::Name)?;
         let kept = self.content().keep(content).await?;
-        let item = kept.into_item(group, name).map_err(NotAdded::Name)?;
+        let item = kept.into_item(group, name).map_err(AddItemError::Name)?;
         let mut added = self.store().add_items(&[item], by).await?;
         added.pop().ok_or_else(|| {
-            let what = "the store did not say what became of an item";
-            NotAdded::Store(redrive_store::Error::misuse("adding items", what))
+            let what = "the store returned no result for the item";
+            AddItemError::Store(redrive_store::Error::misuse("adding items", what))
         })
     }
 
-    /// The items that are meant, each once, in order; no more than `most`.
-    pub async fn select_items(
-        &self,
-        selection: &ItemSelection,
-        most: usize,
-    ) -> Result<Vec<ItemId>> {
+    /// The ids of a selection, sorted and unique, at most `max`.
+    pub async fn select_items(&self, selection: &ItemSelection, max: usize) -> Result<Vec<ItemId>> {
         let mut ids = match selection {
             ItemSelection::Ids(ids) => ids.clone(),
-            ItemSelection::Group(group) => self.given_up_in(group, most).await?,
+            ItemSelection::Group(group) => self.given_up_items(group, max).await?,
         };
         ids.sort_unstable();
         ids.dedup();
-        ids.truncate(most);
+        ids.truncate(max);
         Ok(ids)
     }
 
-    async fn given_up_in(&self, group: &ItemGroup, most: usize) -> Result<Vec<ItemId>> {
+    async fn given_up_items(&self, group: &ItemGroup, max: usize) -> Result<Vec<ItemId>> {
         let filter = ItemFilter {
             upload: Some(group.upload.clone()),
             group: Some(group.group.clone()),
             status: Some(ItemStatus::UploadGiveup),
         };
         let (mut ids, mut after) = (Vec::new(), ItemId(0));
-        while ids.len() < most {
+        while ids.len() < max {
             let page = self.store().items_page(&filter, after, BATCH).await?;
             let Some(last) = page.last() else { break };
             after = last.id;
@@ -87,8 +76,8 @@ impl Ops {
         Ok(ids)
     }
 
-    /// Sends items back that were given up; `by` nobody, it only says what would become of them. Giving up
-    /// is where people decide, so each is told in the journal.
+    /// Makes items pending again that were given up. Without an operator this is a dry run. The journal gets an entry
+    /// for each item, because a reset overrides a decision of the policy.
     pub async fn reset_items(
         &self,
         ids: &[ItemId],
@@ -123,12 +112,13 @@ impl Ops {
             .map(|(item, written)| match written {
                 Written::Applied => ItemChangeView::reset(item, mode),
                 Written::Stale => {
-                    ItemChangeView::refused(item, "it has changed meanwhile".to_owned())
+                    ItemChangeView::refused(item, "the item has changed meanwhile".to_owned())
                 }
             })
             .collect();
-        let refused =
-            |item: &&ItemRecord| ItemChangeView::refused(item, format!("it is {}", item.status));
+        let refused = |item: &&ItemRecord| {
+            ItemChangeView::refused(item, format!("the item is {}", item.status))
+        };
         rows.extend(others.iter().map(refused));
         let unknown = ids.iter().filter(|id| items.iter().all(|item| item.id != **id));
         rows.extend(unknown.map(|id| ItemChangeView::unknown(*id)));

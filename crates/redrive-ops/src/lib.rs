@@ -1,7 +1,7 @@
-//! What Redrive shows of a store, and what may be done there.
+//! Reads and operator actions on a store.
 //!
-//! The command line, the API and the dashboard are three faces of this one [`Ops`]: records are read, put
-//! in words and changed here, so that all three show the same and act alike.
+//! The command line, the API and the dashboard all use [`Ops`], so they show the same views and perform the same
+//! actions.
 
 mod checkups;
 mod declared;
@@ -20,18 +20,18 @@ pub mod views;
 mod watch;
 pub mod words;
 
-pub use checkups::{Checkups, Surroundings, with_causes};
-pub use declared::{Declared, DeclaredPipeline, DeclaredQueue, DeclaredSource, DeclaredUpload};
+pub use checkups::{Checkups, Environment, with_causes};
+pub use declared::{Declarations, DeclaredPipeline, DeclaredQueue, DeclaredSource, DeclaredUpload};
 pub use explain::{
-    Asked, Explanation, ItemExplanation, Next, PartitionExplanation, PartitionNext, RunExplanation,
-    SampleExplanation, StageExplanation,
+    ExplainTarget, Explanation, ItemExplanation, Next, PartitionExplanation, PartitionNext,
+    RunExplanation, SampleExplanation, StageExplanation,
 };
 pub use instant::parse_instant;
-pub use items::{ItemSelection, NotAdded};
-pub use metrics::{Counted, Lengths};
+pub use items::{AddItemError, ItemSelection};
+pub use metrics::{AttemptCounters, DurationHistogram};
 pub use new_run::read_run;
 pub use ops::Ops;
 pub use partitions::{GapFilter, PartitionQuery};
-pub use policies::{PolicyChanges, Waits, parse_max_attempts};
+pub use policies::{PolicyOverrides, Waits, parse_max_attempts};
 pub use runs::{RunSelection, state_of};
 pub use watch::Watch;

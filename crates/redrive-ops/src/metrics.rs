@@ -1,32 +1,31 @@
-//! What was counted since the watch began, for machines.
+//! Counters of attempts since the start of a [`Watch`](crate::Watch), for Prometheus.
 
 use std::collections::BTreeMap;
 
 use redrive_store::{Activity, LagCount, TIME_BOUNDS_US};
 
-/// Lengths of time, by how many of [`TIME_BOUNDS_US`] they reached.
+/// Durations in the buckets of [`TIME_BOUNDS_US`].
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Lengths {
-    /// How many reached none, one, two of the bounds, and so on.
+pub struct DurationHistogram {
+    /// `counts[n]` durations reached exactly `n` of the bounds.
     pub counts: [u64; TIME_BOUNDS_US.len() + 1],
-    /// All together, in seconds.
+    /// The sum of all durations, in seconds.
     pub seconds: f64,
 }
 
-/// What was counted.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Counted {
-    /// Attempts by kind, outcome and class.
+pub struct AttemptCounters {
+    /// By kind, outcome and class.
     pub attempts: BTreeMap<(&'static str, &'static str, String), u64>,
-    /// How long attempts lasted, by kind.
-    pub durations: BTreeMap<&'static str, Lengths>,
-    /// How long runs waited for their first attempt.
-    pub lags: Lengths,
-    /// Attempts that ended because their worker was lost, by kind.
+    /// By kind.
+    pub durations: BTreeMap<&'static str, DurationHistogram>,
+    /// The waits of runs for their first attempt.
+    pub lags: DurationHistogram,
+    /// Attempts that ended because their worker lost the lease, by kind.
     pub lost: BTreeMap<&'static str, u64>,
 }
 
-impl Lengths {
+impl DurationHistogram {
     fn add(&mut self, reached: u8, count: u64, seconds: f64) {
         if let Some(counted) = self.counts.get_mut(usize::from(reached)) {
             *counted += count;
@@ -35,14 +34,14 @@ impl Lengths {
     }
 }
 
-impl Counted {
-    pub(crate) fn take_in(&mut self, activity: &Activity, lags: &[LagCount]) {
+impl AttemptCounters {
+    pub(crate) fn record(&mut self, activity: &Activity, lags: &[LagCount]) {
         for count in &activity.counts {
             let (kind, class) = (count.kind.name(), count.class.clone().unwrap_or_default());
             *self.attempts.entry((kind, count.outcome.name(), class)).or_default() +=
                 count.attempts;
-            let lengths = self.durations.entry(kind).or_default();
-            lengths.add(count.reached, count.attempts, count.took.as_secs_f64());
+            let histogram = self.durations.entry(kind).or_default();
+            histogram.add(count.reached, count.attempts, count.took.as_secs_f64());
             if count.lost {
                 *self.lost.entry(kind).or_default() += count.attempts;
             }

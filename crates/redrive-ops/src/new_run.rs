@@ -1,5 +1,5 @@
-//! One line of a submission: `{"queue", "category", "payload", "submitted_at", "not_before",
-//! "idempotency_key"}`, all but the queue optional.
+//! Parses one line of a submission: `{"queue", "category", "payload", "submitted_at", "not_before",
+//! "idempotency_key"}`, all optional but the queue.
 
 use jiff::Timestamp;
 use redrive_core::Message;
@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use crate::instant::parse_instant;
 
-/// How much of a reason is kept, in characters: it may quote the line.
+/// The longest reason, in characters: a reason may quote the line.
 const REASON_CHARS: usize = 300;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fields {
+struct RunFields {
     #[serde(default)]
     queue: Option<String>,
     #[serde(default)]
@@ -29,7 +29,7 @@ struct Fields {
     idempotency_key: Option<String>,
 }
 
-/// Reads a line. The reason for a refusal is for people.
+/// The error is a reason in words.
 pub fn read_run(
     line: &[u8],
     default_queue: Option<&str>,
@@ -39,13 +39,13 @@ pub fn read_run(
 }
 
 fn run(line: &[u8], default_queue: Option<&str>, now: Timestamp) -> Result<NewRun, String> {
-    // An array would be read as the fields in order.
+    // serde would read an array as the fields in order.
     if !line.trim_ascii_start().starts_with(b"{") {
-        return Err("it is not a JSON object".to_owned());
+        return Err("not a JSON object".to_owned());
     }
-    let fields: Fields = serde_json::from_slice(line).map_err(|error| in_line(&error))?;
+    let fields: RunFields = serde_json::from_slice(line).map_err(|error| in_line(&error))?;
     let queue = fields.queue.as_deref().or(default_queue);
-    let queue = queue.ok_or("it names no queue, and there is no --queue")?;
+    let queue = queue.ok_or("the run names no queue, and --queue is not given")?;
     let submitted_at = instant("submitted_at", fields.submitted_at.as_deref())?.unwrap_or(now);
     let not_before = instant("not_before", fields.not_before.as_deref())?;
     let new = || {
@@ -67,12 +67,13 @@ fn run(line: &[u8], default_queue: Option<&str>, now: Timestamp) -> Result<NewRu
 
 fn instant(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, String> {
     let read = |text| {
-        parse_instant(text).map_err(|allowed| format!("{field} {text:?} is no instant: {allowed}"))
+        parse_instant(text)
+            .map_err(|allowed| format!("{field} {text:?} is not an instant: {allowed}"))
     };
     text.map(read).transpose()
 }
 
-/// The parser counts lines within the line; only the column helps.
+/// The parser numbers lines within the line, so only the column is useful.
 fn in_line(error: &serde_json::Error) -> String {
     let place = format!(" at line {} column {}", error.line(), error.column());
     let text = error.to_string();
@@ -127,7 +128,7 @@ mod tests {
             (r#"{"payload": "\ud800"}"#, "(column "),
             (r#"{"payload": 1e999}"#, "number out of range"),
             (r#"{"submitted_at": 5}"#, "invalid type: integer"),
-            (r#"{"submitted_at": "yesterday"}"#, "submitted_at \"yesterday\" is no instant"),
+            (r#"{"submitted_at": "yesterday"}"#, "submitted_at \"yesterday\" is not an instant"),
             (r#"{"not_before": "2026-01-01T00:00:00"}"#, "not_before"),
             (r#"{"not_before": "2026-02-30T00:00:00Z"}"#, "not_before"),
         ];
@@ -136,7 +137,7 @@ mod tests {
             assert!(refused.contains(reason), "{line}: {refused}");
         }
         let refused = read_run(b"{}", None, Timestamp::UNIX_EPOCH).unwrap_err();
-        assert_eq!(refused, "it names no queue, and there is no --queue");
+        assert_eq!(refused, "the run names no queue, and --queue is not given");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where everyone comes who wants to see something or have something done.
+//! Read and write access for the command line, the API and the dashboard.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use redrive_engine::{
 };
 use redrive_store::{PruneFilter, Result, Store};
 
-use crate::{Declared, Surroundings, views::MigrationView};
+use crate::{Declarations, Environment, views::MigrationView};
 
-/// A store, what is declared about it, and the controls.
+/// A store with the configuration that declares its units, and the controls that change them.
 #[derive(Clone)]
 pub struct Ops {
-    declared: Option<Declared>,
+    declared: Option<Declarations>,
     partitions: Control,
     pipelines: PipelineControl,
     content: Arc<dyn Content>,
     clock: Arc<dyn Clock>,
-    environment: Surroundings,
+    environment: Environment,
 }
 
 impl Ops {
-    /// For a store. `declared` is what the configuration says, if there is one.
+    /// `declared` is `None` without a configuration.
     pub fn new(
         store: Arc<dyn Store>,
-        declared: Option<Declared>,
+        declared: Option<Declarations>,
         rules: PartitionRules,
         raw: RawSink,
     ) -> Self {
@@ -37,75 +37,68 @@ impl Ops {
             content: raw.content(),
             partitions: Control::new(store, rules, raw),
             clock: Arc::new(SystemClock),
-            environment: Surroundings::default(),
+            environment: Environment::default(),
         }
     }
 
-    /// With another clock.
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
     }
 
-    /// With what it cannot see by itself.
-    pub fn with_surroundings(self, environment: Surroundings) -> Self {
+    pub fn with_environment(self, environment: Environment) -> Self {
         Self { environment, ..self }
     }
 
-    /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
         self.partitions.store()
     }
 
-    /// What is declared, if there is a configuration.
-    pub fn declared(&self) -> Option<&Declared> {
+    /// `None` without a configuration.
+    pub fn declared(&self) -> Option<&Declarations> {
         self.declared.as_ref()
     }
 
-    /// What operators and the daemon do to partitions.
+    /// The actions of operators and the daemon on partitions.
     pub fn partitions(&self) -> &Control {
         &self.partitions
     }
 
-    /// What operators do to pipeline runs and dead letters.
+    /// The actions of operators on pipeline runs and dead letters.
     pub fn pipelines(&self) -> &PipelineControl {
         &self.pipelines
     }
 
-    /// Where the content of items is kept.
+    /// The storage of item content.
     pub fn content(&self) -> &Arc<dyn Content> {
         &self.content
     }
 
-    /// What reads good partitions.
     pub fn consumer(&self) -> Consumer {
         Consumer::new(self.store().clone(), self.partitions.raw().clone())
     }
 
-    /// Every partition against its ledger and its raw data. Reads everything, and changes nothing.
+    /// Compares every partition with its ledger and its raw data. Reads everything and changes nothing.
     pub async fn verify(&self) -> Result<checker::Report> {
         verify_partitions(&**self.store(), self.partitions.raw()).await
     }
 
-    /// What takes out of the store what a filter says.
     pub fn prune(&self, filter: PruneFilter) -> Prune {
         Prune::new(self.store().clone(), filter, self.clock.clone())
     }
 
-    /// Which migrations the store has, and which of those that are known it has not.
+    /// Applied migrations, then pending ones.
     pub async fn migrations(&self) -> Result<Vec<MigrationView>> {
         Ok(MigrationView::all(&self.store().schema().await?))
     }
 
-    /// What time it is.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    pub(crate) fn environment(&self) -> &Surroundings {
+    pub(crate) fn environment(&self) -> &Environment {
         &self.environment
     }
 
-    /// The seed of all jitter.
     pub fn jitter_seed(&self) -> JitterSeed {
         self.declared.as_ref().map(|declared| declared.jitter_seed).unwrap_or_default()
     }

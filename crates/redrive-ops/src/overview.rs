@@ -1,4 +1,4 @@
-//! How everything stands, counted over the whole store.
+//! Reads the overview: counts over the whole store.
 
 use std::collections::BTreeMap;
 
@@ -14,27 +14,28 @@ use crate::{
         DueView, OverviewView, PipelineRunView, QueueStatsView, RecentCauseView, SourceCountView,
         UnitCountView, run_state_name,
     },
-    watch::Seen,
+    watch::ActivityWindow,
 };
 
-/// Runs of pipelines that are shown.
 const PIPELINE_RUNS: u32 = 20;
 
-/// Failed partitions that are looked through for the next retry.
+/// Failed partitions that are searched for the next retry.
 const FAILED_PARTITIONS: u32 = 500;
 
-/// Things that are due, and causes, that are shown.
-pub(crate) const SHOWN: usize = 12;
+/// The longest list of due units, and of causes.
+pub(crate) const MAX_ROWS: usize = 12;
 
-/// Counts for an overview, as of when the look began.
-pub(crate) struct Look<'a> {
+pub(crate) struct OverviewReader<'a> {
     pub(crate) ops: &'a Ops,
     pub(crate) at: Timestamp,
 }
 
-impl Look<'_> {
-    /// All of it.
-    pub(crate) async fn overview(&self, seen: &Seen, version: u64) -> Result<OverviewView> {
+impl OverviewReader<'_> {
+    pub(crate) async fn overview(
+        &self,
+        window: &ActivityWindow,
+        version: u64,
+    ) -> Result<OverviewView> {
         let store = self.ops.store();
         let queues = self.ops.queue_stats().await?;
         let sources = self.sources().await?;
@@ -58,8 +59,8 @@ impl Look<'_> {
             queues,
             sources,
             pipeline_runs: runs,
-            activity: seen.minutes(),
-            causes: self.causes(seen).await?,
+            activity: window.minutes(),
+            causes: self.causes(window).await?,
         })
     }
 
@@ -70,19 +71,19 @@ impl Look<'_> {
             sources.entry(source.name.clone()).or_default();
         }
         for counted in self.ops.store().partition_counts().await? {
-            let shown = sources.entry(counted.source).or_default();
+            let view = sources.entry(counted.source).or_default();
             let count = match counted.status {
-                PartitionStatus::Pending => &mut shown.pending,
-                PartitionStatus::Success => &mut shown.success,
-                PartitionStatus::Failed => &mut shown.failed,
+                PartitionStatus::Pending => &mut view.pending,
+                PartitionStatus::Success => &mut view.success,
+                PartitionStatus::Failed => &mut view.failed,
             };
             *count += counted.partitions;
         }
-        let named = |(source, shown)| SourceCountView { source, ..shown };
+        let named = |(source, view)| SourceCountView { source, ..view };
         Ok(sources.into_iter().map(named).collect())
     }
 
-    /// Every run of a pipeline has its counts, so no sample is read.
+    /// Pipeline runs store their counts, so no sample is read.
     async fn samples_by_state(&self) -> Result<Vec<UnitCountView>> {
         const PAGE: u32 = 1_000;
         let (mut before, mut sums) = (PipelineRunId(i64::MAX), [0; 4]);
@@ -107,10 +108,10 @@ impl Look<'_> {
             .collect())
     }
 
-    async fn causes(&self, seen: &Seen) -> Result<Vec<RecentCauseView>> {
-        let mut shown = Vec::new();
-        for cause in seen.causes() {
-            shown.push(RecentCauseView {
+    async fn causes(&self, window: &ActivityWindow) -> Result<Vec<RecentCauseView>> {
+        let mut views = Vec::new();
+        for cause in window.causes() {
+            views.push(RecentCauseView {
                 kind: cause.kind.name(),
                 fingerprint: cause.fingerprint.clone(),
                 code: cause.code.clone(),
@@ -120,10 +121,10 @@ impl Look<'_> {
                 last_at: cause.last_at.to_string(),
             });
         }
-        Ok(shown)
+        Ok(views)
     }
 
-    /// The ledger has the number of a partition, people know its key.
+    /// The ledger stores the row id of a partition; operators know the key.
     async fn unit_of(&self, cause: &RecentCause) -> Result<String> {
         let id = cause.unit_id;
         if cause.kind == UnitKind::Partition {
@@ -140,9 +141,9 @@ impl Look<'_> {
         let of_queue = |queue: &QueueStatsView| {
             let waiting = queue.runs.get("waiting_for_retry").and_then(|it| it.as_u64());
             let what = match waiting.unwrap_or(0) {
-                0 => "a run may begin".to_owned(),
-                1 => "a run is tried again".to_owned(),
-                many => format!("the first of {many} runs is tried again"),
+                0 => "a run starts".to_owned(),
+                1 => "a run is retried".to_owned(),
+                many => format!("the first of {many} runs is retried"),
             };
             let at = queue.next_due_at.clone()?;
             Some(DueView { at, kind: "queue", name: queue.queue.clone(), what })
@@ -151,7 +152,7 @@ impl Look<'_> {
         due.extend(self.due_partitions().await?);
         due.extend(self.due_samples().await?);
         due.sort();
-        due.truncate(SHOWN);
+        due.truncate(MAX_ROWS);
         Ok(due)
     }
 
@@ -173,7 +174,7 @@ impl Look<'_> {
         };
         let mut due: Vec<DueView> = page.iter().filter_map(of_partition).collect();
         due.sort();
-        due.truncate(SHOWN);
+        due.truncate(MAX_ROWS);
         Ok(due)
     }
 
@@ -194,7 +195,7 @@ impl Look<'_> {
                     at: at.to_string(),
                     kind: "pipeline",
                     name: format!("{} {}", run.pipeline, run.id),
-                    what: "a sample is tried again".to_owned(),
+                    what: "a sample is retried".to_owned(),
                 });
             }
         }

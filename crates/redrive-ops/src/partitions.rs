@@ -1,4 +1,4 @@
-//! Partitions: how they stand, what was done to them, and which days are not good.
+//! Partitions: lists, history, actions and gaps.
 
 use redrive_core::{
     AttemptNumber, DateRange, LogicalDate, PartitionKey, PartitionStatus, RetryForecast,
@@ -11,41 +11,34 @@ use redrive_store::{
 
 use crate::{DeclaredSource, Ops, PartitionNext, views::PartitionView};
 
-/// How many rows of the journal are read at once.
 const JOURNAL_PAGE: u32 = 1_000;
 
-/// How many partitions change at once.
 const BATCH: usize = 1_000;
 
-/// Which partitions are to be shown.
+/// A page of partitions.
 #[derive(Debug, Clone, Default)]
 pub struct PartitionQuery {
-    /// Those that match.
     pub filter: PartitionFilter,
-    /// Of those, the terminal ones alone.
+    /// Only terminal partitions.
     pub terminal: bool,
-    /// Those alone that come after this one.
     pub after: Option<PartitionKey>,
-    /// At most so many.
     pub limit: u32,
 }
 
-/// Of which days gaps are looked for; everything given narrows it.
+/// Every given field must match.
 #[derive(Debug, Clone, Default)]
 pub struct GapFilter {
-    /// Of this customer alone.
     pub customer_id: Option<String>,
-    /// Of this query alone.
     pub query_name: Option<String>,
-    /// Not before this day.
+    /// Inclusive.
     pub since: Option<LogicalDate>,
-    /// Not after this day.
+    /// Inclusive.
     pub until: Option<LogicalDate>,
 }
 
 impl Ops {
-    /// The partitions of a page, by key. Whether one is terminal is not for the store to say, so pages are
-    /// read until there are enough.
+    /// Partitions by key. The policy, not the store, decides which partitions are terminal, so that filter reads pages
+    /// until there are enough matches.
     pub async fn partitions_page(&self, query: &PartitionQuery) -> Result<Vec<PartitionRecord>> {
         let PartitionQuery { filter, terminal, after, limit } = query;
         let store = self.store();
@@ -54,33 +47,31 @@ impl Ops {
         }
         let filter = PartitionFilter { status: Some(PartitionStatus::Failed), ..filter.clone() };
         let (mut found, mut after) = (Vec::new(), after.clone());
-        let (most, now) = (*limit as usize, self.now());
+        let (max, now) = (*limit as usize, self.now());
         let is_terminal = |partition: &PartitionRecord| {
             let forecast = self.partitions().rules().forecast(partition, now);
             matches!(forecast, Some(RetryForecast::Terminal { .. }))
         };
-        while found.len() < most {
+        while found.len() < max {
             let page = store.partitions_page(&filter, after.as_ref(), *limit).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.key.clone());
-            found.extend(page.into_iter().filter(is_terminal).take(most - found.len()));
+            found.extend(page.into_iter().filter(is_terminal).take(max - found.len()));
         }
         Ok(found)
     }
 
-    /// The partition of a key.
     pub async fn partition(&self, key: &PartitionKey) -> Result<Option<PartitionRecord>> {
         Ok(self.store().partitions_by_key(std::slice::from_ref(key)).await?.pop().flatten())
     }
 
-    /// A partition as it is shown.
     pub fn show_partition(&self, partition: PartitionRecord) -> PartitionView {
         let (rules, lease_now) = (self.partitions().rules(), self.store().now());
         let next = PartitionNext::of(&partition, rules, self.now(), lease_now);
         PartitionView::new(partition, next)
     }
 
-    /// The attempts at a partition, by number.
+    /// Attempts by number.
     pub async fn partition_attempts(
         &self,
         partition: &PartitionRecord,
@@ -91,7 +82,7 @@ impl Ops {
         self.store().attempts_of(&unit, after, limit).await
     }
 
-    /// What the journal has about partitions that match, in the order in which it was written.
+    /// Journal entries about matching partitions, oldest first.
     pub async fn partition_journal(
         &self,
         journal: &JournalFilter,
@@ -114,31 +105,31 @@ impl Ops {
         Ok(rows)
     }
 
-    /// What would become of partitions, no more than `most` of them.
-    pub async fn foresee_partitions(
+    /// The expected outcomes of a command, at most `max`.
+    pub async fn preview_partitions(
         &self,
         command: &PartitionCommand,
         selection: &PartitionSelection,
-        most: usize,
+        max: usize,
     ) -> Result<Vec<PartitionOutcome>> {
         let mut sweep = self.partitions().sweep(command, selection, RunMode::DryRun);
         let mut outcomes = Vec::new();
         while let Some(page) = sweep.next().await? {
             outcomes.extend(page);
-            if outcomes.len() >= most {
+            if outcomes.len() >= max {
                 break;
             }
         }
-        outcomes.truncate(most);
+        outcomes.truncate(max);
         Ok(outcomes)
     }
 
-    /// Changes those partitions that are in a selection and among the foreseen: nothing that came later.
+    /// Changes the previewed partitions of a selection. Partitions that match only since the preview stay unchanged.
     pub async fn change_partitions(
         &self,
         command: &PartitionCommand,
         selection: &PartitionSelection,
-        foreseen: &[PartitionOutcome],
+        previewed: &[PartitionOutcome],
     ) -> Result<Vec<PartitionOutcome>> {
         let mut outcomes = Vec::new();
         if let PartitionSelection::Grid(_) = selection {
@@ -148,7 +139,7 @@ impl Ops {
             }
             return Ok(outcomes);
         }
-        for batch in foreseen.chunks(BATCH) {
+        for batch in previewed.chunks(BATCH) {
             let keys: Vec<PartitionKey> = batch.iter().map(|it| it.key.clone()).collect();
             let found = self.store().partitions_by_key(&keys).await?;
             let found = found.into_iter().flatten().collect();
@@ -157,8 +148,8 @@ impl Ops {
         Ok(outcomes)
     }
 
-    /// The days of a source that should be good by now and are not, series by series. A source without a
-    /// calendar expects the days that are asked for.
+    /// The days of a source that are due and not successful, by series. For a source without a calendar the days of the
+    /// filter are due.
     pub async fn gaps(
         &self,
         source: &DeclaredSource,
@@ -174,10 +165,10 @@ impl Ops {
     }
 
     fn expected(&self, source: &DeclaredSource, filter: &GapFilter) -> Option<DateRange> {
-        let asked = || DateRange::new(filter.since?, filter.until?).ok();
+        let requested = || DateRange::new(filter.since?, filter.until?).ok();
         let due = match &source.calendar {
             Some(calendar) => calendar.due(self.now())?,
-            None => asked()?,
+            None => requested()?,
         };
         let since = filter.since.map_or(due.since(), |since| since.max(due.since()));
         let until = filter.until.map_or(due.until(), |until| until.min(due.until()));
@@ -186,8 +177,8 @@ impl Ops {
 }
 
 fn series(source: &DeclaredSource, filter: &GapFilter) -> Vec<PartitionSeries> {
-    let chosen = |asked: &Option<String>, declared: &[String]| -> Vec<String> {
-        asked.as_ref().map_or_else(|| declared.to_vec(), |asked| vec![asked.clone()])
+    let chosen = |requested: &Option<String>, declared: &[String]| -> Vec<String> {
+        requested.as_ref().map_or_else(|| declared.to_vec(), |name| vec![name.clone()])
     };
     let queries = chosen(&filter.query_name, &source.queries);
     let of = |customer: &String| -> Vec<PartitionSeries> {
@@ -201,7 +192,6 @@ fn series(source: &DeclaredSource, filter: &GapFilter) -> Vec<PartitionSeries> {
     chosen(&filter.customer_id, &source.customers).iter().flat_map(of).collect()
 }
 
-/// Whether an entry is about a partition that matches.
 fn is_about(row: &JournalRecord, filter: &PartitionFilter) -> bool {
     let unit = row.entry.unit.as_deref().and_then(|unit| unit.strip_prefix("partition:"));
     let Some(Ok(key)) = unit.map(str::parse::<PartitionKey>) else { return false };

@@ -1,4 +1,4 @@
-//! Pipeline runs and their samples: how they stand.
+//! Reads of pipeline runs and their samples.
 
 use redrive_core::{AttemptNumber, PipelineRunId, SampleId};
 use redrive_engine::SamplePages;
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Ops {
-    /// The newest run, of a pipeline or of any.
+    /// The newest run of a pipeline, or of all pipelines.
     pub async fn newest_pipeline_run(
         &self,
         pipeline: Option<String>,
@@ -22,14 +22,13 @@ impl Ops {
         Ok(self.store().pipeline_runs_page(&filter, PipelineRunId(i64::MAX), 1).await?.pop())
     }
 
-    /// How the stages of a run have fared.
     pub async fn pipeline_stats(&self, run: &PipelineRunRecord) -> Result<PipelineStatsView> {
         let counts = StageCountView::read(run, &**self.store()).await?;
         let stats = self.store().stage_stats(run.id).await?;
         Ok(PipelineStatsView::new(run, &stats, counts))
     }
 
-    /// A sample with its attempts over all stages; `None` if there is no such sample.
+    /// A sample with its attempts at all stages.
     pub async fn sample(&self, id: SampleId) -> Result<Option<SampleWithLedger>> {
         let Some(sample) = self.store().samples_by_id(&[id]).await?.pop() else {
             return Ok(None);
@@ -40,7 +39,7 @@ impl Ops {
         Ok(Some(SampleWithLedger { sample: sample.into(), ledger }))
     }
 
-    /// Samples that match, by id, without what they hold.
+    /// Samples by id, without their data.
     pub async fn samples(
         &self,
         filter: SampleFilter,

@@ -1,4 +1,4 @@
-//! Policies, and the waits they give before anything fails (POL-9).
+//! Policies, and the waits that a policy would give (POL-9).
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use redrive_core::{
 
 use crate::Ops;
 
-/// Rows for a policy that never gives up.
-const ENDLESS_ROWS: u32 = 10;
+/// The default number of rows for a policy without a limit.
+const UNLIMITED_ROWS: u32 = 10;
 
-/// The most rows unless asked for.
-const UNASKED_ROWS: u32 = 100;
+/// The most rows without an explicit number.
+const MAX_DEFAULT_ROWS: u32 = 100;
 
 impl Ops {
-    /// Every policy that has a name: the presets, then those that are declared.
+    /// The presets, then the declared policies.
     pub fn policies(&self) -> Vec<(String, Policy)> {
         let presets = Preset::ALL.map(|preset| (preset.name().to_owned(), preset.policy()));
         let declared = self.declared().into_iter().flat_map(|declared| declared.policies.clone());
@@ -24,26 +24,23 @@ impl Ops {
     }
 }
 
-/// Settings that differ from those of a policy.
+/// Settings that override those of a policy.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct PolicyChanges {
-    /// Executions including the first, or no limit.
+pub struct PolicyOverrides {
+    /// Executions including the first; `Some(None)` means no limit.
     pub max_attempts: Option<Option<u32>>,
-    /// How waits grow.
     pub backoff: Option<Backoff>,
-    /// The first wait.
     pub base: Option<Duration>,
-    /// The growth of an exponential backoff.
+    /// The factor of an exponential backoff.
     pub multiplier: Option<f64>,
     /// The longest wait before jitter.
     pub cap: Option<Duration>,
-    /// What spreads the waits.
     pub jitter: Option<Jitter>,
 }
 
-impl PolicyChanges {
-    /// The policy that differs so from another, or from the defaults.
-    pub fn of(self, start: Option<&Policy>) -> Result<Policy, InvalidPolicy> {
+impl PolicyOverrides {
+    /// Without a policy the overrides apply to the defaults.
+    pub fn apply_to(self, start: Option<&Policy>) -> Result<Policy, InvalidPolicy> {
         let start = start.map_or_else(PolicySpec::default, |policy| policy.spec().clone());
         Policy::new(PolicySpec {
             max_attempts: self.max_attempts.unwrap_or(start.max_attempts),
@@ -57,7 +54,7 @@ impl PolicyChanges {
     }
 }
 
-/// Reads a number of executions, or `none` for no limit.
+/// Parses a number of executions, or `none` for no limit.
 pub fn parse_max_attempts(text: &str) -> Result<Option<u32>, String> {
     match text {
         "none" => Ok(None),
@@ -68,25 +65,24 @@ pub fn parse_max_attempts(text: &str) -> Result<Option<u32>, String> {
     }
 }
 
-/// The waits of a unit that fails again and again.
+/// The waits of a unit whose every attempt fails.
 #[derive(Debug, Clone)]
 pub struct Waits {
-    /// What follows each attempt, past the policy's own end.
+    /// One wait for each attempt, also beyond the limits of the policy.
     pub waits: Vec<Scheduled>,
-    /// Where the policy gives up, if that is among them or right after.
+    /// The wait at which the policy gives up, if it is one of `waits` or the next.
     pub end: Option<Scheduled>,
 }
 
 impl Waits {
-    /// More than this are a mistake.
     pub const MAX_ATTEMPTS: u32 = 10_000;
 
-    /// For so many attempts; for the policy's retries, or ten, unless given.
+    /// `attempts` defaults to the retries of the policy, or to ten without a limit.
     pub fn new(policy: &Policy, seed: JitterSeed, unit: &Unit, attempts: Option<u32>) -> Self {
         let retries =
-            policy.spec().max_attempts.map(|max| max.saturating_sub(1).clamp(1, UNASKED_ROWS));
-        let attempts = attempts.or(retries).unwrap_or(ENDLESS_ROWS).min(Self::MAX_ATTEMPTS);
-        // One more than is shown, to see whether the policy ends right after.
+            policy.spec().max_attempts.map(|max| max.saturating_sub(1).clamp(1, MAX_DEFAULT_ROWS));
+        let attempts = attempts.or(retries).unwrap_or(UNLIMITED_ROWS).min(Self::MAX_ATTEMPTS);
+        // One more than requested, to see whether the policy gives up right after.
         let mut waits: Vec<Scheduled> =
             schedule(policy, JitterKey::new(seed, unit), attempts + 1).collect();
         let end = waits.iter().find(|wait| wait.gives_up.is_some()).copied();

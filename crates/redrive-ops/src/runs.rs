@@ -1,4 +1,4 @@
-//! Runs and queues: how they stand, and what an operator does to them.
+//! Runs and queues: statistics and actions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,31 +13,21 @@ use crate::{
     views::{QueueStatsView, QueueView, RunChangeView},
 };
 
-/// How many runs change in one transaction.
+/// Runs that change in one transaction.
 const BATCH_RUNS: usize = 1_000;
 
-/// How many runs are read at once while they are selected; they come with their payloads.
+/// Smaller than other pages: a selection reads runs with their payloads.
 const SELECTION_PAGE: u32 = 200;
 
-/// Which runs are meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunSelection {
-    /// These.
     Ids(Vec<RunId>),
-    /// Those of a queue, with one of the statuses.
-    Queue {
-        /// The queue.
-        queue: String,
-        /// Of this category alone.
-        category: Option<String>,
-        /// With one of these statuses.
-        statuses: Vec<RunStatus>,
-    },
+    Queue { queue: String, category: Option<String>, statuses: Vec<RunStatus> },
 }
 
 impl Ops {
-    /// The runs that are meant, each once, in order; no more than `most`.
-    pub async fn select_runs(&self, selection: &RunSelection, most: usize) -> Result<Vec<RunId>> {
+    /// The ids of a selection, sorted and unique, at most `max`.
+    pub async fn select_runs(&self, selection: &RunSelection, max: usize) -> Result<Vec<RunId>> {
         let mut ids = match selection {
             RunSelection::Ids(ids) => ids.clone(),
             RunSelection::Queue { queue, category, statuses } => {
@@ -48,21 +38,21 @@ impl Ops {
                         category: category.clone(),
                         status: Some(*status),
                     };
-                    self.add_matching(&filter, most, &mut ids).await?;
+                    self.add_matching(&filter, max, &mut ids).await?;
                 }
                 ids
             }
         };
         ids.sort_unstable();
         ids.dedup();
-        ids.truncate(most);
+        ids.truncate(max);
         Ok(ids)
     }
 
     async fn add_matching(
         &self,
         filter: &RunFilter,
-        most: usize,
+        max: usize,
         ids: &mut Vec<RunId>,
     ) -> Result<()> {
         let mut after = RunId(0);
@@ -70,7 +60,7 @@ impl Ops {
             let page = self.store().runs_page(filter, after, SELECTION_PAGE).await?;
             ids.extend(page.iter().map(|run| run.id));
             match page.last() {
-                Some(last) if page.len() >= SELECTION_PAGE as usize && ids.len() < most => {
+                Some(last) if page.len() >= SELECTION_PAGE as usize && ids.len() < max => {
                     after = last.id;
                 }
                 _ => return Ok(()),
@@ -78,8 +68,8 @@ impl Ops {
         }
     }
 
-    /// What would become of the runs.
-    pub async fn foresee_runs(
+    /// The expected outcomes of an action.
+    pub async fn preview_runs(
         &self,
         action: RunAction,
         ids: &[RunId],
@@ -89,13 +79,13 @@ impl Ops {
             let runs = self.store().runs_by_id(batch).await?;
             let states: HashMap<RunId, RunState> =
                 runs.iter().map(|run| (run.id, state_of(run))).collect();
-            let foreseen = action.changes(batch, states).into_iter();
-            changes.extend(foreseen.map(|(id, it)| RunChangeView::new(id, it, RunMode::DryRun)));
+            let expected = action.changes(batch, states).into_iter();
+            changes.extend(expected.map(|(id, it)| RunChangeView::new(id, it, RunMode::DryRun)));
         }
         Ok(changes)
     }
 
-    /// Does it, as far as the store answers: what is done is told also if the rest fails.
+    /// Returns the changes made so far also when a later batch fails.
     pub async fn change_runs(
         &self,
         action: RunAction,
@@ -120,7 +110,7 @@ impl Ops {
         (changes, Ok(()))
     }
 
-    /// How every queue stands that has runs or is declared.
+    /// Statistics of every queue that is declared or has runs.
     pub async fn queue_stats(&self) -> Result<Vec<QueueStatsView>> {
         let mut stats = self.store().queue_stats().await?;
         for queue in self.declared().into_iter().flat_map(|declared| &declared.queues) {
@@ -130,8 +120,8 @@ impl Ops {
         }
         stats.sort_by(|one, other| one.queue.cmp(&other.queue));
         let now = self.now();
-        let shown = |stats| QueueStatsView::new(stats, self.declared(), now);
-        Ok(stats.into_iter().map(shown).collect())
+        let to_view = |stats| QueueStatsView::new(stats, self.declared(), now);
+        Ok(stats.into_iter().map(to_view).collect())
     }
 
     /// The queues that are declared, have runs or are paused.
@@ -143,15 +133,15 @@ impl Ops {
         let mut names: BTreeSet<String> = declared.map(|queue| queue.name.clone()).collect();
         names.extend(self.store().queue_stats().await?.into_iter().map(|stats| stats.queue));
         names.extend(paused.keys().cloned());
-        let shown = |name: String| {
+        let to_view = |name: String| {
             let paused = paused.remove(&name);
             QueueView::new(name, self.declared(), paused)
         };
-        Ok(names.into_iter().map(shown).collect())
+        Ok(names.into_iter().map(to_view).collect())
     }
 }
 
-/// A queue that is declared and has had no runs yet.
+/// The statistics of a declared queue without runs.
 fn idle(queue: &str) -> QueueStats {
     QueueStats {
         queue: queue.to_owned(),
@@ -162,7 +152,6 @@ fn idle(queue: &str) -> QueueStats {
     }
 }
 
-/// The state of a stored run.
 pub fn state_of(run: &RunRecord) -> RunState {
     RunState::of(run.status, run.next_retry_at.is_some())
 }

@@ -1,8 +1,8 @@
-//! How everything stands, for all who ask: read when somebody looks, and kept for a moment.
+//! A cache of the overview, shared by the dashboard, the API and the metrics.
 //!
-//! Whether anything was written is asked first, and costs next to nothing. Only then are units counted. What
-//! was attempted is read once, from where the last look ended. Counting a million runs takes a while, so whoever asks is
-//! shown what the last look saw, as long as that is recent, while the next one is under way.
+//! A refresh first reads the change token of the store, which is cheap, and counts units only when the token has changed.
+//! The ledger is read incrementally, from the end of the last refresh. Counting a million runs takes a while, so a caller
+//! gets the previous overview, as long as it is recent, while a refresh runs in the background.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,63 +16,60 @@ use redrive_store::{
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::{
-    Counted, Ops,
-    overview::{Look, SHOWN},
+    AttemptCounters, Ops,
+    overview::{MAX_ROWS, OverviewReader},
     views::{MinuteView, OverviewView},
 };
 
-/// After so long somebody looks again, if anyone asks.
+/// A younger overview is returned without a refresh.
 const FRESH: SignedDuration = SignedDuration::from_secs(1);
 
-/// Nothing older is shown: whoever asks then waits for the look.
+/// A caller waits for a refresh when the overview is older.
 const RECENT: SignedDuration = SignedDuration::from_secs(2);
 
-/// So long a look is good while nothing is written: what is due, and what was an hour ago, changes by itself.
+/// Units are counted again after this time even without writes, because due times and the last hour move on.
 const STALE: SignedDuration = SignedDuration::from_secs(60);
 
-/// How far back attempts are shown.
 const WINDOW: SignedDuration = SignedDuration::from_hours(1);
 
-/// The most attempts that a first look reads.
+/// The most attempts that the first refresh reads.
 const MAX_ATTEMPTS: u32 = 200_000;
 
-/// Looks at a store for all who ask.
+/// The shared overview of a store.
 #[derive(Clone)]
 pub struct Watch {
     ops: Ops,
-    /// What the last look saw. It is never held for long.
-    last: Arc<Lock<Option<Last>>>,
-    /// Held by who looks.
-    seen: Arc<Mutex<Seen>>,
+    /// Never locked across an await.
+    last: Arc<Lock<Option<Snapshot>>>,
+    /// Locked during a refresh.
+    window: Arc<Mutex<ActivityWindow>>,
 }
 
-/// What the last look saw.
+/// The overview of the last refresh.
 #[derive(Clone)]
-struct Last {
-    /// When it began.
-    looked: Timestamp,
+struct Snapshot {
+    refreshed_at: Timestamp,
     overview: Arc<OverviewView>,
 }
 
-impl Last {
+impl Snapshot {
     fn is_younger(&self, than: SignedDuration, now: Timestamp) -> bool {
-        (SignedDuration::ZERO..than).contains(&now.duration_since(self.looked))
+        (SignedDuration::ZERO..than).contains(&now.duration_since(self.refreshed_at))
     }
 }
 
-/// What looks have gathered.
+/// Attempts of the last hour, and counters since the start.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct ActivityWindow {
     change_token: Option<u64>,
-    /// When units were last counted, and not only looked whether there is anything new.
-    read: Option<Timestamp>,
+    /// When units were last counted.
+    counted_at: Option<Timestamp>,
     ledger_end: i64,
     minutes: BTreeMap<(Timestamp, UnitKind), Minute>,
     causes: HashMap<(UnitKind, String, String), RecentCause>,
-    /// Whether what was there before is known.
-    begun: bool,
-    /// Since then.
-    counted: Counted,
+    /// False until the existing ledger is read: counters start after that.
+    started: bool,
+    counters: AttemptCounters,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -83,28 +80,27 @@ struct Minute {
 }
 
 impl Watch {
-    /// Looks at the store of a desk.
     pub fn new(ops: Ops) -> Self {
-        Self { ops, last: Arc::default(), seen: Arc::default() }
+        Self { ops, last: Arc::default(), window: Arc::default() }
     }
 
-    /// Begins to count: what is attempted from now on.
-    pub async fn begin(&self) -> Result<()> {
-        let mut seen = self.seen.lock().await;
-        self.read_on(&mut seen, self.ops.now()).await
+    /// Starts the counters: attempts that end from now on are counted.
+    pub async fn start(&self) -> Result<()> {
+        let mut window = self.window.lock().await;
+        self.read_ledger(&mut window, self.ops.now()).await
     }
 
-    /// How everything stood at most two seconds ago.
+    /// An overview that is at most two seconds old.
     pub async fn overview(&self) -> Result<Arc<OverviewView>> {
         let now = self.ops.now();
         match self.last().filter(|last| last.is_younger(RECENT, now)) {
             Some(last) => {
                 if !last.is_younger(FRESH, now)
-                    && let Ok(seen) = Arc::clone(&self.seen).try_lock_owned()
+                    && let Ok(window) = Arc::clone(&self.window).try_lock_owned()
                 {
                     let watch = self.clone();
-                    // Whoever asks when this is too old sees what is wrong.
-                    tokio::spawn(async move { watch.look(seen).await.map(drop) });
+                    // An error is not lost: the next caller after `RECENT` refreshes and gets it.
+                    tokio::spawn(async move { watch.refresh(window).await.map(drop) });
                 }
                 Ok(last.overview)
             }
@@ -112,69 +108,72 @@ impl Watch {
         }
     }
 
-    /// How everything stands, at most a second ago. Whoever asks while somebody looks waits for that look.
+    /// An overview that is at most a second old. Concurrent callers share one refresh.
     pub async fn newest(&self) -> Result<Arc<OverviewView>> {
-        let seen = Arc::clone(&self.seen).lock_owned().await;
-        self.look(seen).await
+        let window = Arc::clone(&self.window).lock_owned().await;
+        self.refresh(window).await
     }
 
-    /// The version of what the last look saw; zero before the first.
+    /// The version of the last overview; zero before the first refresh.
     pub fn version(&self) -> u64 {
         self.last().map_or(0, |last| last.overview.version)
     }
 
-    /// How everything stands, and what was counted since the watch began.
-    pub async fn counted(&self) -> Result<(Arc<OverviewView>, Counted)> {
+    /// The newest overview, and the counters since the start.
+    pub async fn counters(&self) -> Result<(Arc<OverviewView>, AttemptCounters)> {
         let overview = self.newest().await?;
-        Ok((overview, self.seen.lock().await.counted.clone()))
+        Ok((overview, self.window.lock().await.counters.clone()))
     }
 
-    fn last(&self) -> Option<Last> {
+    fn last(&self) -> Option<Snapshot> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads on in the ledger. How long runs waited is counted from the beginning on, so of what was there
-    /// before it is not asked: there may be 200,000 runs to look up.
-    async fn read_on(&self, seen: &mut Seen, now: Timestamp) -> Result<()> {
+    /// Reads new ledger rows. The first read skips the waits of runs, which only the counters need: that would look up
+    /// as many as 200,000 runs.
+    async fn read_ledger(&self, window: &mut ActivityWindow, now: Timestamp) -> Result<()> {
         let store = self.ops.store();
-        let activity = store.activity(seen.ledger_end, MAX_ATTEMPTS).await?;
-        let lags = match seen.begun {
+        let activity = store.activity(window.ledger_end, MAX_ATTEMPTS).await?;
+        let lags = match window.started {
             true => store.lags(activity.after, activity.end).await?,
             false => Vec::new(),
         };
-        seen.take_in(activity, &lags, now);
+        window.record(activity, &lags, now);
         Ok(())
     }
 
-    async fn look(&self, mut seen: OwnedMutexGuard<Seen>) -> Result<Arc<OverviewView>> {
+    async fn refresh(
+        &self,
+        mut window: OwnedMutexGuard<ActivityWindow>,
+    ) -> Result<Arc<OverviewView>> {
         let (now, last) = (self.ops.now(), self.last());
         if let Some(fresh) = last.as_ref().filter(|last| last.is_younger(FRESH, now)) {
             return Ok(Arc::clone(&fresh.overview));
         }
         let change_token = self.ops.store().change_token().await?;
-        let age = seen.read.map(|read| now.duration_since(read));
+        let age = window.counted_at.map(|at| now.duration_since(at));
         let is_recent = age.is_some_and(|age| (SignedDuration::ZERO..STALE).contains(&age));
-        let is_same = is_recent && seen.change_token == Some(change_token);
+        let is_same = is_recent && window.change_token == Some(change_token);
         let overview = match last.filter(|_| is_same) {
             Some(last) => last.overview,
             None => {
-                self.read_on(&mut seen, now).await?;
-                let look = Look { ops: &self.ops, at: now };
-                let overview = look.overview(&seen, self.version() + 1).await?;
-                (seen.change_token, seen.read) = (Some(change_token), Some(now));
+                self.read_ledger(&mut window, now).await?;
+                let reader = OverviewReader { ops: &self.ops, at: now };
+                let overview = reader.overview(&window, self.version() + 1).await?;
+                (window.change_token, window.counted_at) = (Some(change_token), Some(now));
                 Arc::new(overview)
             }
         };
-        let looked = Last { looked: now, overview: Arc::clone(&overview) };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(looked);
+        let snapshot = Snapshot { refreshed_at: now, overview: Arc::clone(&overview) };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(snapshot);
         Ok(overview)
     }
 }
 
-impl Seen {
-    fn take_in(&mut self, activity: Activity, lags: &[LagCount], now: Timestamp) {
-        if std::mem::replace(&mut self.begun, true) {
-            self.counted.take_in(&activity, lags);
+impl ActivityWindow {
+    fn record(&mut self, activity: Activity, lags: &[LagCount], now: Timestamp) {
+        if std::mem::replace(&mut self.started, true) {
+            self.counters.record(&activity, lags);
         }
         self.ledger_end = activity.end;
         for ActivityCount { kind, outcome, minute, attempts, .. } in activity.counts {
@@ -197,14 +196,14 @@ impl Seen {
     }
 
     pub(crate) fn minutes(&self) -> Vec<MinuteView> {
-        let shown = |((minute, kind), counted): (&(Timestamp, UnitKind), &Minute)| MinuteView {
+        let to_view = |((minute, kind), counted): (&(Timestamp, UnitKind), &Minute)| MinuteView {
             minute: minute.to_string(),
             kind: kind.name(),
             good: counted.good,
             retrying: counted.retrying,
             failed: counted.failed,
         };
-        self.minutes.iter().map(shown).collect()
+        self.minutes.iter().map(to_view).collect()
     }
 
     pub(crate) fn causes(&self) -> Vec<&RecentCause> {
@@ -212,7 +211,7 @@ impl Seen {
         causes.sort_by(|one, other| {
             (other.attempts, other.last_at).cmp(&(one.attempts, one.last_at))
         });
-        causes.truncate(SHOWN);
+        causes.truncate(MAX_ROWS);
         causes
     }
 }

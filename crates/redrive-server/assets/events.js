@@ -1,47 +1,47 @@
-// Listens to the server for every open page of a browser, which has only six connections to a server: each page with
-// one of its own would soon leave none to load a page with. It listens only while some page can be seen.
+// One event stream for all open pages of a browser: a browser opens at most six connections to a server, and a stream for
+// each page would use them up. The stream is open only while a page is visible.
 "use strict";
 const RETRY_MS = 5000;
-const shown = new Set();
+const visible = new Set();
 let events = null, version = null, waiting = 0;
 
-const tell = (news) => { for (const page of shown) page.postMessage(news); };
+const broadcast = (message) => { for (const page of visible) page.postMessage(message); };
 
-const hush = () => {
+const disconnect = () => {
   clearTimeout(waiting);
   if (events) events.close();
   events = version = null;
 };
 
-const listen = () => {
+const connect = () => {
   events = new EventSource("/events");
-  events.onopen = () => tell({ state: "live" });
+  events.onopen = () => broadcast({ state: "live" });
   events.onerror = () => {
-    tell({ state: "lost" });
-    // The browser tries again by itself, but not after a refusal; there may be room later.
-    if (events.readyState === EventSource.CLOSED) { hush(); waiting = setTimeout(heed, RETRY_MS); }
+    broadcast({ state: "lost" });
+    // The browser reconnects by itself, except after an error response.
+    if (events.readyState === EventSource.CLOSED) { disconnect(); waiting = setTimeout(update, RETRY_MS); }
   };
-  events.addEventListener("changed", (event) => { version = event.data; tell({ version }); });
+  events.addEventListener("changed", (event) => { version = event.data; broadcast({ version }); });
 };
 
-const heed = () => {
-  if (shown.size === 0) hush();
-  else if (!events) listen();
+const update = () => {
+  if (visible.size === 0) disconnect();
+  else if (!events) connect();
 };
 
-const meet = (page) => {
+const attach = (page) => {
   page.onmessage = ({ data }) => {
     if (data === "shown") {
-      shown.add(page);
+      visible.add(page);
       if (events && events.readyState === EventSource.OPEN) page.postMessage({ state: "live" });
       if (version) page.postMessage({ version });
     } else {
-      shown.delete(page);
+      visible.delete(page);
     }
-    heed();
+    update();
   };
 };
 
-// Where workers cannot be shared, each page has one.
-if ("onconnect" in self) self.onconnect = (event) => meet(event.ports[0]);
-else meet(self);
+// Without shared workers each page has its own.
+if ("onconnect" in self) self.onconnect = (event) => attach(event.ports[0]);
+else attach(self);

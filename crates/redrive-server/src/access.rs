@@ -1,4 +1,4 @@
-//! Who may ask, and for what.
+//! Tokens, roles and allowed host names.
 
 use std::{
     fmt,
@@ -7,31 +7,29 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-/// What someone may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Look.
+    /// May read.
     Viewer,
-    /// Look, and change things.
+    /// May read and act.
     Operator,
 }
 
-/// A secret that lets someone in. Kept as its digest, so that comparing takes the same time whatever
-/// is tried, and nothing prints it.
+/// A bearer token. Stored as a digest, so that a comparison takes constant time and nothing prints the secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token([u8; 32]);
 
 impl Token {
-    /// Shorter ones can be guessed.
+    /// A shorter token could be guessed.
     pub const MIN_BYTES: usize = 16;
 
-    /// From its text; none if it is too short to be one.
+    /// Returns `None` when the text is shorter than [`Self::MIN_BYTES`].
     pub fn new(text: &str) -> Option<Self> {
         (text.len() >= Self::MIN_BYTES).then(|| Self(Sha256::digest(text).into()))
     }
 
-    /// Whether a text is it. Looks at every byte, wherever they differ.
-    pub fn is(&self, text: &str) -> bool {
+    /// Compares in constant time.
+    pub fn matches(&self, text: &str) -> bool {
         let tried: [u8; 32] = Sha256::digest(text).into();
         self.0.iter().zip(tried).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
     }
@@ -43,39 +41,39 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Who may ask.
+/// Who may connect, and with which role.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// Who has it may look.
     pub viewer: Option<Token>,
-    /// Who has it may do everything.
     pub operator: Option<Token>,
-    /// Names under which the server may be asked, beside its address and those of this machine.
+    /// Host names that requests may use, in addition to the address of the server and loopback names.
     pub hosts: Vec<String>,
 }
 
-/// An address that others can reach, without a token to keep them out.
+/// The server would listen on an address that other machines can reach, without a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{0} can be reached from other machines, and there is no token to keep strangers out")]
-pub struct Open(pub SocketAddr);
+#[error("other machines can reach {0}, and no token is configured")]
+pub struct UnprotectedAddress(pub SocketAddr);
 
 impl Access {
-    /// Refuses an address that others can reach, unless a token is asked for.
-    pub fn check(&self, address: SocketAddr) -> Result<(), Open> {
-        if address.ip().is_loopback() || self.needs_token() { Ok(()) } else { Err(Open(address)) }
+    /// Rejects an address that other machines can reach, unless a token is configured.
+    pub fn check(&self, address: SocketAddr) -> Result<(), UnprotectedAddress> {
+        if address.ip().is_loopback() || self.needs_token() {
+            Ok(())
+        } else {
+            Err(UnprotectedAddress(address))
+        }
     }
 
-    /// Whether a token is asked for. Otherwise whoever can reach the server, on this machine, may do
-    /// everything.
+    /// Without a token every local caller is an operator.
     pub fn needs_token(&self) -> bool {
         self.viewer.is_some() || self.operator.is_some()
     }
 
-    /// What a token allows.
     pub fn role_of(&self, token: &str) -> Option<Role> {
-        // Both are compared, so that the time tells nothing of which there are.
-        let operator = self.operator.as_ref().is_some_and(|known| known.is(token));
-        let viewer = self.viewer.as_ref().is_some_and(|known| known.is(token));
+        // Both tokens are compared, so that the time does not reveal which ones are configured.
+        let operator = self.operator.as_ref().is_some_and(|known| known.matches(token));
+        let viewer = self.viewer.as_ref().is_some_and(|known| known.matches(token));
         match (operator, viewer) {
             (true, _) => Some(Role::Operator),
             (false, true) => Some(Role::Viewer),
@@ -83,7 +81,7 @@ impl Access {
         }
     }
 
-    /// Whether a `Host` is one of ours. A page of another name that resolves to this machine is not.
+    /// Whether a `Host` header names this server. Rejecting other names prevents DNS rebinding.
     pub fn allows_host(&self, host: &str, listening: SocketAddr) -> bool {
         let name = without_port(host);
         let literal = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();

@@ -1,4 +1,4 @@
-//! What every request can reach.
+//! The setup of a server, and the state that all requests share.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
@@ -10,88 +10,73 @@ use redrive_store::Operator;
 use tokio::sync::Mutex;
 
 use crate::{
-    Limits, Uploads, access::Access, guard::Visitor, pages::live::Live, problem::Problem,
-    sendings::Sendings, tally::Tally,
+    ServerLimits, Uploads, access::Access, group_sends::GroupSends, guard::Caller,
+    pages::live::Live, problem::ProblemDetails, rate_limit::AddressRateLimit,
 };
 
-/// What is served.
 pub struct ServerSetup {
-    /// What is shown and done.
     pub ops: Ops,
-    /// Who may ask.
     pub access: Access,
-    /// The pipelines that can be started.
     pub pipelines: Vec<Pipeline>,
-    /// The uploads whose items can be added and whose groups can be sent.
     pub uploads: Uploads,
-    /// The folder that a prune writes to; without one, none is done from here.
+    /// The folder for exports of a prune; without one the server rejects prunes.
     pub archive: Option<PathBuf>,
-    /// How much is taken from those who ask.
-    pub limits: Limits,
+    pub limits: ServerLimits,
 }
 
-/// Wrong tokens from one address in a minute. After them no token is looked at, right or wrong: otherwise the one
-/// that is let in would be known all the same.
-const MAX_GUESSES_A_MINUTE: u32 = 60;
+/// Wrong tokens from one address in a minute. Beyond the limit the correct token is rejected too: otherwise an
+/// attacker could go on guessing.
+const MAX_WRONG_TOKENS_PER_MINUTE: u32 = 60;
 
-/// The same, for requests.
 pub(crate) struct App {
     pub(crate) ops: Ops,
     pub(crate) pipelines: HashMap<String, Pipeline>,
-    /// What sends groups of uploads.
-    pub(crate) sendings: Sendings,
-    /// Figures for those who watch.
+    pub(crate) group_sends: GroupSends,
     pub(crate) watch: Watch,
-    /// Who tells open pages.
     pub(crate) live: Live,
-    /// Who may ask.
     pub(crate) access: Access,
-    /// Tokens that were tried and are none: a token cannot be guessed by trying many.
-    pub(crate) guesses: Tally,
-    /// All requests.
-    pub(crate) requests: Tally,
-    /// The folder that a prune writes to.
+    /// By address, so that nobody can guess a token.
+    pub(crate) wrong_tokens: AddressRateLimit,
+    pub(crate) requests: AddressRateLimit,
     pub(crate) archive: Option<PathBuf>,
-    /// Held by the one prune that is going on.
+    /// One prune runs at a time.
     pub(crate) pruning: Arc<Mutex<()>>,
-    /// Held by the one who has everything looked at.
+    /// One full check runs at a time.
     pub(crate) doctor: Mutex<()>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ServerLimits,
 }
 
-/// The same, shared by all requests.
-pub(crate) type Shared = axum::extract::State<Arc<App>>;
+pub(crate) type AppState = axum::extract::State<Arc<App>>;
 
 impl App {
-    pub(crate) fn new(site: ServerSetup, watch: Watch) -> Arc<Self> {
-        let pipelines = site.pipelines.into_iter().map(|it| (it.name.clone(), it)).collect();
+    pub(crate) fn new(setup: ServerSetup, watch: Watch) -> Arc<Self> {
+        let pipelines = setup.pipelines.into_iter().map(|it| (it.name.clone(), it)).collect();
         Arc::new(Self {
             watch,
-            ops: site.ops,
+            ops: setup.ops,
             pipelines,
-            sendings: Sendings::new(site.uploads),
+            group_sends: GroupSends::new(setup.uploads),
             live: Live::default(),
-            access: site.access,
-            guesses: Tally::new(MAX_GUESSES_A_MINUTE, 60),
-            requests: Tally::new(site.limits.requests_a_second, 1),
-            archive: site.archive,
+            access: setup.access,
+            wrong_tokens: AddressRateLimit::new(MAX_WRONG_TOKENS_PER_MINUTE, 60),
+            requests: AddressRateLimit::new(setup.limits.requests_a_second, 1),
+            archive: setup.archive,
             pruning: Arc::default(),
             doctor: Mutex::default(),
-            limits: site.limits,
+            limits: setup.limits,
         })
     }
 
-    /// What whoever tried too many wrong tokens is told.
-    pub(crate) fn too_many_guesses(&self) -> Problem {
-        let what = "too many wrong tokens came from there; wait a minute";
-        Problem::new(StatusCode::TOO_MANY_REQUESTS, what)
-            .retry_after(self.guesses.seconds_left(self.ops.now()))
+    pub(crate) fn too_many_wrong_tokens(&self) -> ProblemDetails {
+        let what = "too many wrong tokens from this address; wait a minute";
+        ProblemDetails::new(StatusCode::TOO_MANY_REQUESTS, what)
+            .retry_after(self.wrong_tokens.seconds_left(self.ops.now()))
     }
 
-    /// Who acts, for the journal.
-    pub(crate) fn operator(&self, visitor: &Visitor, reason: Option<&str>) -> Operator {
+    /// The author of a journal entry.
+    pub(crate) fn operator(&self, caller: &Caller, reason: Option<&str>) -> Operator {
         Operator {
-            actor: visitor.actor(),
+            actor: caller.actor(),
             at: self.ops.now(),
             reason: reason.map(|reason| Message::clean(reason).to_string()),
         }

@@ -1,4 +1,4 @@
-//! Who is listened to: so many at once, and only those who say something.
+//! Accepts connections, within the limits of number and time.
 
 use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
@@ -19,29 +19,28 @@ use tokio::{
 };
 use tower_service::Service;
 
-use crate::{Limits, problem::Problem};
+use crate::{ServerLimits, problem::ProblemDetails};
 
-/// The longest head of a request. What is read before it is known to be too long may be twice that.
+/// The longest head of a request. Up to twice as much is read before the length is known.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// Clients that are told at once that there is no room. More are hung up on.
-const MAX_TURNED_AWAY: usize = 32;
+/// Connections over the limit that get a `503` at the same time. Further ones are closed without an answer.
+const MAX_REJECTIONS: usize = 32;
 
-/// How long that may take.
-const TURNING_AWAY: Duration = Duration::from_secs(1);
+const REJECTION_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long nobody is let in after the system would not: it has no files left, mostly.
-const AFTER_ERROR: Duration = Duration::from_millis(100);
+/// The pause after `accept` fails, usually because the process has no file descriptors left.
+const ACCEPT_ERROR_PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers requests until told to stop, and then those that are under way.
+/// Serves requests until `stop`, then finishes those in progress.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    limits: Limits,
+    limits: ServerLimits,
     stop: impl Future<Output = ()>,
 ) {
     let stopping = watch::Sender::new(false);
-    let turned_away = Arc::new(Semaphore::new(MAX_TURNED_AWAY));
+    let rejections = Arc::new(Semaphore::new(MAX_REJECTIONS));
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
     loop {
@@ -53,18 +52,27 @@ pub(crate) async fn serve(
         match accepted {
             Ok((stream, from)) if connections.len() < limits.connections => {
                 let router = router.clone();
-                connections.spawn(converse(stream, from, router, limits, stopping.subscribe()));
+                connections.spawn(serve_connection(
+                    stream,
+                    from,
+                    router,
+                    limits,
+                    stopping.subscribe(),
+                ));
             }
             Ok((stream, _)) => {
-                if let Ok(permit) = Arc::clone(&turned_away).try_acquire_owned() {
-                    tokio::spawn(turn_away(stream, permit));
+                if let Ok(permit) = Arc::clone(&rejections).try_acquire_owned() {
+                    tokio::spawn(reject(stream, permit));
                 }
             }
-            // Who hung up before being let in is no reason to wait.
-            Err(error) if is_of_the_client(&error) => {}
+            // The client closed the connection; the next one can be accepted at once.
+            Err(error) if is_client_error(&error) => {}
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "nobody can be let in");
-                tokio::time::sleep(AFTER_ERROR).await;
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "cannot accept connections"
+                );
+                tokio::time::sleep(ACCEPT_ERROR_PAUSE).await;
             }
         }
     }
@@ -73,20 +81,20 @@ pub(crate) async fn serve(
     while connections.join_next().await.is_some() {}
 }
 
-fn is_of_the_client(error: &io::Error) -> bool {
+fn is_client_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Answers what comes on a connection, one request after the other.
-async fn converse(
+/// Serves the requests of a connection in order.
+async fn serve_connection(
     stream: TcpStream,
     from: SocketAddr,
     router: Router,
-    limits: Limits,
+    limits: ServerLimits,
     mut stopping: watch::Receiver<bool>,
 ) {
-    // Slower, where it cannot be set.
+    // Without the option the connection works, only slower.
     _ = stream.set_nodelay(true);
     let service = service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
@@ -97,36 +105,36 @@ async fn converse(
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(limits.patience)
-            // Who has said all may close that side, and still wants to hear the answer.
+            .header_read_timeout(limits.client_timeout)
+            // A client may close its sending side and still read the response.
             .half_close(true)
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(TokioIo::new(stream), service)
     );
     tokio::select! {
-        // Whoever breaks off knows that.
+        // Errors of the connection are the errors of the client.
         _ = connection.as_mut() => return,
         _ = stopping.wait_for(|stopping| *stopping) => connection.as_mut().graceful_shutdown(),
     }
     _ = connection.await;
 }
 
-/// Says that there is no room. What the client says is read, or it might not hear the answer.
-async fn turn_away(mut stream: TcpStream, _permit: OwnedSemaphorePermit) {
-    let telling = async {
-        stream.write_all(no_room().as_bytes()).await?;
+/// Answers `503`. Reads what the client sends: otherwise a reset could discard the response.
+async fn reject(mut stream: TcpStream, _permit: OwnedSemaphorePermit) {
+    let response = async {
+        stream.write_all(service_unavailable().as_bytes()).await?;
         stream.shutdown().await?;
         let mut unread = [0; 1024];
         while stream.read(&mut unread).await? > 0 {}
         io::Result::Ok(())
     };
-    // Who does not listen is let go.
-    _ = tokio::time::timeout(TURNING_AWAY, telling).await;
+    // A client that does not read is disconnected.
+    _ = tokio::time::timeout(REJECTION_TIMEOUT, response).await;
 }
 
-fn no_room() -> String {
+fn service_unavailable() -> String {
     let status = StatusCode::SERVICE_UNAVAILABLE;
-    let problem = Problem::new(status, "too many are connected; come back in a moment");
+    let problem = ProblemDetails::new(status, "too many connections; try again in a moment");
     let body = problem.json();
     let length = body.len();
     format!(

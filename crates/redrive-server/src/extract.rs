@@ -1,4 +1,4 @@
-//! What a request asks for, read so that whatever is wrong with it is a [`Problem`].
+//! Extractors whose rejections are [`ProblemDetails`].
 
 use std::borrow::Cow;
 
@@ -13,143 +13,139 @@ use axum::{
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
-use crate::{Limits, problem::Problem};
+use crate::{ServerLimits, problem::ProblemDetails};
 
-/// The parameters behind the `?`. Unknown ones are refused: a filter that is not understood would select
-/// too much.
-pub(crate) struct Query<T>(pub(crate) T);
+/// Query parameters. Unknown ones are rejected: ignoring a filter would select too much.
+pub(crate) struct QueryParams<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
-    type Rejection = Problem;
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T> {
+    type Rejection = ProblemDetails;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        no_nul(parts.uri.query().unwrap_or_default())?;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ProblemDetails> {
+        reject_nul(parts.uri.query().unwrap_or_default())?;
         axum::extract::Query::try_from_uri(&parts.uri)
-            .map(|axum::extract::Query(asked)| Self(asked))
-            .map_err(|error| Problem::bad_request(error.body_text()))
+            .map(|axum::extract::Query(params)| Self(params))
+            .map_err(|error| ProblemDetails::bad_request(error.body_text()))
     }
 }
 
-/// The parts of the path.
-pub(crate) struct Path<T>(pub(crate) T);
+pub(crate) struct PathParams<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
-    type Rejection = Problem;
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for PathParams<T> {
+    type Rejection = ProblemDetails;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        no_nul(parts.uri.path())?;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ProblemDetails> {
+        reject_nul(parts.uri.path())?;
         axum::extract::Path::from_request_parts(parts, state)
             .await
-            .map(|axum::extract::Path(named)| Self(named))
-            .map_err(|error| Problem::not_found(error.body_text()))
+            .map(|axum::extract::Path(params)| Self(params))
+            .map_err(|error| ProblemDetails::not_found(error.body_text()))
     }
 }
 
-/// What a form sends.
+/// The body of a submitted form.
 pub(crate) struct Form<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Form<T> {
-    type Rejection = Problem;
+    type Rejection = ProblemDetails;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        if !is_of_kind(&request, "application/x-www-form-urlencoded") {
-            let what = "this takes what a form sends: `application/x-www-form-urlencoded`";
-            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
+    async fn from_request(request: Request, state: &S) -> Result<Self, ProblemDetails> {
+        if !has_content_type(&request, "application/x-www-form-urlencoded") {
+            let what = "the body must be a form: `Content-Type: application/x-www-form-urlencoded`";
+            return Err(ProblemDetails::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
         }
         let (parts, body) = request.into_parts();
         let request = Request::from_parts(parts.clone(), body);
-        let bytes = whole(request, state).await?;
-        no_nul(&String::from_utf8_lossy(&bytes))?;
+        let bytes = read_body(request, state).await?;
+        reject_nul(&String::from_utf8_lossy(&bytes))?;
         let request = Request::from_parts(parts, bytes.into());
         axum::extract::Form::from_request(request, state)
             .await
             .map(|axum::extract::Form(sent)| Self(sent))
-            .map_err(|error| Problem::bad_request(error.body_text()))
+            .map_err(|error| ProblemDetails::bad_request(error.body_text()))
     }
 }
 
-/// No name and no text has a NUL, and not every database could look for one.
-fn no_nul(encoded: &str) -> Result<(), Problem> {
+/// No stored text contains NUL, and PostgreSQL rejects it in parameters.
+fn reject_nul(encoded: &str) -> Result<(), ProblemDetails> {
     let decoded: Cow<'_, [u8]> = percent_decode_str(encoded).into();
     if decoded.contains(&0) {
-        Err(Problem::bad_request("a NUL character stands for nothing here"))
+        Err(ProblemDetails::bad_request("NUL characters are not allowed"))
     } else {
         Ok(())
     }
 }
 
-fn is_of_kind(request: &Request, known: &str) -> bool {
+fn has_content_type(request: &Request, known: &str) -> bool {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
     kind.eq_ignore_ascii_case(known)
 }
 
-/// A NUL as JSON writes it.
+/// NUL in JSON.
 const NUL: &[u8] = br"\u0000";
 
-/// A JSON body.
 pub(crate) struct Json<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
-    type Rejection = Problem;
+    type Rejection = ProblemDetails;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ProblemDetails> {
         let bytes = json_bytes(request, state).await?;
         if bytes.windows(NUL.len()).any(|part| part == NUL) {
-            return Err(Problem::bad_request("a NUL character stands for nothing here"));
+            return Err(ProblemDetails::bad_request("NUL characters are not allowed"));
         }
         serde_json::from_slice(&bytes)
             .map(Self)
-            .map_err(|error| Problem::bad_request(format!("the body cannot be used: {error}")))
+            .map_err(|error| ProblemDetails::bad_request(format!("the body is invalid: {error}")))
     }
 }
 
-/// The bytes of a JSON body. Anything that does not say it is JSON is refused: a form of another site
-/// cannot say so.
+/// The bytes of a JSON body. Other content types are rejected, because a form of another site cannot send JSON.
 pub(crate) async fn json_bytes<S: Send + Sync>(
     request: Request,
     state: &S,
-) -> Result<Bytes, Problem> {
-    if !is_of_kind(&request, "application/json") {
-        let what = "the body must be JSON, and say so: `Content-Type: application/json`";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
+) -> Result<Bytes, ProblemDetails> {
+    if !has_content_type(&request, "application/json") {
+        let what = "the body must be JSON: `Content-Type: application/json`";
+        return Err(ProblemDetails::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
     }
-    whole(request, state).await
+    read_body(request, state).await
 }
 
-/// The bytes of a body that comes soon enough.
-async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
-    let patience = limits(&request).patience;
-    match tokio::time::timeout(patience, Bytes::from_request(request, state)).await {
-        Ok(read) => read.map_err(unread),
+/// Reads a body within the time limit.
+async fn read_body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ProblemDetails> {
+    let client_timeout = limits(&request).client_timeout;
+    match tokio::time::timeout(client_timeout, Bytes::from_request(request, state)).await {
+        Ok(read) => read.map_err(body_problem),
         Err(_) => {
-            let what = "the body did not come in time; send less at once";
-            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, what))
+            let what = "the body did not arrive in time; send less at once";
+            Err(ProblemDetails::new(StatusCode::REQUEST_TIMEOUT, what))
         }
     }
 }
 
-fn limits(request: &Request) -> Limits {
+fn limits(request: &Request) -> ServerLimits {
     request.extensions().get().copied().unwrap_or_default()
 }
 
-/// The content of an item, of any kind.
-pub(crate) struct Content(pub(crate) Bytes);
+/// The content of an item, of any content type.
+pub(crate) struct ItemBody(pub(crate) Bytes);
 
-impl<S: Send + Sync> FromRequest<S> for Content {
-    type Rejection = Problem;
+impl<S: Send + Sync> FromRequest<S> for ItemBody {
+    type Rejection = ProblemDetails;
 
-    async fn from_request(mut request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(mut request: Request, state: &S) -> Result<Self, ProblemDetails> {
         let most = limits(&request).item_bytes;
-        let too_large = |problem: Problem| {
+        let too_large = |problem: ProblemDetails| {
             problem.allowed(format!("up to {most} bytes; `redrive uploads add` takes any size"))
         };
-        // Whoever says so is told before the body comes.
+        // A declared length is rejected before the body is read.
         if request.body().size_hint().lower() > most as u64 {
-            return Err(too_large(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE)));
+            return Err(too_large(ProblemDetails::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE)));
         }
         DefaultBodyLimit::max(most).apply(&mut request);
-        whole(request, state).await.map(Self).map_err(|problem| match problem.status() {
+        read_body(request, state).await.map(Self).map_err(|problem| match problem.status() {
             StatusCode::PAYLOAD_TOO_LARGE => too_large(problem),
             _ => problem,
         })
@@ -158,11 +154,11 @@ impl<S: Send + Sync> FromRequest<S> for Content {
 
 const TOO_LARGE: &str = "the body is too large; send less at once";
 
-fn unread(rejection: BytesRejection) -> Problem {
+fn body_problem(rejection: BytesRejection) -> ProblemDetails {
     let status = rejection.into_response().status();
     let what = match status {
         StatusCode::PAYLOAD_TOO_LARGE => TOO_LARGE,
-        _ => "the body broke off",
+        _ => "the body is incomplete",
     };
-    Problem::new(status, what)
+    ProblemDetails::new(status, what)
 }

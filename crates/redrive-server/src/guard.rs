@@ -1,4 +1,4 @@
-//! What every request passes before anything else sees it, and what every answer carries.
+//! The middleware of every request: limits, host, token, origin and role; and the security headers of every response.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -15,12 +15,12 @@ use axum::{
 use percent_encoding::percent_decode_str;
 use redrive_core::Message;
 
-use crate::{access::Role, app::App, connections::MAX_HEAD_BYTES, pages, problem::Problem};
+use crate::{access::Role, app::App, connections::MAX_HEAD_BYTES, pages, problem::ProblemDetails};
 
-/// The cookie that holds a token, for browsers.
+/// Holds the token of a browser.
 pub(crate) const COOKIE: &str = "redrive_token";
 
-/// Nothing is loaded but our own styles and script; nothing may frame us or be sent elsewhere.
+/// Pages load only the styles and scripts of this server, and no other site may frame them.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
                       connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
@@ -33,103 +33,96 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
 
-/// Where a browser says that a request comes from.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// How people who share a token say who they are.
+/// Names the person behind a shared token, for the journal.
 const ACTOR: HeaderName = HeaderName::from_static("redrive-actor");
 
-/// The longest name of anyone, in characters.
 const MAX_ACTOR_CHARS: usize = 100;
 
-/// Who asks, and what they may do.
+/// The sender of a request.
 #[derive(Debug, Clone)]
-pub(crate) struct Visitor {
+pub(crate) struct Caller {
     pub(crate) role: Role,
-    /// By what they were let in.
+    /// `operator`, `viewer`, `local` or `anonymous`.
     name: &'static str,
-    /// Who they say they are.
-    says: Option<String>,
-    /// Whether a browser asks.
+    /// From the `Redrive-Actor` header.
+    actor_name: Option<String>,
     is_browser: bool,
-    /// From where.
     pub(crate) from: IpAddr,
-    /// The version of the figures when they came: what they are shown is no older.
+    /// The version of the overview when the request arrived. The response is no older.
     pub(crate) version: u64,
 }
 
-/// Who came in without being asked for a token.
-const STRANGER: &str = "stranger";
+/// A caller without a token, on a route that needs none.
+const ANONYMOUS: &str = "anonymous";
 
-/// Who needs no token, because nobody does.
+/// Any caller when no token is configured.
 const LOCAL: &str = "local";
 
-impl Visitor {
-    /// Whether they were let in by a token.
+impl Caller {
     pub(crate) fn has_token(&self) -> bool {
-        self.name != LOCAL && !self.is_stranger()
+        self.name != LOCAL && !self.is_anonymous()
     }
 
-    /// Whether they may only sign in.
-    pub(crate) fn is_stranger(&self) -> bool {
-        self.name == STRANGER
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.name == ANONYMOUS
     }
 
-    /// What they are called on a page.
     pub(crate) fn role_name(&self) -> &'static str {
         self.name
     }
 
-    /// How the journal calls them.
+    /// The name in the journal.
     pub(crate) fn actor(&self) -> String {
-        let way = if self.is_browser { "dashboard" } else { "api" };
+        let channel = if self.is_browser { "dashboard" } else { "api" };
         let name = self.name;
-        match &self.says {
-            Some(says) => format!("{says} ({way}, {name})"),
-            None => format!("{name} ({way})"),
+        match &self.actor_name {
+            Some(actor) => format!("{actor} ({channel}, {name})"),
+            None => format!("{name} ({channel})"),
         }
     }
 }
 
-/// What the guard goes by.
 #[derive(Clone)]
 pub(crate) struct Guard {
     pub(crate) app: Arc<App>,
     pub(crate) listening: SocketAddr,
 }
 
-/// Lets a request in, or says why not.
 pub(crate) async fn guard(
     State(guard): State<Guard>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let is_person = is_person(&request);
-    let response = match guard.admit(&request) {
-        Ok(visitor) => {
-            request.extensions_mut().insert(visitor);
+    let wants_html = wants_html(&request);
+    let response = match guard.authorize(&request) {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
             request.extensions_mut().insert(guard.app.limits);
             next.run(request).await
         }
         Err(refusal) => *refusal,
     };
-    let mut response = if is_person { for_people(response) } else { response };
+    let mut response = if wants_html { problem_page(response) } else { response };
     for (name, value) in HEADERS {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
     response
 }
 
-/// Whether somebody looks at pages with a browser: a program asks for JSON, or for nothing in particular.
-fn is_person(request: &Request) -> bool {
-    let wants = text(request.headers(), &header::ACCEPT).unwrap_or_default();
-    wants.contains("text/html") && !request.uri().path().starts_with("/v1/")
+/// Whether a browser loads a page. Programs accept JSON or anything.
+fn wants_html(request: &Request) -> bool {
+    let accept = text(request.headers(), &header::ACCEPT).unwrap_or_default();
+    accept.contains("text/html") && !request.uri().path().starts_with("/v1/")
 }
 
-/// A problem as a page.
-fn for_people(mut response: Response) -> Response {
-    let Some(problem) = response.extensions_mut().remove::<Problem>() else { return response };
-    let mut page = pages::failed(&problem);
+/// Replaces a problem with an HTML page.
+fn problem_page(mut response: Response) -> Response {
+    let Some(problem) = response.extensions_mut().remove::<ProblemDetails>() else {
+        return response;
+    };
+    let mut page = pages::problem_page(&problem);
     for (name, value) in response.headers() {
         if ![header::CONTENT_TYPE, header::CONTENT_LENGTH].contains(name) {
             page.headers_mut().insert(name, value.clone());
@@ -139,40 +132,41 @@ fn for_people(mut response: Response) -> Response {
 }
 
 impl Guard {
-    /// What a token allows. Whoever tried too many wrong ones is not told.
+    /// Rejects every token of an address that sent too many wrong ones.
     fn role_of(&self, token: &str, from: IpAddr) -> Result<Option<Role>, Box<Response>> {
-        let (now, guesses) = (self.app.ops.now(), &self.app.guesses);
-        if !guesses.allows(from, now) {
-            return Err(Box::new(self.app.too_many_guesses().into_response()));
+        let (now, wrong_tokens) = (self.app.ops.now(), &self.app.wrong_tokens);
+        if !wrong_tokens.allows(from, now) {
+            return Err(Box::new(self.app.too_many_wrong_tokens().into_response()));
         }
         let role = self.app.access.role_of(token);
         if role.is_none() {
-            guesses.count(from, now);
+            wrong_tokens.count(from, now);
         }
         Ok(role)
     }
 
-    fn admit(&self, request: &Request) -> Result<Visitor, Box<Response>> {
+    fn authorize(&self, request: &Request) -> Result<Caller, Box<Response>> {
         let headers = request.headers();
         let line = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
         if headers.iter().map(line).sum::<usize>() > MAX_HEAD_BYTES {
             let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-            let problem = Problem::new(status, "the headers are too long");
-            return Err(Box::new(problem.allowed("64 KiB").into_response()));
+            let problem = ProblemDetails::new(status, "the headers are too large");
+            return Err(Box::new(problem.allowed("up to 64 KiB").into_response()));
         }
         let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
         let from = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
         if !self.app.requests.count(from, self.app.ops.now()) {
-            let what = "too many requests came from there; send less often, or more in one";
-            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, what).retry_after(1);
+            let what = "too many requests from this address; send fewer, or more units in each";
+            let problem = ProblemDetails::new(StatusCode::TOO_MANY_REQUESTS, what).retry_after(1);
             return Err(Box::new(problem.into_response()));
         }
         let host = text(headers, &header::HOST).or(request.uri().host());
         let Some(host) = host.filter(|host| self.app.access.allows_host(host, self.listening))
         else {
-            let what = "this server is not asked under that name; `hosts` in [server] allows more";
+            let what =
+                "the Host header does not name this server; add the name to `hosts` in [server]";
             return Err(Box::new(
-                Problem::new(StatusCode::MISDIRECTED_REQUEST, what).into_response(),
+                ProblemDetails::new(StatusCode::MISDIRECTED_REQUEST, what).into_response(),
             ));
         };
         let path = request.uri().path();
@@ -182,37 +176,43 @@ impl Guard {
         let (token, cookie) = token_of(headers);
         let is_browser = headers.contains_key(SEC_FETCH_SITE);
         let version = self.app.watch.version();
-        let visitor =
-            |role, name| Visitor { role, name, says: says(headers), is_browser, from, version };
+        let caller = |role, name| Caller {
+            role,
+            name,
+            actor_name: actor_name(headers),
+            is_browser,
+            from,
+            version,
+        };
         let needed = token.as_deref().filter(|_| self.app.access.needs_token());
         let role = needed.map(|token| self.role_of(token, from)).transpose()?.flatten();
-        let visitor = match role {
-            _ if !self.app.access.needs_token() => visitor(Role::Operator, LOCAL),
-            Some(Role::Operator) => visitor(Role::Operator, "operator"),
-            Some(Role::Viewer) => visitor(Role::Viewer, "viewer"),
-            None if open => visitor(Role::Viewer, STRANGER),
-            _ => return Err(Box::new(unknown(path))),
+        let caller = match role {
+            _ if !self.app.access.needs_token() => caller(Role::Operator, LOCAL),
+            Some(Role::Operator) => caller(Role::Operator, "operator"),
+            Some(Role::Viewer) => caller(Role::Viewer, "viewer"),
+            None if open => caller(Role::Viewer, ANONYMOUS),
+            _ => return Err(Box::new(unauthorized(path))),
         };
         let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         if safe {
-            return Ok(visitor);
+            return Ok(caller);
         }
-        if (cookie || token.is_none()) && !is_from_here(headers, host) {
-            let what = "a page of another site may not change anything here";
-            let problem = Problem::new(StatusCode::FORBIDDEN, what).allowed(
-                "a page of this server, or a program: with a Content-Type that no form has, as application/json",
+        if (cookie || token.is_none()) && !is_same_origin(headers, host) {
+            let what = "requests from pages of other sites may not change anything";
+            let problem = ProblemDetails::new(StatusCode::FORBIDDEN, what).allowed(
+                "pages of this server, or programs that send a Content-Type such as application/json",
             );
             return Err(Box::new(problem.into_response()));
         }
-        if visitor.role < Role::Operator && !matches!(path, "/login" | "/logout") {
-            let what = "this token lets you look; changing something takes the operator's";
-            return Err(Box::new(Problem::new(StatusCode::FORBIDDEN, what).into_response()));
+        if caller.role < Role::Operator && !matches!(path, "/login" | "/logout") {
+            let what = "the viewer token may only read; actions need the operator token";
+            return Err(Box::new(ProblemDetails::new(StatusCode::FORBIDDEN, what).into_response()));
         }
-        Ok(visitor)
+        Ok(caller)
     }
 }
 
-/// The token of a request, and whether a browser sent it by itself.
+/// The token of a request, and whether it came from a cookie.
 fn token_of(headers: &HeaderMap) -> (Option<String>, bool) {
     let bearer = text(headers, &header::AUTHORIZATION).and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;
@@ -228,9 +228,9 @@ fn token_of(headers: &HeaderMap) -> (Option<String>, bool) {
     (cookie.as_deref().map(str::to_owned), cookie.is_some())
 }
 
-/// Whether a change comes from a page of ours, or from no page at all. Browsers say where a request
-/// comes from; a form of another site cannot send JSON without asking first.
-fn is_from_here(headers: &HeaderMap, host: &str) -> bool {
+/// Whether a change comes from a page of this server or from a program. Browsers state the origin, and a form of
+/// another site cannot send JSON without a preflight request.
+fn is_same_origin(headers: &HeaderMap, host: &str) -> bool {
     if let Some(site) = text(headers, &SEC_FETCH_SITE) {
         return matches!(site, "same-origin" | "none");
     }
@@ -244,22 +244,22 @@ fn is_from_here(headers: &HeaderMap, host: &str) -> bool {
         && !kind.starts_with("text/plain")
 }
 
-/// Who someone says they are, without anything that a terminal or a page obeys.
-fn says(headers: &HeaderMap) -> Option<String> {
-    let says = Message::clean(text(headers, &ACTOR)?).to_string();
-    let says: String = says.chars().take(MAX_ACTOR_CHARS).collect();
-    Some(says.trim().to_owned()).filter(|says| !says.is_empty())
+/// The `Redrive-Actor` header, without control characters.
+fn actor_name(headers: &HeaderMap) -> Option<String> {
+    let name = Message::clean(text(headers, &ACTOR)?).to_string();
+    let name: String = name.chars().take(MAX_ACTOR_CHARS).collect();
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// A person is shown where to enter a token; a program is told that it needs one.
-fn unknown(path: &str) -> Response {
+/// A browser is redirected to the login page; a program gets a `401`.
+fn unauthorized(path: &str) -> Response {
     if path.starts_with("/v1/") || path == "/metrics" || path == "/openapi.json" {
-        let what = "a token is needed: `Authorization: Bearer TOKEN`";
-        let mut response = Problem::new(StatusCode::UNAUTHORIZED, what).into_response();
+        let what = "a token is required: `Authorization: Bearer TOKEN`";
+        let mut response = ProblemDetails::new(StatusCode::UNAUTHORIZED, what).into_response();
         let challenge = HeaderValue::from_static("Bearer");
         response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         return response;

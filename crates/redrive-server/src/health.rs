@@ -1,16 +1,15 @@
-//! Whether all is well. A stranger may ask: the answer names the trouble, the log has its cause.
+//! Health checks. They need no token, so the response omits the cause, which is in the log.
 
 use std::time::Duration;
 
 use axum::{Json, http::StatusCode};
 use serde::Serialize;
 
-use crate::app::Shared;
+use crate::app::AppState;
 
-/// How long the store may take to answer before it counts as gone.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The store is unavailable when it does not answer within this time.
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The answer.
 #[derive(Debug, Serialize)]
 pub(crate) struct Health {
     status: &'static str,
@@ -19,18 +18,21 @@ pub(crate) struct Health {
     problem: Option<&'static str>,
 }
 
-/// Whether the process answers.
+/// The process answers.
 pub(crate) async fn healthz() -> (StatusCode, Json<Health>) {
-    answer(None)
+    health(None)
 }
 
-/// Whether requests would be answered: the store can be read and written.
-pub(crate) async fn readyz(app: Shared) -> (StatusCode, Json<Health>) {
+/// The store can be read and written.
+pub(crate) async fn readyz(app: AppState) -> (StatusCode, Json<Health>) {
     let store = app.ops.store();
-    let problem = match tokio::time::timeout(PATIENCE, store.ping()).await {
+    let problem = match tokio::time::timeout(PING_TIMEOUT, store.ping()).await {
         Ok(Ok(())) => None,
         Ok(Err(error)) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "the store is of no use");
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "the store failed the health check"
+            );
             Some(match error {
                 redrive_store::Error::Full { .. } => "the store has no room left",
                 _ => "the store does not answer",
@@ -38,10 +40,10 @@ pub(crate) async fn readyz(app: Shared) -> (StatusCode, Json<Health>) {
         }
         Err(_) => Some("the store does not answer in time"),
     };
-    answer(problem)
+    health(problem)
 }
 
-fn answer(problem: Option<&'static str>) -> (StatusCode, Json<Health>) {
+fn health(problem: Option<&'static str>) -> (StatusCode, Json<Health>) {
     let (status, word) = match problem {
         None => (StatusCode::OK, "ok"),
         Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),

@@ -1,27 +1,26 @@
-//! How much a server takes from those who ask.
+//! The limits of a server.
 
 use std::time::Duration;
 
-/// What is allowed at once, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Connections at once. Whoever comes then is told to come back. A process may commonly have 1024 files
-    /// open, and workers beside the server need some of them.
+pub struct ServerLimits {
+    /// Concurrent connections; further ones get a `503`. Processes can commonly open 1024 files, and workers in the same
+    /// process need some of them.
     pub connections: usize,
-    /// How long a client may take to say what it wants: for the head of a request, also of the next one on a
-    /// connection that is kept, and for its body.
-    pub patience: Duration,
-    /// Requests from one address within a second.
+    /// The time for the head of a request, including the wait for the next request on a kept connection, and again for
+    /// its body.
+    pub client_timeout: Duration,
+    /// For each address.
     pub requests_a_second: u32,
-    /// Bytes of an item that is added. They are held in memory until they are kept.
+    /// The largest item. Its content is held in memory until it is stored.
     pub item_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections: 512,
-            patience: Duration::from_secs(30),
+            client_timeout: Duration::from_secs(30),
             requests_a_second: 5_000,
             item_bytes: 32 * 1024 * 1024,
         }

@@ -1,7 +1,7 @@
-//! `/metrics`: figures for Prometheus, of the whole store and so of every worker on it.
+//! `/metrics` for Prometheus.
 //!
-//! What was attempted is read from the ledger: one server tells of all workers, and a worker needs no port of
-//! its own. Counters begin when the server does.
+//! The metrics come from the store, so one server covers all workers and a worker needs no port. Counters start with the
+//! server.
 
 use std::{fmt, sync::Arc};
 
@@ -16,36 +16,33 @@ use prometheus_client::{
     registry::Registry,
 };
 use redrive_engine::write_times;
-use redrive_ops::{Counted, Lengths, views::OverviewView};
+use redrive_ops::{AttemptCounters, DurationHistogram, views::OverviewView};
 use redrive_store::TIME_BOUNDS_US;
 
-use crate::{app::Shared, problem::Problem};
+use crate::{app::AppState, problem::ProblemDetails};
 
-/// What Prometheus is told that it gets.
 const FORMAT: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// What no label is.
 type NoLabels = [(&'static str, &'static str); 0];
 
-/// All figures.
-pub(crate) async fn metrics(app: Shared) -> Result<Response, Problem> {
-    let (overview, counted) = app.watch.counted().await?;
+pub(crate) async fn metrics(app: AppState) -> Result<Response, ProblemDetails> {
+    let (overview, counters) = app.watch.counters().await?;
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Figures { overview, counted }));
+    registry.register_collector(Box::new(MetricsCollector { overview, counters }));
     let mut page = String::new();
     text::encode(&mut page, &registry)
-        .map_err(|_| Problem::bad_request("the figures cannot be written"))?;
+        .map_err(|_| ProblemDetails::bad_request("the metrics cannot be encoded"))?;
     Ok(([(header::CONTENT_TYPE, FORMAT)], page).into_response())
 }
 
 #[derive(Debug)]
-struct Figures {
+struct MetricsCollector {
     overview: Arc<OverviewView>,
-    counted: Counted,
+    counters: AttemptCounters,
 }
 
-impl Collector for Figures {
+impl Collector for MetricsCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.units(&mut encoder)?;
         self.queues(&mut encoder)?;
@@ -54,7 +51,7 @@ impl Collector for Figures {
     }
 }
 
-impl Figures {
+impl MetricsCollector {
     fn units(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Units by kind and state";
         let mut units =
@@ -72,7 +69,7 @@ impl Figures {
         encoder
             .encode_descriptor("redrive_dlq_depth", help, None, MetricType::Gauge)?
             .encode_gauge(&(sum("sample", "dlq") as f64))?;
-        let help = "Runs that wait for another try";
+        let help = "Runs that wait for a retry";
         encoder
             .encode_descriptor("redrive_retries_scheduled", help, None, MetricType::Gauge)?
             .encode_gauge(&(sum("run", "waiting_for_retry") as f64))
@@ -94,18 +91,18 @@ impl Figures {
     }
 
     fn attempts(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Attempts that ended, of every worker, since the server began";
+        let help = "Attempts that ended, of every worker, since the server started";
         let mut attempts =
             encoder.encode_descriptor("redrive_attempts", help, None, MetricType::Counter)?;
-        for ((kind, outcome, class), count) in &self.counted.attempts {
+        for ((kind, outcome, class), count) in &self.counters.attempts {
             let labels = [("kind", *kind), ("outcome", *outcome), ("class", class.as_str())];
             let mut attempts = attempts.encode_family(&labels)?;
             attempts.encode_counter::<NoLabels, _, u64>(count, None)?;
         }
-        let help = "Attempts that ended because their worker was lost";
+        let help = "Attempts that ended because their worker lost the lease";
         let mut lost =
             encoder.encode_descriptor("redrive_leases_lost", help, None, MetricType::Counter)?;
-        for (kind, count) in &self.counted.lost {
+        for (kind, count) in &self.counters.lost {
             let labels = [("kind", *kind)];
             let mut lost = lost.encode_family(&labels)?;
             lost.encode_counter::<NoLabels, _, u64>(count, None)?;
@@ -114,28 +111,28 @@ impl Figures {
     }
 
     fn times(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let histogram = MetricType::Histogram;
-        let help = "How long attempts lasted";
-        let mut lengths =
-            encoder.encode_descriptor("redrive_attempt_duration_seconds", help, None, histogram)?;
-        for (kind, counted) in &self.counted.durations {
-            encode(lengths.encode_family(&[("kind", *kind)])?, counted)?;
+        let kind = MetricType::Histogram;
+        let help = "Duration of attempts";
+        let mut durations =
+            encoder.encode_descriptor("redrive_attempt_duration_seconds", help, None, kind)?;
+        for (kind, histogram) in &self.counters.durations {
+            encode(durations.encode_family(&[("kind", *kind)])?, histogram)?;
         }
-        let help = "How long runs waited for their first attempt, since they could begin";
-        let lag = encoder.encode_descriptor("redrive_queue_lag_seconds", help, None, histogram)?;
-        encode(lag, &self.counted.lags)?;
-        let help = "How long the store took to write results, of the workers in this process";
+        let help = "Wait of runs for their first attempt, from their earliest start";
+        let lag = encoder.encode_descriptor("redrive_queue_lag_seconds", help, None, kind)?;
+        encode(lag, &self.counters.lags)?;
+        let help = "Duration of result writes by the workers in this process";
         let name = "redrive_store_write_seconds";
-        let writes = encoder.encode_descriptor(name, help, None, histogram)?;
+        let writes = encoder.encode_descriptor(name, help, None, kind)?;
         let (counts, seconds) = write_times();
-        encode(writes, &Lengths { counts, seconds })
+        encode(writes, &DurationHistogram { counts, seconds })
     }
 }
 
-/// A histogram, whose last bucket has no bound.
-fn encode(mut encoder: MetricEncoder<'_>, lengths: &Lengths) -> fmt::Result {
+/// The last bucket has no upper bound.
+fn encode(mut encoder: MetricEncoder<'_>, histogram: &DurationHistogram) -> fmt::Result {
     let bounds = TIME_BOUNDS_US.iter().map(|bound| *bound as f64 / 1e6).chain([f64::INFINITY]);
-    let buckets: Vec<(f64, u64)> = bounds.zip(lengths.counts).collect();
-    let count = lengths.counts.iter().sum();
-    encoder.encode_histogram::<NoLabels>(lengths.seconds, count, &buckets, None)
+    let buckets: Vec<(f64, u64)> = bounds.zip(histogram.counts).collect();
+    let count = histogram.counts.iter().sum();
+    encoder.encode_histogram::<NoLabels>(histogram.seconds, count, &buckets, None)
 }

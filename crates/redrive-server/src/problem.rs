@@ -1,36 +1,35 @@
-//! What went wrong, in the words of RFC 9457.
+//! Errors as RFC 9457 problem details.
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
-use utoipa::ToSchema;
 
-/// How RFC 9457 calls it.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 
-/// An answer that is none.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub(crate) struct Problem {
-    /// There is no page to read about it: the title says it.
+/// An error response.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(crate) struct ProblemDetails {
+    /// Always `about:blank`: the title describes the problem.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// The status in words.
+    /// The reason phrase of the status.
     title: &'static str,
-    /// The status of the answer.
+    /// The HTTP status.
     status: u16,
-    /// What is wrong.
+    /// The cause of this problem.
     detail: String,
-    /// What is allowed instead.
+    /// Allowed values or actions.
     #[serde(skip_serializing_if = "Option::is_none")]
     allowed: Option<String>,
-    /// After how many seconds it is worth asking again; told by a header.
+    /// The `Retry-After` header, in seconds.
     #[serde(skip)]
     retry_after: Option<i64>,
 }
 
-impl Problem {
+impl ProblemDetails {
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self {
             kind: "about:blank",
@@ -42,18 +41,16 @@ impl Problem {
         }
     }
 
-    /// With what would be allowed instead.
     pub(crate) fn allowed(self, allowed: impl Into<String>) -> Self {
         Self { allowed: Some(allowed.into()), ..self }
     }
 
-    /// With how many seconds to wait before asking again.
     pub(crate) fn retry_after(self, seconds: i64) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
 
-    /// With more to say.
-    pub(crate) fn more(self, more: impl std::fmt::Display) -> Self {
+    /// Appends to the detail.
+    pub(crate) fn with_detail(self, more: impl std::fmt::Display) -> Self {
         Self { detail: format!("{}; {more}", self.detail), ..self }
     }
 
@@ -65,7 +62,7 @@ impl Problem {
         &self.detail
     }
 
-    pub(crate) fn what_is_allowed(&self) -> Option<&str> {
+    pub(crate) fn allowed_values(&self) -> Option<&str> {
         self.allowed.as_deref()
     }
 
@@ -73,7 +70,6 @@ impl Problem {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// As it is sent.
     pub(crate) fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -87,38 +83,39 @@ impl Problem {
     }
 }
 
-/// The answer where there is nothing.
-pub(crate) async fn nothing_there() -> Problem {
-    Problem::not_found("there is nothing here").allowed("/openapi.json describes what there is")
+pub(crate) async fn not_found() -> ProblemDetails {
+    ProblemDetails::not_found("no such path").allowed("the paths in /openapi.json")
 }
 
-/// The answer to a method that a path does not have.
-pub(crate) async fn not_like_that() -> Problem {
-    let what = "this cannot be asked with this method";
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, what)
+pub(crate) async fn method_not_allowed() -> ProblemDetails {
+    let what = "the path does not support this method";
+    ProblemDetails::new(StatusCode::METHOD_NOT_ALLOWED, what)
 }
 
-/// The cause is in the log: it may name what a stranger should not know.
-impl From<redrive_store::Error> for Problem {
+/// The response omits the cause, which may be confidential; the log has it.
+impl From<redrive_store::Error> for ProblemDetails {
     fn from(error: redrive_store::Error) -> Self {
-        tracing::warn!(error = &error as &dyn std::error::Error, "the store did not do it");
+        tracing::warn!(error = &error as &dyn std::error::Error, "the store failed");
         if error.is_transient() {
-            let what = "the store does not answer; nothing was changed as far as is known";
+            let what = "the store does not answer; the request had no known effect";
             Self::new(StatusCode::SERVICE_UNAVAILABLE, what).retry_after(1)
         } else {
-            Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the store refused; the log has the cause")
+            Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the store rejected the request; the log has the cause",
+            )
         }
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ProblemDetails {
     fn into_response(self) -> Response {
         let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON))];
         let mut response = (self.status(), kind, self.json()).into_response();
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
-        // People who look with a browser get a page instead; see `guard`.
+        // `guard` replaces the response with a page for browsers.
         response.extensions_mut().insert(self);
         response
     }

@@ -1,12 +1,12 @@
 //! What a configuration declares, for those who look.
 
 use redrive_core::InvalidUnit;
-use redrive_ops::{Declared, DeclaredPipeline, DeclaredQueue, DeclaredSource, DeclaredUpload};
+use redrive_ops::{Declarations, DeclaredPipeline, DeclaredQueue, DeclaredSource, DeclaredUpload};
 
 use crate::{config, wiring::declared_calendar};
 
 /// All of it. A schedule that begins on a day that no partition can have is refused.
-pub fn declared(config: &config::Config) -> Result<Declared, InvalidUnit> {
+pub fn declared(config: &config::Config) -> Result<Declarations, InvalidUnit> {
     let told = config.notifiers.iter().map(|notifier| &notifier.queue);
     let queues = config.queues.iter().chain(told).map(|queue| DeclaredQueue {
         name: queue.name.clone(),
@@ -31,7 +31,7 @@ pub fn declared(config: &config::Config) -> Result<Declared, InvalidUnit> {
         DeclaredPipeline { name: pipeline.name.clone(), stages: stages.collect() }
     });
     let policies = config.policies.of_file();
-    Ok(Declared {
+    Ok(Declarations {
         jitter_seed: config.jitter_seed,
         policies: policies.map(|(name, policy)| (name.to_owned(), policy.clone())).collect(),
         queues: queues.collect(),

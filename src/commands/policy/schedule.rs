@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use redrive::{Backoff, HumanDuration, Jitter, JitterSeed, Policy, Unit, config::Policies};
-use redrive_ops::{PolicyChanges, Waits, parse_max_attempts, views::WaitView, words::rounded};
+use redrive_ops::{PolicyOverrides, Waits, parse_max_attempts, views::WaitView, words::rounded};
 use serde::Serialize;
 
 use super::find;
@@ -127,7 +127,7 @@ pub(crate) fn run(
 /// The policy that the flags describe.
 fn policy(arguments: &Arguments, policies: &Policies) -> Result<Policy, Failure> {
     let start = arguments.preset.as_deref().map(|name| find(policies, name)).transpose()?;
-    let changes = PolicyChanges {
+    let changes = PolicyOverrides {
         max_attempts: arguments.max_attempts.map(|limit| limit.0),
         backoff: arguments.backoff.map(Backoff::from),
         base: arguments.base.map(Duration::from),
@@ -135,7 +135,7 @@ fn policy(arguments: &Arguments, policies: &Policies) -> Result<Policy, Failure>
         cap: arguments.cap.map(Duration::from),
         jitter: arguments.jitter,
     };
-    changes.of(start).map_err(|invalid| {
+    changes.apply_to(start).map_err(|invalid| {
         let problems = invalid.problems().iter();
         let problems: Vec<String> = problems.map(|problem| format!("--{problem}")).collect();
         Failure::usage(problems.join("; "))

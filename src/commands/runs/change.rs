@@ -130,7 +130,7 @@ async fn change(
             .help("`redrive runs stats` shows what there is"));
     }
     if selection.dry_run {
-        let changes = ops.foresee_runs(action, &ids).await;
+        let changes = ops.preview_runs(action, &ids).await;
         let changes = changes.map_err(|error| ops.failure(error))?;
         return print(&changes, RunMode::DryRun, context);
     }

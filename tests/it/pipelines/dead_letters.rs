@@ -152,7 +152,7 @@ fn a_reprocessed_sample_has_a_new_count_and_can_die_again() {
         assert_eq!(mill.texts(numbers).last().unwrap(), "7 success");
         let refused = mill.told(&["dlq", "reprocess", "1", "99"], 1);
         let outcomes = [&refused[0]["why"], &refused[1]["why"]];
-        assert_eq!(outcomes, ["it is succeeded", "there is no such sample"]);
+        assert_eq!(outcomes, ["the sample is succeeded", "there is no such sample"]);
         let journal = "SELECT unit || ' ' || details FROM journal WHERE action = 'sample.reprocess' ORDER BY id";
         let journal = mill.texts(journal);
         assert_eq!(journal.len(), 3);

@@ -22,30 +22,27 @@ fn the_story_of_a_sample_goes_over_all_its_stages() {
         let why = |unit: &str| mill.told(&["why", unit], 0);
         let flaky = why("sample:1");
         assert_eq!(flaky["unit"], "sample:1/sift");
-        assert_eq!(
-            rules(&flaky, 0),
-            ["counted failure 1 of 3: 10ms × 2^0 = 10ms", "answered: done"]
-        );
-        assert_eq!(rules(&flaky, 1), ["answered: done"]);
+        assert_eq!(rules(&flaky, 0), ["counted failure 1 of 3: 10ms × 2^0 = 10ms", "succeeded"]);
+        assert_eq!(rules(&flaky, 1), ["succeeded"]);
         assert_eq!(next(&flaky), "done: `redrive pipeline output 1` has it");
         let down = why("sample:2");
         assert_eq!(rules(&down, 0)[2], "gave up: attempts_exhausted: counted failure 3 of 3");
         assert_eq!(down["stages"][1]["outcome"], "not reached");
-        assert!(next(&down).ends_with("`redrive dlq reprocess 2` would bring it back"), "{down}");
+        assert!(next(&down).ends_with("`redrive dlq reprocess 2` retries the sample"), "{down}");
         assert_eq!(next(&why("sample:3")), "done: stage grind passed it over: only stones");
         let line = why("sample:4");
         assert_eq!(line["stages"][0]["stage"], "source");
-        assert!(next(&line).contains("its line in the source was no sample"), "{line}");
+        assert!(next(&line).contains("the line in the source is not a sample"), "{line}");
 
         mill.told(&["dlq", "reprocess", "2", "--reason", "oiled"], 0);
         let back = why("sample:2");
-        assert_eq!(next(&back), "ready: the next free worker has it at stage grind");
+        assert_eq!(next(&back), "ready: the next free worker claims the sample at stage grind");
         let actions = back["journal"].as_array().unwrap().iter().map(|row| &row["action"]);
         assert_eq!(actions.collect::<Vec<_>>(), ["sample.dead", "sample.reprocess"]);
         mill.told(&["pipeline", "cancel", "1"], 0);
         assert!(
             next(&why("sample:2"))
-                .ends_with("run 1 is cancelled: `redrive pipeline resume 1` goes on with it")
+                .ends_with("run 1 is cancelled: `redrive pipeline resume 1` resumes the run")
         );
         mill.told(&["pipeline", "resume", "1"], 1);
         assert_eq!(

@@ -20,7 +20,7 @@ fn an_address_that_is_taken_fails_all_of_it() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let complaint = folder.run(&["up", "--listen", &address]).failed(1);
-    assert!(complaint.contains(&format!("listening on {address}")), "{complaint}");
+    assert!(complaint.contains(&format!("cannot listen on {address}")), "{complaint}");
     assert!(complaint.contains("--listen"), "it says what to do: {complaint}");
     nothing_began(&folder);
 }

@@ -1,4 +1,4 @@
-//! The story of an item of an upload.
+//! Explains an item of an upload.
 
 use redrive_core::{AttemptNumber, ItemId, ItemStatus, Unit};
 use redrive_store::{
@@ -7,31 +7,27 @@ use redrive_store::{
 };
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::Next;
 use crate::{
-    Declared, Ops,
+    Declarations, Ops,
     views::{AttemptView, ItemView, JournalView},
 };
 
-/// The story of an item.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// The explanation of an item.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ItemExplanation {
     /// The unit, as `item:ID`.
     pub unit: String,
-    /// The item.
     pub item: ItemView,
-    /// Each attempt, and what followed from it.
+    /// Each attempt with the rule behind its result.
     pub attempts: Vec<AttemptView>,
-    /// What somebody did to it.
     pub journal: Vec<JournalView>,
-    /// What comes next.
     pub next: Next,
 }
 
 impl ItemExplanation {
-    /// Reads it; `None` if there is no such item.
     pub(super) async fn read(id: ItemId, ops: &Ops) -> Result<Option<Self>> {
         let store = ops.store();
         let unit = Unit::Item(id).to_string();
@@ -42,23 +38,24 @@ impl ItemExplanation {
         let attempts = store.attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
         let filter = JournalFilter { unit: Some(unit.clone()), action: None };
         let journal = store.journal_page(&filter, 0, MAX_PAGE).await?;
-        let attempts = told(&attempts, &journal);
+        let attempts = explain_attempts(&attempts, &journal);
         let next = Next::new(item.status.name(), None, because(&item, ops.declared()));
         let journal = journal.into_iter().map(JournalView::from).collect();
         Ok(Some(Self { unit, item: item.into(), attempts, journal, next }))
     }
 }
 
-/// Each attempt with what followed from it.
-fn told(attempts: &[AttemptRecord], journal: &[JournalRecord]) -> Vec<AttemptView> {
+fn explain_attempts(attempts: &[AttemptRecord], journal: &[JournalRecord]) -> Vec<AttemptView> {
     let mut give_ups = journal.iter().filter(|row| row.entry.action == "upload.giveup").peekable();
     let mut rows = Vec::new();
-    for (place, attempt) in attempts.iter().enumerate() {
-        let next_began = attempts.get(place + 1).map(|next| next.started_at);
-        let gave_up = give_ups.next_if(|row| next_began.is_none_or(|began| row.entry.at <= began));
+    for (index, attempt) in attempts.iter().enumerate() {
+        let next_start = attempts.get(index + 1).map(|next| next.started_at);
+        let gave_up = give_ups.next_if(|row| next_start.is_none_or(|start| row.entry.at <= start));
         let rule = match (attempt.outcome, gave_up) {
-            (AttemptOutcome::Success, _) => "acknowledged: it is uploaded".to_owned(),
-            (_, None) => "rejected: it stays pending, and the next call sends it again".to_owned(),
+            (AttemptOutcome::Success, _) => "acknowledged: the item is uploaded".to_owned(),
+            (_, None) => {
+                "rejected: the item stays pending, and the next call sends it again".to_owned()
+            }
             (_, Some(row)) => format!("rejected, and given up: {}", given_up(row)),
         };
         rows.push(AttemptView::from(attempt).with_rule(rule));
@@ -75,7 +72,7 @@ fn given_up(row: &JournalRecord) -> String {
     }
 }
 
-fn because(item: &ItemRecord, declared: Option<&Declared>) -> String {
+fn because(item: &ItemRecord, declared: Option<&Declarations>) -> String {
     let ItemGroup { upload, group } = &item.group;
     match item.status {
         ItemStatus::Pending => {
@@ -83,21 +80,21 @@ fn because(item: &ItemRecord, declared: Option<&Declared>) -> String {
             let spent = item.upload_attempts.saturating_sub(item.attempts_at_reset);
             let left = match (known, known.and_then(|upload| upload.max_attempts)) {
                 (Some(_), Some(most)) => {
-                    format!("; it is given up at {most} rejections and has {spent} so far")
+                    format!("; the item has {spent} of {most} rejections")
                 }
                 (None, _) if declared.is_some() => {
                     format!("; but the configuration declares no upload {upload:?}")
                 }
                 _ => String::new(),
             };
-            format!("`redrive uploads run --upload {upload} --group {group}` sends it{left}")
+            format!("`redrive uploads run --upload {upload} --group {group}` sends the item{left}")
         }
-        ItemStatus::Uploaded => "nothing: it was acknowledged".to_owned(),
-        ItemStatus::Trusted => "nothing: the receiver vouches for it".to_owned(),
-        ItemStatus::Rejected => "nothing: the receiver refused it for good".to_owned(),
+        ItemStatus::Uploaded => "nothing: the receiver acknowledged the item".to_owned(),
+        ItemStatus::Trusted => "nothing: the receiver vouches for the item".to_owned(),
+        ItemStatus::Rejected => "nothing: the receiver rejected the item permanently".to_owned(),
         ItemStatus::UploadGiveup => {
             format!(
-                "nothing: its attempts are spent; `redrive uploads reset {}` brings it back",
+                "nothing: the attempts are exhausted; `redrive uploads reset {}` makes the item pending",
                 item.id
             )
         }

@@ -1,8 +1,7 @@
-//! The story of one unit (OPS-3): what it is, each attempt, the rule behind each decision in words, what
-//! operators and workers did to it, and what comes next.
+//! Explains one unit (OPS-3): its record, each attempt, the rule behind each decision in words, its journal, and what
+//! happens next.
 //!
-//! The ledger keeps what was decided; the policy of the configuration says why, as far as it is still the one
-//! that decided.
+//! The ledger stores the decisions. The policy of the configuration explains them, unless the policy has changed since.
 
 mod item;
 mod partition;
@@ -16,7 +15,6 @@ use jiff::Timestamp;
 use redrive_core::{SampleId, Unit};
 use redrive_store::Result;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 pub use item::ItemExplanation;
 pub use partition::PartitionExplanation;
@@ -26,37 +24,33 @@ pub use sample::{SampleExplanation, StageExplanation};
 
 use crate::{Ops, words::instant};
 
-/// A unit's story.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// The explanation of a unit.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum Explanation {
-    /// That of a run.
     Run(Box<RunExplanation>),
-    /// That of an item.
     Item(Box<ItemExplanation>),
-    /// That of a partition.
     Partition(Box<PartitionExplanation>),
-    /// That of a sample.
     Sample(Box<SampleExplanation>),
 }
 
-/// Whose story is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
-    /// That of a unit.
+pub enum ExplainTarget {
     Unit(Unit),
-    /// That of a sample at whatever stage.
+    /// A sample at all stages.
     Sample(SampleId),
 }
 
-/// What comes next.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// What happens next to a unit.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Next {
-    /// The state the unit is in.
+    /// The current state.
     pub state: &'static str,
-    /// When something happens by itself, if it does.
+    /// When the next step happens without an operator; null if none does.
     pub at: Option<String>,
-    /// What, and because of what.
+    /// The next step and its reason, in words.
     pub because: String,
 }
 
@@ -67,23 +61,23 @@ impl Next {
 }
 
 impl Ops {
-    /// The story of a unit; `None` if there is no such unit. That of a sample at one stage is of all stages:
-    /// [`SampleExplanation::only`] picks one.
-    pub async fn explain(&self, asked: &Asked) -> Result<Option<Explanation>> {
-        Ok(match asked {
-            Asked::Unit(Unit::Run(id)) => RunExplanation::read(*id, self)
-                .await?
-                .map(|story| Explanation::Run(Box::new(story))),
-            Asked::Unit(Unit::Item(id)) => ItemExplanation::read(*id, self)
-                .await?
-                .map(|story| Explanation::Item(Box::new(story))),
-            Asked::Unit(Unit::Partition(key)) => PartitionExplanation::read(key, self)
+    /// Returns `None` when the unit does not exist. A sample is explained at all stages;
+    /// [`SampleExplanation::only`] selects one.
+    pub async fn explain(&self, target: &ExplainTarget) -> Result<Option<Explanation>> {
+        Ok(match target {
+            ExplainTarget::Unit(Unit::Run(id)) => {
+                RunExplanation::read(*id, self).await?.map(|it| Explanation::Run(Box::new(it)))
+            }
+            ExplainTarget::Unit(Unit::Item(id)) => {
+                ItemExplanation::read(*id, self).await?.map(|it| Explanation::Item(Box::new(it)))
+            }
+            ExplainTarget::Unit(Unit::Partition(key)) => PartitionExplanation::read(key, self)
                 .await?
                 .map(|it| Explanation::Partition(Box::new(it))),
-            Asked::Unit(Unit::Sample { id, .. }) | Asked::Sample(id) => {
+            ExplainTarget::Unit(Unit::Sample { id, .. }) | ExplainTarget::Sample(id) => {
                 SampleExplanation::read(*id, self)
                     .await?
-                    .map(|story| Explanation::Sample(Box::new(story)))
+                    .map(|it| Explanation::Sample(Box::new(it)))
             }
         })
     }

@@ -1,4 +1,4 @@
-//! The story of a partition.
+//! Explains a partition.
 
 use redrive_core::{AttemptNumber, FailedPartition, PartitionKey, RetryForecast, Unit};
 use redrive_engine::PartitionRules;
@@ -7,7 +7,6 @@ use redrive_store::{
     UnitRow,
 };
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{Next, PartitionNext, rule::formula, run::give_ups};
 use crate::{
@@ -15,23 +14,20 @@ use crate::{
     views::{AttemptView, JournalView, PartitionView},
 };
 
-/// The story of a partition.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// The explanation of a partition.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PartitionExplanation {
     /// The unit, as `partition:SOURCE/CUSTOMER/QUERY/DATE`.
     pub unit: String,
-    /// The partition.
     pub partition: PartitionView,
-    /// Each attempt, and the rule behind what followed.
+    /// Each attempt with the rule behind the decision.
     pub attempts: Vec<AttemptView>,
-    /// What somebody did to it.
     pub journal: Vec<JournalView>,
-    /// What comes next.
     pub next: Next,
 }
 
 impl PartitionExplanation {
-    /// Reads it; `None` if there is no entry.
     pub(super) async fn read(key: &PartitionKey, ops: &Ops) -> Result<Option<Self>> {
         let (store, rules) = (ops.store(), ops.partitions().rules());
         let found = store.partitions_by_key(std::slice::from_ref(key)).await?.pop().flatten();
@@ -45,25 +41,25 @@ impl PartitionExplanation {
 
         let gave_up = give_ups(&journal, "partition.giveup");
         let mut was_good = false;
-        let mut told = Vec::new();
+        let mut explained = Vec::new();
         for attempt in &attempts {
             let ended = gave_up.get(&attempt.attempt.0).map(String::as_str);
             let rule = rule(&partition, attempt, rules, was_good, ended);
             was_good |= attempt.outcome == AttemptOutcome::Success;
-            told.push(AttemptView::from(attempt).with_rule(rule));
+            explained.push(AttemptView::from(attempt).with_rule(rule));
         }
         let state = partition.state().name();
         Ok(Some(Self {
             unit,
             next: Next::new(state, next.retry_at, next.because.clone()),
             partition: PartitionView::new(partition, next),
-            attempts: told,
+            attempts: explained,
             journal: journal.into_iter().map(JournalView::from).collect(),
         }))
     }
 }
 
-/// The rule behind what followed an attempt. The waits are those of today's policy.
+/// The rule behind the decision about an attempt. The waits are those of the current policy.
 fn rule(
     partition: &PartitionRecord,
     attempt: &AttemptRecord,
@@ -73,10 +69,10 @@ fn rule(
 ) -> String {
     let n = attempt.attempt.0;
     if attempt.outcome == AttemptOutcome::Success {
-        return "accepted: its run has authority".to_owned();
+        return "accepted: the raw run has authority".to_owned();
     }
     if was_good {
-        return "rejected: the run that had authority keeps it".to_owned();
+        return "rejected: the previous raw run keeps authority".to_owned();
     }
     if let Some(reason) = gave_up {
         return format!("failure {n}; gave up: {reason}");

@@ -1,4 +1,4 @@
-//! What comes next for a partition, and because of what.
+//! Explains what happens next to a partition.
 
 use jiff::Timestamp;
 use redrive_core::{PartitionState, RetryForecast, TerminalReason};
@@ -8,19 +8,17 @@ use redrive_store::{Lane, PartitionRecord, PartitionWorkRecord, WorkRequest};
 use super::rule::formula;
 use crate::words::{apart, human};
 
-/// What comes next.
 #[derive(Debug, Clone)]
 pub struct PartitionNext {
-    /// Why nothing retries it by itself, if nothing does.
+    /// Set when automatic retries have ended.
     pub terminal: Option<TerminalReason>,
-    /// When the daemon retries it.
+    /// When the daemon retries the partition.
     pub retry_at: Option<Timestamp>,
-    /// What, and because of what.
+    /// The next step and its reason, in words.
     pub because: String,
 }
 
 impl PartitionNext {
-    /// As the rules say, now.
     pub fn of(
         partition: &PartitionRecord,
         rules: &PartitionRules,
@@ -36,9 +34,12 @@ impl PartitionNext {
         next.because = match partition.state() {
             PartitionState::Absent => "no entry".to_owned(),
             PartitionState::Pending => work(partition, lease_now),
-            PartitionState::Success => "nothing: it is good".to_owned(),
+            PartitionState::Success => "nothing: the partition is good".to_owned(),
             PartitionState::Reprocessing => {
-                format!("it is good, and is to be done again: {}", work(partition, lease_now))
+                format!(
+                    "the partition is good and will be reprocessed: {}",
+                    work(partition, lease_now)
+                )
             }
             PartitionState::Failed | PartitionState::Terminal => match forecast {
                 Some(RetryForecast::RetryAt { at, delay }) => {
@@ -48,9 +49,13 @@ impl PartitionNext {
                     let attempts = partition.attempt_count;
                     if at > now {
                         let wait = apart(now, at);
-                        format!("the daemon retries it in {wait}: failure {attempts}, {rule}")
+                        format!(
+                            "the daemon retries the partition in {wait}: failure {attempts}, {rule}"
+                        )
                     } else {
-                        format!("it is due: failure {attempts}, {rule}; the daemon retries it")
+                        format!(
+                            "due now: failure {attempts}, {rule}; the daemon retries the partition"
+                        )
                     }
                 }
                 Some(RetryForecast::Terminal { reason }) => ended(partition, rules, reason),
@@ -60,7 +65,7 @@ impl PartitionNext {
         if let Some(by) = partition.paused() {
             let reason = by.reason.as_ref().map(|reason| format!(" ({reason})"));
             let reason = reason.unwrap_or_default();
-            let paused = format!("; but {} paused it at {}{reason}", by.actor, by.at);
+            let paused = format!("; but {} paused the partition at {}{reason}", by.actor, by.at);
             next.because.push_str(&paused);
         }
         next
@@ -72,23 +77,24 @@ fn ended(partition: &PartitionRecord, rules: &PartitionRules, reason: TerminalRe
     let attempts = partition.attempt_count;
     let why = match reason {
         TerminalReason::Marked => {
-            return "nothing: an operator marked it; `redrive state clear-terminal` takes it back"
+            return "nothing: an operator marked the partition terminal; `redrive state clear-terminal` removes \
+                    the mark"
                 .to_owned();
         }
         TerminalReason::Policy(_) => match (spec.max_attempts, spec.max_age) {
             (Some(most), _) if attempts >= most => format!("{attempts} attempts of {most}"),
-            (_, Some(age)) => format!("its first attempt was {} ago or more", human(age)),
+            (_, Some(age)) => format!("the first attempt was {} ago or more", human(age)),
             _ => reason.to_string(),
         },
     };
-    format!("nothing: {reason}: {why}; `redrive state retry --clear-terminal` passes that")
+    format!("nothing: {reason}: {why}; `redrive state retry --clear-terminal` retries it anyway")
 }
 
 fn work(partition: &PartitionRecord, lease_now: Timestamp) -> String {
     let Some(PartitionWorkRecord { request: Some(request), lease_owner, lease_until, .. }) =
         &partition.work
     else {
-        return "nothing is asked for".to_owned();
+        return "no work is requested".to_owned();
     };
     let attempt = partition.attempt_count.saturating_add(1);
     match (lease_owner, lease_until) {
@@ -100,7 +106,10 @@ fn work(partition: &PartitionRecord, lease_now: Timestamp) -> String {
             )
         }
         (Some(owner), _) => {
-            format!("{} was lost; a worker of the source judges attempt {attempt}", owner.0)
+            format!(
+                "the lease of {} has expired; a worker of the source decides about attempt {attempt}",
+                owner.0
+            )
         }
         (None, _) => waiting(request, attempt),
     }
@@ -110,7 +119,7 @@ fn waiting(request: &WorkRequest, attempt: u32) -> String {
     let WorkRequest { requested_at, requested_by, lane, .. } = request;
     let lane = Lane::name(*lane);
     format!(
-        "attempt {attempt} waits for a worker of the source; {requested_by} asked for it at \
+        "attempt {attempt} waits for a worker of the source; {requested_by} requested the attempt at \
          {requested_at} ({lane})"
     )
 }

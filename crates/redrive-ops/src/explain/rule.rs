@@ -1,9 +1,8 @@
 //! The rule behind each decision, in words.
 //!
-//! The ledger says what was decided: the wait, whether it counted, that it was given up. The number
-//! of the failure follows from the rows before it. With the policy, the wait can be worked out again,
-//! by the same function that decided; where the two differ, the policy was another one then, and the
-//! words say so.
+//! The ledger stores the decision: the wait, whether the attempt counted, and whether the unit was given up. The number
+//! of the failure follows from the earlier rows. `decide` recomputes the wait from the current policy; when the two
+//! differ, the policy has changed since, and the text says so.
 
 use std::time::Duration;
 
@@ -16,36 +15,36 @@ use redrive_store::{AttemptOutcome, AttemptRecord};
 
 use crate::words::{human, rounded};
 
-/// What decides about a unit, if the configuration has its queue or stage.
-pub(super) struct Rules {
+/// The policy of a unit; `None` when the configuration does not declare its queue or stage.
+pub(super) struct UnitPolicy {
     policy: Option<Policy>,
     jitter: JitterKey,
 }
 
-/// Where an attempt stands in its count.
+/// Failures before an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Count {
-    /// Counted failures before it, since the last reset.
+pub(super) struct FailureCount {
+    /// Counted failures since the last reset.
     pub(super) failures: u32,
-    /// Uncounted waits in a row before it.
+    /// Consecutive deferrals.
     pub(super) deferrals: u32,
 }
 
-impl Rules {
+impl UnitPolicy {
     pub(super) fn new(policy: Option<Policy>, seed: JitterSeed, unit: &Unit) -> Self {
         Self { policy, jitter: JitterKey::new(seed, unit) }
     }
 
-    /// The rule behind what followed an attempt. `gave_up` is the reason that the journal has.
-    pub(super) fn words(
+    /// The rule behind the decision about an attempt. `gave_up` is the reason from the journal.
+    pub(super) fn describe(
         &self,
         attempt: &AttemptRecord,
-        count: Count,
+        count: FailureCount,
         gave_up: Option<&str>,
     ) -> String {
         match (attempt.outcome, attempt.delay) {
-            (AttemptOutcome::Success, _) => "answered: done".to_owned(),
-            (AttemptOutcome::Skipped, _) => "passed over".to_owned(),
+            (AttemptOutcome::Success, _) => "succeeded".to_owned(),
+            (AttemptOutcome::Skipped, _) => "skipped".to_owned(),
             (AttemptOutcome::Failed, _) => self.give_up(attempt, count, gave_up),
             (AttemptOutcome::Retrying, delay) => {
                 self.wait(attempt, count, delay.unwrap_or_default())
@@ -53,14 +52,14 @@ impl Rules {
         }
     }
 
-    fn wait(&self, attempt: &AttemptRecord, count: Count, delay: Duration) -> String {
+    fn wait(&self, attempt: &AttemptRecord, count: FailureCount, delay: Duration) -> String {
         if !attempt.counted {
-            let asked = format!("the server asked for {}, not counted", human(delay));
+            let deferral = format!("the server asked for {}, not counted", human(delay));
             let most = self.policy.as_ref().map(|policy| policy.spec().max_deferrals);
             return match (count.deferrals.saturating_add(1), most) {
-                (1, _) => asked,
-                (n, Some(most)) => format!("{asked}, {n} in a row of {most}"),
-                (n, None) => format!("{asked}, {n} in a row"),
+                (1, _) => deferral,
+                (n, Some(most)) => format!("{deferral}, {n} in a row of {most}"),
+                (n, None) => format!("{deferral}, {n} in a row"),
             };
         }
         let failure = self.failure_number(count);
@@ -81,10 +80,15 @@ impl Rules {
                 human(delay)
             );
         }
-        format!("{failure}: wait {}, by another policy than today's", human(delay))
+        format!("{failure}: wait {}, by a policy that has changed since", human(delay))
     }
 
-    fn give_up(&self, attempt: &AttemptRecord, count: Count, reason: Option<&str>) -> String {
+    fn give_up(
+        &self,
+        attempt: &AttemptRecord,
+        count: FailureCount,
+        reason: Option<&str>,
+    ) -> String {
         let code = attempt.code.as_deref().unwrap_or("?");
         let known = |reason: GiveUpReason| reason.name();
         let because = match reason {
@@ -92,7 +96,7 @@ impl Rules {
                 self.failure_number(count)
             }
             Some(name) if name == known(GiveUpReason::Final) => {
-                format!("code {code} is final, or was stated to be")
+                format!("code {code} is final, or the handler reported a final failure")
             }
             Some(name) if name == known(GiveUpReason::NotRetriable) => {
                 format!("the policy does not retry code {code}")
@@ -109,8 +113,7 @@ impl Rules {
         format!("gave up: {}: {because}", reason.unwrap_or("reason unknown"))
     }
 
-    /// Which counted failure it is, and of how many.
-    fn failure_number(&self, count: Count) -> String {
+    fn failure_number(&self, count: FailureCount) -> String {
         let n = count.failures.saturating_add(1);
         match self.policy.as_ref().map(|policy| policy.spec().max_attempts) {
             Some(Some(most)) => format!("counted failure {n} of {most}"),
@@ -119,8 +122,8 @@ impl Rules {
         }
     }
 
-    /// The wait that the policy gives today.
-    fn expected(&self, policy: &Policy, count: Count) -> Option<Duration> {
+    /// The wait of the current policy.
+    fn expected(&self, policy: &Policy, count: FailureCount) -> Option<Duration> {
         let policy = policy.without_limits().retrying_all();
         let history = History { counted: count.failures, ..History::default() };
         let failure = Failure::reported(Some(Class::Retryable), Code::Number(75), "");
@@ -134,7 +137,7 @@ impl Rules {
     }
 }
 
-/// `1m × 2^1 = 2m`, with the cap and the jitter where they had a part in it.
+/// `1m × 2^1 = 2m`, with the cap and the jitter where they apply.
 pub(crate) fn formula(policy: &Policy, n: u32, delay: Duration) -> String {
     let spec = policy.spec();
     let base = human(spec.base);

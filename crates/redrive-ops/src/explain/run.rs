@@ -1,4 +1,4 @@
-//! The story of a run.
+//! Explains a run.
 
 use std::collections::HashMap;
 
@@ -8,35 +8,31 @@ use redrive_store::{
 };
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::{
     Next,
-    rule::{Count, Rules},
-    run_next::Surroundings,
+    rule::{FailureCount, UnitPolicy},
+    run_next::RunContext,
 };
 use crate::{
     Ops,
     views::{AttemptView, JournalView, RunView},
 };
 
-/// The story of a run.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// The explanation of a run.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunExplanation {
     /// The unit, as `run:ID`.
     pub unit: String,
-    /// The run.
     pub run: RunView,
-    /// Each attempt, and the rule behind what followed.
+    /// Each attempt with the rule behind the decision.
     pub attempts: Vec<AttemptView>,
-    /// What somebody did to it.
     pub journal: Vec<JournalView>,
-    /// What comes next.
     pub next: Next,
 }
 
 impl RunExplanation {
-    /// Reads it; `None` if there is no such run.
     pub(super) async fn read(id: RunId, ops: &Ops) -> Result<Option<Self>> {
         let (store, declared) = (ops.store(), ops.declared());
         let unit = Unit::Run(id).to_string();
@@ -51,12 +47,13 @@ impl RunExplanation {
 
         let policy = declared.and_then(|declared| declared.queue(&run.queue));
         let policy = policy.map(|queue| queue.policy.clone());
-        let rules = Rules::new(policy, ops.jitter_seed(), &Unit::Run(id));
+        let unit_policy = UnitPolicy::new(policy, ops.jitter_seed(), &Unit::Run(id));
         let actions = Actions { gives_up: "run.giveup", resets: "run.retry" };
-        let attempts = told(&attempts, run.attempts_at_reset, &journal, actions, &rules);
+        let attempts =
+            explain_attempts(&attempts, run.attempts_at_reset, &journal, actions, &unit_policy);
         let next = Next::of_run(
             &run,
-            &Surroundings {
+            &RunContext {
                 now: ops.now(),
                 lease_now: store.now(),
                 declared,
@@ -70,24 +67,24 @@ impl RunExplanation {
     }
 }
 
-/// What the journal calls the turns of a unit's story.
+/// The journal actions that end or restart the count of failures.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Actions {
     pub(super) gives_up: &'static str,
     pub(super) resets: &'static str,
 }
 
-/// Each attempt with its rule. The count begins anew where an operator sent the unit back.
-pub(super) fn told(
+/// Each attempt with its rule. The count restarts where an operator reset the unit.
+pub(super) fn explain_attempts(
     attempts: &[AttemptRecord],
     attempts_at_reset: u32,
     journal: &[JournalRecord],
     actions: Actions,
-    rules: &Rules,
+    unit_policy: &UnitPolicy,
 ) -> Vec<AttemptView> {
     let gave_up = give_ups(journal, actions.gives_up);
     let mut resets = journal.iter().filter(|row| row.entry.action == actions.resets).peekable();
-    let mut count = Count { failures: 0, deferrals: 0 };
+    let mut count = FailureCount { failures: 0, deferrals: 0 };
     let mut rows = Vec::new();
     for attempt in attempts {
         let mut was_reset = attempt.attempt.0 == attempts_at_reset.saturating_add(1);
@@ -95,21 +92,21 @@ pub(super) fn told(
             was_reset = true;
         }
         if was_reset {
-            count = Count { failures: 0, deferrals: 0 };
+            count = FailureCount { failures: 0, deferrals: 0 };
         }
         let reason = gave_up.get(&attempt.attempt.0).map(String::as_str);
-        let rule = rules.words(attempt, count, reason);
+        let rule = unit_policy.describe(attempt, count, reason);
         rows.push(AttemptView::from(attempt).with_rule(rule));
         count = if attempt.counted {
-            Count { failures: count.failures.saturating_add(1), deferrals: 0 }
+            FailureCount { failures: count.failures.saturating_add(1), deferrals: 0 }
         } else {
-            Count { deferrals: count.deferrals.saturating_add(1), ..count }
+            FailureCount { deferrals: count.deferrals.saturating_add(1), ..count }
         };
     }
     rows
 }
 
-/// The reasons that the journal has, by attempt.
+/// The reasons for giving up from the journal, by attempt number.
 pub(super) fn give_ups(journal: &[JournalRecord], action: &str) -> HashMap<u32, String> {
     let reason = |row: &JournalRecord| {
         let details: Value = serde_json::from_str(&row.entry.details).ok()?;

@@ -1,4 +1,4 @@
-//! The story of a sample, over all stages.
+//! Explains a sample at all stages.
 
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, PipelineStatus, Policy, SampleId, SampleState, Unit};
@@ -7,12 +7,11 @@ use redrive_store::{
     SOURCE_STAGE, SampleRecord, UnitKind, UnitRow,
 };
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{
     Next,
-    rule::Rules,
-    run::{Actions, told},
+    rule::UnitPolicy,
+    run::{Actions, explain_attempts},
 };
 use crate::{
     Ops,
@@ -20,41 +19,36 @@ use crate::{
     words::apart,
 };
 
-/// What the journal calls the turns of a sample's story.
 const ACTIONS: Actions = Actions { gives_up: "sample.dead", resets: "sample.reprocess" };
 
-/// The story of a sample.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// The explanation of a sample.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SampleExplanation {
     /// The unit, as `sample:ID/STAGE`.
     pub unit: String,
-    /// The sample.
     pub sample: SampleView,
-    /// How the run it is in stands.
+    /// The status of the pipeline run.
     pub run_status: &'static str,
-    /// What happened at each stage.
     pub stages: Vec<StageExplanation>,
-    /// What somebody did to it.
     pub journal: Vec<JournalView>,
-    /// What comes next.
     pub next: Next,
 }
 
-/// What happened at one stage.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// The attempts at one stage.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StageExplanation {
-    /// The stage.
     pub stage: String,
-    /// Each attempt, and the rule behind what followed.
+    /// Each attempt with the rule behind the decision.
     pub attempts: Vec<AttemptView>,
-    /// In words, what the stage made of it so far.
+    /// `done`, `skipped`, `dead`, `current` or `not reached`.
     pub outcome: &'static str,
     #[serde(skip)]
     journal: Vec<JournalRecord>,
 }
 
 impl SampleExplanation {
-    /// Reads it; `None` if there is no such sample.
     pub(super) async fn read(id: SampleId, ops: &Ops) -> Result<Option<Self>> {
         let store = ops.store();
         let Some(sample) = store.samples_by_id(&[id]).await?.pop() else { return Ok(None) };
@@ -64,11 +58,11 @@ impl SampleExplanation {
         for stage in source.into_iter().chain(run.stages.iter().map(String::as_str)) {
             stages.push(read_stage(stage, &sample, ops).await?);
         }
-        let environment = Surroundings { run: &run, ops, now: ops.now(), lease_now: store.now() };
+        let context = SampleContext { run: &run, ops, now: ops.now(), lease_now: store.now() };
         let last = stages.iter().rev().find_map(|stage| stage.attempts.last());
         let last_rule = last.and_then(|attempt| attempt.rule.as_deref());
-        let next = next(&sample, last_rule, &environment);
-        let mut story = Self {
+        let next = next(&sample, last_rule, &context);
+        let mut explanation = Self {
             unit: Unit::Sample { id, stage: sample.stage_name.clone() }.to_string(),
             sample: sample.into(),
             run_status: run.progress.status.name(),
@@ -76,11 +70,11 @@ impl SampleExplanation {
             journal: Vec::new(),
             next,
         };
-        story.gather_journal();
-        Ok(Some(story))
+        explanation.gather_journal();
+        Ok(Some(explanation))
     }
 
-    /// One stage of it alone, if it has that stage.
+    /// Keeps one stage; `None` when the sample has no such stage.
     pub fn only(mut self, stage: &str) -> Option<Self> {
         self.stages.retain(|known| known.stage == stage);
         self.gather_journal();
@@ -88,8 +82,8 @@ impl SampleExplanation {
     }
 
     fn gather_journal(&mut self) {
-        let told = self.stages.iter().flat_map(|stage| stage.journal.iter().cloned());
-        self.journal = told.map(JournalView::from).collect();
+        let entries = self.stages.iter().flat_map(|stage| stage.journal.iter().cloned());
+        self.journal = entries.map(JournalView::from).collect();
         self.journal.sort_by_key(|row| row.id);
     }
 }
@@ -100,7 +94,7 @@ async fn read_stage(stage: &str, sample: &SampleRecord, ops: &Ops) -> Result<Sta
     let attempts = ops.store().attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
     let filter = JournalFilter { unit: Some(unit.to_string()), action: None };
     let journal = ops.store().journal_page(&filter, 0, MAX_PAGE).await?;
-    let rules = Rules::new(policy(stage, sample, ops), ops.jitter_seed(), &unit);
+    let unit_policy = UnitPolicy::new(policy(stage, sample, ops), ops.jitter_seed(), &unit);
     let here = sample.stage_name == stage;
     let reset = if here { sample.attempts_at_reset } else { 0 };
     let outcome = match attempts.last().map(|last| last.outcome) {
@@ -108,61 +102,65 @@ async fn read_stage(stage: &str, sample: &SampleRecord, ops: &Ops) -> Result<Sta
         Some(AttemptOutcome::Skipped) => "skipped",
         Some(AttemptOutcome::Failed) if sample.state() == SampleState::Dead => "dead",
         None if here && sample.state() == SampleState::Dead => "dead",
-        _ if here => "here it is",
+        _ if here => "current",
         _ => "not reached",
     };
     Ok(StageExplanation {
         stage: stage.to_owned(),
-        attempts: told(&attempts, reset, &journal, ACTIONS, &rules),
+        attempts: explain_attempts(&attempts, reset, &journal, ACTIONS, &unit_policy),
         outcome,
         journal,
     })
 }
 
-/// The policy that a stage has today.
+/// The current policy of a stage.
 fn policy(stage: &str, sample: &SampleRecord, ops: &Ops) -> Option<Policy> {
     let pipeline = ops.declared()?.pipeline(&sample.pipeline)?;
     let (_, policy) = pipeline.stages.iter().find(|(name, _)| name == stage)?;
     Some(policy.clone())
 }
 
-/// What there is to know besides the sample itself.
-struct Surroundings<'a> {
+struct SampleContext<'a> {
     run: &'a PipelineRunRecord,
     ops: &'a Ops,
-    /// The wall clock.
+    /// On the wall clock.
     now: Timestamp,
-    /// The clock of leases.
+    /// On the lease clock.
     lease_now: Timestamp,
 }
 
-fn next(sample: &SampleRecord, last_rule: Option<&str>, around: &Surroundings<'_>) -> Next {
+fn next(sample: &SampleRecord, last_rule: Option<&str>, context: &SampleContext<'_>) -> Next {
     let stage = &sample.stage_name;
     let (state, at, because) = match sample.state() {
         SampleState::Ready => {
-            let because = format!("ready: the next free worker has it at stage {stage}");
-            ("ready", None, because + &obstacle(sample, around))
+            let because = format!("ready: the next free worker claims the sample at stage {stage}");
+            ("ready", None, because + &obstacle(sample, context))
         }
         SampleState::WaitingForRetry => {
-            let due = sample.next_retry_at.unwrap_or(around.now);
+            let due = sample.next_retry_at.unwrap_or(context.now);
             let why = last_rule.unwrap_or("the last attempt failed");
-            let because = match due > around.now {
+            let because = match due > context.now {
                 true => {
-                    format!("waits until {due}, for {} more, because {why}", apart(around.now, due))
+                    format!(
+                        "waits until {due}, for {} more, because {why}",
+                        apart(context.now, due)
+                    )
                 }
-                false => format!("due: the next free worker has it at stage {stage} again"),
+                false => {
+                    format!("due now: the next free worker claims the sample at stage {stage}")
+                }
             };
-            ("waiting_for_retry", Some(due), because + &obstacle(sample, around))
+            ("waiting_for_retry", Some(due), because + &obstacle(sample, context))
         }
-        SampleState::Running => ("running", sample.lease_until, held(sample, around)),
+        SampleState::Running => ("running", sample.lease_until, held(sample, context)),
         SampleState::Succeeded => {
             let run = sample.run;
-            let because = format!("done: `redrive pipeline output {run}` has it");
+            let because = format!("done: `redrive pipeline output {run}` prints the sample");
             ("succeeded", None, because)
         }
         SampleState::Skipped => {
-            let why = sample.skip_reason.as_deref().unwrap_or("no reason was given");
-            ("skipped", None, format!("done: stage {stage} passed it over: {why}"))
+            let why = sample.skip_reason.as_deref().unwrap_or("no reason given");
+            ("skipped", None, format!("done: stage {stage} skipped the sample: {why}"))
         }
         SampleState::Dead => ("dlq", None, dead(sample, last_rule)),
     };
@@ -173,25 +171,25 @@ fn dead(sample: &SampleRecord, last_rule: Option<&str>) -> String {
     let id = sample.id;
     match last_rule.filter(|_| sample.data.is_some()) {
         Some(rule) => format!(
-            "nothing: it is a dead letter ({rule}); `redrive dlq reprocess {id}` would bring it back"
+            "nothing: the sample is a dead letter ({rule}); `redrive dlq reprocess {id}` retries the sample"
         ),
         None => {
-            "nothing: its line in the source was no sample, and cannot be brought back".to_owned()
+            "nothing: the line in the source is not a sample and cannot be reprocessed".to_owned()
         }
     }
 }
 
-fn held(sample: &SampleRecord, around: &Surroundings<'_>) -> String {
+fn held(sample: &SampleRecord, context: &SampleContext<'_>) -> String {
     let (stage, attempt) = (&sample.stage_name, sample.attempts.saturating_add(1));
     let owner = sample.lease_owner.as_ref().map_or("a worker", |owner| owner.0.as_str());
     match sample.lease_until {
-        Some(until) if until <= around.lease_now => {
+        Some(until) if until <= context.lease_now => {
             format!(
-                "{owner} was lost; a worker will decide about attempt {attempt} at stage {stage}"
+                "the lease of {owner} has expired; a worker decides about attempt {attempt} at stage {stage}"
             )
         }
         Some(until) => {
-            let rest = apart(around.lease_now, until);
+            let rest = apart(context.lease_now, until);
             format!(
                 "attempt {attempt} at stage {stage} is under way, held by {owner} for {rest} more \
                  unless renewed"
@@ -201,21 +199,21 @@ fn held(sample: &SampleRecord, around: &Surroundings<'_>) -> String {
     }
 }
 
-/// What keeps a sample from being taken.
-fn obstacle(sample: &SampleRecord, around: &Surroundings<'_>) -> String {
-    let (id, status) = (around.run.id, around.run.progress.status);
+/// The reason why workers cannot claim a sample.
+fn obstacle(sample: &SampleRecord, context: &SampleContext<'_>) -> String {
+    let (id, status) = (context.run.id, context.run.progress.status);
     if status != PipelineStatus::Running {
         return format!(
-            "; but run {id} is {status}: `redrive pipeline resume {id}` goes on with it"
+            "; but run {id} is {status}: `redrive pipeline resume {id}` resumes the run"
         );
     }
-    let Some(declared) = around.ops.declared() else { return String::new() };
+    let Some(declared) = context.ops.declared() else { return String::new() };
     let Some(declared) = declared.pipeline(&sample.pipeline) else {
         return format!("; but the configuration declares no pipeline {:?}", sample.pipeline);
     };
     let declared = declared.stages.iter().map(|(name, _)| name);
-    if declared.eq(&around.run.stages) {
+    if declared.eq(&context.run.stages) {
         return String::new();
     }
-    "; but its pipeline has other stages now than its run began with".to_owned()
+    "; but the stages of the pipeline have changed since the run started".to_owned()
 }

@@ -1,62 +1,56 @@
-//! An attempt of any kind of unit.
+//! The view of an attempt, for every kind of unit.
 
 use std::time::Duration;
 
 use redrive_store::AttemptRecord;
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use crate::words::{between, seconds};
 
-/// An attempt, as the ledger has it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// A ledger row.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AttemptView {
-    /// The stage of a sample.
+    /// The stage, for an attempt at a sample.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stage: String,
-    /// What the stage was configured with.
+    /// The hash of the stage's configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage_config_hash: Option<String>,
-    /// Its number.
+    /// Counts from 1 for each unit, or for each stage of a sample.
     pub attempt: u32,
-    /// The raw partition it wrote.
+    /// The raw run that the attempt wrote, for a partition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// When it began.
     pub started_at: String,
-    /// When it ended.
     pub ended_at: String,
-    /// How long it took, in seconds.
-    #[schema(value_type = f64)]
+    /// Duration in seconds.
+    #[cfg_attr(feature = "openapi", schema(value_type = f64))]
     pub took_s: Value,
     /// `success`, `retrying`, `failed` or `skipped`.
     pub outcome: &'static str,
-    /// The class of its failure.
+    /// Failure class.
     pub class: Option<String>,
     /// An HTTP status, an exit code or a name such as `timeout`.
     pub code: Option<String>,
-    /// What the failure said.
     pub message: Option<String>,
-    /// Where the failure came from.
+    /// The component that failed.
     pub cause: Option<&'static str>,
-    /// Whether it counts against the limit of attempts.
+    /// Whether the attempt counts towards the policy's limit.
     pub counted: bool,
-    /// How long was waited after it, in seconds.
-    #[schema(value_type = Option<f64>)]
+    /// The wait after the attempt, in seconds.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>))]
     pub delay_s: Option<Value>,
-    /// Who made it.
     pub worker: String,
-    /// The rule behind what followed, in words.
+    /// The rule that decided what followed, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// How long it took.
     #[serde(skip)]
     pub took: Duration,
 }
 
 impl AttemptView {
-    /// With the rule behind what followed.
     pub fn with_rule(self, rule: String) -> Self {
         Self { rule: Some(rule), ..self }
     }

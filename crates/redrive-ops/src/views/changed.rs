@@ -1,12 +1,10 @@
-//! What became of each unit that somebody wished something of.
+//! The outcome of an operator's action for each unit.
 
 use redrive_core::{ItemId, PartitionState, RunId, RunState, SampleId, TerminalReason};
 use redrive_engine::{ChangeOutcome, ChangeRefusal, PartitionOutcome, RunMode};
 use redrive_store::{ItemRecord, RunChange, SampleChange, SampleRecord};
 use serde::Serialize;
-use utoipa::ToSchema;
 
-/// What it is called when something was done, or would be.
 fn done(mode: RunMode) -> &'static str {
     match mode {
         RunMode::Real => "done",
@@ -14,27 +12,27 @@ fn done(mode: RunMode) -> &'static str {
     }
 }
 
-/// A run, and what became of it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// The outcome of an action for a run.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunChangeView {
-    /// The run.
     pub id: i64,
     /// `done`, `would_be_done`, `refused` or `unknown`.
     pub outcome: &'static str,
-    /// The state it was in before.
+    /// The state before the action.
     pub before: Option<&'static str>,
-    /// The same in words.
+    /// The outcome in words.
     #[serde(skip)]
     pub note: String,
 }
 
 impl RunChangeView {
-    /// What a store answered, or would.
+    /// The store's answer, or the expected answer for a dry run.
     pub fn new(id: RunId, change: RunChange, mode: RunMode) -> Self {
         let (outcome, before, note) = match change {
             RunChange::Done(before) => (done(mode), Some(before), format!("was {}", before.name())),
             RunChange::Refused(before) => {
-                ("refused", Some(before), format!("it is {}", before.name()))
+                ("refused", Some(before), format!("the run is {}", before.name()))
             }
             RunChange::Unknown => ("unknown", None, "there is no such run".to_owned()),
         };
@@ -42,7 +40,7 @@ impl RunChangeView {
     }
 }
 
-/// A state of a run as programs read it: its status, and for `error` what it is about.
+/// The state name in JSON: the status, or for `error` either `waiting_for_retry` or `given_up`.
 pub fn run_state_name(state: RunState) -> &'static str {
     match state {
         RunState::WaitingForRetry => "waiting_for_retry",
@@ -51,30 +49,28 @@ pub fn run_state_name(state: RunState) -> &'static str {
     }
 }
 
-/// A partition, and what became of it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// The outcome of an action for a partition.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PartitionChangeView {
-    /// Where it comes from.
     pub source: String,
-    /// Whose it is.
     pub customer_id: String,
-    /// What was asked for.
     pub query_name: String,
-    /// The day it holds.
+    /// The day of the data, as YYYY-MM-DD.
     pub logical_date: String,
     /// `done`, `would_be_done`, `already` or `refused`.
     pub outcome: &'static str,
-    /// The state it was in before.
+    /// The state before the action.
     pub before: &'static str,
-    /// Why it was not done.
+    /// The reason for a refusal.
     pub why: Option<String>,
-    /// The same in words.
+    /// The outcome in words.
     #[serde(skip)]
     pub note: String,
 }
 
 impl PartitionChangeView {
-    /// What the control plane answered, or would.
+    /// The control plane's answer, or the expected answer for a dry run.
     pub fn new(outcome: PartitionOutcome, mode: RunMode) -> Self {
         let PartitionOutcome { key, change, .. } = outcome;
         let (outcome, before, why, note) = match change {
@@ -82,7 +78,7 @@ impl PartitionChangeView {
                 (done(mode), before, None, format!("was {}", before.name()))
             }
             ChangeOutcome::Already(state) => {
-                ("already", state, None, format!("it is {}", state.name()))
+                ("already", state, None, format!("the partition is {}", state.name()))
             }
             ChangeOutcome::Refused(refusal) => {
                 let why = refusal.to_string();
@@ -112,7 +108,7 @@ fn state_of(refusal: &ChangeRefusal) -> PartitionState {
     }
 }
 
-/// A state of a partition as programs read it.
+/// The state name in JSON.
 pub fn partition_state_name(state: PartitionState) -> &'static str {
     match state {
         PartitionState::Absent => "no_entry",
@@ -124,25 +120,24 @@ pub fn partition_state_name(state: PartitionState) -> &'static str {
     }
 }
 
-/// A dead letter, and what became of it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// The outcome of an action for a dead letter.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SampleChangeView {
-    /// The sample.
     pub id: i64,
-    /// The run of the pipeline it is in.
+    /// The pipeline run.
     pub run_id: Option<i64>,
-    /// The pipeline.
     pub pipeline: Option<String>,
-    /// The stage it died at.
+    /// The stage of the last failure.
     pub stage: Option<String>,
     /// `done`, `would_be_done`, `refused` or `unknown`.
     pub outcome: &'static str,
-    /// Why it was not done.
+    /// The reason for a refusal.
     pub why: Option<String>,
 }
 
 impl SampleChangeView {
-    /// What a store answered, or would.
+    /// The store's answer, or the expected answer for a dry run.
     pub fn new(
         id: SampleId,
         sample: Option<&SampleRecord>,
@@ -152,9 +147,11 @@ impl SampleChangeView {
         let error = sample.and_then(|sample| sample.error_message.as_deref()).unwrap_or_default();
         let (outcome, why) = match change {
             SampleChange::Done => (done(mode), None),
-            SampleChange::Refused(state) => ("refused", Some(format!("it is {}", state.name()))),
+            SampleChange::Refused(state) => {
+                ("refused", Some(format!("the sample is {}", state.name())))
+            }
             SampleChange::NoData => {
-                ("refused", Some(format!("there is nothing to go on with: {error}")))
+                ("refused", Some(format!("the sample has no data to reprocess: {error}")))
             }
             SampleChange::Unknown => ("unknown", Some("there is no such sample".to_owned())),
         };
@@ -169,16 +166,16 @@ impl SampleChangeView {
     }
 }
 
-/// An item, and what became of it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// The outcome of an action for an item.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ItemChangeView {
-    /// The item.
     pub id: i64,
-    /// Its name in its group.
+    /// Unique within the group.
     pub name: Option<String>,
     /// `done`, `would_be_done`, `refused` or `unknown`.
     pub outcome: &'static str,
-    /// After how many attempts, or why not.
+    /// The number of attempts before the reset, or the reason for a refusal.
     pub detail: String,
 }
 
@@ -197,7 +194,6 @@ impl ItemChangeView {
         Self { id: id.0, name: None, outcome: "unknown", detail }
     }
 
-    /// Whether it was reset, or would be.
     pub fn is_done(&self) -> bool {
         matches!(self.outcome, "done" | "would_be_done")
     }

@@ -1,23 +1,21 @@
-//! What a doctor found.
+//! The view of one check of `redrive doctor`.
 
 use serde::Serialize;
-use utoipa::ToSchema;
 
-/// Something that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+/// The result of one check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CheckupView {
-    /// What.
+    /// The name of the check.
     pub check: &'static str,
-    /// Whether nothing is wrong.
+    /// False when the check found an error.
     pub ok: bool,
-    /// Nothing is wrong, and somebody should know all the same.
+    /// The check passed, with a warning in `detail`.
     pub warning: bool,
-    /// What was found.
     pub detail: String,
 }
 
 impl CheckupView {
-    /// How it is, in a word.
     pub fn state(&self) -> &'static str {
         match (self.ok, self.warning) {
             (true, false) => "ok",

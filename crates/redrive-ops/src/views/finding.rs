@@ -1,17 +1,14 @@
-//! Something that is wrong.
+//! The view of a broken invariant.
 
 use redrive_engine::checker::Finding;
 use serde::Serialize;
-use utoipa::ToSchema;
 
-/// A broken invariant.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FindingView {
-    /// Which one.
     pub invariant: &'static str,
-    /// Where: a unit, or `database`.
+    /// The unit, or `database`.
     pub unit: String,
-    /// What is wrong.
     pub problem: String,
 }
 

@@ -1,33 +1,29 @@
-//! Days of a source that should be good by now and are not.
+//! The view of a gap: days of a source that are due and not successful.
 
 use redrive_engine::Gap;
 use redrive_store::PartitionSeries;
 use serde::Serialize;
-use utoipa::ToSchema;
 
-/// Days one after another that are not good.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// Consecutive days that are due and not successful.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GapView {
-    /// Where they come from.
     pub source: String,
-    /// Whose they are.
     pub customer_id: String,
-    /// What was asked for.
     pub query_name: String,
-    /// The first day.
+    /// First day, as YYYY-MM-DD.
     pub since: String,
-    /// The last day, which is included.
+    /// Last day, inclusive.
     pub until: String,
-    /// How many there are.
+    /// Number of days.
     pub days: u64,
-    /// `missing`, or `late` where there is an entry.
+    /// `missing`, or `late` when the days have an entry.
     pub gap: &'static str,
-    /// The status of the entries.
+    /// The status of the entries, for `late`.
     pub status: Option<&'static str>,
 }
 
 impl GapView {
-    /// A gap of a series.
     pub fn new(series: &PartitionSeries, gap: &Gap) -> Self {
         Self {
             source: series.source.clone(),

@@ -1,37 +1,32 @@
-//! An item of an upload.
+//! The view of an item of an upload.
 
 use redrive_store::ItemRecord;
 use serde::Serialize;
-use utoipa::ToSchema;
 
-/// All that is known of an item.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// An item of an upload.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ItemView {
-    /// Its number.
     pub id: i64,
-    /// The upload it belongs to.
     pub upload: String,
-    /// The group it is sent with.
+    /// The group is uploaded together.
     pub group: String,
-    /// Its name in the group.
+    /// Unique within the group.
     pub name: String,
-    /// Where its content is.
     pub content_url: String,
-    /// How many bytes it has.
     pub size_bytes: u64,
-    /// Their hash.
+    /// The SHA-256 of the content, in hexadecimal.
     pub sha256: String,
     /// `pending`, `uploaded`, `trusted`, `rejected` or `upload_giveup`.
     pub status: &'static str,
-    /// How often it was rejected.
+    /// Number of rejections.
     pub upload_attempts: u32,
-    /// How often, when it was last reset.
+    /// Number of rejections at the last reset.
     pub attempts_at_reset: u32,
-    /// The number of its last attempt.
+    /// The number of the last attempt.
     pub last_attempt: u32,
-    /// Why it was rejected.
+    /// The reason of the last rejection.
     pub rejection_reason: Option<String>,
-    /// When it last changed.
     pub updated_at: String,
 }
 

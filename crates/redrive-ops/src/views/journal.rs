@@ -1,28 +1,26 @@
-//! An entry of the journal.
+//! The view of a journal entry.
 
 use redrive_store::JournalRecord;
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use crate::words::json;
 
-/// What somebody did.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// A journal entry.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JournalView {
-    /// Its number.
     pub id: i64,
-    /// When.
     pub at: String,
-    /// Who.
+    /// The operator or worker.
     pub actor: String,
-    /// What, such as `partition.retry`.
+    /// Such as `partition.retry`.
     pub action: String,
-    /// To which unit.
+    /// The unit, such as `run:17`.
     pub unit: Option<String>,
-    /// Or to all that match.
+    /// The filter of an action on many units.
     pub filter: Option<Value>,
-    /// All there is to say besides: any JSON.
+    /// Any JSON.
     pub details: Value,
 }
 
@@ -41,7 +39,7 @@ impl From<JournalRecord> for JournalView {
 }
 
 impl JournalView {
-    /// What was done, in a line: the command, where there was one, and the reason.
+    /// One line: the command, if the entry has one, and the reason.
     pub fn in_words(&self) -> String {
         let text = |name| self.details.get(name).and_then(Value::as_str);
         let flags = self.details.get("flags").and_then(Value::as_array);
@@ -51,7 +49,7 @@ impl JournalView {
             return self.details.to_string();
         }
         let reason = text("reason").map(|reason| format!("({reason})"));
-        let told: Vec<String> = [command.join(" ")].into_iter().chain(reason).collect();
-        told.join(" ")
+        let parts: Vec<String> = [command.join(" ")].into_iter().chain(reason).collect();
+        parts.join(" ")
     }
 }

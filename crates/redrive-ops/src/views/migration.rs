@@ -1,22 +1,21 @@
-//! A step of the schema.
+//! The view of a schema migration.
 
 use redrive_store::SchemaStatus;
 use serde::Serialize;
-use utoipa::ToSchema;
 
-/// A migration, and whether the store has it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// A schema migration.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MigrationView {
-    /// 1, 2, 3 … without gaps.
+    /// Counts from 1, without gaps.
     pub version: u32,
-    /// What it brings.
     pub name: String,
-    /// When the store got it; nothing, if it does not have it.
+    /// Null when the migration is pending.
     pub applied_at: Option<String>,
 }
 
 impl MigrationView {
-    /// Those that a store has, and then those that are known besides.
+    /// Applied migrations, then pending ones.
     pub fn all(schema: &SchemaStatus) -> Vec<Self> {
         let applied = schema.applied.iter().map(|migration| Self {
             version: migration.version,

@@ -1,5 +1,5 @@
-//! Records as everyone is shown them, under the names of their columns: the command line prints these, the
-//! API answers with these, and the dashboard is drawn from them.
+//! Serializable views of the stored records. The command line prints them, the API returns them and the dashboard
+//! renders them, so all three use the same field names: those of the columns.
 
 mod attempt;
 mod changed;

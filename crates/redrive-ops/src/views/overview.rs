@@ -1,41 +1,40 @@
-//! How everything stands, on one page.
+//! The overview: counts, recent failures and upcoming retries of the whole store.
 
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{PipelineRunView, QueueStatsView};
 
-/// How everything stands.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// Counts, recent failures and upcoming retries of the whole store.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OverviewView {
-    /// Another one when anything changed.
+    /// Changes whenever the overview changes.
     pub version: u64,
-    /// When it was looked at.
+    /// When the counts were taken.
     pub at: String,
-    /// How many units of each kind are in each state.
+    /// Number of units of each kind in each state.
     pub units: Vec<UnitCountView>,
-    /// Every queue.
+    /// Every queue that is declared or has runs.
     pub queues: Vec<QueueStatsView>,
     /// Every source that is declared or has partitions.
     pub sources: Vec<SourceCountView>,
-    /// The newest runs of pipelines.
+    /// The newest pipeline runs.
     pub pipeline_runs: Vec<PipelineRunView>,
-    /// Attempts of the last hour, minute by minute.
+    /// Attempts in the last hour, by minute.
     pub activity: Vec<MinuteView>,
-    /// What failures of the last hour have in common, the most frequent first.
+    /// Causes of failures in the last hour, most frequent first.
     pub causes: Vec<RecentCauseView>,
-    /// What happens next by itself, the soonest first.
+    /// Scheduled retries and starts, soonest first.
     pub due: Vec<DueView>,
 }
 
 impl OverviewView {
-    /// How many units of a kind are in a state.
     pub fn count(&self, kind: &str, state: &str) -> u64 {
         let units = self.units.iter();
         units.filter(|it| it.kind == kind && it.state == state).map(|it| it.count).sum()
     }
 
-    /// What failed and is there, kind by kind: how many, and what they are called.
+    /// Failed units by kind: the count and its label.
     pub fn failed(&self) -> Vec<(u64, &'static str)> {
         let named = |kind, state, one, many| match self.count(kind, state) {
             1 => (1, one),
@@ -52,73 +51,70 @@ impl OverviewView {
     }
 }
 
-/// Units of a kind that are in a state.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// The number of units of a kind in a state.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UnitCountView {
     /// `partition`, `run`, `item` or `sample`.
     pub kind: &'static str,
-    /// As the kind calls it.
+    /// A state name of the kind.
     pub state: &'static str,
-    /// How many.
     pub count: u64,
 }
 
-/// The partitions of a source.
-#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+/// Number of partitions of a source, by status.
+#[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SourceCountView {
-    /// The source.
     pub source: String,
-    /// Not tried, or to be tried again.
     pub pending: u64,
-    /// Good.
     pub success: u64,
-    /// Not good.
     pub failed: u64,
 }
 
-/// The attempts of a minute.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// Attempts of one kind of unit in one minute.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MinuteView {
-    /// When it begins.
+    /// The start of the minute.
     pub minute: String,
-    /// Of what kind of unit.
+    /// `partition`, `run`, `item` or `sample`.
     pub kind: &'static str,
-    /// Attempts that succeeded, or passed their unit over.
+    /// Attempts that succeeded or skipped their unit.
     pub good: u64,
-    /// Attempts after which it is tried again.
+    /// Attempts that are followed by a retry.
     pub retrying: u64,
-    /// Attempts that were the last, and failed.
+    /// Failed attempts without a retry.
     pub failed: u64,
 }
 
-/// Failures that have one cause.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// Failures with a common cause.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RecentCauseView {
-    /// Of what kind of unit.
+    /// `partition`, `run`, `item` or `sample`.
     pub kind: &'static str,
-    /// What they share.
+    /// Identical for all failures of the cause.
     pub fingerprint: String,
-    /// Their code.
     pub code: String,
-    /// What the last of them said.
+    /// The message of the last failure.
     pub message: String,
-    /// The unit that the last of them was of, such as `run:17`.
+    /// The unit of the last failure, such as `run:17`.
     pub unit: String,
-    /// How many.
     pub attempts: u64,
-    /// When the last of them ended.
+    /// When the last failed attempt ended.
     pub last_at: String,
 }
 
-/// Something that happens by itself.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
+/// A scheduled retry or start.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DueView {
-    /// When.
     pub at: String,
     /// `queue`, `partition` or `pipeline`.
     pub kind: &'static str,
-    /// Which.
+    /// The queue, the partition key, or the pipeline and its run.
     pub name: String,
-    /// What.
+    /// A description in words.
     pub what: String,
 }

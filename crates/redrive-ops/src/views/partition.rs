@@ -1,57 +1,48 @@
-//! A partition of a source.
+//! The view of a partition of a source.
 
 use redrive_core::PartitionKey;
 use redrive_store::PartitionRecord;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::{explain::PartitionNext, words::instant};
 
-/// All that is known of a partition.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// A partition of a source.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PartitionView {
-    /// Where it comes from.
     pub source: String,
-    /// Whose it is.
     pub customer_id: String,
-    /// What was asked for.
     pub query_name: String,
-    /// The day it holds.
+    /// The day of the data, as YYYY-MM-DD.
     pub logical_date: String,
-    /// `pending`, `success` or `failed`; nothing, if it has no entry.
+    /// `pending`, `success` or `failed`; null when the partition has no entry.
     pub status: Option<&'static str>,
-    /// The raw run that has authority.
+    /// The raw run that consumers read.
     pub current_run_id: Option<String>,
-    /// The version of its rows.
+    /// The schema version of the rows.
     pub schema_version: Option<String>,
-    /// How many rows it has.
+    /// Number of rows.
     pub record_count: Option<u64>,
-    /// How many attempts there were.
     pub attempt_count: Option<u32>,
-    /// What was wrong with the last one.
+    /// The error of the last attempt.
     pub error_message: Option<String>,
-    /// When it last changed.
     pub updated_at: Option<String>,
-    /// Whether nothing retries it by itself.
+    /// Whether automatic retries have ended.
     pub terminal: bool,
-    /// Why not.
+    /// Why automatic retries have ended.
     pub terminal_reason: Option<&'static str>,
-    /// Whether somebody paused it.
     pub paused: bool,
-    /// Who.
     pub paused_by: Option<String>,
-    /// When.
     pub paused_at: Option<String>,
-    /// Why.
     pub pause_reason: Option<String>,
-    /// When the daemon retries it.
+    /// When the daemon retries the partition.
     pub next_retry_at: Option<String>,
-    /// What comes next and because of what, in words.
+    /// What happens next and why, in words.
     pub why: String,
 }
 
 impl PartitionView {
-    /// One that has no entry: nothing is known of it.
+    /// The view of a partition without an entry.
     pub fn absent(key: &PartitionKey) -> Self {
         Self {
             source: key.source().to_owned(),
@@ -76,7 +67,6 @@ impl PartitionView {
         }
     }
 
-    /// One that has an entry.
     pub fn new(partition: PartitionRecord, next: PartitionNext) -> Self {
         let paused = partition.paused().cloned();
         Self {

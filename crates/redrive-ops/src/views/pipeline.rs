@@ -1,55 +1,45 @@
-//! A run of a pipeline, and where its samples are.
+//! The views of a pipeline run and of its stages.
 
 use redrive_store::{PipelineRunRecord, Result, StageCount, Store};
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::words::instant;
 
-/// How a run of a pipeline stands.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// A pipeline run and its progress.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PipelineRunView {
-    /// Its number.
     pub id: i64,
-    /// The pipeline it is of.
     pub pipeline: String,
     /// `running`, `completed`, `partial_success`, `failed`, `aborted` or `cancelled`.
     pub status: &'static str,
     /// Samples read so far.
     pub total: u64,
-    /// Of those, finished.
     pub succeeded: u64,
-    /// Passed over.
     pub skipped: u64,
     /// Dead letters.
     pub dlq: u64,
-    /// Not ended yet.
+    /// Unfinished samples.
     pub pending: u64,
-    /// Ended samples that are gone: they were pruned.
+    /// Finished samples that were pruned.
     pub pruned: u64,
-    /// Whether all of the source was read.
+    /// Whether the source is read to its end.
     pub source_done: bool,
-    /// The share that finished, of those that were not passed over.
+    /// Succeeded samples as a share of those that were not skipped.
     pub success_rate: Option<f64>,
-    /// The share that may fail.
+    /// The allowed share of failed samples.
     pub failure_budget: f64,
-    /// Samples that count for the budget.
+    /// Samples that count towards the budget.
     pub budget_processed: u64,
-    /// Of those, failed.
+    /// Failed samples among `budget_processed`.
     pub budget_failed: u64,
-    /// Whether that is too many.
     pub budget_exceeded: bool,
-    /// Where the samples come from.
     pub source: String,
-    /// Lines read of it.
+    /// Lines of the source read so far.
     pub lines_read: u64,
-    /// When it began.
     pub started_at: String,
-    /// Who began it.
     pub started_by: String,
-    /// When it ended.
     pub ended_at: Option<String>,
-    /// Why it stopped.
     pub stop_reason: Option<String>,
 }
 
@@ -82,27 +72,27 @@ impl From<&PipelineRunRecord> for PipelineRunView {
     }
 }
 
-/// Where the samples are, at one stage.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// Number of samples at a stage, by state.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StageCountView {
-    /// The stage.
     pub stage: String,
-    /// Past it.
+    /// Samples past the stage.
     pub done: u64,
-    /// Waiting for a worker.
+    /// Samples that wait for a worker.
     pub ready: u64,
-    /// With a worker.
+    /// Samples that a worker holds.
     pub in_flight: u64,
-    /// Waiting for a retry.
+    /// Samples that wait for a retry.
     pub retrying: u64,
-    /// Passed over here.
+    /// Samples that the stage skipped.
     pub skipped: u64,
-    /// Dead here.
+    /// Dead letters of the stage.
     pub dlq: u64,
 }
 
 impl StageCountView {
-    /// Reads where the samples of a run are, a row for each stage.
+    /// Reads the counts of a run, one row for each stage.
     pub async fn read(run: &PipelineRunRecord, store: &dyn Store) -> Result<Vec<Self>> {
         let counts = store.stage_counts(run.id).await?;
         let kept = run.progress.counts.total.saturating_sub(run.pruned.total());

@@ -1,48 +1,45 @@
-//! A policy, and the waits it gives.
+//! The views of a policy and of its waits.
 
 use redrive_core::{Backoff, Code, Policy, Retriable, Scheduled};
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use crate::words::{human, seconds};
 
-/// A policy with its name and every setting.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// A named policy with every setting.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PolicyView {
-    /// Its name.
     pub name: String,
-    /// Executions including the first; no limit, unless given.
+    /// Executions including the first; null means no limit.
     pub max_attempts: Option<u32>,
-    /// How long after the first attempt retrying ends, in seconds; no limit, unless given.
-    #[schema(value_type = Option<f64>)]
+    /// Retries end this long after the first attempt, in seconds; null means no limit.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>))]
     pub max_age_s: Option<Value>,
-    /// How waits grow: `fixed`, `linear` or `exponential`.
+    /// `fixed`, `linear` or `exponential`.
     pub backoff: &'static str,
     /// The first wait, in seconds.
-    #[schema(value_type = f64)]
+    #[cfg_attr(feature = "openapi", schema(value_type = f64))]
     pub base_s: Value,
-    /// The growth of an exponential backoff.
+    /// The factor of an exponential backoff.
     pub multiplier: f64,
     /// The longest wait before jitter, in seconds.
-    #[schema(value_type = f64)]
+    #[cfg_attr(feature = "openapi", schema(value_type = f64))]
     pub cap_s: Value,
-    /// What spreads the waits: `none`, `full`, a time or a share.
+    /// `none`, `full`, a duration or a percentage.
     pub jitter: String,
-    /// What is retried: `by_class`, `all`, `none`, or a list of codes.
+    /// `by_class`, `all`, `none`, or a list of codes.
     pub retriable: Value,
-    /// The longest wait that a server may ask for, in seconds.
-    #[schema(value_type = f64)]
+    /// The longest `Retry-After` that is honoured, in seconds.
+    #[cfg_attr(feature = "openapi", schema(value_type = f64))]
     pub max_hint_s: Value,
-    /// How often a server may ask for one without it being counted.
+    /// Consecutive server hints that do not count as attempts.
     pub max_deferrals: u32,
-    /// What it says.
     #[serde(skip)]
     pub policy: Policy,
 }
 
 impl PolicyView {
-    /// A policy under a name.
     pub fn new(name: &str, policy: &Policy) -> Self {
         let spec = policy.spec();
         Self {
@@ -61,12 +58,11 @@ impl PolicyView {
         }
     }
 
-    /// The most attempts, in words.
     pub fn attempts_in_words(&self) -> String {
         self.max_attempts.map_or("no limit".to_owned(), |max| max.to_string())
     }
 
-    /// The backoff in words, such as `exponential 1m × 2^(n−1), cap 1h`.
+    /// Such as `exponential 1m × 2^(n−1), cap 1h`.
     pub fn backoff_in_words(&self) -> String {
         let spec = self.policy.spec();
         let (base, cap) = (human(spec.base), human(spec.cap));
@@ -96,13 +92,13 @@ fn code(code: &Code) -> Value {
     }
 }
 
-/// The wait after an attempt that failed.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// The wait after a failed attempt.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WaitView {
-    /// The attempt.
     pub attempt: u32,
-    /// The wait, in seconds.
-    #[schema(value_type = f64)]
+    /// In seconds.
+    #[cfg_attr(feature = "openapi", schema(value_type = f64))]
     pub delay_s: Value,
 }
 

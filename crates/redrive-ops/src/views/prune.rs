@@ -1,48 +1,46 @@
-//! What left a store.
+//! The view of a prune.
 
 use jiff::Timestamp;
 use redrive_engine::{ExportedFile, Prunable, PruneReport};
 use serde::Serialize;
-use utoipa::ToSchema;
 
-/// What was removed, or would be.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// The result of a prune, or of its dry run.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PruneView {
-    /// What has not been touched since.
+    /// Rows older than this instant are removed.
     pub before: String,
-    /// Whether nothing was done yet.
+    /// True when nothing was removed.
     pub dry_run: bool,
-    /// Of a dry run over HTTP: what to send to have exactly this done.
+    /// For a dry run over HTTP: the token that confirms this prune.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// Runs.
     pub runs: u64,
-    /// Samples.
     pub samples: u64,
-    /// Rows of the ledger; a dry run does not count them.
+    /// Ledger rows; a dry run does not count them.
     pub attempts: Option<u64>,
-    /// What was written down and stayed, because it changed meanwhile.
+    /// Exported rows that were kept because they changed during the prune.
     pub left: u64,
-    /// What was written, each whole.
+    /// The exported files.
     pub files: Vec<PrunedFileView>,
 }
 
-/// A file that was written.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// An exported file.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PrunedFileView {
-    /// What its rows are: `runs`, `samples` or `attempts`.
+    /// `runs`, `samples` or `attempts`.
     pub kind: &'static str,
-    /// Where it is.
     pub path: String,
-    /// How many rows it has.
+    /// Number of rows.
     pub rows: u64,
-    /// The SHA-256 of its bytes, in hexadecimal.
+    /// The SHA-256 of the file, in hexadecimal.
     pub sha256: String,
 }
 
 impl PruneView {
-    /// What would go.
-    pub fn foreseen(before: Timestamp, prunable: Prunable) -> Self {
+    /// The view of a dry run.
+    pub fn preview(before: Timestamp, prunable: Prunable) -> Self {
         Self {
             before: before.to_string(),
             dry_run: true,
@@ -55,7 +53,6 @@ impl PruneView {
         }
     }
 
-    /// What went.
     pub fn done(before: Timestamp, report: &PruneReport) -> Self {
         Self {
             before: before.to_string(),

@@ -1,4 +1,4 @@
-//! A queue, and what it holds.
+//! The views of a queue.
 
 use std::time::Duration;
 
@@ -7,43 +7,40 @@ use redrive_core::RunState;
 use redrive_store::{PausedQueue, QueueStats};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
 use super::run_state_name;
 use crate::{
-    Declared,
+    Declarations,
     words::{between, instant, seconds},
 };
 
-/// How a queue stands.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// Run counts of a queue.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QueueStatsView {
-    /// The queue.
     pub queue: String,
-    /// How many runs are in each state.
-    #[schema(value_type = std::collections::HashMap<String, u64>)]
+    /// Number of runs in each state.
+    #[cfg_attr(feature = "openapi", schema(value_type = std::collections::HashMap<String, u64>))]
     pub runs: Map<String, Value>,
-    /// When the run was submitted that waits longest for a worker.
+    /// Submission time of the oldest ready run.
     pub oldest_ready_at: Option<String>,
-    /// How long that is ago, in seconds.
-    #[schema(value_type = Option<f64>)]
+    /// Age of the oldest ready run, in seconds.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>))]
     pub oldest_ready_age_s: Option<Value>,
-    /// When the next run becomes due.
     pub next_due_at: Option<String>,
-    /// Since when it is paused.
+    /// Null when the queue is not paused.
     pub paused_at: Option<String>,
-    /// Whether no queue of that name is declared; unknown without a configuration.
+    /// Whether the configuration declares no such queue; null without a configuration.
     pub unroutable: Option<bool>,
-    /// How many runs are in each state that has any.
+    /// Number of runs in each state with at least one run.
     #[serde(skip)]
     pub counts: Vec<(RunState, u64)>,
-    /// How long the oldest one waits.
     #[serde(skip)]
     pub oldest_ready_age: Option<Duration>,
 }
 
 impl QueueStatsView {
-    pub(crate) fn new(stats: QueueStats, declared: Option<&Declared>, now: Timestamp) -> Self {
+    pub(crate) fn new(stats: QueueStats, declared: Option<&Declarations>, now: Timestamp) -> Self {
         let oldest_ready_age = stats.oldest_ready.map(|since| between(since, now));
         let counts = stats.runs;
         let count = |state: RunState| {
@@ -64,27 +61,25 @@ impl QueueStatsView {
     }
 }
 
-/// A queue, and whether it is paused.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// A queue and its pause.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QueueView {
-    /// The queue.
     pub queue: String,
-    /// Whether it is declared; unknown without a configuration.
+    /// Whether the configuration declares the queue; null without a configuration.
     pub declared: Option<bool>,
-    /// Whether no worker takes from it.
+    /// Workers claim no runs from a paused queue.
     pub paused: bool,
-    /// Since when.
     pub paused_at: Option<String>,
-    /// By whom.
     pub paused_by: Option<String>,
-    /// Why.
+    /// The reason for the pause.
     pub reason: Option<String>,
 }
 
 impl QueueView {
     pub(crate) fn new(
         queue: String,
-        declared: Option<&Declared>,
+        declared: Option<&Declarations>,
         paused: Option<PausedQueue>,
     ) -> Self {
         let by = paused.map(|paused| paused.by);

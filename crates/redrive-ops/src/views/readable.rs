@@ -1,34 +1,29 @@
-//! A partition that can be read.
+//! The view of a readable partition.
 
 use redrive_engine::{Consumer, ReadablePartition};
 use serde::Serialize;
-use utoipa::ToSchema;
 
-/// A good partition, and where its rows are.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// A successful partition and the location of its rows.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReadableView {
-    /// Where it comes from.
     pub source: String,
-    /// Whose it is.
     pub customer_id: String,
-    /// What was asked for.
     pub query_name: String,
-    /// The day it holds.
+    /// The day of the data, as YYYY-MM-DD.
     pub logical_date: String,
-    /// The raw run that has authority.
+    /// The raw run that consumers read.
     pub current_run_id: String,
-    /// The version of its rows.
+    /// The schema version of the rows.
     pub schema_version: Option<String>,
-    /// How many rows it has.
+    /// Number of rows.
     pub record_count: Option<u64>,
-    /// When it last changed.
     pub updated_at: String,
-    /// The path or URL of its rows, which never change.
+    /// The path or URL of the rows. The file never changes.
     pub payload: String,
 }
 
 impl ReadableView {
-    /// One that was found by a consumer.
     pub fn new(found: &ReadablePartition, consumer: &Consumer) -> Self {
         Self {
             source: found.key.source().to_owned(),

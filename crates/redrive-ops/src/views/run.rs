@@ -1,46 +1,39 @@
-//! A run of a queue.
+//! The view of a run of a queue.
 
 use redrive_store::RunRecord;
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use crate::words::{instant, json};
 
-/// All that is known of a run.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// A run of a queue.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunView {
-    /// Its number.
     pub id: i64,
-    /// The queue it is in.
     pub queue: String,
-    /// Its category within the queue.
     pub category: String,
-    /// What the handler is given: any JSON.
+    /// Any JSON; the input of the handler.
     pub payload: Value,
-    /// When it was submitted.
     pub submitted_at: String,
-    /// No sooner than this it may begin.
+    /// The earliest start.
     pub not_before: Option<String>,
     /// `discovered`, `processing`, `passed`, `needs_review`, `failed`, `error` or `cancelled`.
     pub status: &'static str,
     /// Counted failures since the last reset.
     pub retry_count: u32,
-    /// When it is tried again, if it waits for that.
+    /// Null unless the run waits for a retry.
     pub next_retry_at: Option<String>,
-    /// The class of the last failure.
     pub error_class: Option<String>,
-    /// What the last failure said.
     pub error_message: Option<String>,
-    /// What the handler answered: any JSON.
+    /// Any JSON; the output of the handler.
     pub result: Option<Value>,
-    /// How many attempts there were.
     pub attempts: u32,
-    /// The key that makes submitting it again harmless.
+    /// A second submission with the same key is a duplicate.
     pub idempotency_key: Option<String>,
-    /// Who works on it.
+    /// The worker that holds the run.
     pub lease_owner: Option<String>,
-    /// Until when, unless renewed, on the clock of leases.
+    /// On the lease clock.
     pub lease_until: Option<String>,
 }
 

@@ -1,65 +1,56 @@
-//! A sample of a pipeline, and what dead ones died of.
+//! The views of a sample and of the causes of dead letters.
 
 use redrive_core::SampleStatus;
 use redrive_store::{DeadCause, SampleRecord};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
 
 use super::AttemptView;
 use crate::words::instant;
 
-/// All that is known of a sample.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// A sample of a pipeline run.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SampleView {
-    /// Its number.
     pub id: i64,
-    /// The run of the pipeline it is in.
+    /// The pipeline run.
     pub run_id: i64,
-    /// The pipeline.
     pub pipeline: String,
-    /// Its line in the source.
+    /// The line in the source.
     pub line: u64,
     /// `pending`, `succeeded`, `skipped` or `dlq`.
     pub status: &'static str,
-    /// The stage it is at.
+    /// The current stage.
     pub stage: String,
-    /// How many attempts there were at that stage.
+    /// Attempts at the current stage.
     pub attempts: u32,
-    /// Counted failures there, since the last reset.
+    /// Counted failures at the current stage since the last reset.
     pub retry_count: u32,
-    /// When it is tried again.
     pub next_retry_at: Option<String>,
-    /// The class of the last failure.
     pub error_class: Option<String>,
-    /// Its code.
     pub error_code: Option<String>,
-    /// What it said.
     pub error_message: Option<String>,
-    /// What failures of one cause share.
+    /// Identical for all failures of one cause.
     pub fingerprint: Option<String>,
-    /// Why it was passed over.
     pub skip_reason: Option<String>,
-    /// Why it is dead.
+    /// Null unless the sample is a dead letter.
     pub dlq_reason: Option<DlqReason>,
-    /// Who works on it.
+    /// The worker that holds the sample.
     pub lease_owner: Option<String>,
-    /// What it holds, as it is written, so that no number loses a digit: any JSON.
+    /// Any JSON, as written in the source, so that no number loses a digit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub data: Option<Box<RawValue>>,
 }
 
-/// Why a sample is dead.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// The last failure of a dead letter.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DlqReason {
-    /// Where it died.
     pub stage: String,
-    /// Of what.
     pub error: String,
-    /// At which attempt.
+    /// Number of attempts at the stage.
     pub attempts: u32,
-    /// When that was.
     pub last_attempt_at: Option<String>,
 }
 
@@ -94,40 +85,37 @@ impl From<SampleRecord> for SampleView {
 }
 
 impl SampleView {
-    /// Without what it holds, which may be large.
+    /// Drops the data, which may be large.
     pub fn without_data(self) -> Self {
         Self { data: None, ..self }
     }
 }
 
-/// A sample with its attempts.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SampleWithLedger {
-    /// The sample.
     #[serde(flatten)]
     pub sample: SampleView,
-    /// Its attempts, in the order of the stages.
+    /// Attempts, in the order of the stages.
     pub ledger: Vec<AttemptView>,
 }
 
-/// What some dead letters died of.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// A cause of dead letters.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CauseView {
-    /// What their failures share.
+    /// Identical for all failures of the cause.
     pub fingerprint: String,
-    /// How many there are.
+    /// Number of dead letters.
     pub count: u64,
-    /// In which pipeline.
     pub pipeline: String,
-    /// At which stage.
     pub stage: String,
-    /// With which code.
     pub code: String,
-    /// The message of one of them.
+    /// The message of one of the failures.
     pub example: String,
-    /// The id of that one.
+    /// The sample with the message in `example`.
     pub first_id: i64,
-    /// When the last of them died.
+    /// When the last of the attempts ended.
     pub last_attempt_at: Option<String>,
 }
 

@@ -1,88 +1,76 @@
-//! How the stages of a pipeline run have fared, counted from the ledger.
+//! The views of stage statistics, which are counted from the ledger.
 
 use redrive_store::{AttemptOutcome, PipelineRunRecord, StageStats};
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::StageCountView;
 
-/// How a run has fared.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// Statistics of a pipeline run.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PipelineStatsView {
-    /// The number of the run.
     pub id: i64,
-    /// The pipeline it is of.
     pub pipeline: String,
-    /// As in the record of the run.
     pub status: &'static str,
-    /// Samples that are gone, with their attempts, and in none of the numbers below.
+    /// Pruned samples. The other numbers exclude them and their attempts.
     pub pruned: u64,
-    /// Stage by stage.
     pub stages: Vec<StageStatsView>,
-    /// The errors of all stages together, the most frequent first.
+    /// Errors of all stages by code, most frequent first.
     pub errors: Vec<ErrorView>,
 }
 
-/// How a stage has fared.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// Statistics of a stage.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StageStatsView {
-    /// Where the samples are.
     #[serde(flatten)]
     pub counts: StageCountView,
-    /// Samples with an attempt here.
+    /// Samples with an attempt at the stage.
     pub samples: u64,
-    /// Attempts.
     pub attempts: u64,
-    /// Attempts that succeeded.
     pub success_attempts: u64,
-    /// Attempts after which it was tried again.
+    /// Attempts that were followed by a retry.
     pub retrying_attempts: u64,
-    /// Attempts that were the last, and failed.
+    /// Failed attempts without a retry.
     pub failed_attempts: u64,
-    /// Attempts that passed the sample over.
     pub skipped_attempts: u64,
-    /// The share of attempts that did not fail.
+    /// Share of attempts that did not fail.
     pub reliability: Option<f64>,
-    /// The share of samples that needed more than one attempt.
+    /// Share of samples with more than one attempt.
     pub retry_rate: Option<f64>,
-    /// How many samples needed how many retries.
+    /// Number of samples by number of retries.
     pub retry_histogram: Vec<HistogramView>,
-    /// Errors by code, the most frequent first.
+    /// Errors by code, most frequent first.
     pub errors: Vec<ErrorView>,
 }
 
-/// So many samples needed so many retries.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// Number of samples with a number of retries.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HistogramView {
-    /// Retries.
     pub retries: u32,
-    /// Samples.
     pub samples: u64,
-    /// At this stage.
     #[serde(skip)]
     pub stage: String,
-    /// As a share of the most frequent.
+    /// Relative to the largest row, for charts.
     #[serde(skip)]
     pub share: f64,
 }
 
-/// So many attempts failed with a code.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// Number of attempts that failed with a code.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorView {
-    /// The code.
     pub code: String,
-    /// Attempts.
     pub count: u64,
-    /// At this stage.
     #[serde(skip)]
     pub stage: String,
-    /// As a share of the most frequent.
+    /// Relative to the largest row, for charts.
     #[serde(skip)]
     pub share: f64,
 }
 
 impl PipelineStatsView {
-    /// From what the store counted.
     pub fn new(run: &PipelineRunRecord, stats: &[StageStats], counts: Vec<StageCountView>) -> Self {
         let stages = stats.iter().zip(counts);
         Self {
@@ -145,7 +133,6 @@ fn errors(stage: &str, codes: &[(String, u64)]) -> Vec<ErrorView> {
     codes.iter().map(row).collect()
 }
 
-/// The codes of all stages together.
 fn all_errors(stats: &[StageStats]) -> Vec<ErrorView> {
     let mut codes: Vec<(String, u64)> = Vec::new();
     for (code, count) in stats.iter().flat_map(|stats| &stats.codes) {

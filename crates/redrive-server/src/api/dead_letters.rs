@@ -1,4 +1,4 @@
-//! Dead letters.
+//! `/v1/dead-letters` and `/v1/samples`.
 
 use axum::{Extension, Json as Answer};
 use redrive_core::{PipelineRunId, SampleId, SampleStatus};
@@ -6,43 +6,39 @@ use redrive_engine::RunMode;
 use redrive_ops::views::{CauseView, SampleChangeView, SampleView, SampleWithLedger};
 use redrive_store::{SampleFilter, SampleRecord};
 use serde::Deserialize;
-use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    bulk::{Changes, How, MAX_UNITS, seen},
-    page::{Page, limit},
+    bulk::{BulkOptions, BulkOutcome, MAX_UNITS, confirm},
+    page::{ListPage, limit},
 };
 use crate::{
-    app::{App, Shared},
-    extract::{Json, Path, Query},
-    guard::Visitor,
-    problem::Problem,
+    app::{App, AppState},
+    extract::{Json, PathParams, QueryParams},
+    guard::Caller,
+    problem::ProblemDetails,
 };
 
-/// Which dead letters. Everything given must match.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+/// Every given field must match.
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
-pub(crate) struct LetterQuery {
-    /// Of this pipeline alone.
+pub(crate) struct DeadLetterQuery {
     pipeline: Option<String>,
-    /// Of this run alone.
+    /// The pipeline run.
     run: Option<i64>,
-    /// That died at this stage.
     stage: Option<String>,
-    /// With this text in the error.
+    /// Text within the error message.
     error: Option<String>,
-    /// With this code.
     code: Option<String>,
-    /// Of this cause.
+    /// The fingerprint of a cause.
     cause: Option<String>,
-    /// At most so many, up to 10000; 100 unless given.
+    /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
-    /// Those alone that come after this id.
+    /// The `next` of the previous page.
     after: Option<i64>,
 }
 
-impl LetterQuery {
+impl DeadLetterQuery {
     fn filter(&self) -> SampleFilter {
         SampleFilter {
             pipeline: self.pipeline.clone(),
@@ -56,80 +52,77 @@ impl LetterQuery {
     }
 }
 
-/// Dead letters by id, without what they hold.
-#[utoipa::path(get, path = "/v1/dead-letters", tag = "dead letters", params(LetterQuery),
-    responses((status = 200, body = Page<SampleView>), (status = 400, body = Problem)))]
+/// Lists dead letters by id, without their data.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/dead-letters", tag = "dead letters", params(DeadLetterQuery),
+    responses((status = 200, body = ListPage<SampleView>), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn list(
-    app: Shared,
-    Query(asked): Query<LetterQuery>,
-) -> Result<Answer<Page<SampleView>>, Problem> {
-    let limit = limit(asked.limit)?;
-    let after = SampleId(asked.after.unwrap_or(0));
-    let found = app.ops.samples(asked.filter(), after, limit).await?;
+    app: AppState,
+    QueryParams(query): QueryParams<DeadLetterQuery>,
+) -> Result<Answer<ListPage<SampleView>>, ProblemDetails> {
+    let limit = limit(query.limit)?;
+    let after = SampleId(query.after.unwrap_or(0));
+    let found = app.ops.samples(query.filter(), after, limit).await?;
     let last = found.last().map(|sample| sample.id.to_string());
-    Ok(Answer(Page::new(found, limit, last)))
+    Ok(Answer(ListPage::new(found, limit, last)))
 }
 
-/// What they died of, the most frequent first.
-#[utoipa::path(get, path = "/v1/dead-letters/causes", tag = "dead letters", params(LetterQuery),
-    responses((status = 200, body = Vec<CauseView>), (status = 400, body = Problem)))]
+/// Groups dead letters by cause, most frequent first.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/dead-letters/causes", tag = "dead letters", params(DeadLetterQuery),
+    responses((status = 200, body = Vec<CauseView>), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn causes(
-    app: Shared,
-    Query(asked): Query<LetterQuery>,
-) -> Result<Answer<Vec<CauseView>>, Problem> {
-    let limit = limit(asked.limit)?;
-    if asked.after.is_some() {
-        return Err(Problem::bad_request("after: causes come on one page").allowed("`limit`"));
+    app: AppState,
+    QueryParams(query): QueryParams<DeadLetterQuery>,
+) -> Result<Answer<Vec<CauseView>>, ProblemDetails> {
+    let limit = limit(query.limit)?;
+    if query.after.is_some() {
+        return Err(ProblemDetails::bad_request("after: causes have one page").allowed("`limit`"));
     }
-    let causes = app.ops.store().dead_causes(&asked.filter(), limit).await?;
+    let causes = app.ops.store().dead_causes(&query.filter(), limit).await?;
     Ok(Answer(causes.into_iter().map(CauseView::from).collect()))
 }
 
-/// A sample, dead or not, with its attempts.
-#[utoipa::path(get, path = "/v1/samples/{id}", tag = "dead letters", params(("id" = i64, Path)),
-    responses((status = 200, body = SampleWithLedger), (status = 404, body = Problem)))]
+/// Returns a sample with its attempts.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/samples/{id}", tag = "dead letters", params(("id" = i64, Path)),
+    responses((status = 200, body = SampleWithLedger), (status = 404, body = ProblemDetails))))]
 pub(crate) async fn show(
-    app: Shared,
-    Path(id): Path<i64>,
-) -> Result<Answer<SampleWithLedger>, Problem> {
+    app: AppState,
+    PathParams(id): PathParams<i64>,
+) -> Result<Answer<SampleWithLedger>, ProblemDetails> {
     let found = app.ops.sample(SampleId(id)).await?;
-    found.map(Answer).ok_or_else(|| Problem::not_found(format!("there is no sample {id}")))
+    found.map(Answer).ok_or_else(|| ProblemDetails::not_found(format!("there is no sample {id}")))
 }
 
-/// Which dead letters to bring back: some by id, or those that match.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+/// Selects dead letters by `ids`, by filters, or all.
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-pub(crate) struct LetterAction {
-    /// These.
+pub(crate) struct DeadLetterActionRequest {
     #[serde(default)]
     pub(crate) ids: Vec<i64>,
-    /// Of this pipeline alone.
     pub(crate) pipeline: Option<String>,
-    /// Of this run alone.
+    /// The pipeline run.
     pub(crate) run: Option<i64>,
-    /// That died at this stage.
     pub(crate) stage: Option<String>,
-    /// With this text in the error.
+    /// Text within the error message.
     pub(crate) error: Option<String>,
-    /// With this code.
     pub(crate) code: Option<String>,
-    /// Of this cause.
+    /// The fingerprint of a cause.
     pub(crate) cause: Option<String>,
-    /// All of them: without a filter nothing is done unless you say so.
+    /// Required without filters: act on all units.
     #[serde(default)]
     pub(crate) all: bool,
-    /// Only say what would become of each, and how to say yes to it.
+    /// Only return the expected outcomes and the token that confirms them.
     #[serde(default)]
     pub(crate) dry_run: bool,
-    /// What the dry run answered. Up to 20 that are named one by one need none.
+    /// The token of a dry run. Not needed for up to 20 `ids`.
     pub(crate) token: Option<String>,
-    /// Why, for the journal.
+    /// The reason, for the journal.
     pub(crate) reason: Option<String>,
 }
 
-impl LetterAction {
-    fn query(&self) -> LetterQuery {
-        LetterQuery {
+impl DeadLetterActionRequest {
+    fn query(&self) -> DeadLetterQuery {
+        DeadLetterQuery {
             pipeline: self.pipeline.clone(),
             run: self.run,
             stage: self.stage.clone(),
@@ -147,53 +140,53 @@ impl LetterAction {
     }
 }
 
-/// Brings dead letters back to the stage they died at.
-#[utoipa::path(post, path = "/v1/dead-letters/reprocess", tag = "dead letters", request_body = LetterAction,
-    responses((status = 200, body = Changes<SampleChangeView>), (status = 400, body = Problem),
-              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
+/// Retries dead letters at the stage of their failure.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/dead-letters/reprocess", tag = "dead letters", request_body = DeadLetterActionRequest,
+    responses((status = 200, body = BulkOutcome<SampleChangeView>), (status = 400, body = ProblemDetails),
+              (status = 409, body = ProblemDetails), (status = 422, body = ProblemDetails), (status = 428, body = ProblemDetails))))]
 pub(crate) async fn reprocess(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Json(action): Json<LetterAction>,
-) -> Result<Answer<Changes<SampleChangeView>>, Problem> {
-    reprocess_letters(&app, &visitor, action).await.map(Answer)
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    Json(action): Json<DeadLetterActionRequest>,
+) -> Result<Answer<BulkOutcome<SampleChangeView>>, ProblemDetails> {
+    reprocess_dead_letters(&app, &caller, action).await.map(Answer)
 }
 
-/// The same for the dashboard.
-pub(crate) async fn reprocess_letters(
+pub(crate) async fn reprocess_dead_letters(
     app: &App,
-    visitor: &Visitor,
-    action: LetterAction,
-) -> Result<Changes<SampleChangeView>, Problem> {
+    caller: &Caller,
+    action: DeadLetterActionRequest,
+) -> Result<BulkOutcome<SampleChangeView>, ProblemDetails> {
     let by_id = !action.ids.is_empty();
     if by_id == (action.is_filtered() || action.all) {
-        let what = "which dead letters is not clear; nothing was changed";
-        return Err(Problem::bad_request(what).allowed("`ids`, or filters, or `all`"));
+        let what = "the selection is empty or ambiguous; nothing was changed";
+        return Err(ProblemDetails::bad_request(what).allowed("either `ids`, or filters, or `all`"));
     }
     let control = app.ops.pipelines();
     let mut ids: Vec<SampleId> = action.ids.iter().copied().map(SampleId).collect();
     ids.sort_unstable();
     ids.dedup();
-    let mut foreseen = Vec::new();
-    let tell = |id, sample: Option<&SampleRecord>, change| {
-        foreseen.push(SampleChangeView::new(id, sample, change, RunMode::DryRun));
+    let mut expected = Vec::new();
+    let collect = |id, sample: Option<&SampleRecord>, change| {
+        expected.push(SampleChangeView::new(id, sample, change, RunMode::DryRun));
     };
     if by_id {
-        control.reprocess_by_id(&ids, None, tell).await?;
+        control.reprocess_by_id(&ids, None, collect).await?;
     } else {
         let most = MAX_UNITS as u64 + 1;
-        control.reprocess(&action.query().filter(), most, None, tell).await?;
-        ids = foreseen.iter().map(|it| SampleId(it.id)).collect();
+        control.reprocess(&action.query().filter(), most, None, collect).await?;
+        ids = expected.iter().map(|it| SampleId(it.id)).collect();
     }
-    let how = How { dry_run: action.dry_run, token: action.token, reason: action.reason };
-    if let Some(seen) = seen("reprocess", foreseen, &how, by_id)? {
-        return Ok(seen);
+    let options =
+        BulkOptions { dry_run: action.dry_run, token: action.token, reason: action.reason };
+    if let Some(dry_run) = confirm("reprocess", expected, &options, by_id)? {
+        return Ok(dry_run);
     }
-    let by = app.operator(visitor, how.reason.as_deref());
+    let by = app.operator(caller, options.reason.as_deref());
     let mut changes = Vec::new();
-    let tell = |id, sample: Option<&SampleRecord>, change| {
+    let collect = |id, sample: Option<&SampleRecord>, change| {
         changes.push(SampleChangeView::new(id, sample, change, RunMode::Real));
     };
-    control.reprocess_by_id(&ids, Some(&by), tell).await?;
-    Ok(Changes::done(changes))
+    control.reprocess_by_id(&ids, Some(&by), collect).await?;
+    Ok(BulkOutcome::done(changes))
 }

@@ -1,39 +1,37 @@
-//! The journal.
+//! `/v1/journal`.
 
 use axum::Json as Answer;
 use redrive_ops::views::JournalView;
 use redrive_store::JournalFilter;
 use serde::Deserialize;
-use utoipa::IntoParams;
 
-use super::page::{Page, limit};
-use crate::{app::Shared, extract::Query, problem::Problem};
+use super::page::{ListPage, limit};
+use crate::{app::AppState, extract::QueryParams, problem::ProblemDetails};
 
-/// Which entries.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JournalQuery {
-    /// About this unit alone.
+    /// Such as `run:17`.
     unit: Option<String>,
-    /// With this action alone, such as `partition.retry`.
+    /// Such as `partition.retry`.
     action: Option<String>,
-    /// At most so many, up to 10000; 100 unless given.
+    /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
-    /// Those alone that come after this id.
+    /// The `next` of the previous page.
     after: Option<i64>,
 }
 
-/// What was done, by whom and why, in the order in which it was written.
-#[utoipa::path(get, path = "/v1/journal", tag = "journal", params(JournalQuery),
-    responses((status = 200, body = Page<JournalView>), (status = 400, body = Problem)))]
+/// Lists journal entries, oldest first.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/journal", tag = "journal", params(JournalQuery),
+    responses((status = 200, body = ListPage<JournalView>), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn list(
-    app: Shared,
-    Query(asked): Query<JournalQuery>,
-) -> Result<Answer<Page<JournalView>>, Problem> {
-    let limit = limit(asked.limit)?;
-    let filter = JournalFilter { unit: asked.unit, action: asked.action };
-    let page = app.ops.store().journal_page(&filter, asked.after.unwrap_or(0), limit).await?;
+    app: AppState,
+    QueryParams(query): QueryParams<JournalQuery>,
+) -> Result<Answer<ListPage<JournalView>>, ProblemDetails> {
+    let limit = limit(query.limit)?;
+    let filter = JournalFilter { unit: query.unit, action: query.action };
+    let page = app.ops.store().journal_page(&filter, query.after.unwrap_or(0), limit).await?;
     let last = page.last().map(|row| row.id.to_string());
-    Ok(Answer(Page::new(page.into_iter().map(JournalView::from).collect(), limit, last)))
+    Ok(Answer(ListPage::new(page.into_iter().map(JournalView::from).collect(), limit, last)))
 }

@@ -1,12 +1,15 @@
-//! The API under `/v1`: what the command line can see and do, for programs.
+//! The API under `/v1`: the reads and actions of the command line, for programs.
 //!
-//! Routes and document come from the same lines, so they cannot differ.
+//! The table of [`routes!`] makes the router. Tests make the OpenAPI document from the same table and compare it with
+//! `assets/openapi.json`, which is what the server serves: a build of the server needs no generator.
 
 mod bulk;
 mod dead_letters;
 mod doctor;
 mod items;
 mod journal;
+#[cfg(test)]
+mod openapi;
 mod overview;
 mod page;
 mod partition_actions;
@@ -23,148 +26,99 @@ mod why;
 
 use std::sync::Arc;
 
-use axum::{Json, Router, extract::DefaultBodyLimit, routing::get};
-use utoipa::{
-    Modify, OpenApi,
-    openapi::{
-        self, Content, Ref, RefOr, ResponseBuilder,
-        security::{Http, HttpAuthScheme, SecurityScheme},
-    },
+use axum::{
+    Router,
+    extract::DefaultBodyLimit,
+    http::header,
+    routing::{get, post, put},
 };
-use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub(crate) use bulk::Changes;
-pub(crate) use dead_letters::{LetterAction, reprocess_letters};
-pub(crate) use items::{ItemAction, reset_items};
+pub(crate) use bulk::BulkOutcome;
+pub(crate) use dead_letters::{DeadLetterActionRequest, reprocess_dead_letters};
+pub(crate) use items::{ItemActionRequest, reset_items};
 pub(crate) use page::named;
 pub(crate) use partition_actions::{PartitionActionRequest, change_partitions};
 pub(crate) use partitions::{KeyParts, key_of};
 pub(crate) use pipelines::{cancel_run, find_run, resume_run, start_run};
-pub(crate) use queues::switch_queue;
+pub(crate) use queues::change_queue;
 pub(crate) use runs::{RunActionRequest, change_runs, status_names as run_status_names};
-pub(crate) use uploads::{group_shown, send_group};
+pub(crate) use uploads::{group_view, send_group};
 
-use crate::{app::App, problem::PROBLEM_JSON};
+use crate::app::App;
 
-/// What a body may have that is no submission.
+/// The longest body of a request that submits no runs.
 const MAX_BODY_BYTES: usize = 256 * 1024;
 
-/// What a submission may have.
 const MAX_SUBMISSION_BYTES: usize = 32 * 1024 * 1024;
 
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "Redrive",
-        description = "Everything that the command line can see and do. Lists come in pages: `next` is \
-                       what to give as `after` for the next one. Errors are those of RFC 9457."
-    ),
-    modifiers(&Bearer),
-    security(("bearer" = [])),
-)]
-struct Document;
+const OPENAPI: &str = include_str!("../../assets/openapi.json");
 
-struct Bearer;
-
-impl Modify for Bearer {
-    fn modify(&self, document: &mut openapi::OpenApi) {
-        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
-        document.components.get_or_insert_default().add_security_scheme("bearer", scheme);
-    }
-}
-
-/// Every operation has a name of its own and can be refused, and every refusal is a problem.
-fn completed(mut document: openapi::OpenApi) -> openapi::OpenApi {
-    let problem = || Content::new(Some(Ref::from_schema_name("Problem")));
-    for item in document.paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.post, &mut item.put];
-        for operation in operations.into_iter().flatten() {
-            // Functions are called alike in different modules; the names of operations are known to clients.
-            let tag = operation.tags.iter().flatten().next().map(|tag| tag.replace(' ', "_"));
-            operation.operation_id = match (tag, operation.operation_id.take()) {
-                (Some(tag), Some(name)) if tag != name => Some(format!("{tag}_{name}")),
-                (_, name) => name,
-            };
-            let responses = &mut operation.responses.responses;
-            for (status, response) in responses.iter_mut() {
-                if let (RefOr::T(response), true) = (response, status.starts_with(['4', '5'])) {
-                    response.content.clear();
-                    response.content.insert(PROBLEM_JSON.to_owned(), problem().into());
-                }
-            }
-            let refused = ResponseBuilder::new()
-                .description("what was refused, and why")
-                .content(PROBLEM_JSON, problem())
-                .build();
-            responses.insert("default".to_owned(), RefOr::T(refused));
+macro_rules! routes {
+    ($($method:ident $path:literal => $module:ident::$handler:ident $([$max_bytes:ident])?;)*) => {
+        fn routes() -> Router<Arc<App>> {
+            Router::new()$(
+                .route($path, $method($module::$handler)$(.layer(DefaultBodyLimit::max($max_bytes)))?)
+            )*
         }
-    }
-    document
+
+        #[cfg(test)]
+        const ROUTES: &[(&str, &str)] = &[$((stringify!($method), $path)),*];
+
+        #[cfg(test)]
+        #[derive(utoipa::OpenApi)]
+        #[openapi(paths($($module::$handler),*))]
+        struct Operations;
+    };
 }
 
-/// The routes, and the document that describes them.
-fn documented() -> (Router<Arc<App>>, openapi::OpenApi) {
-    let submissions = OpenApiRouter::new()
-        .routes(routes!(submit::submit))
-        .layer(DefaultBodyLimit::max(MAX_SUBMISSION_BYTES));
-    let (routes, document) = OpenApiRouter::with_openapi(Document::openapi())
-        .routes(routes!(overview::show))
-        .routes(routes!(runs::list))
-        .routes(routes!(runs::show))
-        .routes(routes!(runs::retry))
-        .routes(routes!(runs::cancel))
-        .routes(routes!(queues::list))
-        .routes(routes!(queues::stats))
-        .routes(routes!(queues::pause))
-        .routes(routes!(queues::resume))
-        .routes(routes!(partitions::list))
-        .routes(routes!(partitions::show))
-        .routes(routes!(partitions::history))
-        .routes(routes!(partitions::gaps))
-        .routes(routes!(partition_actions::change))
-        .routes(routes!(partition_actions::backfill))
-        .routes(routes!(readable::readable))
-        .routes(routes!(readable::rows))
-        .routes(routes!(items::list))
-        .routes(routes!(items::show))
-        .routes(routes!(items::reset))
-        .routes(routes!(uploads::show_group))
-        .routes(routes!(uploads::send))
-        .routes(routes!(uploads::add))
-        .routes(routes!(pipelines::list))
-        .routes(routes!(pipelines::show))
-        .routes(routes!(pipelines::stats))
-        .routes(routes!(pipelines::output))
-        .routes(routes!(pipelines::start))
-        .routes(routes!(pipelines::resume))
-        .routes(routes!(pipelines::cancel))
-        .routes(routes!(dead_letters::list))
-        .routes(routes!(dead_letters::causes))
-        .routes(routes!(dead_letters::show))
-        .routes(routes!(dead_letters::reprocess))
-        .routes(routes!(journal::list))
-        .routes(routes!(why::why))
-        .routes(routes!(policies::list))
-        .routes(routes!(policies::show))
-        .routes(routes!(policies::schedule))
-        .routes(routes!(doctor::doctor))
-        .routes(routes!(doctor::verify))
-        .routes(routes!(doctor::db))
-        .routes(routes!(prune::prune))
-        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
-        .merge(submissions)
-        .split_for_parts();
-    (routes, completed(document))
+routes! {
+    get "/v1/overview" => overview::show;
+    get "/v1/runs" => runs::list;
+    post "/v1/runs" => submit::submit [MAX_SUBMISSION_BYTES];
+    get "/v1/runs/{id}" => runs::show;
+    post "/v1/runs/retry" => runs::retry;
+    post "/v1/runs/cancel" => runs::cancel;
+    get "/v1/queues" => queues::list;
+    get "/v1/queues/stats" => queues::stats;
+    post "/v1/queues/{queue}/pause" => queues::pause;
+    post "/v1/queues/{queue}/resume" => queues::resume;
+    get "/v1/partitions" => partitions::list;
+    get "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}" => partitions::show;
+    get "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/history" => partitions::history;
+    get "/v1/gaps" => partitions::gaps;
+    post "/v1/partitions/{action}" => partition_actions::change;
+    post "/v1/partitions/backfill" => partition_actions::backfill;
+    get "/v1/readable" => readable::readable;
+    get "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/rows" => readable::rows;
+    get "/v1/items" => items::list;
+    get "/v1/items/{id}" => items::show;
+    post "/v1/items/reset" => items::reset;
+    get "/v1/uploads/{upload}/groups/{group}" => uploads::show_group;
+    post "/v1/uploads/{upload}/groups/{group}/send" => uploads::send;
+    put "/v1/uploads/{upload}/groups/{group}/items/{name}" => uploads::add;
+    get "/v1/pipeline-runs" => pipelines::list;
+    get "/v1/pipeline-runs/{id}" => pipelines::show;
+    get "/v1/pipeline-runs/{id}/stats" => pipelines::stats;
+    get "/v1/pipeline-runs/{id}/output" => pipelines::output;
+    post "/v1/pipelines/{pipeline}/runs" => pipelines::start;
+    post "/v1/pipeline-runs/{id}/resume" => pipelines::resume;
+    post "/v1/pipeline-runs/{id}/cancel" => pipelines::cancel;
+    get "/v1/dead-letters" => dead_letters::list;
+    get "/v1/dead-letters/causes" => dead_letters::causes;
+    get "/v1/samples/{id}" => dead_letters::show;
+    post "/v1/dead-letters/reprocess" => dead_letters::reprocess;
+    get "/v1/journal" => journal::list;
+    get "/v1/why" => why::why;
+    get "/v1/policies" => policies::list;
+    get "/v1/policies/{policy}" => policies::show;
+    get "/v1/schedule" => policies::schedule;
+    get "/v1/doctor" => doctor::doctor;
+    get "/v1/verify" => doctor::verify;
+    get "/v1/db" => doctor::db;
+    post "/v1/prune" => prune::prune;
 }
 
-/// The routes.
 pub(crate) fn router() -> Router<Arc<App>> {
-    let (router, document) = documented();
-    let document = Arc::new(document);
-    router.route("/openapi.json", get(move || async move { Json((*document).clone()) }))
-}
-
-/// The document that describes the API.
-pub fn openapi() -> openapi::OpenApi {
-    documented().1
+    let document = || async { ([(header::CONTENT_TYPE, "application/json")], OPENAPI) };
+    routes().layer(DefaultBodyLimit::max(MAX_BODY_BYTES)).route("/openapi.json", get(document))
 }

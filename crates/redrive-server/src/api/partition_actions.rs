@@ -1,4 +1,4 @@
-//! Partitions: what is done to them.
+//! `POST /v1/partitions/{action}`.
 
 use axum::{Extension, Json as Answer};
 use redrive_core::DateRange;
@@ -6,61 +6,60 @@ use redrive_engine::{KeyGrid, PartitionCommand, PartitionSelection, RunMode};
 use redrive_ops::views::PartitionChangeView;
 use redrive_store::{AuditContext, Lane, PartitionAction, PartitionFilter};
 use serde::Deserialize;
-use utoipa::ToSchema;
 
 use super::{
-    bulk::{Changes, How, MAX_UNITS, seen},
+    bulk::{BulkOptions, BulkOutcome, MAX_UNITS, confirm},
     page::named,
     partitions::{day, key},
 };
 use crate::{
-    app::{App, Shared},
-    extract::{Json, Path},
-    guard::Visitor,
-    problem::Problem,
+    app::{App, AppState},
+    extract::{Json, PathParams},
+    guard::Caller,
+    problem::ProblemDetails,
 };
 
-/// Which partitions to change, and how.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+/// Selects partitions by `partition`, by filters, or all.
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PartitionActionRequest {
-    /// This one, as SOURCE/CUSTOMER/QUERY/DATE, instead of filters.
+    /// One partition, as SOURCE/CUSTOMER/QUERY/DATE, instead of filters.
     pub(crate) partition: Option<String>,
-    /// Of this source alone.
     pub(crate) source: Option<String>,
-    /// Of this customer alone.
     pub(crate) customer_id: Option<String>,
-    /// Of this query alone.
     pub(crate) query_name: Option<String>,
-    /// Not before this day.
+    /// First day, as YYYY-MM-DD.
     pub(crate) since: Option<String>,
-    /// Not after this day, which is included.
+    /// Last day, inclusive.
     pub(crate) until: Option<String>,
-    /// All of them: without a filter nothing is done unless you say so.
+    /// Required without filters: act on all units.
     #[serde(default)]
     pub(crate) all: bool,
-    /// Of `retry`: also those that are terminal.
+    /// For `retry`: include terminal partitions.
     #[serde(default)]
     pub(crate) clear_terminal: bool,
-    /// Of `retry` and `reprocess`: also where the raw sink holds no run.
+    /// For `retry` and `reprocess`: include partitions without a run in the raw sink.
     #[serde(default)]
     pub(crate) force: bool,
-    /// Of `retry` and `reprocess`: `fresh` or `backfill`. `fresh`, unless given.
+    /// For `retry` and `reprocess`: `fresh` or `backfill`; default `fresh`.
     pub(crate) lane: Option<String>,
-    /// Only say what would become of each, and how to say yes to it.
+    /// Only return the expected outcomes and the token that confirms them.
     #[serde(default)]
     pub(crate) dry_run: bool,
-    /// What the dry run answered. One partition that is named needs none.
+    /// The token of a dry run. Not needed with `partition`.
     pub(crate) token: Option<String>,
-    /// Why, for the journal.
+    /// The reason, for the journal.
     pub(crate) reason: Option<String>,
 }
 
-/// What can be done to partitions.
 const ACTIONS: [&str; 6] =
     ["retry", "reprocess", "mark-terminal", "clear-terminal", "pause", "resume"];
 
-fn wish_of(name: &str, request: &PartitionActionRequest) -> Result<PartitionAction, Problem> {
+fn parse_action(
+    name: &str,
+    request: &PartitionActionRequest,
+) -> Result<PartitionAction, ProblemDetails> {
     let lane = lane(request.lane.as_deref(), Lane::Fresh)?;
     Ok(match name {
         "retry" => PartitionAction::Retry { clear_terminal: request.clear_terminal, lane },
@@ -70,46 +69,46 @@ fn wish_of(name: &str, request: &PartitionActionRequest) -> Result<PartitionActi
         "pause" => PartitionAction::Pause,
         "resume" => PartitionAction::Resume,
         _ => {
-            let what = format!("nobody can {name:?} a partition");
-            return Err(Problem::not_found(what).allowed(ACTIONS.join(", ")));
+            let what = format!("unknown partition action {name:?}");
+            return Err(ProblemDetails::not_found(what).allowed(ACTIONS.join(", ")));
         }
     })
 }
 
-fn lane(text: Option<&str>, default: Lane) -> Result<Lane, Problem> {
+fn lane(text: Option<&str>, default: Lane) -> Result<Lane, ProblemDetails> {
     let names = Lane::ALL.map(Lane::name);
     Ok(named("lane", text, Lane::from_name, &names)?.unwrap_or(default))
 }
 
 /// Changes partitions: `retry`, `reprocess`, `mark-terminal`, `clear-terminal`, `pause` or `resume`.
-#[utoipa::path(post, path = "/v1/partitions/{action}", tag = "partitions",
+#[cfg_attr(test, utoipa::path(post, path = "/v1/partitions/{action}", tag = "partitions",
     params(("action" = String, Path)), request_body = PartitionActionRequest,
-    responses((status = 200, body = Changes<PartitionChangeView>), (status = 400, body = Problem),
-              (status = 404, body = Problem), (status = 409, body = Problem),
-              (status = 422, body = Problem), (status = 428, body = Problem)))]
+    responses((status = 200, body = BulkOutcome<PartitionChangeView>), (status = 400, body = ProblemDetails),
+              (status = 404, body = ProblemDetails), (status = 409, body = ProblemDetails),
+              (status = 422, body = ProblemDetails), (status = 428, body = ProblemDetails))))]
 pub(crate) async fn change(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(name): Path<String>,
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(name): PathParams<String>,
     Json(request): Json<PartitionActionRequest>,
-) -> Result<Answer<Changes<PartitionChangeView>>, Problem> {
-    change_partitions(&app, &visitor, &name, request).await.map(Answer)
+) -> Result<Answer<BulkOutcome<PartitionChangeView>>, ProblemDetails> {
+    change_partitions(&app, &caller, &name, request).await.map(Answer)
 }
 
-/// The same for the dashboard.
 pub(crate) async fn change_partitions(
     app: &App,
-    visitor: &Visitor,
+    caller: &Caller,
     name: &str,
     request: PartitionActionRequest,
-) -> Result<Changes<PartitionChangeView>, Problem> {
-    let action = wish_of(name, &request)?;
+) -> Result<BulkOutcome<PartitionChangeView>, ProblemDetails> {
+    let action = parse_action(name, &request)?;
     let PartitionActionRequest { source, customer_id, query_name, since, until, .. } = &request;
     let is_filtered = [source, customer_id, query_name, since, until].iter().any(|it| it.is_some());
     let filter = match &request.partition {
         Some(_) if is_filtered || request.all => {
-            let what = "one partition and filters exclude each other; nothing was changed";
-            return Err(Problem::bad_request(what).allowed("`partition`, filters, or `all`"));
+            let what = "`partition` excludes filters; nothing was changed";
+            return Err(ProblemDetails::bad_request(what)
+                .allowed("either `partition`, or filters, or `all`"));
         }
         Some(text) => {
             let key = key(text.strip_prefix("partition:").unwrap_or(text))?;
@@ -131,16 +130,19 @@ pub(crate) async fn change_partitions(
         },
     };
     if filter.is_empty() && !request.all {
-        let what = "no partitions are named; nothing was changed";
-        return Err(Problem::bad_request(what).allowed("`partition`, filters, or `all`"));
+        let what = "no partitions are selected; nothing was changed";
+        return Err(
+            ProblemDetails::bad_request(what).allowed("either `partition`, or filters, or `all`")
+        );
     }
     let given = [
         ("all", request.all),
         ("clear_terminal", request.clear_terminal),
         ("force", request.force),
     ];
-    let how = How { dry_run: request.dry_run, token: request.token, reason: request.reason };
-    let asked = Asked {
+    let options =
+        BulkOptions { dry_run: request.dry_run, token: request.token, reason: request.reason };
+    let plan = PartitionChangePlan {
         action,
         command: format!("api partitions {name}"),
         flags: given
@@ -153,83 +155,87 @@ pub(crate) async fn change_partitions(
         selection: PartitionSelection::Filter(filter),
         named: request.partition.is_some(),
     };
-    asked.act(app, visitor, how).await
+    plan.run(app, caller, options).await
 }
 
-/// Which partitions to make pending.
-#[derive(Debug, Deserialize, ToSchema)]
+/// Selects partitions to make pending.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Backfill {
-    /// The source.
+pub(crate) struct BackfillRequest {
     source: String,
-    /// For these customers; those of the source, unless given.
+    /// Default: the declared customers of the source.
     #[serde(default)]
     customers: Vec<String>,
-    /// For these queries; those of the source, unless given.
+    /// Default: the declared queries of the source.
     #[serde(default)]
     queries: Vec<String>,
-    /// The first day.
+    /// First day, as YYYY-MM-DD.
     since: String,
-    /// The last day, which is included.
+    /// Last day, inclusive.
     until: String,
-    /// Also those whose last attempt failed.
+    /// Include partitions whose last attempt failed.
     #[serde(default)]
     force_pending: bool,
-    /// `fresh` or `backfill`. `backfill`, unless given.
+    /// `fresh` or `backfill`; default `backfill`.
     lane: Option<String>,
-    /// Only say what would become of each, and how to say yes to it.
+    /// Only return the expected outcomes and the token that confirms them.
     #[serde(default)]
     dry_run: bool,
-    /// What the dry run answered.
+    /// The token of a dry run.
     token: Option<String>,
-    /// Why, for the journal.
+    /// The reason, for the journal.
     reason: Option<String>,
 }
 
-/// Makes partitions pending for every day of a range.
-#[utoipa::path(post, path = "/v1/partitions/backfill", tag = "partitions", request_body = Backfill,
-    responses((status = 200, body = Changes<PartitionChangeView>), (status = 400, body = Problem),
-              (status = 409, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
+/// Makes the partitions of a range of days pending.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/partitions/backfill", tag = "partitions", request_body = BackfillRequest,
+    responses((status = 200, body = BulkOutcome<PartitionChangeView>), (status = 400, body = ProblemDetails),
+              (status = 409, body = ProblemDetails), (status = 422, body = ProblemDetails), (status = 428, body = ProblemDetails))))]
 pub(crate) async fn backfill(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Json(asked): Json<Backfill>,
-) -> Result<Answer<Changes<PartitionChangeView>>, Problem> {
-    let missing = || Problem::bad_request("both days are needed");
-    let since = day("since", Some(&asked.since))?.ok_or_else(missing)?;
-    let until = day("until", Some(&asked.until))?.ok_or_else(missing)?;
-    let days = DateRange::new(since, until)
-        .map_err(|_| Problem::bad_request(format!("since {since} is after until {until}")))?;
-    let declared = app.ops.declared().and_then(|declared| declared.source(&asked.source));
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    Json(request): Json<BackfillRequest>,
+) -> Result<Answer<BulkOutcome<PartitionChangeView>>, ProblemDetails> {
+    let missing = || ProblemDetails::bad_request("`since` and `until` are required");
+    let since = day("since", Some(&request.since))?.ok_or_else(missing)?;
+    let until = day("until", Some(&request.until))?.ok_or_else(missing)?;
+    let days = DateRange::new(since, until).map_err(|_| {
+        ProblemDetails::bad_request(format!("since {since} is after until {until}"))
+    })?;
+    let declared = app.ops.declared().and_then(|declared| declared.source(&request.source));
     let chosen = |given: &[String], known: Option<&Vec<String>>, what: &str| match (given, known) {
         ([], Some(known)) => Ok(known.clone()),
         ([], None) => {
-            let source = &asked.source;
-            let problem = format!("no source {source:?} is declared, and no {what} are given");
-            Err(Problem::bad_request(problem).allowed(format!("`{what}`")))
+            let source = &request.source;
+            let problem = format!(
+                "the configuration declares no source {source:?}, and the request gives no {what}"
+            );
+            Err(ProblemDetails::bad_request(problem).allowed(format!("`{what}`")))
         }
         (given, _) => Ok(given.to_vec()),
     };
-    let customers = chosen(&asked.customers, declared.map(|it| &it.customers), "customers")?;
-    let queries = chosen(&asked.queries, declared.map(|it| &it.queries), "queries")?;
-    let grid = KeyGrid::new(&asked.source, &customers, &queries, days)
-        .map_err(|error| Problem::bad_request(error.to_string()))?;
+    let customers = chosen(&request.customers, declared.map(|it| &it.customers), "customers")?;
+    let queries = chosen(&request.queries, declared.map(|it| &it.queries), "queries")?;
+    let grid = KeyGrid::new(&request.source, &customers, &queries, days)
+        .map_err(|error| ProblemDetails::bad_request(error.to_string()))?;
     if grid.len() > MAX_UNITS as u64 {
-        let what = format!("these are {} partitions; nothing was changed", grid.len());
-        return Err(Problem::bad_request(what)
-            .allowed(format!("up to {MAX_UNITS}; the command line takes any number")));
+        let what = format!("the range has {} partitions; nothing was changed", grid.len());
+        return Err(ProblemDetails::bad_request(what)
+            .allowed(format!("up to {MAX_UNITS}; the command line has no limit")));
     }
-    let force_pending = asked.force_pending;
-    let lane = lane(asked.lane.as_deref(), Lane::Backfill)?;
-    let how = How { dry_run: asked.dry_run, token: asked.token, reason: asked.reason };
+    let force_pending = request.force_pending;
+    let lane = lane(request.lane.as_deref(), Lane::Backfill)?;
+    let options =
+        BulkOptions { dry_run: request.dry_run, token: request.token, reason: request.reason };
     let filter = PartitionFilter {
-        source: Some(asked.source),
+        source: Some(request.source),
         since: Some(since),
         until: Some(until),
         ..PartitionFilter::default()
     };
     let flags = force_pending.then(|| "force_pending".to_owned()).into_iter().collect();
-    let asked = Asked {
+    let plan = PartitionChangePlan {
         action: PartitionAction::Backfill { force_pending, lane },
         command: "api partitions backfill".to_owned(),
         flags,
@@ -238,45 +244,46 @@ pub(crate) async fn backfill(
         selection: PartitionSelection::Grid(grid),
         named: false,
     };
-    asked.act(&app, &visitor, how).await.map(Answer)
+    plan.run(&app, &caller, options).await.map(Answer)
 }
 
-/// A change that is asked for.
-struct Asked {
+struct PartitionChangePlan {
     action: PartitionAction,
     command: String,
     flags: Vec<String>,
     filter: PartitionFilter,
     force: bool,
     selection: PartitionSelection,
-    /// Whether it is of one partition that is named.
+    /// Whether the request names one partition.
     named: bool,
 }
 
-impl Asked {
-    async fn act(
+impl PartitionChangePlan {
+    async fn run(
         self,
         app: &App,
-        visitor: &Visitor,
-        how: How,
-    ) -> Result<Changes<PartitionChangeView>, Problem> {
+        caller: &Caller,
+        options: BulkOptions,
+    ) -> Result<BulkOutcome<PartitionChangeView>, ProblemDetails> {
         let name = format!("{} {:?} {:?}", self.command, self.action, self.flags);
-        let order = AuditContext {
-            by: app.operator(visitor, how.reason.as_deref()),
+        let audit = AuditContext {
+            by: app.operator(caller, options.reason.as_deref()),
             command: self.command,
             filter: Some(self.filter),
             flags: self.flags,
         };
-        let command = PartitionCommand::new(self.action, order);
+        let command = PartitionCommand::new(self.action, audit);
         let command = if self.force { command.forced() } else { command };
-        let foreseen = app.ops.foresee_partitions(&command, &self.selection, MAX_UNITS + 1).await?;
-        let shown = foreseen.iter().cloned();
-        let shown = shown.map(|outcome| PartitionChangeView::new(outcome, RunMode::DryRun));
-        if let Some(seen) = seen(&name, shown.collect(), &how, self.named)? {
-            return Ok(seen);
+        let expected = app.ops.preview_partitions(&command, &self.selection, MAX_UNITS + 1).await?;
+        let views = expected
+            .iter()
+            .cloned()
+            .map(|outcome| PartitionChangeView::new(outcome, RunMode::DryRun));
+        if let Some(dry_run) = confirm(&name, views.collect(), &options, self.named)? {
+            return Ok(dry_run);
         }
-        let done = app.ops.change_partitions(&command, &self.selection, &foreseen).await?;
+        let done = app.ops.change_partitions(&command, &self.selection, &expected).await?;
         let done = done.into_iter().map(|outcome| PartitionChangeView::new(outcome, RunMode::Real));
-        Ok(Changes::done(done.collect()))
+        Ok(BulkOutcome::done(done.collect()))
     }
 }

@@ -1,4 +1,4 @@
-//! Pipelines and their runs.
+//! `/v1/pipelines` and `/v1/pipeline-runs`.
 
 use axum::{
     Extension, Json as Answer,
@@ -10,110 +10,104 @@ use redrive_engine::{ResumeError, SamplePages};
 use redrive_ops::views::{PipelineRunView, PipelineStatsView};
 use redrive_store::{PipelineChange, PipelineRunFilter, PipelineRunRecord, SampleFilter};
 use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::{
-    page::{Page, limit, named},
-    queues::Why,
+    page::{ListPage, limit, named},
+    queues::ActionReason,
 };
 use crate::{
-    app::{App, Shared},
-    extract::{Json, Path, Query},
-    guard::Visitor,
-    problem::Problem,
+    app::{App, AppState},
+    extract::{Json, PathParams, QueryParams},
+    guard::Caller,
+    problem::ProblemDetails,
 };
 
-/// The most bytes of one page of output.
 const MAX_OUTPUT_BYTES: usize = 32 * 1024 * 1024;
 
-/// Which runs.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PipelineQuery {
-    /// Of this pipeline alone.
     pipeline: Option<String>,
-    /// With this status alone.
     status: Option<String>,
-    /// At most so many, up to 10000; 100 unless given.
+    /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
-    /// Those alone that come after this id: the newest come first.
+    /// The `next` of the previous page.
     after: Option<i64>,
 }
 
-/// Runs of pipelines, the newest first.
-#[utoipa::path(get, path = "/v1/pipeline-runs", tag = "pipelines", params(PipelineQuery),
-    responses((status = 200, body = Page<PipelineRunView>), (status = 400, body = Problem)))]
+/// Lists pipeline runs, newest first.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/pipeline-runs", tag = "pipelines", params(PipelineQuery),
+    responses((status = 200, body = ListPage<PipelineRunView>), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn list(
-    app: Shared,
-    Query(asked): Query<PipelineQuery>,
-) -> Result<Answer<Page<PipelineRunView>>, Problem> {
-    let limit = limit(asked.limit)?;
+    app: AppState,
+    QueryParams(query): QueryParams<PipelineQuery>,
+) -> Result<Answer<ListPage<PipelineRunView>>, ProblemDetails> {
+    let limit = limit(query.limit)?;
     let names = PipelineStatus::ALL.map(PipelineStatus::name);
-    let status = named("status", asked.status.as_deref(), PipelineStatus::from_name, &names)?;
-    let filter = PipelineRunFilter { pipeline: asked.pipeline, status };
-    let after = PipelineRunId(asked.after.unwrap_or(i64::MAX));
+    let status = named("status", query.status.as_deref(), PipelineStatus::from_name, &names)?;
+    let filter = PipelineRunFilter { pipeline: query.pipeline, status };
+    let after = PipelineRunId(query.after.unwrap_or(i64::MAX));
     let page = app.ops.store().pipeline_runs_page(&filter, after, limit).await?;
     let last = page.last().map(|run| run.id.to_string());
-    Ok(Answer(Page::new(page.iter().map(PipelineRunView::from).collect(), limit, last)))
+    Ok(Answer(ListPage::new(page.iter().map(PipelineRunView::from).collect(), limit, last)))
 }
 
-/// A run.
-pub(crate) async fn find_run(app: &App, id: i64) -> Result<PipelineRunRecord, Problem> {
+pub(crate) async fn find_run(app: &App, id: i64) -> Result<PipelineRunRecord, ProblemDetails> {
     let run = app.ops.pipelines().run(PipelineRunId(id)).await?;
-    run.ok_or_else(|| Problem::not_found(format!("there is no pipeline run {id}")))
+    run.ok_or_else(|| ProblemDetails::not_found(format!("there is no pipeline run {id}")))
 }
 
-/// How a run stands.
-#[utoipa::path(get, path = "/v1/pipeline-runs/{id}", tag = "pipelines", params(("id" = i64, Path)),
-    responses((status = 200, body = PipelineRunView), (status = 404, body = Problem)))]
+/// Returns a pipeline run with its progress.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/pipeline-runs/{id}", tag = "pipelines", params(("id" = i64, Path)),
+    responses((status = 200, body = PipelineRunView), (status = 404, body = ProblemDetails))))]
 pub(crate) async fn show(
-    app: Shared,
-    Path(id): Path<i64>,
-) -> Result<Answer<PipelineRunView>, Problem> {
+    app: AppState,
+    PathParams(id): PathParams<i64>,
+) -> Result<Answer<PipelineRunView>, ProblemDetails> {
     Ok(Answer((&find_run(&app, id).await?).into()))
 }
 
-/// How the stages of a run have fared.
-#[utoipa::path(get, path = "/v1/pipeline-runs/{id}/stats", tag = "pipelines", params(("id" = i64, Path)),
-    responses((status = 200, body = PipelineStatsView), (status = 404, body = Problem)))]
+/// Returns statistics of a pipeline run by stage.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/pipeline-runs/{id}/stats", tag = "pipelines", params(("id" = i64, Path)),
+    responses((status = 200, body = PipelineStatsView), (status = 404, body = ProblemDetails))))]
 pub(crate) async fn stats(
-    app: Shared,
-    Path(id): Path<i64>,
-) -> Result<Answer<PipelineStatsView>, Problem> {
+    app: AppState,
+    PathParams(id): PathParams<i64>,
+) -> Result<Answer<PipelineStatsView>, ProblemDetails> {
     let run = find_run(&app, id).await?;
     Ok(Answer(app.ops.pipeline_stats(&run).await?))
 }
 
-/// Which finished samples.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OutputQuery {
-    /// At most so many, up to 10000; 100 unless given.
+    /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
-    /// Those alone that come after this sample.
+    /// The `redrive-next` header of the previous page.
     after: Option<i64>,
 }
 
-/// The finished samples of a run as JSON lines. `redrive-next` has the id to give as `after`, if there may be more.
-#[utoipa::path(get, path = "/v1/pipeline-runs/{id}/output", tag = "pipelines",
+/// Returns the succeeded samples of a run as JSON lines. When there may be more, the `redrive-next` header has the `after`
+/// of the next page.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/pipeline-runs/{id}/output", tag = "pipelines",
     params(("id" = i64, Path), OutputQuery),
     responses((status = 200, content_type = "application/x-ndjson", body = String),
-              (status = 404, body = Problem)))]
+              (status = 404, body = ProblemDetails))))]
 pub(crate) async fn output(
-    app: Shared,
-    Path(id): Path<i64>,
-    Query(asked): Query<OutputQuery>,
-) -> Result<Response, Problem> {
-    let limit = limit(asked.limit)?;
+    app: AppState,
+    PathParams(id): PathParams<i64>,
+    QueryParams(query): QueryParams<OutputQuery>,
+) -> Result<Response, ProblemDetails> {
+    let limit = limit(query.limit)?;
     let run = find_run(&app, id).await?;
     let filter = SampleFilter {
         run: Some(run.id),
         status: Some(SampleStatus::Succeeded),
         ..SampleFilter::default()
     };
-    let after = SampleId(asked.after.unwrap_or(0));
+    let after = SampleId(query.after.unwrap_or(0));
     let store = app.ops.store().clone();
     let mut pages = SamplePages::new(store, filter).after(after).with_limit(limit.into());
     let (mut lines, mut last, mut count) = (String::new(), None, 0);
@@ -137,62 +131,62 @@ pub(crate) async fn output(
     Ok((next, [(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response())
 }
 
-/// Starts a run of a declared pipeline; workers take it from there.
-#[utoipa::path(post, path = "/v1/pipelines/{pipeline}/runs", tag = "pipelines",
-    params(("pipeline" = String, Path)), request_body = Why,
-    responses((status = 201, body = PipelineRunView), (status = 404, body = Problem)))]
+/// Starts a run of a declared pipeline. Workers process its samples.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/pipelines/{pipeline}/runs", tag = "pipelines",
+    params(("pipeline" = String, Path)), request_body = ActionReason,
+    responses((status = 201, body = PipelineRunView), (status = 404, body = ProblemDetails))))]
 pub(crate) async fn start(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(name): Path<String>,
-    Json(why): Json<Why>,
-) -> Result<(StatusCode, Answer<PipelineRunView>), Problem> {
-    let run = start_run(&app, &visitor, &name, why.reason.as_deref()).await?;
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(name): PathParams<String>,
+    Json(action): Json<ActionReason>,
+) -> Result<(StatusCode, Answer<PipelineRunView>), ProblemDetails> {
+    let run = start_run(&app, &caller, &name, action.reason.as_deref()).await?;
     Ok((StatusCode::CREATED, Answer(run)))
 }
 
-/// The same for the dashboard.
 pub(crate) async fn start_run(
     app: &App,
-    visitor: &Visitor,
+    caller: &Caller,
     name: &str,
     reason: Option<&str>,
-) -> Result<PipelineRunView, Problem> {
+) -> Result<PipelineRunView, ProblemDetails> {
     let pipeline = app.pipelines.get(name).ok_or_else(|| {
         let known: Vec<&str> = app.pipelines.keys().map(String::as_str).collect();
-        Problem::not_found(format!("no pipeline {name:?} is declared")).allowed(known.join(", "))
+        ProblemDetails::not_found(format!("the configuration declares no pipeline {name:?}"))
+            .allowed(known.join(", "))
     })?;
-    let id = app.ops.pipelines().start(pipeline, &app.operator(visitor, reason)).await?;
+    let id = app.ops.pipelines().start(pipeline, &app.operator(caller, reason)).await?;
     Ok((&find_run(app, id.0).await?).into())
 }
 
-/// Goes on with a run that was aborted or cancelled; workers take it from there.
-#[utoipa::path(post, path = "/v1/pipeline-runs/{id}/resume", tag = "pipelines",
-    params(("id" = i64, Path)), request_body = Why,
-    responses((status = 200, body = PipelineRunView), (status = 404, body = Problem),
-              (status = 409, body = Problem)))]
+/// Resumes a run that was aborted or cancelled. Workers process its samples.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/pipeline-runs/{id}/resume", tag = "pipelines",
+    params(("id" = i64, Path)), request_body = ActionReason,
+    responses((status = 200, body = PipelineRunView), (status = 404, body = ProblemDetails),
+              (status = 409, body = ProblemDetails))))]
 pub(crate) async fn resume(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(id): Path<i64>,
-    Json(why): Json<Why>,
-) -> Result<Answer<PipelineRunView>, Problem> {
-    resume_run(&app, &visitor, id, why.reason.as_deref()).await.map(Answer)
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(id): PathParams<i64>,
+    Json(action): Json<ActionReason>,
+) -> Result<Answer<PipelineRunView>, ProblemDetails> {
+    resume_run(&app, &caller, id, action.reason.as_deref()).await.map(Answer)
 }
 
-/// The same for the dashboard.
 pub(crate) async fn resume_run(
     app: &App,
-    visitor: &Visitor,
+    caller: &Caller,
     id: i64,
     reason: Option<&str>,
-) -> Result<PipelineRunView, Problem> {
+) -> Result<PipelineRunView, ProblemDetails> {
     let run = find_run(app, id).await?;
-    let conflict = |what: String| Problem::new(StatusCode::CONFLICT, what);
+    let conflict = |what: String| ProblemDetails::new(StatusCode::CONFLICT, what);
     let pipeline = app.pipelines.get(&run.pipeline);
-    let pipeline = pipeline
-        .ok_or_else(|| conflict(format!("the pipeline {:?} is not declared", run.pipeline)))?;
-    let by = app.operator(visitor, reason);
+    let pipeline = pipeline.ok_or_else(|| {
+        conflict(format!("the configuration does not declare pipeline {:?}", run.pipeline))
+    })?;
+    let by = app.operator(caller, reason);
     match app.ops.pipelines().resume(run.id, pipeline, &by).await {
         Ok(run) => Ok((&run).into()),
         Err(ResumeError::Store(error)) => Err(error.into()),
@@ -200,34 +194,35 @@ pub(crate) async fn resume_run(
     }
 }
 
-/// Stops a run; what was not processed stays pending.
-#[utoipa::path(post, path = "/v1/pipeline-runs/{id}/cancel", tag = "pipelines",
-    params(("id" = i64, Path)), request_body = Why,
-    responses((status = 200, body = PipelineRunView), (status = 404, body = Problem),
-              (status = 409, body = Problem)))]
+/// Cancels a run. Unprocessed samples stay pending.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/pipeline-runs/{id}/cancel", tag = "pipelines",
+    params(("id" = i64, Path)), request_body = ActionReason,
+    responses((status = 200, body = PipelineRunView), (status = 404, body = ProblemDetails),
+              (status = 409, body = ProblemDetails))))]
 pub(crate) async fn cancel(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(id): Path<i64>,
-    Json(why): Json<Why>,
-) -> Result<Answer<PipelineRunView>, Problem> {
-    cancel_run(&app, &visitor, id, why.reason.as_deref()).await.map(Answer)
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(id): PathParams<i64>,
+    Json(action): Json<ActionReason>,
+) -> Result<Answer<PipelineRunView>, ProblemDetails> {
+    cancel_run(&app, &caller, id, action.reason.as_deref()).await.map(Answer)
 }
 
-/// The same for the dashboard.
 pub(crate) async fn cancel_run(
     app: &App,
-    visitor: &Visitor,
+    caller: &Caller,
     id: i64,
     reason: Option<&str>,
-) -> Result<PipelineRunView, Problem> {
+) -> Result<PipelineRunView, ProblemDetails> {
     let run = find_run(app, id).await?;
-    match app.ops.pipelines().cancel(run.id, &app.operator(visitor, reason)).await? {
+    match app.ops.pipelines().cancel(run.id, &app.operator(caller, reason)).await? {
         PipelineChange::Done(_) => Ok((&find_run(app, id).await?).into()),
         PipelineChange::Refused(status) => {
-            let what = format!("pipeline run {id} is {status}: there is nothing to stop");
-            Err(Problem::new(StatusCode::CONFLICT, what))
+            let what = format!("pipeline run {id} is {status} and cannot be cancelled");
+            Err(ProblemDetails::new(StatusCode::CONFLICT, what))
         }
-        PipelineChange::Unknown => Err(Problem::not_found(format!("there is no run {id}"))),
+        PipelineChange::Unknown => {
+            Err(ProblemDetails::not_found(format!("there is no pipeline run {id}")))
+        }
     }
 }

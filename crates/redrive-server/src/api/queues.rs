@@ -1,91 +1,90 @@
-//! Queues.
+//! `/v1/queues`.
 
 use axum::{Extension, Json as Answer};
 use redrive_ops::views::{QueueStatsView, QueueView};
 use redrive_store::QueueAction;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::{
-    app::{App, Shared},
-    extract::{Json, Path},
-    guard::Visitor,
-    problem::Problem,
+    app::{App, AppState},
+    extract::{Json, PathParams},
+    guard::Caller,
+    problem::ProblemDetails,
 };
 
-/// The queues that are declared, have runs or are paused.
-#[utoipa::path(get, path = "/v1/queues", tag = "queues",
-    responses((status = 200, body = Vec<QueueView>)))]
-pub(crate) async fn list(app: Shared) -> Result<Answer<Vec<QueueView>>, Problem> {
+/// Lists the queues that are declared, have runs or are paused.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/queues", tag = "queues",
+    responses((status = 200, body = Vec<QueueView>))))]
+pub(crate) async fn list(app: AppState) -> Result<Answer<Vec<QueueView>>, ProblemDetails> {
     Ok(Answer(app.ops.queues().await?))
 }
 
-/// How every queue stands.
-#[utoipa::path(get, path = "/v1/queues/stats", tag = "queues",
-    responses((status = 200, body = Vec<QueueStatsView>)))]
-pub(crate) async fn stats(app: Shared) -> Result<Answer<Vec<QueueStatsView>>, Problem> {
+/// Returns run counts of every queue.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/queues/stats", tag = "queues",
+    responses((status = 200, body = Vec<QueueStatsView>))))]
+pub(crate) async fn stats(app: AppState) -> Result<Answer<Vec<QueueStatsView>>, ProblemDetails> {
     Ok(Answer(app.ops.queue_stats().await?))
 }
 
-/// Why something is done.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+/// The body of an action without parameters.
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Why {
+pub(crate) struct ActionReason {
     /// For the journal.
     pub(crate) reason: Option<String>,
 }
 
-/// What was done to a queue.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Switched {
+/// The state of a queue after an action.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(crate) struct QueueChangeView {
     queue: String,
-    /// How it is now.
     paused: bool,
-    /// Whether that is new.
+    /// False when the queue was in that state before.
     changed: bool,
 }
 
-/// Lets no worker take another run from a queue.
-#[utoipa::path(post, path = "/v1/queues/{queue}/pause", tag = "queues", params(("queue" = String, Path)),
-    request_body = Why,
-    responses((status = 200, body = Switched), (status = 400, body = Problem)))]
+/// Pauses a queue: workers claim no more runs.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/queues/{queue}/pause", tag = "queues", params(("queue" = String, Path)),
+    request_body = ActionReason,
+    responses((status = 200, body = QueueChangeView), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn pause(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(queue): Path<String>,
-    Json(why): Json<Why>,
-) -> Result<Answer<Switched>, Problem> {
-    switch_queue(&app, &visitor, QueueAction::Pause, queue, why.reason.as_deref()).await.map(Answer)
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(queue): PathParams<String>,
+    Json(body): Json<ActionReason>,
+) -> Result<Answer<QueueChangeView>, ProblemDetails> {
+    change_queue(&app, &caller, QueueAction::Pause, queue, body.reason.as_deref()).await.map(Answer)
 }
 
-/// Lets workers take runs from a queue again.
-#[utoipa::path(post, path = "/v1/queues/{queue}/resume", tag = "queues", params(("queue" = String, Path)),
-    request_body = Why,
-    responses((status = 200, body = Switched), (status = 400, body = Problem)))]
+/// Resumes a queue.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/queues/{queue}/resume", tag = "queues", params(("queue" = String, Path)),
+    request_body = ActionReason,
+    responses((status = 200, body = QueueChangeView), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn resume(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(queue): Path<String>,
-    Json(why): Json<Why>,
-) -> Result<Answer<Switched>, Problem> {
-    switch_queue(&app, &visitor, QueueAction::Resume, queue, why.reason.as_deref())
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(queue): PathParams<String>,
+    Json(body): Json<ActionReason>,
+) -> Result<Answer<QueueChangeView>, ProblemDetails> {
+    change_queue(&app, &caller, QueueAction::Resume, queue, body.reason.as_deref())
         .await
         .map(Answer)
 }
 
-/// The same for the dashboard.
-pub(crate) async fn switch_queue(
+pub(crate) async fn change_queue(
     app: &App,
-    visitor: &Visitor,
+    caller: &Caller,
     action: QueueAction,
     queue: String,
     reason: Option<&str>,
-) -> Result<Switched, Problem> {
-    action.check_name(&queue).map_err(|error| Problem::bad_request(error.to_string()))?;
-    let (store, by) = (app.ops.store(), app.operator(visitor, reason));
+) -> Result<QueueChangeView, ProblemDetails> {
+    action.check_name(&queue).map_err(|error| ProblemDetails::bad_request(error.to_string()))?;
+    let (store, by) = (app.ops.store(), app.operator(caller, reason));
     let changed = match action {
         QueueAction::Pause => store.pause_queue(&queue, &by).await?,
         QueueAction::Resume => store.resume_queue(&queue, &by).await?,
     };
-    Ok(Switched { queue, paused: action == QueueAction::Pause, changed })
+    Ok(QueueChangeView { queue, paused: action == QueueAction::Pause, changed })
 }

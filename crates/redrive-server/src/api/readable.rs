@@ -1,4 +1,4 @@
-//! Partitions that can be read, and their rows.
+//! `/v1/readable`, and the rows of partitions.
 
 use std::io;
 
@@ -13,78 +13,77 @@ use redrive_engine::{ConsumeError, RawError, RawReader};
 use redrive_ops::views::ReadableView;
 use redrive_store::PartitionFilter;
 use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::{
-    page::{Page, limit},
+    page::{ListPage, limit},
     partitions::{KeyParts, day, key, key_of},
 };
 use crate::{
-    app::Shared,
-    extract::{Path, Query},
-    problem::Problem,
+    app::AppState,
+    extract::{PathParams, QueryParams},
+    problem::ProblemDetails,
 };
 
-/// Which partitions. Everything given must match exactly.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+/// Every given field must match exactly.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReadableQuery {
-    /// Of this source alone.
     source: Option<String>,
-    /// Of this customer alone.
     customer_id: Option<String>,
-    /// Of this query alone.
     query_name: Option<String>,
-    /// Not before this day.
+    /// First day, as YYYY-MM-DD.
     since: Option<String>,
-    /// Not after this day, which is included.
+    /// Last day, inclusive.
     until: Option<String>,
-    /// At most so many, up to 10000; 100 unless given.
+    /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
-    /// Those alone that come after this one, as SOURCE/CUSTOMER/QUERY/DATE.
+    /// The `next` of the previous page: SOURCE/CUSTOMER/QUERY/DATE.
     after: Option<String>,
 }
 
-/// Partitions that are good and so can be read, by key.
-#[utoipa::path(get, path = "/v1/readable", tag = "partitions", params(ReadableQuery),
-    responses((status = 200, body = Page<ReadableView>), (status = 400, body = Problem)))]
+/// Lists readable partitions by key.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/readable", tag = "partitions", params(ReadableQuery),
+    responses((status = 200, body = ListPage<ReadableView>), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn readable(
-    app: Shared,
-    Query(asked): Query<ReadableQuery>,
-) -> Result<Answer<Page<ReadableView>>, Problem> {
-    let limit = limit(asked.limit)?;
+    app: AppState,
+    QueryParams(query): QueryParams<ReadableQuery>,
+) -> Result<Answer<ListPage<ReadableView>>, ProblemDetails> {
+    let limit = limit(query.limit)?;
     let filter = PartitionFilter {
-        source: asked.source,
-        customer_id: asked.customer_id,
-        query_name: asked.query_name,
-        since: day("since", asked.since.as_deref())?,
-        until: day("until", asked.until.as_deref())?,
+        source: query.source,
+        customer_id: query.customer_id,
+        query_name: query.query_name,
+        since: day("since", query.since.as_deref())?,
+        until: day("until", query.until.as_deref())?,
         status: None,
     };
-    let after = asked.after.as_deref().map(key).transpose()?;
+    let after = query.after.as_deref().map(key).transpose()?;
     let consumer = app.ops.consumer();
     let page = consumer.page(&filter, after.as_ref(), limit).await?;
     let last = page.last().map(|found| found.key.to_string());
-    let shown = page.iter().map(|found| ReadableView::new(found, &consumer));
-    Ok(Answer(Page::new(shown.collect(), limit, last)))
+    let views = page.iter().map(|found| ReadableView::new(found, &consumer));
+    Ok(Answer(ListPage::new(views.collect(), limit, last)))
 }
 
-/// The rows of a partition that is good, as they were extracted, one JSON object a line. What was read is compared with
-/// its seal at its end: if they differ, the answer breaks off.
-#[utoipa::path(get, path = "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/rows",
+/// Returns the extracted rows of a readable partition, one JSON object per line. The server verifies the seal at the end;
+/// when the rows differ from the seal, the response is cut off.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/rows",
     tag = "partitions",
     params(("source" = String, Path), ("customer_id" = String, Path), ("query_name" = String, Path),
            ("logical_date" = String, Path)),
     responses((status = 200, content_type = "application/x-ndjson", body = String),
-              (status = 400, body = Problem),
-              (status = 409, description = "it is not good, or not as it was sealed", body = Problem),
-              (status = 503, description = "its rows cannot be had at the moment", body = Problem)))]
-pub(crate) async fn rows(app: Shared, Path(parts): Path<KeyParts>) -> Result<Response, Problem> {
+              (status = 400, body = ProblemDetails),
+              (status = 409, description = "the partition is not good, or its rows differ from the seal", body = ProblemDetails),
+              (status = 503, description = "the rows are unavailable at the moment", body = ProblemDetails))))]
+pub(crate) async fn rows(
+    app: AppState,
+    PathParams(parts): PathParams<KeyParts>,
+) -> Result<Response, ProblemDetails> {
     let key = key_of(&parts)?;
     let mut reader = app.ops.consumer().read(&key).await?;
-    // Once rows were sent it is too late to say what is wrong. Of few rows it is known before: their end is compared
-    // with the seal.
+    // After the first bytes the status cannot change. Reading ahead verifies the seal of a small partition before the
+    // response starts.
     let mut first = Vec::new();
     while first.len() < 2
         && let Some(bytes) =
@@ -96,15 +95,15 @@ pub(crate) async fn rows(app: Shared, Path(parts): Path<KeyParts>) -> Result<Res
         Ok(reader.next().await?.map(|bytes| (bytes, reader)))
     });
     let rest = rest.map_err(move |error: RawError| {
-        tracing::warn!(partition = %key, error = &error as &dyn std::error::Error, "rows broke off");
+        tracing::warn!(partition = %key, error = &error as &dyn std::error::Error, "the rows of a response were cut off");
         io::Error::other(error)
     });
     let rows = stream::iter(first.into_iter().map(Ok)).chain(rest);
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(rows)).into_response())
 }
 
-/// Where rows are kept is nothing that a stranger should know; the log has it.
-impl From<ConsumeError> for Problem {
+/// The response omits storage paths, which may be confidential; the log has them.
+impl From<ConsumeError> for ProblemDetails {
     fn from(error: ConsumeError) -> Self {
         let (key, source) = match error {
             ConsumeError::Store(error) => return error.into(),
@@ -117,15 +116,16 @@ impl From<ConsumeError> for Problem {
         tracing::warn!(
             partition = %key,
             error = &source as &dyn std::error::Error,
-            "rows cannot be read"
+            "cannot read the rows of a partition"
         );
         match source {
             RawError::Damaged { .. } => {
-                let what = format!("the rows of partition:{key} are not as they were sealed");
+                let what = format!("the rows of partition:{key} differ from their seal");
                 Self::new(StatusCode::CONFLICT, what)
             }
             _ => {
-                let what = format!("the rows of partition:{key} cannot be had; the log has why");
+                let what =
+                    format!("the rows of partition:{key} are unavailable; the log has the cause");
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, what).retry_after(1)
             }
         }

@@ -1,4 +1,4 @@
-//! Submitting runs, one or many.
+//! `POST /v1/runs`.
 
 use axum::{
     Json as Answer,
@@ -8,81 +8,50 @@ use axum::{
 };
 use redrive_ops::read_run;
 use redrive_store::{NewRun, SubmittedRun};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
-use utoipa::ToSchema;
+use serde::Serialize;
+use serde_json::value::RawValue;
 
-use crate::{app::Shared, extract::json_bytes, problem::Problem};
+use crate::{app::AppState, extract::json_bytes, problem::ProblemDetails};
 
-/// The most runs of one request.
 const MAX_RUNS: usize = 1_000;
 
-/// How a request says that it may be a repetition.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// A run to submit.
-#[derive(Debug, Deserialize, ToSchema)]
-#[expect(dead_code, reason = "it describes what `read_run` reads")]
-pub(crate) struct NewRunBody {
-    /// The queue.
-    queue: String,
-    /// A category, for queues that take some and not others.
-    category: Option<String>,
-    /// What the handler gets: any JSON.
-    payload: Option<Value>,
-    /// Its place in the queue: older ones go first. Now, unless given.
-    submitted_at: Option<String>,
-    /// Not to be started before.
-    not_before: Option<String>,
-    /// Submits once, however often this is said.
-    idempotency_key: Option<String>,
-}
-
-/// One run, or up to a thousand.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "it describes what the body may be")]
-pub(crate) enum Submission {
-    /// One.
-    One(NewRunBody),
-    /// Many. A bad one does not stop the rest.
-    Many(Vec<NewRunBody>),
-}
-
-/// What became of a run.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// The outcome of submitting a run.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct SubmittedView {
-    /// Its id, if it is in the queue; for one that is refused because of its key, the id of the other one.
+    /// The id of the run; for a conflict, the id of the run that has the key.
     id: Option<i64>,
     /// `accepted`, `duplicate` or `refused`.
     outcome: &'static str,
-    /// Why it was refused.
+    /// The reason for a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
 
-/// What became of many runs.
-#[derive(Debug, Serialize, ToSchema)]
+/// The outcome of submitting an array of runs.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct SubmissionView {
-    /// How many are in the queue now.
+    /// Number of new runs.
     accepted: usize,
-    /// How many were there before.
+    /// Number of runs that were submitted before.
     duplicate: usize,
-    /// How many were not taken.
+    /// Number of invalid or conflicting runs.
     refused: usize,
-    /// Each of them, in the order of the body.
+    /// In the order of the request.
     runs: Vec<SubmittedView>,
 }
 
-/// What a body has.
 enum Bodies {
     One(Box<RawValue>),
     Many(Vec<Box<RawValue>>),
 }
 
 impl Bodies {
-    fn read(bytes: &[u8]) -> Result<Self, Problem> {
-        let problem = |error| Problem::bad_request(format!("the body cannot be used: {error}"));
+    fn read(bytes: &[u8]) -> Result<Self, ProblemDetails> {
+        let problem = |error| ProblemDetails::bad_request(format!("the body is invalid: {error}"));
         if bytes.trim_ascii_start().starts_with(b"[") {
             return serde_json::from_slice(bytes).map(Self::Many).map_err(problem);
         }
@@ -97,31 +66,31 @@ impl Bodies {
     }
 }
 
-/// Puts runs into queues: an object, or an array of up to 1000. A run without a key of its own gets one from
-/// the header `Idempotency-Key`, so that the same request again changes nothing.
-#[utoipa::path(post, path = "/v1/runs", tag = "runs", request_body = Submission,
-    params(("idempotency-key" = Option<String>, Header, description = "the same request again is a no-op")),
-    responses((status = 200, description = "of many, or of one that was there before", body = SubmissionView),
-              (status = 201, description = "of one", body = SubmittedView),
-              (status = 400, body = Problem), (status = 409, body = Problem),
-              (status = 413, body = Problem), (status = 415, body = Problem)))]
-pub(crate) async fn submit(app: Shared, request: Request) -> Result<Response, Problem> {
+/// Submits a run, or an array of up to 1000. A run without `idempotency_key` uses the `Idempotency-Key` header, so that a
+/// repeated request is a no-op.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/runs", tag = "runs", request_body = super::openapi::RunSubmission,
+    params(("idempotency-key" = Option<String>, Header, description = "makes a repeated request a no-op")),
+    responses((status = 200, description = "an array, or a run that was submitted before", body = SubmissionView),
+              (status = 201, description = "a new run", body = SubmittedView),
+              (status = 400, body = ProblemDetails), (status = 409, body = ProblemDetails),
+              (status = 413, body = ProblemDetails), (status = 415, body = ProblemDetails))))]
+pub(crate) async fn submit(app: AppState, request: Request) -> Result<Response, ProblemDetails> {
     let key = header_key(request.headers())?;
     let bytes = json_bytes(request, &()).await?;
     let bodies = Bodies::read(&bytes)?;
     let count = bodies.all().len();
     if count > MAX_RUNS {
-        return Err(Problem::bad_request(format!("{count} runs cannot be submitted at once"))
+        return Err(ProblemDetails::bad_request(format!("the request has {count} runs"))
             .allowed(format!("up to {MAX_RUNS}")));
     }
     let now = app.ops.now();
-    let read = bodies.all().iter().enumerate().map(|(place, body)| {
+    let read = bodies.all().iter().enumerate().map(|(index, body)| {
         let run = read_run(body.get().as_bytes(), None, now)?;
-        let whose = match &bodies {
+        let key = match &bodies {
             Bodies::One(_) => key.clone(),
-            Bodies::Many(_) => key.as_ref().map(|key| format!("{key}#{place}")),
+            Bodies::Many(_) => key.as_ref().map(|key| format!("{key}#{index}")),
         };
-        with_key(run, whose.as_deref())
+        with_key(run, key.as_deref())
     });
     let read: Vec<Result<NewRun, String>> = read.collect();
     let good: Vec<NewRun> = read.iter().filter_map(|run| run.as_ref().ok().cloned()).collect();
@@ -133,14 +102,15 @@ pub(crate) async fn submit(app: Shared, request: Request) -> Result<Response, Pr
     let runs = read.into_iter().map(|run| SubmittedView::new(run.map(|_| submitted.next())));
     let runs: Vec<SubmittedView> = runs.collect();
     Ok(match (bodies, runs.as_slice()) {
-        (Bodies::One(_), [one]) => one.clone().alone()?,
+        (Bodies::One(_), [one]) => one.clone().into_single()?,
         _ => Answer(SubmissionView::new(runs)).into_response(),
     })
 }
 
-fn header_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+fn header_key(headers: &HeaderMap) -> Result<Option<String>, ProblemDetails> {
     let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
-    let text = value.to_str().map_err(|_| Problem::bad_request("Idempotency-Key is not text"))?;
+    let text =
+        value.to_str().map_err(|_| ProblemDetails::bad_request("Idempotency-Key is not text"))?;
     Ok(Some(text.trim_matches('"').to_owned()))
 }
 
@@ -165,18 +135,20 @@ impl SubmittedView {
                 Self { id: Some(id.0), outcome: "refused", reason: Some(reason) }
             }
             Ok(None) => {
-                let reason = "the store said nothing of it".to_owned();
+                let reason = "the store returned no result for the run".to_owned();
                 Self { id: None, outcome: "refused", reason: Some(reason) }
             }
             Err(reason) => Self { id: None, outcome: "refused", reason: Some(reason) },
         }
     }
 
-    /// The answer to one that came alone.
-    fn alone(self) -> Result<Response, Problem> {
+    /// The response to a single run.
+    fn into_single(self) -> Result<Response, ProblemDetails> {
         match (&self.reason, self.id, self.outcome) {
-            (Some(reason), Some(_), _) => Err(Problem::new(StatusCode::CONFLICT, reason.as_str())),
-            (Some(reason), None, _) => Err(Problem::bad_request(reason.as_str())),
+            (Some(reason), Some(_), _) => {
+                Err(ProblemDetails::new(StatusCode::CONFLICT, reason.as_str()))
+            }
+            (Some(reason), None, _) => Err(ProblemDetails::bad_request(reason.as_str())),
             (None, _, "accepted") => Ok((StatusCode::CREATED, Answer(self)).into_response()),
             (None, ..) => Ok(Answer(self).into_response()),
         }

@@ -1,4 +1,4 @@
-//! Groups of uploads: adding an item by its content, and sending what is pending.
+//! `/v1/uploads`: add items and send groups.
 
 use axum::{
     Extension, Json as Answer,
@@ -6,95 +6,86 @@ use axum::{
     http::StatusCode,
 };
 use redrive_engine::{ContentError, NewContent};
-use redrive_ops::{NotAdded, views::ItemView};
+use redrive_ops::{AddItemError, views::ItemView};
 use redrive_store::{AddedItem, ItemCounts, ItemGroup};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
-use super::queues::Why;
+use super::queues::ActionReason;
 use crate::{
-    app::{App, Shared},
-    extract::{Content, Json, Path},
-    guard::Visitor,
-    problem::Problem,
+    app::{App, AppState},
+    extract::{ItemBody, Json, PathParams},
+    guard::Caller,
+    problem::ProblemDetails,
 };
 
-/// A group, as it stands in a path.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Path)]
-pub(crate) struct GroupNamed {
-    /// The upload, as the configuration names it.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Path))]
+pub(crate) struct GroupPath {
+    /// A declared upload.
     upload: String,
-    /// The group within it.
     group: String,
 }
 
-/// An item, as it stands in a path.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Path)]
-pub(crate) struct ItemNamed {
-    /// The upload, as the configuration names it.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Path))]
+pub(crate) struct ItemPath {
+    /// A declared upload.
     upload: String,
-    /// The group within it; it is made by its first item.
+    /// The first item creates the group.
     group: String,
-    /// The name of the item in the group. A `/` in it is written `%2F`.
+    /// Unique within the group. Write `/` as `%2F`.
     name: String,
 }
 
-/// How a group stands.
-#[derive(Debug, Serialize, ToSchema)]
+/// Item counts of a group.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct GroupView {
-    /// The upload.
     upload: String,
-    /// The group.
     group: String,
     /// Items that are not acknowledged yet.
     pub(crate) pending: u64,
-    /// Items that were acknowledged.
+    /// Items that the receiver acknowledged.
     pub(crate) uploaded: u64,
     /// Items that the receiver vouches for.
     trusted: u64,
-    /// Items that the receiver refused for good.
+    /// Items that the receiver rejected permanently.
     rejected: u64,
     /// Items that were given up.
     pub(crate) upload_giveup: u64,
-    /// All of them.
+    /// All items.
     pub(crate) total: u64,
-    /// Since when this server sends it, if it does. Others may send it too; then this says nothing.
+    /// When this server started to send the group; null when it does not, although another process may.
     pub(crate) sending_since: Option<String>,
 }
 
-/// A group whose sending began.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct GroupBegun {
-    /// The upload.
+/// A send that has started.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(crate) struct GroupSendStarted {
     upload: String,
-    /// The group.
     group: String,
-    /// Items to be sent.
+    /// Items to send.
     pub(crate) pending: u64,
-    /// Who sends them.
     worker: String,
-    /// When it began.
     began_at: String,
 }
 
-/// How a group stands.
-#[utoipa::path(get, path = "/v1/uploads/{upload}/groups/{group}", tag = "uploads", params(GroupNamed),
-    responses((status = 200, body = GroupView), (status = 404, body = Problem)))]
+/// Returns item counts of a group.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/uploads/{upload}/groups/{group}", tag = "uploads", params(GroupPath),
+    responses((status = 200, body = GroupView), (status = 404, body = ProblemDetails))))]
 pub(crate) async fn show_group(
-    app: Shared,
-    Path(named): Path<GroupNamed>,
-) -> Result<Answer<GroupView>, Problem> {
-    let GroupNamed { upload, group } = named;
-    group_shown(&app, ItemGroup { upload, group }).await.map(Answer)
+    app: AppState,
+    PathParams(path): PathParams<GroupPath>,
+) -> Result<Answer<GroupView>, ProblemDetails> {
+    let GroupPath { upload, group } = path;
+    group_view(&app, ItemGroup { upload, group }).await.map(Answer)
 }
 
-/// The same for the dashboard.
-pub(crate) async fn group_shown(app: &App, group: ItemGroup) -> Result<GroupView, Problem> {
+pub(crate) async fn group_view(app: &App, group: ItemGroup) -> Result<GroupView, ProblemDetails> {
     let counts = counts_of(app, &group).await?;
     let ItemCounts { pending, uploaded, trusted, rejected, upload_giveup } = counts;
-    let sending_since = app.sendings.since(&group).map(|since| since.to_string());
+    let sending_since = app.group_sends.since(&group).map(|since| since.to_string());
     let (ItemGroup { upload, group }, total) = (group, counts.total());
     Ok(GroupView {
         upload,
@@ -109,63 +100,67 @@ pub(crate) async fn group_shown(app: &App, group: ItemGroup) -> Result<GroupView
     })
 }
 
-async fn counts_of(app: &App, group: &ItemGroup) -> Result<ItemCounts, Problem> {
+async fn counts_of(app: &App, group: &ItemGroup) -> Result<ItemCounts, ProblemDetails> {
     let counts = app.ops.store().item_counts(group).await?;
     if counts.total() == 0 {
         let ItemGroup { upload, group } = group;
-        let what = format!("upload {upload:?} has no group {group:?}: nothing was added to it");
-        return Err(Problem::not_found(what));
+        let what = format!("upload {upload:?} has no group {group:?}");
+        return Err(ProblemDetails::not_found(what));
     }
     Ok(counts)
 }
 
-/// Adds an item to a group of a declared upload: the body is its content. The same content again changes nothing.
-#[utoipa::path(put, path = "/v1/uploads/{upload}/groups/{group}/items/{name}", tag = "uploads",
-    params(ItemNamed),
+/// Adds an item to a group of a declared upload. The body is the content. Adding the same content again is a no-op.
+#[cfg_attr(test, utoipa::path(put, path = "/v1/uploads/{upload}/groups/{group}/items/{name}", tag = "uploads",
+    params(ItemPath),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 200, description = "it was there already", body = ItemView),
-              (status = 201, description = "it is pending", body = ItemView),
-              (status = 400, body = Problem), (status = 404, body = Problem),
-              (status = 408, body = Problem),
-              (status = 409, description = "other content has this name", body = Problem),
-              (status = 413, body = Problem)))]
+    responses((status = 200, description = "the item exists with the same content", body = ItemView),
+              (status = 201, description = "the item was added", body = ItemView),
+              (status = 400, body = ProblemDetails), (status = 404, body = ProblemDetails),
+              (status = 408, body = ProblemDetails),
+              (status = 409, description = "an item with this name has other content", body = ProblemDetails),
+              (status = 413, body = ProblemDetails))))]
 pub(crate) async fn add(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(named): Path<ItemNamed>,
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(path): PathParams<ItemPath>,
     request: Request,
-) -> Result<(StatusCode, Answer<ItemView>), Problem> {
-    let ItemNamed { upload, group, name } = named;
-    if !app.sendings.knows(&upload) {
-        return Err(app.sendings.unknown(&upload));
+) -> Result<(StatusCode, Answer<ItemView>), ProblemDetails> {
+    let ItemPath { upload, group, name } = path;
+    if !app.group_sends.is_declared(&upload) {
+        return Err(app.group_sends.undeclared(&upload));
     }
     let group = ItemGroup { upload, group };
-    group.check_name(&name).map_err(|error| Problem::bad_request(error.to_string()))?;
-    let Content(bytes) = Content::from_request(request, &()).await?;
-    let by = app.operator(&visitor, None);
+    group.check_name(&name).map_err(|error| ProblemDetails::bad_request(error.to_string()))?;
+    let ItemBody(bytes) = ItemBody::from_request(request, &()).await?;
+    let by = app.operator(&caller, None);
     let (status, id) = match app.ops.add_item(group, name, NewContent::Bytes(bytes), &by).await? {
         AddedItem::Accepted(id) => (StatusCode::CREATED, id),
         AddedItem::Duplicate(id) => (StatusCode::OK, id),
         AddedItem::Conflict(id) => {
-            let what = format!("item {id} has this name in the group and other content");
-            return Err(Problem::new(StatusCode::CONFLICT, what).allowed("another name"));
+            let what = format!("item {id} has the same name and other content");
+            return Err(ProblemDetails::new(StatusCode::CONFLICT, what).allowed("another name"));
         }
     };
     let item = app.ops.store().items_by_id(&[id]).await?.pop();
-    let item = item.ok_or_else(|| Problem::not_found(format!("there is no item {id}")))?;
+    let item = item.ok_or_else(|| ProblemDetails::not_found(format!("there is no item {id}")))?;
     Ok((status, Answer(item.into())))
 }
 
-/// Where content is kept is nothing that a stranger should know; the log has it.
-impl From<NotAdded> for Problem {
-    fn from(error: NotAdded) -> Self {
+/// The response omits storage paths, which may be confidential; the log has them.
+impl From<AddItemError> for ProblemDetails {
+    fn from(error: AddItemError) -> Self {
         match error {
-            NotAdded::Store(error) => error.into(),
-            NotAdded::Name(error) => Self::bad_request(error.to_string()),
+            AddItemError::Store(error) => error.into(),
+            AddItemError::Name(error) => Self::bad_request(error.to_string()),
             error => {
-                let unreachable = matches!(&error, NotAdded::Content(ContentError::Unreachable(_)));
-                tracing::warn!(error = &error as &dyn std::error::Error, "content was not kept");
-                let what = "the content could not be kept; nothing was added";
+                let unreachable =
+                    matches!(&error, AddItemError::Content(ContentError::Unreachable(_)));
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "cannot store the content of an item"
+                );
+                let what = "the content could not be stored; nothing was added";
                 let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, what);
                 if unreachable { problem.retry_after(1) } else { problem }
             }
@@ -173,45 +168,44 @@ impl From<NotAdded> for Problem {
     }
 }
 
-/// Begins to send what is pending in a group, here, with retries as its upload declares them. How it goes is in the
-/// items, the journal and the log.
-#[utoipa::path(post, path = "/v1/uploads/{upload}/groups/{group}/send", tag = "uploads",
-    params(GroupNamed), request_body = Why,
-    responses((status = 202, description = "it began", body = GroupBegun),
-              (status = 404, description = "no such upload or group", body = Problem),
-              (status = 409, description = "somebody sends it already", body = Problem),
-              (status = 422, description = "nothing is pending, or it cannot be sent from here", body = Problem),
-              (status = 503, description = "too many are being sent", body = Problem)))]
+/// Starts to send the pending items of a group from this server, with the retries of the declared upload. The items, the
+/// journal and the log show the progress.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/uploads/{upload}/groups/{group}/send", tag = "uploads",
+    params(GroupPath), request_body = ActionReason,
+    responses((status = 202, description = "the send has started", body = GroupSendStarted),
+              (status = 404, description = "no such upload or group", body = ProblemDetails),
+              (status = 409, description = "another process sends the group", body = ProblemDetails),
+              (status = 422, description = "no item is pending, or this server cannot send the upload", body = ProblemDetails),
+              (status = 503, description = "the server sends too many groups", body = ProblemDetails))))]
 pub(crate) async fn send(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(named): Path<GroupNamed>,
-    Json(why): Json<Why>,
-) -> Result<(StatusCode, Answer<GroupBegun>), Problem> {
-    let GroupNamed { upload, group } = named;
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(path): PathParams<GroupPath>,
+    Json(body): Json<ActionReason>,
+) -> Result<(StatusCode, Answer<GroupSendStarted>), ProblemDetails> {
+    let GroupPath { upload, group } = path;
     let group = ItemGroup { upload, group };
-    let begun = send_group(&app, &visitor, group, why.reason.as_deref()).await?;
-    Ok((StatusCode::ACCEPTED, Answer(begun)))
+    let started = send_group(&app, &caller, group, body.reason.as_deref()).await?;
+    Ok((StatusCode::ACCEPTED, Answer(started)))
 }
 
-/// The same for the dashboard.
 pub(crate) async fn send_group(
     app: &App,
-    visitor: &Visitor,
+    caller: &Caller,
     group: ItemGroup,
     reason: Option<&str>,
-) -> Result<GroupBegun, Problem> {
-    if !app.sendings.knows(&group.upload) {
-        return Err(app.sendings.unknown(&group.upload));
+) -> Result<GroupSendStarted, ProblemDetails> {
+    if !app.group_sends.is_declared(&group.upload) {
+        return Err(app.group_sends.undeclared(&group.upload));
     }
     let pending = counts_of(app, &group).await?.pending;
     if pending == 0 {
-        let what = format!("nothing in group {:?} is pending; nothing was sent", group.group);
-        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, what));
+        let what = format!("group {:?} has no pending items; nothing was sent", group.group);
+        return Err(ProblemDetails::new(StatusCode::UNPROCESSABLE_ENTITY, what));
     }
-    let by = app.operator(visitor, reason);
+    let by = app.operator(caller, reason);
     let began_at = by.at.to_string();
-    let worker = app.sendings.begin(group.clone(), by).await?;
+    let worker = app.group_sends.start(group.clone(), by).await?;
     let ItemGroup { upload, group } = group;
-    Ok(GroupBegun { upload, group, pending, worker, began_at })
+    Ok(GroupSendStarted { upload, group, pending, worker, began_at })
 }

@@ -1,49 +1,47 @@
-//! The story of a unit.
+//! `/v1/why`.
 
 use axum::Json as Answer;
 use redrive_core::{InvalidUnit, SampleId};
-use redrive_ops::{Asked, Explanation};
+use redrive_ops::{ExplainTarget, Explanation};
 use serde::Deserialize;
-use utoipa::IntoParams;
 
-use crate::{app::Shared, extract::Query, problem::Problem};
+use crate::{app::AppState, extract::QueryParams, problem::ProblemDetails};
 
-/// Whose story.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WhyQuery {
     /// `run:ID`, `item:ID`, `sample:ID` or `partition:SOURCE/CUSTOMER/QUERY/DATE`.
     unit: String,
 }
 
-/// What a unit is, each attempt, the rule behind each decision in words, and what comes next.
-#[utoipa::path(get, path = "/v1/why", tag = "why", params(WhyQuery),
-    responses((status = 200, body = Explanation), (status = 400, body = Problem), (status = 404, body = Problem)))]
+/// Explains a unit: its record, each attempt, the rule behind each decision in words, and what happens next.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/why", tag = "why", params(WhyQuery),
+    responses((status = 200, body = Explanation), (status = 400, body = ProblemDetails), (status = 404, body = ProblemDetails))))]
 pub(crate) async fn why(
-    app: Shared,
-    Query(WhyQuery { unit }): Query<WhyQuery>,
-) -> Result<Answer<Explanation>, Problem> {
-    let asked = asked(&unit)?;
-    let story = app.ops.explain(&asked).await?;
-    let story = story.ok_or_else(|| Problem::not_found(format!("there is no {unit}")))?;
-    Ok(Answer(story))
+    app: AppState,
+    QueryParams(WhyQuery { unit }): QueryParams<WhyQuery>,
+) -> Result<Answer<Explanation>, ProblemDetails> {
+    let target = parse_target(&unit)?;
+    let explanation = app.ops.explain(&target).await?;
+    let explanation =
+        explanation.ok_or_else(|| ProblemDetails::not_found(format!("there is no {unit}")))?;
+    Ok(Answer(explanation))
 }
 
-/// Whose story a text asks for.
-pub(crate) fn asked(unit: &str) -> Result<Asked, Problem> {
+fn parse_target(unit: &str) -> Result<ExplainTarget, ProblemDetails> {
     let problem = |what: String| {
-        Problem::bad_request(format!("unit: {what}"))
+        ProblemDetails::bad_request(format!("unit: {what}"))
             .allowed("run:ID, item:ID, sample:ID, partition:SOURCE/CUSTOMER/QUERY/DATE")
     };
     match unit.strip_prefix("sample:") {
         Some(id) if !id.contains('/') => {
-            let id = id.parse().map_err(|_| problem(format!("{id:?} is no id")))?;
-            Ok(Asked::Sample(SampleId(id)))
+            let id = id.parse().map_err(|_| problem(format!("{id:?} is not an id")))?;
+            Ok(ExplainTarget::Sample(SampleId(id)))
         }
         _ => {
             let unit = unit.parse().map_err(|error: InvalidUnit| problem(error.to_string()))?;
-            Ok(Asked::Unit(unit))
+            Ok(ExplainTarget::Unit(unit))
         }
     }
 }

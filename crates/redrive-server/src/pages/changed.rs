@@ -1,22 +1,21 @@
-//! Before and after a change of many: what would become of each, a button, and what became of them.
+//! The preview of a bulk action with its confirmation, and the result.
 
 use maud::{Markup, html};
 use redrive_ops::views::{ItemChangeView, PartitionChangeView, RunChangeView, SampleChangeView};
 
 use super::parts::{number, pill};
-use crate::api::Changes;
+use crate::api::BulkOutcome;
 
-/// The most rows that a page shows.
 const MAX_ROWS: usize = 200;
 
-/// A unit, and what became of it.
-pub(super) trait Changed {
+/// The outcome of an action for one unit.
+pub(super) trait ChangeRow {
     fn unit(&self) -> String;
     fn outcome(&self) -> &'static str;
     fn note(&self) -> String;
 }
 
-impl Changed for RunChangeView {
+impl ChangeRow for RunChangeView {
     fn unit(&self) -> String {
         format!("run {}", self.id)
     }
@@ -30,7 +29,7 @@ impl Changed for RunChangeView {
     }
 }
 
-impl Changed for PartitionChangeView {
+impl ChangeRow for PartitionChangeView {
     fn unit(&self) -> String {
         let Self { source, customer_id, query_name, logical_date, .. } = self;
         format!("{source} / {customer_id} / {query_name} / {logical_date}")
@@ -45,7 +44,7 @@ impl Changed for PartitionChangeView {
     }
 }
 
-impl Changed for SampleChangeView {
+impl ChangeRow for SampleChangeView {
     fn unit(&self) -> String {
         let pipeline = self.pipeline.as_deref().unwrap_or_default();
         let stage = self.stage.as_deref().unwrap_or_default();
@@ -61,7 +60,7 @@ impl Changed for SampleChangeView {
     }
 }
 
-impl Changed for ItemChangeView {
+impl ChangeRow for ItemChangeView {
     fn unit(&self) -> String {
         format!("item {} {}", self.id, self.name.as_deref().unwrap_or_default())
     }
@@ -75,15 +74,15 @@ impl Changed for ItemChangeView {
     }
 }
 
-/// An action as a title begins with it.
-pub(super) fn titled(action: &str) -> String {
+/// Capitalizes the name of an action.
+pub(super) fn title_case(action: &str) -> String {
     let words = action.replace('-', " ");
     let mut letters = words.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// What was done, and where to go from here.
-pub(super) fn done<T: Changed>(title: &str, changes: &Changes<T>, back: &str) -> Markup {
+/// The result of an action.
+pub(super) fn done<T: ChangeRow>(title: &str, changes: &BulkOutcome<T>, back: &str) -> Markup {
     html! {
         h1 { (title) }
         p.lead { (summary(changes)) }
@@ -94,10 +93,11 @@ pub(super) fn done<T: Changed>(title: &str, changes: &Changes<T>, back: &str) ->
     }
 }
 
-/// What would be done, and the button that has it done. `fields` are what the action needs besides the token.
-pub(super) fn preview<T: Changed>(
+/// The expected outcome of an action and the button that confirms it. `fields` are the parameters of the action besides
+/// the token.
+pub(super) fn preview<T: ChangeRow>(
     title: &str,
-    changes: &Changes<T>,
+    changes: &BulkOutcome<T>,
     action: &str,
     fields: &[(&str, Option<&str>)],
     back: &str,
@@ -115,9 +115,9 @@ pub(super) fn preview<T: Changed>(
                 }
                 input type="hidden" name="token" value=(changes.token().unwrap_or_default());
                 div.actions {
-                    label { "Why, for the journal" input type="text" name="reason" maxlength="500"; }
-                    @if ready > 0 { button.primary type="submit" { "Yes, do it: " (number(ready as u64)) } }
-                    a href=(back) { "No, go back" }
+                    label { "Reason, for the journal" input type="text" name="reason" maxlength="500"; }
+                    @if ready > 0 { button.primary type="submit" { "Confirm: " (number(ready as u64)) } }
+                    a href=(back) { "Go back" }
                 }
             }
         }
@@ -125,7 +125,7 @@ pub(super) fn preview<T: Changed>(
     }
 }
 
-fn summary<T: Changed>(changes: &Changes<T>) -> String {
+fn summary<T: ChangeRow>(changes: &BulkOutcome<T>) -> String {
     let mut counts: Vec<(&str, u64)> = Vec::new();
     for change in changes.changes() {
         match counts.iter_mut().find(|(known, _)| *known == change.outcome()) {
@@ -140,7 +140,7 @@ fn summary<T: Changed>(changes: &Changes<T>) -> String {
     format!("{}.", words.join(", "))
 }
 
-fn table<T: Changed>(changes: &Changes<T>) -> Markup {
+fn table<T: ChangeRow>(changes: &BulkOutcome<T>) -> Markup {
     let rows = changes.changes();
     html! {
         div.scroll { table {
@@ -151,6 +151,6 @@ fn table<T: Changed>(changes: &Changes<T>) -> Markup {
                 td.text { (row.note()) }
             } } }
         } }
-        @if rows.len() > MAX_ROWS { p.lead { "The first " (MAX_ROWS) " of " (number(rows.len() as u64)) " are shown." } }
+        @if rows.len() > MAX_ROWS { p.lead { "Showing the first " (MAX_ROWS) " of " (number(rows.len() as u64)) " rows." } }
     }
 }

@@ -1,4 +1,4 @@
-//! Charts, drawn on the server as SVG.
+//! Charts, rendered on the server as SVG.
 
 use std::collections::BTreeMap;
 
@@ -15,25 +15,25 @@ const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 200.0;
 const MINUTES: i64 = 60;
 
-/// The attempts of the last hour, minute by minute.
+/// Attempts of the last hour by minute.
 pub(super) fn activity(minutes: &[MinuteView], now: Timestamp) -> Markup {
     let mut sums: BTreeMap<i64, [u64; 3]> = BTreeMap::new();
     for minute in minutes {
         let Ok(at) = minute.minute.parse::<Timestamp>() else { continue };
         let ago = now.duration_since(at).as_secs().div_euclid(60);
-        let place = MINUTES - 1 - ago;
-        if !(0..MINUTES).contains(&place) {
+        let column = MINUTES - 1 - ago;
+        if !(0..MINUTES).contains(&column) {
             continue;
         }
-        let sum = sums.entry(place).or_default();
+        let sum = sums.entry(column).or_default();
         let counts = [minute.good, minute.retrying, minute.failed];
         sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
     let most = sums.values().map(|sum| sum.iter().sum::<u64>()).max().unwrap_or(0);
-    let total = |place: usize| -> u64 { sums.values().filter_map(|sum| sum.get(place)).sum() };
+    let total = |part: usize| -> u64 { sums.values().filter_map(|sum| sum.get(part)).sum() };
     let (good, retrying, failed) = (total(0), total(1), total(2));
     let words = format!(
-        "In the last hour {} attempts succeeded, {} are retried by themselves, {} failed.",
+        "In the last hour {} attempts succeeded, {} are followed by a retry, {} failed.",
         number(good),
         number(retrying),
         number(failed)
@@ -41,11 +41,11 @@ pub(super) fn activity(minutes: &[MinuteView], now: Timestamp) -> Markup {
     let step = WIDTH / MINUTES as f64;
     let begin = now.checked_sub(SignedDuration::from_mins(MINUTES - 1)).unwrap_or(now);
     html! {
-        // Words stand beside the drawing, which is stretched, and are as large as all others.
-        div.scale { "up to " (number(most)) " a minute" }
+        // Labels are outside of the SVG, which is stretched and would distort them.
+        div.scale { "up to " (number(most)) " per minute" }
         svg.stretched viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" role="img" aria-label=(words) {
-            @for (place, sum) in &sums {
-                (bar(*place as f64 * step, step - 2.0, sum, most))
+            @for (column, sum) in &sums {
+                (bar(*column as f64 * step, step - 2.0, sum, most))
             }
         }
         div.scale { span { (begin.strftime("%H:%M")) } span { (now.strftime("%H:%M")) " UTC" } }
@@ -57,7 +57,7 @@ pub(super) fn activity(minutes: &[MinuteView], now: Timestamp) -> Markup {
     }
 }
 
-/// A bar of three parts, failures on top.
+/// A stacked bar, failures on top.
 fn bar(x: f64, width: f64, parts: &[u64; 3], most: u64) -> Markup {
     let scale = HEIGHT / most.max(1) as f64;
     let mut base = HEIGHT;
@@ -81,15 +81,15 @@ fn round(value: f64) -> String {
     format!("{value:.1}")
 }
 
-/// How many samples needed how many retries.
+/// Number of samples by number of retries.
 pub(super) fn histogram(stage: &str, rows: &[HistogramView]) -> Markup {
     const ROW: f64 = 22.0;
     let height = ROW * rows.len() as f64 + 4.0;
     let label = format!("Retries at stage {stage}");
     html! {
         svg viewBox=(format!("0 0 400 {height}")) role="img" aria-label=(label) {
-            @for (place, row) in rows.iter().enumerate() {
-                @let y = ROW * place as f64 + 3.0;
+            @for (index, row) in rows.iter().enumerate() {
+                @let y = ROW * index as f64 + 3.0;
                 text x="70" y=(round(y + 13.0)) text-anchor="end" { (row.retries) @if row.retries == 1 { " retry" } @else { " retries" } }
                 rect class=(if row.retries == 0 { "good" } else { "retry" }) x="78" y=(round(y)) height="17"
                     width=(round((row.share * 240.0).max(1.5))) {}
@@ -99,7 +99,7 @@ pub(super) fn histogram(stage: &str, rows: &[HistogramView]) -> Markup {
     }
 }
 
-/// How far a run of a pipeline is, and what became of its samples.
+/// Samples of a pipeline run by outcome.
 pub(super) fn progress(run: &PipelineRunView) -> Markup {
     let parts = [("good", run.succeeded), ("wait", run.skipped), ("bad", run.dlq)];
     let whole = run.total.max(1) as f64;
@@ -124,7 +124,6 @@ pub(super) fn progress(run: &PipelineRunView) -> Markup {
     }
 }
 
-/// How much of the failure budget is spent.
 pub(super) fn budget(run: &PipelineRunView) -> Markup {
     let rate = match run.budget_processed {
         0 => 0.0,
@@ -132,7 +131,7 @@ pub(super) fn budget(run: &PipelineRunView) -> Markup {
     };
     let full = (run.failure_budget * 2.0).clamp(0.000_001, 1.0).max(run.failure_budget);
     let at = |share: f64| (share / full).clamp(0.0, 1.0) * 400.0;
-    let verdict = if run.budget_exceeded { "exceeded" } else { "kept" };
+    let verdict = if run.budget_exceeded { "exceeded" } else { "not exceeded" };
     let words = format!(
         "Failure budget {verdict}: {} of {} failed, {} allowed",
         run.budget_failed,

@@ -1,39 +1,39 @@
-//! Dead letters, grouped by what they died of.
+//! Dead letters, grouped by cause.
 
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::{PipelineRunId, SampleId, SampleStatus};
 use redrive_ops::{
-    Asked, Explanation,
+    ExplainTarget, Explanation,
     views::{CauseView, SampleView},
 };
 use redrive_store::SampleFilter;
 use serde::Deserialize;
 
 use super::{
-    Shown,
+    PageResult,
     changed::{done, preview},
-    layout::{Page, Place, may_act},
+    layout::{DashboardPage, NavSection, may_act},
     parts::{
         act_button, address, attempts, excerpt, filter_field, given, journal, json, last_of, more,
         number, pill, when_some,
     },
 };
 use crate::{
-    api::{LetterAction, reprocess_letters},
-    app::{App, Shared},
-    extract::{Form, Path, Query},
-    guard::Visitor,
-    problem::Problem,
+    api::{DeadLetterActionRequest, reprocess_dead_letters},
+    app::{App, AppState},
+    extract::{Form, PathParams, QueryParams},
+    guard::Caller,
+    problem::ProblemDetails,
 };
 
 const ROWS: u32 = 50;
 const CAUSES: u32 = 50;
 
-/// Which dead letters, and what is wished of them.
+/// The filters of the list, and the action on the selection.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Asking {
+pub(super) struct DeadLetterForm {
     id: Option<i64>,
     pipeline: Option<String>,
     run: Option<String>,
@@ -47,10 +47,11 @@ pub(super) struct Asking {
     reason: Option<String>,
 }
 
-impl Asking {
-    fn run(&self) -> Result<Option<i64>, Problem> {
+impl DeadLetterForm {
+    fn run(&self) -> Result<Option<i64>, ProblemDetails> {
         let number = |text: &str| {
-            text.parse().map_err(|_| Problem::bad_request(format!("run: {text:?} is no number")))
+            text.parse()
+                .map_err(|_| ProblemDetails::bad_request(format!("run: {text:?} is not a number")))
         };
         given(self.run.as_deref()).map(number).transpose()
     }
@@ -70,7 +71,7 @@ impl Asking {
         self.fields().iter().all(|(_, value)| given(*value).is_none())
     }
 
-    fn filter(&self) -> Result<SampleFilter, Problem> {
+    fn filter(&self) -> Result<SampleFilter, ProblemDetails> {
         let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
         Ok(SampleFilter {
             pipeline: text(&self.pipeline),
@@ -83,9 +84,9 @@ impl Asking {
         })
     }
 
-    fn action(&self, dry_run: bool) -> Result<LetterAction, Problem> {
+    fn action(&self, dry_run: bool) -> Result<DeadLetterActionRequest, ProblemDetails> {
         let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
-        Ok(LetterAction {
+        Ok(DeadLetterActionRequest {
             ids: self.id.into_iter().collect(),
             pipeline: text(&self.pipeline),
             run: self.run()?,
@@ -107,62 +108,61 @@ impl Asking {
     }
 }
 
-/// The causes, and some letters.
 pub(super) async fn list(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Query(asking): Query<Asking>,
-) -> Shown<Response> {
-    let filter = asking.filter()?;
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(form): QueryParams<DeadLetterForm>,
+) -> PageResult<Response> {
+    let filter = form.filter()?;
     let causes = app.ops.store().dead_causes(&filter, CAUSES).await?;
     let causes: Vec<CauseView> = causes.into_iter().map(CauseView::from).collect();
-    let after = SampleId(asking.after.unwrap_or(0));
+    let after = SampleId(form.after.unwrap_or(0));
     let letters = app.ops.samples(filter, after, ROWS).await?;
     let next = last_of(&letters, ROWS, |letter| letter.id).map(|last| {
-        let [one, two, three, four, five, six] = asking.fields();
+        let [one, two, three, four, five, six] = form.fields();
         address("/dead-letters", &[one, two, three, four, five, six, ("after", Some(&last))])
     });
     let total: u64 = causes.iter().map(|cause| cause.count).sum();
     let body = html! {
         h1 { "Dead letters" }
-        p.lead { "Samples that could not be finished, kept where people can look at them. "
-                 "Errors that differ only in numbers, ids, quotations and paths are one cause." }
+        p.lead { "Samples that failed permanently. "
+                 "Errors that differ only in numbers, ids, quotations and paths have one cause." }
         form.filters method="get" action="/dead-letters" {
-            (filter_field("pipeline", "Pipeline", asking.pipeline.as_deref()))
-            (filter_field("run", "Run", asking.run.as_deref()))
-            (filter_field("stage", "Stage", asking.stage.as_deref()))
-            (filter_field("error", "Text of the error", asking.error.as_deref()))
-            (filter_field("code", "Code", asking.code.as_deref()))
-            (filter_field("cause", "Cause", asking.cause.as_deref()))
+            (filter_field("pipeline", "Pipeline", form.pipeline.as_deref()))
+            (filter_field("run", "Run", form.run.as_deref()))
+            (filter_field("stage", "Stage", form.stage.as_deref()))
+            (filter_field("error", "Error text", form.error.as_deref()))
+            (filter_field("code", "Code", form.code.as_deref()))
+            (filter_field("cause", "Cause", form.cause.as_deref()))
             button type="submit" { "Show" }
         }
         section {
             h2 { "By cause" }
-            (by_cause(&app, &causes, may_act(&visitor)))
-            @if may_act(&visitor) && total > 0 { p { a href=(asking.preview()) { "Reprocess all that match …" } } }
+            (by_cause(&app, &causes, may_act(&caller)))
+            @if may_act(&caller) && total > 0 { p { a href=(form.preview()) { "Reprocess all that match …" } } }
         }
-        section { h2 { "One by one" } (table(&letters)) (more(next)) }
+        section { h2 { "Samples" } (table(&letters)) (more(next)) }
     };
-    Ok(Page::new(Place::DeadLetters, "Dead letters", body).render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::DeadLetters, "Dead letters", body).render(&app, &caller))
 }
 
 fn by_cause(app: &App, causes: &[CauseView], may_act: bool) -> Markup {
     if causes.is_empty() {
-        return html! { p.empty { "Nothing died." } };
+        return html! { p.empty { "No dead letters." } };
     }
     let now = app.ops.now();
     let of = |path: &str, cause: &CauseView| {
         let fingerprint = cause.fingerprint.as_str();
-        let asked = [
+        let params = [
             ("pipeline", cause.pipeline.as_str()),
             ("stage", &cause.stage),
             ("cause", fingerprint),
         ];
-        address(path, &asked.map(|(name, value)| (name, Some(value))))
+        address(path, &params.map(|(name, value)| (name, Some(value))))
     };
     html! {
         div.scroll { table {
-            thead { tr { th.number { "Letters" } th { "Pipeline" } th { "Stage" } th { "Code" } th { "Example" } th { "Last" } th { "" } } }
+            thead { tr { th.number { "Samples" } th { "Pipeline" } th { "Stage" } th { "Code" } th { "Example" } th { "Last" } th { "" } } }
             tbody { @for cause in causes { tr {
                 td.number { a href=(of("/dead-letters", cause)) { (number(cause.count)) } }
                 td.text { (cause.pipeline) }
@@ -178,7 +178,7 @@ fn by_cause(app: &App, causes: &[CauseView], may_act: bool) -> Markup {
 
 fn table(letters: &[SampleView]) -> Markup {
     if letters.is_empty() {
-        return html! { p.empty { "No dead letter matches." } };
+        return html! { p.empty { "No dead letters match." } };
     }
     html! {
         div.scroll { table {
@@ -196,28 +196,28 @@ fn table(letters: &[SampleView]) -> Markup {
     }
 }
 
-/// One sample, dead or not.
 pub(super) async fn show(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(id): Path<i64>,
-) -> Shown<Response> {
-    let Some(Explanation::Sample(story)) = app.ops.explain(&Asked::Sample(SampleId(id))).await?
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(id): PathParams<i64>,
+) -> PageResult<Response> {
+    let Some(Explanation::Sample(explanation)) =
+        app.ops.explain(&ExplainTarget::Sample(SampleId(id))).await?
     else {
-        return Err(Problem::not_found(format!("there is no sample {id}")));
+        return Err(ProblemDetails::not_found(format!("there is no sample {id}")));
     };
-    let (sample, now) = (&story.sample, app.ops.now());
+    let (sample, now) = (&explanation.sample, app.ops.now());
     let body = html! {
         h1 { "Sample " (id) " " (pill(sample.status)) }
-        p.next { strong { "Next: " } (story.next.because) }
-        @if may_act(&visitor) && sample.status == "dlq" && sample.data.is_some() {
+        p.next { strong { "Next: " } (explanation.next.because) }
+        @if may_act(&caller) && sample.status == "dlq" && sample.data.is_some() {
             section { h2 { "Actions" } (act_button("/dead-letters/reprocess", &[("id", &id.to_string())], "Reprocess")) }
         }
         div.grid {
             section.half {
-                h2 { "What it is" }
+                h2 { "Details" }
                 dl {
-                    dt { "Run" } dd { a href=(format!("/pipelines/{}", sample.run_id)) { (sample.pipeline) " " (sample.run_id) } ", " (story.run_status) }
+                    dt { "Run" } dd { a href=(format!("/pipelines/{}", sample.run_id)) { (sample.pipeline) " " (sample.run_id) } ", " (explanation.run_status) }
                     dt { "Line" } dd { (number(sample.line)) }
                     dt { "Stage" } dd { (sample.stage) }
                     @if let Some(cause) = &sample.fingerprint { dt { "Cause" } dd { a href=(address("/dead-letters", &[("cause", Some(cause))])) { code { (cause) } } } }
@@ -226,43 +226,44 @@ pub(super) async fn show(
                 (json("Last error", sample.error_message.as_deref()))
             }
             section.half { (json("Data", sample.data.as_ref().map(|data| data.get()))) }
-            @for stage in &story.stages { section {
+            @for stage in &explanation.stages { section {
                 h2 { "Stage " (stage.stage) ": " (stage.outcome) }
                 (attempts(&stage.attempts, None, now))
             } }
-            section { h2 { "Journal" } (journal(&story.journal, false, now)) }
+            section { h2 { "Journal" } (journal(&explanation.journal, false, now)) }
         }
     };
-    Ok(Page::new(Place::DeadLetters, format!("Sample {id}"), body).render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::DeadLetters, format!("Sample {id}"), body)
+        .render(&app, &caller))
 }
 
-/// What a reprocess of many would do.
-pub(super) async fn look(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Query(asking): Query<Asking>,
-) -> Shown<Response> {
-    let changes = reprocess_letters(&app, &visitor, asking.action(true)?).await?;
-    let [one, two, three, four, five, six] = asking.fields();
-    let all = asking.all.then_some("true");
+pub(super) async fn preview_action(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(form): QueryParams<DeadLetterForm>,
+) -> PageResult<Response> {
+    let changes = reprocess_dead_letters(&app, &caller, form.action(true)?).await?;
+    let [one, two, three, four, five, six] = form.fields();
+    let all = form.all.then_some("true");
     let fields = [one, two, three, four, five, six, ("all", all)];
-    let back = address("/dead-letters", &asking.fields());
+    let back = address("/dead-letters", &form.fields());
     let title = "Reprocess dead letters?";
     let body = preview(title, &changes, "/dead-letters/reprocess", &fields, &back);
-    Ok(Page::new(Place::DeadLetters, title, body).still().render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::DeadLetters, title, body).not_live().render(&app, &caller))
 }
 
-/// Does it.
 pub(super) async fn act(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Form(asking): Form<Asking>,
-) -> Shown<Response> {
-    let changes = reprocess_letters(&app, &visitor, asking.action(false)?).await?;
-    let back = match asking.id {
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    Form(form): Form<DeadLetterForm>,
+) -> PageResult<Response> {
+    let changes = reprocess_dead_letters(&app, &caller, form.action(false)?).await?;
+    let back = match form.id {
         Some(id) => format!("/dead-letters/{id}"),
-        None => address("/dead-letters", &asking.fields()),
+        None => address("/dead-letters", &form.fields()),
     };
     let body = done("Reprocess: done", &changes, &back);
-    Ok(Page::new(Place::DeadLetters, "Dead letters", body).still().render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::DeadLetters, "Dead letters", body)
+        .not_live()
+        .render(&app, &caller))
 }

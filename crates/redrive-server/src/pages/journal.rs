@@ -1,4 +1,4 @@
-//! The journal, the newest first.
+//! The journal, newest first.
 
 use axum::{Extension, response::Response};
 use maud::html;
@@ -7,32 +7,30 @@ use redrive_store::JournalFilter;
 use serde::Deserialize;
 
 use super::{
-    Shown,
-    layout::{Page, Place},
+    PageResult,
+    layout::{DashboardPage, NavSection},
     parts::{address, filter_field, given, journal, last_of, more},
 };
-use crate::{app::Shared, extract::Query, guard::Visitor};
+use crate::{app::AppState, extract::QueryParams, guard::Caller};
 
 const ROWS: u32 = 100;
 
-/// Which entries.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Asking {
+pub(super) struct JournalListQuery {
     unit: Option<String>,
     action: Option<String>,
     before: Option<i64>,
 }
 
-/// The list.
 pub(super) async fn list(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Query(asking): Query<Asking>,
-) -> Shown<Response> {
-    let (unit, action) = (given(asking.unit.as_deref()), given(asking.action.as_deref()));
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(query): QueryParams<JournalListQuery>,
+) -> PageResult<Response> {
+    let (unit, action) = (given(query.unit.as_deref()), given(query.action.as_deref()));
     let filter = JournalFilter { unit: unit.map(str::to_owned), action: action.map(str::to_owned) };
-    let before = asking.before.unwrap_or(i64::MAX);
+    let before = query.before.unwrap_or(i64::MAX);
     let page = app.ops.store().newest_journal(&filter, before, ROWS).await?;
     let last = last_of(&page, ROWS, |row| row.id);
     let next = last.map(|last| {
@@ -41,7 +39,7 @@ pub(super) async fn list(
     let rows: Vec<JournalView> = page.into_iter().map(JournalView::from).collect();
     let body = html! {
         h1 { "Journal" }
-        p.lead { "What operators, the daemon and workers did, and what was given up. Ordinary attempts are with their unit." }
+        p.lead { "Actions of operators, the daemon and workers, and units that were given up. Attempts are on the page of their unit." }
         form.filters method="get" action="/journal" {
             (filter_field("unit", "Unit", unit))
             (filter_field("action", "Action", action))
@@ -49,5 +47,5 @@ pub(super) async fn list(
         }
         section { (journal(&rows, true, app.ops.now())) (more(next)) }
     };
-    Ok(Page::new(Place::Journal, "Journal", body).render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::Journal, "Journal", body).render(&app, &caller))
 }

@@ -1,4 +1,4 @@
-//! What every page has around it.
+//! The layout of every page.
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -6,11 +6,10 @@ use axum::{
 };
 use maud::{DOCTYPE, Markup, html};
 
-use crate::{access::Role, app::App, guard::Visitor, problem::Problem};
+use crate::{access::Role, app::App, guard::Caller, problem::ProblemDetails};
 
-/// A part of the dashboard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum NavSection {
     Overview,
     Partitions,
     Runs,
@@ -20,7 +19,7 @@ pub(super) enum Place {
     Journal,
 }
 
-impl Place {
+impl NavSection {
     const ALL: [(Self, &'static str, &'static str); 7] = [
         (Self::Overview, "/", "Overview"),
         (Self::Partitions, "/partitions", "Partitions"),
@@ -32,57 +31,56 @@ impl Place {
     ];
 }
 
-/// A page of the dashboard.
-pub(super) struct Page {
-    pub(super) place: Place,
+pub(super) struct DashboardPage {
+    pub(super) section: NavSection,
     pub(super) title: String,
     pub(super) body: Markup,
-    /// Whether it is kept up to date.
+    /// Whether the script keeps the page up to date.
     pub(super) live: bool,
-    /// The version of the figures on it.
-    figures_of: Option<u64>,
+    /// The version of the overview on the page.
+    overview_version: Option<u64>,
 }
 
-impl Page {
-    pub(super) fn new(place: Place, title: impl Into<String>, body: Markup) -> Self {
-        Self { place, title: title.into(), body, live: true, figures_of: None }
+impl DashboardPage {
+    pub(super) fn new(section: NavSection, title: impl Into<String>, body: Markup) -> Self {
+        Self { section, title: title.into(), body, live: true, overview_version: None }
     }
 
-    /// One with figures on it, which may be older than the rest of it.
-    pub(super) fn with_figures_of(self, version: u64) -> Self {
-        Self { figures_of: Some(version), ..self }
+    /// For a page that renders a cached overview, which may be older than the rest of the page.
+    pub(super) fn with_overview_version(self, version: u64) -> Self {
+        Self { overview_version: Some(version), ..self }
     }
 
-    /// One that shows what was asked for once.
-    pub(super) fn still(self) -> Self {
+    /// For the result of an action, which does not change.
+    pub(super) fn not_live(self) -> Self {
         Self { live: false, ..self }
     }
 
-    pub(super) fn render(self, app: &App, visitor: &Visitor) -> Response {
-        // Nobody looks for it: at worst a page is told of what it shows already.
-        let version = self.figures_of.unwrap_or(visitor.version);
+    pub(super) fn render(self, app: &App, caller: &Caller) -> Response {
+        // An older version at worst causes one refresh without changes.
+        let version = self.overview_version.unwrap_or(caller.version);
         let version = self.live.then(|| version.to_string());
-        let Self { place, title, body, .. } = self;
+        let Self { section, title, body, .. } = self;
         let nav = html! {
-            @for (at, path, name) in Place::ALL {
-                a href=(path) aria-current=[(at == place).then_some("page")] { (name) }
+            @for (at, path, name) in NavSection::ALL {
+                a href=(path) aria-current=[(at == section).then_some("page")] { (name) }
             }
         };
-        let who = html! {
+        let account = html! {
             @if version.is_some() { span id="live" role="status" { "as of now" } }
-            @if visitor.has_token() {
-                span { (visitor.role_name()) }
+            @if caller.has_token() {
+                span { (caller.role_name()) }
                 form.inline method="post" action="/logout" { button type="submit" { "Sign out" } }
             }
         };
         let main = html! {
             main id="main" data-live=[version.as_deref()] { (body) }
         };
-        document(&title, nav, who, main, &app.ops.store().describe())
+        document(&title, nav, account, main, &app.ops.store().describe())
     }
 }
 
-fn document(title: &str, nav: Markup, who: Markup, main: Markup, store: &str) -> Response {
+fn document(title: &str, nav: Markup, account: Markup, main: Markup, store: &str) -> Response {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -98,8 +96,8 @@ fn document(title: &str, nav: Markup, who: Markup, main: Markup, store: &str) ->
                 a.skip href="#main" { "Skip to the content" }
                 header { div.bar {
                     a.name href="/" { "Redrive" }
-                    nav aria-label="Parts" { (nav) }
-                    div.who { (who) }
+                    nav aria-label="Sections" { (nav) }
+                    div.who { (account) }
                 } }
                 (main)
                 footer { "Redrive " (env!("CARGO_PKG_VERSION")) @if !store.is_empty() { " · " (store) } " · " a href="/openapi.json" { "API" } }
@@ -110,32 +108,30 @@ fn document(title: &str, nav: Markup, who: Markup, main: Markup, store: &str) ->
     ([(header::CONTENT_TYPE, html)], page.into_string()).into_response()
 }
 
-/// A page that says what went wrong.
-pub(crate) fn failed(problem: &Problem) -> Response {
+pub(crate) fn problem_page(problem: &ProblemDetails) -> Response {
     let main = html! {
         main id="main" {
             section.problem {
                 h1 { (problem.title()) }
                 p { (problem.detail()) }
-                @if let Some(allowed) = problem.what_is_allowed() { p.lead { "Allowed: " (allowed) } }
-                p { a href="/" { "To the overview" } }
+                @if let Some(allowed) = problem.allowed_values() { p.lead { "Allowed: " (allowed) } }
+                p { a href="/" { "Go to the overview" } }
             }
         }
     };
-    let nav = html! { @for (_, path, name) in Place::ALL { a href=(path) { (name) } } };
+    let nav = html! { @for (_, path, name) in NavSection::ALL { a href=(path) { (name) } } };
     let mut response = document(problem.title(), nav, html! {}, main, "");
     *response.status_mut() = problem.status();
     response
 }
 
-/// The page on which a token is entered.
 pub(super) fn login(wrong: bool) -> Response {
     let main = html! {
         main id="main" {
             section.login {
                 h1 { "Sign in" }
-                p.lead { "This server asks for a token: that of the operator, or that of a viewer." }
-                @if wrong { p role="alert" { span.pill.bad { "✗ that is not it" } } }
+                p.lead { "Enter the operator token or the viewer token." }
+                @if wrong { p role="alert" { span.pill.bad { "✗ wrong token" } } }
                 form method="post" action="/login" {
                     div.actions {
                         label { "Token" input type="password" name="token" required autocomplete="current-password" autofocus; }
@@ -152,7 +148,6 @@ pub(super) fn login(wrong: bool) -> Response {
     response
 }
 
-/// Whether someone may press buttons.
-pub(super) fn may_act(visitor: &Visitor) -> bool {
-    visitor.role >= Role::Operator
+pub(super) fn may_act(caller: &Caller) -> bool {
+    caller.role >= Role::Operator
 }

@@ -1,6 +1,6 @@
-//! Telling open pages that something changed.
+//! Notifies open pages of changes.
 //!
-//! One task looks at the store for all of them, and only while there is a page to tell.
+//! One task polls the store for all pages, and only while a page is open.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -15,109 +15,113 @@ use futures_util::stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::{
-    app::{App, Shared},
-    problem::Problem,
+    app::{App, AppState},
+    problem::ProblemDetails,
 };
 
-/// How often it is looked whether anything changed.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Pages that are told at once. More are shown, and not kept up to date.
+/// Pages with live updates. Further pages work without them.
 const MAX_PAGES: usize = 384;
 
-/// How often a page hears something even if nothing changed: so it is found that one has gone.
-const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(10);
+/// Keep-alive messages detect closed connections.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What there is to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum News {
-    /// Nobody looked yet.
-    Nothing,
-    /// Everything is as this version has it.
+enum LiveUpdate {
+    /// Before the first poll.
+    Unknown,
+    /// The version of the overview.
     Version(u64),
-    /// The server stops: a page that waits would keep it.
-    Over,
+    /// The server stops: open event streams would delay the shutdown.
+    Closed,
 }
 
-/// Who tells open pages.
 pub(crate) struct Live {
-    news: watch::Sender<News>,
+    updates: watch::Sender<LiveUpdate>,
     pages: Arc<Semaphore>,
 }
 
 impl Default for Live {
     fn default() -> Self {
-        Self { news: watch::Sender::new(News::Nothing), pages: Arc::new(Semaphore::new(MAX_PAGES)) }
+        Self {
+            updates: watch::Sender::new(LiveUpdate::Unknown),
+            pages: Arc::new(Semaphore::new(MAX_PAGES)),
+        }
     }
 }
 
 impl Live {
-    /// Looks for as long as the server runs.
+    /// Polls until aborted.
     pub(crate) async fn run(app: Arc<App>) {
-        // What is attempted from now on is counted.
-        _ = app.watch.begin().await;
-        let mut tick = tokio::time::interval(LOOK_EVERY);
+        // Starts the counters of `/metrics`; an error recurs at the next refresh.
+        _ = app.watch.start().await;
+        let mut tick = tokio::time::interval(POLL_INTERVAL);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tick.tick().await;
-            if app.live.news.receiver_count() == 0 {
+            if app.live.updates.receiver_count() == 0 {
                 continue;
             }
-            // A store that does not answer is no change; pages that ask will be told.
+            // Pages show errors of the store when they load.
             if let Ok(overview) = app.watch.newest().await {
-                app.live.tell(News::Version(overview.version));
+                app.live.publish(LiveUpdate::Version(overview.version));
             }
         }
     }
 
-    /// Lets every page go.
+    /// Ends the event streams of all pages.
     pub(crate) fn close(&self) {
-        self.tell(News::Over);
+        self.publish(LiveUpdate::Closed);
     }
 
-    fn tell(&self, news: News) {
-        self.news.send_if_modified(|told| {
-            let is_new = *told != news && *told != News::Over;
+    fn publish(&self, update: LiveUpdate) {
+        self.updates.send_if_modified(|current| {
+            let is_new = *current != update && *current != LiveUpdate::Closed;
             if is_new {
-                *told = news;
+                *current = update;
             }
             is_new
         });
     }
 }
 
-/// What one page is told from.
-struct Listener {
-    news: watch::Receiver<News>,
-    told: Option<u64>,
+/// The event stream of one page.
+struct Subscriber {
+    updates: watch::Receiver<LiveUpdate>,
+    sent: Option<u64>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Listener {
-    /// Waits until there is something to tell.
+impl Subscriber {
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {
-            let news = *self.news.borrow_and_update();
-            match news {
-                News::Version(version) if self.told != Some(version) => {
-                    self.told = Some(version);
+            let update = *self.updates.borrow_and_update();
+            match update {
+                LiveUpdate::Version(version) if self.sent != Some(version) => {
+                    self.sent = Some(version);
                     let event = Event::default().event("changed").data(version.to_string());
                     return Some((Ok(event), self));
                 }
-                News::Over => return None,
-                News::Nothing | News::Version(_) => self.news.changed().await.ok()?,
+                LiveUpdate::Closed => return None,
+                LiveUpdate::Unknown | LiveUpdate::Version(_) => {
+                    self.updates.changed().await.ok()?
+                }
             }
         }
     }
 }
 
-/// The changes, as they happen.
-pub(super) async fn events(app: Shared) -> Response {
+/// Server-sent events for open pages.
+pub(super) async fn events(app: AppState) -> Response {
     let Ok(permit) = Arc::clone(&app.live.pages).try_acquire_owned() else {
-        let what = "too many pages are open; this one is not kept up to date";
-        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, what).retry_after(60).into_response();
+        let what = "too many pages are open; this page gets no live updates";
+        return ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, what)
+            .retry_after(60)
+            .into_response();
     };
-    let listener = Listener { news: app.live.news.subscribe(), told: None, _permit: permit };
-    let events = stream::unfold(listener, Listener::next);
-    Sse::new(events).keep_alive(KeepAlive::new().interval(SIGN_OF_LIFE_EVERY)).into_response()
+    let subscriber =
+        Subscriber { updates: app.live.updates.subscribe(), sent: None, _permit: permit };
+    let events = stream::unfold(subscriber, Subscriber::next);
+    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE_INTERVAL)).into_response()
 }

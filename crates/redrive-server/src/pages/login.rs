@@ -1,4 +1,4 @@
-//! Signing in with a token, for browsers.
+//! Sign in and sign out, for browsers.
 
 use axum::{
     Extension,
@@ -10,43 +10,40 @@ use serde::Deserialize;
 
 use super::layout;
 use crate::{
-    app::Shared,
+    app::AppState,
     extract::Form,
-    guard::{COOKIE, Visitor},
+    guard::{COOKIE, Caller},
 };
 
-/// What is entered.
 #[derive(Deserialize)]
-pub(super) struct Entered {
+pub(super) struct LoginForm {
     token: String,
 }
 
-/// Asks for a token.
-pub(super) async fn ask(Extension(visitor): Extension<Visitor>) -> Response {
-    if visitor.is_stranger() { layout::login(false) } else { Redirect::to("/").into_response() }
+pub(super) async fn show(Extension(caller): Extension<Caller>) -> Response {
+    if caller.is_anonymous() { layout::login(false) } else { Redirect::to("/").into_response() }
 }
 
-/// Lets someone in. The token is kept where no script sees it and no other site sends it.
+/// Stores the token in a cookie that scripts cannot read and other sites cannot send.
 pub(super) async fn sign_in(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Form(entered): Form<Entered>,
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    Form(form): Form<LoginForm>,
 ) -> Response {
-    let (from, now) = (visitor.from, app.ops.now());
-    if !app.guesses.allows(from, now) {
-        return app.too_many_guesses().into_response();
+    let (from, now) = (caller.from, app.ops.now());
+    if !app.wrong_tokens.allows(from, now) {
+        return app.too_many_wrong_tokens().into_response();
     }
-    if app.access.role_of(&entered.token).is_none() {
-        app.guesses.count(from, now);
+    if app.access.role_of(&form.token).is_none() {
+        app.wrong_tokens.count(from, now);
         return layout::login(true);
     }
-    let token = utf8_percent_encode(&entered.token, NON_ALPHANUMERIC);
+    let token = utf8_percent_encode(&form.token, NON_ALPHANUMERIC);
     let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict");
     let Ok(cookie) = HeaderValue::from_str(&cookie) else { return layout::login(true) };
     ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
 }
 
-/// Forgets the token.
 pub(super) async fn sign_out() -> Response {
     let cookie = format!("{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");
     let cookie = HeaderValue::from_str(&cookie).unwrap_or(HeaderValue::from_static(""));

@@ -1,5 +1,4 @@
-//! The dashboard: pages rendered here, which work without a script except that they do not change by
-//! themselves then.
+//! The dashboard. Pages are rendered on the server and work without scripts; the script keeps them up to date.
 
 mod changed;
 mod charts;
@@ -26,33 +25,30 @@ use axum::{
     routing::{get, post},
 };
 
-pub(crate) use layout::failed;
+pub(crate) use layout::problem_page;
 
-use crate::{app::App, problem::Problem};
+use crate::{app::App, problem::ProblemDetails};
 
-/// What a form may have.
 const MAX_FORM_BYTES: usize = 64 * 1024;
 
-/// The answer of a page, or what went wrong.
-type Shown<T> = Result<T, Problem>;
+type PageResult<T> = Result<T, ProblemDetails>;
 
-/// The pages.
 pub(crate) fn router() -> Router<Arc<App>> {
     Router::new()
         .route("/", get(overview::show))
         .route("/runs", get(runs::list))
-        .route("/runs/preview", get(runs::look))
+        .route("/runs/preview", get(runs::preview_action))
         .route("/runs/{id}", get(runs::show).post(runs::act))
-        .route("/queues/{action}", post(runs::switch))
+        .route("/queues/{action}", post(runs::act_on_queue))
         .route("/partitions", get(partitions::list))
-        .route("/partitions/preview", get(partition::look))
+        .route("/partitions/preview", get(partition::preview_action))
         .route("/partitions/act/{action}", post(partition::act))
         .route(
             "/partitions/{source}/{customer_id}/{query_name}/{logical_date}",
             get(partition::show),
         )
         .route("/uploads", get(uploads::list))
-        .route("/uploads/preview", get(uploads::look))
+        .route("/uploads/preview", get(uploads::preview_action))
         .route("/uploads/reset", post(uploads::act))
         .route("/uploads/send", post(uploads::send))
         .route("/uploads/{id}", get(uploads::show))
@@ -61,26 +57,25 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .route("/pipelines/{id}", get(pipelines::show))
         .route("/pipelines/{id}/{action}", post(pipelines::act))
         .route("/dead-letters", get(dead_letters::list))
-        .route("/dead-letters/preview", get(dead_letters::look))
+        .route("/dead-letters/preview", get(dead_letters::preview_action))
         .route("/dead-letters/reprocess", post(dead_letters::act))
         .route("/dead-letters/{id}", get(dead_letters::show))
         .route("/journal", get(journal::list))
         .route("/events", get(live::events))
-        .route("/login", get(login::ask).post(login::sign_in))
+        .route("/login", get(login::show).post(login::sign_in))
         .route("/logout", post(login::sign_out))
         .route("/assets/style.css", get(|| asset("text/css; charset=utf-8", STYLE)))
         .route("/assets/live.js", get(|| asset("text/javascript; charset=utf-8", SCRIPT)))
-        .route("/assets/events.js", get(|| asset("text/javascript; charset=utf-8", LISTENER)))
+        .route("/assets/events.js", get(|| asset("text/javascript; charset=utf-8", EVENTS_SCRIPT)))
         .route("/assets/icon.svg", get(|| asset("image/svg+xml", ICON)))
         .layer(DefaultBodyLimit::max(MAX_FORM_BYTES))
 }
 
 const STYLE: &str = include_str!("../../assets/style.css");
 const SCRIPT: &str = include_str!("../../assets/live.js");
-const LISTENER: &str = include_str!("../../assets/events.js");
+const EVENTS_SCRIPT: &str = include_str!("../../assets/events.js");
 const ICON: &str = include_str!("../../assets/icon.svg");
 
-/// Something that pages are made with, the same for every version of the program.
 async fn asset(kind: &'static str, text: &'static str) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(kind)),

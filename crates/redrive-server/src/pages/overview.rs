@@ -1,4 +1,4 @@
-//! The first page: what failed, why, and when it is tried again.
+//! The overview page: failures, their causes, and the next retries.
 
 use axum::{Extension, response::Response};
 use jiff::Timestamp;
@@ -6,20 +6,22 @@ use maud::{Markup, html};
 use redrive_ops::views::{DueView, OverviewView, RecentCauseView};
 
 use super::{
-    Shown, charts,
-    layout::{Page, Place},
+    PageResult, charts,
+    layout::{DashboardPage, NavSection},
     parts::{address, encoded, excerpt, number, partition_address, pill, unit_address, when},
 };
-use crate::{app::Shared, guard::Visitor};
+use crate::{app::AppState, guard::Caller};
 
-/// The overview.
-pub(super) async fn show(app: Shared, Extension(visitor): Extension<Visitor>) -> Shown<Response> {
+pub(super) async fn show(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+) -> PageResult<Response> {
     let overview = app.watch.overview().await?;
-    let page = Page::new(Place::Overview, "Overview", body(&overview, app.ops.now()));
-    Ok(page.with_figures_of(overview.version).render(&app, &visitor))
+    let page = DashboardPage::new(NavSection::Overview, "Overview", body(&overview, app.ops.now()));
+    Ok(page.with_overview_version(overview.version).render(&app, &caller))
 }
 
-/// The kinds of units, what they are called, and where they are listed.
+/// The kinds of units with their labels and list pages.
 const KINDS: [(&str, &str, &str); 4] = [
     ("partition", "Partitions", "/partitions"),
     ("run", "Runs", "/runs"),
@@ -30,22 +32,22 @@ const KINDS: [(&str, &str, &str); 4] = [
 fn body(overview: &OverviewView, now: Timestamp) -> Markup {
     html! {
         h1 { "Overview" }
-        p.lead { (in_a_sentence(overview)) }
+        p.lead { (summary(overview)) }
         div.grid {
             section.two-thirds {
                 h2 { "Attempts in the last hour" }
                 (charts::activity(&overview.activity, now))
             }
             section.third {
-                h2 { "What happens next" }
+                h2 { "Scheduled next" }
                 (due(&overview.due, now))
             }
             section {
-                h2 { "Where everything stands" }
+                h2 { "Units by state" }
                 (units(overview))
             }
             section {
-                h2 { "Why things failed in the last hour" }
+                h2 { "Causes of failures in the last hour" }
                 (causes(&overview.causes, now))
             }
             section.half { h2 { "Queues" } (queues(overview, now)) }
@@ -54,8 +56,8 @@ fn body(overview: &OverviewView, now: Timestamp) -> Markup {
     }
 }
 
-/// `5 failed partitions, 1 run given up and 2 dead letters; 3 runs wait for another try.`
-fn in_a_sentence(overview: &OverviewView) -> String {
+/// `5 failed partitions, 1 run given up and 2 dead letters; 3 runs wait for a retry.`
+fn summary(overview: &OverviewView) -> String {
     let dead =
         overview.failed().into_iter().map(|(count, what)| format!("{} {what}", number(count)));
     let dead: Vec<String> = dead.collect();
@@ -66,12 +68,12 @@ fn in_a_sentence(overview: &OverviewView) -> String {
     };
     let waiting = match overview.count("run", "waiting_for_retry") {
         0 => None,
-        1 => Some("1 run waits for another try".to_owned()),
-        many => Some(format!("{} runs wait for another try", number(many))),
+        1 => Some("1 run waits for a retry".to_owned()),
+        many => Some(format!("{} runs wait for a retry", number(many))),
     };
     match (dead, waiting) {
-        (None, None) => "Nothing has failed.".to_owned(),
-        (None, Some(waiting)) => format!("{waiting}, nothing is given up."),
+        (None, None) => "No failures.".to_owned(),
+        (None, Some(waiting)) => format!("{waiting}; no unit is given up."),
         (Some(dead), None) => format!("{dead}."),
         (Some(dead), Some(waiting)) => format!("{dead}; {waiting}."),
     }
@@ -87,7 +89,7 @@ fn units(overview: &OverviewView) -> Markup {
                         @let counted: Vec<_> = overview.units.iter().filter(|unit| unit.kind == kind).collect();
                         @if counted.is_empty() { span.empty { "none yet" } }
                         div.tiles { @for unit in counted {
-                            a.tile href=(listed(kind, path, unit.state)) { b { (number(unit.count)) } (pill(unit.state)) }
+                            a.tile href=(state_address(kind, path, unit.state)) { b { (number(unit.count)) } (pill(unit.state)) }
                         } }
                     }
                 }
@@ -96,15 +98,14 @@ fn units(overview: &OverviewView) -> Markup {
     }
 }
 
-/// Things that are due that the page has room for.
 const DUE_SHOWN: usize = 6;
 
 fn is_due(at: &str, now: Timestamp) -> bool {
     at.parse().is_ok_and(|at: Timestamp| at <= now)
 }
 
-/// Where units of a state are listed.
-fn listed(kind: &str, path: &str, state: &str) -> String {
+/// The list page of the units in a state.
+fn state_address(kind: &str, path: &str, state: &str) -> String {
     let state = match (kind, state) {
         ("run", "waiting_for_retry" | "given_up") => "error",
         ("sample", "dlq") => return "/dead-letters".to_owned(),
@@ -116,7 +117,7 @@ fn listed(kind: &str, path: &str, state: &str) -> String {
 
 fn due(due: &[DueView], now: Timestamp) -> Markup {
     if due.is_empty() {
-        return html! { p.empty { "Nothing is waiting for its time." } };
+        return html! { p.empty { "Nothing is scheduled." } };
     }
     let target = |due: &DueView| match due.kind {
         "queue" => address("/runs", &[("queue", Some(&due.name)), ("status", Some("error"))]),
@@ -136,11 +137,11 @@ fn due(due: &[DueView], now: Timestamp) -> Markup {
 
 fn causes(causes: &[RecentCauseView], now: Timestamp) -> Markup {
     if causes.is_empty() {
-        return html! { p.empty { "Nothing failed." } };
+        return html! { p.empty { "No failures." } };
     }
     html! {
         div.scroll { table {
-            thead { tr { th.number { "Times" } th { "What" } th { "Code" } th { "Message" } th { "Last" } } }
+            thead { tr { th.number { "Times" } th { "Unit" } th { "Code" } th { "Message" } th { "Last" } } }
             tbody { @for cause in causes { tr {
                 td.number { (number(cause.attempts)) }
                 td.text { (example(cause)) }
@@ -152,7 +153,7 @@ fn causes(causes: &[RecentCauseView], now: Timestamp) -> Markup {
     }
 }
 
-/// A link to the last unit that failed of a cause.
+/// A link to the last failed unit of a cause.
 fn example(cause: &RecentCauseView) -> Markup {
     match unit_address(&cause.unit) {
         Some(address) => html! { a href=(address) { (cause.unit.replace(':', " ")) } },
@@ -162,11 +163,11 @@ fn example(cause: &RecentCauseView) -> Markup {
 
 fn queues(overview: &OverviewView, now: Timestamp) -> Markup {
     if overview.queues.is_empty() {
-        return html! { p.empty { "There is no queue." } };
+        return html! { p.empty { "No queues." } };
     }
     html! {
         div.scroll { table {
-            thead { tr { th { "Queue" } th { "Runs" } th { "Oldest waits since" } } }
+            thead { tr { th { "Queue" } th { "Runs" } th { "Oldest ready run" } } }
             tbody { @for queue in &overview.queues { tr {
                 td.text {
                     a href=(address("/runs", &[("queue", Some(&queue.queue))])) { (queue.queue) }
@@ -184,7 +185,7 @@ fn queues(overview: &OverviewView, now: Timestamp) -> Markup {
 
 fn pipelines(overview: &OverviewView) -> Markup {
     if overview.pipeline_runs.is_empty() {
-        return html! { p.empty { "No pipeline was run yet." } };
+        return html! { p.empty { "No pipeline runs yet." } };
     }
     html! {
         div.scroll { table {

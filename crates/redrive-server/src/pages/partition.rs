@@ -1,15 +1,15 @@
-//! One partition, and what is done to one or to many.
+//! The page of a partition, and the actions on partitions.
 
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::PartitionKey;
-use redrive_ops::{Asked, Explanation, views::PartitionView};
+use redrive_ops::{ExplainTarget, Explanation, views::PartitionView};
 use serde::Deserialize;
 
 use super::{
-    Shown,
-    changed::{done, preview, titled},
-    layout::{Page, Place, may_act},
+    PageResult,
+    changed::{done, preview, title_case},
+    layout::{DashboardPage, NavSection, may_act},
     partitions::state,
     parts::{
         act_button, address, attempts, given, journal, json, number, partition_address, pill,
@@ -18,24 +18,23 @@ use super::{
 };
 use crate::{
     api::{KeyParts, PartitionActionRequest, change_partitions, key_of},
-    app::Shared,
-    extract::{Form, Path, Query},
-    guard::Visitor,
-    problem::Problem,
+    app::AppState,
+    extract::{Form, PathParams, QueryParams},
+    guard::Caller,
+    problem::ProblemDetails,
 };
 
-/// One partition.
 pub(super) async fn show(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(parts): Path<KeyParts>,
-) -> Shown<Response> {
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(parts): PathParams<KeyParts>,
+) -> PageResult<Response> {
     let key = key_of(&parts)?;
-    let asked = Asked::Unit(redrive_core::Unit::Partition(key.clone()));
-    let Some(Explanation::Partition(story)) = app.ops.explain(&asked).await? else {
-        return Err(Problem::not_found(format!("partition:{key} has no entry")));
+    let target = ExplainTarget::Unit(redrive_core::Unit::Partition(key.clone()));
+    let Some(Explanation::Partition(explanation)) = app.ops.explain(&target).await? else {
+        return Err(ProblemDetails::not_found(format!("partition:{key} has no entry")));
     };
-    let (partition, now) = (&story.partition, app.ops.now());
+    let (partition, now) = (&explanation.partition, app.ops.now());
     let series = [
         ("source", Some(key.source())),
         ("customer_id", Some(key.customer_id())),
@@ -45,33 +44,33 @@ pub(super) async fn show(
     let body = html! {
         h1 { (key.source()) " / " (key.customer_id()) " / " (key.query_name()) " / " (key.logical_date().to_string())
              " " (pill(state(partition))) @if partition.paused { " " span.pill.retry { "‖ paused" } } }
-        p.next { strong { "Next: " } (story.next.because) }
-        @if may_act(&visitor) { section { h2 { "Actions" } (actions(&key, partition)) } }
+        p.next { strong { "Next: " } (explanation.next.because) }
+        @if may_act(&caller) { section { h2 { "Actions" } (actions(&key, partition)) } }
         div.grid {
             section.half {
-                h2 { "What it is" }
+                h2 { "Details" }
                 dl {
-                    dt { "Series" } dd { a href=(address("/partitions", &series)) { "its calendar" } }
+                    dt { "Series" } dd { a href=(address("/partitions", &series)) { "calendar" } }
                     dt { "Authority" } dd { @match authority {
                         Some(run_id) => { code { (run_id) } },
-                        None => { "no run has it: consumers read nothing" },
+                        None => { "none: the partition is not readable" },
                     } }
                     @if let Some(count) = partition.record_count { dt { "Records" } dd { (number(count)) } }
                     @if let Some(version) = &partition.schema_version { dt { "Schema" } dd { (version) } }
                     dt { "Attempts" } dd { (partition.attempt_count.unwrap_or(0)) }
                     dt { "Changed" } dd { (when_some(partition.updated_at.as_deref(), now)) }
-                    @if let Some(at) = &partition.next_retry_at { dt { "Next try" } dd { (when_some(Some(at), now)) } }
+                    @if let Some(at) = &partition.next_retry_at { dt { "Next retry" } dd { (when_some(Some(at), now)) } }
                     @if let Some(by) = &partition.paused_by { dt { "Paused by" } dd { (by) " " (partition.pause_reason.as_deref().unwrap_or_default()) } }
                 }
             }
             section.half { (json("Last error", partition.error_message.as_deref()))
-                @if partition.error_message.is_none() { h2 { "Last error" } p.empty { "There is none." } } }
-            section { h2 { "Attempts and raw runs" } (attempts(&story.attempts, authority, now)) }
-            section { h2 { "Journal" } (journal(&story.journal, false, now)) }
+                @if partition.error_message.is_none() { h2 { "Last error" } p.empty { "None." } } }
+            section { h2 { "Attempts and raw runs" } (attempts(&explanation.attempts, authority, now)) }
+            section { h2 { "Journal" } (journal(&explanation.journal, false, now)) }
         }
     };
     let title = format!("{key}");
-    Ok(Page::new(Place::Partitions, title, body).render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::Partitions, title, body).render(&app, &caller))
 }
 
 fn actions(key: &PartitionKey, partition: &PartitionView) -> Markup {
@@ -84,17 +83,16 @@ fn actions(key: &PartitionKey, partition: &PartitionView) -> Markup {
     html! {
         div.actions {
             @if is_failed && !partition.terminal { (button("retry", "Retry now", &["force"])) (button("mark-terminal", "Mark terminal", &[])) }
-            @if is_failed && partition.terminal { (button("retry", "Retry, past the mark", &["force", "clear_terminal"])) (button("clear-terminal", "Clear the mark", &[])) }
+            @if is_failed && partition.terminal { (button("retry", "Retry anyway", &["force", "clear_terminal"])) (button("clear-terminal", "Clear terminal", &[])) }
             @if partition.status == Some("success") { (button("reprocess", "Reprocess", &["force"])) }
             @if partition.paused { (button("resume", "Resume", &[])) } @else { (button("pause", "Pause", &[])) }
         }
     }
 }
 
-/// What is asked for by a button.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Pressed {
+pub(super) struct PartitionActionForm {
     partition: Option<String>,
     source: Option<String>,
     customer_id: Option<String>,
@@ -108,7 +106,7 @@ pub(super) struct Pressed {
     action: Option<String>,
 }
 
-impl Pressed {
+impl PartitionActionForm {
     fn request(&self, dry_run: bool) -> PartitionActionRequest {
         let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
         PartitionActionRequest {
@@ -149,28 +147,28 @@ impl Pressed {
     }
 }
 
-/// What an action on many would do.
-pub(super) async fn look(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Query(pressed): Query<Pressed>,
-) -> Shown<Response> {
-    let name = pressed.action.as_deref().unwrap_or_default();
-    let changes = change_partitions(&app, &visitor, name, pressed.request(true)).await?;
-    let title = format!("{} partitions?", titled(name));
+pub(super) async fn preview_action(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(form): QueryParams<PartitionActionForm>,
+) -> PageResult<Response> {
+    let name = form.action.as_deref().unwrap_or_default();
+    let changes = change_partitions(&app, &caller, name, form.request(true)).await?;
+    let title = format!("{} partitions?", title_case(name));
     let action = format!("/partitions/act/{name}");
-    let body = preview(&title, &changes, &action, &pressed.fields(), &pressed.back());
-    Ok(Page::new(Place::Partitions, title, body).still().render(&app, &visitor))
+    let body = preview(&title, &changes, &action, &form.fields(), &form.back());
+    Ok(DashboardPage::new(NavSection::Partitions, title, body).not_live().render(&app, &caller))
 }
 
-/// Does it.
 pub(super) async fn act(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(name): Path<String>,
-    Form(pressed): Form<Pressed>,
-) -> Shown<Response> {
-    let changes = change_partitions(&app, &visitor, &name, pressed.request(false)).await?;
-    let body = done(&format!("{}: done", titled(&name)), &changes, &pressed.back());
-    Ok(Page::new(Place::Partitions, "Partitions", body).still().render(&app, &visitor))
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(name): PathParams<String>,
+    Form(form): Form<PartitionActionForm>,
+) -> PageResult<Response> {
+    let changes = change_partitions(&app, &caller, &name, form.request(false)).await?;
+    let body = done(&format!("{}: done", title_case(&name)), &changes, &form.back());
+    Ok(DashboardPage::new(NavSection::Partitions, "Partitions", body)
+        .not_live()
+        .render(&app, &caller))
 }

@@ -11,24 +11,23 @@ use redrive_store::{PartitionFilter, PartitionRecord};
 use serde::Deserialize;
 
 use super::{
-    Shown,
-    layout::{Page, Place, may_act},
-    parts::{address, filter_choice, filter_field, given, look_of, more, partition_address, pill},
+    PageResult,
+    layout::{DashboardPage, NavSection, may_act},
+    parts::{address, filter_choice, filter_field, given, more, partition_address, pill, style_of},
 };
 use crate::{
-    app::{App, Shared},
-    extract::Query,
-    guard::Visitor,
-    problem::Problem,
+    app::{App, AppState},
+    extract::QueryParams,
+    guard::Caller,
+    problem::ProblemDetails,
 };
 
-/// Partitions that a page reads: sixty series of a month.
+/// About sixty series of one month.
 const ROWS: u32 = 2_000;
 
-/// Which partitions.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Asking {
+pub(super) struct PartitionListQuery {
     source: Option<String>,
     customer_id: Option<String>,
     query_name: Option<String>,
@@ -37,7 +36,7 @@ pub(super) struct Asking {
     after: Option<String>,
 }
 
-impl Asking {
+impl PartitionListQuery {
     fn fields(&self) -> [(&'static str, Option<&str>); 4] {
         [
             ("source", self.source.as_deref()),
@@ -53,10 +52,11 @@ impl Asking {
         address("/partitions", &[one, two, three, four, ("month", Some(&month)), ("after", after)])
     }
 
-    fn filter(&self, month: &Month) -> Result<PartitionFilter, Problem> {
+    fn filter(&self, month: &Month) -> Result<PartitionFilter, ProblemDetails> {
         let status = given(self.status.as_deref()).map(|name| {
-            PartitionStatus::from_name(name)
-                .ok_or_else(|| Problem::bad_request(format!("status: there is no {name:?}")))
+            PartitionStatus::from_name(name).ok_or_else(|| {
+                ProblemDetails::bad_request(format!("status: unknown value {name:?}"))
+            })
         });
         let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
         Ok(PartitionFilter {
@@ -70,16 +70,16 @@ impl Asking {
     }
 }
 
-/// The month that is shown.
 struct Month {
     first: Date,
 }
 
 impl Month {
-    fn parse(text: &str) -> Result<Self, Problem> {
+    fn parse(text: &str) -> Result<Self, ProblemDetails> {
         let day = format!("{text}-01").parse::<LogicalDate>();
         day.map(|day| Self::of(day.date())).map_err(|_| {
-            Problem::bad_request(format!("month: {text:?} is none")).allowed("YYYY-MM")
+            ProblemDetails::bad_request(format!("month: {text:?} is not a month"))
+                .allowed("YYYY-MM")
         })
     }
 
@@ -111,14 +111,14 @@ impl std::fmt::Display for Month {
     }
 }
 
-/// The newest day that there is or should be, so that the first page shows something.
-async fn newest_month(app: &App, asking: &Asking) -> Result<Month, Problem> {
+/// The default month: the current one if it has partitions, else the month of the newest partition.
+async fn newest_month(app: &App, query: &PartitionListQuery) -> Result<Month, ProblemDetails> {
     let now = app.ops.now().to_zoned(jiff::tz::TimeZone::UTC).date();
     let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
     let filter = PartitionFilter {
-        source: text(&asking.source),
-        customer_id: text(&asking.customer_id),
-        query_name: text(&asking.query_name),
+        source: text(&query.source),
+        customer_id: text(&query.customer_id),
+        query_name: text(&query.query_name),
         ..PartitionFilter::default()
     };
     let this = Month::of(now);
@@ -132,45 +132,44 @@ async fn newest_month(app: &App, asking: &Asking) -> Result<Month, Problem> {
     Ok(newest.map_or(this, Month::of))
 }
 
-/// The calendars.
 pub(super) async fn list(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Query(asking): Query<Asking>,
-) -> Shown<Response> {
-    let month = match given(asking.month.as_deref()) {
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(query): QueryParams<PartitionListQuery>,
+) -> PageResult<Response> {
+    let month = match given(query.month.as_deref()) {
         Some(text) => Month::parse(text)?,
-        None => newest_month(&app, &asking).await?,
+        None => newest_month(&app, &query).await?,
     };
-    let after = given(asking.after.as_deref()).map(|text| {
-        text.parse::<PartitionKey>().map_err(|error| Problem::bad_request(error.to_string()))
+    let after = given(query.after.as_deref()).map(|text| {
+        text.parse::<PartitionKey>().map_err(|error| ProblemDetails::bad_request(error.to_string()))
     });
-    let query = PartitionQuery {
-        filter: asking.filter(&month)?,
+    let page_query = PartitionQuery {
+        filter: query.filter(&month)?,
         terminal: false,
         after: after.transpose()?,
         limit: ROWS,
     };
-    let page = app.ops.partitions_page(&query).await?;
-    let (series, next) = in_series(page);
-    let next = next.map(|key| asking.address(&month, Some(&key.to_string())));
+    let page = app.ops.partitions_page(&page_query).await?;
+    let (series, next) = group_by_series(page);
+    let next = next.map(|key| query.address(&month, Some(&key.to_string())));
     let names = PartitionStatus::ALL.map(PartitionStatus::name);
     let body = html! {
         h1 { "Partitions" }
-        p.lead { "One day of one query for one customer of a source. Only the validator says that it is good." }
+        p.lead { "A partition is one day of one query for one customer of a source. The validator decides whether it is good." }
         form.filters method="get" action="/partitions" {
-            (filter_field("source", "Source", asking.source.as_deref()))
-            (filter_field("customer_id", "Customer", asking.customer_id.as_deref()))
-            (filter_field("query_name", "Query", asking.query_name.as_deref()))
-            (filter_choice("status", "Status", asking.status.as_deref(), &names))
+            (filter_field("source", "Source", query.source.as_deref()))
+            (filter_field("customer_id", "Customer", query.customer_id.as_deref()))
+            (filter_field("query_name", "Query", query.query_name.as_deref()))
+            (filter_choice("status", "Status", query.status.as_deref(), &names))
             (filter_field("month", "Month", Some(&month.to_string())))
             button type="submit" { "Show" }
         }
         section {
             h2 { (month) }
             p.pages {
-                @if let Some(before) = month.before() { a href=(asking.address(&before, None)) { "← " (before) } }
-                @if let Some(after) = month.after() { a href=(asking.address(&after, None)) { (after) " →" } }
+                @if let Some(before) = month.before() { a href=(query.address(&before, None)) { "← " (before) } }
+                @if let Some(after) = month.after() { a href=(query.address(&after, None)) { (after) " →" } }
             }
             (calendar(&app, &month, &series))
             (more(next))
@@ -179,23 +178,23 @@ pub(super) async fn list(
                 span { "· no entry" }
             }
         }
-        @if may_act(&visitor) { (bulk(&asking, &month)) }
+        @if may_act(&caller) { (bulk(&query, &month)) }
     };
-    Ok(Page::new(Place::Partitions, "Partitions", body).render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::Partitions, "Partitions", body).render(&app, &caller))
 }
 
 type Series = BTreeMap<(String, String, String), BTreeMap<Date, PartitionRecord>>;
 
-/// The days of each series. A series that a full page may have cut is left for the next page.
-fn in_series(page: Vec<PartitionRecord>) -> (Series, Option<PartitionKey>) {
+/// Groups a page by series. A full page may end within a series; that series is left to the next page.
+fn group_by_series(page: Vec<PartitionRecord>) -> (Series, Option<PartitionKey>) {
     let is_full = page.len() >= ROWS as usize;
     let mut series = Series::new();
     for partition in page {
         let key = &partition.key;
-        let whose =
+        let name =
             (key.source().to_owned(), key.customer_id().to_owned(), key.query_name().to_owned());
         let day = key.logical_date().date();
-        series.entry(whose).or_default().insert(day, partition);
+        series.entry(name).or_default().insert(day, partition);
     }
     if is_full && series.len() > 1 {
         series.pop_last();
@@ -207,7 +206,7 @@ fn in_series(page: Vec<PartitionRecord>) -> (Series, Option<PartitionKey>) {
 
 fn calendar(app: &App, month: &Month, series: &Series) -> Markup {
     if series.is_empty() {
-        return html! { p.empty { "No partition matches in this month." } };
+        return html! { p.empty { "No partitions match in this month." } };
     }
     html! {
         div.scroll { table.calendar {
@@ -224,32 +223,31 @@ fn calendar(app: &App, month: &Month, series: &Series) -> Markup {
 }
 
 fn cell(app: &App, partition: &PartitionRecord) -> Markup {
-    let shown = app.ops.show_partition(partition.clone());
-    let state = state(&shown);
-    let (class, sign) = look_of(state);
+    let view = app.ops.show_partition(partition.clone());
+    let state = state(&view);
+    let (class, sign) = style_of(state);
     let title = format!(
         "{}: {state}, {} attempts. {}",
-        shown.logical_date, partition.attempt_count, shown.why
+        view.logical_date, partition.attempt_count, view.why
     );
     html! {
         a class=(class) href=(partition_address(&partition.key)) title=(title)
-            aria-label=(format!("{} {state}", shown.logical_date)) { (sign) }
+            aria-label=(format!("{} {state}", view.logical_date)) { (sign) }
     }
 }
 
-/// What a partition is, in one word.
-pub(super) fn state(shown: &PartitionView) -> &'static str {
-    match (shown.status, shown.terminal) {
+pub(super) fn state(view: &PartitionView) -> &'static str {
+    match (view.status, view.terminal) {
         (Some("failed"), true) => "terminal",
         (Some(status), _) => status,
         (None, _) => "no_entry",
     }
 }
 
-fn bulk(asking: &Asking, month: &Month) -> Markup {
-    let [one, two, three, _] = asking.fields();
+fn bulk(query: &PartitionListQuery, month: &Month) -> Markup {
+    let [one, two, three, _] = query.fields();
     let (since, until) = (month.first.to_string(), month.last().to_string());
-    let look = |action| {
+    let preview = |action| {
         let days = [("since", Some(since.as_str())), ("until", Some(until.as_str()))];
         address(
             "/partitions/preview",
@@ -258,12 +256,12 @@ fn bulk(asking: &Asking, month: &Month) -> Markup {
     };
     html! {
         section {
-            h2 { "All of this month that match" }
+            h2 { "All matching partitions of this month" }
             div.actions {
-                a href=(look("retry")) { "Retry failed …" }
-                a href=(look("reprocess")) { "Reprocess good …" }
-                a href=(look("pause")) { "Pause …" }
-                a href=(look("resume")) { "Resume …" }
+                a href=(preview("retry")) { "Retry failed …" }
+                a href=(preview("reprocess")) { "Reprocess good …" }
+                a href=(preview("pause")) { "Pause …" }
+                a href=(preview("resume")) { "Resume …" }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The small parts that pages are made of.
+//! Markup that pages share.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -8,12 +8,12 @@ use redrive_ops::{
     words::{apart, rounded},
 };
 
-/// How much of a text a row shows, in characters.
+/// The longest text of a row.
 const EXCERPT_CHARS: usize = 240;
 
-/// A state: its name, a sign and a colour, none of which is needed for the others to be understood.
+/// A state as name, sign and colour, so that no reader depends on the colour.
 pub(super) fn pill(state: &str) -> Markup {
-    let (class, sign) = look_of(state);
+    let (class, sign) = style_of(state);
     let name = match state {
         "dlq" => "dead letter".to_owned(),
         "upload_giveup" => "given up".to_owned(),
@@ -22,8 +22,8 @@ pub(super) fn pill(state: &str) -> Markup {
     html! { span.pill.(class) { (sign) " " (name) } }
 }
 
-/// The colour and the sign of a state.
-pub(super) fn look_of(state: &str) -> (&'static str, &'static str) {
+/// The CSS class and the sign of a state.
+pub(super) fn style_of(state: &str) -> (&'static str, &'static str) {
     match state {
         "success" | "passed" | "uploaded" | "trusted" | "succeeded" | "completed" | "done" => {
             ("good", "✓")
@@ -41,7 +41,7 @@ pub(super) fn look_of(state: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// An instant, and how far away it is.
+/// An instant relative to now.
 pub(super) fn when(at: &str, now: Timestamp) -> Markup {
     let Ok(instant) = at.parse::<Timestamp>() else { return html! { (at) } };
     let (from, to, is_past) =
@@ -51,12 +51,10 @@ pub(super) fn when(at: &str, now: Timestamp) -> Markup {
     html! { time.nowrap datetime=(at) title=(at) { (words) } }
 }
 
-/// An instant, if there is one.
 pub(super) fn when_some(at: Option<&str>, now: Timestamp) -> Markup {
     at.map_or_else(|| html! {}, |at| when(at, now))
 }
 
-/// The beginning of a text.
 pub(super) fn excerpt(text: &str) -> Markup {
     let mut short: String = text.chars().take(EXCERPT_CHARS).collect();
     if short.len() < text.len() {
@@ -65,12 +63,12 @@ pub(super) fn excerpt(text: &str) -> Markup {
     html! { span.excerpt title=(short) { (short) } }
 }
 
-/// A number as people read it.
+/// Groups digits by thousands.
 pub(super) fn number(count: u64) -> String {
     let digits = count.to_string();
     let mut grouped = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             grouped.push('\u{202f}');
         }
         grouped.push(digit);
@@ -78,14 +76,13 @@ pub(super) fn number(count: u64) -> String {
     grouped
 }
 
-/// A part of an address.
 pub(super) fn encoded(part: &str) -> String {
     utf8_percent_encode(part, NON_ALPHANUMERIC).to_string()
 }
 
-/// An address with what is asked for; what is not given is left out.
-pub(super) fn address(path: &str, asked: &[(&str, Option<&str>)]) -> String {
-    let given = asked.iter().filter_map(|(name, value)| {
+/// A path with query parameters; empty ones are left out.
+pub(super) fn address(path: &str, params: &[(&str, Option<&str>)]) -> String {
+    let given = params.iter().filter_map(|(name, value)| {
         let value = value.filter(|value| !value.is_empty())?;
         Some(format!("{name}={}", encoded(value)))
     });
@@ -93,17 +90,15 @@ pub(super) fn address(path: &str, asked: &[(&str, Option<&str>)]) -> String {
     if given.is_empty() { path.to_owned() } else { format!("{path}?{}", given.join("&")) }
 }
 
-/// What a form was given: an empty field was not.
+/// The value of a form field; `None` when the field is empty.
 pub(super) fn given(value: Option<&str>) -> Option<&str> {
     value.map(str::trim).filter(|value| !value.is_empty())
 }
 
-/// A field of a form that filters a list.
 pub(super) fn filter_field(name: &str, label: &str, value: Option<&str>) -> Markup {
     html! { label { (label) input type="text" name=(name) value=(value.unwrap_or_default()); } }
 }
 
-/// A choice of a form that filters a list.
 pub(super) fn filter_choice(
     name: &str,
     label: &str,
@@ -122,23 +117,23 @@ pub(super) fn filter_choice(
     }
 }
 
-/// A button that changes something, with a field for the reason. `fields` are what the action needs.
+/// A button for an action, with a field for the reason. `fields` are the parameters of the action.
 pub(super) fn act_button(action: &str, fields: &[(&str, &str)], name: &str) -> Markup {
     html! {
         form.actions method="post" action=(action) {
             @for (name, value) in fields { input type="hidden" name=(name) value=(value); }
-            label { "Why" input type="text" name="reason" maxlength="500"; }
+            label { "Reason" input type="text" name="reason" maxlength="500"; }
             button type="submit" { (name) }
         }
     }
 }
 
-/// Where the next page of a list begins, if this one is full.
+/// The last id of a full page, where the next page starts.
 pub(super) fn last_of<T>(page: &[T], rows: u32, id: impl Fn(&T) -> i64) -> Option<String> {
     page.last().filter(|_| page.len() >= rows as usize).map(|row| id(row).to_string())
 }
 
-/// The address of a unit's page, from how the journal writes the unit.
+/// The page of a unit, given as in the journal.
 pub(super) fn unit_address(unit: &str) -> Option<String> {
     let (kind, rest) = unit.split_once(':')?;
     Some(match kind {
@@ -153,28 +148,26 @@ pub(super) fn unit_address(unit: &str) -> Option<String> {
     })
 }
 
-/// The address of a partition's page.
 pub(super) fn partition_address(key: &redrive_core::PartitionKey) -> String {
     let date = key.logical_date().to_string();
     let parts = [key.source(), key.customer_id(), key.query_name(), &date].map(encoded);
     format!("/partitions/{}", parts.join("/"))
 }
 
-/// The attempts at a unit.
 pub(super) fn attempts(
     attempts: &[AttemptView],
     authority: Option<&str>,
     now: Timestamp,
 ) -> Markup {
     if attempts.is_empty() {
-        return html! { p.empty { "There was no attempt yet." } };
+        return html! { p.empty { "No attempts yet." } };
     }
     let has_runs = attempts.iter().any(|attempt| attempt.run_id.is_some());
     html! {
         div.scroll { table {
             thead { tr {
                 th.number { "#" } th { "When" } th.number { "Took" } th { "Outcome" } th { "Code" }
-                th { "What followed" } th { "Message" }
+                th { "Decision" } th { "Message" }
                 @if has_runs { th { "Raw run" } }
             } }
             tbody { @for attempt in attempts { tr {
@@ -196,15 +189,14 @@ pub(super) fn attempts(
     }
 }
 
-/// Entries of the journal.
 pub(super) fn journal(entries: &[JournalView], with_unit: bool, now: Timestamp) -> Markup {
     if entries.is_empty() {
-        return html! { p.empty { "Nobody did anything." } };
+        return html! { p.empty { "No journal entries." } };
     }
     html! {
         div.scroll { table {
             thead { tr {
-                th { "When" } th { "Who" } th { "Action" }
+                th { "When" } th { "Actor" } th { "Action" }
                 @if with_unit { th { "Unit" } }
                 th { "Details" }
             } }
@@ -226,12 +218,10 @@ fn unit_link(unit: &str) -> Markup {
     }
 }
 
-/// A link to the next page of a list.
 pub(super) fn more(address: Option<String>) -> Markup {
     html! { @if let Some(address) = address { p.pages { a href=(address) rel="next" { "Next page →" } } } }
 }
 
-/// What a unit holds, as JSON.
 pub(super) fn json(title: &str, text: Option<&str>) -> Markup {
     html! {
         @if let Some(text) = text {

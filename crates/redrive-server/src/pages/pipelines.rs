@@ -11,8 +11,8 @@ use redrive_store::PipelineRunFilter;
 use serde::Deserialize;
 
 use super::{
-    Shown, charts,
-    layout::{Page, Place, may_act},
+    PageResult, charts,
+    layout::{DashboardPage, NavSection, may_act},
     parts::{
         act_button, address, excerpt, filter_choice, filter_field, given, last_of, more, number,
         pill, when_some,
@@ -20,53 +20,51 @@ use super::{
 };
 use crate::{
     api::{cancel_run, find_run, named, resume_run, start_run},
-    app::{App, Shared},
-    extract::{Form, Path, Query},
-    guard::Visitor,
-    problem::Problem,
+    app::{App, AppState},
+    extract::{Form, PathParams, QueryParams},
+    guard::Caller,
+    problem::ProblemDetails,
 };
 
 const ROWS: u32 = 50;
 
-/// Which runs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Asking {
+pub(super) struct PipelineRunListQuery {
     pipeline: Option<String>,
     status: Option<String>,
     after: Option<i64>,
 }
 
-/// The list.
 pub(super) async fn list(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Query(asking): Query<Asking>,
-) -> Shown<Response> {
-    let (pipeline, status) = (given(asking.pipeline.as_deref()), given(asking.status.as_deref()));
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(query): QueryParams<PipelineRunListQuery>,
+) -> PageResult<Response> {
+    let (pipeline, status) = (given(query.pipeline.as_deref()), given(query.status.as_deref()));
     let names = PipelineStatus::ALL.map(PipelineStatus::name);
     let known = named("status", status, PipelineStatus::from_name, &names)?;
     let filter = PipelineRunFilter { pipeline: pipeline.map(str::to_owned), status: known };
-    let after = PipelineRunId(asking.after.unwrap_or(i64::MAX));
+    let after = PipelineRunId(query.after.unwrap_or(i64::MAX));
     let page = app.ops.store().pipeline_runs_page(&filter, after, ROWS).await?;
     let last = last_of(&page, ROWS, |run| run.id.0);
     let next = last.map(|last| {
-        let asked = [("pipeline", pipeline), ("status", status), ("after", Some(last.as_str()))];
-        address("/pipelines", &asked)
+        let params = [("pipeline", pipeline), ("status", status), ("after", Some(last.as_str()))];
+        address("/pipelines", &params)
     });
     let runs: Vec<PipelineRunView> = page.iter().map(PipelineRunView::from).collect();
     let body = html! {
         h1 { "Pipelines" }
-        p.lead { "Samples on their way through stages, the newest runs first." }
+        p.lead { "Runs of pipelines, newest first." }
         form.filters method="get" action="/pipelines" {
             (filter_field("pipeline", "Pipeline", pipeline))
             (filter_choice("status", "Status", status, &names))
             button type="submit" { "Show" }
         }
-        @if may_act(&visitor) { (startable(&app)) }
+        @if may_act(&caller) { (startable(&app)) }
         section { (table(&app, &runs)) (more(next)) }
     };
-    Ok(Page::new(Place::Pipelines, "Pipelines", body).render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::Pipelines, "Pipelines", body).render(&app, &caller))
 }
 
 fn startable(app: &App) -> Markup {
@@ -86,7 +84,7 @@ fn startable(app: &App) -> Markup {
 
 fn table(app: &App, runs: &[PipelineRunView]) -> Markup {
     if runs.is_empty() {
-        return html! { p.empty { "No run matches." } };
+        return html! { p.empty { "No runs match." } };
     }
     let now = app.ops.now();
     html! {
@@ -105,41 +103,40 @@ fn table(app: &App, runs: &[PipelineRunView]) -> Markup {
     }
 }
 
-/// One run.
 pub(super) async fn show(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(id): Path<i64>,
-) -> Shown<Response> {
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(id): PathParams<i64>,
+) -> PageResult<Response> {
     let record = find_run(&app, id).await?;
     let stats = app.ops.pipeline_stats(&record).await?;
     let (run, now) = (PipelineRunView::from(&record), app.ops.now());
     let body = html! {
         h1 { (run.pipeline) " " (run.id) " " (pill(run.status)) }
         @if let Some(reason) = &run.stop_reason { p.next { strong { "Stopped because: " } (reason) } }
-        @if may_act(&visitor) { (actions(&run)) }
+        @if may_act(&caller) { (actions(&run)) }
         div.grid {
             section.two-thirds {
                 h2 { "Progress" }
                 (charts::progress(&run))
                 p { (number(run.succeeded)) " of " (number(run.total)) @if !run.source_done { "+" } " succeeded, "
                     (number(run.skipped)) " skipped, " (number(run.dlq)) " dead, " (number(run.pending)) " pending." }
-                @if run.dlq > 0 { p { a href=(address("/dead-letters", &[("run", Some(&run.id.to_string()))])) { "Why they died" } } }
+                @if run.dlq > 0 { p { a href=(address("/dead-letters", &[("run", Some(&run.id.to_string()))])) { "Causes of failures" } } }
             }
             section.third { h2 { "Failure budget" } (charts::budget(&run)) }
             section { h2 { "Stages" } (stages(&stats)) }
             @for stage in &stats.stages { section.half {
                 h2 { "Retries at " (stage.counts.stage) }
-                @if stage.retry_histogram.is_empty() { p.empty { "There was no attempt yet." } }
+                @if stage.retry_histogram.is_empty() { p.empty { "No attempts yet." } }
                 @else { (charts::histogram(&stage.counts.stage, &stage.retry_histogram)) }
                 @if !stage.errors.is_empty() {
                     p { "Errors: " @for error in &stage.errors { span.chip { (pill("failed")) " " (error.code) " × " (number(error.count)) } } }
                 }
             } }
             section {
-                h2 { "What it is" }
+                h2 { "Details" }
                 dl {
-                    dt { "Source" } dd { (run.source) ", " (number(run.lines_read)) " lines read" @if run.source_done { ", to its end" } }
+                    dt { "Source" } dd { (run.source) ", " (number(run.lines_read)) " lines read" @if run.source_done { ", complete" } }
                     dt { "Started" } dd { (when_some(Some(&run.started_at), now)) " by " (run.started_by) }
                     @if let Some(at) = &run.ended_at { dt { "Ended" } dd { (when_some(Some(at), now)) } }
                     @if let Some(rate) = run.success_rate { dt { "Success rate" } dd { (percent(rate)) } }
@@ -148,7 +145,7 @@ pub(super) async fn show(
         }
     };
     let title = format!("{} {}", run.pipeline, run.id);
-    Ok(Page::new(Place::Pipelines, title, body).render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::Pipelines, title, body).render(&app, &caller))
 }
 
 fn stages(stats: &PipelineStatsView) -> Markup {
@@ -181,50 +178,51 @@ fn actions(run: &PipelineRunView) -> Markup {
         section { h2 { "Actions" } div.actions {
             @if matches!(run.status, "aborted" | "cancelled") { (button("resume", "Resume")) }
             @if run.status == "running" { (button("cancel", "Cancel")) }
-            @if matches!(run.status, "completed" | "partial_success" | "failed") { p.empty { "It is over." } }
+            @if matches!(run.status, "completed" | "partial_success" | "failed") { p.empty { "The run has ended." } }
         } }
     }
 }
 
-/// What is asked for by a button.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Pressed {
+pub(super) struct PipelineActionForm {
     pipeline: Option<String>,
     reason: Option<String>,
 }
 
-/// Starts a run.
 pub(super) async fn start(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Form(pressed): Form<Pressed>,
-) -> Shown<Response> {
-    let name = pressed.pipeline.as_deref().unwrap_or_default();
-    let run = start_run(&app, &visitor, name, given(pressed.reason.as_deref())).await?;
-    Ok(changed(&app, &visitor, &run, "started").await)
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    Form(form): Form<PipelineActionForm>,
+) -> PageResult<Response> {
+    let name = form.pipeline.as_deref().unwrap_or_default();
+    let run = start_run(&app, &caller, name, given(form.reason.as_deref())).await?;
+    Ok(changed(&app, &caller, &run, "started").await)
 }
 
-/// Goes on with a run, or stops it.
 pub(super) async fn act(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path((id, name)): Path<(i64, String)>,
-    Form(pressed): Form<Pressed>,
-) -> Shown<Response> {
-    let reason = given(pressed.reason.as_deref());
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams((id, name)): PathParams<(i64, String)>,
+    Form(form): Form<PipelineActionForm>,
+) -> PageResult<Response> {
+    let reason = given(form.reason.as_deref());
     let (run, what) = match name.as_str() {
-        "resume" => (resume_run(&app, &visitor, id, reason).await?, "going on"),
-        "cancel" => (cancel_run(&app, &visitor, id, reason).await?, "cancelled"),
-        _ => return Err(Problem::not_found("a run is resumed or cancelled")),
+        "resume" => (resume_run(&app, &caller, id, reason).await?, "resumed"),
+        "cancel" => (cancel_run(&app, &caller, id, reason).await?, "cancelled"),
+        _ => {
+            return Err(
+                ProblemDetails::not_found("unknown pipeline run action").allowed("resume, cancel")
+            );
+        }
     };
-    Ok(changed(&app, &visitor, &run, what).await)
+    Ok(changed(&app, &caller, &run, what).await)
 }
 
-async fn changed(app: &App, visitor: &Visitor, run: &PipelineRunView, what: &str) -> Response {
+async fn changed(app: &App, caller: &Caller, run: &PipelineRunView, what: &str) -> Response {
     let body = html! {
         h1 { (run.pipeline) " " (run.id) }
-        section { p { "It is " (what) "." } p { a href=(format!("/pipelines/{}", run.id)) { "Look at it" } } }
+        section { p { "The run is " (what) "." } p { a href=(format!("/pipelines/{}", run.id)) { "Show the run" } } }
     };
-    Page::new(Place::Pipelines, "Pipelines", body).still().render(app, visitor)
+    DashboardPage::new(NavSection::Pipelines, "Pipelines", body).not_live().render(app, caller)
 }

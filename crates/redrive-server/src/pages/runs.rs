@@ -4,7 +4,7 @@ use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::{RunId, RunStatus};
 use redrive_ops::{
-    Asked, Explanation,
+    ExplainTarget, Explanation,
     views::RunView,
     words::{between, rounded},
 };
@@ -12,82 +12,79 @@ use redrive_store::{QueueAction, RunFilter};
 use serde::Deserialize;
 
 use super::{
-    Shown,
-    changed::{done, preview, titled},
-    layout::{Page, Place, may_act},
+    PageResult,
+    changed::{done, preview, title_case},
+    layout::{DashboardPage, NavSection, may_act},
     parts::{
         act_button, address, attempts, excerpt, filter_choice, filter_field, given, journal, json,
         last_of, more, pill, when_some,
     },
 };
 use crate::{
-    api::{RunActionRequest, change_runs, named, run_status_names, switch_queue},
-    app::{App, Shared},
-    extract::{Form, Path, Query},
-    guard::Visitor,
-    problem::Problem,
+    api::{RunActionRequest, change_queue, change_runs, named, run_status_names},
+    app::{App, AppState},
+    extract::{Form, PathParams, QueryParams},
+    guard::Caller,
+    problem::ProblemDetails,
 };
 
 const ROWS: u32 = 100;
 
-/// Which runs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Asking {
+pub(super) struct RunListQuery {
     queue: Option<String>,
     category: Option<String>,
     status: Option<String>,
     after: Option<i64>,
 }
 
-/// The list.
 pub(super) async fn list(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Query(asking): Query<Asking>,
-) -> Shown<Response> {
-    let status = given(asking.status.as_deref());
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(query): QueryParams<RunListQuery>,
+) -> PageResult<Response> {
+    let status = given(query.status.as_deref());
     let known = named("status", status, RunStatus::from_name, &run_status_names())?;
     let filter = RunFilter {
-        queue: given(asking.queue.as_deref()).map(str::to_owned),
-        category: given(asking.category.as_deref()).map(str::to_owned),
+        queue: given(query.queue.as_deref()).map(str::to_owned),
+        category: given(query.category.as_deref()).map(str::to_owned),
         status: known,
     };
-    let after = RunId(asking.after.unwrap_or(0));
+    let after = RunId(query.after.unwrap_or(0));
     let page = app.ops.store().runs_page(&filter, after, ROWS).await?;
     let last = last_of(&page, ROWS, |run| run.id.0);
     let rows: Vec<RunView> = page.into_iter().map(RunView::from).collect();
     let (queue, category) = (filter.queue.as_deref(), filter.category.as_deref());
-    let asked = [("queue", queue), ("category", category), ("status", status)];
+    let params = [("queue", queue), ("category", category), ("status", status)];
     let next = last.map(|last| {
-        let [one, two, three] = asked;
+        let [one, two, three] = params;
         address("/runs", &[one, two, three, ("after", Some(&last))])
     });
     let body = html! {
         h1 { "Runs" }
-        p.lead { "What queues hold, by id." }
+        p.lead { "Runs of queues, by id." }
         form.filters method="get" action="/runs" {
             (filter_field("queue", "Queue", queue))
             (filter_field("category", "Category", category))
             (filter_choice("status", "Status", status, &run_status_names()))
             button type="submit" { "Show" }
         }
-        @if let (Some(queue), true) = (queue, may_act(&visitor)) { (of_queue(queue, &asked)) }
+        @if let (Some(queue), true) = (queue, may_act(&caller)) { (queue_actions(queue, &params)) }
         section { (table(&app, &rows)) (more(next)) }
     };
-    Ok(Page::new(Place::Runs, "Runs", body).render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::Runs, "Runs", body).render(&app, &caller))
 }
 
-/// What can be done to a whole queue.
-fn of_queue(queue: &str, asked: &[(&str, Option<&str>); 3]) -> Markup {
-    let [one, two, three] = *asked;
-    let look = |action| address("/runs/preview", &[("action", Some(action)), one, two, three]);
+fn queue_actions(queue: &str, params: &[(&str, Option<&str>); 3]) -> Markup {
+    let [one, two, three] = *params;
+    let preview = |action| address("/runs/preview", &[("action", Some(action)), one, two, three]);
     html! {
         section {
             h2 { "Queue " (queue) }
             div.actions {
-                a href=(look("retry")) { "Retry what matches …" }
-                a href=(look("cancel")) { "Cancel what matches …" }
+                a href=(preview("retry")) { "Retry all that match …" }
+                a href=(preview("cancel")) { "Cancel all that match …" }
                 (act_button("/queues/pause", &[("queue", queue)], "Pause"))
                 form.inline method="post" action="/queues/resume" {
                     input type="hidden" name="queue" value=(queue);
@@ -100,14 +97,14 @@ fn of_queue(queue: &str, asked: &[(&str, Option<&str>); 3]) -> Markup {
 
 fn table(app: &App, rows: &[RunView]) -> Markup {
     if rows.is_empty() {
-        return html! { p.empty { "No run matches." } };
+        return html! { p.empty { "No runs match." } };
     }
     let now = app.ops.now();
     html! {
         div.scroll { table {
             thead { tr {
                 th.number { "Id" } th { "Queue" } th { "Category" } th { "Status" } th.number { "Attempts" }
-                th { "Submitted" } th { "Next try" } th { "Error" }
+                th { "Submitted" } th { "Next retry" } th { "Error" }
             } }
             tbody { @for run in rows { tr {
                 td.number { a href=(format!("/runs/{}", run.id)) { (run.id) } }
@@ -123,7 +120,7 @@ fn table(app: &App, rows: &[RunView]) -> Markup {
     }
 }
 
-/// An error is one that waits, or one that was given up.
+/// Splits `error` into its two states.
 fn state(run: &RunView) -> &'static str {
     match (run.status, &run.next_retry_at) {
         ("error", Some(_)) => "waiting_for_retry",
@@ -132,18 +129,17 @@ fn state(run: &RunView) -> &'static str {
     }
 }
 
-/// One run.
 pub(super) async fn show(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(id): Path<i64>,
-) -> Shown<Response> {
-    let asked = Asked::Unit(redrive_core::Unit::Run(RunId(id)));
-    let Some(Explanation::Run(story)) = app.ops.explain(&asked).await? else {
-        return Err(Problem::not_found(format!("there is no run {id}")));
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(id): PathParams<i64>,
+) -> PageResult<Response> {
+    let target = ExplainTarget::Unit(redrive_core::Unit::Run(RunId(id)));
+    let Some(Explanation::Run(explanation)) = app.ops.explain(&target).await? else {
+        return Err(ProblemDetails::not_found(format!("there is no run {id}")));
     };
-    let (run, now) = (&story.run, app.ops.now());
-    let waited = match (run.submitted_at.parse(), story.attempts.first()) {
+    let (run, now) = (&explanation.run, app.ops.now());
+    let waited = match (run.submitted_at.parse(), explanation.attempts.first()) {
         (Ok(from), Some(first)) => {
             first.started_at.parse().ok().map(|to| rounded(between(from, to)))
         }
@@ -151,16 +147,16 @@ pub(super) async fn show(
     };
     let body = html! {
         h1 { "Run " (id) " " (pill(state(run))) }
-        p.next { strong { "Next: " } (story.next.because) }
-        @if may_act(&visitor) { section { h2 { "Actions" } (actions(run)) } }
+        p.next { strong { "Next: " } (explanation.next.because) }
+        @if may_act(&caller) { section { h2 { "Actions" } (actions(run)) } }
         div.grid {
             section.half {
-                h2 { "What it is" }
+                h2 { "Details" }
                 dl {
                     dt { "Queue" } dd { a href=(address("/runs", &[("queue", Some(&run.queue))])) { (run.queue) } }
                     @if !run.category.is_empty() { dt { "Category" } dd { (run.category) } }
                     dt { "Submitted" } dd { (when_some(Some(&run.submitted_at), now)) }
-                    @if let Some(waited) = waited { dt { "Waited for its first attempt" } dd { (waited) } }
+                    @if let Some(waited) = waited { dt { "Wait for the first attempt" } dd { (waited) } }
                     @if let Some(key) = &run.idempotency_key { dt { "Idempotency key" } dd { (key) } }
                     dt { "Attempts" } dd { (run.attempts) }
                     @if let Some(owner) = &run.lease_owner { dt { "Held by" } dd { (owner) } }
@@ -171,11 +167,11 @@ pub(super) async fn show(
                 (json("Result", run.result.as_ref().map(ToString::to_string).as_deref()))
                 (json("Last error", run.error_message.as_deref()))
             }
-            section { h2 { "Attempts" } (attempts(&story.attempts, None, now)) }
-            section { h2 { "Journal" } (journal(&story.journal, false, now)) }
+            section { h2 { "Attempts" } (attempts(&explanation.attempts, None, now)) }
+            section { h2 { "Journal" } (journal(&explanation.journal, false, now)) }
         }
     };
-    Ok(Page::new(Place::Runs, format!("Run {id}"), body).render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::Runs, format!("Run {id}"), body).render(&app, &caller))
 }
 
 fn actions(run: &RunView) -> Markup {
@@ -185,15 +181,14 @@ fn actions(run: &RunView) -> Markup {
         div.actions {
             @if matches!(run.status, "error" | "failed" | "needs_review" | "cancelled") { (button("retry", "Retry now")) }
             @if matches!(run.status, "discovered" | "processing" | "error") { (button("cancel", "Cancel")) }
-            @if run.status == "passed" { p.empty { "It passed; there is nothing to do." } }
+            @if run.status == "passed" { p.empty { "The run has passed." } }
         }
     }
 }
 
-/// What is asked for by a button.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Pressed {
+pub(super) struct RunActionForm {
     id: Option<i64>,
     queue: Option<String>,
     category: Option<String>,
@@ -203,7 +198,7 @@ pub(super) struct Pressed {
     action: Option<String>,
 }
 
-impl Pressed {
+impl RunActionForm {
     fn request(&self, dry_run: bool) -> RunActionRequest {
         let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
         RunActionRequest {
@@ -230,58 +225,54 @@ impl Pressed {
     }
 }
 
-/// What an action on many would do.
-pub(super) async fn look(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Query(pressed): Query<Pressed>,
-) -> Shown<Response> {
-    let name = pressed.action.as_deref().unwrap_or_default();
-    let changes = change_runs(&app, &visitor, name, pressed.request(true)).await?;
-    let title = format!("{} runs?", titled(name));
+pub(super) async fn preview_action(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(form): QueryParams<RunActionForm>,
+) -> PageResult<Response> {
+    let name = form.action.as_deref().unwrap_or_default();
+    let changes = change_runs(&app, &caller, name, form.request(true)).await?;
+    let title = format!("{} runs?", title_case(name));
     let action = format!("/runs/{name}");
-    let body = preview(&title, &changes, &action, &pressed.fields(), &pressed.back());
-    Ok(Page::new(Place::Runs, title, body).still().render(&app, &visitor))
+    let body = preview(&title, &changes, &action, &form.fields(), &form.back());
+    Ok(DashboardPage::new(NavSection::Runs, title, body).not_live().render(&app, &caller))
 }
 
-/// Does it.
 pub(super) async fn act(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(name): Path<String>,
-    Form(pressed): Form<Pressed>,
-) -> Shown<Response> {
-    let changes = change_runs(&app, &visitor, &name, pressed.request(false)).await?;
-    let body = done(&format!("{}: done", titled(&name)), &changes, &pressed.back());
-    Ok(Page::new(Place::Runs, "Runs", body).still().render(&app, &visitor))
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(name): PathParams<String>,
+    Form(form): Form<RunActionForm>,
+) -> PageResult<Response> {
+    let changes = change_runs(&app, &caller, &name, form.request(false)).await?;
+    let body = done(&format!("{}: done", title_case(&name)), &changes, &form.back());
+    Ok(DashboardPage::new(NavSection::Runs, "Runs", body).not_live().render(&app, &caller))
 }
 
-/// A queue to pause or to resume.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct QueueSwitch {
+pub(super) struct QueueActionForm {
     queue: String,
     #[serde(default)]
     reason: Option<String>,
 }
 
-/// Pauses or resumes a queue.
-pub(super) async fn switch(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(name): Path<String>,
-    Form(pressed): Form<QueueSwitch>,
-) -> Shown<Response> {
+pub(super) async fn act_on_queue(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(name): PathParams<String>,
+    Form(form): Form<QueueActionForm>,
+) -> PageResult<Response> {
     let (action, state) = match name.as_str() {
-        "pause" => (QueueAction::Pause, "paused: workers take nothing more from it"),
-        "resume" => (QueueAction::Resume, "going on: workers take from it"),
-        _ => return Err(Problem::not_found("a queue is paused or resumed")),
+        "pause" => (QueueAction::Pause, "paused: workers claim no more runs"),
+        "resume" => (QueueAction::Resume, "active: workers claim runs"),
+        _ => return Err(ProblemDetails::not_found("unknown queue action").allowed("pause, resume")),
     };
-    let (queue, reason) = (pressed.queue.as_str(), given(pressed.reason.as_deref()));
-    switch_queue(&app, &visitor, action, queue.to_owned(), reason).await?;
+    let (queue, reason) = (form.queue.as_str(), given(form.reason.as_deref()));
+    change_queue(&app, &caller, action, queue.to_owned(), reason).await?;
     let body = html! {
         h1 { "Queue " (queue) }
-        section { p { "It is " (state) "." } p { a href=(address("/runs", &[("queue", Some(queue))])) { "Back" } } }
+        section { p { "The queue is " (state) "." } p { a href=(address("/runs", &[("queue", Some(queue))])) { "Back" } } }
     };
-    Ok(Page::new(Place::Runs, "Queue", body).still().render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::Runs, "Queue", body).not_live().render(&app, &caller))
 }

@@ -3,82 +3,80 @@
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::{ItemId, ItemStatus, Unit};
-use redrive_ops::{Asked, Explanation, views::ItemView};
+use redrive_ops::{ExplainTarget, Explanation, views::ItemView};
 use redrive_store::{ItemFilter, ItemGroup};
 use serde::Deserialize;
 
 use super::{
-    Shown,
+    PageResult,
     changed::{done, preview},
-    layout::{Page, Place, may_act},
+    layout::{DashboardPage, NavSection, may_act},
     parts::{
         act_button, address, attempts, excerpt, filter_choice, filter_field, given, journal, json,
         last_of, more, number, pill, when_some,
     },
 };
 use crate::{
-    api::{ItemAction, group_shown, named, reset_items, send_group},
-    app::{App, Shared},
-    extract::{Form, Path, Query},
-    guard::Visitor,
-    problem::Problem,
+    api::{ItemActionRequest, group_view, named, reset_items, send_group},
+    app::{App, AppState},
+    extract::{Form, PathParams, QueryParams},
+    guard::Caller,
+    problem::ProblemDetails,
 };
 
 const ROWS: u32 = 100;
 
-/// Which items.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Asking {
+pub(super) struct ItemListQuery {
     upload: Option<String>,
     group: Option<String>,
     status: Option<String>,
     after: Option<i64>,
 }
 
-/// The list.
 pub(super) async fn list(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Query(asking): Query<Asking>,
-) -> Shown<Response> {
-    let (upload, group) = (given(asking.upload.as_deref()), given(asking.group.as_deref()));
-    let status = given(asking.status.as_deref());
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(query): QueryParams<ItemListQuery>,
+) -> PageResult<Response> {
+    let (upload, group) = (given(query.upload.as_deref()), given(query.group.as_deref()));
+    let status = given(query.status.as_deref());
     let names = ItemStatus::ALL.map(ItemStatus::name);
     let filter = ItemFilter {
         upload: upload.map(str::to_owned),
         group: group.map(str::to_owned),
         status: named("status", status, ItemStatus::from_name, &names)?,
     };
-    let after = ItemId(asking.after.unwrap_or(0));
+    let after = ItemId(query.after.unwrap_or(0));
     let page = app.ops.store().items_page(&filter, after, ROWS).await?;
     let last = last_of(&page, ROWS, |item| item.id.0);
     let rows: Vec<ItemView> = page.into_iter().map(ItemView::from).collect();
     let next = last.map(|last| {
-        let asked = [("upload", upload), ("group", group), ("status", status)];
-        let [one, two, three] = asked;
+        let params = [("upload", upload), ("group", group), ("status", status)];
+        let [one, two, three] = params;
         address("/uploads", &[one, two, three, ("after", Some(&last))])
     });
     let now = app.ops.now();
-    let whole = match upload.zip(group) {
+    let group_section = match upload.zip(group) {
         Some((upload, group)) if !rows.is_empty() => {
             let group = ItemGroup { upload: upload.to_owned(), group: group.to_owned() };
-            Some(this_group(&app, &visitor, group).await?)
+            Some(this_group(&app, &caller, group).await?)
         }
         _ => None,
     };
     let body = html! {
         h1 { "Uploads" }
-        p.lead { "Items of batches that half succeed, each acknowledged by itself." }
+        p.lead { "Items of uploads. The receiver acknowledges each item." }
         form.filters method="get" action="/uploads" {
             (filter_field("upload", "Upload", upload))
             (filter_field("group", "Group", group))
             (filter_choice("status", "Status", status, &names))
             button type="submit" { "Show" }
         }
-        @if let Some(whole) = whole { (whole) }
+        @if let Some(group_section) = group_section { (group_section) }
         section {
-            @if rows.is_empty() { p.empty { "No item matches." } } @else { div.scroll { table {
+            @if rows.is_empty() { p.empty { "No items match." } } @else { div.scroll { table {
                 thead { tr { th.number { "Id" } th { "Upload" } th { "Group" } th { "Name" } th { "Status" } th.number { "Bytes" } th.number { "Attempts" } th { "Changed" } th { "Reason" } } }
                 tbody { @for item in &rows { tr {
                     td.number { a href=(format!("/uploads/{}", item.id)) { (item.id) } }
@@ -95,37 +93,36 @@ pub(super) async fn list(
             (more(next))
         }
     };
-    Ok(Page::new(Place::Uploads, "Uploads", body).render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::Uploads, "Uploads", body).render(&app, &caller))
 }
 
-/// Where the list of a group is.
 fn group_address(upload: &str, group: &str) -> String {
     address("/uploads", &[("upload", Some(upload)), ("group", Some(group))])
 }
 
-/// How a group stands, and what may be done to it.
-async fn this_group(app: &App, visitor: &Visitor, group: ItemGroup) -> Shown<Markup> {
+/// Counts and actions of a group.
+async fn this_group(app: &App, caller: &Caller, group: ItemGroup) -> PageResult<Markup> {
     let ItemGroup { upload, group: name } = group.clone();
-    let shown = group_shown(app, group).await?;
+    let view = group_view(app, group).await?;
     let fields = [("upload", Some(upload.as_str())), ("group", Some(name.as_str()))];
-    let sendable = shown.pending > 0 && shown.sending_since.is_none();
+    let sendable = view.pending > 0 && view.sending_since.is_none();
     Ok(html! {
         section {
-            h2 { "This group" }
+            h2 { "Group" }
             p {
-                (number(shown.uploaded)) " of " (number(shown.total)) " are uploaded, "
-                (number(shown.pending)) " pending, " (number(shown.upload_giveup)) " given up."
-                @if let Some(since) = &shown.sending_since {
-                    " It is being sent since " (when_some(Some(since), app.ops.now())) "."
+                (number(view.uploaded)) " of " (number(view.total)) " are uploaded, "
+                (number(view.pending)) " pending, " (number(view.upload_giveup)) " given up."
+                @if let Some(since) = &view.sending_since {
+                    " Send started " (when_some(Some(since), app.ops.now())) "."
                 }
             }
-            @if may_act(visitor) {
+            @if may_act(caller) {
                 div.actions {
-                    @if sendable && app.sendings.knows(&upload) {
-                        (act_button("/uploads/send", &[("upload", &upload), ("group", &name)], "Send what is pending"))
+                    @if sendable && app.group_sends.is_declared(&upload) {
+                        (act_button("/uploads/send", &[("upload", &upload), ("group", &name)], "Send pending items"))
                     }
-                    @if shown.upload_giveup > 0 {
-                        a href=(address("/uploads/preview", &fields)) { "Reset what was given up …" }
+                    @if view.upload_giveup > 0 {
+                        a href=(address("/uploads/preview", &fields)) { "Reset items that were given up …" }
                     }
                 }
             }
@@ -133,26 +130,25 @@ async fn this_group(app: &App, visitor: &Visitor, group: ItemGroup) -> Shown<Mar
     })
 }
 
-/// One item.
 pub(super) async fn show(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Path(id): Path<i64>,
-) -> Shown<Response> {
-    let asked = Asked::Unit(Unit::Item(ItemId(id)));
-    let Some(Explanation::Item(story)) = app.ops.explain(&asked).await? else {
-        return Err(Problem::not_found(format!("there is no item {id}")));
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(id): PathParams<i64>,
+) -> PageResult<Response> {
+    let target = ExplainTarget::Unit(Unit::Item(ItemId(id)));
+    let Some(Explanation::Item(explanation)) = app.ops.explain(&target).await? else {
+        return Err(ProblemDetails::not_found(format!("there is no item {id}")));
     };
-    let (item, now) = (&story.item, app.ops.now());
+    let (item, now) = (&explanation.item, app.ops.now());
     let body = html! {
         h1 { "Item " (id) " " (pill(item.status)) }
-        p.next { strong { "Next: " } (story.next.because) }
-        @if may_act(&visitor) && item.status == "upload_giveup" {
-            section { h2 { "Actions" } (act_button("/uploads/reset", &[("id", &id.to_string())], "Reset: send it again")) }
+        p.next { strong { "Next: " } (explanation.next.because) }
+        @if may_act(&caller) && item.status == "upload_giveup" {
+            section { h2 { "Actions" } (act_button("/uploads/reset", &[("id", &id.to_string())], "Reset")) }
         }
         div.grid {
             section.half {
-                h2 { "What it is" }
+                h2 { "Details" }
                 dl {
                     dt { "Name" } dd { (item.name) }
                     dt { "Group" } dd { a href=(group_address(&item.upload, &item.group)) { (item.upload) " / " (item.group) } }
@@ -163,17 +159,16 @@ pub(super) async fn show(
                 }
             }
             section.half { (json("Last rejection", item.rejection_reason.as_deref())) }
-            section { h2 { "Attempts" } (attempts(&story.attempts, None, now)) }
-            section { h2 { "Journal" } (journal(&story.journal, false, now)) }
+            section { h2 { "Attempts" } (attempts(&explanation.attempts, None, now)) }
+            section { h2 { "Journal" } (journal(&explanation.journal, false, now)) }
         }
     };
-    Ok(Page::new(Place::Uploads, format!("Item {id}"), body).render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::Uploads, format!("Item {id}"), body).render(&app, &caller))
 }
 
-/// What is asked for by a button.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Pressed {
+pub(super) struct ItemActionForm {
     id: Option<i64>,
     upload: Option<String>,
     group: Option<String>,
@@ -181,10 +176,10 @@ pub(super) struct Pressed {
     reason: Option<String>,
 }
 
-impl Pressed {
-    fn action(&self, dry_run: bool) -> ItemAction {
+impl ItemActionForm {
+    fn action(&self, dry_run: bool) -> ItemActionRequest {
         let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
-        ItemAction {
+        ItemActionRequest {
             ids: self.id.into_iter().collect(),
             upload: text(&self.upload),
             group: text(&self.group),
@@ -206,44 +201,41 @@ impl Pressed {
     }
 }
 
-/// What a reset of many would do.
-pub(super) async fn look(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Query(pressed): Query<Pressed>,
-) -> Shown<Response> {
-    let changes = reset_items(&app, &visitor, pressed.action(true)).await?;
+pub(super) async fn preview_action(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(form): QueryParams<ItemActionForm>,
+) -> PageResult<Response> {
+    let changes = reset_items(&app, &caller, form.action(true)).await?;
     let title = "Reset items?";
-    let body = preview(title, &changes, "/uploads/reset", &pressed.fields(), &pressed.back());
-    Ok(Page::new(Place::Uploads, title, body).still().render(&app, &visitor))
+    let body = preview(title, &changes, "/uploads/reset", &form.fields(), &form.back());
+    Ok(DashboardPage::new(NavSection::Uploads, title, body).not_live().render(&app, &caller))
 }
 
-/// Begins to send a group.
 pub(super) async fn send(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Form(pressed): Form<Pressed>,
-) -> Shown<Response> {
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    Form(form): Form<ItemActionForm>,
+) -> PageResult<Response> {
     let name = |value: &Option<String>| value.clone().unwrap_or_default();
-    let group = ItemGroup { upload: name(&pressed.upload), group: name(&pressed.group) };
-    let begun = send_group(&app, &visitor, group, given(pressed.reason.as_deref())).await?;
+    let group = ItemGroup { upload: name(&form.upload), group: name(&form.group) };
+    let started = send_group(&app, &caller, group, given(form.reason.as_deref())).await?;
     let body = html! {
         h1 { "Sending" }
         section {
-            p { (number(begun.pending)) " items are being sent. What becomes of each is in the list." }
-            p { a href=(pressed.back()) { "Look at them" } }
+            p { "Sending " (number(started.pending)) " items. The list shows the result of each." }
+            p { a href=(form.back()) { "Show the items" } }
         }
     };
-    Ok(Page::new(Place::Uploads, "Uploads", body).still().render(&app, &visitor))
+    Ok(DashboardPage::new(NavSection::Uploads, "Uploads", body).not_live().render(&app, &caller))
 }
 
-/// Does it.
 pub(super) async fn act(
-    app: Shared,
-    Extension(visitor): Extension<Visitor>,
-    Form(pressed): Form<Pressed>,
-) -> Shown<Response> {
-    let changes = reset_items(&app, &visitor, pressed.action(false)).await?;
-    let body = done("Reset: done", &changes, &pressed.back());
-    Ok(Page::new(Place::Uploads, "Uploads", body).still().render(&app, &visitor))
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    Form(form): Form<ItemActionForm>,
+) -> PageResult<Response> {
+    let changes = reset_items(&app, &caller, form.action(false)).await?;
+    let body = done("Reset: done", &changes, &form.back());
+    Ok(DashboardPage::new(NavSection::Uploads, "Uploads", body).not_live().render(&app, &caller))
 }

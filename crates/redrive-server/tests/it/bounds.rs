@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive_server::{Access, Limits};
+use redrive_server::{Access, ServerLimits};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -12,7 +12,7 @@ use tokio::{
 use crate::{client::Answer, site::Running};
 
 /// A server that takes little.
-async fn small(limits: Limits) -> Running {
+async fn small(limits: ServerLimits) -> Running {
     Running::with(Access::default(), limits).await
 }
 
@@ -25,7 +25,7 @@ async fn rest(mut connection: TcpStream) -> String {
 
 #[tokio::test]
 async fn whoever_comes_when_all_places_are_taken_is_told_to_come_back() {
-    let site = small(Limits { connections: 3, ..Limits::default() }).await;
+    let site = small(ServerLimits { connections: 3, ..ServerLimits::default() }).await;
     let mut taken = Vec::new();
     for _ in 0..3 {
         let mut connection = site.client.open("/healthz").await;
@@ -49,8 +49,8 @@ async fn whoever_comes_when_all_places_are_taken_is_told_to_come_back() {
 
 #[tokio::test]
 async fn a_client_that_does_not_say_what_it_wants_is_let_go() {
-    let patience = Duration::from_millis(50);
-    let site = small(Limits { patience, ..Limits::default() }).await;
+    let client_timeout = Duration::from_millis(50);
+    let site = small(ServerLimits { client_timeout, ..ServerLimits::default() }).await;
     for said in ["", "GET /", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nA: b"] {
         let mut connection = TcpStream::connect(site.client.address()).await.unwrap();
         connection.write_all(said.as_bytes()).await.unwrap();
@@ -63,8 +63,8 @@ async fn a_client_that_does_not_say_what_it_wants_is_let_go() {
 
 #[tokio::test]
 async fn a_body_that_does_not_come_is_not_waited_for() {
-    let patience = Duration::from_millis(50);
-    let site = small(Limits { patience, ..Limits::default() }).await;
+    let client_timeout = Duration::from_millis(50);
+    let site = small(ServerLimits { client_timeout, ..ServerLimits::default() }).await;
     for (path, kind) in
         [("/v1/runs", "application/json"), ("/queues/pause", "application/x-www-form-urlencoded")]
     {
@@ -81,7 +81,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 
 #[tokio::test]
 async fn whoever_asks_too_often_is_told_to_wait() {
-    let site = small(Limits { requests_a_second: 20, ..Limits::default() }).await;
+    let site = small(ServerLimits { requests_a_second: 20, ..ServerLimits::default() }).await;
     let mut refused = None;
     // A second may end in between, and the count with it.
     for _ in 0..1_000 {

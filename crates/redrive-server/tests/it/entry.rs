@@ -2,7 +2,7 @@
 
 use redrive_engine::{PartitionRules, RawSink};
 use redrive_ops::Ops;
-use redrive_server::{Access, Error, Limits, Server, ServerSetup, Token, Uploads};
+use redrive_server::{Access, Error, Server, ServerLimits, ServerSetup, Token, Uploads};
 use serde_json::json;
 
 use crate::{
@@ -77,7 +77,7 @@ async fn a_person_signs_in_acts_and_signs_out() {
     let browser = site.client.browsing();
     let wrong = browser.submit("/login", "token=nothing-like-it-at-all").await;
     assert_eq!(wrong.status, 401);
-    assert!(wrong.body.contains("that is not it"), "{}", wrong.body);
+    assert!(wrong.body.contains("wrong token"), "{}", wrong.body);
     assert_eq!(wrong.header("set-cookie"), None);
     let entered = "token=operator%3B+of+%22things%22+%2541";
     let signed_in = browser.with("Cookie", &cookie(&browser.submit("/login", entered).await));
@@ -106,12 +106,12 @@ async fn an_address_that_others_can_reach_needs_a_token() {
             pipelines: Vec::new(),
             uploads: Uploads::new(),
             archive: None,
-            limits: Limits::default(),
+            limits: ServerLimits::default(),
         };
         Server::listen("0.0.0.0:0".parse().unwrap(), site).await
     };
     let refused = listen(Access::default()).await.err().unwrap();
-    assert!(matches!(refused, Error::Open(_)), "{refused}");
+    assert!(matches!(refused, Error::UnprotectedAddress(_)), "{refused}");
     assert!(refused.to_string().contains("no token"), "{refused}");
     let viewer = Token::new(VIEWER);
     assert!(listen(Access { viewer, ..Access::default() }).await.is_ok());

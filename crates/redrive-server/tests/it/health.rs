@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use redrive_engine::{PartitionRules, RawSink};
 use redrive_ops::Ops;
-use redrive_server::{Access, Error, Limits, Server, ServerSetup, Uploads};
+use redrive_server::{Access, Error, Server, ServerLimits, ServerSetup, Uploads};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::Store;
 use tokio::{
@@ -46,7 +46,7 @@ fn site(store: Arc<dyn Store>) -> ServerSetup {
         pipelines: Vec::new(),
         uploads: Uploads::new(),
         archive: None,
-        limits: Limits::default(),
+        limits: ServerLimits::default(),
     }
 }
 

@@ -111,7 +111,7 @@ async fn people_get_a_page_and_programs_a_problem() {
         let page = site.client.browsing().get(path).await;
         assert!((400..500).contains(&page.status), "{page:?}");
         assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"), "{path}");
-        assert!(page.body.contains("To the overview"), "{path}");
+        assert!(page.body.contains("Go to the overview"), "{path}");
         site.client.get(path).await.problem(page.status);
     }
     site.client.browsing().get("/v1/nothing").await.problem(404);

@@ -8,7 +8,7 @@ use redrive_engine::{
     RowWriter, Source, Stage, Stopper, SystemClock, Until, extractor_fn, handler_fn,
 };
 use redrive_ops::Ops;
-use redrive_server::{Access, Limits, Server, ServerSetup, Token};
+use redrive_server::{Access, Server, ServerLimits, ServerSetup, Token};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
     AddedItem, AuditContext, ItemGroup, ItemMove, Lane, NamedPartition, NewItem, NewRun, Operator,
@@ -51,17 +51,17 @@ impl Running {
     }
 
     pub(crate) async fn empty() -> Self {
-        Self::with(Access::default(), Limits::default()).await
+        Self::with(Access::default(), ServerLimits::default()).await
     }
 
     /// One that asks for tokens.
     pub(crate) async fn guarded() -> Self {
         let (operator, viewer) = (Token::new(OPERATOR), Token::new(VIEWER));
         let hosts = vec!["redrive.example".to_owned()];
-        Self::with(Access { operator, viewer, hosts }, Limits::default()).await
+        Self::with(Access { operator, viewer, hosts }, ServerLimits::default()).await
     }
 
-    pub(crate) async fn with(access: Access, limits: Limits) -> Self {
+    pub(crate) async fn with(access: Access, limits: ServerLimits) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::File(folder.path().join("store.db"));
         let options = SqliteOptions::default();

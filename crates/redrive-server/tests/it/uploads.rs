@@ -3,7 +3,7 @@
 use std::{fs, path::Path, time::Duration};
 
 use redrive_engine::{GroupLease, sha256_of};
-use redrive_server::{Access, Limits};
+use redrive_server::{Access, ServerLimits};
 use redrive_store::{ItemGroup, JournalFilter, WorkerId};
 use serde_json::{Value, json};
 
@@ -99,7 +99,7 @@ async fn a_name_is_a_name_and_never_a_path() {
 #[tokio::test]
 async fn a_body_has_a_limit_and_must_come_whole() {
     let most = 100_000;
-    let limits = Limits { item_bytes: most, ..Limits::default() };
+    let limits = ServerLimits { item_bytes: most, ..ServerLimits::default() };
     let site = Running::with(Access::default(), limits).await;
     let (large, body) = ("tiles/groups/g/items/large", "x".repeat(most));
     let head = format!(
@@ -259,7 +259,7 @@ async fn a_person_presses_a_button_to_have_a_group_sent() {
     let form = "upload=tiles&group=%22%3E%3Cb%3E&reason=now";
     let pressed = browser.submit("/uploads/send", form).await;
     assert_eq!(pressed.status, 200, "{pressed:?}");
-    assert!(pressed.body.contains("1 items are being sent"), "{}", pressed.body);
+    assert!(pressed.body.contains("Sending 1 items"), "{}", pressed.body);
     sent(&site, "%22%3E%3Cb%3E").await;
     let page = browser.get(&address).await.body;
     assert!(page.contains("1 of 1 are uploaded") && !page.contains("/uploads/send"), "{page}");

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use redrive_server::Limits;
+use redrive_server::ServerLimits;
 
 use super::{
     handler::env_name,
@@ -42,7 +42,7 @@ pub struct Server {
     /// The environment variable with the token that allows looking.
     pub viewer_token: Option<String>,
     /// How much is taken from those who ask.
-    pub limits: Limits,
+    pub limits: ServerLimits,
 }
 
 impl Default for Server {
@@ -52,7 +52,7 @@ impl Default for Server {
             hosts: Vec::new(),
             operator_token: None,
             viewer_token: None,
-            limits: Limits::default(),
+            limits: ServerLimits::default(),
         }
     }
 }
@@ -74,14 +74,16 @@ impl Server {
     }
 }
 
-fn limits(s: &mut Section<'_>) -> Limits {
-    let usual = Limits::default();
+fn limits(s: &mut Section<'_>) -> ServerLimits {
+    let usual = ServerLimits::default();
     let [least, most] = PATIENCE;
-    Limits {
+    ServerLimits {
         connections: s
             .get("max-connections", whole(1..=MAX_CONNECTIONS))
             .unwrap_or(usual.connections),
-        patience: s.get("patience", duration_in(least..=most)).unwrap_or(usual.patience),
+        client_timeout: s
+            .get("patience", duration_in(least..=most))
+            .unwrap_or(usual.client_timeout),
         requests_a_second: s
             .get("max-requests-per-second", whole(1..=MAX_REQUESTS))
             .unwrap_or(usual.requests_a_second),
