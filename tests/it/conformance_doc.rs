@@ -4,7 +4,7 @@
 //! rewritten from those comments by
 //!
 //! ```text
-//! REDRIVE_BLESS=1 cargo test -p redrive --test it conformance_doc
+//! REDRIVE_BLESS=1 cargo test -p redrive-cli --test it conformance_doc
 //! ```
 
 mod clause;
@@ -34,7 +34,7 @@ fn every_clause_names_the_tests_that_prove_it() {
     assert!(
         problems.is_empty(),
         "{DOCUMENT} and the tests disagree:\n  {}\n\
-         rewrite it: REDRIVE_BLESS=1 cargo test -p redrive --test it conformance_doc\n",
+         rewrite it: REDRIVE_BLESS=1 cargo test -p redrive-cli --test it conformance_doc\n",
         problems.join("\n  ")
     );
 }

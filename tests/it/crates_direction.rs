@@ -14,62 +14,97 @@ struct Place {
     tests_use: &'static [&'static str],
 }
 
-/// In reading order. Tests of the engine and the server run on a real store.
+/// In reading order. Tests of the stores run the conformance suite, those of the engine, the operations and the
+/// server run on a real store.
 const PLACES: &[Place] = &[
     Place { name: "redrive-core", uses: &[], tests_use: &[] },
+    Place { name: "redrive-retry", uses: &["redrive-core"], tests_use: &[] },
     Place { name: "redrive-store", uses: &["redrive-core"], tests_use: &[] },
-    Place { name: "redrive-sqlite", uses: &["redrive-core", "redrive-store"], tests_use: &[] },
-    Place { name: "redrive-postgres", uses: &["redrive-core", "redrive-store"], tests_use: &[] },
+    Place {
+        name: "redrive-conformance",
+        uses: &["redrive-core", "redrive-store"],
+        tests_use: &[],
+    },
+    Place {
+        name: "redrive-sqlite",
+        uses: &["redrive-core", "redrive-store"],
+        tests_use: &["redrive-conformance"],
+    },
+    Place {
+        name: "redrive-postgres",
+        uses: &["redrive-core", "redrive-store"],
+        tests_use: &["redrive-conformance"],
+    },
     Place {
         name: "redrive-engine",
-        uses: &["redrive-core", "redrive-store"],
+        uses: &["redrive-core", "redrive-retry", "redrive-store"],
         tests_use: &["redrive-sqlite"],
     },
     Place {
         name: "redrive-ops",
-        uses: &["redrive-core", "redrive-store", "redrive-engine"],
+        uses: &["redrive-core", "redrive-retry", "redrive-store", "redrive-engine"],
         tests_use: &["redrive-sqlite"],
     },
     Place {
         name: "redrive-server",
-        uses: &["redrive-core", "redrive-store", "redrive-engine", "redrive-ops"],
+        uses: &["redrive-core", "redrive-retry", "redrive-store", "redrive-engine", "redrive-ops"],
         tests_use: &["redrive-sqlite"],
     },
-    Place {
-        name: "redrive",
-        uses: &[
-            "redrive-core",
-            "redrive-store",
-            "redrive-sqlite",
-            "redrive-postgres",
-            "redrive-engine",
-            "redrive-ops",
-            "redrive-server",
-        ],
-        tests_use: &[],
-    },
+    Place { name: "redrive", uses: LIBRARIES, tests_use: &[] },
+    Place { name: "redrive-cli", uses: PROGRAMS_USE, tests_use: &[] },
+    Place { name: "redrive-bench", uses: PROGRAMS_USE, tests_use: &[] },
 ];
 
-/// What only some crates may use, so that no SQL leaves the stores and no I/O enters the core.
+/// The libraries that the facade `redrive` is made of.
+const LIBRARIES: &[&str] = &[
+    "redrive-core",
+    "redrive-retry",
+    "redrive-store",
+    "redrive-sqlite",
+    "redrive-postgres",
+    "redrive-engine",
+    "redrive-ops",
+    "redrive-server",
+];
+
+/// What a binary may use: all libraries and the facade, but no other binary.
+const PROGRAMS_USE: &[&str] = &[
+    "redrive-core",
+    "redrive-retry",
+    "redrive-store",
+    "redrive-sqlite",
+    "redrive-postgres",
+    "redrive-engine",
+    "redrive-ops",
+    "redrive-server",
+    "redrive",
+];
+
+/// What only some crates may use, so that no SQL leaves the stores and no I/O enters the core. The benchmarks
+/// compare the stores with bare statements.
 const RESERVED: &[(&str, &[&str])] = &[
-    ("rusqlite", &["redrive-sqlite", "redrive"]),
-    ("tokio-postgres", &["redrive-postgres", "redrive"]),
+    ("rusqlite", &["redrive-sqlite", "redrive-bench"]),
+    ("tokio-postgres", &["redrive-postgres", "redrive", "redrive-bench"]),
     (
         "tokio",
         &[
+            "redrive-retry",
             "redrive-store",
+            "redrive-conformance",
             "redrive-sqlite",
             "redrive-postgres",
             "redrive-engine",
             "redrive-ops",
             "redrive-server",
             "redrive",
+            "redrive-cli",
+            "redrive-bench",
         ],
     ),
 ];
 
-/// The features of `redrive-store` that are for tests: the suite both stores run, and places to die at.
-const FOR_TESTS: [&str; 2] = ["conformance", "failpoints"];
+/// The features of `redrive-store` that are for tests.
+const FOR_TESTS: [&str; 1] = ["failpoints"];
 
 struct Dependency {
     line: usize,
@@ -239,12 +274,18 @@ mod tests {
 
     #[test]
     fn what_only_tests_need_is_not_shipped() {
-        let store = "redrive-store = { version = '1', features = ['conformance'] }";
-        check("redrive-sqlite", &["[dev-dependencies]", store], &[]);
-        check("redrive-sqlite", &["[dependencies]", store], &["only tests need"]);
-        check("redrive-store", &["[dev-dependencies]", store], &[]);
+        let suite = "redrive-conformance.workspace = true";
+        check("redrive-sqlite", &["[dev-dependencies]", suite], &[]);
+        check("redrive-sqlite", &["[dependencies]", suite], &["must not have redrive-conformance"]);
         let store = "redrive-store = { version = '1', features = ['failpoints'] }";
-        check("redrive", &["[dependencies]", store], &["only tests need `failpoints`"]);
+        check("redrive-cli", &["[dev-dependencies]", store], &[]);
+        check("redrive-cli", &["[dependencies]", store], &["only tests need `failpoints`"]);
+    }
+
+    #[test]
+    fn a_program_that_uses_another_program_is_found() {
+        let lines = ["[dependencies]", "redrive-cli.workspace = true", "redrive.workspace = true"];
+        check("redrive-bench", &lines, &["redrive-bench must not have redrive-cli"]);
     }
 
     #[test]

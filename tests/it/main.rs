@@ -20,7 +20,6 @@ mod shop;
 mod web;
 
 mod api_and_cli;
-mod bench;
 mod chaos;
 mod check;
 mod cli;

@@ -38,7 +38,7 @@ impl SourceFile {
 
     /// Whether the file belongs to the suite that both stores run.
     pub(crate) fn is_conformance_suite(&self) -> bool {
-        self.path.starts_with("crates/redrive-store/src/conformance/")
+        self.path.starts_with("crates/redrive-conformance/src/suite/")
     }
 }
 

@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn the_cases_that_both_stores_run_are_tests() {
         let lines = ["pub async fn a_case(f: &Fixture) {}", "fn sample() {}"];
-        assert_eq!(names("crates/redrive-store/src/conformance/runs.rs", &lines), ["a_case"]);
+        assert_eq!(names("crates/redrive-conformance/src/suite/runs.rs", &lines), ["a_case"]);
         assert!(names("crates/redrive-store/src/runs.rs", &lines).is_empty());
     }
 

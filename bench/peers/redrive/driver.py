@@ -1,4 +1,4 @@
-"""Redrive: driver.py plain|failing|partitions COUNT PLACE. What `redrive bench workload` says, in the words of the others."""
+"""Redrive: driver.py plain|failing|partitions COUNT PLACE. Runs `redrive-bench workload` and prints its figures as the other drivers do."""
 
 import json
 import os
@@ -13,7 +13,7 @@ AT_ONCE, CONNECTIONS = 256, 2
 def main(mode: str, count: int, place: str) -> None:
     store = place if "://" in place else f"sqlite:{pathlib.Path(place) / 'redrive.db'}"
     settings = ["--concurrency", str(AT_ONCE), "--connections", str(CONNECTIONS)]
-    measured = run("bench", "workload", WORK[mode], "--count", str(count), *settings, "--store", store, "-o", "json")
+    measured = run("workload", WORK[mode], "--count", str(count), *settings, "--store", store, "-o", "json")
     value = {row["measure"]: row["value"] for row in json.loads(measured)}
     print(
         json.dumps(

@@ -1,4 +1,4 @@
-//! Decisions per second.
+//! Decisions per second, compared with the bare formula.
 
 use std::{
     hint::black_box,
@@ -6,34 +6,30 @@ use std::{
 };
 
 use clap::Args;
-use redrive::{
-    Decision, Failure as UnitFailure, History, JitterKey, JitterSeed, Preset, RunId, Unit, decide,
-};
+use redrive::{Decision, Failure, History, JitterKey, JitterSeed, Preset, RunId, Unit, decide};
 
-use super::{Figure, seconds};
-use crate::exit::Failure;
+use crate::{measurement::Throughput, sizes::seconds};
 
-/// The arguments of `bench decide`.
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
+pub(crate) struct DecideBenchArgs {
     /// How long to measure, from 0.01 to 600
     #[arg(long, default_value = "2", value_name = "S", value_parser = seconds)]
     seconds: f64,
 }
 
-/// Decisions between two looks at the clock.
+/// Decisions between two reads of the clock.
 const CHUNK: u32 = 10_000;
 
 /// Measures on this thread.
-pub(crate) fn run(arguments: &Arguments) -> Result<Vec<Figure>, Failure> {
-    let time = Duration::from_secs_f64(arguments.seconds / 2.0);
-    let mut figures = Vec::new();
+pub(crate) fn run(args: &DecideBenchArgs) -> Vec<Throughput> {
+    let time = Duration::from_secs_f64(args.seconds / 2.0);
+    let mut rates = Vec::new();
     for (operation, preset) in [("decide", Preset::Run), ("decide with jitter", Preset::Stage)] {
         let rate = per_second(time / 2, |n| deciding(preset, n));
         let bare = per_second(time / 2, |n| bare_formula(preset, n));
-        figures.push(Figure::new(operation, 1, rate, bare));
+        rates.push(Throughput::new(operation, 1, rate, bare));
     }
-    Ok(figures)
+    rates
 }
 
 fn per_second(time: Duration, mut chunk: impl FnMut(u32)) -> f64 {
@@ -50,9 +46,9 @@ fn deciding(preset: Preset, times: u32) {
     let policy = preset.policy();
     let jitter = JitterKey::new(JitterSeed::default(), &Unit::Run(RunId(7)));
     let failures = [
-        UnitFailure::http(503, None, "busy"),
-        UnitFailure::http(429, Some(Duration::from_secs(5)), "slow down"),
-        UnitFailure::timeout("too slow"),
+        Failure::http(503, None, "busy"),
+        Failure::http(429, Some(Duration::from_secs(5)), "slow down"),
+        Failure::timeout("too slow"),
     ];
     let now = jiff::Timestamp::UNIX_EPOCH;
     for n in 0..times {
@@ -64,7 +60,7 @@ fn deciding(preset: Preset, times: u32) {
     }
 }
 
-/// What a hand-rolled retry does: the power, the cap, the sum.
+/// The delay of a retry written by hand: the power and the cap.
 fn bare_formula(preset: Preset, times: u32) {
     let spec = preset.spec();
     let (base, cap) = (spec.base.as_secs_f64(), spec.cap.as_secs_f64());

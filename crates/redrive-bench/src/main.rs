@@ -1,226 +1,193 @@
-//! `redrive bench`: how fast, beside what a bare loop does on the same machine in the same run.
+//! `redrive-bench`: how fast Redrive is, compared with bare loops on the same machine in the same run.
 //!
-//! Absolute figures differ from machine to machine and from minute to minute. So every figure stands
-//! beside that of a bare loop that does the same work without Redrive, and the ratio is what counts.
+//! Absolute figures differ from machine to machine and from minute to minute. So nearly every figure comes with
+//! that of a bare loop that does the same work without Redrive, and the ratio is what counts.
+//!
+//! No subscriber for `tracing` is installed: logging retries would slow down what is measured.
 
-mod contender;
+mod bench_store;
 mod decide;
-mod http;
-mod marks;
+mod error;
+mod http_runs;
+mod item_marker;
+mod measurement;
+mod output;
+mod partition_files;
 mod partition_loop;
 mod partitions;
 mod pipeline;
-mod place;
-mod plain_files;
 mod postgres_loop;
 mod redrive_store;
-mod requests;
+mod reply_server;
 mod retry;
+mod run_backend;
 mod runs;
 mod server;
-mod server_fill;
-mod spent;
+mod server_data;
+mod sizes;
 mod sqlite_loop;
 mod store;
-mod stream;
+mod stream_runs;
 mod uploads;
+mod usage;
 mod workload;
 
-use clap::{Args, Subcommand};
-use serde::Serialize;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use redrive::{InvalidStoreUrl, StoreUrl};
 
 use crate::{
-    context::Context,
-    exit::{Exit, Failure},
-    output::{Column, Row},
+    error::{BenchError, failed},
+    output::{OutputFormat, print_rows},
 };
 
-/// The arguments of `bench`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
+/// Benchmarks of Redrive, compared with bare loops on the same machine
+#[derive(Debug, Parser)]
+#[command(
+    name = "redrive-bench",
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = "\
 Examples:
-  redrive bench decide
-  redrive bench retry
-  redrive bench store
-  redrive bench store --store postgres://redrive@localhost/bench
-  redrive bench uploads
-  redrive bench server")]
-pub(crate) struct Arguments {
+  redrive-bench decide
+  redrive-bench retry
+  redrive-bench store
+  redrive-bench store --store postgres://redrive@localhost/bench
+  redrive-bench uploads
+  redrive-bench server"
+)]
+struct BenchCli {
+    /// The store to measure in: a new SQLite file, or a PostgreSQL database without Redrive's schema
+    /// [default: a SQLite file in a new folder here]
+    #[arg(long, global = true, value_name = "URL")]
+    store: Option<String>,
+
+    /// How to print results
+    #[arg(short, long, global = true, value_enum, default_value_t = OutputFormat::Table, value_name = "FORMAT")]
+    output: OutputFormat,
+
     #[command(subcommand)]
-    action: Action,
+    command: BenchCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Decisions per second on one core, beside the bare formula
+enum BenchCommand {
+    /// Decisions per second on one core, compared with the bare formula
     #[command(after_help = "\
 Examples:
-  redrive bench decide
-  redrive bench decide --seconds 10 -o json")]
-    Decide(decide::Arguments),
-    /// What retrying adds to a call, beside a loop written by hand
+  redrive-bench decide
+  redrive-bench decide --seconds 10 -o json")]
+    Decide(decide::DecideBenchArgs),
+    /// What a retry policy adds to a call, compared with a loop written by hand
     #[command(after_help = "\
 Examples:
-  redrive bench retry
-  redrive bench retry --seconds 10 -o json")]
-    Retry(retry::Arguments),
-    /// Rates of insert, claim and finish, beside a bare loop of prepared statements
+  redrive-bench retry
+  redrive-bench retry --seconds 10 -o json")]
+    Retry(retry::RetryBenchArgs),
+    /// Rates of insert, claim and finish, compared with a bare loop of prepared statements
     #[command(after_help = "\
-SQLite is measured in a new file, PostgreSQL in a database that has nothing of Redrive's; what was
-made for the measurement is removed afterwards.
+SQLite is measured in a new file, PostgreSQL in a database without Redrive's schema. The benchmark removes
+the file or the schema afterwards.
 
 Examples:
-  redrive bench store
-  redrive bench store --scale 0.1
-  redrive bench store --store postgres://redrive@localhost/bench --connections 4")]
-    Store(store::Arguments),
-    /// The whole engine: runs drained, retries, pick-up and memory, beside a bare loop
+  redrive-bench store
+  redrive-bench store --scale 0.1
+  redrive-bench store --store postgres://redrive@localhost/bench --connections 4")]
+    Store(store::StoreBenchArgs),
+    /// The whole engine: runs drained, retries, pick-up and memory, compared with a bare loop
     #[command(after_help = "\
 Examples:
-  redrive bench runs
-  redrive bench runs --handler exec
-  redrive bench runs --handler stream
-  redrive bench runs --handler http
-  redrive bench runs --store postgres://redrive@localhost/bench")]
-    Runs(runs::Arguments),
-    /// Partitions backfilled, found, retried, extracted and judged, beside bare loops
+  redrive-bench runs
+  redrive-bench runs --handler exec
+  redrive-bench runs --handler stream
+  redrive-bench runs --handler http
+  redrive-bench runs --store postgres://redrive@localhost/bench")]
+    Runs(runs::RunsBenchArgs),
+    /// Partitions backfilled, listed, retried, extracted and validated, compared with bare loops
     #[command(after_help = "\
 Examples:
-  redrive bench partitions
-  redrive bench partitions --scale 0.1
-  redrive bench partitions --store postgres://redrive@localhost/bench")]
-    Partitions(partitions::Arguments),
-    /// Samples through the stages of a pipeline, beside a bare loop and a bare client
+  redrive-bench partitions
+  redrive-bench partitions --scale 0.1
+  redrive-bench partitions --store postgres://redrive@localhost/bench")]
+    Partitions(partitions::PartitionsBenchArgs),
+    /// Samples through the stages of a pipeline, compared with a bare loop and a bare client
     #[command(after_help = "\
 Examples:
-  redrive bench pipeline
-  redrive bench pipeline --scale 10             a million samples
-  redrive bench pipeline --store postgres://redrive@localhost/bench")]
-    Pipeline(pipeline::Arguments),
-    /// Uploads: what retrying adds, counting attempts, and items sent beside a bare client
+  redrive-bench pipeline
+  redrive-bench pipeline --scale 10             a million samples
+  redrive-bench pipeline --store postgres://redrive@localhost/bench")]
+    Pipeline(pipeline::PipelineBenchArgs),
+    /// Uploads: what retrying and counting add, and items sent, compared with a bare client
     #[command(after_help = "\
 Examples:
-  redrive bench uploads
-  redrive bench uploads --concurrency 32
-  redrive bench uploads --store postgres://redrive@localhost/bench")]
-    Uploads(uploads::Arguments),
+  redrive-bench uploads
+  redrive-bench uploads --concurrency 32
+  redrive-bench uploads --store postgres://redrive@localhost/bench")]
+    Uploads(uploads::UploadsBenchArgs),
     /// The server: the overview of a large store, runs submitted over HTTP, and open pages
     #[command(after_help = "\
-A server and its clients share this process. The overview is asked for every 20 ms while a worker goes on.
+The server and its clients share this process. A client requests the overview every 20 ms while a worker
+finishes runs.
 
 Examples:
-  redrive bench server
-  redrive bench server --scale 0.1              100 000 runs and 10 000 partitions
-  redrive bench server --pages 300 --seconds 60
-  redrive bench server --store postgres://redrive@localhost/bench")]
-    Server(server::Arguments),
-    /// A workload by Redrive alone in a new store, to be put beside another system's
+  redrive-bench server
+  redrive-bench server --scale 0.1              100 000 runs and 10 000 partitions
+  redrive-bench server --pages 300 --seconds 60
+  redrive-bench server --store postgres://redrive@localhost/bench")]
+    Server(server::ServerBenchArgs),
+    /// One workload of Redrive alone in a new store, for comparison with other systems
     #[command(after_help = "\
-scripts/peers runs this and the same workload of other systems in turn; docs/benchmarks.md has what came of it.
+scripts/peers runs this workload and the same one of other systems in turn; docs/benchmarks.md has the results.
 
 Examples:
-  redrive bench workload runs
-  redrive bench workload failing-runs --store postgres://redrive@localhost/bench
-  redrive bench workload partitions --count 10000 -o json")]
-    Workload(workload::Arguments),
-    /// The program that `bench runs --handler stream` calls
+  redrive-bench workload runs
+  redrive-bench workload failing-runs --store postgres://redrive@localhost/bench
+  redrive-bench workload partitions --count 10000 -o json")]
+    Workload(workload::WorkloadArgs),
+    /// The program that `runs --handler stream` calls
     #[command(hide = true)]
     Echo,
 }
 
-/// A figure beside that of the bare loop.
-#[derive(Debug, Serialize)]
-struct Figure {
-    operation: &'static str,
-    batch: usize,
-    per_second: f64,
-    bare_per_second: f64,
-    ratio: f64,
-}
-
-impl Figure {
-    fn new(operation: &'static str, batch: usize, per_second: f64, bare_per_second: f64) -> Self {
-        let ratio = (per_second / bare_per_second * 1_000.0).round() / 1_000.0;
-        Self {
-            operation,
-            batch,
-            per_second: per_second.round(),
-            bare_per_second: bare_per_second.round(),
-            ratio,
+fn main() -> ExitCode {
+    let cli = BenchCli::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let ended = runtime.map_err(failed).and_then(|runtime| runtime.block_on(run(cli)));
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Without standard error the exit code has to do.
+            _ = error.print();
+            error.exit_code.into()
         }
     }
 }
 
-impl Row for Figure {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("operation"),
-        Column::number("batch"),
-        Column::number("per second"),
-        Column::number("bare loop"),
-        Column::number("ratio"),
-    ];
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.operation.to_owned(),
-            self.batch.to_string(),
-            grouped(self.per_second),
-            grouped(self.bare_per_second),
-            format!("{:.2}", self.ratio),
-        ]
+async fn run(cli: BenchCli) -> Result<(), BenchError> {
+    let format = cli.output;
+    let store_url = cli.store.as_deref().map(parse_store_url).transpose()?;
+    match cli.command {
+        BenchCommand::Decide(args) => print_rows(&decide::run(&args), format),
+        BenchCommand::Retry(args) => print_rows(&retry::run(&args).await, format),
+        BenchCommand::Store(args) => print_rows(&store::run(&args, store_url).await?, format),
+        BenchCommand::Runs(args) => print_rows(&runs::run(&args, store_url).await?, format),
+        BenchCommand::Partitions(args) => {
+            print_rows(&partitions::run(&args, store_url).await?, format)
+        }
+        BenchCommand::Pipeline(args) => print_rows(&pipeline::run(&args, store_url).await?, format),
+        BenchCommand::Uploads(args) => print_rows(&uploads::run(&args, store_url).await?, format),
+        BenchCommand::Server(args) => print_rows(&server::run(&args, store_url).await?, format),
+        BenchCommand::Workload(args) => print_rows(&workload::run(&args, store_url).await?, format),
+        BenchCommand::Echo => stream_runs::answer_calls(),
     }
 }
 
-/// A whole number with its thousands apart.
-fn grouped(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(' ');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-/// Reads how long to measure.
-fn seconds(text: &str) -> Result<f64, String> {
-    let allowed = || "write a number of seconds from 0.01 to 600".to_owned();
-    let seconds: f64 = text.parse().map_err(|_| allowed())?;
-    if (0.01..=600.0).contains(&seconds) { Ok(seconds) } else { Err(allowed()) }
-}
-
-/// Reads how much to do.
-fn scale(text: &str) -> Result<f64, String> {
-    let allowed = || "write a number from 0.001 to 100".to_owned();
-    let scale: f64 = text.parse().map_err(|_| allowed())?;
-    if (0.001..=100.0).contains(&scale) { Ok(scale) } else { Err(allowed()) }
-}
-
-/// Runs `bench`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    match arguments.action {
-        Action::Decide(arguments) => context.output.list(decide::run(&arguments)?)?,
-        Action::Retry(arguments) => context.output.list(retry::run(&arguments).await?)?,
-        Action::Store(arguments) => context.output.list(store::run(&arguments, context).await?)?,
-        Action::Runs(arguments) => context.output.list(runs::run(&arguments, context).await?)?,
-        Action::Partitions(arguments) => {
-            context.output.list(partitions::run(&arguments, context).await?)?;
-        }
-        Action::Pipeline(arguments) => {
-            context.output.list(pipeline::run(&arguments, context).await?)?;
-        }
-        Action::Uploads(arguments) => {
-            context.output.list(uploads::run(&arguments, context).await?)?;
-        }
-        Action::Server(arguments) => {
-            context.output.list(server::run(&arguments, context).await?)?;
-        }
-        Action::Workload(arguments) => {
-            context.output.list(workload::run(&arguments, context).await?)?;
-        }
-        Action::Echo => stream::answer_calls()?,
-    }
-    Ok(Exit::Ok)
+/// Not a parser of clap, whose message would repeat the URL with its password.
+fn parse_store_url(text: &str) -> Result<StoreUrl, BenchError> {
+    let url: StoreUrl = text.parse().map_err(|error: InvalidStoreUrl| {
+        BenchError::usage(format!("--store: {}", error.problem())).help(error.allowed())
+    })?;
+    Ok(url.in_folder(&std::env::current_dir().map_err(failed)?))
 }

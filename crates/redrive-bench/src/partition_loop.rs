@@ -1,4 +1,4 @@
-//! Bare loops that ask for partitions: the same rows as a backfill, without the store.
+//! Bare loops that request partitions: the same rows as a backfill, without the store.
 
 use std::time::SystemTime;
 
@@ -6,17 +6,17 @@ use redrive::{LogicalDate, StoreUrl};
 use rusqlite::{Connection, params};
 use tokio_postgres::NoTls;
 
-use super::contender::{at, failed};
-use crate::exit::{Exit, Failure};
+use crate::{
+    error::{BenchError, failed},
+    run_backend::at,
+};
 
-/// The source of its partitions.
 const SOURCE: &str = "bare";
 
-/// What the journal says of each.
 const DETAILS: &str =
     r#"{"before":"no entry","command":"bench","flags":[],"lane":"backfill","reason":null}"#;
 
-/// The state, the work and the journal of many partitions, in one statement.
+/// Writes the state, the work and the journal of many partitions in one statement.
 const INSERT: &str = "
     WITH made AS (
         INSERT INTO redrive.partition_state (source, customer_id, query_name, logical_date, updated_at)
@@ -24,7 +24,7 @@ const INSERT: &str = "
         FROM unnest($2::text[], $3::text[]) AS new (customer_id, logical_date)
         ON CONFLICT (source, customer_id, query_name, logical_date) DO NOTHING
         RETURNING id, customer_id, logical_date
-    ), asked AS (
+    ), requested AS (
         INSERT INTO redrive.partition_work
             (partition_id, source, kind, lane, requested_at, requested_by, lease_epoch)
         SELECT id, $1, 'first', 'backfill', $4, 'bench', 0 FROM made
@@ -34,23 +34,21 @@ const INSERT: &str = "
         'partition:' || $1 || '/' || customer_id || '/daily/' || logical_date, $5
     FROM made";
 
-/// Days of customers.
-pub(super) type Days = [(String, LogicalDate)];
+pub(crate) type CustomerDays = [(String, LogicalDate)];
 
-/// A bare loop.
-pub(super) enum PartitionLoop {
+pub(crate) enum PartitionLoop {
     Sqlite(Connection),
     Postgres(tokio_postgres::Client, tokio_postgres::Statement),
 }
 
 impl PartitionLoop {
-    /// Opens the database the way the store does.
-    pub(super) async fn open(url: &StoreUrl) -> Result<Self, Failure> {
+    /// Opens the database with the settings of the store.
+    pub(crate) async fn open(url: &StoreUrl) -> Result<Self, BenchError> {
         match url {
             StoreUrl::Postgres(url) => {
                 let connected = tokio_postgres::connect(url.with_password(), NoTls).await;
                 let (client, connection) = connected.map_err(failed)?;
-                // It ends with the client; a broken connection shows in the client's calls.
+                // The task ends with the client; a broken connection shows in the calls of the client.
                 tokio::spawn(connection);
                 let insert = client.prepare(INSERT).await.map_err(failed)?;
                 Ok(Self::Postgres(client, insert))
@@ -63,13 +61,13 @@ impl PartitionLoop {
                 Ok(Self::Sqlite(connection))
             }
             StoreUrl::SqliteMemory => {
-                Err(Failure::new(Exit::Error, "a database in memory has one connection"))
+                Err(BenchError::new("a database in memory has one connection"))
             }
         }
     }
 
-    /// Asks for a batch, in one transaction.
-    pub(super) async fn insert(&self, days: &Days) -> Result<(), Failure> {
+    /// Requests a batch in one transaction.
+    pub(crate) async fn insert(&self, days: &CustomerDays) -> Result<(), BenchError> {
         match self {
             Self::Sqlite(connection) => insert_into_sqlite(connection, days),
             Self::Postgres(client, insert) => {
@@ -84,7 +82,7 @@ impl PartitionLoop {
     }
 }
 
-fn insert_into_sqlite(connection: &Connection, days: &Days) -> Result<(), Failure> {
+fn insert_into_sqlite(connection: &Connection, days: &CustomerDays) -> Result<(), BenchError> {
     let statement = |name: &str| {
         let found = redrive_sqlite::QUERIES.iter().find(|(file, _)| *file == name);
         let sql = found.map(|(_, sql)| *sql).unwrap_or_default();
@@ -95,16 +93,18 @@ fn insert_into_sqlite(connection: &Connection, days: &Days) -> Result<(), Failur
         let mut insert = statement("insert_partitions")?;
         let mut put = statement("put_partition_work")?;
         let mut journal = statement("insert_journal")?;
-        let (now, no) = (at(0).as_microsecond(), None::<i64>);
+        let (now, null) = (at(0).as_microsecond(), None::<i64>);
         for (customer, day) in days {
             let day = day.to_string();
             let row = params![SOURCE, customer, "daily", day, now];
             let id: i64 = insert.query_row(row, |row| row.get(0)).map_err(failed)?;
-            let work =
-                params![id, SOURCE, "first", "backfill", now, "bench", no, no, 0, no, no, no, no];
+            let work = params![
+                id, SOURCE, "first", "backfill", now, "bench", null, null, 0, null, null, null,
+                null
+            ];
             put.execute(work).map_err(failed)?;
             let unit = format!("partition:{SOURCE}/{customer}/daily/{day}");
-            let entry = params![now, "bench", "partition.backfill", unit, no, DETAILS, no];
+            let entry = params![now, "bench", "partition.backfill", unit, null, DETAILS, null];
             journal.execute(entry).map_err(failed)?;
         }
     }

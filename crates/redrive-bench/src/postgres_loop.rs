@@ -6,14 +6,15 @@ use std::{pin::pin, time::SystemTime};
 use async_trait::async_trait;
 use tokio_postgres::{Client, NoTls, Statement, binary_copy::BinaryCopyInWriter, types::Type};
 
-use super::contender::{Contender, PAYLOAD, WORKER, at, failed};
-use crate::exit::Failure;
+use crate::{
+    error::{BenchError, failed},
+    run_backend::{PAYLOAD, RunBackend, WORKER, at},
+};
 
-/// The queue of its runs.
 const QUEUE: &str = "bare";
 
-/// As the store does, so that both have the same plans.
-pub(super) const PIN_PLANS: &str =
+/// The settings of the store, so that both get the same plans.
+pub(crate) const PIN_PLANS: &str =
     "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
 
 const INSERT: &str = "
@@ -33,7 +34,7 @@ const CLAIM: &str = "
         lease_epoch = run.lease_epoch + 1, lease_until = $3
     FROM oldest WHERE run.id = oldest.id RETURNING run.id, run.lease_epoch, run.payload";
 
-/// Every column that an attempt may change, bound row by row, as whoever finishes runs must.
+/// Binds every column that an attempt may change, row by row, as the store has to.
 const FINISH: &str = "
     WITH finished AS (
         UPDATE redrive.runs AS run SET
@@ -58,7 +59,7 @@ const FINISH: &str = "
     SELECT 'run', id, attempt, true, started_at, ended_at, outcome, class, message, worker
     FROM finished";
 
-/// A connection and the runs it holds, with their epochs.
+/// A connection and the ids and epochs of the runs that it holds.
 pub(crate) struct PostgresLoop {
     client: Client,
     insert: Statement,
@@ -68,10 +69,9 @@ pub(crate) struct PostgresLoop {
 }
 
 impl PostgresLoop {
-    /// Connects and prepares the statements.
-    pub(crate) async fn connect(url: &str) -> Result<Self, Failure> {
+    pub(crate) async fn connect(url: &str) -> Result<Self, BenchError> {
         let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(failed)?;
-        // It ends with the client; a broken connection shows in the client's calls.
+        // The task ends with the client; a broken connection shows in the calls of the client.
         tokio::spawn(connection);
         client.batch_execute(PIN_PLANS).await.map_err(failed)?;
         Ok(Self {
@@ -89,14 +89,14 @@ fn moment(second: i64) -> SystemTime {
 }
 
 #[async_trait]
-impl Contender for PostgresLoop {
-    async fn insert(&mut self, batch: usize) -> Result<(), Failure> {
+impl RunBackend for PostgresLoop {
+    async fn insert(&mut self, batch: usize) -> Result<(), BenchError> {
         let payloads = vec![PAYLOAD; batch];
         let rows = self.client.query(&self.insert, &[&QUEUE, &payloads, &moment(0)]).await;
         rows.map(drop).map_err(failed)
     }
 
-    async fn load(&mut self, batch: usize) -> Result<(), Failure> {
+    async fn load(&mut self, batch: usize) -> Result<(), BenchError> {
         let sink = self.client.copy_in(COPY).await.map_err(failed)?;
         let types = [Type::TEXT, Type::TEXT, Type::TIMESTAMPTZ, Type::BOOL];
         let mut rows = pin!(BinaryCopyInWriter::new(sink, &types));
@@ -106,7 +106,7 @@ impl Contender for PostgresLoop {
         rows.as_mut().finish().await.map(drop).map_err(failed)
     }
 
-    async fn claim(&mut self, batch: usize) -> Result<usize, Failure> {
+    async fn claim(&mut self, batch: usize) -> Result<usize, BenchError> {
         let limit = i64::try_from(batch).unwrap_or(i64::MAX);
         let rows = self
             .client
@@ -114,14 +114,14 @@ impl Contender for PostgresLoop {
             .await
             .map_err(failed)?;
         for row in &rows {
-            // A worker needs the payload, so the loop reads it too.
+            // A worker reads the payload, so the loop does too.
             let _payload: String = row.try_get(2).map_err(failed)?;
             self.held.push((row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?));
         }
         Ok(rows.len())
     }
 
-    async fn finish(&mut self, batch: usize) -> Result<usize, Failure> {
+    async fn finish(&mut self, batch: usize) -> Result<usize, BenchError> {
         let from = self.held.len().saturating_sub(batch);
         let (ids, epochs): (Vec<i64>, Vec<i64>) = self.held.drain(from..).unzip();
         let count = ids.len();

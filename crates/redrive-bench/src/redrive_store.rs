@@ -1,4 +1,4 @@
-//! Redrive's own store, through the interface the engine uses.
+//! Redrive's store as the engine uses it, for comparison with the bare loops.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use redrive_store::{
     Categories, ClaimRequest, ClaimedRun, NewRun, RunCompletion, RunFinish, Store, Verdict, WorkerId,
 };
 
-use super::contender::{Contender, PAYLOAD, at, failed};
-use crate::exit::Failure;
+use crate::{
+    error::{BenchError, failed},
+    run_backend::{PAYLOAD, RunBackend, at},
+};
 
-/// The queue of its runs.
 const QUEUE: &str = "redrive";
 
-/// A user of the store.
 pub(crate) struct RedriveStore {
     store: Arc<dyn Store>,
     payload: serde_json::Value,
@@ -23,20 +23,20 @@ pub(crate) struct RedriveStore {
 }
 
 impl RedriveStore {
-    pub(crate) fn new(store: Arc<dyn Store>, worker: &WorkerId) -> Result<Self, Failure> {
+    pub(crate) fn new(store: Arc<dyn Store>, worker: &WorkerId) -> Result<Self, BenchError> {
         let payload = serde_json::from_str(PAYLOAD).map_err(failed)?;
         Ok(Self { store, payload, held: Vec::new(), worker: worker.clone() })
     }
 }
 
 #[async_trait]
-impl Contender for RedriveStore {
-    async fn insert(&mut self, batch: usize) -> Result<(), Failure> {
+impl RunBackend for RedriveStore {
+    async fn insert(&mut self, batch: usize) -> Result<(), BenchError> {
         let run = NewRun::new(QUEUE, &self.payload, at(0)).map_err(failed)?;
         self.store.submit_runs(&vec![run; batch], at(0)).await.map(drop).map_err(failed)
     }
 
-    async fn claim(&mut self, batch: usize) -> Result<usize, Failure> {
+    async fn claim(&mut self, batch: usize) -> Result<usize, BenchError> {
         let request = ClaimRequest {
             queue: QUEUE.to_owned(),
             categories: Categories::All,
@@ -51,7 +51,7 @@ impl Contender for RedriveStore {
         Ok(count)
     }
 
-    async fn finish(&mut self, batch: usize) -> Result<usize, Failure> {
+    async fn finish(&mut self, batch: usize) -> Result<usize, BenchError> {
         let from = self.held.len().saturating_sub(batch);
         let finish = |run: ClaimedRun| RunFinish {
             id: run.id,

@@ -1,4 +1,4 @@
-//! What retrying costs a call.
+//! What a retry policy adds to a call, compared with a loop written by hand.
 
 use std::{
     cell::Cell,
@@ -8,33 +8,31 @@ use std::{
 };
 
 use clap::Args;
-use redrive::{Failure as CallFailure, Preset, retry};
+use redrive::{Failure, Preset, retry};
 use serde::Serialize;
 
-use super::seconds;
 use crate::{
-    exit::Failure,
-    output::{Column, Row},
+    output::{ReportColumn, ReportRow},
+    sizes::seconds,
+    usage::median,
 };
 
-/// The arguments of `bench retry`.
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
+pub(crate) struct RetryBenchArgs {
     /// How long to measure, from 0.01 to 600
     #[arg(long, default_value = "2", value_name = "S", value_parser = seconds)]
     seconds: f64,
 }
 
-/// What a call takes, beside what it takes in a loop written by hand.
 #[derive(Debug, Serialize)]
-pub(crate) struct Cost {
+pub(crate) struct CallCost {
     operation: &'static str,
     ns_per_call: f64,
     bare_ns_per_call: f64,
     ratio: f64,
 }
 
-impl Cost {
+impl CallCost {
     fn new(operation: &'static str, ns: f64, bare_ns: f64) -> Self {
         let rounded = |number: f64| (number * 10.0).round() / 10.0;
         let ratio = (ns / bare_ns * 1_000.0).round() / 1_000.0;
@@ -42,12 +40,12 @@ impl Cost {
     }
 }
 
-impl Row for Cost {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("operation"),
-        Column::number("ns per call"),
-        Column::number("bare loop"),
-        Column::number("ratio"),
+impl ReportRow for CallCost {
+    const COLUMNS: &'static [ReportColumn] = &[
+        ReportColumn::text("operation"),
+        ReportColumn::number("ns per call"),
+        ReportColumn::number("bare loop"),
+        ReportColumn::number("ratio"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -60,15 +58,15 @@ impl Row for Cost {
     }
 }
 
-/// Calls between two looks at the clock.
+/// Calls between two reads of the clock.
 const CHUNK: u32 = 10_000;
 
-/// Turns between the two that are compared: both meet the same weather.
+/// Both loops take this many turns, so that a slow moment affects both.
 const ROUNDS: u32 = 20;
 
-/// Measures on this thread. The waits themselves are left out: they take no time here.
-pub(crate) async fn run(arguments: &Arguments) -> Result<Vec<Cost>, Failure> {
-    let round = Duration::from_secs_f64(arguments.seconds / f64::from(4 * ROUNDS));
+/// Measures on this thread, with delays that take no time.
+pub(crate) async fn run(args: &RetryBenchArgs) -> Vec<CallCost> {
+    let round = Duration::from_secs_f64(args.seconds / f64::from(4 * ROUNDS));
     let mut costs = Vec::new();
     for (operation, failures) in [("success at once", 0), ("success after one failure", 1)] {
         let (mut ns, mut bare_ns) = (Vec::new(), Vec::new());
@@ -76,14 +74,9 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Vec<Cost>, Failure> {
             ns.push(ns_per_call(round, async |times| retried(times, failures).await).await);
             bare_ns.push(ns_per_call(round, async |times| by_hand(times, failures).await).await);
         }
-        costs.push(Cost::new(operation, median(ns), median(bare_ns)));
+        costs.push(CallCost::new(operation, median(ns), median(bare_ns)));
     }
-    Ok(costs)
-}
-
-fn median(mut numbers: Vec<f64>) -> f64 {
-    numbers.sort_unstable_by(f64::total_cmp);
-    numbers.get(numbers.len() / 2).copied().unwrap_or_default()
+    costs
 }
 
 async fn ns_per_call(time: Duration, chunk: impl AsyncFn(u32)) -> f64 {
@@ -96,14 +89,14 @@ async fn ns_per_call(time: Duration, chunk: impl AsyncFn(u32)) -> f64 {
     start.elapsed().as_secs_f64() * 1e9 / done
 }
 
-/// Fails so often, and then gives a number.
-async fn operation(failures: &Cell<u32>, number: u32) -> Result<u32, CallFailure> {
+/// Fails until `failures` is 0, then returns the number.
+async fn operation(failures: &Cell<u32>, number: u32) -> Result<u32, Failure> {
     let left = black_box(failures.get());
     if left == 0 {
         return Ok(black_box(number));
     }
     failures.set(left - 1);
-    Err(CallFailure::http(503, None, "busy"))
+    Err(Failure::http(503, None, "busy"))
 }
 
 async fn retried(times: u32, failures: u32) {
@@ -111,13 +104,13 @@ async fn retried(times: u32, failures: u32) {
     for number in 0..times {
         let left = Cell::new(failures);
         let call = retry(black_box(&policy), || operation(&left, number));
-        // Only who fails needs a wait that takes no time.
+        // Only a call that fails needs a delay that takes no time.
         let answer = if failures == 0 { call.await } else { call.sleep(|_| ready(())).await };
         let _ = black_box(answer);
     }
 }
 
-/// What one would write: the attempts, the power, the cap.
+/// A retry loop without Redrive: count attempts, double the delay up to the cap.
 async fn by_hand(times: u32, failures: u32) {
     let spec = Preset::Stage.spec();
     let (max, base, cap) = (spec.max_attempts.unwrap_or(u32::MAX), spec.base, spec.cap);

@@ -1,4 +1,4 @@
-//! The whole engine: draining a queue, with and without failures, beside the bare loop.
+//! The whole engine: draining a queue, with and without failures, compared with the bare loop.
 
 use std::{
     process::Stdio,
@@ -7,220 +7,159 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use redrive::{Backoff, Failure as UnitFailure, Jitter, Policy, PolicySpec};
+use redrive::{Backoff, Failure, Jitter, Policy, PolicySpec, StoreUrl};
 use redrive_engine::{
     Call, Engine, ExecHandler, ExecSpec, Handler, Outcome, Queue, Stopper, Until, handler_fn,
 };
 use redrive_store::{NewRun, Store};
-use serde::Serialize;
 use tokio::{io::AsyncWriteExt, process::Command, task::JoinSet};
 
-use super::{
-    contender::{PAYLOAD, at, failed},
-    grouped, http,
-    place::Place,
-    scale,
-    spent::{Begun, Spent},
-    stream,
-};
 use crate::{
-    context::Context,
-    exit::Failure,
-    output::{Column, Row},
+    bench_store::BenchStore,
+    error::{BenchError, failed},
+    http_runs,
+    measurement::Measurement,
+    run_backend::{PAYLOAD, at},
+    sizes::scale,
+    stream_runs,
+    usage::{Stopwatch, Usage, median, peak_memory},
 };
 
-/// The arguments of `bench runs`.
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
+pub(crate) struct RunsBenchArgs {
     /// What handles the runs
-    #[arg(long, value_enum, default_value_t = Handling::Noop, value_name = "HANDLER")]
-    handler: Handling,
+    #[arg(long, value_enum, default_value_t = HandlerKind::Noop, value_name = "HANDLER")]
+    handler: HandlerKind,
 
-    /// How much to do, from 0.001 to 100; 1 is 100 000 runs, 2 000 programs or 50 000 requests
+    /// Amount of work, from 0.001 to 100; 1 is 100 000 runs, 2 000 programs or 50 000 requests
     #[arg(long, default_value = "1", value_name = "X", value_parser = scale)]
-    pub(super) scale: f64,
+    pub(crate) scale: f64,
 
     /// Runs handled at once
     #[arg(long, default_value = "256", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    pub(super) concurrency: u16,
+    pub(crate) concurrency: u16,
 
-    /// Connections to PostgreSQL, for Redrive and for the bare loop alike; SQLite has one writer
+    /// Connections to PostgreSQL, for Redrive and for the bare loop; SQLite has one writer
     #[arg(long, default_value = "2", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
 }
 
-impl Arguments {
-    /// The same, with no more at once.
-    pub(super) fn with_at_most(&self, at_once: u16) -> Self {
-        Self { concurrency: self.concurrency.min(at_once), ..*self }
+impl RunsBenchArgs {
+    pub(crate) fn with_max_concurrency(&self, max: u16) -> Self {
+        Self { concurrency: self.concurrency.min(max), ..*self }
     }
 }
 
-/// What handles the runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Handling {
+enum HandlerKind {
     /// A Rust function that does nothing
     Noop,
     /// A program that does nothing, started for each run
     Exec,
-    /// A program that answers nothing, started once
+    /// A program that answers without a value, started once
     Stream,
     /// A request to a server that does nothing
     Http,
 }
 
-/// A figure, beside that of the bare loop where there is one.
-#[derive(Debug, Serialize)]
-pub(crate) struct Measure {
-    measure: &'static str,
-    value: f64,
-    unit: &'static str,
-    bare: Option<f64>,
-    ratio: Option<f64>,
-}
-
-impl Measure {
-    pub(super) fn beside(measure: &'static str, value: f64, bare: f64) -> Self {
-        let ratio = (value / bare * 1_000.0).round() / 1_000.0;
-        let (value, bare) = (value.round(), Some(bare.round()));
-        Self { measure, value, unit: "per second", bare, ratio: Some(ratio) }
-    }
-
-    /// Milliseconds, beside those of the bare loop.
-    fn times(measure: &'static str, value: f64, bare: f64) -> Self {
-        let rounded = |number: f64| (number * 1_000.0).round() / 1_000.0;
-        let (ratio, bare) = (Some(rounded(value / bare)), Some(rounded(bare)));
-        Self { measure, value: rounded(value), unit: "ms", bare, ratio }
-    }
-
-    /// Microseconds, beside those of the bare loop.
-    pub(super) fn costs(measure: &'static str, value: f64, bare: f64) -> Self {
-        Self { unit: "µs", ..Self::times(measure, value, bare) }
-    }
-
-    pub(super) fn alone(measure: &'static str, value: f64, unit: &'static str) -> Self {
-        let value = (value * 1_000.0).round() / 1_000.0;
-        Self { measure, value, unit, bare: None, ratio: None }
-    }
-}
-
-impl Row for Measure {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("measure"),
-        Column::number("value"),
-        Column::text("unit"),
-        Column::number("bare loop"),
-        Column::number("ratio"),
-    ];
-
-    fn cells(&self) -> Vec<String> {
-        let number = |n: f64| if n < 1_000.0 { n.to_string() } else { grouped(n) };
-        vec![
-            self.measure.to_owned(),
-            number(self.value),
-            self.unit.to_owned(),
-            self.bare.map_or_else(String::new, number),
-            self.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
-        ]
-    }
-}
-
-/// The queue that is measured.
 const QUEUE: &str = "bench";
 
-/// Runs claimed and finished at a time by the bare loop.
+/// Runs that the bare loop claims and finishes at a time.
 const BARE_BATCH: usize = 1_000;
 
-/// Programs that run at once, at most.
 const MAX_PROGRAMS: u16 = 16;
 
-/// Runs submitted one by one to an idle engine.
+/// Runs submitted one by one to an idle engine, to measure the pick-up.
 const PICK_UPS: usize = 50;
 
-/// How long nothing happens before each of them: the loop has looked for the last time.
+/// The pause before each pick-up, long enough for the worker loop to become idle.
 const IDLE: Duration = Duration::from_millis(20);
 
-/// Measures, and removes what it made.
-pub(crate) async fn run(arguments: &Arguments, context: &Context) -> Result<Vec<Measure>, Failure> {
-    let place = Place::new(context, arguments.connections).await?;
-    place.measured(async |place| measure(arguments, place).await).await
+pub(crate) async fn run(
+    args: &RunsBenchArgs,
+    store_url: Option<StoreUrl>,
+) -> Result<Vec<Measurement>, BenchError> {
+    let bench_store = BenchStore::create(store_url, args.connections).await?;
+    bench_store.measure(async |bench_store| measure(args, bench_store).await).await
 }
 
-async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, Failure> {
-    let store = place.store().await?;
-    let mut measures = match arguments.handler {
-        Handling::Noop => measure_noop(arguments, place, &store).await?,
-        Handling::Exec => measure_exec(arguments, &store).await?,
-        Handling::Stream => {
-            stream::measure(arguments, &store, (100_000.0 * arguments.scale).ceil() as usize)
-                .await?
+async fn measure(
+    args: &RunsBenchArgs,
+    bench_store: &BenchStore,
+) -> Result<Vec<Measurement>, BenchError> {
+    let store = bench_store.open().await?;
+    let mut measurements = match args.handler {
+        HandlerKind::Noop => measure_noop(args, bench_store, &store).await?,
+        HandlerKind::Exec => measure_exec(args, &store).await?,
+        HandlerKind::Stream => {
+            stream_runs::measure(args, &store, (100_000.0 * args.scale).ceil() as usize).await?
         }
-        Handling::Http => http::measure(arguments, place, &store).await?,
+        HandlerKind::Http => http_runs::measure(args, bench_store, &store).await?,
     };
-    let (picked_up, bare) = (pick_up(&store).await?, bare_pick_up(place).await?);
-    measures.push(Measure::times("idle pick-up, p50", picked_up, bare));
+    let (picked_up, bare) = (pick_up(&store).await?, bare_pick_up(bench_store).await?);
+    measurements.push(Measurement::milliseconds("idle pick-up, p50", picked_up, bare));
     if let Some(megabytes) = peak_memory() {
-        measures.push(Measure::alone("peak memory", megabytes, "MB"));
+        measurements.push(Measurement::alone("peak memory", megabytes, "MB"));
     }
-    Ok(measures)
+    Ok(measurements)
 }
 
 async fn measure_noop(
-    arguments: &Arguments,
-    place: &Place,
+    args: &RunsBenchArgs,
+    bench_store: &BenchStore,
     store: &Arc<dyn Store>,
-) -> Result<Vec<Measure>, Failure> {
-    let count = (100_000.0 * arguments.scale).ceil() as usize;
-    let (bare_load, bare) = bare_drain(place, count).await?;
-    let noop = handler_fn(|_| async { answer(false) });
-    let (submitted, drained) = drain(arguments.concurrency, store, noop, count).await?;
-    let failing = handler_fn(|call: Call| async move { answer(fails_at_first(&call)) });
-    let (_, retried) = drain(arguments.concurrency, store, failing, count).await?;
+) -> Result<Vec<Measurement>, BenchError> {
+    let count = (100_000.0 * args.scale).ceil() as usize;
+    let (bare_load, bare) = bare_drain(bench_store, count).await?;
+    let noop = handler_fn(|_| async { outcome(false) });
+    let (submitted, drained) = drain(args.concurrency, store, noop, count).await?;
+    let failing = handler_fn(|call: Call| async move { outcome(fails_at_first(&call)) });
+    let (_, retried) = drain(args.concurrency, store, failing, count).await?;
     Ok(vec![
-        Measure::beside("runs submitted", submitted.per_second, bare_load),
-        Measure::beside("runs drained", drained.per_second, bare.per_second),
-        Measure::beside("attempts, 20 % failing once", retried.per_second * 1.2, bare.per_second),
+        Measurement::rate("runs submitted", submitted.per_second, bare_load),
+        Measurement::rate("runs drained", drained.per_second, bare.per_second),
+        Measurement::rate("attempts, 20 % failing once", retried.per_second * 1.2, bare.per_second),
     ])
 }
 
 /// Whether this is the first attempt of one run in five.
-pub(super) fn fails_at_first(call: &Call) -> bool {
+pub(crate) fn fails_at_first(call: &Call) -> bool {
     let number = || call.details.get("payload")?.get("n")?.as_u64();
     call.attempt.0 == 1 && number().is_some_and(|n| n.is_multiple_of(5))
 }
 
-/// What a handler says that does nothing, or fails.
-pub(super) fn answer(fails: bool) -> Outcome {
+/// The outcome of a handler that does nothing, or fails.
+pub(crate) fn outcome(fails: bool) -> Outcome {
     if fails {
-        return Outcome::Failed(UnitFailure::exit(75, "the first try of one in five"));
+        return Outcome::Failed(Failure::exit(75, "the first try of one in five"));
     }
     Outcome::Answered { value: None, verdict: None }
 }
 
 async fn measure_exec(
-    arguments: &Arguments,
+    args: &RunsBenchArgs,
     store: &Arc<dyn Store>,
-) -> Result<Vec<Measure>, Failure> {
-    let count = (2_000.0 * arguments.scale).ceil() as usize;
-    let arguments = arguments.with_at_most(MAX_PROGRAMS);
-    let at_once = arguments.concurrency.into();
-    let bare = bare_spawns(count, at_once).await?;
+) -> Result<Vec<Measurement>, BenchError> {
+    let count = (2_000.0 * args.scale).ceil() as usize;
+    let args = args.with_max_concurrency(MAX_PROGRAMS);
+    let concurrency = args.concurrency.into();
+    let bare = bare_spawns(count, concurrency).await?;
     let spec = ExecSpec::new(vec!["true".to_owned()], ".");
     let handler: Arc<dyn Handler> = Arc::new(ExecHandler::new(spec).map_err(failed)?);
-    let (_, drained) = drain(arguments.concurrency, store, handler, count).await?;
-    Ok(vec![Measure::beside("programs run", drained.per_second, bare)])
+    let (_, drained) = drain(args.concurrency, store, handler, count).await?;
+    Ok(vec![Measurement::rate("programs run", drained.per_second, bare)])
 }
 
-/// Submits runs and waits until an engine has done them; what each took.
-pub(super) async fn drain(
+/// Submits runs and drains them with an engine; returns the usage of both.
+pub(crate) async fn drain(
     concurrency: u16,
     store: &Arc<dyn Store>,
     handler: Arc<dyn Handler>,
     count: usize,
-) -> Result<(Spent, Spent), Failure> {
-    let begun = Begun::now();
+) -> Result<(Usage, Usage), BenchError> {
+    let stopwatch = Stopwatch::start();
     submit(store, count).await?;
-    let submitted = begun.done(count);
+    let submitted = stopwatch.usage_for(count);
     let policy = PolicySpec {
         max_attempts: Some(3),
         backoff: Backoff::Fixed,
@@ -233,12 +172,12 @@ pub(super) async fn drain(
         .with_concurrency(concurrency.into());
     let engine = Engine::new(store.clone()).with_queue(queue);
     let (_stopper, stop) = Stopper::new();
-    let begun = Begun::now();
+    let stopwatch = Stopwatch::start();
     engine.run(stop, Until::Drained).await.map_err(failed)?;
-    Ok((submitted, begun.done(count)))
+    Ok((submitted, stopwatch.usage_for(count)))
 }
 
-async fn submit(store: &Arc<dyn Store>, count: usize) -> Result<(), Failure> {
+async fn submit(store: &Arc<dyn Store>, count: usize) -> Result<(), BenchError> {
     let mut payload: serde_json::Value = serde_json::from_str(PAYLOAD).map_err(failed)?;
     let mut batch = Vec::new();
     for n in 0..count {
@@ -254,45 +193,48 @@ async fn submit(store: &Arc<dyn Store>, count: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Rows loaded per second (PostgreSQL: by COPY) on one connection after the other, and claims and
-/// finishes of bare loops, one per connection.
-pub(super) async fn bare_drain(place: &Place, count: usize) -> Result<(f64, Spent), Failure> {
-    let side = place.bare().await?;
-    let share = count.div_ceil(side.len().max(1));
+/// Rows loaded per second (PostgreSQL: by COPY) on one connection after the other, and the usage of claims and
+/// finishes by bare loops, one per connection.
+pub(crate) async fn bare_drain(
+    bench_store: &BenchStore,
+    count: usize,
+) -> Result<(f64, Usage), BenchError> {
+    let loops = bench_store.bare_loops().await?;
+    let share = count.div_ceil(loops.len().max(1));
     let mut ready = Vec::new();
     let (start, mut loaded) = (Instant::now(), 0.0);
-    for mut contender in side {
+    for mut backend in loops {
         for _ in 0..share.div_ceil(BARE_BATCH) {
-            contender.load(BARE_BATCH).await?;
+            backend.load(BARE_BATCH).await?;
             loaded += BARE_BATCH as f64;
         }
-        ready.push(contender);
+        ready.push(backend);
     }
     let load = loaded / start.elapsed().as_secs_f64();
     let mut tasks = JoinSet::new();
-    let begun = Begun::now();
-    for mut contender in ready {
+    let stopwatch = Stopwatch::start();
+    for mut backend in ready {
         tasks.spawn(async move {
             let mut done = 0;
-            while contender.claim(BARE_BATCH).await? > 0 {
-                done += contender.finish(BARE_BATCH).await?;
+            while backend.claim(BARE_BATCH).await? > 0 {
+                done += backend.finish(BARE_BATCH).await?;
             }
-            Ok::<usize, Failure>(done)
+            Ok::<usize, BenchError>(done)
         });
     }
     let mut done = 0;
     while let Some(ended) = tasks.join_next().await {
         done += ended.map_err(failed)??;
     }
-    Ok((load, begun.done(done)))
+    Ok((load, stopwatch.usage_for(done)))
 }
 
 /// Programs per second of a loop that starts them with the same pipes and does nothing else.
-async fn bare_spawns(count: usize, at_once: usize) -> Result<f64, Failure> {
+async fn bare_spawns(count: usize, concurrency: usize) -> Result<f64, BenchError> {
     let start = Instant::now();
     let mut tasks = JoinSet::new();
-    for lane in 0..at_once {
-        let share = count / at_once + usize::from(lane < count % at_once);
+    for lane in 0..concurrency {
+        let share = count / concurrency + usize::from(lane < count % concurrency);
         tasks.spawn(async move {
             for _ in 0..share {
                 let mut child = Command::new("true")
@@ -302,12 +244,12 @@ async fn bare_spawns(count: usize, at_once: usize) -> Result<f64, Failure> {
                     .spawn()
                     .map_err(failed)?;
                 if let Some(mut stdin) = child.stdin.take() {
-                    // A program that is gone already does not read.
+                    // A program that has exited does not read.
                     _ = stdin.write_all(PAYLOAD.as_bytes()).await;
                 }
                 child.wait_with_output().await.map_err(failed)?;
             }
-            Ok::<(), Failure>(())
+            Ok::<(), BenchError>(())
         });
     }
     while let Some(ended) = tasks.join_next().await {
@@ -317,12 +259,12 @@ async fn bare_spawns(count: usize, at_once: usize) -> Result<f64, Failure> {
 }
 
 /// Milliseconds from the submission of a run to the start of its handler, in an idle engine.
-async fn pick_up(store: &Arc<dyn Store>) -> Result<f64, Failure> {
+async fn pick_up(store: &Arc<dyn Store>) -> Result<f64, BenchError> {
     let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
     let started = Mutex::new(started);
     let handler = handler_fn(move |_| {
         if let Ok(started) = started.lock() {
-            // The measurement listens as long as the engine runs.
+            // The receiver lives as long as the engine runs.
             _ = started.send(Instant::now());
         }
         async { Outcome::Answered { value: None, verdict: None } }
@@ -335,8 +277,8 @@ async fn pick_up(store: &Arc<dyn Store>) -> Result<f64, Failure> {
         tokio::time::sleep(IDLE).await;
         let submitted = Instant::now();
         submit(store, 1).await?;
-        if let Some(begun) = starts.recv().await {
-            times.push(begun.duration_since(submitted).as_secs_f64() * 1_000.0);
+        if let Some(started) = starts.recv().await {
+            times.push(started.duration_since(submitted).as_secs_f64() * 1_000.0);
         }
     }
     stopper.stop();
@@ -344,37 +286,18 @@ async fn pick_up(store: &Arc<dyn Store>) -> Result<f64, Failure> {
     Ok(median(times))
 }
 
-/// Milliseconds that two bare commits take, one after the other: a run inserted, and claimed.
-async fn bare_pick_up(place: &Place) -> Result<f64, Failure> {
-    let mut side = place.bare().await?;
-    let Some(contender) = side.first_mut() else { return Ok(f64::NAN) };
+/// Milliseconds for two bare commits, one after the other: insert a run, claim it.
+async fn bare_pick_up(bench_store: &BenchStore) -> Result<f64, BenchError> {
+    let mut loops = bench_store.bare_loops().await?;
+    let Some(backend) = loops.first_mut() else { return Ok(f64::NAN) };
     let mut times = Vec::new();
     for _ in 0..PICK_UPS {
         tokio::time::sleep(IDLE).await;
         let start = Instant::now();
-        contender.insert(1).await?;
-        contender.claim(1).await?;
+        backend.insert(1).await?;
+        backend.claim(1).await?;
         times.push(start.elapsed().as_secs_f64() * 1_000.0);
-        contender.finish(1).await?;
+        backend.finish(1).await?;
     }
     Ok(median(times))
-}
-
-pub(super) fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or_default()
-}
-
-/// Has what the most is counted anew from here on, where the system can.
-pub(super) fn forget_peak_memory() {
-    // What cannot be forgotten makes a figure too high, never too low.
-    _ = std::fs::write("/proc/self/clear_refs", "5");
-}
-
-/// The most memory this process ever had, where the system tells.
-pub(super) fn peak_memory() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kilobytes: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-    Some(kilobytes / 1024.0)
 }

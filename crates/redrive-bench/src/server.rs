@@ -1,4 +1,4 @@
-//! The server: the overview of a large store, runs submitted over HTTP, and pages that are open.
+//! The server: the overview of a large store, runs submitted over HTTP, and open pages.
 
 use std::{
     net::SocketAddr,
@@ -15,84 +15,90 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use jiff::Timestamp;
-use redrive::{Control, PartitionRules, RawSink};
-use redrive_ops::Ops;
+use redrive::{Control, PartitionRules, RawSink, StoreUrl};
 use redrive_engine::{Clock, SystemClock, random_worker_id};
+use redrive_ops::Ops;
 use redrive_server::{Access, Server, ServerLimits, ServerSetup, Uploads};
 use redrive_store::Store;
-use rustix::time::{ClockId, clock_gettime};
-use tokio::{sync::mpsc, task::JoinSet};
-
-use super::{
-    contender::{Contender, PAYLOAD, failed},
-    place::Place,
-    redrive_store::RedriveStore,
-    runs::{Measure, peak_memory},
-    scale, seconds,
-    server_fill::{fill_partitions, fill_runs},
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
 };
+
 use crate::{
-    context::Context,
-    exit::{Exit, Failure},
-    site::Serving,
+    bench_store::{BenchStore, working_folder},
+    error::{BenchError, failed},
+    measurement::Measurement,
+    redrive_store::RedriveStore,
+    run_backend::{PAYLOAD, RunBackend},
+    server_data::{fill_partitions, fill_runs},
+    sizes::{scale, seconds},
+    usage::{cpu_time, median, peak_memory},
 };
 
-/// The arguments of `bench server`.
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
-    /// How much to do, from 0.001 to 100; 1 is a million runs and 100 000 partitions to look at, 500 looks, and
-    /// 100 000 runs to submit
+pub(crate) struct ServerBenchArgs {
+    /// Amount of work, from 0.001 to 100; 1 is a store of a million runs and 100 000 partitions, 500 requests of the
+    /// overview, and 100 000 runs to submit
     #[arg(long, default_value = "1", value_name = "X", value_parser = scale)]
     scale: f64,
 
-    /// Pages that are open and kept up to date
+    /// Open pages that the server keeps up to date
     #[arg(long, default_value = "200", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=300))]
     pages: u16,
 
-    /// How long they are open while nothing happens
+    /// How long the pages stay open while nothing happens
     #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
     seconds: f64,
 
-    /// Connections to PostgreSQL; as many as a store has by itself
+    /// Connections to PostgreSQL; the default is that of a store
     #[arg(long, default_value = "10", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
 }
 
-/// How often the overview is asked for, whether or not the one before was answered.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The interval between requests of the overview, whether or not the previous one was answered.
+const VIEW_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Of so many looks one also asks how old the figures are.
-const AGE_EVERY: usize = 5;
+/// One in this many requests also reads the age of the figures.
+const VIEWS_PER_AGE: usize = 5;
 
-/// How often the worker does so many runs, so that there is something new at each look.
-const WORK_EVERY: Duration = Duration::from_millis(50);
-const WORK: usize = 100;
+/// The worker finishes `WORK_BATCH` runs in each interval, so that each view has something new.
+const WORK_INTERVAL: Duration = Duration::from_millis(50);
+const WORK_BATCH: usize = 100;
 
-/// Runs of one request, clients that send them, and runs that the store takes at a time by itself.
+/// Runs in one request, clients that send requests, and runs in one call of the store.
 const HTTP_BATCH: usize = 100;
 const CLIENTS: usize = 4;
 const STORE_BATCH: usize = 1_000;
 
-/// The server and the store take turns this often, so that a slow minute hits both.
+/// The server and the store take this many turns, so that a slow minute affects both.
 const ROUNDS: usize = 5;
 
-/// Measures, and removes what it made.
-pub(crate) async fn run(arguments: &Arguments, context: &Context) -> Result<Vec<Measure>, Failure> {
-    let place = Place::new(context, arguments.connections).await?;
-    place.measured(async |place| measure(arguments, place).await).await
+/// How long the server may take to finish open requests.
+const STOP_TIMEOUT: Duration = Duration::from_secs(12);
+
+pub(crate) async fn run(
+    args: &ServerBenchArgs,
+    store_url: Option<StoreUrl>,
+) -> Result<Vec<Measurement>, BenchError> {
+    let bench_store = BenchStore::create(store_url, args.connections).await?;
+    bench_store.measure(async |bench_store| measure(args, bench_store).await).await
 }
 
-async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, Failure> {
-    let folder = tempfile::Builder::new().prefix("redrive-bench-").tempdir_in(".");
-    let raw = RawSink::folder(folder.map_err(failed)?.path().join("raw"));
-    let store = place.store().await?;
+async fn measure(
+    args: &ServerBenchArgs,
+    bench_store: &BenchStore,
+) -> Result<Vec<Measurement>, BenchError> {
+    let folder = working_folder()?;
+    let raw = RawSink::folder(folder.path().join("raw"));
+    let store = bench_store.open().await?;
     let control = Control::new(store.clone(), PartitionRules::default(), raw.clone());
-    let many = |at_one: f64| (at_one * arguments.scale).ceil() as usize;
+    let many = |at_one: f64| (at_one * args.scale).ceil() as usize;
     fill_runs(&store, many(1_000_000.0)).await?;
     fill_partitions(&control, many(100_000.0).max(20)).await?;
 
     let ops = Ops::new(store.clone(), None, PartitionRules::default(), raw);
-    let site = ServerSetup {
+    let setup = ServerSetup {
         ops,
         access: Access::default(),
         pipelines: Vec::new(),
@@ -100,39 +106,43 @@ async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, F
         archive: None,
         limits: ServerLimits::default(),
     };
-    let here = SocketAddr::from(([127, 0, 0, 1], 0));
-    let server = Server::listen(here, site).await.map_err(failed)?;
-    let visitor = Visitor::new(server.address());
-    let serving = Serving::start(server);
-    let looks = many(500.0).max(AGE_EVERY);
-    let mut measures = look(&visitor, &store, looks).await?;
-    measures.push(submit(&visitor, &store, many(100_000.0)).await?);
-    measures.push(wait(&visitor, arguments).await?);
-    measures.extend(peak_memory().map(|peak| Measure::alone("peak memory", peak, "MB")));
-    serving.stop().await?;
-    Ok(measures)
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = Server::listen(address, setup).await.map_err(failed)?;
+    let client = ServerClient::new(server.address());
+    let (stopper, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(server.serve(async {
+        _ = stopped.await;
+    }));
+    let views = many(500.0).max(VIEWS_PER_AGE);
+    let mut measurements = measure_overview(&client, &store, views).await?;
+    measurements.push(measure_submits(&client, &store, many(100_000.0)).await?);
+    measurements.push(measure_open_pages(&client, args).await?);
+    measurements.extend(peak_memory().map(|peak| Measurement::alone("peak memory", peak, "MB")));
+    drop(stopper);
+    // A client that keeps its connection open must not keep the benchmark from ending.
+    _ = tokio::time::timeout(STOP_TIMEOUT, serving).await;
+    Ok(measurements)
 }
 
-/// Someone who asks the server.
 #[derive(Clone)]
-struct Visitor {
+struct ServerClient {
     client: Client<HttpConnector, Full<Bytes>>,
     address: SocketAddr,
 }
 
-impl Visitor {
+impl ServerClient {
     fn new(address: SocketAddr) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         Self { client: Client::builder(TokioExecutor::new()).build(connector), address }
     }
 
-    async fn ask(
+    async fn request(
         &self,
         method: Method,
         path: &str,
         body: Bytes,
-    ) -> Result<http::Response<hyper::body::Incoming>, Failure> {
+    ) -> Result<http::Response<hyper::body::Incoming>, BenchError> {
         let request = Request::builder()
             .method(method)
             .uri(format!("http://{}{path}", self.address))
@@ -142,24 +152,24 @@ impl Visitor {
         let answer = self.client.request(request).await.map_err(failed)?;
         match answer.status() {
             StatusCode::OK => Ok(answer),
-            other => Err(Failure::new(Exit::Error, format!("{path} was answered with {other}"))),
+            other => Err(BenchError::new(format!("{path} returned {other}; 200 was expected"))),
         }
     }
 
-    async fn get(&self, path: &str) -> Result<Bytes, Failure> {
-        let answer = self.ask(Method::GET, path, Bytes::new()).await?;
+    async fn get(&self, path: &str) -> Result<Bytes, BenchError> {
+        let answer = self.request(Method::GET, path, Bytes::new()).await?;
         Ok(answer.into_body().collect().await.map_err(failed)?.to_bytes())
     }
 
-    /// Milliseconds that the overview takes.
-    async fn look(&self) -> Result<f64, Failure> {
+    /// Milliseconds for the overview page.
+    async fn view_overview(&self) -> Result<f64, BenchError> {
         let start = Instant::now();
         self.get("/").await?;
         Ok(start.elapsed().as_secs_f64() * 1e3)
     }
 
-    /// How old the figures are that are shown, in seconds.
-    async fn age(&self) -> Result<f64, Failure> {
+    /// The age of the figures of the overview, in seconds.
+    async fn overview_age(&self) -> Result<f64, BenchError> {
         let overview = self.get("/v1/overview").await?;
         let overview: serde_json::Value = serde_json::from_slice(&overview).map_err(failed)?;
         let at = overview.get("at").and_then(|at| at.as_str()).unwrap_or_default();
@@ -167,80 +177,89 @@ impl Visitor {
         Ok(SystemClock.now().duration_since(at).as_secs_f64())
     }
 
-    /// Submits a batch.
-    async fn submit(&self, batch: Bytes) -> Result<(), Failure> {
-        let answer = self.ask(Method::POST, "/v1/runs", batch).await?;
+    async fn submit(&self, batch: Bytes) -> Result<(), BenchError> {
+        let answer = self.request(Method::POST, "/v1/runs", batch).await?;
         let answer = answer.into_body().collect().await.map_err(failed)?.to_bytes();
         let accepted = format!("{{\"accepted\":{HTTP_BATCH},");
         if answer.starts_with(accepted.as_bytes()) {
             Ok(())
         } else {
-            Err(Failure::new(Exit::Error, "not every run was accepted"))
+            Err(BenchError::new("/v1/runs did not accept every run"))
         }
     }
 }
 
-/// What the overview takes while a worker goes on, and how old its figures are.
-async fn look(
-    visitor: &Visitor,
+/// How long the overview takes while a worker finishes runs, and how old its figures are.
+async fn measure_overview(
+    client: &ServerClient,
     store: &Arc<dyn Store>,
-    looks: usize,
-) -> Result<Vec<Measure>, Failure> {
-    let first = visitor.look().await?;
+    views: usize,
+) -> Result<Vec<Measurement>, BenchError> {
+    let first = client.view_overview().await?;
     let mut worker = RedriveStore::new(store.clone(), &random_worker_id().map_err(failed)?)?;
-    let working = async {
-        let mut beat = tokio::time::interval(WORK_EVERY);
+    let work = async {
+        let mut interval = tokio::time::interval(WORK_INTERVAL);
         loop {
-            beat.tick().await;
-            worker.insert(WORK).await?;
-            worker.claim(WORK).await?;
-            worker.finish(WORK).await?;
+            interval.tick().await;
+            worker.insert(WORK_BATCH).await?;
+            worker.claim(WORK_BATCH).await?;
+            worker.finish(WORK_BATCH).await?;
         }
     };
-    let looking = async {
-        let mut beat = tokio::time::interval(LOOK_EVERY);
+    let view = async {
+        let mut interval = tokio::time::interval(VIEW_INTERVAL);
         let (mut pages, mut ages) = (JoinSet::new(), JoinSet::new());
-        for number in 0..looks {
-            beat.tick().await;
-            let someone = visitor.clone();
-            pages.spawn(async move { someone.look().await });
-            if number % AGE_EVERY == 0 {
-                let someone = visitor.clone();
-                ages.spawn(async move { someone.age().await });
+        for number in 0..views {
+            interval.tick().await;
+            let viewer = client.clone();
+            pages.spawn(async move { viewer.view_overview().await });
+            if number % VIEWS_PER_AGE == 0 {
+                let viewer = client.clone();
+                ages.spawn(async move { viewer.overview_age().await });
             }
         }
-        Ok::<_, Failure>((all(pages).await?, all(ages).await?))
+        Ok::<_, BenchError>((sorted_results(pages).await?, sorted_results(ages).await?))
     };
     let (times, ages) = tokio::select! {
-        looked = looking => looked?,
-        worked = working => return worked,
+        viewed = view => viewed?,
+        worked = work => return worked,
     };
     let of = |share: usize| times.get(times.len() * share / 100).copied().unwrap_or_default();
     Ok(vec![
-        Measure::alone("overview page, the first", first, "ms"),
-        Measure::alone("overview page, p50", of(50), "ms"),
-        Measure::alone("overview page, p99", of(99), "ms"),
-        Measure::alone("overview page, longest", times.last().copied().unwrap_or_default(), "ms"),
-        Measure::alone("age of its figures, most", ages.last().copied().unwrap_or_default(), "s"),
+        Measurement::alone("overview page, the first", first, "ms"),
+        Measurement::alone("overview page, p50", of(50), "ms"),
+        Measurement::alone("overview page, p99", of(99), "ms"),
+        Measurement::alone(
+            "overview page, longest",
+            times.last().copied().unwrap_or_default(),
+            "ms",
+        ),
+        Measurement::alone(
+            "age of its figures, most",
+            ages.last().copied().unwrap_or_default(),
+            "s",
+        ),
     ])
 }
 
-/// What all tasks say, in order.
-async fn all(mut tasks: JoinSet<Result<f64, Failure>>) -> Result<Vec<f64>, Failure> {
-    let mut said = Vec::new();
+/// The results of all tasks, sorted.
+async fn sorted_results(
+    mut tasks: JoinSet<Result<f64, BenchError>>,
+) -> Result<Vec<f64>, BenchError> {
+    let mut results = Vec::new();
     while let Some(ended) = tasks.join_next().await {
-        said.push(ended.map_err(failed)??);
+        results.push(ended.map_err(failed)??);
     }
-    said.sort_unstable_by(f64::total_cmp);
-    Ok(said)
+    results.sort_unstable_by(f64::total_cmp);
+    Ok(results)
 }
 
 /// Runs submitted per second over HTTP, and by the store alone.
-async fn submit(
-    visitor: &Visitor,
+async fn measure_submits(
+    client: &ServerClient,
     store: &Arc<dyn Store>,
     count: usize,
-) -> Result<Measure, Failure> {
+) -> Result<Measurement, BenchError> {
     let run = format!(r#"{{"queue":"submitted","payload":{PAYLOAD}}}"#);
     let batch = Bytes::from(format!("[{}]", vec![run.as_str(); HTTP_BATCH].join(",")));
     let mut bare = RedriveStore::new(store.clone(), &random_worker_id().map_err(failed)?)?;
@@ -258,12 +277,12 @@ async fn submit(
         let start = Instant::now();
         let mut clients = JoinSet::new();
         for _ in 0..CLIENTS {
-            let (visitor, batch) = (visitor.clone(), batch.clone());
+            let (client, batch) = (client.clone(), batch.clone());
             clients.spawn(async move {
                 for _ in 0..each {
-                    visitor.submit(batch.clone()).await?;
+                    client.submit(batch.clone()).await?;
                 }
-                Ok::<(), Failure>(())
+                Ok::<(), BenchError>(())
             });
         }
         while let Some(ended) = clients.join_next().await {
@@ -272,49 +291,43 @@ async fn submit(
         let runs = (each * CLIENTS * HTTP_BATCH) as f64;
         over_http.push(runs / start.elapsed().as_secs_f64());
     }
-    let median = |mut rates: Vec<f64>| {
-        rates.sort_unstable_by(f64::total_cmp);
-        rates.get(ROUNDS / 2).copied().unwrap_or_default()
-    };
     let (over_http, by_store) = (median(over_http), median(by_store));
-    Ok(Measure::beside("runs submitted over HTTP, by 100", over_http, by_store))
+    Ok(Measurement::rate("runs submitted over HTTP, by 100", over_http, by_store))
 }
 
-/// What pages cost that are open while nothing happens: the share of a core that this process takes, which
-/// has their browsers' part in it.
-async fn wait(visitor: &Visitor, arguments: &Arguments) -> Result<Measure, Failure> {
-    let (told, mut heard) = mpsc::channel(usize::from(arguments.pages));
+/// The cost of open pages while nothing happens, as the share of a core that this process uses. The process also
+/// reads the events of the pages, as browsers would.
+async fn measure_open_pages(
+    client: &ServerClient,
+    args: &ServerBenchArgs,
+) -> Result<Measurement, BenchError> {
+    let (notify, mut notified) = mpsc::channel(usize::from(args.pages));
     let mut pages = JoinSet::new();
-    for _ in 0..arguments.pages {
-        let (visitor, told) = (visitor.clone(), told.clone());
+    for _ in 0..args.pages {
+        let (client, notify) = (client.clone(), notify.clone());
         pages.spawn(async move {
-            let mut events = visitor.ask(Method::GET, "/events", Bytes::new()).await?.into_body();
+            let mut events =
+                client.request(Method::GET, "/events", Bytes::new()).await?.into_body();
             while let Some(frame) = events.frame().await {
                 frame.map_err(failed)?;
-                // The first of them is waited for, and nothing later.
-                _ = told.try_send(());
+                // Only the first event of each page is waited for.
+                _ = notify.try_send(());
             }
-            Ok::<(), Failure>(())
+            Ok::<(), BenchError>(())
         });
     }
-    for _ in 0..arguments.pages {
+    for _ in 0..args.pages {
         tokio::select! {
-            _ = heard.recv() => {}
+            _ = notified.recv() => {}
             Some(ended) = pages.join_next() => {
                 ended.map_err(failed)??;
-                return Err(Failure::new(Exit::Error, "a page was let go"));
+                return Err(BenchError::new("the server closed the events of an open page"));
             }
         }
     }
-    let (start, before) = (Instant::now(), processor_time());
-    tokio::time::sleep(Duration::from_secs_f64(arguments.seconds)).await;
-    let taken = processor_time().saturating_sub(before);
+    let (start, before) = (Instant::now(), cpu_time());
+    tokio::time::sleep(Duration::from_secs_f64(args.seconds)).await;
+    let taken = cpu_time().saturating_sub(before);
     let share = taken.as_secs_f64() / start.elapsed().as_secs_f64() * 100.0;
-    Ok(Measure::alone("a core for open pages, idle", share, "%"))
-}
-
-/// How long processors have worked for this process.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+    Ok(Measurement::alone("a core for open pages, idle", share, "%"))
 }

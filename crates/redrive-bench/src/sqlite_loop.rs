@@ -6,21 +6,22 @@ use std::path::Path;
 use async_trait::async_trait;
 use rusqlite::{Connection, params};
 
-use super::contender::{Contender, PAYLOAD, WORKER, at, failed};
-use crate::exit::{Exit, Failure};
+use crate::{
+    error::{BenchError, failed},
+    run_backend::{PAYLOAD, RunBackend, WORKER, at},
+};
 
-/// The queue of its runs.
 const QUEUE: &str = "bare";
 
-/// A connection and the runs it holds, with their epochs.
+/// A connection and the ids and epochs of the runs that it holds.
 pub(crate) struct SqliteLoop {
     connection: Connection,
     held: Vec<(i64, i64)>,
 }
 
 impl SqliteLoop {
-    /// Opens the file the way the store does.
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+    /// Opens the file with the settings of the store.
+    pub(crate) fn open(path: &Path) -> Result<Self, BenchError> {
         let connection = Connection::open(path).map_err(failed)?;
         for (pragma, value) in [("synchronous", "full"), ("wal_autocheckpoint", "4096")] {
             connection.pragma_update(None, pragma, value).map_err(failed)?;
@@ -28,11 +29,10 @@ impl SqliteLoop {
         Ok(Self { connection, held: Vec::new() })
     }
 
-    /// Runs statements in one transaction.
-    pub(super) fn transaction<T>(
+    pub(crate) fn transaction<T>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        work: impl FnOnce(&Connection) -> Result<T, BenchError>,
+    ) -> Result<T, BenchError> {
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
         let done = work(&self.connection)?;
         self.connection.execute_batch("COMMIT").map_err(failed)?;
@@ -40,31 +40,31 @@ impl SqliteLoop {
     }
 }
 
-/// One of the store's statements.
-pub(super) fn query(name: &str) -> Result<&'static str, Failure> {
+/// A statement of the store, by the name of its file.
+pub(crate) fn query(name: &str) -> Result<&'static str, BenchError> {
     let found = redrive_sqlite::QUERIES.iter().find(|(file, _)| *file == name);
     found
         .map(|(_, sql)| *sql)
-        .ok_or_else(|| Failure::new(Exit::Error, format!("there is no statement {name}")))
+        .ok_or_else(|| BenchError::new(format!("redrive-sqlite has no query {name}")))
 }
 
 #[async_trait]
-impl Contender for SqliteLoop {
-    async fn insert(&mut self, batch: usize) -> Result<(), Failure> {
+impl RunBackend for SqliteLoop {
+    async fn insert(&mut self, batch: usize) -> Result<(), BenchError> {
         let sql = query("insert_runs")?;
         self.transaction(|connection| {
             let mut insert = connection.prepare_cached(sql).map_err(failed)?;
             let at = at(0).as_microsecond();
-            let nothing: Option<i64> = None;
+            let null: Option<i64> = None;
             for _ in 0..batch {
-                let row = params![QUEUE, "", PAYLOAD, at, nothing, nothing, 1, nothing];
+                let row = params![QUEUE, "", PAYLOAD, at, null, null, 1, null];
                 insert.execute(row).map_err(failed)?;
             }
             Ok(())
         })
     }
 
-    async fn claim(&mut self, batch: usize) -> Result<usize, Failure> {
+    async fn claim(&mut self, batch: usize) -> Result<usize, BenchError> {
         let (promote, claim) = (query("promote_due_runs")?, query("claim_runs_in")?);
         let until = at(3_600).as_microsecond();
         let claimed = self.transaction(|connection| {
@@ -75,7 +75,7 @@ impl Contender for SqliteLoop {
             let row = params![QUEUE, limit, WORKER, until, ""];
             let rows = claim
                 .query_map(row, |row| {
-                    // A worker needs the payload, so the loop reads it too.
+                    // A worker reads the payload, so the loop does too.
                     let _payload: String = row.get(2)?;
                     Ok((row.get(0)?, row.get(5)?))
                 })
@@ -87,7 +87,7 @@ impl Contender for SqliteLoop {
         Ok(count)
     }
 
-    async fn finish(&mut self, batch: usize) -> Result<usize, Failure> {
+    async fn finish(&mut self, batch: usize) -> Result<usize, BenchError> {
         let (finish, insert) = (query("finish_runs")?, query("insert_attempts")?);
         let from = self.held.len().saturating_sub(batch);
         let runs: Vec<(i64, i64)> = self.held.drain(from..).collect();
@@ -95,13 +95,14 @@ impl Contender for SqliteLoop {
             let mut finish = connection.prepare_cached(finish).map_err(failed)?;
             let mut insert = connection.prepare_cached(insert).map_err(failed)?;
             let (started, ended) = (at(1).as_microsecond(), at(2).as_microsecond());
-            let no: Option<i64> = None;
+            let null: Option<i64> = None;
             for (id, epoch) in &runs {
-                let run = params![id, epoch, "passed", 1, 0, 0, no, started, no, no, no, 0, no];
+                let run =
+                    params![id, epoch, "passed", 1, 0, 0, null, started, null, null, null, 0, null];
                 finish.execute(run).map_err(failed)?;
                 let attempt = params![
-                    "run", id, "", no, 1, 1, no, started, ended, "success", no, no, no, no, no, no,
-                    WORKER
+                    "run", id, "", null, 1, 1, null, started, ended, "success", null, null, null,
+                    null, null, null, WORKER
                 ];
                 insert.execute(attempt).map_err(failed)?;
             }

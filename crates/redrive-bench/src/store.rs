@@ -1,28 +1,29 @@
-//! Insert, claim and finish, Redrive's store beside a bare loop, in turns on one database.
+//! Insert, claim and finish: Redrive's store and a bare loop, in turns on one database.
 
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use redrive::StoreUrl;
 use redrive_engine::random_worker_id;
 use tokio::task::JoinSet;
 
-use super::{
-    Figure,
-    contender::{Side, failed},
-    place::Place,
+use crate::{
+    bench_store::BenchStore,
+    error::{BenchError, failed},
+    measurement::Throughput,
     redrive_store::RedriveStore,
-    scale,
+    run_backend::RunBackends,
+    sizes::scale,
+    usage::median_time,
 };
-use crate::{context::Context, exit::Failure};
 
-/// The arguments of `bench store`.
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
-    /// How much to do, from 0.001 to 100; 1 takes about half a minute
+pub(crate) struct StoreBenchArgs {
+    /// Amount of work, from 0.001 to 100; 1 takes about half a minute
     #[arg(long, default_value = "1", value_name = "X", value_parser = scale)]
     scale: f64,
 
-    /// Connections to PostgreSQL, for Redrive and for the bare loop alike; SQLite has one writer
+    /// Connections to PostgreSQL, for Redrive and for the bare loop; SQLite has one writer
     #[arg(long, default_value = "2", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
 }
@@ -31,44 +32,45 @@ pub(crate) struct Arguments {
 const BATCHES: [(usize, f64); 4] =
     [(1, 2_000.0), (32, 16_000.0), (256, 60_000.0), (1_000, 100_000.0)];
 
-/// Redrive and the bare loop take turns this often, so that a slow minute hits both.
+/// Redrive and the bare loop take this many turns, so that a slow minute affects both.
 const ROUNDS: usize = 5;
 
 /// The time that each operation took, round by round.
 #[derive(Debug, Default)]
-struct Times {
+struct OperationTimes {
     insert: Vec<Duration>,
     claim: Vec<Duration>,
     finish: Vec<Duration>,
 }
 
-/// The round in the middle: one that stalled says nothing about the others.
-fn median(times: &mut [Duration]) -> Duration {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default()
+pub(crate) async fn run(
+    args: &StoreBenchArgs,
+    store_url: Option<StoreUrl>,
+) -> Result<Vec<Throughput>, BenchError> {
+    let bench_store = BenchStore::create(store_url, args.connections).await?;
+    bench_store.measure(async |bench_store| measure_at(bench_store, args.scale).await).await
 }
 
-/// Measures, and removes what it made.
-pub(crate) async fn run(arguments: &Arguments, context: &Context) -> Result<Vec<Figure>, Failure> {
-    let place = Place::new(context, arguments.connections).await?;
-    place.measured(async |place| measure_at(place, arguments.scale).await).await
-}
-
-async fn measure_at(place: &Place, scale: f64) -> Result<Vec<Figure>, Failure> {
-    let store = place.store().await?;
-    let mut ours: Side = Vec::new();
-    for _ in 0..place.users() {
+async fn measure_at(bench_store: &BenchStore, scale: f64) -> Result<Vec<Throughput>, BenchError> {
+    let store = bench_store.open().await?;
+    let mut ours: RunBackends = Vec::new();
+    for _ in 0..bench_store.users() {
         let worker = random_worker_id().map_err(failed)?;
         ours.push(Box::new(RedriveStore::new(store.clone(), &worker)?));
     }
-    measure(scale, ours, place.bare().await?).await
+    measure(scale, ours, bench_store.bare_loops().await?).await
 }
 
-async fn measure(scale: f64, mut ours: Side, mut bare: Side) -> Result<Vec<Figure>, Failure> {
-    let mut figures = Vec::new();
+async fn measure(
+    scale: f64,
+    mut ours: RunBackends,
+    mut bare: RunBackends,
+) -> Result<Vec<Throughput>, BenchError> {
+    let mut rates = Vec::new();
     for (batch, rows) in BATCHES {
         let batches = ((rows * scale / (batch * ROUNDS) as f64).ceil() as usize).max(1);
-        let (mut our_times, mut bare_times) = (Times::default(), Times::default());
+        let (mut our_times, mut bare_times) =
+            (OperationTimes::default(), OperationTimes::default());
         for _ in 0..ROUNDS {
             ours = round(ours, batch, batches, &mut our_times).await?;
             bare = round(bare, batch, batches, &mut bare_times).await?;
@@ -76,69 +78,69 @@ async fn measure(scale: f64, mut ours: Side, mut bare: Side) -> Result<Vec<Figur
         let rows = (batch * batches) as f64;
         let rate = |time: Duration| rows / time.as_secs_f64().max(1e-9);
         let pairs = [
-            ("insert", median(&mut our_times.insert), median(&mut bare_times.insert)),
-            ("claim", median(&mut our_times.claim), median(&mut bare_times.claim)),
-            ("finish", median(&mut our_times.finish), median(&mut bare_times.finish)),
+            ("insert", median_time(our_times.insert), median_time(bare_times.insert)),
+            ("claim", median_time(our_times.claim), median_time(bare_times.claim)),
+            ("finish", median_time(our_times.finish), median_time(bare_times.finish)),
         ];
         for (operation, our_time, bare_time) in pairs {
-            figures.push(Figure::new(operation, batch, rate(our_time), rate(bare_time)));
+            rates.push(Throughput::new(operation, batch, rate(our_time), rate(bare_time)));
         }
     }
-    Ok(figures)
+    Ok(rates)
 }
 
-/// One turn of one side: inserts, claims and finishes the same rows, timing each.
+/// One turn: inserts, claims and finishes the same rows, and records the time of each.
 async fn round(
-    side: Side,
+    backends: RunBackends,
     batch: usize,
     batches: usize,
-    times: &mut Times,
-) -> Result<Side, Failure> {
+    times: &mut OperationTimes,
+) -> Result<RunBackends, BenchError> {
     let start = Instant::now();
-    let side = together(side, batches, Operation::Insert, batch).await?;
+    let backends = run_all(backends, batches, StoreOperation::Insert, batch).await?;
     times.insert.push(start.elapsed());
     let start = Instant::now();
-    let side = together(side, batches, Operation::Claim, batch).await?;
+    let backends = run_all(backends, batches, StoreOperation::Claim, batch).await?;
     times.claim.push(start.elapsed());
     let start = Instant::now();
-    let side = together(side, batches, Operation::Finish, batch).await?;
+    let backends = run_all(backends, batches, StoreOperation::Finish, batch).await?;
     times.finish.push(start.elapsed());
-    Ok(side)
+    Ok(backends)
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Operation {
+enum StoreOperation {
     Insert,
     Claim,
     Finish,
 }
 
-/// Shares batches between the contenders of a side and runs them at once.
-async fn together(
-    side: Side,
+/// Shares batches between backends, which run at once.
+async fn run_all(
+    backends: RunBackends,
     batches: usize,
-    operation: Operation,
+    operation: StoreOperation,
     batch: usize,
-) -> Result<Side, Failure> {
-    let contenders = side.len().max(1);
+) -> Result<RunBackends, BenchError> {
+    let count = backends.len().max(1);
     let mut tasks = JoinSet::new();
-    for (index, mut contender) in side.into_iter().enumerate() {
-        let share = batches / contenders + usize::from(index < batches % contenders);
+    for (index, mut backend) in backends.into_iter().enumerate() {
+        let share = batches / count + usize::from(index < batches % count);
         tasks.spawn(async move {
             for _ in 0..share {
                 match operation {
-                    Operation::Insert => contender.insert(batch).await?,
-                    Operation::Claim => contender.claim(batch).await.map(drop)?,
-                    Operation::Finish => contender.finish(batch).await.map(drop)?,
+                    StoreOperation::Insert => backend.insert(batch).await?,
+                    StoreOperation::Claim => backend.claim(batch).await.map(drop)?,
+                    StoreOperation::Finish => backend.finish(batch).await.map(drop)?,
                 }
             }
-            Ok::<_, Failure>((index, contender))
+            Ok::<_, BenchError>((index, backend))
         });
     }
-    let mut side = Vec::new();
+    let mut backends = Vec::new();
     while let Some(done) = tasks.join_next().await {
-        side.push(done.map_err(failed)??);
+        backends.push(done.map_err(failed)??);
     }
-    side.sort_by_key(|(index, _)| *index);
-    Ok(side.into_iter().map(|(_, contender)| contender).collect())
+    backends.sort_by_key(|(index, _)| *index);
+    Ok(backends.into_iter().map(|(_, backend)| backend).collect())
 }

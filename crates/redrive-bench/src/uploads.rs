@@ -1,4 +1,4 @@
-//! Uploads: what retrying adds, counting, and items sent beside a bare client.
+//! Uploads: what retrying and counting add, and items sent, compared with a bare client.
 
 use std::{
     sync::Arc,
@@ -10,33 +10,28 @@ use bytes::Bytes;
 use clap::Args;
 use http::{HeaderMap, HeaderName, Method};
 use redrive::{
-    Content, Failure as UnitFailure, FolderContent, HttpSpec, HttpUpload, HttpUploader, ItemGroup,
-    ItemId, ItemOutcome, ItemRecord, ItemReport, NewItem, Policy, PolicySpec, Preset,
-    RetrySettings, RetryingUploader, Stopper, Store, UploadError, UploadEvent, UploadObserver,
+    Content, Failure, FolderContent, HttpSpec, HttpUpload, HttpUploader, ItemGroup, ItemId,
+    ItemOutcome, ItemRecord, ItemReport, NewItem, Policy, PolicySpec, Preset, RetrySettings,
+    RetryingUploader, Stopper, Store, StoreUrl, UploadError, UploadEvent, UploadObserver,
     UploadOutcome, UploadReport, UploadRequest, Uploader,
 };
-use redrive_store::AddedItem;
+use redrive_engine::{Clock, SystemClock};
+use redrive_store::{AddedItem, Operator};
 use tokio::task::JoinSet;
 
-use super::{
-    contender::failed,
-    marks::Marker,
-    place::Place,
-    requests::{IDEMPOTENCY_KEY, Server, headers},
-    runs::Measure,
-    scale,
-    spent::{Begun, Spent},
-};
 use crate::{
-    context::Context,
-    exit::{Exit, Failure},
-    operator::operator,
+    bench_store::BenchStore,
+    error::{BenchError, failed},
+    item_marker::ItemMarker,
+    measurement::Measurement,
+    reply_server::{IDEMPOTENCY_KEY, ReplyServer, headers},
+    sizes::scale,
+    usage::{Stopwatch, Usage},
 };
 
-/// The arguments of `bench uploads`.
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
-    /// How much to do, from 0.001 to 100; 1 is 10 000 items of 1 KB and 10 000 counts
+pub(crate) struct UploadsBenchArgs {
+    /// Amount of work, from 0.001 to 100; 1 is 10 000 items of 1 KB and 10 000 counts
     #[arg(long, default_value = "1", value_name = "X", value_parser = scale)]
     scale: f64,
 
@@ -49,63 +44,72 @@ pub(crate) struct Arguments {
     connections: u16,
 }
 
-/// Who counts at once.
+/// Tasks that count attempts at once.
 const CALLERS: usize = 8;
 
-/// The size of an item.
 const ITEM_BYTES: usize = 1024;
 
-/// A hash, as long as they are.
+/// Any hash: only its length matters.
 const SHA256: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
 /// Calls of an uploader that does nothing.
 const CALLS: u32 = 20_000;
 
-/// How often an upload is told to stop.
+/// How often stopping an upload is measured.
 const STOPS: usize = 100;
 
-/// Turns between the three that are compared: all meet the same weather.
+/// The three that are compared take this many turns, so that a slow minute affects all of them.
 const ROUNDS: usize = 3;
 
-/// Measures, and removes what it made.
-pub(crate) async fn run(arguments: &Arguments, context: &Context) -> Result<Vec<Measure>, Failure> {
-    let place = Place::new(context, arguments.connections).await?;
-    place.measured(async |place| measure(arguments, place).await).await
+pub(crate) async fn run(
+    args: &UploadsBenchArgs,
+    store_url: Option<StoreUrl>,
+) -> Result<Vec<Measurement>, BenchError> {
+    let bench_store = BenchStore::create(store_url, args.connections).await?;
+    bench_store.measure(async |bench_store| measure(args, bench_store).await).await
 }
 
-async fn measure(arguments: &Arguments, place: &Place) -> Result<Vec<Measure>, Failure> {
-    let store = place.store().await?;
-    let count = ((10_000.0 * arguments.scale).ceil() as usize).max(CALLERS);
-    let mut measures =
-        vec![Measure::alone("retrying, on a success at once", added(&store).await?, "µs")];
-    let [p50, p99] = counting(&store, count).await?;
-    measures.push(Measure::alone("an attempt counted, 8 callers, p50", p50, "ms"));
-    measures.push(Measure::alone("an attempt counted, 8 callers, p99", p99, "ms"));
-    measures.push(Measure::alone(
+async fn measure(
+    args: &UploadsBenchArgs,
+    bench_store: &BenchStore,
+) -> Result<Vec<Measurement>, BenchError> {
+    let store = bench_store.open().await?;
+    let count = ((10_000.0 * args.scale).ceil() as usize).max(CALLERS);
+    let mut measurements = vec![Measurement::alone(
+        "retrying, on a success at once",
+        retrying_overhead(&store).await?,
+        "µs",
+    )];
+    let [p50, p99] = count_times(&store, count).await?;
+    measurements.push(Measurement::alone("an attempt counted, 8 callers, p50", p50, "ms"));
+    measurements.push(Measurement::alone("an attempt counted, 8 callers, p99", p99, "ms"));
+    measurements.push(Measurement::alone(
         "told to stop in a sleep, longest",
-        stopping(&store).await?,
+        stop_time(&store).await?,
         "ms",
     ));
-    let at_once = arguments.concurrency.into();
+    let concurrency = args.concurrency.into();
     let (mut bare, mut marked, mut sent) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        let server = Server::new(Duration::ZERO)?;
-        bare.push(bare_client(&server, count, at_once).await?);
-        marked.push(bare_with_marks(&store, place, &server, count, at_once, round).await?);
-        sent.push(upload(&store, &server, count, at_once, round).await?);
+        let server = ReplyServer::new(Duration::ZERO)?;
+        bare.push(bare_client(&server, count, concurrency).await?);
+        marked
+            .push(bare_with_marks(&store, bench_store, &server, count, concurrency, round).await?);
+        sent.push(upload(&store, &server, count, concurrency, round).await?);
     }
-    let [bare, marked, sent] = [bare, marked, sent].map(|all| Spent::median(&all));
-    let beside = |what, other: Spent| Measure::beside(what, sent.per_second, other.per_second);
-    measures.push(beside("items of 1 KB uploaded", bare));
-    measures.push(beside("the same, bare marks included", marked));
-    let costs = |what, other: Spent| Measure::costs(what, sent.processor, other.processor);
-    measures.push(costs("processor time of an item", bare));
-    measures.push(costs("the same, bare marks included", marked));
-    Ok(measures)
+    let [bare, marked, sent] = [bare, marked, sent].map(|all| Usage::median(&all));
+    let rate = |what, other: Usage| Measurement::rate(what, sent.per_second, other.per_second);
+    measurements.push(rate("items of 1 KB uploaded", bare));
+    measurements.push(rate("the same, bare marks included", marked));
+    let cpu =
+        |what, other: Usage| Measurement::microseconds(what, sent.cpu_micros, other.cpu_micros);
+    measurements.push(cpu("processor time of an item", bare));
+    measurements.push(cpu("the same, bare marks included", marked));
+    Ok(measurements)
 }
 
-/// What a bare client sends of an item: as much as an upload does.
-fn request(number: usize) -> Result<(HeaderMap, Bytes), Failure> {
+/// The request of a bare client: as many headers and bytes as an upload sends.
+fn request(number: usize) -> Result<(HeaderMap, Bytes), BenchError> {
     static BODY: [u8; ITEM_BYTES] = [b'x'; ITEM_BYTES];
     let mut headers = headers("application/octet-stream");
     let item = format!("item-{number:06}");
@@ -121,42 +125,44 @@ fn request(number: usize) -> Result<(HeaderMap, Bytes), Failure> {
     Ok((headers, Bytes::from_static(&BODY)))
 }
 
-/// What a bare client takes for an item.
-async fn bare_client(server: &Server, count: usize, at_once: usize) -> Result<Spent, Failure> {
-    let begun = Begun::now();
-    server.send(count, at_once, request, |_, _| Ok(())).await?;
-    Ok(begun.done(count))
+async fn bare_client(
+    server: &ReplyServer,
+    count: usize,
+    concurrency: usize,
+) -> Result<Usage, BenchError> {
+    let stopwatch = Stopwatch::start();
+    server.send(count, concurrency, request, |_, _| Ok(())).await?;
+    Ok(stopwatch.usage_for(count))
 }
 
-/// The same of a bare client whose answers are written by a bare loop, as durably: what this
-/// machine has to give.
+/// A bare client whose acknowledgements a bare loop writes as durably as Redrive does: the best that this machine
+/// can do.
 async fn bare_with_marks(
     store: &Arc<dyn Store>,
-    place: &Place,
-    server: &Server,
+    bench_store: &BenchStore,
+    server: &ReplyServer,
     count: usize,
-    at_once: usize,
+    concurrency: usize,
     round: usize,
-) -> Result<Spent, Failure> {
+) -> Result<Usage, BenchError> {
     let group = ItemGroup { group: format!("bare-{round}"), ..group(round) };
     let items: Vec<NewItem> = (0..count).map(|n| item(&group, n, String::new())).collect();
     let ids = Arc::new(add(store, &items).await?);
-    let marker = Marker::start(place).await?;
-    let answered = marker.answered();
-    let begun = Begun::now();
-    let tell = move |number: usize, _| {
-        // A marker that is gone says why at its end.
+    let marker = ItemMarker::start(bench_store).await?;
+    let answered = marker.sender();
+    let stopwatch = Stopwatch::start();
+    let record = move |number: usize, _| {
+        // If the marker has failed, `finish` returns its error.
         _ = ids.get(number).map(|id| answered.send(*id));
         Ok(())
     };
-    server.send(count, at_once, request, tell).await?;
+    server.send(count, concurrency, request, record).await?;
     marker.finish().await?;
-    Ok(begun.done(count))
+    Ok(stopwatch.usage_for(count))
 }
 
-/// How long an upload takes to end that is told to stop in a sleep of a minute, in milliseconds.
-async fn stopping(store: &Arc<dyn Store>) -> Result<f64, Failure> {
-    let _quiet = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::default());
+/// The longest time from a stop signal, sent in a retry delay of a minute, to the end of the upload, in milliseconds.
+async fn stop_time(store: &Arc<dyn Store>) -> Result<f64, BenchError> {
     let minute = Duration::from_secs(60);
     let spec =
         PolicySpec { max_attempts: None, base: minute, cap: minute, ..Preset::Upload.spec() };
@@ -171,7 +177,7 @@ async fn stopping(store: &Arc<dyn Store>) -> Result<f64, Failure> {
                 sleeping.send_replace(true);
             }
         });
-        let rejecting = Fixed(UploadReport::new(
+        let rejecting = FixedUploader(UploadReport::new(
             UploadOutcome::Partial,
             items.iter().map(|id| rejected(*id)).collect(),
         ));
@@ -179,29 +185,29 @@ async fn stopping(store: &Arc<dyn Store>) -> Result<f64, Failure> {
             .with_observer(observer);
         let (stopper, stop) = Stopper::new();
         let request = UploadRequest::new(stopped.clone()).with_stop(stop);
-        let telling = async {
-            // One that ended before it slept has an error to tell.
+        let stopping = async {
+            // An upload that ended before its delay returns an error below.
             _ = asleep.wait_for(|asleep| *asleep).await;
             stopper.stop();
             Instant::now()
         };
-        let (ended, told) = tokio::join!(uploader.upload_pending(&request), telling);
+        let (ended, stopped_at) = tokio::join!(uploader.upload_pending(&request), stopping);
         ended.map_err(failed)?;
-        longest = longest.max(told.elapsed());
+        longest = longest.max(stopped_at.elapsed());
     }
     Ok(longest.as_secs_f64() * 1e3)
 }
 
 fn rejected(item: ItemId) -> ItemReport {
-    let failure = UnitFailure::http(503, None, "no");
+    let failure = Failure::http(503, None, "no");
     ItemReport { item, outcome: ItemOutcome::Rejected(failure) }
 }
 
-/// An uploader that does nothing and always says the same.
-struct Fixed(UploadReport);
+/// An uploader that does nothing and always returns the same report.
+struct FixedUploader(UploadReport);
 
 #[async_trait]
-impl Uploader for Fixed {
+impl Uploader for FixedUploader {
     async fn upload_pending(&self, _: &UploadRequest) -> Result<UploadReport, UploadError> {
         Ok(self.0.clone())
     }
@@ -220,11 +226,9 @@ impl Uploader for Fixed {
     }
 }
 
-/// What the uploader that retries takes beyond the bare one, in microseconds.
-async fn added(store: &Arc<dyn Store>) -> Result<f64, Failure> {
-    // The start of each call is logged; how long a terminal takes for that is not the question.
-    let _quiet = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::default());
-    let idle = || Fixed(UploadReport::new(UploadOutcome::Success, Vec::new()));
+/// What the retrying uploader adds to a call of the bare one, in microseconds.
+async fn retrying_overhead(store: &Arc<dyn Store>) -> Result<f64, BenchError> {
+    let idle = || FixedUploader(UploadReport::new(UploadOutcome::Success, Vec::new()));
     let retrying = RetryingUploader::new(idle(), store.clone(), RetrySettings::default(), "bench");
     let mut beyond = Vec::new();
     for _ in 0..ROUNDS {
@@ -234,7 +238,7 @@ async fn added(store: &Arc<dyn Store>) -> Result<f64, Failure> {
     Ok(beyond.get(ROUNDS / 2).copied().unwrap_or_default())
 }
 
-async fn per_call(uploader: &dyn Uploader) -> Result<f64, Failure> {
+async fn per_call(uploader: &dyn Uploader) -> Result<f64, BenchError> {
     let request = UploadRequest::new(group(0));
     let start = Instant::now();
     for _ in 0..CALLS {
@@ -247,8 +251,8 @@ fn group(round: usize) -> ItemGroup {
     ItemGroup { upload: "bench".to_owned(), group: round.to_string() }
 }
 
-/// The 50th and 99th of a hundred times it takes to count an attempt, in milliseconds.
-async fn counting(store: &Arc<dyn Store>, count: usize) -> Result<[f64; 2], Failure> {
+/// The 50th and 99th percentile of the time to count an attempt, in milliseconds.
+async fn count_times(store: &Arc<dyn Store>, count: usize) -> Result<[f64; 2], BenchError> {
     let counted = ItemGroup { group: "counted".to_owned(), ..group(0) };
     let items: Vec<NewItem> = (0..CALLERS * 16).map(|n| item(&counted, n, String::new())).collect();
     let ids = add(store, &items).await?;
@@ -262,7 +266,7 @@ async fn counting(store: &Arc<dyn Store>, count: usize) -> Result<[f64; 2], Fail
                 store.increment_upload_attempts(*id).await.map_err(failed)?;
                 times.push(start.elapsed().as_secs_f64() * 1e3);
             }
-            Ok::<_, Failure>(times)
+            Ok::<_, BenchError>(times)
         });
     }
     let mut times = Vec::new();
@@ -290,10 +294,11 @@ fn content(number: usize) -> Vec<u8> {
     content
 }
 
-async fn add(store: &Arc<dyn Store>, items: &[NewItem]) -> Result<Vec<ItemId>, Failure> {
+async fn add(store: &Arc<dyn Store>, items: &[NewItem]) -> Result<Vec<ItemId>, BenchError> {
+    let operator = Operator { actor: "bench".to_owned(), at: SystemClock.now(), reason: None };
     let mut ids = Vec::new();
     for items in items.chunks(1_000) {
-        let added = store.add_items(items, &operator(None)).await.map_err(failed)?;
+        let added = store.add_items(items, &operator).await.map_err(failed)?;
         ids.extend(added.into_iter().filter_map(|added| match added {
             AddedItem::Accepted(id) => Some(id),
             AddedItem::Duplicate(_) | AddedItem::Conflict(_) => None,
@@ -302,14 +307,14 @@ async fn add(store: &Arc<dyn Store>, items: &[NewItem]) -> Result<Vec<ItemId>, F
     Ok(ids)
 }
 
-/// The same of Redrive, from files that were left where they are; every acknowledgement is written.
+/// An upload by Redrive, from files; every acknowledgement is written.
 async fn upload(
     store: &Arc<dyn Store>,
-    server: &Server,
+    server: &ReplyServer,
     count: usize,
-    at_once: usize,
+    concurrency: usize,
     round: usize,
-) -> Result<Spent, Failure> {
+) -> Result<Usage, BenchError> {
     let folder = tempfile::tempdir().map_err(failed)?;
     let group = group(round);
     let mut items = Vec::with_capacity(count);
@@ -317,7 +322,7 @@ async fn upload(
         let path = folder.path().join(number.to_string());
         std::fs::write(&path, content(number)).map_err(failed)?;
         if number + 1 == count {
-            // The journal of the file system has the others before it; the first commit need not wait.
+            // Syncing the last file syncs the journal with all files before it, so that the first commit need not wait.
             std::fs::File::open(&path).and_then(|file| file.sync_all()).map_err(failed)?;
         }
         items.push(item(&group, number, format!("file:{}", path.display())));
@@ -326,7 +331,7 @@ async fn upload(
     let upload = HttpUpload {
         name: "bench".to_owned(),
         spec: HttpSpec::new(Method::POST, server.url.clone()),
-        concurrency: at_once,
+        concurrency: concurrency,
         time_limit: Duration::from_secs(60),
         ready: None,
         worker: "bench".to_owned(),
@@ -334,11 +339,11 @@ async fn upload(
     let contents: Arc<dyn Content> = Arc::new(FolderContent::new(folder.path()));
     let bare = HttpUploader::new(upload, store.clone(), contents).map_err(failed)?;
     let uploader = RetryingUploader::new(bare, store.clone(), RetrySettings::default(), "bench");
-    let begun = Begun::now();
+    let stopwatch = Stopwatch::start();
     let report = uploader.upload_pending(&UploadRequest::new(group)).await.map_err(failed)?;
-    let spent = begun.done(count);
+    let spent = stopwatch.usage_for(count);
     if report.outcome != UploadOutcome::Success {
-        return Err(Failure::new(Exit::Error, "the measurement broke off: an item was rejected"));
+        return Err(BenchError::new("the benchmark failed: the server rejected an item"));
     }
     Ok(spent)
 }

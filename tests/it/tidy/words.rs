@@ -27,8 +27,8 @@ enum Part {
     Tests,
 }
 
-const CLOCK: &str = "crates/redrive-engine/src/clock.rs";
-const CHANCE: &str = "crates/redrive-engine/src/chance.rs";
+const CLOCK: &str = "crates/redrive-retry/src/clock.rs";
+const RNG: &str = "crates/redrive-retry/src/rng.rs";
 const SQLITE_CLOCK: &str = "crates/redrive-sqlite/src/boot_clock.rs";
 /// Compares the lease clock with the wall clock, which is its point.
 const SQLITE_CLOCK_TESTS: &str = "crates/redrive-sqlite/tests/it/lease_clock.rs";
@@ -67,7 +67,7 @@ pub(super) const RULES: &[Rule] = &[
         looks_at: |file| file.is_rust() && !file.is_test_code(),
         part: Part::Code,
         any_case: false,
-        except: &[CLOCK, SQLITE_CLOCK, POSTGRES_CLOCK, "src/commands/bench", "bench/peers/"],
+        except: &[CLOCK, SQLITE_CLOCK, POSTGRES_CLOCK, "crates/redrive-bench/src/", "bench/peers/"],
     },
     Rule {
         name: "chance",
@@ -84,7 +84,7 @@ pub(super) const RULES: &[Rule] = &[
         looks_at: SourceFile::is_rust,
         part: Part::Code,
         any_case: false,
-        except: &[CHANCE],
+        except: &[RNG],
     },
     Rule {
         name: "clock or chance in SQL",
@@ -261,7 +261,7 @@ mod tests {
     fn clocks_are_found_outside_their_files_and_comments() {
         let lines = ["// Instant::~now", "let now = Instant::~now();", "MyInstant::~now()"];
         check("monotonic clock", "src/a.rs", &lines, &[2]);
-        for allowed in [CLOCK, SQLITE_CLOCK, POSTGRES_CLOCK, "src/commands/bench/decide.rs"] {
+        for allowed in [CLOCK, SQLITE_CLOCK, POSTGRES_CLOCK, "crates/redrive-bench/src/decide.rs"] {
             check("monotonic clock", allowed, &lines, &[]);
         }
         check("monotonic clock", "tests/it/a.rs", &lines, &[]);
@@ -277,7 +277,7 @@ mod tests {
         let lines =
             ["ra~nd::random()", "operand::~a", "uuid::Uuid::~new_v4()", "Uuid::parse_str(s)"];
         check("chance", "crates/redrive-engine/src/runs.rs", &lines, &[1, 3]);
-        check("chance", CHANCE, &lines, &[]);
+        check("chance", RNG, &lines, &[]);
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
             ["tokio::time::~sleep(d)", "#[cfg(test)]", "mod tests {", "std::thread::~sleep(d)"];
         check("sleep in a test", "src/a.rs", &lines, &[4]);
         check("sleep in a test", "crates/a/tests/it/a.rs", &lines, &[1, 4]);
-        check("sleep in a test", "crates/redrive-store/src/conformance/a.rs", &lines, &[1, 4]);
+        check("sleep in a test", "crates/redrive-conformance/src/suite/a.rs", &lines, &[1, 4]);
     }
 
     #[test]
@@ -321,8 +321,8 @@ mod tests {
 
     #[test]
     fn an_exception_for_a_file_that_is_gone_is_found() {
-        let outlived = outlived_exceptions(&[SourceFile::planted(CHANCE, "")]);
+        let outlived = outlived_exceptions(&[SourceFile::planted(RNG, "")]);
         assert!(outlived.iter().any(|exception| exception.starts_with(CLOCK)));
-        assert!(!outlived.iter().any(|exception| exception.starts_with(CHANCE)));
+        assert!(!outlived.iter().any(|exception| exception.starts_with(RNG)));
     }
 }

@@ -1,4 +1,4 @@
-//! Requests to a server of the measurement's own, beside a bare loop of the same client.
+//! A local HTTP server with a fixed reply, and a bare client of it.
 
 use std::{
     net::Ipv4Addr,
@@ -28,29 +28,28 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::contender::{PAYLOAD, failed};
-use crate::exit::Failure;
+use crate::{
+    error::{BenchError, failed},
+    run_backend::PAYLOAD,
+};
 
-/// What tells a retry from new work.
-pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Connections that may wait to be accepted.
-const MAX_WAITING: u32 = 4_096;
+/// The backlog has room for all connections at once: one that finds none is retried after a second.
+const BACKLOG: u32 = 4_096;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
                         content-length: 12\r\n\r\n{\"ok\": null}";
 
-/// A server on this machine that answers every request the same, at once or after a while. It ends
-/// when dropped.
-///
-/// It has a thread of its own, as a server elsewhere has a machine.
-pub(super) struct Server {
-    pub(super) url: Uri,
-    _ends_when_dropped: oneshot::Sender<()>,
+/// Answers every request with the same reply, at once or after `response_time`, on a thread of its own. Stops when
+/// dropped.
+pub(crate) struct ReplyServer {
+    pub(crate) url: Uri,
+    _stop: oneshot::Sender<()>,
 }
 
-impl Server {
-    pub(super) fn new(takes: Duration) -> Result<Self, Failure> {
+impl ReplyServer {
+    pub(crate) fn new(response_time: Duration) -> Result<Self, BenchError> {
         let runtime =
             runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let listener = {
@@ -58,18 +57,22 @@ impl Server {
             listen().map_err(failed)?
         };
         let url = format!("http://{}/work", listener.local_addr().map_err(failed)?);
-        let (_ends_when_dropped, end) = oneshot::channel();
-        let serve = move || runtime.block_on(serve(listener, takes, end));
+        let (_stop, stopped) = oneshot::channel();
+        let serve = move || runtime.block_on(serve(listener, response_time, stopped));
         thread::Builder::new().name("server".to_owned()).spawn(serve).map_err(failed)?;
-        Ok(Self { url: url.parse().map_err(failed)?, _ends_when_dropped })
+        Ok(Self { url: url.parse().map_err(failed)?, _stop })
     }
 
-    pub(super) fn handler(&self) -> Result<HttpHandler, Failure> {
+    pub(crate) fn handler(&self) -> Result<HttpHandler, BenchError> {
         HttpHandler::new(HttpSpec::new(Method::POST, self.url.clone())).map_err(failed)
     }
 
-    /// Requests per second of a loop that sends the same calls, reads the replies, and does nothing else.
-    pub(super) async fn bare(&self, count: usize, at_once: usize) -> Result<f64, Failure> {
+    /// Requests per second of a client that sends the same calls as a worker, and reads the replies.
+    pub(crate) async fn bare_rate(
+        &self,
+        count: usize,
+        concurrency: usize,
+    ) -> Result<f64, BenchError> {
         let payload: Arc<RawValue> =
             RawValue::from_string(PAYLOAD.to_owned()).map_err(failed)?.into();
         let headers = headers("application/json");
@@ -91,30 +94,30 @@ impl Server {
             Ok((headers, body.into()))
         };
         let start = Instant::now();
-        self.send(count, at_once, request, |_, reply| {
+        self.send(count, concurrency, request, |_, reply| {
             serde_json::from_slice(&reply).map(|_: serde_json::Value| ()).map_err(failed)
         })
         .await?;
         Ok(count as f64 / start.elapsed().as_secs_f64())
     }
 
-    /// Sends requests, so many at once, and tells which was answered, and how.
-    pub(super) async fn send(
+    /// Sends `count` requests, and calls `answered` with the number and the body of each reply.
+    pub(crate) async fn send(
         &self,
         count: usize,
-        at_once: usize,
-        request: impl Fn(usize) -> Result<(HeaderMap, Bytes), Failure> + Clone + Send + 'static,
-        answered: impl Fn(usize, Bytes) -> Result<(), Failure> + Clone + Send + 'static,
-    ) -> Result<(), Failure> {
+        concurrency: usize,
+        request: impl Fn(usize) -> Result<(HeaderMap, Bytes), BenchError> + Clone + Send + 'static,
+        answered: impl Fn(usize, Bytes) -> Result<(), BenchError> + Clone + Send + 'static,
+    ) -> Result<(), BenchError> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         let client = Client::builder(TokioExecutor::new()).build(connector);
         let mut tasks = JoinSet::new();
-        for lane in 0..at_once {
+        for lane in 0..concurrency {
             let (client, url) = (client.clone(), self.url.clone());
             let (request, answered) = (request.clone(), answered.clone());
             tasks.spawn(async move {
-                for number in (lane..count).step_by(at_once) {
+                for number in (lane..count).step_by(concurrency) {
                     let (headers, body) = request(number)?;
                     let mut request = Request::new(Full::new(body));
                     *request.method_mut() = Method::POST;
@@ -124,7 +127,7 @@ impl Server {
                     let reply = response.into_body().collect().await.map_err(failed)?;
                     answered(number, reply.to_bytes())?;
                 }
-                Ok::<(), Failure>(())
+                Ok::<(), BenchError>(())
             });
         }
         while let Some(ended) = tasks.join_next().await {
@@ -134,7 +137,7 @@ impl Server {
     }
 }
 
-/// A call as a worker writes it.
+/// A call with the fields that a worker sends.
 #[derive(Serialize)]
 struct BareCall<'a> {
     id: String,
@@ -147,8 +150,8 @@ struct BareCall<'a> {
     payload: &'a RawValue,
 }
 
-/// What every request of a worker carries.
-pub(super) fn headers(content_type: &'static str) -> HeaderMap {
+/// The headers that a worker sends with every request.
+pub(crate) fn headers(content_type: &'static str) -> HeaderMap {
     let agent = concat!("redrive/", env!("CARGO_PKG_VERSION"));
     HeaderMap::from_iter([
         (ACCEPT, HeaderValue::from_static("application/json, */*")),
@@ -158,28 +161,26 @@ pub(super) fn headers(content_type: &'static str) -> HeaderMap {
     ])
 }
 
-/// With room for all connections at once: one that finds none is tried again after a second.
 fn listen() -> std::io::Result<TcpListener> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
-    socket.listen(MAX_WAITING)
+    socket.listen(BACKLOG)
 }
 
-/// Accepts connections until told to end.
-async fn serve(listener: TcpListener, takes: Duration, end: oneshot::Receiver<()>) {
+async fn serve(listener: TcpListener, response_time: Duration, stopped: oneshot::Receiver<()>) {
     let accepting = async {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(answer(stream, takes));
+            tokio::spawn(answer(stream, response_time));
         }
     };
     tokio::select! {
-        _ = end => {}
+        _ = stopped => {}
         () = accepting => {}
     }
 }
 
-/// Reads requests and answers them, until the other side closes.
-async fn answer(stream: TcpStream, takes: Duration) -> std::io::Result<()> {
+/// Answers the requests of a connection until the client closes it.
+async fn answer(stream: TcpStream, response_time: Duration) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
     let (mut line, mut length, mut body) = (String::new(), 0, Vec::new());
@@ -190,8 +191,8 @@ async fn answer(stream: TcpStream, takes: Duration) -> std::io::Result<()> {
         if line == "\r\n" {
             body.resize(length, 0);
             stream.read_exact(&mut body).await?;
-            if !takes.is_zero() {
-                tokio::time::sleep(takes).await;
+            if !response_time.is_zero() {
+                tokio::time::sleep(response_time).await;
             }
             stream.write_all(ANSWER).await?;
             length = 0;

@@ -1,5 +1,5 @@
-//! A bare loop that marks items as uploaded: the same writes as Redrive's, in as large batches as come
-//! together while the batch before is committed, and nothing else.
+//! A bare loop that marks items as uploaded: the same writes as Redrive's, in batches of what arrives while the
+//! previous batch is committed.
 
 use std::{path::Path, time::SystemTime};
 
@@ -8,14 +8,13 @@ use rusqlite::params;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_postgres::NoTls;
 
-use super::{
-    contender::{WORKER, at, failed},
-    place::Place,
+use crate::{
+    bench_store::BenchStore,
+    error::{BenchError, failed},
+    run_backend::{WORKER, at},
     sqlite_loop::{SqliteLoop, query},
 };
-use crate::exit::Failure;
 
-/// Items that are marked together at most.
 const MAX_BATCH: usize = 1_000;
 
 const MARK: &str = "
@@ -34,65 +33,65 @@ const MARK: &str = "
         (kind, unit_id, attempt, counted, started_at, ended_at, outcome, worker)
     SELECT 'item', id, last_attempt, true, started_at, ended_at, outcome, worker FROM moved";
 
-/// Marks what it is told, until nobody tells it more.
-pub(super) struct Marker {
-    answered: mpsc::UnboundedSender<ItemId>,
-    marking: JoinHandle<Result<(), Failure>>,
+/// Marks items in the background until all senders are dropped.
+pub(crate) struct ItemMarker {
+    uploaded: mpsc::UnboundedSender<ItemId>,
+    marking: JoinHandle<Result<(), BenchError>>,
 }
 
-impl Marker {
-    pub(super) async fn start(place: &Place) -> Result<Self, Failure> {
-        let (answered, told) = mpsc::unbounded_channel();
-        let marking = match place.url() {
+impl ItemMarker {
+    pub(crate) async fn start(bench_store: &BenchStore) -> Result<Self, BenchError> {
+        let (uploaded, received) = mpsc::unbounded_channel();
+        let marking = match bench_store.url() {
             StoreUrl::Postgres(postgres) => {
                 let connected = tokio_postgres::connect(postgres.with_password(), NoTls).await;
                 let (client, connection) = connected.map_err(failed)?;
-                // It ends with the client; a broken connection shows in the client's calls.
+                // The task ends with the client; a broken connection shows in the calls of the client.
                 tokio::spawn(connection);
-                tokio::spawn(mark_in_postgres(client, told))
+                tokio::spawn(mark_in_postgres(client, received))
             }
             StoreUrl::SqliteFile(path) => {
-                let marks = SqliteMarks::open(path)?;
-                tokio::task::spawn_blocking(move || marks.mark(told))
+                let marks = SqliteMarker::open(path)?;
+                tokio::task::spawn_blocking(move || marks.mark(received))
             }
             StoreUrl::SqliteMemory => tokio::spawn(async { Ok(()) }),
         };
-        Ok(Self { answered, marking })
+        Ok(Self { uploaded, marking })
     }
 
-    /// Where to tell what was answered.
-    pub(super) fn answered(&self) -> mpsc::UnboundedSender<ItemId> {
-        self.answered.clone()
+    /// Receives the ids of uploaded items.
+    pub(crate) fn sender(&self) -> mpsc::UnboundedSender<ItemId> {
+        self.uploaded.clone()
     }
 
-    /// Waits until everything is marked. Nobody may tell it more.
-    pub(super) async fn finish(self) -> Result<(), Failure> {
-        drop(self.answered);
+    /// Waits until all items are marked. All senders must be dropped, or the call never returns.
+    pub(crate) async fn finish(self) -> Result<(), BenchError> {
+        drop(self.uploaded);
         self.marking.await.map_err(failed)?
     }
 }
 
-struct SqliteMarks(SqliteLoop);
+struct SqliteMarker(SqliteLoop);
 
-impl SqliteMarks {
-    fn open(path: &Path) -> Result<Self, Failure> {
+impl SqliteMarker {
+    fn open(path: &Path) -> Result<Self, BenchError> {
         SqliteLoop::open(path).map(Self)
     }
 
-    fn mark(self, mut told: mpsc::UnboundedReceiver<ItemId>) -> Result<(), Failure> {
+    fn mark(self, mut received: mpsc::UnboundedReceiver<ItemId>) -> Result<(), BenchError> {
         let (moving, insert) = (query("move_items")?, query("insert_attempts")?);
         let (started, ended) = (at(1).as_microsecond(), at(2).as_microsecond());
-        let (no, mut batch) = (None::<i64>, Vec::new());
-        while told.blocking_recv_many(&mut batch, MAX_BATCH) > 0 {
+        let (null, mut batch) = (None::<i64>, Vec::new());
+        while received.blocking_recv_many(&mut batch, MAX_BATCH) > 0 {
             self.0.transaction(|connection| {
                 let mut moving = connection.prepare_cached(moving).map_err(failed)?;
                 let mut insert = connection.prepare_cached(insert).map_err(failed)?;
                 for ItemId(id) in batch.drain(..) {
-                    let item = params![id, "pending", "uploaded", ended, no, false, true, no];
+                    let item = params![id, "pending", "uploaded", ended, null, false, true, null];
                     moving.execute(item).map_err(failed)?;
                     let attempt = params![
-                        "item", id, "", no, 1, 1, no, started, ended, "success", no, no, no, no,
-                        no, no, WORKER
+                        "item", id, "", null, 1, 1, null, started, ended, "success", null, null,
+                        null, null, null, null, WORKER
                     ];
                     insert.execute(attempt).map_err(failed)?;
                 }
@@ -105,19 +104,19 @@ impl SqliteMarks {
 
 async fn mark_in_postgres(
     client: tokio_postgres::Client,
-    mut told: mpsc::UnboundedReceiver<ItemId>,
-) -> Result<(), Failure> {
-    client.batch_execute(super::postgres_loop::PIN_PLANS).await.map_err(failed)?;
+    mut received: mpsc::UnboundedReceiver<ItemId>,
+) -> Result<(), BenchError> {
+    client.batch_execute(crate::postgres_loop::PIN_PLANS).await.map_err(failed)?;
     let mark = client.prepare(MARK).await.map_err(failed)?;
     let moment = |second| SystemTime::from(at(second));
     let mut batch = Vec::new();
-    while told.recv_many(&mut batch, MAX_BATCH).await > 0 {
+    while received.recv_many(&mut batch, MAX_BATCH).await > 0 {
         let ids: Vec<i64> = batch.drain(..).map(|ItemId(id)| id).collect();
         let count = ids.len();
         let (started, ended) = (vec![moment(1); count], vec![moment(2); count]);
-        let (uploaded, success) = (vec!["uploaded"; count], vec!["success"; count]);
+        let (statuses, outcomes) = (vec!["uploaded"; count], vec!["success"; count]);
         client
-            .execute(&mark, &[&ids, &uploaded, &started, &ended, &success, &vec![WORKER; count]])
+            .execute(&mark, &[&ids, &statuses, &started, &ended, &outcomes, &vec![WORKER; count]])
             .await
             .map_err(failed)?;
     }

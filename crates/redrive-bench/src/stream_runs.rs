@@ -1,4 +1,4 @@
-//! Calls to a program that stays running, beside a bare loop over the same pipes.
+//! Calls to a program that stays running, compared with a bare loop over the same pipes.
 
 use std::{
     io::{self, BufRead, BufReader, BufWriter, Write},
@@ -13,25 +13,25 @@ use redrive_store::Store;
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 
-use super::{
-    contender::{PAYLOAD, failed},
-    runs::{Arguments, Measure, drain},
+use crate::{
+    error::{BenchError, failed},
+    measurement::Measurement,
+    run_backend::PAYLOAD,
+    runs::{RunsBenchArgs, drain},
 };
-use crate::exit::{Exit, Failure};
 
-/// Calls that a program has at once, where it has several.
 const IN_FLIGHT: usize = 64;
 
-/// How long a call may take; far longer than it does.
+/// Far longer than a call takes.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Calls per second of the handler alone and of a bare loop, then of the whole engine.
-pub(super) async fn measure(
-    arguments: &Arguments,
+pub(crate) async fn measure(
+    args: &RunsBenchArgs,
     store: &Arc<dyn Store>,
     count: usize,
-) -> Result<Vec<Measure>, Failure> {
-    let mut measures = Vec::new();
+) -> Result<Vec<Measurement>, BenchError> {
+    let mut measurements = Vec::new();
     for (measure, in_flight, count) in
         [("calls one by one", 1, count / 4), ("calls, 64 in flight", IN_FLIGHT, count)]
     {
@@ -39,24 +39,24 @@ pub(super) async fn measure(
         let bare = tokio::task::spawn_blocking(move || bare_calls(count, in_flight)).await;
         let bare = bare.map_err(failed)?.map_err(failed)?;
         let calls = calls(handler(in_flight)?, count, in_flight).await?;
-        measures.push(Measure::beside(measure, calls, bare));
+        measurements.push(Measurement::rate(measure, calls, bare));
     }
-    let (_, drained) = drain(arguments.concurrency, store, handler(IN_FLIGHT)?, count).await?;
-    measures.push(Measure::alone("runs drained", drained.per_second.round(), "per second"));
-    Ok(measures)
+    let (_, drained) = drain(args.concurrency, store, handler(IN_FLIGHT)?, count).await?;
+    measurements.push(Measurement::alone("runs drained", drained.per_second.round(), "per second"));
+    Ok(measurements)
 }
 
-/// The program: this one, in a mode of its own.
-fn echo() -> Result<Vec<String>, Failure> {
+/// The command that answers calls: this program with `echo`.
+fn echo_command() -> Result<Vec<String>, BenchError> {
     let program = std::env::current_exe().map_err(failed)?;
     let program = program.to_str().ok_or_else(|| {
-        Failure::new(Exit::Error, "this program lies at a path that is not Unicode")
+        BenchError::new("the path of redrive-bench is not UTF-8; move the program")
     })?;
-    Ok(vec![program.to_owned(), "bench".to_owned(), "echo".to_owned()])
+    Ok(vec![program.to_owned(), "echo".to_owned()])
 }
 
-fn handler(in_flight: usize) -> Result<Arc<dyn Handler>, Failure> {
-    let spec = StreamSpec { in_flight, ..StreamSpec::new(echo()?, ".") };
+fn handler(in_flight: usize) -> Result<Arc<dyn Handler>, BenchError> {
+    let spec = StreamSpec { in_flight, ..StreamSpec::new(echo_command()?, ".") };
     Ok(Arc::new(StreamHandler::new(spec).map_err(failed)?))
 }
 
@@ -71,10 +71,14 @@ fn call(n: usize) -> Call {
     Call { unit, attempt: AttemptNumber(1), run_id: None, details }
 }
 
-/// Calls per second of a handler that always has so many.
-async fn calls(handler: Arc<dyn Handler>, count: usize, in_flight: usize) -> Result<f64, Failure> {
+/// Calls per second of a handler with `in_flight` calls at any time.
+async fn calls(
+    handler: Arc<dyn Handler>,
+    count: usize,
+    in_flight: usize,
+) -> Result<f64, BenchError> {
     let (_stopper, stop) = Stopper::new();
-    // The start of the program is not measured.
+    // The first call starts the program, which is not measured.
     handler.handle(&call(0), TIME_LIMIT, stop.clone()).await;
     let mut tasks = JoinSet::new();
     let start = Instant::now();
@@ -85,7 +89,7 @@ async fn calls(handler: Arc<dyn Handler>, count: usize, in_flight: usize) -> Res
                 if let Outcome::Failed(failure) =
                     handler.handle(&call(n), TIME_LIMIT, stop.clone()).await
                 {
-                    return Err(Failure::new(Exit::Error, failure.message().as_str()));
+                    return Err(BenchError::new(failure.message().as_str()));
                 }
             }
             Ok(())
@@ -99,9 +103,10 @@ async fn calls(handler: Arc<dyn Handler>, count: usize, in_flight: usize) -> Res
     Ok(per_second)
 }
 
-/// Calls per second of a loop that writes so many lines at a time and reads as many.
+/// Calls per second of a loop that writes `in_flight` lines at a time and reads as many replies.
 fn bare_calls(count: usize, in_flight: usize) -> io::Result<f64> {
-    let argv = echo().map_err(|_| io::Error::other("cannot find this program"))?;
+    let argv =
+        echo_command().map_err(|_| io::Error::other("cannot find the path of redrive-bench"))?;
     let mut argv = argv.iter();
     let mut child = Command::new(argv.next().map_or("", String::as_str))
         .args(argv)
@@ -131,8 +136,8 @@ fn bare_calls(count: usize, in_flight: usize) -> io::Result<f64> {
     Ok(per_second)
 }
 
-/// Answers every call with nothing, as a program that stays running does.
-pub(super) fn answer_calls() -> Result<(), Failure> {
+/// Answers every call on standard input, as a program that stays running does.
+pub(crate) fn answer_calls() -> Result<(), BenchError> {
     const ID: &[u8] = b"{\"id\":\"";
     let mut calls = BufReader::with_capacity(256 * 1024, io::stdin().lock());
     let mut replies = BufWriter::with_capacity(256 * 1024, io::stdout().lock());
@@ -143,7 +148,7 @@ pub(super) fn answer_calls() -> Result<(), Failure> {
             replies.write_all(part).map_err(failed)?;
         }
         line.clear();
-        // What came together is answered together.
+        // Calls that were read together are answered with one write.
         if calls.buffer().is_empty() {
             replies.flush().map_err(failed)?;
         }

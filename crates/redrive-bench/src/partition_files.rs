@@ -1,4 +1,4 @@
-//! A plain program that writes and syncs the files and folders of partitions, and does nothing else.
+//! A bare program that writes and syncs the files and folders of partitions, and does nothing else.
 
 use std::{
     fs::{self, File},
@@ -10,26 +10,25 @@ use std::{
 
 use tokio::task::JoinSet;
 
-use super::contender::failed;
-use crate::exit::Failure;
+use crate::error::{BenchError, failed};
 
 /// As long as the metadata of a small partition.
 const METADATA_BYTES: usize = 420;
 
-/// How long it takes to write partitions by so many threads.
-pub(super) async fn write_plainly(
+/// How long `concurrency` threads take to write `count` partitions.
+pub(crate) async fn write_partition_files(
     root: &Path,
     count: usize,
-    at_once: usize,
+    concurrency: usize,
     payload: &[u8],
-) -> Result<Duration, Failure> {
+) -> Result<Duration, BenchError> {
     let (root, payload): (Arc<PathBuf>, Arc<[u8]>) = (Arc::new(root.to_owned()), payload.into());
     let start = Instant::now();
     let mut threads = JoinSet::new();
-    for thread in 0..at_once {
+    for thread in 0..concurrency {
         let (root, payload) = (root.clone(), payload.clone());
         threads.spawn_blocking(move || {
-            (thread..count).step_by(at_once).try_for_each(|n| write_one(&root, n, &payload))
+            (thread..count).step_by(concurrency).try_for_each(|n| write_one(&root, n, &payload))
         });
     }
     while let Some(ended) = threads.join_next().await {
@@ -38,7 +37,7 @@ pub(super) async fn write_plainly(
     Ok(start.elapsed())
 }
 
-/// One folder for the day and one for the run, two files, each on the disk before the next step.
+/// Writes a folder for the day, a folder for the run and two files, each synced before the next step.
 fn write_one(root: &Path, n: usize, payload: &[u8]) -> io::Result<()> {
     let query = root.join(format!("small/customer_id={}/query_name=daily", n / 365));
     let day = query.join(format!("logical_date={}", n % 365));
