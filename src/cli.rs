@@ -1,6 +1,6 @@
 //! The command line: flags that every command has, and the commands.
 //!
-//! To add a command: a file in `commands/` with its arguments and a `run`, a variant of [`Command`],
+//! To add a command: a file in `commands/` with its arguments and a `run`, a variant of [`CliCommand`],
 //! and an arm in [`crate::commands::run`].
 
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub(crate) struct Cli {
 
     /// What to do.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 const EXAMPLES: &str = "\
@@ -121,43 +121,43 @@ pub(crate) enum Color {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Show policies and the waits they give
-    Policy(policy::Arguments),
+    Policy(policy::PolicyArgs),
     /// Look for mistakes in the configuration, and show what it declares
-    Check(check::Arguments),
+    Check(check::CheckArgs),
     /// Write a commented redrive.toml to start from
-    Init(init::Arguments),
+    Init(init::InitArgs),
     /// Submit runs, look at them, send them back or stop them
-    Runs(runs::Arguments),
+    Runs(runs::RunsArgs),
     /// Pause a queue, resume it, or list the queues
-    Queue(queue::Arguments),
+    Queue(queue::QueueArgs),
     /// Add items to upload, send them, look at them or bring them back
-    Uploads(uploads::Arguments),
+    Uploads(uploads::UploadsArgs),
     /// Run samples through the stages of a pipeline, and see what became of them
-    Pipeline(pipeline::Arguments),
+    Pipeline(pipeline::PipelineArgs),
     /// See samples that died, and bring them back
-    Dlq(dlq::Arguments),
+    Dlq(dlq::DlqArgs),
     /// Run everything in one process: workers, retries, API and dashboard
-    Up(up::Arguments),
+    Up(up::UpArgs),
     /// Do the work of the queues, sources and pipelines
-    Worker(worker::Arguments),
+    Worker(worker::WorkerArgs),
     /// See partitions, and ask for another look at them
-    State(state::Arguments),
+    State(state::StateArgs),
     /// Retry failed partitions when their time has come
-    Daemon(daemon::Arguments),
+    Daemon(daemon::DaemonArgs),
     /// Read good partitions
-    Consume(consume::Arguments),
+    Consume(consume::ConsumeArgs),
     /// Tell the story of one unit: its attempts, the rule behind each wait, what comes next
-    Why(why::Arguments),
+    Why(why::WhyArgs),
     /// Migrate, roll back, look at or copy the store
-    Db(db::Arguments),
+    Db(db::DbArgs),
     /// Look for anything that is not as it must be
-    Doctor(doctor::Arguments),
+    Doctor(doctor::DoctorArgs),
     /// Write what is finished and old to files, and remove it from the store
-    Prune(prune::Arguments),
+    Prune(prune::PruneArgs),
     /// Serve Redrive over HTTP
-    Serve(serve::Arguments),
+    Serve(serve::ServeArgs),
     /// Print a completion script for a shell
-    Completions(completions::Arguments),
+    Completions(completions::CompletionsArgs),
 }

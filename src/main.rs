@@ -22,7 +22,7 @@ use std::{panic, process::ExitCode};
 use clap::Parser;
 
 use crate::{
-    cli::{Cli, Command},
+    cli::{Cli, CliCommand},
     context::Context,
     exit::{Exit, Failure},
 };
@@ -40,7 +40,7 @@ fn run() -> Exit {
     let mut globals = cli.globals.clone();
     let tells_itself = match &cli.command {
         // Its progress tells of retries, and a line for each would hide it.
-        Command::Pipeline(arguments) => arguments.shows_progress(),
+        CliCommand::Pipeline(args) => args.shows_progress(),
         _ => false,
     };
     if tells_itself {

@@ -15,7 +15,6 @@ use crate::{
 };
 use summary::{Findings, Summary};
 
-/// The arguments of `check`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,10 +24,10 @@ Examples:
 
 All problems are reported at once, each with its line. The programs that the file names need not
 exist, and the store is not opened. Exit code 1 means problems.")]
-pub(crate) struct Arguments {}
+pub(crate) struct CheckArgs {}
 
 /// Checks the file.
-pub(crate) fn run(_: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(_: CheckArgs, context: &Context) -> Result<Exit, Failure> {
     let Some(path) = context.config_path()? else {
         let message = format!("there is no {} here or in a folder above", config::FILE_NAME);
         return Err(Failure::new(Exit::Error, message)

@@ -9,22 +9,21 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `completions`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   redrive completions bash > /etc/bash_completion.d/redrive
   redrive completions zsh > ~/.zfunc/_redrive
   redrive completions fish > ~/.config/fish/completions/redrive.fish")]
-pub(crate) struct Arguments {
+pub(crate) struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
 
 /// Prints the script.
-pub(crate) fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: CompletionsArgs, context: &Context) -> Result<Exit, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "redrive", &mut script);
+    clap_complete::generate(args.shell, &mut Cli::command(), "redrive", &mut script);
     context.output.text(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Ok)
 }

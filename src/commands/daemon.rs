@@ -17,7 +17,6 @@ use crate::{
 /// A shorter interval is a busy loop.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The arguments of `daemon`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Every interval it looks at the failed partitions, leaves those alone that are marked terminal or paused, and
@@ -30,7 +29,7 @@ Examples:
   redrive daemon
   redrive daemon --interval 10s --log-format json 2>> daemon.log
   redrive daemon --once --dry-run            what would be retried now")]
-pub(crate) struct Arguments {
+pub(crate) struct DaemonArgs {
     /// How often it looks
     #[arg(long, value_name = "DURATION", default_value = "60s", allow_hyphen_values = true)]
     interval: HumanDuration,
@@ -45,14 +44,14 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `daemon` until a signal, or once.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let interval = checked_interval(arguments.interval)?;
+pub(crate) async fn run(args: DaemonArgs, context: &Context) -> Result<Exit, Failure> {
+    let interval = checked_interval(args.interval)?;
     let ops = Ops::open(context, Missing::Refuse).await?;
     let mut signals = Signals::new()?;
     let name = daemon_name(&worker_name()?);
-    let mode = if arguments.dry_run { RunMode::DryRun } else { RunMode::Real };
+    let mode = if args.dry_run { RunMode::DryRun } else { RunMode::Real };
     let daemon = Daemon::new(ops.partitions().clone(), name.as_str()).with_mode(mode);
-    if arguments.once {
+    if args.once {
         return tokio::select! {
             ticked = daemon.tick() => {
                 ticked.map_err(|error| ops.failure(error))?;
@@ -62,7 +61,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         };
     }
     let url = ops.chosen.url.to_string();
-    tracing::info!(name, store = url, interval = %arguments.interval, "watching failed partitions");
+    tracing::info!(name, store = url, interval = %args.interval, "watching failed partitions");
     let (_stopper, stop) = Stopper::new();
     tokio::select! {
         () = daemon.run(interval, stop) => Ok(Exit::Ok),

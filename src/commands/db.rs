@@ -16,7 +16,6 @@ use crate::{
     output::{Column, Row},
 };
 
-/// The arguments of `db`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,13 +23,13 @@ Examples:
   redrive db migrate --store postgres://redrive@db.example/redrive
   redrive db rollback --to 1 --yes
   redrive db backup nightly.db")]
-pub(crate) struct Arguments {
+pub(crate) struct DbArgs {
     #[command(subcommand)]
-    action: Action,
+    command: DbCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum DbCommand {
     /// Bring the schema up to date
     #[command(after_help = "\
 SQLite is migrated whenever it is opened. PostgreSQL is migrated here and by `redrive up`, never by a worker.
@@ -107,15 +106,15 @@ impl From<&Step> for StepRow {
 }
 
 /// Runs `db`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: DbArgs, context: &Context) -> Result<Exit, Failure> {
     let config = context.config()?;
     let store = context.store(config.as_ref())?;
     let migrator = || migrator(&store.url).map_err(|error| store.failure(error));
-    match arguments.action {
-        Action::Migrate => migrate(&store, context).await,
-        Action::Rollback { to, yes } => rollback(&store, &*migrator()?, to, yes, context).await,
-        Action::Status => status(&store, &*migrator()?, context).await,
-        Action::Backup { file } => backup(&store, &file, context),
+    match args.command {
+        DbCommand::Migrate => migrate(&store, context).await,
+        DbCommand::Rollback { to, yes } => rollback(&store, &*migrator()?, to, yes, context).await,
+        DbCommand::Status => status(&store, &*migrator()?, context).await,
+        DbCommand::Backup { file } => backup(&store, &file, context),
     }
 }
 

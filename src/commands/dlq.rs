@@ -20,7 +20,6 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `dlq`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A sample that fails for good at a stage of its pipeline is a dead letter. It is kept as it was before that
@@ -32,30 +31,30 @@ Examples:
   redrive dlq show 17
   redrive dlq export --to dead.jsonl
   redrive dlq reprocess --cause 5f0c2a91d3e4b768 --dry-run")]
-pub(crate) struct Arguments {
+pub(crate) struct DlqArgs {
     #[command(subcommand)]
-    action: Action,
+    command: DlqCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum DlqCommand {
     /// List dead letters by id, or what they died of
-    List(list::Arguments),
+    List(list::DlqListArgs),
     /// Show all that is known of some samples, with every attempt
-    Show(show::Arguments),
+    Show(show::DlqShowArgs),
     /// Write dead letters as JSON lines
-    Export(export::Arguments),
+    Export(export::DlqExportArgs),
     /// Bring dead letters back to the stage they died at
-    Reprocess(reprocess::Arguments),
+    Reprocess(reprocess::DlqReprocessArgs),
 }
 
 /// Runs `dlq`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    match arguments.action {
-        Action::List(arguments) => list::run(arguments, context).await,
-        Action::Show(arguments) => show::run(arguments, context).await,
-        Action::Export(arguments) => export::run(arguments, context).await,
-        Action::Reprocess(arguments) => reprocess::run(arguments, context).await,
+pub(crate) async fn run(args: DlqArgs, context: &Context) -> Result<Exit, Failure> {
+    match args.command {
+        DlqCommand::List(args) => list::run(args, context).await,
+        DlqCommand::Show(args) => show::run(args, context).await,
+        DlqCommand::Export(args) => export::run(args, context).await,
+        DlqCommand::Reprocess(args) => reprocess::run(args, context).await,
     }
 }
 

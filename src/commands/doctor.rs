@@ -14,7 +14,6 @@ use crate::{
     output::{Column, Row},
 };
 
-/// The arguments of `doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Ends with 1 if anything is wrong; a warning is no such thing. Safe on a store in use. GET /v1/doctor is the same of a
@@ -23,7 +22,7 @@ server that runs.
 Examples:
   redrive doctor
   redrive doctor --store sqlite:prod.db -o json")]
-pub(crate) struct Arguments {}
+pub(crate) struct DoctorArgs {}
 
 impl Row for CheckupView {
     const COLUMNS: &'static [Column] =
@@ -35,7 +34,7 @@ impl Row for CheckupView {
 }
 
 /// Runs `doctor`.
-pub(crate) async fn run(_: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(_: DoctorArgs, context: &Context) -> Result<Exit, Failure> {
     let mut checkups = Checkups::default();
     match look_around(context, &mut checkups) {
         // The broken file may name another store than the one that would be looked at.

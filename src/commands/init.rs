@@ -17,7 +17,6 @@ use crate::{
 /// The file that is written. Tests check it as it is, and with every example uncommented.
 const TEMPLATE: &str = include_str!("init.toml");
 
-/// The arguments of `init`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,7 +24,7 @@ Examples:
   redrive init jobs                write jobs/redrive.toml; the folder must exist
   redrive init --config x.toml     write x.toml
   redrive init --schema > redrive.schema.json     for editors that know JSON Schema")]
-pub(crate) struct Arguments {
+pub(crate) struct InitArgs {
     /// The folder to write to
     #[arg(default_value = ".")]
     folder: PathBuf,
@@ -40,20 +39,20 @@ pub(crate) struct Arguments {
 }
 
 /// Writes the file.
-pub(crate) fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    if arguments.schema {
+pub(crate) fn run(args: InitArgs, context: &Context) -> Result<Exit, Failure> {
+    if args.schema {
         context.output.text(SCHEMA)?;
         return Ok(Exit::Ok);
     }
     let path = match context.config_flag() {
         Some(path) => path.to_owned(),
-        None if arguments.folder.as_os_str() == "." => PathBuf::from(FILE_NAME),
-        None => arguments.folder.join(FILE_NAME),
+        None if args.folder.as_os_str() == "." => PathBuf::from(FILE_NAME),
+        None => args.folder.join(FILE_NAME),
     };
     let name = path.display();
     let mut open = OpenOptions::new();
     open.write(true);
-    if arguments.force {
+    if args.force {
         open.create(true).truncate(true);
     } else {
         open.create_new(true);

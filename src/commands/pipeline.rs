@@ -26,7 +26,6 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `pipeline`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A pipeline sends every sample of its source through its stages. A stage that fails is tried again by its
@@ -38,46 +37,46 @@ Examples:
   redrive pipeline stats 3                  retries, errors and reliability, stage by stage
   redrive pipeline output 3 > scored.jsonl
   redrive pipeline resume 3")]
-pub(crate) struct Arguments {
+pub(crate) struct PipelineArgs {
     #[command(subcommand)]
-    action: Action,
+    command: PipelineCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum PipelineCommand {
     /// Start a run of a pipeline and work on it
-    Run(run::Arguments),
+    Run(run::PipelineRunArgs),
     /// Go on with a run that was stopped, or whose worker was lost
-    Resume(resume::Arguments),
+    Resume(resume::PipelineResumeArgs),
     /// Stop a run; it can be resumed
-    Cancel(cancel::Arguments),
+    Cancel(cancel::PipelineCancelArgs),
     /// List runs, the newest first
-    List(list::Arguments),
+    List(list::PipelineListArgs),
     /// Show how a run stands
-    Status(status::Arguments),
+    Status(status::PipelineStatusArgs),
     /// Show the retries, errors and reliability of each stage of a run
-    Stats(stats::Arguments),
+    Stats(stats::PipelineStatsArgs),
     /// Print the finished samples of a run as JSON lines
-    Output(output::Arguments),
+    Output(output::PipelineOutputArgs),
 }
 
-impl Arguments {
+impl PipelineArgs {
     /// Whether it shows how the work goes on.
     pub(crate) fn shows_progress(&self) -> bool {
-        matches!(self.action, Action::Run(_) | Action::Resume(_))
+        matches!(self.command, PipelineCommand::Run(_) | PipelineCommand::Resume(_))
     }
 }
 
 /// Runs `pipeline`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    match arguments.action {
-        Action::Run(arguments) => run::run(arguments, context).await,
-        Action::Resume(arguments) => resume::run(arguments, context).await,
-        Action::Cancel(arguments) => cancel::run(arguments, context).await,
-        Action::List(arguments) => list::run(arguments, context).await,
-        Action::Status(arguments) => status::run(arguments, context).await,
-        Action::Stats(arguments) => stats::run(arguments, context).await,
-        Action::Output(arguments) => output::run(arguments, context).await,
+pub(crate) async fn run(args: PipelineArgs, context: &Context) -> Result<Exit, Failure> {
+    match args.command {
+        PipelineCommand::Run(args) => run::run(args, context).await,
+        PipelineCommand::Resume(args) => resume::run(args, context).await,
+        PipelineCommand::Cancel(args) => cancel::run(args, context).await,
+        PipelineCommand::List(args) => list::run(args, context).await,
+        PipelineCommand::Status(args) => status::run(args, context).await,
+        PipelineCommand::Stats(args) => stats::run(args, context).await,
+        PipelineCommand::Output(args) => output::run(args, context).await,
     }
 }
 

@@ -14,20 +14,19 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `policy`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   redrive policy list
   redrive policy show run
   redrive policy schedule --preset stage --attempts 5")]
-pub(crate) struct Arguments {
+pub(crate) struct PolicyArgs {
     #[command(subcommand)]
-    action: Action,
+    command: PolicyCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum PolicyCommand {
     /// List the presets and the policies of the configuration
     #[command(after_help = "\
 Examples:
@@ -44,26 +43,26 @@ Examples:
         name: String,
     },
     /// Print when a failing unit would be tried again
-    Schedule(schedule::Arguments),
+    Schedule(schedule::PolicyScheduleArgs),
 }
 
 /// Runs `policy`.
-pub(crate) fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: PolicyArgs, context: &Context) -> Result<Exit, Failure> {
     let config = context.config()?;
     let (policies, seed) = match config {
         Some(config) => (config.policies, config.jitter_seed),
         None => (Policies::default(), JitterSeed::default()),
     };
-    match arguments.action {
-        Action::List => {
+    match args.command {
+        PolicyCommand::List => {
             let records = policies.iter().map(|(name, policy)| PolicyView::new(name, policy));
             context.output.list(records.map(PolicySummary))?;
         }
-        Action::Show { name } => {
+        PolicyCommand::Show { name } => {
             let policy = find(&policies, &name)?;
             context.output.record(&PolicyView::new(&name, policy))?;
         }
-        Action::Schedule(arguments) => schedule::run(arguments, &policies, seed, context)?,
+        PolicyCommand::Schedule(args) => schedule::run(args, &policies, seed, context)?,
     }
     Ok(Exit::Ok)
 }

@@ -15,7 +15,6 @@ use crate::{
     output::{Column, Row},
 };
 
-/// The arguments of `prune`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 What goes: runs that passed, failed, need review, were cancelled or given up, when neither an attempt nor an entry of
@@ -31,7 +30,7 @@ Examples:
   redrive prune --older-than 90d --export archive --dry-run
   redrive prune --older-than 90d --export archive --yes
   redrive prune --older-than 30d --export archive --queue verify --yes -o json")]
-pub(crate) struct Arguments {
+pub(crate) struct PruneArgs {
     /// What has not been touched for so long
     #[arg(long, value_name = "DURATION")]
     older_than: HumanDuration,
@@ -95,19 +94,19 @@ impl Row for PrunedFileView {
 }
 
 /// Runs `prune`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let age: std::time::Duration = arguments.older_than.into();
+pub(crate) async fn run(args: PruneArgs, context: &Context) -> Result<Exit, Failure> {
+    let age: std::time::Duration = args.older_than.into();
     let now = SystemClock.now();
     let before = now.checked_sub(age).map_err(|error| {
-        let message = format!("--older-than {} begins before all time", arguments.older_than);
+        let message = format!("--older-than {} begins before all time", args.older_than);
         Failure::usage(message).because(error)
     })?;
     let ops = Ops::open(context, Missing::Refuse).await?;
-    let folder = arguments.export.or_else(|| ops.config.as_ref()?.archive()).ok_or_else(|| {
+    let folder = args.export.or_else(|| ops.config.as_ref()?.archive()).ok_or_else(|| {
         Failure::usage("there is no folder to write to; nothing was removed")
             .help("give --export DIR, or `export` in [prune] of the file")
     })?;
-    let Arguments { queue, pipeline, .. } = arguments;
+    let PruneArgs { queue, pipeline, .. } = args;
     let prune = ops.prune(PruneFilter { before, queue, pipeline });
     let failure = |error: PruneError| match error {
         PruneError::Store(error) => ops.failure(error),
@@ -116,7 +115,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let advice = "nothing is gone that is not in a whole file; say it again to go on";
     let found = prune.prunable().await.map_err(failure)?;
     let output = context.output;
-    if arguments.dry_run {
+    if args.dry_run {
         output.record(&PruneView::foreseen(before, found))?;
         output.remark("nothing was removed: a dry run")?;
         return Ok(Exit::Ok);
@@ -126,9 +125,9 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         let (url, what) = (&ops.chosen.url, format!("{runs} runs and {samples} samples"));
         let folder = folder.display();
         let question = format!("Write {what} to {folder} and remove them from {url}?");
-        confirm(&question, arguments.yes)?;
+        confirm(&question, args.yes)?;
     }
-    let by = operator(arguments.reason);
+    let by = operator(args.reason);
     let report = prune.run(&folder, &by).await.map_err(|error| failure(error).help(advice))?;
     let done = PruneView::done(before, &report);
     output.record(&done)?;

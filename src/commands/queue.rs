@@ -13,20 +13,19 @@ use crate::{
     output::{Column, Row},
 };
 
-/// The arguments of `queue`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   redrive queue list
   redrive queue pause verify --reason 'the service is down until noon'
   redrive queue resume verify")]
-pub(crate) struct Arguments {
+pub(crate) struct QueueArgs {
     #[command(subcommand)]
-    action: Action,
+    command: QueueCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum QueueCommand {
     /// Let no worker take another run from a queue
     #[command(after_help = "\
 Runs that are under way go on to their end. Submitting goes on as well.
@@ -112,33 +111,33 @@ impl Row for QueueView {
 }
 
 /// Runs `queue`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let checked = match &arguments.action {
-        Action::Pause { name, .. } => QueueAction::Pause.check_name(name),
-        Action::Resume { name, .. } => QueueAction::Resume.check_name(name),
-        Action::List => Ok(()),
+pub(crate) async fn run(args: QueueArgs, context: &Context) -> Result<Exit, Failure> {
+    let checked = match &args.command {
+        QueueCommand::Pause { name, .. } => QueueAction::Pause.check_name(name),
+        QueueCommand::Resume { name, .. } => QueueAction::Resume.check_name(name),
+        QueueCommand::List => Ok(()),
     };
     checked.map_err(Failure::usage)?;
-    let missing = match arguments.action {
-        Action::List => Missing::Refuse,
-        Action::Pause { .. } | Action::Resume { .. } => Missing::Make,
+    let missing = match args.command {
+        QueueCommand::List => Missing::Refuse,
+        QueueCommand::Pause { .. } | QueueCommand::Resume { .. } => Missing::Make,
     };
     let ops = Ops::open(context, missing).await?;
     let store = ops.store();
     let failed = |error| ops.failure(error);
-    match arguments.action {
-        Action::Pause { name, reason } => {
+    match args.command {
+        QueueCommand::Pause { name, reason } => {
             warn_of_strangers(&name, &ops, context).await?;
             let by = operator(reason);
             let changed = store.pause_queue(&name, &by).await.map_err(failed)?;
             context.output.record(&Switched { queue: &name, paused: true, changed })?;
         }
-        Action::Resume { name, reason } => {
+        QueueCommand::Resume { name, reason } => {
             let by = operator(reason);
             let changed = store.resume_queue(&name, &by).await.map_err(failed)?;
             context.output.record(&Switched { queue: &name, paused: false, changed })?;
         }
-        Action::List => {
+        QueueCommand::List => {
             context.output.list(ops.queues().await.map_err(failed)?)?;
         }
     }

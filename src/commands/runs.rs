@@ -24,7 +24,6 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `runs`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,36 +32,36 @@ Examples:
   redrive runs list --queue verify --status error
   redrive runs retry 17 18
   redrive runs stats")]
-pub(crate) struct Arguments {
+pub(crate) struct RunsArgs {
     #[command(subcommand)]
-    action: Action,
+    command: RunsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum RunsCommand {
     /// Put runs into a queue: one by flags, or many as JSON lines
-    Submit(submit::Arguments),
+    Submit(submit::RunsSubmitArgs),
     /// List runs by id, a page at a time
-    List(list::Arguments),
+    List(list::RunsListArgs),
     /// Show all that is known of some runs
-    Show(show::Arguments),
+    Show(show::RunsShowArgs),
     /// Send runs back to their queue, with a new count of attempts
-    Retry(change::RetryArguments),
+    Retry(change::RunsRetryArgs),
     /// Stop runs, also those that a worker holds
-    Cancel(change::CancelArguments),
+    Cancel(change::RunsCancelArgs),
     /// Show how every queue stands
-    Stats(stats::Arguments),
+    Stats(stats::RunsStatsArgs),
 }
 
 /// Runs `runs`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    match arguments.action {
-        Action::Submit(arguments) => submit::run(arguments, context).await,
-        Action::List(arguments) => list::run(arguments, context).await,
-        Action::Show(arguments) => show::run(arguments, context).await,
-        Action::Retry(arguments) => change::retry(arguments, context).await,
-        Action::Cancel(arguments) => change::cancel(arguments, context).await,
-        Action::Stats(arguments) => stats::run(arguments, context).await,
+pub(crate) async fn run(args: RunsArgs, context: &Context) -> Result<Exit, Failure> {
+    match args.command {
+        RunsCommand::Submit(args) => submit::run(args, context).await,
+        RunsCommand::List(args) => list::run(args, context).await,
+        RunsCommand::Show(args) => show::run(args, context).await,
+        RunsCommand::Retry(args) => change::retry(args, context).await,
+        RunsCommand::Cancel(args) => change::cancel(args, context).await,
+        RunsCommand::Stats(args) => stats::run(args, context).await,
     }
 }
 

@@ -13,7 +13,6 @@ use crate::{
     worker_set::worker_name,
 };
 
-/// The arguments of `serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 GET /healthz is 200 while the process answers, GET /readyz while the store does as well. The API is under /v1,
@@ -24,17 +23,17 @@ Examples:
   redrive serve
   redrive serve --listen 127.0.0.1:0
   curl -s http://127.0.0.1:7878/v1/runs?status=error")]
-pub(crate) struct Arguments {
+pub(crate) struct ServeArgs {
     /// Where to listen; port 0 takes any free one [default: as the file says, else 127.0.0.1:7878]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 }
 
 /// Runs `serve` until a signal.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: ServeArgs, context: &Context) -> Result<Exit, Failure> {
     let ops = Ops::open(context, Missing::Make).await?;
     let mut signals = Signals::new()?;
-    let server = listen(&ops, arguments.listen, &worker_name()?).await?;
+    let server = listen(&ops, args.listen, &worker_name()?).await?;
     context.output.note(&format!("listening on http://{}", server.address()));
     let mut serving = Serving::start(server);
     let exit = tokio::select! {

@@ -30,7 +30,6 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `state`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A partition is one day of one query for one customer of a source. Only the validator says that it is good
@@ -42,53 +41,53 @@ Examples:
   redrive state retry --source ads --customer-id 1234567890 --dry-run
   redrive state inspect --terminal
   redrive state verify")]
-pub(crate) struct Arguments {
+pub(crate) struct StateArgs {
     #[command(subcommand)]
-    action: Action,
+    command: StateCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum StateCommand {
     /// Send failed partitions back: the data plane tries them again
-    Retry(retry::Arguments),
+    Retry(retry::StateRetryArgs),
     /// Do good partitions again; they stay good until a new run is
-    Reprocess(reprocess::Arguments),
+    Reprocess(reprocess::StateReprocessArgs),
     /// Ask for the days of a range
-    Backfill(backfill::Arguments),
+    Backfill(backfill::StateBackfillArgs),
     /// End the retrying of failed partitions
-    MarkTerminal(mark_terminal::Arguments),
+    MarkTerminal(mark_terminal::StateMarkTerminalArgs),
     /// Allow retrying again; they stay failed
-    ClearTerminal(clear_terminal::Arguments),
+    ClearTerminal(clear_terminal::StateClearTerminalArgs),
     /// Let nothing be claimed or retried of partitions
-    Pause(pause::Arguments),
+    Pause(pause::StatePauseArgs),
     /// Let it go on
-    Resume(resume::Arguments),
+    Resume(resume::StateResumeArgs),
     /// Show partitions, and what comes next for each
-    Inspect(inspect::Arguments),
+    Inspect(inspect::StateInspectArgs),
     /// Show the attempts at partitions
-    History(history::Arguments),
+    History(history::StateHistoryArgs),
     /// Show what was done to partitions, by whom and why
-    Audit(audit::Arguments),
+    Audit(audit::StateAuditArgs),
     /// Show the days that should be good by now and are not
-    Gaps(gaps::Arguments),
+    Gaps(gaps::StateGapsArgs),
     /// Check every partition against its ledger and its raw data
-    Verify(verify::Arguments),
+    Verify(verify::StateVerifyArgs),
 }
 
 /// Runs `state`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    match arguments.action {
-        Action::Retry(arguments) => retry::run(arguments, context).await,
-        Action::Reprocess(arguments) => reprocess::run(arguments, context).await,
-        Action::Backfill(arguments) => backfill::run(arguments, context).await,
-        Action::MarkTerminal(arguments) => mark_terminal::run(arguments, context).await,
-        Action::ClearTerminal(arguments) => clear_terminal::run(arguments, context).await,
-        Action::Pause(arguments) => pause::run(arguments, context).await,
-        Action::Resume(arguments) => resume::run(arguments, context).await,
-        Action::Inspect(arguments) => inspect::run(arguments, context).await,
-        Action::History(arguments) => history::run(arguments, context).await,
-        Action::Audit(arguments) => audit::run(arguments, context).await,
-        Action::Gaps(arguments) => gaps::run(arguments, context).await,
-        Action::Verify(arguments) => verify::run(arguments, context).await,
+pub(crate) async fn run(args: StateArgs, context: &Context) -> Result<Exit, Failure> {
+    match args.command {
+        StateCommand::Retry(args) => retry::run(args, context).await,
+        StateCommand::Reprocess(args) => reprocess::run(args, context).await,
+        StateCommand::Backfill(args) => backfill::run(args, context).await,
+        StateCommand::MarkTerminal(args) => mark_terminal::run(args, context).await,
+        StateCommand::ClearTerminal(args) => clear_terminal::run(args, context).await,
+        StateCommand::Pause(args) => pause::run(args, context).await,
+        StateCommand::Resume(args) => resume::run(args, context).await,
+        StateCommand::Inspect(args) => inspect::run(args, context).await,
+        StateCommand::History(args) => history::run(args, context).await,
+        StateCommand::Audit(args) => audit::run(args, context).await,
+        StateCommand::Gaps(args) => gaps::run(args, context).await,
+        StateCommand::Verify(args) => verify::run(args, context).await,
     }
 }

@@ -23,7 +23,6 @@ use crate::{
     worker_set::{DEFAULT_GRACE, WorkerSelection, WorkerSet, worker_name},
 };
 
-/// The arguments of `up`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Runs in one process what `redrive worker`, `redrive daemon` and `redrive serve` run apart: workers for all queues,
@@ -39,7 +38,7 @@ Examples:
   redrive up examples/quickstart
   redrive up --listen 127.0.0.1:0           on any free port
   redrive up --store postgres://redrive@db.example/redrive --log-format json 2>> up.log")]
-pub(crate) struct Arguments {
+pub(crate) struct UpArgs {
     /// The folder of the redrive.toml [default: here or a folder above, or as --config says]
     #[arg(value_name = "FOLDER")]
     folder: Option<PathBuf>,
@@ -58,10 +57,10 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `up` until a signal.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let within = arguments.folder.as_deref().map(|folder| context.in_folder(folder)).transpose()?;
+pub(crate) async fn run(args: UpArgs, context: &Context) -> Result<Exit, Failure> {
+    let within = args.folder.as_deref().map(|folder| context.in_folder(folder)).transpose()?;
     let context = within.as_ref().unwrap_or(context);
-    let interval = checked_interval(arguments.interval)?;
+    let interval = checked_interval(args.interval)?;
     let config = context.needed_config()?;
     let all = WorkerSelection {
         queues: None,
@@ -69,7 +68,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         pipelines: None,
         notifiers: None,
         concurrency: None,
-        grace: arguments.grace,
+        grace: args.grace,
     };
     let works = WorkerSet::new(&config, &all)?;
     let seed = Seed::read(&config, &works).await?;
@@ -89,7 +88,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let ops = Ops::open(context, Missing::Make).await?;
     #[cfg(feature = "otel")]
     crate::spans::start(&chosen).await?;
-    let server = listen(&ops, arguments.listen, &process).await?;
+    let server = listen(&ops, args.listen, &process).await?;
     seed.plant(&ops).await?;
 
     let summary = Summary {
@@ -97,7 +96,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         store: &chosen,
         raw: config.raw.clone().in_folder(&config.folder).to_string(),
         names: works.names(),
-        interval: arguments.interval,
+        interval: args.interval,
         address: server.address(),
         process: &process,
     };

@@ -22,7 +22,6 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `uploads`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,33 +29,33 @@ Examples:
   redrive uploads run --upload tiles --group flight-7
   redrive uploads list --group flight-7 --status upload_giveup
   redrive uploads reset 17 18 --reason 'tiles were repaired'")]
-pub(crate) struct Arguments {
+pub(crate) struct UploadsArgs {
     #[command(subcommand)]
-    action: Action,
+    command: UploadsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum UploadsCommand {
     /// Add files as items of a group
-    Add(add::Arguments),
+    Add(add::UploadsAddArgs),
     /// Send what is pending in a group, again and again within bounds
-    Run(run::Arguments),
+    Run(run::UploadsRunArgs),
     /// List items by id, a page at a time
-    List(list::Arguments),
+    List(list::UploadsListArgs),
     /// Show all that is known of some items
-    Show(show::Arguments),
+    Show(show::UploadsShowArgs),
     /// Bring back items that were given up
-    Reset(reset::Arguments),
+    Reset(reset::UploadsResetArgs),
 }
 
 /// Runs `uploads`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    match arguments.action {
-        Action::Add(arguments) => add::run(arguments, context).await,
-        Action::Run(arguments) => run::run(arguments, context).await,
-        Action::List(arguments) => list::run(arguments, context).await,
-        Action::Show(arguments) => show::run(arguments, context).await,
-        Action::Reset(arguments) => reset::run(arguments, context).await,
+pub(crate) async fn run(args: UploadsArgs, context: &Context) -> Result<Exit, Failure> {
+    match args.command {
+        UploadsCommand::Add(args) => add::run(args, context).await,
+        UploadsCommand::Run(args) => run::run(args, context).await,
+        UploadsCommand::List(args) => list::run(args, context).await,
+        UploadsCommand::Show(args) => show::run(args, context).await,
+        UploadsCommand::Reset(args) => reset::run(args, context).await,
     }
 }
 

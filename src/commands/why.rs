@@ -18,7 +18,6 @@ use crate::{
     output::{Column, Output, Row},
 };
 
-/// The arguments of `why`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 With a configuration that declares the queue, source or pipeline, each wait is explained by its policy.
@@ -29,7 +28,7 @@ Examples:
   redrive why item:17
   redrive why sample:17                     over all stages; sample:17/STAGE is one
   redrive why partition:ads/1234567890/campaign_daily/2026-01-31")]
-pub(crate) struct Arguments {
+pub(crate) struct WhyArgs {
     /// The unit: run:ID, item:ID, sample:ID or partition:SOURCE/CUSTOMER/QUERY/DATE
     #[arg(value_parser = parse_asked)]
     unit: Asked,
@@ -43,11 +42,11 @@ fn parse_asked(text: &str) -> Result<Asked, String> {
 }
 
 /// Tells the story.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: WhyArgs, context: &Context) -> Result<Exit, Failure> {
     let ops = Ops::open(context, Missing::Refuse).await?;
-    let story = ops.explain(&arguments.unit).await.map_err(|error| ops.failure(error))?;
-    let Some(story) = story else { return Err(unknown(&arguments.unit, &ops)) };
-    let story = match (story, &arguments.unit) {
+    let story = ops.explain(&args.unit).await.map_err(|error| ops.failure(error))?;
+    let Some(story) = story else { return Err(unknown(&args.unit, &ops)) };
+    let story = match (story, &args.unit) {
         (Explanation::Sample(story), Asked::Unit(Unit::Sample { stage, .. })) => {
             let known = story.stages.iter().map(|known| known.stage.clone()).collect();
             Explanation::Sample(Box::new(story.only(stage).ok_or_else(|| no_stage(stage, known))?))

@@ -14,7 +14,6 @@ use crate::{
 /// The most units of one queue, source or stage at once.
 const MAX_CONCURRENCY: i64 = 10_000;
 
-/// The arguments of `worker`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Ctrl-C or SIGTERM: takes no more work, lets running work end within the grace time, hands the rest
@@ -33,7 +32,7 @@ Examples:
   redrive worker --sources ads              this source, and no queue or pipeline
   redrive worker --pipelines score          the runs of this pipeline alone
   redrive worker --log-format json 2>> worker.log")]
-pub(crate) struct Arguments {
+pub(crate) struct WorkerArgs {
     /// These queues, separated by commas [default: all, unless sources or pipelines are named]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     queues: Option<Vec<String>>,
@@ -65,7 +64,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `worker` until a signal, or until there is nothing left.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: WorkerArgs, context: &Context) -> Result<Exit, Failure> {
     let config = context.needed_config()?;
     let nothing = config.queues.is_empty() && config.sources.is_empty();
     if nothing && config.pipelines.is_empty() && config.notifiers.is_empty() {
@@ -74,12 +73,12 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
             .help("add a [[queue]], a [[source]] or a [[pipeline]]; `redrive init` shows them"));
     }
     let wanted = WorkerSelection {
-        queues: arguments.queues.as_deref(),
-        sources: arguments.sources.as_deref(),
-        pipelines: arguments.pipelines.as_deref(),
-        notifiers: arguments.notifiers.as_deref(),
-        concurrency: arguments.concurrency,
-        grace: arguments.grace,
+        queues: args.queues.as_deref(),
+        sources: args.sources.as_deref(),
+        pipelines: args.pipelines.as_deref(),
+        notifiers: args.notifiers.as_deref(),
+        concurrency: args.concurrency,
+        grace: args.grace,
     };
     let works = WorkerSet::new(&config, &wanted)?;
     let chosen = context.store(Some(&config))?;
@@ -101,7 +100,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     #[cfg(feature = "otel")]
     crate::spans::start(&chosen).await?;
     let engine = works.engine(store, &config);
-    let until = if arguments.drain { Until::Drained } else { Until::Stopped };
+    let until = if args.drain { Until::Drained } else { Until::Stopped };
     let (stopper, stop) = Stopper::new();
     let mut work = Box::pin(engine.run_as(worker, stop, until));
     let exit = tokio::select! {

@@ -13,7 +13,6 @@ use crate::{
 /// How many partitions are found at once.
 const PAGE: u32 = 1_000;
 
-/// The arguments of `consume cat`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Rows are printed as they were extracted, byte by byte, one JSON object a line, partition by partition in the
@@ -23,7 +22,7 @@ good are printed. What was read is compared with its seal at its end; ends with 
 Examples:
   redrive consume cat partition:ads/1234567890/campaign_daily/2026-01-31
   redrive consume cat --source ads --logical-date 2026-01-31 | jq .clicks")]
-pub(crate) struct Arguments {
+pub(crate) struct ConsumeCatArgs {
     #[command(flatten)]
     which: Which,
 
@@ -33,15 +32,15 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `consume cat`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let filter = arguments.which.filter()?;
-    if filter.is_empty() && !arguments.all {
+pub(crate) async fn run(args: ConsumeCatArgs, context: &Context) -> Result<Exit, Failure> {
+    let filter = args.which.filter()?;
+    if filter.is_empty() && !args.all {
         return Err(Failure::new(Exit::Refused, "no partitions are named; nothing was printed")
             .help("name them by filters such as --source NAME, or say --all"));
     }
     let ops = Ops::open(context, Missing::Refuse).await?;
     let consumer = ops.consumer();
-    if let Some(key) = arguments.which.only_key() {
+    if let Some(key) = args.which.only_key() {
         let found = consumer.find(&key).await.map_err(|error| failure(error, &ops))?;
         print(&consumer, &found, context, &ops).await?;
         return Ok(Exit::Ok);

@@ -13,7 +13,6 @@ use crate::{
     output::{Column, Row},
 };
 
-/// The arguments of `consume list`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Partitions come by key. When a page is full, the next one begins after its last key. JSON has the path or
@@ -22,7 +21,7 @@ URL of each payload, which never changes.
 Examples:
   redrive consume list --source ads
   redrive consume list --source ads --since 2026-01-01 --until 2026-01-31 -o jsonl")]
-pub(crate) struct Arguments {
+pub(crate) struct ConsumeListArgs {
     #[command(flatten)]
     which: Which,
 
@@ -63,14 +62,14 @@ impl Row for ReadableView {
 }
 
 /// Runs `consume list`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let filter = arguments.which.filter()?;
+pub(crate) async fn run(args: ConsumeListArgs, context: &Context) -> Result<Exit, Failure> {
+    let filter = args.which.filter()?;
     let ops = Ops::open(context, Missing::Refuse).await?;
     let consumer = ops.consumer();
-    let page = consumer.page(&filter, arguments.after.as_ref(), arguments.limit).await;
+    let page = consumer.page(&filter, args.after.as_ref(), args.limit).await;
     let page = page.map_err(|error| ops.failure(error))?;
     context.output.list(page.iter().map(|found| ReadableView::new(found, &consumer)))?;
-    if let Some(last) = page.last().filter(|_| page.len() >= arguments.limit as usize) {
+    if let Some(last) = page.last().filter(|_| page.len() >= args.limit as usize) {
         context.output.remark(&format!("there may be more: --after {}", last.key))?;
     }
     Ok(Exit::Ok)

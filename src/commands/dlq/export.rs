@@ -21,7 +21,6 @@ use crate::{
 /// What stands for standard output.
 const STDOUT: &str = "-";
 
-/// The arguments of `dlq export`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 One object a line, by id, each with dlq_reason and, under data, the sample as it was before the stage it died at. A
@@ -31,7 +30,7 @@ Examples:
   redrive dlq export > dead.jsonl
   redrive dlq export --pipeline score --code 400 --to dead.jsonl
   redrive dlq export --run 3 | jq -c .data > again.jsonl")]
-pub(crate) struct Arguments {
+pub(crate) struct DlqExportArgs {
     #[command(flatten)]
     which: Which,
 
@@ -50,11 +49,11 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `dlq export`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: DlqExportArgs, context: &Context) -> Result<Exit, Failure> {
     let ops = Ops::open(context, Missing::Refuse).await?;
-    let mut target = Target::open(&arguments.to, arguments.force, context.output)?;
-    let limit = arguments.limit.unwrap_or(u64::MAX);
-    let filter = arguments.which.filter();
+    let mut target = Target::open(&args.to, args.force, context.output)?;
+    let limit = args.limit.unwrap_or(u64::MAX);
+    let filter = args.which.filter();
     let mut pages = SamplePages::new(ops.store().clone(), filter).at_most(limit);
     let mut count = 0_usize;
     loop {
@@ -66,9 +65,9 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         target.add(page.into_iter().map(SampleView::from))?;
     }
     target.end()?;
-    let to = match arguments.to.to_str() {
+    let to = match args.to.to_str() {
         Some(STDOUT) => "standard output".to_owned(),
-        _ => arguments.to.display().to_string(),
+        _ => args.to.display().to_string(),
     };
     context.output.note(&format!("wrote {count} dead letters to {to}"));
     Ok(Exit::Ok)

@@ -13,7 +13,6 @@ use crate::{
     output::Listing,
 };
 
-/// The arguments of `dlq list`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Dead letters come by id. When a page is full, the next one begins after its last id. --group shows what they died of
@@ -24,7 +23,7 @@ Examples:
   redrive dlq list --run 3 --stage llm_call
   redrive dlq list --error 'rate limit' -o json
   redrive dlq list --limit 10000 --after 10000 -o jsonl")]
-pub(crate) struct Arguments {
+pub(crate) struct DlqListArgs {
     #[command(flatten)]
     which: Which,
 
@@ -44,13 +43,13 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `dlq list`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: DlqListArgs, context: &Context) -> Result<Exit, Failure> {
     let ops = Ops::open(context, Missing::Refuse).await?;
-    let filter = arguments.which.filter();
-    if arguments.group {
-        let causes = ops.store().dead_causes(&filter, arguments.limit).await;
+    let filter = args.which.filter();
+    if args.group {
+        let causes = ops.store().dead_causes(&filter, args.limit).await;
         let causes = causes.map_err(|error| ops.failure(error))?;
-        let is_full = causes.len() >= arguments.limit as usize;
+        let is_full = causes.len() >= args.limit as usize;
         context.output.list(causes.into_iter().map(CauseView::from))?;
         if is_full {
             context.output.remark("there may be more: --limit shows them")?;
@@ -58,8 +57,8 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         return Ok(Exit::Ok);
     }
     let mut pages = SamplePages::new(ops.store().clone(), filter)
-        .after(SampleId(arguments.after))
-        .at_most(arguments.limit.into());
+        .after(SampleId(args.after))
+        .at_most(args.limit.into());
     let (mut listing, mut count, mut last) = (Listing::new(context.output), 0, None);
     loop {
         let page = pages.next().await.map_err(|error| ops.failure(error))?;
@@ -73,7 +72,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     if hidden > 0 {
         context.output.remark(&format!("{hidden} are not shown, -o jsonl has all"))?;
     }
-    if let Some(last) = last.filter(|_| count >= arguments.limit as usize) {
+    if let Some(last) = last.filter(|_| count >= args.limit as usize) {
         context.output.remark(&format!("there may be more: --after {last}"))?;
     }
     Ok(Exit::Ok)

@@ -19,7 +19,6 @@ use crate::{
 /// More dead letters than this are asked about.
 const UNASKED: u64 = 20;
 
-/// The arguments of `dlq reprocess`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A dead letter goes back to the stage it died at, pending, with a new count of attempts; the numbers of its
@@ -31,7 +30,7 @@ Examples:
   redrive dlq reprocess --pipeline score --stage llm_call --dry-run
   redrive dlq reprocess --cause 5f0c2a91d3e4b768 --yes --reason 'the key was renewed'
   redrive dlq reprocess 17 18")]
-pub(crate) struct Arguments {
+pub(crate) struct DlqReprocessArgs {
     /// These samples, instead of filters
     #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id, conflicts_with_all =
           ["pipeline", "run", "stage", "error", "code", "cause", "limit", "all"])]
@@ -86,17 +85,17 @@ impl Row for SampleChangeView {
 }
 
 /// Runs `dlq reprocess`.
-pub(crate) async fn run(mut arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    if arguments.ids.is_empty() && arguments.which.is_empty() && !arguments.all {
+pub(crate) async fn run(mut args: DlqReprocessArgs, context: &Context) -> Result<Exit, Failure> {
+    if args.ids.is_empty() && args.which.is_empty() && !args.all {
         let message = "no dead letters are named; nothing was changed";
         return Err(Failure::new(Exit::Refused, message)
             .help("name them by id or by filters such as --pipeline NAME, or say --all"));
     }
-    arguments.ids.sort_unstable();
-    arguments.ids.dedup();
+    args.ids.sort_unstable();
+    args.ids.dedup();
     let ops = Ops::open(context, Missing::Refuse).await?;
-    let (filter, limit) = (arguments.which.filter(), arguments.limit.unwrap_or(u64::MAX));
-    let count = match arguments.ids.len() as u64 {
+    let (filter, limit) = (args.which.filter(), args.limit.unwrap_or(u64::MAX));
+    let count = match args.ids.len() as u64 {
         0 => ops.store().count_samples(&filter).await.map_err(|error| ops.failure(error))?,
         named => named,
     };
@@ -107,13 +106,13 @@ pub(crate) async fn run(mut arguments: Arguments, context: &Context) -> Result<E
         );
     }
     let count = count.min(limit);
-    if count > UNASKED && !arguments.dry_run {
+    if count > UNASKED && !args.dry_run {
         let question = format!("Bring back {count} dead letters in {}?", ops.chosen.url);
-        confirm(&question, arguments.yes)?;
+        confirm(&question, args.yes)?;
     }
-    let by = operator(arguments.reason.clone());
-    let by = (!arguments.dry_run).then_some(&by);
-    let mode = if arguments.dry_run { RunMode::DryRun } else { RunMode::Real };
+    let by = operator(args.reason.clone());
+    let by = (!args.dry_run).then_some(&by);
+    let mode = if args.dry_run { RunMode::DryRun } else { RunMode::Real };
     let mut listing = Listing::new(context.output);
     let mut printed = Ok(());
     let told = |id, sample: Option<&SampleRecord>, change| {
@@ -122,13 +121,13 @@ pub(crate) async fn run(mut arguments: Arguments, context: &Context) -> Result<E
             printed = listing.add([SampleChangeView::new(id, sample, change, mode)]);
         }
     };
-    let done = bring_back(&ops, &arguments.ids, &filter, limit, by, told).await;
+    let done = bring_back(&ops, &args.ids, &filter, limit, by, told).await;
     printed?;
     let hidden = listing.end()?;
     let tally = done.map_err(|error| {
         ops.failure(error).help("what was not reached is as it was; say it again for that")
     })?;
-    end(tally, hidden, arguments.dry_run, context)
+    end(tally, hidden, args.dry_run, context)
 }
 
 async fn bring_back(

@@ -12,7 +12,6 @@ use crate::{
     output::{Column, Row},
 };
 
-/// The arguments of `dlq show`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 `redrive why sample:ID` tells the rule behind each attempt besides. Samples that are not dead are shown as well. Ends
@@ -21,7 +20,7 @@ with 3 if some of the samples do not exist, with 1 if none does.
 Examples:
   redrive dlq show 17
   redrive dlq show 17 18 -o json")]
-pub(crate) struct Arguments {
+pub(crate) struct DlqShowArgs {
     /// The samples
     #[arg(value_name = "ID", required = true, allow_negative_numbers = true, value_parser = parse_id)]
     ids: Vec<SampleId>,
@@ -36,10 +35,10 @@ impl Row for SampleWithLedger {
 }
 
 /// Runs `dlq show`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: DlqShowArgs, context: &Context) -> Result<Exit, Failure> {
     let ops = Ops::open(context, Missing::Refuse).await?;
     let (mut shown, mut unknown) = (Vec::new(), Vec::new());
-    for id in &arguments.ids {
+    for id in &args.ids {
         match ops.sample(*id).await.map_err(|error| ops.failure(error))? {
             Some(sample) => shown.push(sample),
             None => unknown.push(id.to_string()),

@@ -11,7 +11,6 @@ use crate::{
     ops::Ops,
 };
 
-/// The arguments of `pipeline cancel`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Nothing more is read or claimed; what is running may end, and is kept. What was not done stays pending, and
@@ -19,7 +18,7 @@ Nothing more is read or claimed; what is running may end, and is kept. What was 
 
 Examples:
   redrive pipeline cancel 3 --reason 'wrong prompts'")]
-pub(crate) struct Arguments {
+pub(crate) struct PipelineCancelArgs {
     /// The run
     #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id)]
     id: PipelineRunId,
@@ -30,10 +29,10 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `pipeline cancel`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: PipelineCancelArgs, context: &Context) -> Result<Exit, Failure> {
     let ops = Ops::open(context, Missing::Refuse).await?;
-    let run = ops.pipeline_run(arguments.id).await?;
-    let change = ops.pipelines().cancel(run.id, &operator(arguments.reason)).await;
+    let run = ops.pipeline_run(args.id).await?;
+    let change = ops.pipelines().cancel(run.id, &operator(args.reason)).await;
     match change.map_err(|error| ops.failure(error))? {
         PipelineChange::Done(_) => print(&ops.pipeline_run(run.id).await?, &ops, context).await?,
         PipelineChange::Refused(status) => {

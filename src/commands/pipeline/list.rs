@@ -12,7 +12,6 @@ use crate::{
     ops::Ops,
 };
 
-/// The arguments of `pipeline list`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The newest come first. When a page is full, the next one begins after its last id. A + behind the total says
@@ -22,7 +21,7 @@ Examples:
   redrive pipeline list
   redrive pipeline list --pipeline score --status aborted
   redrive pipeline list -o json | jq '.[0].id'")]
-pub(crate) struct Arguments {
+pub(crate) struct PipelineListArgs {
     /// Of this pipeline alone
     #[arg(long, value_name = "NAME")]
     pipeline: Option<String>,
@@ -43,14 +42,14 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `pipeline list`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: PipelineListArgs, context: &Context) -> Result<Exit, Failure> {
     let ops = Ops::open(context, Missing::Refuse).await?;
-    let filter = PipelineRunFilter { pipeline: arguments.pipeline, status: arguments.status };
-    let before = PipelineRunId(arguments.after.unwrap_or(i64::MAX));
-    let page = ops.store().pipeline_runs_page(&filter, before, arguments.limit).await;
+    let filter = PipelineRunFilter { pipeline: args.pipeline, status: args.status };
+    let before = PipelineRunId(args.after.unwrap_or(i64::MAX));
+    let page = ops.store().pipeline_runs_page(&filter, before, args.limit).await;
     let page = page.map_err(|error| ops.failure(error))?;
     context.output.list(page.iter().map(PipelineRunView::from).map(RunSummary))?;
-    if let Some(last) = page.last().filter(|_| page.len() >= arguments.limit as usize) {
+    if let Some(last) = page.last().filter(|_| page.len() >= args.limit as usize) {
         context.output.remark(&format!("there may be more: --after {}", last.id))?;
     }
     Ok(Exit::Ok)

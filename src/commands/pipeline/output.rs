@@ -11,7 +11,6 @@ use crate::{
     ops::Ops,
 };
 
-/// The arguments of `pipeline output`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 One line for each sample that succeeded, by id, exactly once, as the last stage left it; in memory there is never
@@ -20,7 +19,7 @@ more than a page of them. -o json makes them one array.
 Examples:
   redrive pipeline output 3 > scored.jsonl
   redrive pipeline output 3 --with-ids | jq -c 'select(.line == 17)'")]
-pub(crate) struct Arguments {
+pub(crate) struct PipelineOutputArgs {
     #[command(flatten)]
     which: Which,
 
@@ -30,9 +29,9 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `pipeline output`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: PipelineOutputArgs, context: &Context) -> Result<Exit, Failure> {
     let ops = Ops::open(context, Missing::Refuse).await?;
-    let run = arguments.which.find(&ops).await?;
+    let run = args.which.find(&ops).await?;
     let filter = SampleFilter {
         run: Some(run.id),
         status: Some(SampleStatus::Succeeded),
@@ -53,7 +52,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
                 (true, _) => text.push_str(",\n"),
                 (false, _) => {}
             }
-            add(&mut text, sample, arguments.with_ids);
+            add(&mut text, sample, args.with_ids);
             if !array {
                 text.push('\n');
             }

@@ -16,7 +16,6 @@ use crate::{
     ops::Ops,
 };
 
-/// The arguments of `pipeline resume`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 For a run that was aborted, cancelled or interrupted, or whose dead letters were brought back. Finished samples and
@@ -27,7 +26,7 @@ Exit codes: as `pipeline run`; 4 if the source or the stages have changed, and n
 Examples:
   redrive pipeline resume 3
   redrive pipeline resume 3 --detach        leave it to `redrive worker`")]
-pub(crate) struct Arguments {
+pub(crate) struct PipelineResumeArgs {
     /// The run
     #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id)]
     id: PipelineRunId,
@@ -46,25 +45,25 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `pipeline resume`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: PipelineResumeArgs, context: &Context) -> Result<Exit, Failure> {
     let ops = Ops::open(context, Missing::Refuse).await?;
-    let name = ops.pipeline_run(arguments.id).await?.pipeline;
+    let name = ops.pipeline_run(args.id).await?.pipeline;
     let Some(config) = &ops.config else {
-        let message = format!("there is no configuration here, and run {} needs one", arguments.id);
+        let message = format!("there is no configuration here, and run {} needs one", args.id);
         return Err(Failure::new(Exit::Error, message).help("`--config FILE` names one"));
     };
     let Some(declared) = config.pipeline(&name) else {
         let message = format!(
             "run {} is one of pipeline {name:?}, which the configuration does not declare",
-            arguments.id
+            args.id
         );
         return Err(Failure::new(Exit::Error, message).help("declare it again to go on"));
     };
     let declared = Declared::new(declared, config)?;
-    let by = operator(arguments.reason);
-    let resumed = ops.pipelines().resume(arguments.id, &declared.pipeline, &by).await;
+    let by = operator(args.reason);
+    let resumed = ops.pipelines().resume(args.id, &declared.pipeline, &by).await;
     let run = resumed.map_err(|refusal| failure(refusal, &ops))?;
-    if arguments.detach {
+    if args.detach {
         print(&run, &ops, context).await?;
         return Ok(Exit::Ok);
     }
@@ -73,7 +72,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         print(&run, &ops, context).await?;
         return Ok(exit(run.progress.status));
     }
-    declared.work_on(&run, arguments.grace.into(), &ops, context).await
+    declared.work_on(&run, args.grace.into(), &ops, context).await
 }
 
 fn failure(refusal: NotResumed, ops: &Ops) -> Failure {

@@ -11,7 +11,6 @@ use crate::{
     ops::Ops,
 };
 
-/// The arguments of `pipeline run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Every sample of the source goes through the stages of the pipeline. This process works on this run alone;
@@ -23,7 +22,7 @@ Examples:
   redrive pipeline run score
   redrive pipeline run score -o json -q
   redrive pipeline run score --detach       leave it to `redrive worker`")]
-pub(crate) struct Arguments {
+pub(crate) struct PipelineRunArgs {
     /// The pipeline, as the configuration names it
     #[arg(value_name = "NAME")]
     pipeline: String,
@@ -42,8 +41,8 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `pipeline run`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let name = &arguments.pipeline;
+pub(crate) async fn run(args: PipelineRunArgs, context: &Context) -> Result<Exit, Failure> {
+    let name = &args.pipeline;
     let config = context.needed_config()?;
     let Some(declared) = config.pipeline(name) else {
         let advice = match config.pipelines.as_slice() {
@@ -53,7 +52,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         return Err(Failure::usage(format!("there is no pipeline {name:?}")).help(advice));
     };
     let declared = Declared::new(declared, &config)?;
-    if !arguments.detach {
+    if !args.detach {
         // A worker elsewhere may have what is not here.
         let found = declared.pipeline.source.check(&SourcePosition::default()).await;
         found.map_err(|why| {
@@ -62,10 +61,10 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         })?;
     }
     let ops = Ops::open(context, Missing::Make).await?;
-    let by = operator(arguments.reason);
+    let by = operator(args.reason);
     let id = ops.pipelines().start(&declared.pipeline, &by).await;
     let run = ops.pipeline_run(id.map_err(|error| ops.failure(error))?).await?;
-    if arguments.detach {
+    if args.detach {
         print(&run, &ops, context).await?;
         context.output.note(&format!(
             "run {} is left to workers: `redrive worker --pipelines {name}` is one",
@@ -73,5 +72,5 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         ));
         return Ok(Exit::Ok);
     }
-    declared.work_on(&run, arguments.grace.into(), &ops, context).await
+    declared.work_on(&run, args.grace.into(), &ops, context).await
 }

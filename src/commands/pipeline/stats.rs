@@ -14,7 +14,6 @@ use crate::{
     output::{Column, Row, bar},
 };
 
-/// The arguments of `pipeline stats`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 All of it is counted from the ledger. reliability: the share of attempts that did not fail. retried: the share of
@@ -23,7 +22,7 @@ samples that needed more than one attempt.
 Examples:
   redrive pipeline stats
   redrive pipeline stats 3 -o json")]
-pub(crate) struct Arguments {
+pub(crate) struct PipelineStatsArgs {
     #[command(flatten)]
     which: Which,
 }
@@ -95,9 +94,9 @@ impl Row for ErrorView {
 }
 
 /// Runs `pipeline stats`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: PipelineStatsArgs, context: &Context) -> Result<Exit, Failure> {
     let ops = Ops::open(context, Missing::Refuse).await?;
-    let run = arguments.which.find(&ops).await?;
+    let run = args.which.find(&ops).await?;
     let stats = ops.pipeline_stats(&run).await.map_err(|error| ops.failure(error))?;
     let output = context.output;
     output.record(&stats)?;

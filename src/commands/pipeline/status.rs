@@ -9,7 +9,6 @@ use crate::{
     ops::Ops,
 };
 
-/// The arguments of `pipeline status`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Every sample that was read is in one place: total = succeeded + skipped + dlq + pending.
@@ -19,15 +18,15 @@ Examples:
   redrive pipeline status                   of the newest run
   redrive pipeline status --pipeline score
   redrive pipeline status 3 -o json")]
-pub(crate) struct Arguments {
+pub(crate) struct PipelineStatusArgs {
     #[command(flatten)]
     which: Which,
 }
 
 /// Runs `pipeline status`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: PipelineStatusArgs, context: &Context) -> Result<Exit, Failure> {
     let ops = Ops::open(context, Missing::Refuse).await?;
-    let run = arguments.which.find(&ops).await?;
+    let run = args.which.find(&ops).await?;
     print(&run, &ops, context).await?;
     Ok(Exit::Ok)
 }

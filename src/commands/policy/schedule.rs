@@ -14,7 +14,6 @@ use crate::{
     output::{Column, Row, bar},
 };
 
-/// The arguments of `policy schedule`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,7 +24,7 @@ Examples:
 
 The wait printed for attempt n is what follows when attempt n fails. Waits are printed past the
 policy's own end, which the table marks.")]
-pub(crate) struct Arguments {
+pub(crate) struct PolicyScheduleArgs {
     /// Start from this preset, or from this policy of the configuration
     #[arg(long, visible_alias = "policy", value_name = "NAME")]
     preset: Option<String>,
@@ -100,19 +99,19 @@ fn finite(text: &str) -> Result<f64, String> {
 
 /// Runs `policy schedule`.
 pub(crate) fn run(
-    arguments: Arguments,
+    args: PolicyScheduleArgs,
     policies: &Policies,
     seed: JitterSeed,
     context: &Context,
 ) -> Result<(), Failure> {
-    if arguments.plot && !context.output.is_table() {
+    if args.plot && !context.output.is_table() {
         return Err(Failure::usage("--plot draws in a table; leave out -o or --plot"));
     }
-    let policy = policy(&arguments, policies)?;
-    let foreseen = Waits::new(&policy, seed, &arguments.unit, arguments.attempts);
+    let policy = policy(&args, policies)?;
+    let foreseen = Waits::new(&policy, seed, &args.unit, args.attempts);
     let end = foreseen.end;
     let waits = Wait::all(&foreseen);
-    if arguments.plot {
+    if args.plot {
         context.output.list(waits.map(Plotted))?;
     } else {
         context.output.list(waits)?;
@@ -125,15 +124,15 @@ pub(crate) fn run(
 }
 
 /// The policy that the flags describe.
-fn policy(arguments: &Arguments, policies: &Policies) -> Result<Policy, Failure> {
-    let start = arguments.preset.as_deref().map(|name| find(policies, name)).transpose()?;
+fn policy(args: &PolicyScheduleArgs, policies: &Policies) -> Result<Policy, Failure> {
+    let start = args.preset.as_deref().map(|name| find(policies, name)).transpose()?;
     let changes = PolicyChanges {
-        max_attempts: arguments.max_attempts.map(|limit| limit.0),
-        backoff: arguments.backoff.map(Backoff::from),
-        base: arguments.base.map(Duration::from),
-        multiplier: arguments.multiplier,
-        cap: arguments.cap.map(Duration::from),
-        jitter: arguments.jitter,
+        max_attempts: args.max_attempts.map(|limit| limit.0),
+        backoff: args.backoff.map(Backoff::from),
+        base: args.base.map(Duration::from),
+        multiplier: args.multiplier,
+        cap: args.cap.map(Duration::from),
+        jitter: args.jitter,
     };
     changes.of(start).map_err(|invalid| {
         let problems = invalid.problems().iter();

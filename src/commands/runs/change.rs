@@ -21,7 +21,6 @@ use crate::{
 /// More runs than this are asked about.
 const UNASKED_RUNS: usize = 20;
 
-/// The arguments of `runs retry`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A run goes back to its queue, ready at once, with a new count of attempts; its history stays. Runs
@@ -32,7 +31,7 @@ Examples:
   redrive runs retry 17 18
   redrive runs retry --queue verify --dry-run
   redrive runs retry --queue verify --status needs_review --yes --reason 'rules were fixed'")]
-pub(crate) struct RetryArguments {
+pub(crate) struct RunsRetryArgs {
     #[command(flatten)]
     selection: Selection,
 
@@ -41,7 +40,6 @@ pub(crate) struct RetryArguments {
     status: Option<RunStatus>,
 }
 
-/// The arguments of `runs cancel`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A run that a worker holds is taken from it: the handler is ended at the worker's next renewal, and
@@ -52,7 +50,7 @@ Examples:
   redrive runs cancel 17 --reason 'sent by mistake'
   redrive runs cancel --queue verify --dry-run
   redrive runs cancel --queue verify --status discovered --yes")]
-pub(crate) struct CancelArguments {
+pub(crate) struct RunsCancelArgs {
     #[command(flatten)]
     selection: Selection,
 
@@ -90,16 +88,16 @@ struct Selection {
 }
 
 /// Runs `runs retry`.
-pub(crate) async fn retry(arguments: RetryArguments, context: &Context) -> Result<Exit, Failure> {
-    let statuses = arguments.status.map_or(vec![RunStatus::Error], |status| vec![status]);
-    change(RunAction::Retry, arguments.selection, &statuses, context).await
+pub(crate) async fn retry(args: RunsRetryArgs, context: &Context) -> Result<Exit, Failure> {
+    let statuses = args.status.map_or(vec![RunStatus::Error], |status| vec![status]);
+    change(RunAction::Retry, args.selection, &statuses, context).await
 }
 
 /// Runs `runs cancel`.
-pub(crate) async fn cancel(arguments: CancelArguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn cancel(args: RunsCancelArgs, context: &Context) -> Result<Exit, Failure> {
     let unended = vec![RunStatus::Discovered, RunStatus::Processing, RunStatus::Error];
-    let statuses = arguments.status.map_or(unended, |status| vec![status]);
-    change(RunAction::Cancel, arguments.selection, &statuses, context).await
+    let statuses = args.status.map_or(unended, |status| vec![status]);
+    change(RunAction::Cancel, args.selection, &statuses, context).await
 }
 
 async fn change(

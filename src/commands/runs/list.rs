@@ -11,7 +11,6 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `runs list`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Runs come by id. When a page is full, the next one begins after its last id.
@@ -20,7 +19,7 @@ Examples:
   redrive runs list
   redrive runs list --queue verify --status error
   redrive runs list --limit 10000 --after 10000 -o jsonl")]
-pub(crate) struct Arguments {
+pub(crate) struct RunsListArgs {
     /// In this queue alone
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
@@ -45,21 +44,17 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `runs list`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: RunsListArgs, context: &Context) -> Result<Exit, Failure> {
     let config = context.config()?;
     let chosen = context.store(config.as_ref())?;
     let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
-    let filter = RunFilter {
-        queue: arguments.queue,
-        category: arguments.category,
-        status: arguments.status,
-    };
+    let filter = RunFilter { queue: args.queue, category: args.category, status: args.status };
     let page = store
-        .runs_page(&filter, RunId(arguments.after), arguments.limit)
+        .runs_page(&filter, RunId(args.after), args.limit)
         .await
         .map_err(|error| chosen.failure(error))?;
     let last = page.last().map(|run| run.id);
-    let is_full = page.len() >= arguments.limit as usize;
+    let is_full = page.len() >= args.limit as usize;
     context.output.list(page.into_iter().map(RunView::from).map(RunSummary))?;
     if let Some(last) = last.filter(|_| is_full) {
         context.output.remark(&format!("there may be more: --after {last}"))?;

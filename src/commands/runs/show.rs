@@ -13,7 +13,6 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `runs show`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 `redrive why run:ID` tells how a run came to be where it is. Ends with 3 if some of the runs do not
@@ -22,25 +21,25 @@ exist, with 1 if none does.
 Examples:
   redrive runs show 17
   redrive runs show 17 18 -o json")]
-pub(crate) struct Arguments {
+pub(crate) struct RunsShowArgs {
     /// The runs
     #[arg(value_name = "ID", required = true, allow_negative_numbers = true, value_parser = parse_id)]
     ids: Vec<RunId>,
 }
 
 /// Runs `runs show`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: RunsShowArgs, context: &Context) -> Result<Exit, Failure> {
     let config = context.config()?;
     let chosen = context.store(config.as_ref())?;
     let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
     let mut found = HashMap::new();
-    for ids in arguments.ids.chunks(MAX_BATCH) {
+    for ids in args.ids.chunks(MAX_BATCH) {
         let runs = store.runs_by_id(ids).await.map_err(|error| chosen.failure(error))?;
         found.extend(runs.into_iter().map(|run| (run.id, run)));
     }
     let mut rows = Vec::new();
     let mut unknown = Vec::new();
-    for id in &arguments.ids {
+    for id in &args.ids {
         match found.get(id) {
             Some(run) => rows.push(RunView::from(run.clone())),
             None => unknown.push(id.to_string()),

@@ -15,7 +15,6 @@ use crate::{
     output::{Column, Row},
 };
 
-/// The arguments of `runs stats`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A queue that has runs and is not declared in the configuration is unroutable: no worker takes its
@@ -24,7 +23,7 @@ runs, and no attempt is spent on them.
 Examples:
   redrive runs stats
   redrive runs stats -o json")]
-pub(crate) struct Arguments {}
+pub(crate) struct RunsStatsArgs {}
 
 fn note(stats: &QueueStatsView) -> String {
     let paused = stats.paused_at.as_ref().map(|_| "paused");
@@ -61,7 +60,7 @@ fn whole_seconds(age: Duration) -> String {
 }
 
 /// Runs `runs stats`.
-pub(crate) async fn run(_: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(_: RunsStatsArgs, context: &Context) -> Result<Exit, Failure> {
     let ops = Ops::open(context, Missing::Refuse).await?;
     let stats = ops.queue_stats().await.map_err(|error| ops.failure(error))?;
     context.output.list(stats)?;

@@ -32,7 +32,6 @@ use crate::{
 /// How much of a file is read at once.
 const READ_BYTES: usize = 1024 * 1024;
 
-/// The arguments of `runs submit`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A line of a file is an object with any of queue, category, payload, submitted_at, not_before and
@@ -48,7 +47,7 @@ Examples:
   redrive runs submit --queue verify --payload '{\"order\": 7}' --idempotency-key order-7
   redrive runs submit --from orders.jsonl
   zcat orders.jsonl.gz | redrive runs submit --from - --queue verify -o json")]
-pub(crate) struct Arguments {
+pub(crate) struct RunsSubmitArgs {
     /// The queue; with --from, for lines that name none
     #[arg(long, value_name = "NAME", required_unless_present = "from")]
     queue: Option<String>,
@@ -101,40 +100,40 @@ impl Row for Submitted<'_> {
 }
 
 /// Runs `runs submit`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: RunsSubmitArgs, context: &Context) -> Result<Exit, Failure> {
     // What can be said without a store is said before one is made.
-    let one = match &arguments.from {
-        None => Some(one(&arguments).map_err(Failure::usage)?),
+    let one = match &args.from {
+        None => Some(one(&args).map_err(Failure::usage)?),
         Some(_) => None,
     };
-    let file = arguments.from.as_deref().map(open).transpose()?;
+    let file = args.from.as_deref().map(open).transpose()?;
     let config = context.config()?;
-    if let Some(queue) = &arguments.queue {
+    if let Some(queue) = &args.queue {
         warn_of_stranger(queue, config.as_ref(), context);
     }
     let chosen = context.store(config.as_ref())?;
     match (one, file) {
         (Some(run), _) => submit_one(&run, &chosen, config.as_ref(), context).await,
         (None, Some(file)) => {
-            let queue = arguments.queue.as_deref();
+            let queue = args.queue.as_deref();
             submit_file(file, queue, &chosen, config.as_ref(), context).await
         }
         (None, None) => Err(Failure::usage("give --queue NAME or --from FILE")),
     }
 }
 
-fn one(arguments: &Arguments) -> Result<NewRun, InvalidRun> {
-    let queue = arguments.queue.as_deref().unwrap_or_default();
-    let payload = arguments.payload.as_ref().unwrap_or(&Value::Null);
-    let submitted_at = arguments.submitted_at.unwrap_or_else(|| SystemClock.now());
+fn one(args: &RunsSubmitArgs) -> Result<NewRun, InvalidRun> {
+    let queue = args.queue.as_deref().unwrap_or_default();
+    let payload = args.payload.as_ref().unwrap_or(&Value::Null);
+    let submitted_at = args.submitted_at.unwrap_or_else(|| SystemClock.now());
     let mut run = NewRun::new(queue, payload, submitted_at)?;
-    if let Some(category) = &arguments.category {
+    if let Some(category) = &args.category {
         run = run.with_category(category)?;
     }
-    if let Some(at) = arguments.not_before {
+    if let Some(at) = args.not_before {
         run = run.with_not_before(at);
     }
-    if let Some(key) = &arguments.idempotency_key {
+    if let Some(key) = &args.idempotency_key {
         run = run.with_idempotency_key(key)?;
     }
     Ok(run)

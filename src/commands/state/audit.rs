@@ -14,7 +14,6 @@ use crate::{
     output::{Column, Row},
 };
 
-/// The arguments of `state audit`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Every change that an operator or the daemon made is there, with the command, its filter and its flags, and
@@ -25,7 +24,7 @@ Examples:
   redrive state audit partition:ads/1234567890/campaign_daily/2026-01-31
   redrive state audit --source ads --action partition.retry
   redrive state audit --limit 10000 -o jsonl")]
-pub(crate) struct Arguments {
+pub(crate) struct StateAuditArgs {
     #[command(flatten)]
     which: Which,
 
@@ -73,15 +72,15 @@ impl Row for AuditRow {
 }
 
 /// Runs `state audit`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let filter = arguments.which.filter()?;
+pub(crate) async fn run(args: StateAuditArgs, context: &Context) -> Result<Exit, Failure> {
+    let filter = args.which.filter()?;
     let ops = Ops::open(context, Missing::Refuse).await?;
-    let unit = arguments.which.only_key().map(|key| Unit::Partition(key).to_string());
-    let of_one = JournalFilter { unit, action: arguments.action };
-    let rows = ops.partition_journal(&of_one, &filter, arguments.after, arguments.limit).await;
+    let unit = args.which.only_key().map(|key| Unit::Partition(key).to_string());
+    let of_one = JournalFilter { unit, action: args.action };
+    let rows = ops.partition_journal(&of_one, &filter, args.after, args.limit).await;
     let rows = rows.map_err(|error| ops.failure(error))?;
     let last = rows.last().map(|row| row.id);
-    let is_full = rows.len() >= arguments.limit as usize;
+    let is_full = rows.len() >= args.limit as usize;
     context.output.list(rows.into_iter().map(JournalView::from).map(AuditRow))?;
     if let Some(last) = last.filter(|_| is_full) {
         context.output.remark(&format!("there may be more: --after {last}"))?;

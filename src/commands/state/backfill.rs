@@ -20,7 +20,6 @@ const UNASKED: u64 = 100;
 /// More names than this are counted in the journal, not repeated for each partition.
 const NAMES_TOLD: usize = 5;
 
-/// The arguments of `state backfill`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A partition becomes pending for every day of the range, both ends included, and every customer and query.
@@ -33,7 +32,7 @@ Examples:
   redrive state backfill --source ads --customer-id 12 --customer-id 34 --since 2026-01-01 --until 2026-01-31
   redrive state backfill --source ads --since 2020-01-01 --until 2025-12-31 --dry-run
   redrive state backfill --source ads --since 2025-01-01 --until 2025-12-31 --force-pending --yes")]
-pub(crate) struct Arguments {
+pub(crate) struct StateBackfillArgs {
     /// The source
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = parse_part)]
     source: String,
@@ -67,43 +66,42 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `state backfill`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let days = days(arguments.since, arguments.until)?;
-    let source = &arguments.source;
+pub(crate) async fn run(args: StateBackfillArgs, context: &Context) -> Result<Exit, Failure> {
+    let days = days(args.since, args.until)?;
+    let source = &args.source;
     // A mistake is found before a store is made for it.
     let config = context.config()?;
     let config = config.as_ref();
-    let customers = names(config, source, "customer-id", &arguments.customer_id)?;
-    let queries = names(config, source, "query-name", &arguments.query_name)?;
+    let customers = names(config, source, "customer-id", &args.customer_id)?;
+    let queries = names(config, source, "query-name", &args.query_name)?;
     if config.is_some_and(|config| config.source(source).is_none()) {
         context
             .output
             .note(&format!("note: source {source:?} is not declared; no worker serves it"));
     }
-    let grid =
-        KeyGrid::new(&arguments.source, &customers, &queries, days).map_err(Failure::usage)?;
+    let grid = KeyGrid::new(&args.source, &customers, &queries, days).map_err(Failure::usage)?;
     let only = |names: &[String]| match names {
         [name] => Some(name.clone()),
         _ => None,
     };
     let filter = PartitionFilter {
-        source: Some(arguments.source.clone()),
+        source: Some(args.source.clone()),
         customer_id: only(&customers),
         query_name: only(&queries),
         since: Some(days.since()),
         until: Some(days.until()),
         status: None,
     };
-    let mut flags = told("--customer-id", &arguments.customer_id);
-    flags.extend(told("--query-name", &arguments.query_name));
-    let force_pending = arguments.force_pending;
+    let mut flags = told("--customer-id", &args.customer_id);
+    flags.extend(told("--query-name", &args.query_name));
+    let force_pending = args.force_pending;
     let change = Change {
-        action: PartitionAction::Backfill { force_pending, lane: arguments.lane.into() },
+        action: PartitionAction::Backfill { force_pending, lane: args.lane.into() },
         command: "state backfill",
         selection: PartitionSelection::Grid(grid),
         filter,
         flags,
-        rails: arguments.rails,
+        rails: args.rails,
         unasked: UNASKED,
     };
     change.with_flag("--force-pending", force_pending).run(context).await

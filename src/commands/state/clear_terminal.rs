@@ -9,7 +9,6 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `state clear-terminal`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Takes [terminal] from the partitions that match and have it. They stay failed: the daemon retries them by
@@ -19,13 +18,13 @@ Exit codes: 0 all done, or not marked; 3 some; 1 none; 4 a rail refused, nothing
 Examples:
   redrive state clear-terminal --source ads --customer-id 1234567890 --reason 'open again'
   redrive state clear-terminal --all --dry-run")]
-pub(crate) struct Arguments {
+pub(crate) struct StateClearTerminalArgs {
     #[command(flatten)]
     selected: Selected,
 }
 
 /// Runs `state clear-terminal`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: StateClearTerminalArgs, context: &Context) -> Result<Exit, Failure> {
     let action = PartitionAction::ClearTerminal;
-    Change::by_filter(action, "state clear-terminal", arguments.selected)?.run(context).await
+    Change::by_filter(action, "state clear-terminal", args.selected)?.run(context).await
 }

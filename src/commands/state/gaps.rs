@@ -12,7 +12,6 @@ use crate::{
     output::{Column, Listing, Row},
 };
 
-/// The arguments of `state gaps`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A day of a source is expected from its `start` on, once its `lag-days` are over and it is `at` o'clock, in
@@ -23,7 +22,7 @@ Examples:
   redrive state gaps
   redrive state gaps --source ads --customer-id 1234567890
   redrive state gaps --source ads --since 2025-01-01 --until 2025-12-31 -o jsonl")]
-pub(crate) struct Arguments {
+pub(crate) struct StateGapsArgs {
     /// Of this source alone
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = parse_part)]
     source: Option<String>,
@@ -72,20 +71,20 @@ impl Row for GapView {
 }
 
 /// Runs `state gaps`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    if let (Some(since), Some(until)) = (arguments.since, arguments.until) {
+pub(crate) async fn run(args: StateGapsArgs, context: &Context) -> Result<Exit, Failure> {
+    if let (Some(since), Some(until)) = (args.since, args.until) {
         super::which::days(since, until)?;
     }
     let ops = Ops::open(context, Missing::Refuse).await?;
     let filter = GapFilter {
-        customer_id: arguments.customer_id,
-        query_name: arguments.query_name,
-        since: arguments.since,
-        until: arguments.until,
+        customer_id: args.customer_id,
+        query_name: args.query_name,
+        since: args.since,
+        until: args.until,
     };
     let mut listing = Listing::new(context.output);
     let (mut missing, mut late) = (0, 0);
-    for source in selected(&ops, arguments.source.as_deref())? {
+    for source in selected(&ops, args.source.as_deref())? {
         let found = ops.gaps(source, &filter).await.map_err(|error| ops.failure(error))?;
         for (series, gaps) in found {
             for gap in &gaps {

@@ -14,7 +14,6 @@ use crate::{
     output::{Column, Row},
 };
 
-/// The arguments of `state history`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Attempts come by number, from the ledger, where nothing is ever changed. `redrive why` tells the rule
@@ -23,7 +22,7 @@ behind each wait besides.
 Examples:
   redrive state history partition:ads/1234567890/campaign_daily/2026-01-31
   redrive state history --source ads --customer-id 12 --query-name daily --logical-date 2026-01-31 -o json")]
-pub(crate) struct Arguments {
+pub(crate) struct StateHistoryArgs {
     #[command(flatten)]
     which: Which,
 
@@ -69,9 +68,9 @@ impl Row for AttemptEntry {
 }
 
 /// Runs `state history`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    arguments.which.filter()?;
-    let key: PartitionKey = arguments.which.only_key().ok_or_else(|| {
+pub(crate) async fn run(args: StateHistoryArgs, context: &Context) -> Result<Exit, Failure> {
+    args.which.filter()?;
+    let key: PartitionKey = args.which.only_key().ok_or_else(|| {
         Failure::usage("a history is that of one partition").help(
             "name it as partition:SOURCE/CUSTOMER/QUERY/DATE, or by all of --source, \
                    --customer-id, --query-name and --logical-date",
@@ -83,11 +82,11 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         let message = format!("partition:{key} has no entry in {}", ops.chosen.url);
         return Err(Failure::new(Exit::Error, message));
     };
-    let after = AttemptNumber(arguments.after);
-    let attempts = ops.partition_attempts(&found, after, arguments.limit).await;
+    let after = AttemptNumber(args.after);
+    let attempts = ops.partition_attempts(&found, after, args.limit).await;
     let attempts = attempts.map_err(failed)?;
     context.output.list(attempts.iter().map(AttemptView::from).map(AttemptEntry))?;
-    if let Some(last) = attempts.last().filter(|_| attempts.len() >= arguments.limit as usize) {
+    if let Some(last) = attempts.last().filter(|_| attempts.len() >= args.limit as usize) {
         context.output.remark(&format!("there may be more: --after {}", last.attempt))?;
     }
     Ok(Exit::Ok)

@@ -15,7 +15,6 @@ use crate::{
     ops::Ops,
 };
 
-/// The arguments of `state inspect`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Partitions come by key. When a page is full, the next one begins after its last key. A partition that is
@@ -27,7 +26,7 @@ Examples:
   redrive state inspect --source ads --status failed
   redrive state inspect --terminal
   redrive state inspect --source ads --limit 10000 -o jsonl")]
-pub(crate) struct Arguments {
+pub(crate) struct StateInspectArgs {
     #[command(flatten)]
     which: Which,
 
@@ -50,11 +49,11 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `state inspect`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let filter = arguments.which.filter()?;
+pub(crate) async fn run(args: StateInspectArgs, context: &Context) -> Result<Exit, Failure> {
+    let filter = args.which.filter()?;
     let ops = Ops::open(context, Missing::Refuse).await?;
-    let only = arguments.which.only_key().filter(|_| !arguments.terminal);
-    if let Some(key) = only.filter(|_| arguments.status.is_none()) {
+    let only = args.which.only_key().filter(|_| !args.terminal);
+    if let Some(key) = only.filter(|_| args.status.is_none()) {
         let found = ops.partition(&key).await.map_err(|error| ops.failure(error))?;
         let absent = || PartitionView::absent(&key);
         let shown = found.map_or_else(absent, |found| ops.show_partition(found));
@@ -62,14 +61,14 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         return Ok(Exit::Ok);
     }
     let query = PartitionQuery {
-        filter: PartitionFilter { status: arguments.status, ..filter },
-        terminal: arguments.terminal,
-        after: arguments.after,
-        limit: arguments.limit,
+        filter: PartitionFilter { status: args.status, ..filter },
+        terminal: args.terminal,
+        after: args.after,
+        limit: args.limit,
     };
     let page = ops.partitions_page(&query).await.map_err(|error| ops.failure(error))?;
     let last = page.last().map(|partition| partition.key.clone());
-    let is_full = page.len() >= arguments.limit as usize;
+    let is_full = page.len() >= args.limit as usize;
     let shown = page.into_iter().map(|found| ops.show_partition(found));
     context.output.list(shown.map(PartitionSummary))?;
     if let Some(last) = last.filter(|_| is_full) {

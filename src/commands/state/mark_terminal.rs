@@ -9,7 +9,6 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `state mark-terminal`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Failed partitions that match get [terminal] in their error_message: neither the daemon nor `state retry`
@@ -19,13 +18,13 @@ Exit codes: 0 all done, or marked already; 3 some; 1 none; 4 a rail refused, not
 Examples:
   redrive state mark-terminal --source ads --customer-id 1234567890 --reason 'the account is closed'
   redrive state mark-terminal partition:ads/1234567890/campaign_daily/2026-01-31 --dry-run")]
-pub(crate) struct Arguments {
+pub(crate) struct StateMarkTerminalArgs {
     #[command(flatten)]
     selected: Selected,
 }
 
 /// Runs `state mark-terminal`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: StateMarkTerminalArgs, context: &Context) -> Result<Exit, Failure> {
     let action = PartitionAction::MarkTerminal;
-    Change::by_filter(action, "state mark-terminal", arguments.selected)?.run(context).await
+    Change::by_filter(action, "state mark-terminal", args.selected)?.run(context).await
 }

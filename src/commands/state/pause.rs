@@ -9,7 +9,6 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `state pause`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Nothing of the partitions that match is claimed by workers or retried by the daemon until they are resumed.
@@ -19,13 +18,13 @@ Exit codes: 0 all done, or paused already; 3 some; 1 none; 4 a rail refused, not
 Examples:
   redrive state pause --source ads --since 2026-01-01 --reason 'the API is down until noon'
   redrive state pause partition:ads/1234567890/campaign_daily/2026-01-31")]
-pub(crate) struct Arguments {
+pub(crate) struct StatePauseArgs {
     #[command(flatten)]
     selected: Selected,
 }
 
 /// Runs `state pause`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: StatePauseArgs, context: &Context) -> Result<Exit, Failure> {
     let action = PartitionAction::Pause;
-    Change::by_filter(action, "state pause", arguments.selected)?.run(context).await
+    Change::by_filter(action, "state pause", args.selected)?.run(context).await
 }

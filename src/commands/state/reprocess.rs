@@ -9,7 +9,6 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `state reprocess`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Good partitions that match are extracted and judged again. They stay good throughout, and are read from
@@ -20,7 +19,7 @@ Exit codes: 0 all done, or asked for already; 3 some; 1 none; 4 a rail refused, 
 Examples:
   redrive state reprocess --source ads --query-name campaign_daily --since 2026-01-01 --dry-run
   redrive state reprocess partition:ads/1234567890/campaign_daily/2026-01-31 --reason 'new schema'")]
-pub(crate) struct Arguments {
+pub(crate) struct StateReprocessArgs {
     #[command(flatten)]
     selected: Selected,
 
@@ -30,7 +29,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `state reprocess`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let action = PartitionAction::Reprocess { lane: arguments.lane.into() };
-    Change::by_filter(action, "state reprocess", arguments.selected)?.run(context).await
+pub(crate) async fn run(args: StateReprocessArgs, context: &Context) -> Result<Exit, Failure> {
+    let action = PartitionAction::Reprocess { lane: args.lane.into() };
+    Change::by_filter(action, "state reprocess", args.selected)?.run(context).await
 }

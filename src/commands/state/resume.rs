@@ -9,7 +9,6 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `state resume`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Work on the partitions that match and are paused goes on. Asks before more than 20.
@@ -18,13 +17,13 @@ Exit codes: 0 all done, or not paused; 3 some; 1 none; 4 a rail refused, nothing
 Examples:
   redrive state resume --source ads
   redrive state resume --all --yes")]
-pub(crate) struct Arguments {
+pub(crate) struct StateResumeArgs {
     #[command(flatten)]
     selected: Selected,
 }
 
 /// Runs `state resume`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: StateResumeArgs, context: &Context) -> Result<Exit, Failure> {
     let action = PartitionAction::Resume;
-    Change::by_filter(action, "state resume", arguments.selected)?.run(context).await
+    Change::by_filter(action, "state resume", args.selected)?.run(context).await
 }

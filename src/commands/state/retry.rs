@@ -9,7 +9,6 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `state retry`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Failed partitions that match become pending, and a worker of their source tries them again. Their
@@ -23,7 +22,7 @@ Examples:
   redrive state retry --source ads --since 2026-01-01 --until 2026-01-31 --dry-run
   redrive state retry partition:ads/1234567890/campaign_daily/2026-01-31 --force
   redrive state retry --all --clear-terminal --yes --reason 'the API is back'")]
-pub(crate) struct Arguments {
+pub(crate) struct StateRetryArgs {
     #[command(flatten)]
     selected: Selected,
 
@@ -37,9 +36,9 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `state retry`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let clear_terminal = arguments.clear_terminal;
-    let action = PartitionAction::Retry { clear_terminal, lane: arguments.lane.into() };
-    let change = Change::by_filter(action, "state retry", arguments.selected)?;
+pub(crate) async fn run(args: StateRetryArgs, context: &Context) -> Result<Exit, Failure> {
+    let clear_terminal = args.clear_terminal;
+    let action = PartitionAction::Retry { clear_terminal, lane: args.lane.into() };
+    let change = Change::by_filter(action, "state retry", args.selected)?;
     change.with_flag("--clear-terminal", clear_terminal).run(context).await
 }

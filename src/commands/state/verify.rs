@@ -10,7 +10,6 @@ use crate::{
     output::{Column, Row},
 };
 
-/// The arguments of `state verify`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Reads everything and changes nothing: every partition beside its ledger, and every raw partition that has
@@ -20,7 +19,7 @@ Ends with 1 if anything is wrong.
 Examples:
   redrive state verify
   redrive state verify -o json")]
-pub(crate) struct Arguments {}
+pub(crate) struct StateVerifyArgs {}
 
 impl Row for FindingView {
     const COLUMNS: &'static [Column] =
@@ -32,7 +31,7 @@ impl Row for FindingView {
 }
 
 /// Runs `state verify`.
-pub(crate) async fn run(_: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(_: StateVerifyArgs, context: &Context) -> Result<Exit, Failure> {
     let ops = Ops::open(context, Missing::Refuse).await?;
     let report = ops.verify().await.map_err(|error| ops.failure(error))?;
     let (is_clean, more) = (report.is_clean(), report.more);

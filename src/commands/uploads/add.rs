@@ -30,7 +30,6 @@ const BATCH: usize = 256;
 /// Refusals that are shown; the rest are counted.
 const MAX_SHOWN: usize = 100;
 
-/// The arguments of `uploads add`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The name of an item is its path as it is written here, unique in its group. The same file again is a
@@ -43,7 +42,7 @@ Examples:
   redrive uploads add --upload tiles --group flight-7 tiles/*.png
   redrive uploads add --upload tiles --group flight-7 --in-place /data/huge.tif
   redrive uploads add --upload tiles --group flight-7 --from tiles.jsonl -o json")]
-pub(crate) struct Arguments {
+pub(crate) struct UploadsAddArgs {
     /// The upload, as the configuration names it
     #[arg(long, value_name = "NAME")]
     upload: String,
@@ -106,21 +105,21 @@ impl Row for Refusal {
 }
 
 /// Runs `uploads add`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let config = declaring(&arguments.upload, context)?;
-    let list = arguments.from.as_deref().map(open).transpose()?;
+pub(crate) async fn run(args: UploadsAddArgs, context: &Context) -> Result<Exit, Failure> {
+    let config = declaring(&args.upload, context)?;
+    let list = args.from.as_deref().map(open).transpose()?;
     let chosen = context.store(Some(&config))?;
     let store = chosen.open(Some(&config), Missing::Make).await?;
     let mut adding = Adding {
-        group: ItemGroup { upload: arguments.upload, group: arguments.group },
-        in_place: arguments.in_place,
+        group: ItemGroup { upload: args.upload, group: args.group },
+        in_place: args.in_place,
         content: context.raw(Some(&config))?.content(),
         store,
         chosen: &chosen,
         waiting: Vec::new(),
         tally: Tally::default(),
     };
-    let ended = adding.add_all(arguments.files, list).await;
+    let ended = adding.add_all(args.files, list).await;
     context.output.record(&adding.tally)?;
     context.output.remark_list("refused", &adding.tally.refusals)?;
     ended?;

@@ -11,7 +11,6 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `uploads list`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Items come by id. When a page is full, the next one begins after its last id.
@@ -20,7 +19,7 @@ Examples:
   redrive uploads list --group flight-7
   redrive uploads list --upload tiles --status upload_giveup
   redrive uploads list --limit 10000 --after 10000 -o jsonl")]
-pub(crate) struct Arguments {
+pub(crate) struct UploadsListArgs {
     /// Of this upload alone
     #[arg(long, value_name = "NAME")]
     upload: Option<String>,
@@ -45,18 +44,17 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `uploads list`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: UploadsListArgs, context: &Context) -> Result<Exit, Failure> {
     let config = context.config()?;
     let chosen = context.store(config.as_ref())?;
     let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
-    let filter =
-        ItemFilter { upload: arguments.upload, group: arguments.group, status: arguments.status };
+    let filter = ItemFilter { upload: args.upload, group: args.group, status: args.status };
     let page = store
-        .items_page(&filter, ItemId(arguments.after), arguments.limit)
+        .items_page(&filter, ItemId(args.after), args.limit)
         .await
         .map_err(|error| chosen.failure(error))?;
     let last = page.last().map(|item| item.id);
-    let is_full = page.len() >= arguments.limit as usize;
+    let is_full = page.len() >= args.limit as usize;
     context.output.list(page.into_iter().map(ItemView::from).map(ItemSummary))?;
     if let Some(last) = last.filter(|_| is_full) {
         context.output.remark(&format!("there may be more: --after {last}"))?;

@@ -16,7 +16,6 @@ use crate::{
     output::{Column, Row},
 };
 
-/// The arguments of `uploads reset`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 An item goes back to pending, and is given up again only after as many attempts as the first time. Its
@@ -27,7 +26,7 @@ Examples:
   redrive uploads reset 17 18 --reason 'tiles were repaired'
   redrive uploads reset --upload tiles --group flight-7 --dry-run
   redrive uploads reset --upload tiles --group flight-7 --yes")]
-pub(crate) struct Arguments {
+pub(crate) struct UploadsResetArgs {
     /// The items
     #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id,
           conflicts_with_all = ["upload", "group"])]
@@ -70,14 +69,14 @@ impl Row for ItemChangeView {
 }
 
 /// Runs `uploads reset`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let selection = match (arguments.upload, arguments.group) {
+pub(crate) async fn run(args: UploadsResetArgs, context: &Context) -> Result<Exit, Failure> {
+    let selection = match (args.upload, args.group) {
         (Some(upload), Some(group)) => ItemSelection::Group(ItemGroup { upload, group }),
-        _ if arguments.ids.is_empty() => {
+        _ if args.ids.is_empty() => {
             return Err(Failure::new(Exit::Refused, "no items are named; nothing was changed")
                 .help("name them by id, or all of a group with --upload NAME --group NAME"));
         }
-        _ => ItemSelection::Ids(arguments.ids),
+        _ => ItemSelection::Ids(args.ids),
     };
     let ops = Ops::open(context, Missing::Refuse).await?;
     let failed = |error| ops.failure(error);
@@ -86,13 +85,13 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         let message = "no item of the group was given up; nothing was changed";
         return Err(Failure::new(Exit::Refused, message));
     }
-    if !arguments.dry_run {
+    if !args.dry_run {
         let items = if ids.len() == 1 { "item" } else { "items" };
         let question = format!("Reset {} {items} in {}?", ids.len(), ops.chosen.url);
-        confirm(&question, arguments.yes)?;
+        confirm(&question, args.yes)?;
     }
-    let by = operator(arguments.reason);
-    let by = (!arguments.dry_run).then_some(&by);
+    let by = operator(args.reason);
+    let by = (!args.dry_run).then_some(&by);
     let rows = ops.reset_items(&ids, by).await.map_err(failed)?;
     let done = rows.iter().filter(|row| row.is_done()).count();
     let exit = match (done, rows.len() - done) {

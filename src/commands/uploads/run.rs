@@ -17,7 +17,6 @@ use crate::{
     worker_set::worker_name,
 };
 
-/// The arguments of `uploads run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Every pending item is posted to the upload's URL. What is acknowledged is never sent again; what is
@@ -30,7 +29,7 @@ Exit codes: 0 everything is uploaded; 3 some is not; 1 an error, or the batch wa
 Examples:
   redrive uploads run --upload tiles --group flight-7
   redrive uploads run --upload tiles --group flight-7 -o json -q")]
-pub(crate) struct Arguments {
+pub(crate) struct UploadsRunArgs {
     /// The upload, as the configuration names it
     #[arg(long, value_name = "NAME")]
     upload: String,
@@ -41,12 +40,12 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `uploads run`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let config = declaring(&arguments.upload, context)?;
-    let Some(declared) = config.upload(&arguments.upload) else {
-        return Err(Failure::usage(format!("there is no upload {:?}", arguments.upload)));
+pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit, Failure> {
+    let config = declaring(&args.upload, context)?;
+    let Some(declared) = config.upload(&args.upload) else {
+        return Err(Failure::usage(format!("there is no upload {:?}", args.upload)));
     };
-    let group = ItemGroup { upload: arguments.upload, group: arguments.group };
+    let group = ItemGroup { upload: args.upload, group: args.group };
     let chosen = context.store(Some(&config))?;
     let store = chosen.open(Some(&config), Missing::Refuse).await?;
     let counts = store.item_counts(&group).await.map_err(|error| chosen.failure(error))?;

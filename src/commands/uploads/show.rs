@@ -13,7 +13,6 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The arguments of `uploads show`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 `redrive why item:ID` tells how an item came to be where it is. Ends with 3 if some of the items do
@@ -22,24 +21,24 @@ not exist, with 1 if none does.
 Examples:
   redrive uploads show 17
   redrive uploads show 17 18 -o json")]
-pub(crate) struct Arguments {
+pub(crate) struct UploadsShowArgs {
     /// The items
     #[arg(value_name = "ID", required = true, allow_negative_numbers = true, value_parser = parse_id)]
     ids: Vec<ItemId>,
 }
 
 /// Runs `uploads show`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: UploadsShowArgs, context: &Context) -> Result<Exit, Failure> {
     let config = context.config()?;
     let chosen = context.store(config.as_ref())?;
     let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
     let mut found = HashMap::new();
-    for ids in arguments.ids.chunks(MAX_BATCH) {
+    for ids in args.ids.chunks(MAX_BATCH) {
         let items = store.items_by_id(ids).await.map_err(|error| chosen.failure(error))?;
         found.extend(items.into_iter().map(|item| (item.id, item)));
     }
     let (mut rows, mut unknown) = (Vec::new(), Vec::new());
-    for id in &arguments.ids {
+    for id in &args.ids {
         match found.get(id) {
             Some(item) => rows.push(ItemView::from(item.clone())),
             None => unknown.push(id.to_string()),
