@@ -5,10 +5,10 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// Goes on if the answer is yes, or was given on the command line.
-pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
+pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), CommandError> {
     if yes {
         return Ok(());
     }
@@ -26,6 +26,6 @@ pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     }
 }
 
-fn refused(message: &str) -> Failure {
-    Failure::new(Exit::Refused, message)
+fn refused(message: &str) -> CommandError {
+    CommandError::new(Exit::Refused, message)
 }

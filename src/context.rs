@@ -16,7 +16,7 @@ use redrive_store::{Step, Store};
 
 use crate::{
     cli::Globals,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
     output::Output,
 };
 
@@ -42,9 +42,9 @@ pub(crate) struct ChosenStore {
 
 /// What to do when a SQLite file is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
+pub(crate) enum IfMissing {
     /// Make it.
-    Make,
+    Create,
     /// Say so: whoever only looks around should not leave a file behind.
     Refuse,
 }
@@ -54,29 +54,30 @@ impl ChosenStore {
     pub(crate) async fn open(
         &self,
         config: Option<&Config>,
-        missing: Missing,
-    ) -> Result<Arc<dyn Store>, Failure> {
+        missing: IfMissing,
+    ) -> Result<Arc<dyn Store>, CommandError> {
         let settings = config.map(|config| config.store.clone()).unwrap_or_default();
         let absent = matches!(&self.url, StoreUrl::SqliteFile(path) if !path.exists());
         let opened = match missing {
-            Missing::Refuse if absent => open_migrated_store(&self.url, &settings).await,
-            Missing::Refuse | Missing::Make => {
+            IfMissing::Refuse if absent => open_migrated_store(&self.url, &settings).await,
+            IfMissing::Refuse | IfMissing::Create => {
                 open_store(&self.url, &settings, SystemClock.now()).await
             }
         };
-        opened.map_err(|error| self.failure(error))
+        opened.map_err(|error| self.store_error(error))
     }
 
     /// Brings the schema up to date; says what that took.
-    pub(crate) async fn migrate(&self) -> Result<Vec<Step>, Failure> {
-        let migrator = migrator(&self.url).map_err(|error| self.failure(error))?;
+    pub(crate) async fn migrate(&self) -> Result<Vec<Step>, CommandError> {
+        let migrator = migrator(&self.url).map_err(|error| self.store_error(error))?;
         let steps = migrator.migrate_to(migrator.latest(), SystemClock.now()).await;
-        steps.map_err(|error| self.failure(error))
+        steps.map_err(|error| self.store_error(error))
     }
 
     /// What the store says when it cannot be used.
-    pub(crate) fn failure(&self, error: redrive_store::Error) -> Failure {
-        Failure::new(Exit::Error, format!("cannot use the store {}", self.url)).because(error)
+    pub(crate) fn store_error(&self, error: redrive_store::Error) -> CommandError {
+        CommandError::new(Exit::Error, format!("cannot use the store {}", self.url))
+            .caused_by(error)
     }
 }
 
@@ -92,7 +93,7 @@ impl Context {
     }
 
     /// The configuration file: the one named, or the nearest one upwards, if there is one.
-    pub(crate) fn config_path(&self) -> Result<Option<PathBuf>, Failure> {
+    pub(crate) fn config_path(&self) -> Result<Option<PathBuf>, CommandError> {
         match self.config_flag() {
             Some(path) => Ok(Some(path.to_owned())),
             None => Ok(config::find(&working_folder()?)),
@@ -107,13 +108,13 @@ impl Context {
     }
 
     /// What the configuration file is called in messages.
-    pub(crate) fn config_name(&self) -> Result<String, Failure> {
+    pub(crate) fn config_name(&self) -> Result<String, CommandError> {
         let path = self.config_path()?;
         Ok(path.map(|path| self.display_name(&path)).unwrap_or_default())
     }
 
     /// The configuration, or `None` if there is no file.
-    pub(crate) fn config(&self) -> Result<Option<Config>, Failure> {
+    pub(crate) fn config(&self) -> Result<Option<Config>, CommandError> {
         let Some(path) = self.config_path()? else {
             return Ok(None);
         };
@@ -121,25 +122,25 @@ impl Context {
     }
 
     /// The configuration, for what cannot be done without one.
-    pub(crate) fn needed_config(&self) -> Result<Config, Failure> {
+    pub(crate) fn require_config(&self) -> Result<Config, CommandError> {
         self.config()?.ok_or_else(|| {
             let message = format!("there is no {} here or in a folder above", config::FILE_NAME);
-            Failure::new(Exit::Error, message).help(
+            CommandError::new(Exit::Error, message).help(
                 "it says what there is to do; `redrive init` writes one, `--config FILE` names one",
             )
         })
     }
 
     /// The same surroundings with the file of a folder.
-    pub(crate) fn in_folder(&self, folder: &Path) -> Result<Self, Failure> {
+    pub(crate) fn in_folder(&self, folder: &Path) -> Result<Self, CommandError> {
         if self.globals.config.is_some() {
             let message = "a folder and --config both name the configuration";
-            return Err(Failure::usage(message).help("give one of them"));
+            return Err(CommandError::usage(message).help("give one of them"));
         }
         let file = folder.join(config::FILE_NAME);
         if !file.exists() {
             let message = format!("there is no {} in {}", config::FILE_NAME, folder.display());
-            return Err(Failure::new(Exit::Error, message).help(
+            return Err(CommandError::new(Exit::Error, message).help(
                 "`redrive init` writes one; give the folder that has one, or --config FILE",
             ));
         }
@@ -148,14 +149,14 @@ impl Context {
     }
 
     /// The store that `--store` names.
-    pub(crate) fn store_flag(&self) -> Result<Option<ChosenStore>, Failure> {
+    pub(crate) fn store_flag(&self) -> Result<Option<ChosenStore>, CommandError> {
         let Some(text) = &self.globals.store else { return Ok(None) };
         let url = parse(text, "--store", Exit::Usage)?;
         chosen(url, &working_folder()?, "--store").map(Some)
     }
 
     /// The store to use: `--store`, the file, `DATABASE_URL`, or `sqlite:redrive.db`.
-    pub(crate) fn store(&self, config: Option<&Config>) -> Result<ChosenStore, Failure> {
+    pub(crate) fn store(&self, config: Option<&Config>) -> Result<ChosenStore, CommandError> {
         if let Some(store) = self.store_flag()? {
             return Ok(store);
         }
@@ -166,7 +167,7 @@ impl Context {
                 StoreLocation::Url(url) => chosen(url.clone(), &config.folder, "the file"),
                 StoreLocation::Env(name) => from_environment(name)?.ok_or_else(|| {
                     let message = format!("the store is to come from ${name}, which is not set");
-                    Failure::new(Exit::Error, message).help("set it, or give --store URL")
+                    CommandError::new(Exit::Error, message).help("set it, or give --store URL")
                 }),
             };
         }
@@ -181,19 +182,20 @@ impl Context {
     }
 
     /// Where raw partitions are: as the file says, or a folder `raw` here.
-    pub(crate) fn raw(&self, config: Option<&Config>) -> Result<RawSink, Failure> {
+    pub(crate) fn raw(&self, config: Option<&Config>) -> Result<RawSink, CommandError> {
         let url = match config {
             Some(config) => config.raw.clone().in_folder(&config.folder),
             None => config::RawUrl::default().in_folder(&working_folder()?),
         };
         raw_sink(&url).map_err(|error| {
-            Failure::new(Exit::Error, "cannot use the place of raw partitions").because(error)
+            CommandError::new(Exit::Error, "cannot use the place of raw partitions")
+                .caused_by(error)
         })
     }
 
     /// The store and who names it, in words: also one that cannot be used yet, because the
     /// environment variable that the file names is not set.
-    pub(crate) fn store_in_words(&self, config: &Config) -> Result<(String, String), Failure> {
+    pub(crate) fn describe_store(&self, config: &Config) -> Result<(String, String), CommandError> {
         if let (None, Some(StoreLocation::Env(name))) = (&self.globals.store, &config.store.url)
             && from_environment(name)?.is_none()
         {
@@ -205,28 +207,29 @@ impl Context {
 }
 
 /// An empty variable counts as not set.
-fn from_environment(name: &str) -> Result<Option<ChosenStore>, Failure> {
+fn from_environment(name: &str) -> Result<Option<ChosenStore>, CommandError> {
     let Some(value) = env::var_os(name).filter(|value| !value.is_empty()) else {
         return Ok(None);
     };
     let text = value.to_str().ok_or_else(|| {
-        Failure::new(Exit::Error, format!("the environment variable {name} is not UTF-8"))
+        CommandError::new(Exit::Error, format!("the environment variable {name} is not UTF-8"))
     })?;
     let url = parse(text, &format!("${name}"), Exit::Error)?;
     chosen(url, &working_folder()?, &format!("${name}")).map(Some)
 }
 
-fn parse(text: &str, origin: &str, exit: Exit) -> Result<StoreUrl, Failure> {
+fn parse(text: &str, origin: &str, exit: Exit) -> Result<StoreUrl, CommandError> {
     text.parse().map_err(|error: InvalidStoreUrl| {
-        Failure::new(exit, format!("{origin}: {}", error.problem())).help(error.allowed())
+        CommandError::new(exit, format!("{origin}: {}", error.problem())).help(error.allowed())
     })
 }
 
-fn chosen(url: StoreUrl, folder: &Path, by: &str) -> Result<ChosenStore, Failure> {
+fn chosen(url: StoreUrl, folder: &Path, by: &str) -> Result<ChosenStore, CommandError> {
     Ok(ChosenStore { url: url.in_folder(folder), chosen_by: by.to_owned() })
 }
 
-fn working_folder() -> Result<PathBuf, Failure> {
-    env::current_dir()
-        .map_err(|error| Failure::new(Exit::Error, "there is no working folder").because(error))
+fn working_folder() -> Result<PathBuf, CommandError> {
+    env::current_dir().map_err(|error| {
+        CommandError::new(Exit::Error, "there is no working folder").caused_by(error)
+    })
 }

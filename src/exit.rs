@@ -32,7 +32,7 @@ impl From<Exit> for ExitCode {
 
 /// Why a command did not do what it was asked: one message, its causes, and advice.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommandError {
     /// The exit code.
     pub(crate) exit: Exit,
     /// What went wrong.
@@ -47,7 +47,7 @@ pub(crate) struct Failure {
     pub(crate) silent: bool,
 }
 
-impl Failure {
+impl CommandError {
     /// A failure with a message.
     pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Failure {
     }
 
     /// With what it came from.
-    pub(crate) fn because(mut self, cause: impl Error + Send + Sync + 'static) -> Self {
+    pub(crate) fn caused_by(mut self, cause: impl Error + Send + Sync + 'static) -> Self {
         self.cause = Some(Box::new(cause));
         self
     }
@@ -85,11 +85,11 @@ impl Failure {
             done.silent = true;
             return done;
         }
-        Self::new(Exit::Error, "cannot write the output").because(error)
+        Self::new(Exit::Error, "cannot write the output").caused_by(error)
     }
 }
 
-impl From<config::Error> for Failure {
+impl From<config::Error> for CommandError {
     fn from(error: config::Error) -> Self {
         let mut failure = Self::new(Exit::Error, &error);
         match error {

@@ -33,14 +33,14 @@ pub(crate) fn start(globals: &Globals) {
         2.. => Level::TRACE,
     };
     let levels = Targets::new().with_default(own.min(Level::WARN)).with_target("redrive", own);
-    let lines = tracing_subscriber::fmt::layer().with_writer(|| screen::Above);
+    let lines = tracing_subscriber::fmt::layer().with_writer(|| screen::StderrAboveBars);
     let registry = registry().with(levels);
     // Only a second call could fail, and there is none.
     _ = match globals.log_format {
-        LogFormat::Json => registry.with(lines.event_format(json::Lines)).try_init(),
+        LogFormat::Json => registry.with(lines.event_format(json::JsonFormatter)).try_init(),
         LogFormat::Text => {
             let color = globals.color.applies_to(&io::stderr());
-            registry.with(lines.event_format(text::Lines { color })).try_init()
+            registry.with(lines.event_format(text::TextFormatter { color })).try_init()
         }
     };
 }

@@ -7,8 +7,8 @@ mod context;
 mod environment;
 mod exit;
 mod logging;
+mod open_store;
 mod operator;
-mod ops;
 mod output;
 mod screen;
 mod server_setup;
@@ -24,11 +24,11 @@ use clap::Parser;
 use crate::{
     cli::{Cli, CliCommand},
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 fn main() -> ExitCode {
-    panic::set_hook(Box::new(output::bug));
+    panic::set_hook(Box::new(output::report_panic));
     panic::catch_unwind(run).unwrap_or(Exit::Error).into()
 }
 
@@ -54,12 +54,12 @@ fn run() -> Exit {
         runtime.block_on(redrive::traces::finish());
         ended
     });
-    ended.unwrap_or_else(|failure| context.output.failure(&failure))
+    ended.unwrap_or_else(|error| context.output.print_error(&error))
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(Exit::Error, "cannot start").because(error))
+        .map_err(|error| CommandError::new(Exit::Error, "cannot start").caused_by(error))
 }

@@ -20,7 +20,7 @@ pub(crate) use listing::Listing;
 
 use crate::{
     cli::{Color, Format, Globals},
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
     screen,
 };
 
@@ -34,14 +34,14 @@ pub(crate) struct Output {
 
 /// A column of a table.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Column {
+pub(crate) struct TableColumn {
     name: &'static str,
     alignment: CellAlignment,
     /// Whether its text stays on one line, whatever is in it.
     one_line: bool,
 }
 
-impl Column {
+impl TableColumn {
     /// A column of text.
     pub(crate) const fn text(name: &'static str) -> Self {
         Self { name, alignment: CellAlignment::Left, one_line: false }
@@ -58,23 +58,23 @@ impl Column {
     }
 
     /// A cell as it can be shown.
-    fn shown(&self, cell: &str) -> String {
+    fn sanitize(&self, cell: &str) -> String {
         let clean = Message::clean(cell).to_string();
         if self.one_line { clean.replace('\n', "\\n").replace('\t', "\\t") } else { clean }
     }
 }
 
 /// Something that prints as a row, and as a JSON object.
-pub(crate) trait Row: Serialize {
+pub(crate) trait TableRow: Serialize {
     /// The columns of its table.
-    const COLUMNS: &'static [Column];
+    const COLUMNS: &'static [TableColumn];
 
     /// What stands in them.
     fn cells(&self) -> Vec<String>;
 }
 
-impl<T: Row> Row for &T {
-    const COLUMNS: &'static [Column] = T::COLUMNS;
+impl<T: TableRow> TableRow for &T {
+    const COLUMNS: &'static [TableColumn] = T::COLUMNS;
 
     fn cells(&self) -> Vec<String> {
         (*self).cells()
@@ -101,12 +101,15 @@ impl Output {
     }
 
     /// Whether there is more to say than results and errors.
-    pub(crate) fn is_talkative(self) -> bool {
+    pub(crate) fn shows_notes(self) -> bool {
         !self.quiet
     }
 
     /// Prints a list: a table, a plain array, or one object a line.
-    pub(crate) fn list<T: Row>(self, rows: impl IntoIterator<Item = T>) -> Result<(), Failure> {
+    pub(crate) fn list<T: TableRow>(
+        self,
+        rows: impl IntoIterator<Item = T>,
+    ) -> Result<(), CommandError> {
         let rows = rows.into_iter();
         self.print(|out| match self.format {
             Format::Table => out.write_all(table_of(rows).as_bytes()),
@@ -116,7 +119,7 @@ impl Output {
     }
 
     /// Prints one record: its fields below each other, or an object.
-    pub(crate) fn record<T: Row>(self, record: &T) -> Result<(), Failure> {
+    pub(crate) fn record<T: TableRow>(self, record: &T) -> Result<(), CommandError> {
         self.print(|out| match self.format {
             Format::Table => out.write_all(fields_of(record).as_bytes()),
             Format::Json => writeln!(out, "{}", json(record, serde_json::to_string_pretty)?),
@@ -125,7 +128,7 @@ impl Output {
     }
 
     /// Prints one object for programs, whatever a table of it would be.
-    pub(crate) fn object<T: Serialize>(self, object: &T) -> Result<(), Failure> {
+    pub(crate) fn object<T: Serialize>(self, object: &T) -> Result<(), CommandError> {
         self.print(|out| match self.format {
             Format::Table | Format::Json => {
                 writeln!(out, "{}", json(object, serde_json::to_string_pretty)?)
@@ -135,7 +138,7 @@ impl Output {
     }
 
     /// Prints records: the fields of each below each other, a plain array, or one object a line.
-    pub(crate) fn records<T: Row>(self, records: &[T]) -> Result<(), Failure> {
+    pub(crate) fn records<T: TableRow>(self, records: &[T]) -> Result<(), CommandError> {
         if !self.is_table() {
             return self.list(records);
         }
@@ -144,13 +147,13 @@ impl Output {
     }
 
     /// Prints text as it is, whatever the format. For text of Redrive's own.
-    pub(crate) fn text(self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn text(self, text: &str) -> Result<(), CommandError> {
         self.print(|out| out.write_all(text.as_bytes()))
     }
 
     /// Prints data that somebody asked for, byte by byte; on a terminal without anything that it obeys.
     /// `cut` keeps the beginning of a character between two pieces of the same data.
-    pub(crate) fn data(self, bytes: &[u8], cut: &mut Vec<u8>) -> Result<(), Failure> {
+    pub(crate) fn data(self, bytes: &[u8], cut: &mut Vec<u8>) -> Result<(), CommandError> {
         if !io::stdout().is_terminal() {
             return self.print(|out| out.write_all(bytes));
         }
@@ -161,13 +164,13 @@ impl Output {
         };
         let rest = cut.split_off(whole);
         let text = std::mem::replace(cut, rest);
-        let shown = |c: char| if c == '\n' { c.to_string() } else { harmless(c) };
+        let shown = |c: char| if c == '\n' { c.to_string() } else { escape_control(c) };
         let text: String = String::from_utf8_lossy(&text).chars().map(shown).collect();
         self.print(|out| out.write_all(text.as_bytes()))
     }
 
     /// Adds a line below a table; programs have no use for it.
-    pub(crate) fn remark(self, remark: &str) -> Result<(), Failure> {
+    pub(crate) fn footer(self, remark: &str) -> Result<(), CommandError> {
         match self.format {
             Format::Table => self.text(&format!("\n{}\n", Message::clean(remark))),
             Format::Json | Format::Jsonl => Ok(()),
@@ -175,7 +178,7 @@ impl Output {
     }
 
     /// Adds a list with a title below a table; in JSON it is part of the record already.
-    pub(crate) fn remark_list<T: Row>(self, title: &str, rows: &[T]) -> Result<(), Failure> {
+    pub(crate) fn section<T: TableRow>(self, title: &str, rows: &[T]) -> Result<(), CommandError> {
         if rows.is_empty() || !self.is_table() {
             return Ok(());
         }
@@ -187,25 +190,28 @@ impl Output {
         if !self.quiet {
             let note = Message::clean(note);
             // Nobody left to tell is no reason to fail.
-            _ = writeln!(screen::Above, "{note}");
+            _ = writeln!(screen::StderrAboveBars, "{note}");
         }
     }
 
     /// Prints a failure: what went wrong, what it came from, what to do. Answers the exit code.
-    pub(crate) fn failure(self, failure: &Failure) -> Exit {
-        if failure.silent {
-            return failure.exit;
+    pub(crate) fn print_error(self, error: &CommandError) -> Exit {
+        if error.silent {
+            return error.exit;
         }
         let color = self.color.applies_to(&io::stderr());
         let mut out = BufWriter::new(io::stderr().lock());
         // If standard error is gone there is nothing left to say it on.
-        _ = write_failure(&mut out, failure, color).and_then(|()| out.flush());
-        failure.exit
+        _ = write_error(&mut out, error, color).and_then(|()| out.flush());
+        error.exit
     }
 
-    fn print(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    fn print(
+        self,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), CommandError> {
         let mut out = BufWriter::new(io::stdout().lock());
-        write(&mut out).and_then(|()| out.flush()).map_err(Failure::output)
+        write(&mut out).and_then(|()| out.flush()).map_err(CommandError::output)
     }
 }
 
@@ -219,11 +225,11 @@ pub(crate) fn parser_message(error: &clap::Error) -> Exit {
         return Exit::Usage;
     }
     let output = Output::default();
-    output.text(&text).map_or_else(|failure| output.failure(&failure), |()| Exit::Ok)
+    output.text(&text).map_or_else(|error| output.print_error(&error), |()| Exit::Ok)
 }
 
 /// Says that the program has a bug, in one line and without a backtrace.
-pub(crate) fn bug(panic: &PanicHookInfo<'_>) {
+pub(crate) fn report_panic(panic: &PanicHookInfo<'_>) {
     let text = Message::clean(&panic.to_string().replace('\n', " "));
     _ = writeln!(io::stderr().lock(), "error: this is a bug in Redrive: {text}");
 }
@@ -246,11 +252,11 @@ const EXCERPT_CHARS: usize = 60;
 
 /// The beginning of a message, on one line.
 pub(crate) fn excerpt(message: &str) -> String {
-    excerpt_of(message, EXCERPT_CHARS)
+    excerpt_to(message, EXCERPT_CHARS)
 }
 
 /// So much of a message, on one line.
-pub(crate) fn excerpt_of(message: &str, most_chars: usize) -> String {
+pub(crate) fn excerpt_to(message: &str, most_chars: usize) -> String {
     let mut excerpt: String = message.chars().take(most_chars).collect();
     if excerpt.len() < message.len() {
         excerpt.push('…');
@@ -269,30 +275,30 @@ pub(crate) fn bar(share: f64) -> String {
     format!("{}{last}", "█".repeat(eighths / 8))
 }
 
-fn write_failure(out: &mut impl Write, failure: &Failure, color: bool) -> io::Result<()> {
-    if let Some(report) = &failure.report {
+fn write_error(out: &mut impl Write, error: &CommandError, color: bool) -> io::Result<()> {
+    if let Some(report) = &error.report {
         out.write_all(report.render(color).as_bytes())?;
     }
     let (red, plain) = if color { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-    writeln!(out, "{red}error:{plain} {}", Message::clean(&failure.message))?;
-    let mut cause = failure.cause.as_deref().map(|cause| cause as &dyn Error);
+    writeln!(out, "{red}error:{plain} {}", Message::clean(&error.message))?;
+    let mut cause = error.cause.as_deref().map(|cause| cause as &dyn Error);
     while let Some(error) = cause {
         writeln!(out, "  because: {}", Message::clean(&error.to_string()))?;
         cause = error.source();
     }
-    if let Some(help) = &failure.help {
+    if let Some(help) = &error.help {
         writeln!(out, "  help: {}", Message::clean(help))?;
     }
     Ok(())
 }
 
-fn table_of<T: Row>(rows: impl Iterator<Item = T>) -> String {
+fn table_of<T: TableRow>(rows: impl Iterator<Item = T>) -> String {
     let mut table = Table::new();
     table.load_style(STYLE);
     table.set_header(T::COLUMNS.iter().map(|column| column.name.to_uppercase()));
     for row in rows {
         let cells = row.cells();
-        table.add_row(T::COLUMNS.iter().zip(&cells).map(|(column, cell)| column.shown(cell)));
+        table.add_row(T::COLUMNS.iter().zip(&cells).map(|(column, cell)| column.sanitize(cell)));
     }
     for (index, column) in T::COLUMNS.iter().enumerate() {
         if let Some(shown) = table.column_mut(index) {
@@ -302,11 +308,11 @@ fn table_of<T: Row>(rows: impl Iterator<Item = T>) -> String {
     trimmed(table)
 }
 
-fn fields_of<T: Row>(record: &T) -> String {
+fn fields_of<T: TableRow>(record: &T) -> String {
     let mut table = Table::new();
     table.load_style(STYLE);
     for (column, cell) in T::COLUMNS.iter().zip(record.cells()) {
-        table.add_row([column.name.to_owned(), column.shown(&cell)]);
+        table.add_row([column.name.to_owned(), column.sanitize(&cell)]);
     }
     trimmed(table)
 }
@@ -320,7 +326,7 @@ fn trimmed(mut table: Table) -> String {
     lines.map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-fn write_array<T: Row>(out: &mut dyn Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
+fn write_array<T: TableRow>(out: &mut dyn Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
     let mut is_first = true;
     for row in rows {
         listing::write_element(out, &row, is_first)?;
@@ -329,7 +335,7 @@ fn write_array<T: Row>(out: &mut dyn Write, rows: impl Iterator<Item = T>) -> io
     out.write_all(if is_first { b"[]\n" } else { b"\n]\n" })
 }
 
-fn write_lines<T: Row>(out: &mut dyn Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
+fn write_lines<T: TableRow>(out: &mut dyn Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
     for row in rows {
         writeln!(out, "{}", json(&row, serde_json::to_string)?)?;
     }
@@ -349,11 +355,12 @@ pub(crate) fn terminal_safe_json(written: String) -> String {
     if written.is_ascii() && !written.contains('\x7f') {
         return written;
     }
-    written.chars().map(harmless).collect()
+    written.chars().map(escape_control).collect()
 }
 
 /// A character, or its escape if a terminal obeys it.
-fn harmless(c: char) -> String {
-    let harmless = c.is_ascii_graphic() || Message::clean(&c.to_string()).as_str().starts_with(c);
-    if harmless { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) }
+fn escape_control(c: char) -> String {
+    let is_harmless =
+        c.is_ascii_graphic() || Message::clean(&c.to_string()).as_str().starts_with(c);
+    if is_harmless { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) }
 }

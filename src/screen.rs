@@ -25,9 +25,9 @@ fn set(bars: Option<MultiProgress>) {
 }
 
 /// Standard error, above what is drawn there.
-pub(crate) struct Above;
+pub(crate) struct StderrAboveBars;
 
-impl Write for Above {
+impl Write for StderrAboveBars {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let bars = BARS.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let write = || io::stderr().lock().write(bytes);

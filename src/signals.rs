@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// Listens for the signals that mean stop. While it lives, they no longer end the program by
 /// themselves.
@@ -13,10 +13,10 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Starts to listen.
-    pub(crate) fn new() -> Result<Self, Failure> {
+    pub(crate) fn new() -> Result<Self, CommandError> {
         let listen = |kind| {
             signal(kind).map_err(|error| {
-                Failure::new(Exit::Error, "cannot listen for signals").because(error)
+                CommandError::new(Exit::Error, "cannot listen for signals").caused_by(error)
             })
         };
         Ok(Self {

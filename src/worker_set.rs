@@ -9,12 +9,12 @@ use redrive::{
 use redrive_engine::{Notifier, Pipeline, Queue, Source, WorkerLimits, random_worker_id};
 use redrive_store::{Store, WorkerId};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// How long running work may go on after a signal, unless told otherwise.
 pub(crate) const DEFAULT_GRACE: &str = "10s";
 
-/// Which of it is wanted, and how.
+/// Which of it is selection, and how.
 #[derive(Debug)]
 pub(crate) struct WorkerSelection<'a> {
     /// These queues. Who names some of any kind wants nothing else.
@@ -41,7 +41,7 @@ pub(crate) struct WorkerSet {
 
 /// What it is called.
 #[derive(Debug)]
-pub(crate) struct Names {
+pub(crate) struct WorkerNames {
     /// The queues, separated by commas.
     pub(crate) queues: String,
     /// The sources.
@@ -53,26 +53,30 @@ pub(crate) struct Names {
 }
 
 /// A name for this process that no other has.
-pub(crate) fn worker_name() -> Result<WorkerId, Failure> {
+pub(crate) fn new_worker_id() -> Result<WorkerId, CommandError> {
     random_worker_id()
-        .map_err(|error| Failure::new(Exit::Error, "cannot make a name").because(error))
+        .map_err(|error| CommandError::new(Exit::Error, "cannot make a name").caused_by(error))
 }
 
 impl WorkerSet {
-    /// All that is declared and wanted.
-    pub(crate) fn new(config: &Config, wanted: &WorkerSelection<'_>) -> Result<Self, Failure> {
-        let WorkerSelection { queues, sources, pipelines, notifiers, .. } = *wanted;
+    /// All that is declared and selection.
+    pub(crate) fn new(
+        config: &Config,
+        selection: &WorkerSelection<'_>,
+    ) -> Result<Self, CommandError> {
+        let WorkerSelection { queues, sources, pipelines, notifiers, .. } = *selection;
         let named = [queues, sources, pipelines, notifiers];
-        let asked = Asked { all: named.iter().all(|names| names.is_none()) };
-        let cannot = |error| Failure::new(Exit::Error, "cannot start").because(error);
+        let all = named.iter().all(|names| names.is_none());
+        let cannot = |error| CommandError::new(Exit::Error, "cannot start").caused_by(error);
         let change = |limits: &mut WorkerLimits| {
             limits.concurrency =
-                wanted.concurrency.map_or(limits.concurrency, |many| many as usize);
-            limits.grace = wanted.grace.into();
+                selection.concurrency.map_or(limits.concurrency, |many| many as usize);
+            limits.grace = selection.grace.into();
         };
-        let queues = asked.of(
+        let queues = select(
             "queue",
             queues,
+            all,
             &config.queues,
             |it| &it.name,
             |unknown| config.queue_suggestion(unknown),
@@ -82,9 +86,10 @@ impl WorkerSet {
             change(&mut queue.limits);
             Ok(queue)
         });
-        let pipelines = asked.of(
+        let pipelines = select(
             "pipeline",
             pipelines,
+            all,
             &config.pipelines,
             |it| &it.name,
             |unknown| config.pipeline_suggestion(unknown),
@@ -94,9 +99,10 @@ impl WorkerSet {
             pipeline.stages.iter_mut().for_each(|stage| change(&mut stage.limits));
             Ok(pipeline)
         });
-        let notifiers = asked.of(
+        let notifiers = select(
             "notifier",
             notifiers,
+            all,
             &config.notifiers,
             |it| &it.name,
             |unknown| config.notifier_suggestion(unknown),
@@ -106,9 +112,10 @@ impl WorkerSet {
             change(&mut notifier.queue.limits);
             Ok(notifier)
         });
-        let declared = asked.of(
+        let declared = select(
             "source",
             sources,
+            all,
             &config.sources,
             |it| &it.name,
             |unknown| config.source_suggestion(unknown),
@@ -117,7 +124,7 @@ impl WorkerSet {
         if !declared.is_empty() {
             let sink =
                 raw_sink(&config.raw.clone().in_folder(&config.folder)).map_err(|error| {
-                    Failure::new(Exit::Error, "cannot keep raw partitions").because(error)
+                    CommandError::new(Exit::Error, "cannot keep raw partitions").caused_by(error)
                 })?;
             for declared in declared {
                 let source = declared_source(declared, &config.folder, sink.clone());
@@ -126,16 +133,16 @@ impl WorkerSet {
                 sources.push(source);
             }
         }
-        let queues = queues.collect::<Result<_, Failure>>()?;
-        let pipelines = pipelines.collect::<Result<_, Failure>>()?;
-        let notifiers = notifiers.collect::<Result<_, Failure>>()?;
+        let queues = queues.collect::<Result<_, CommandError>>()?;
+        let pipelines = pipelines.collect::<Result<_, CommandError>>()?;
+        let notifiers = notifiers.collect::<Result<_, CommandError>>()?;
         Ok(Self { queues, sources, pipelines, notifiers })
     }
 
     /// What it is called.
-    pub(crate) fn names(&self) -> Names {
+    pub(crate) fn names(&self) -> WorkerNames {
         let join = |names: Vec<&str>| names.join(", ");
-        Names {
+        WorkerNames {
             queues: join(self.queues.iter().map(|queue| queue.name.as_str()).collect()),
             sources: join(self.sources.iter().map(|source| source.name.as_str()).collect()),
             pipelines: join(self.pipelines.iter().map(|it| it.name.as_str()).collect()),
@@ -158,30 +165,23 @@ impl WorkerSet {
     }
 }
 
-/// Chooses among what is declared.
-struct Asked {
-    /// Nothing was named, so all of it is meant.
-    all: bool,
-}
-
-impl Asked {
-    /// Those of a kind that are named, in the order of the file.
-    fn of<'a, T>(
-        &self,
-        kind: &str,
-        names: Option<&[String]>,
-        declared: &'a [T],
-        name: impl Fn(&T) -> &String,
-        suggestion: impl Fn(&str) -> String,
-    ) -> Result<Vec<&'a T>, Failure> {
-        let Some(names) = names else {
-            return Ok(declared.iter().filter(|_| self.all).collect());
-        };
-        let is_declared = |asked: &&String| declared.iter().any(|it| name(it) == *asked);
-        if let Some(unknown) = names.iter().find(|asked| !is_declared(asked)) {
-            let message = format!("--{kind}s: there is no {kind} {unknown:?}");
-            return Err(Failure::usage(message).help(suggestion(unknown)));
-        }
-        Ok(declared.iter().filter(|it| names.contains(name(it))).collect())
+/// The declared entries of a kind that `names` selects, in the order of the file; all of them where no name of any
+/// kind is given.
+fn select<'a, T>(
+    kind: &str,
+    names: Option<&[String]>,
+    select_all: bool,
+    declared: &'a [T],
+    name: impl Fn(&T) -> &String,
+    suggestion: impl Fn(&str) -> String,
+) -> Result<Vec<&'a T>, CommandError> {
+    let Some(names) = names else {
+        return Ok(declared.iter().filter(|_| select_all).collect());
+    };
+    let is_declared = |selected: &&String| declared.iter().any(|it| name(it) == *selected);
+    if let Some(unknown) = names.iter().find(|selected| !is_declared(selected)) {
+        let message = format!("--{kind}s: there is no {kind} {unknown:?}");
+        return Err(CommandError::usage(message).help(suggestion(unknown)));
     }
+    Ok(declared.iter().filter(|it| names.contains(name(it))).collect())
 }

@@ -6,7 +6,7 @@ use clap_complete::Shell;
 use crate::{
     cli::Cli,
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ pub(crate) struct CompletionsArgs {
 }
 
 /// Prints the script.
-pub(crate) fn run(args: CompletionsArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: CompletionsArgs, context: &Context) -> Result<Exit, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "redrive", &mut script);
     context.output.text(&String::from_utf8_lossy(&script))?;

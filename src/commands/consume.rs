@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ enum ConsumeCommand {
 }
 
 /// Runs `consume`.
-pub(crate) async fn run(args: ConsumeArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: ConsumeArgs, context: &Context) -> Result<Exit, CommandError> {
     match args.command {
         ConsumeCommand::List(args) => list::run(args, context).await,
         ConsumeCommand::Cat(args) => cat::run(args, context).await,

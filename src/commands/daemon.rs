@@ -7,11 +7,11 @@ use redrive::{Daemon, HumanDuration, RunMode, Stopper};
 use redrive_store::WorkerId;
 
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     signals::Signals,
-    worker_set::worker_name,
+    worker_set::new_worker_id,
 };
 
 /// A shorter interval is a busy loop.
@@ -44,17 +44,17 @@ pub(crate) struct DaemonArgs {
 }
 
 /// Runs `daemon` until a signal, or once.
-pub(crate) async fn run(args: DaemonArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: DaemonArgs, context: &Context) -> Result<Exit, CommandError> {
     let interval = checked_interval(args.interval)?;
-    let ops = Ops::open(context, Missing::Refuse).await?;
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let mut signals = Signals::new()?;
-    let name = daemon_name(&worker_name()?);
+    let name = daemon_name(&new_worker_id()?);
     let mode = if args.dry_run { RunMode::DryRun } else { RunMode::Real };
     let daemon = Daemon::new(ops.partitions().clone(), name.as_str()).with_mode(mode);
     if args.once {
         return tokio::select! {
             ticked = daemon.tick() => {
-                ticked.map_err(|error| ops.failure(error))?;
+                ticked.map_err(|error| ops.store_error(error))?;
                 Ok(Exit::Ok)
             }
             exit = signals.next() => Ok(exit),
@@ -70,10 +70,10 @@ pub(crate) async fn run(args: DaemonArgs, context: &Context) -> Result<Exit, Fai
 }
 
 /// An interval that is long enough.
-pub(crate) fn checked_interval(written: HumanDuration) -> Result<Duration, Failure> {
+pub(crate) fn checked_interval(written: HumanDuration) -> Result<Duration, CommandError> {
     let interval = Duration::from(written);
     if interval < MIN_INTERVAL {
-        return Err(Failure::usage(format!("--interval {written} is too short"))
+        return Err(CommandError::usage(format!("--interval {written} is too short"))
             .help("100ms is the shortest"));
     }
     Ok(interval)

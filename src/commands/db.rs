@@ -12,8 +12,8 @@ use serde::Serialize;
 use crate::{
     confirm::confirm,
     context::{ChosenStore, Context},
-    exit::{Exit, Failure},
-    output::{Column, Row},
+    exit::{CommandError, Exit},
+    output::{TableColumn, TableRow},
 };
 
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ Examples:
   redrive db status
   redrive db status -o json")]
     Status,
-    /// Copy a SQLite store to a new file while it is in use
+    /// BackupRow a SQLite store to a new file while it is in use
     #[command(after_help = "\
 Examples:
   redrive db backup /backups/redrive-monday.db")]
@@ -68,9 +68,12 @@ Examples:
     },
 }
 
-impl Row for MigrationView {
-    const COLUMNS: &'static [Column] =
-        &[Column::number("version"), Column::text("name"), Column::text("applied at")];
+impl TableRow for MigrationView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("version"),
+        TableColumn::text("name"),
+        TableColumn::text("applied at"),
+    ];
 
     fn cells(&self) -> Vec<String> {
         let applied_at = self.applied_at.clone().unwrap_or_else(|| "pending".to_owned());
@@ -80,22 +83,25 @@ impl Row for MigrationView {
 
 /// A migration that was run.
 #[derive(Debug, Serialize)]
-struct StepRow {
+struct MigrationStepRow {
     version: u32,
     name: &'static str,
     direction: &'static str,
 }
 
-impl Row for StepRow {
-    const COLUMNS: &'static [Column] =
-        &[Column::number("version"), Column::text("name"), Column::text("direction")];
+impl TableRow for MigrationStepRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("version"),
+        TableColumn::text("name"),
+        TableColumn::text("direction"),
+    ];
 
     fn cells(&self) -> Vec<String> {
         vec![self.version.to_string(), self.name.to_owned(), self.direction.to_owned()]
     }
 }
 
-impl From<&Step> for StepRow {
+impl From<&Step> for MigrationStepRow {
     fn from(step: &Step) -> Self {
         let direction = match step.direction {
             Direction::Up => "up",
@@ -106,10 +112,10 @@ impl From<&Step> for StepRow {
 }
 
 /// Runs `db`.
-pub(crate) async fn run(args: DbArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: DbArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = context.config()?;
     let store = context.store(config.as_ref())?;
-    let migrator = || migrator(&store.url).map_err(|error| store.failure(error));
+    let migrator = || migrator(&store.url).map_err(|error| store.store_error(error));
     match args.command {
         DbCommand::Migrate => migrate(&store, context).await,
         DbCommand::Rollback { to, yes } => rollback(&store, &*migrator()?, to, yes, context).await,
@@ -118,7 +124,7 @@ pub(crate) async fn run(args: DbArgs, context: &Context) -> Result<Exit, Failure
     }
 }
 
-async fn migrate(store: &ChosenStore, context: &Context) -> Result<Exit, Failure> {
+async fn migrate(store: &ChosenStore, context: &Context) -> Result<Exit, CommandError> {
     let steps = store.migrate().await?;
     print_steps(&steps, "the schema was up to date", store, context)
 }
@@ -129,17 +135,17 @@ async fn rollback(
     to: Option<u32>,
     yes: bool,
     context: &Context,
-) -> Result<Exit, Failure> {
-    let status = migrator.status().await.map_err(|error| store.failure(error))?;
+) -> Result<Exit, CommandError> {
+    let status = migrator.status().await.map_err(|error| store.store_error(error))?;
     let current = status.current();
     if current > migrator.latest() {
         let newer = Error::NewerSchema { found: current, known: migrator.latest() };
-        return Err(store.failure(newer));
+        return Err(store.store_error(newer));
     }
     let target = to.unwrap_or(current.saturating_sub(1));
     if target > current {
         let message = format!("cannot roll back to {target}: the store has schema {current}");
-        return Err(Failure::usage(message).help("`redrive db migrate` goes forward"));
+        return Err(CommandError::usage(message).help("`redrive db migrate` goes forward"));
     }
     if target < current {
         let url = &store.url;
@@ -150,7 +156,7 @@ async fn rollback(
     let steps = migrator
         .migrate_to(target, SystemClock.now())
         .await
-        .map_err(|error| store.failure(error))?;
+        .map_err(|error| store.store_error(error))?;
     print_steps(&steps, "there was nothing to roll back", store, context)
 }
 
@@ -159,12 +165,12 @@ fn print_steps(
     nothing: &str,
     store: &ChosenStore,
     context: &Context,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     if steps.is_empty() {
         context.output.note(&format!("{}: {nothing}", store.url));
     }
     if !steps.is_empty() || !context.output.is_table() {
-        context.output.list(steps.iter().map(StepRow::from))?;
+        context.output.list(steps.iter().map(MigrationStepRow::from))?;
     }
     Ok(Exit::Ok)
 }
@@ -173,37 +179,38 @@ async fn status(
     store: &ChosenStore,
     migrator: &dyn Migrator,
     context: &Context,
-) -> Result<Exit, Failure> {
-    let schema = migrator.status().await.map_err(|error| store.failure(error))?;
+) -> Result<Exit, CommandError> {
+    let schema = migrator.status().await.map_err(|error| store.store_error(error))?;
     context.output.list(MigrationView::all(&schema))?;
-    context.output.remark(&format!("{} ({})", store.url, store.chosen_by))?;
+    context.output.footer(&format!("{} ({})", store.url, store.chosen_by))?;
     if schema.current() > schema.latest() {
         context.output.note("the store is newer than this program; use a newer redrive");
     }
     Ok(Exit::Ok)
 }
 
-fn backup(store: &ChosenStore, file: &Path, context: &Context) -> Result<Exit, Failure> {
+fn backup(store: &ChosenStore, file: &Path, context: &Context) -> Result<Exit, CommandError> {
     let StoreUrl::SqliteFile(path) = &store.url else {
         let message = format!("{} is not a SQLite file", store.url);
-        return Err(Failure::new(Exit::Error, message)
+        return Err(CommandError::new(Exit::Error, message)
             .help("for PostgreSQL use pg_dump --schema=redrive, which copies a store in use"));
     };
-    redrive_sqlite::backup(path, file).map_err(|error| store.failure(error))?;
-    let copy = Copy { store: store.url.to_string(), backup: file.display().to_string() };
+    redrive_sqlite::backup(path, file).map_err(|error| store.store_error(error))?;
+    let copy = BackupRow { store: store.url.to_string(), backup: file.display().to_string() };
     context.output.record(&copy)?;
     Ok(Exit::Ok)
 }
 
 /// A copy that was made.
 #[derive(Debug, Serialize)]
-struct Copy {
+struct BackupRow {
     store: String,
     backup: String,
 }
 
-impl Row for Copy {
-    const COLUMNS: &'static [Column] = &[Column::text("store"), Column::text("backup")];
+impl TableRow for BackupRow {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("store"), TableColumn::text("backup")];
 
     fn cells(&self) -> Vec<String> {
         vec![self.store.clone(), self.backup.clone()]

@@ -1,7 +1,7 @@
 //! `redrive dlq list | show | export | reprocess`: samples that died (PIP-7).
 
+mod dead_letter_filter;
 mod record;
-mod which;
 
 mod causes;
 mod list;
@@ -17,7 +17,7 @@ use redrive::SampleId;
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -49,7 +49,7 @@ enum DlqCommand {
 }
 
 /// Runs `dlq`.
-pub(crate) async fn run(args: DlqArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: DlqArgs, context: &Context) -> Result<Exit, CommandError> {
     match args.command {
         DlqCommand::List(args) => list::run(args, context).await,
         DlqCommand::Show(args) => show::run(args, context).await,

@@ -10,8 +10,8 @@ use redrive_ops::{Checkups, views::CheckupView, with_causes};
 use crate::{
     context::{ChosenStore, Context},
     environment::look_around,
-    exit::{Exit, Failure},
-    output::{Column, Row},
+    exit::{CommandError, Exit},
+    output::{TableColumn, TableRow},
 };
 
 #[derive(Debug, Args)]
@@ -24,9 +24,9 @@ Examples:
   redrive doctor --store sqlite:prod.db -o json")]
 pub(crate) struct DoctorArgs {}
 
-impl Row for CheckupView {
-    const COLUMNS: &'static [Column] =
-        &[Column::text("check"), Column::text("state"), Column::text("detail")];
+impl TableRow for CheckupView {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("check"), TableColumn::text("state"), TableColumn::text("detail")];
 
     fn cells(&self) -> Vec<String> {
         vec![self.check.to_owned(), self.state().to_owned(), self.detail.clone()]
@@ -34,7 +34,7 @@ impl Row for CheckupView {
 }
 
 /// Runs `doctor`.
-pub(crate) async fn run(_: DoctorArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(_: DoctorArgs, context: &Context) -> Result<Exit, CommandError> {
     let mut checkups = Checkups::default();
     match look_around(context, &mut checkups) {
         // The broken file may name another store than the one that would be looked at.

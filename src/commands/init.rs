@@ -11,7 +11,7 @@ use redrive::config::{FILE_NAME, SCHEMA};
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 /// The file that is written. Tests check it as it is, and with every example uncommented.
@@ -39,7 +39,7 @@ pub(crate) struct InitArgs {
 }
 
 /// Writes the file.
-pub(crate) fn run(args: InitArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: InitArgs, context: &Context) -> Result<Exit, CommandError> {
     if args.schema {
         context.output.text(SCHEMA)?;
         return Ok(Exit::Ok);
@@ -60,10 +60,10 @@ pub(crate) fn run(args: InitArgs, context: &Context) -> Result<Exit, Failure> {
     open.open(&path).and_then(|mut file| file.write_all(TEMPLATE.as_bytes())).map_err(|error| {
         match error.kind() {
             ErrorKind::AlreadyExists => {
-                Failure::new(Exit::Refused, format!("{name} exists already"))
+                CommandError::new(Exit::Refused, format!("{name} exists already"))
                     .help("--force overwrites it")
             }
-            _ => Failure::new(Exit::Error, format!("cannot write {name}")).because(error),
+            _ => CommandError::new(Exit::Error, format!("cannot write {name}")).caused_by(error),
         }
     })?;
     context.output.note(&format!("wrote {name}; `redrive check` looks for mistakes in it"));

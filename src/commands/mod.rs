@@ -23,11 +23,11 @@ pub(crate) mod worker;
 use crate::{
     cli::CliCommand,
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 /// Runs a command.
-pub(crate) async fn run(command: CliCommand, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(command: CliCommand, context: &Context) -> Result<Exit, CommandError> {
     match command {
         CliCommand::Policy(args) => policy::run(args, context),
         CliCommand::Check(args) => check::run(args, context),

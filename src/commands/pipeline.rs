@@ -2,7 +2,7 @@
 
 mod counts;
 mod record;
-mod which;
+mod run_selector;
 
 mod progress;
 mod rate;
@@ -23,7 +23,7 @@ use redrive::{PipelineRunId, PipelineStatus};
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -68,7 +68,7 @@ impl PipelineArgs {
 }
 
 /// Runs `pipeline`.
-pub(crate) async fn run(args: PipelineArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: PipelineArgs, context: &Context) -> Result<Exit, CommandError> {
     match args.command {
         PipelineCommand::Run(args) => run::run(args, context).await,
         PipelineCommand::Resume(args) => resume::run(args, context).await,

@@ -7,11 +7,11 @@ use clap::{Args, Subcommand};
 use redrive::{JitterSeed, Policy, config::Policies};
 use redrive_ops::views::PolicyView;
 
-pub(crate) use record::{PolicySummary, chosen};
+pub(crate) use record::{PolicyListRow, chosen};
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -47,7 +47,7 @@ Examples:
 }
 
 /// Runs `policy`.
-pub(crate) fn run(args: PolicyArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: PolicyArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = context.config()?;
     let (policies, seed) = match config {
         Some(config) => (config.policies, config.jitter_seed),
@@ -56,7 +56,7 @@ pub(crate) fn run(args: PolicyArgs, context: &Context) -> Result<Exit, Failure> 
     match args.command {
         PolicyCommand::List => {
             let records = policies.iter().map(|(name, policy)| PolicyView::new(name, policy));
-            context.output.list(records.map(PolicySummary))?;
+            context.output.list(records.map(PolicyListRow))?;
         }
         PolicyCommand::Show { name } => {
             let policy = find(&policies, &name)?;
@@ -67,8 +67,8 @@ pub(crate) fn run(args: PolicyArgs, context: &Context) -> Result<Exit, Failure> 
     Ok(Exit::Ok)
 }
 
-fn find<'a>(policies: &'a Policies, name: &str) -> Result<&'a Policy, Failure> {
+fn find<'a>(policies: &'a Policies, name: &str) -> Result<&'a Policy, CommandError> {
     policies.get(name).ok_or_else(|| {
-        Failure::usage(format!("there is no policy {name:?}")).help(policies.suggestion(name))
+        CommandError::usage(format!("there is no policy {name:?}")).help(policies.suggestion(name))
     })
 }

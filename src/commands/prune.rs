@@ -8,11 +8,11 @@ use redrive_ops::views::{PruneView, PrunedFileView};
 
 use crate::{
     confirm::confirm,
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
-    output::{Column, Row},
+    output::{TableColumn, TableRow},
 };
 
 #[derive(Debug, Args)]
@@ -60,13 +60,13 @@ pub(crate) struct PruneArgs {
     reason: Option<String>,
 }
 
-impl Row for PruneView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("untouched since"),
-        Column::text("runs"),
-        Column::text("samples"),
-        Column::text("attempts"),
-        Column::text("changed meanwhile"),
+impl TableRow for PruneView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("untouched since"),
+        TableColumn::text("runs"),
+        TableColumn::text("samples"),
+        TableColumn::text("attempts"),
+        TableColumn::text("changed meanwhile"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -80,12 +80,12 @@ impl Row for PruneView {
     }
 }
 
-impl Row for PrunedFileView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("kind"),
-        Column::number("rows"),
-        Column::text("file"),
-        Column::text("sha256"),
+impl TableRow for PrunedFileView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("kind"),
+        TableColumn::number("rows"),
+        TableColumn::text("file"),
+        TableColumn::text("sha256"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -94,30 +94,32 @@ impl Row for PrunedFileView {
 }
 
 /// Runs `prune`.
-pub(crate) async fn run(args: PruneArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: PruneArgs, context: &Context) -> Result<Exit, CommandError> {
     let age: std::time::Duration = args.older_than.into();
     let now = SystemClock.now();
     let before = now.checked_sub(age).map_err(|error| {
         let message = format!("--older-than {} begins before all time", args.older_than);
-        Failure::usage(message).because(error)
+        CommandError::usage(message).caused_by(error)
     })?;
-    let ops = Ops::open(context, Missing::Refuse).await?;
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let folder = args.export.or_else(|| ops.config.as_ref()?.archive()).ok_or_else(|| {
-        Failure::usage("there is no folder to write to; nothing was removed")
+        CommandError::usage("there is no folder to write to; nothing was removed")
             .help("give --export DIR, or `export` in [prune] of the file")
     })?;
     let PruneArgs { queue, pipeline, .. } = args;
     let prune = ops.prune(PruneFilter { before, queue, pipeline });
     let failure = |error: PruneError| match error {
-        PruneError::Store(error) => ops.failure(error),
-        error => Failure::new(Exit::Error, "the prune did not come to its end").because(error),
+        PruneError::Store(error) => ops.store_error(error),
+        error => {
+            CommandError::new(Exit::Error, "the prune did not come to its end").caused_by(error)
+        }
     };
     let advice = "nothing is gone that is not in a whole file; say it again to go on";
     let found = prune.prunable().await.map_err(failure)?;
     let output = context.output;
     if args.dry_run {
         output.record(&PruneView::foreseen(before, found))?;
-        output.remark("nothing was removed: a dry run")?;
+        output.footer("nothing was removed: a dry run")?;
         return Ok(Exit::Ok);
     }
     if found != Prunable::default() {
@@ -131,6 +133,6 @@ pub(crate) async fn run(args: PruneArgs, context: &Context) -> Result<Exit, Fail
     let report = prune.run(&folder, &by).await.map_err(|error| failure(error).help(advice))?;
     let done = PruneView::done(before, &report);
     output.record(&done)?;
-    output.remark_list("written", &done.files)?;
+    output.section("written", &done.files)?;
     Ok(Exit::Ok)
 }

@@ -6,11 +6,11 @@ use redrive_store::QueueAction;
 use serde::Serialize;
 
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
-    output::{Column, Row},
+    output::{TableColumn, TableRow},
 };
 
 #[derive(Debug, Args)]
@@ -65,14 +65,15 @@ Examples:
 
 /// What was done to a queue.
 #[derive(Debug, Serialize)]
-struct Switched<'a> {
+struct QueueChange<'a> {
     queue: &'a str,
     paused: bool,
     changed: bool,
 }
 
-impl Row for Switched<'_> {
-    const COLUMNS: &'static [Column] = &[Column::text("queue"), Column::text("state")];
+impl TableRow for QueueChange<'_> {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("queue"), TableColumn::text("state")];
 
     fn cells(&self) -> Vec<String> {
         let state = match (self.paused, self.changed) {
@@ -85,13 +86,13 @@ impl Row for Switched<'_> {
     }
 }
 
-impl Row for QueueView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("queue"),
-        Column::text("declared"),
-        Column::text("paused at"),
-        Column::text("by"),
-        Column::text("reason"),
+impl TableRow for QueueView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("queue"),
+        TableColumn::text("declared"),
+        TableColumn::text("paused at"),
+        TableColumn::text("by"),
+        TableColumn::text("reason"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -111,31 +112,31 @@ impl Row for QueueView {
 }
 
 /// Runs `queue`.
-pub(crate) async fn run(args: QueueArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: QueueArgs, context: &Context) -> Result<Exit, CommandError> {
     let checked = match &args.command {
         QueueCommand::Pause { name, .. } => QueueAction::Pause.check_name(name),
         QueueCommand::Resume { name, .. } => QueueAction::Resume.check_name(name),
         QueueCommand::List => Ok(()),
     };
-    checked.map_err(Failure::usage)?;
+    checked.map_err(CommandError::usage)?;
     let missing = match args.command {
-        QueueCommand::List => Missing::Refuse,
-        QueueCommand::Pause { .. } | QueueCommand::Resume { .. } => Missing::Make,
+        QueueCommand::List => IfMissing::Refuse,
+        QueueCommand::Pause { .. } | QueueCommand::Resume { .. } => IfMissing::Create,
     };
-    let ops = Ops::open(context, missing).await?;
+    let ops = OpenStore::open(context, missing).await?;
     let store = ops.store();
-    let failed = |error| ops.failure(error);
+    let failed = |error| ops.store_error(error);
     match args.command {
         QueueCommand::Pause { name, reason } => {
-            warn_of_strangers(&name, &ops, context).await?;
+            warn_if_unknown(&name, &ops, context).await?;
             let by = operator(reason);
             let changed = store.pause_queue(&name, &by).await.map_err(failed)?;
-            context.output.record(&Switched { queue: &name, paused: true, changed })?;
+            context.output.record(&QueueChange { queue: &name, paused: true, changed })?;
         }
         QueueCommand::Resume { name, reason } => {
             let by = operator(reason);
             let changed = store.resume_queue(&name, &by).await.map_err(failed)?;
-            context.output.record(&Switched { queue: &name, paused: false, changed })?;
+            context.output.record(&QueueChange { queue: &name, paused: false, changed })?;
         }
         QueueCommand::List => {
             context.output.list(ops.queues().await.map_err(failed)?)?;
@@ -145,11 +146,15 @@ pub(crate) async fn run(args: QueueArgs, context: &Context) -> Result<Exit, Fail
 }
 
 /// A pause of a mistyped name would be obeyed by nobody.
-async fn warn_of_strangers(name: &str, ops: &Ops, context: &Context) -> Result<(), Failure> {
+async fn warn_if_unknown(
+    name: &str,
+    ops: &OpenStore,
+    context: &Context,
+) -> Result<(), CommandError> {
     if ops.declared().is_some_and(|declared| declared.queue(name).is_some()) {
         return Ok(());
     }
-    let stats = ops.store().queue_stats().await.map_err(|error| ops.failure(error))?;
+    let stats = ops.store().queue_stats().await.map_err(|error| ops.store_error(error))?;
     if !stats.iter().any(|stats| stats.queue == name) {
         context.output.note(&format!("note: {name:?} is neither declared nor has it any runs"));
     }

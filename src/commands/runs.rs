@@ -2,26 +2,26 @@
 
 mod record;
 
-mod lines;
-mod submission;
+mod batch_submitter;
+mod line_reader;
 mod submit;
 
 mod list;
 mod show;
 
 mod change;
-mod changed;
+mod change_outcomes;
 
 mod stats;
 
 use clap::{Args, Subcommand};
 use redrive::{RunId, RunStatus};
 
-pub(crate) use lines::{Line, Lines, MAX_LINE_BYTES};
+pub(crate) use line_reader::{InputLine, LineReader, MAX_LINE_BYTES};
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ enum RunsCommand {
 }
 
 /// Runs `runs`.
-pub(crate) async fn run(args: RunsArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: RunsArgs, context: &Context) -> Result<Exit, CommandError> {
     match args.command {
         RunsCommand::Submit(args) => submit::run(args, context).await,
         RunsCommand::List(args) => list::run(args, context).await,

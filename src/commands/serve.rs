@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use clap::Args;
 
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    server_setup::{Serving, listen},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    server_setup::{RunningServer, listen},
     signals::Signals,
-    worker_set::worker_name,
+    worker_set::new_worker_id,
 };
 
 #[derive(Debug, Args)]
@@ -30,12 +30,12 @@ pub(crate) struct ServeArgs {
 }
 
 /// Runs `serve` until a signal.
-pub(crate) async fn run(args: ServeArgs, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Make).await?;
+pub(crate) async fn run(args: ServeArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Create).await?;
     let mut signals = Signals::new()?;
-    let server = listen(&ops, args.listen, &worker_name()?).await?;
+    let server = listen(&ops, args.listen, &new_worker_id()?).await?;
     context.output.note(&format!("listening on http://{}", server.address()));
-    let mut serving = Serving::start(server);
+    let mut serving = RunningServer::start(server);
     let exit = tokio::select! {
         exit = signals.next() => exit,
         failure = serving.ended() => return Err(failure),

@@ -1,11 +1,11 @@
 //! `redrive state …`: what operators see of partitions and do to them (PAR-8, PAR-9).
 
-mod which;
+mod partition_selector;
 
 mod row;
 
 mod change;
-mod changed;
+mod change_listing;
 
 mod backfill;
 mod clear_terminal;
@@ -23,11 +23,11 @@ mod verify;
 
 use clap::{Args, Subcommand};
 
-pub(crate) use which::{Which, parse_partition};
+pub(crate) use partition_selector::{PartitionSelector, parse_partition};
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -75,7 +75,7 @@ enum StateCommand {
 }
 
 /// Runs `state`.
-pub(crate) async fn run(args: StateArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: StateArgs, context: &Context) -> Result<Exit, CommandError> {
     match args.command {
         StateCommand::Retry(args) => retry::run(args, context).await,
         StateCommand::Reprocess(args) => reprocess::run(args, context).await,

@@ -12,15 +12,15 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::Args;
 use redrive::{Daemon, HumanDuration, Stopper, StoreUrl, Until};
 
-use self::{seed::Seed, status::Status, summary::Summary};
+use self::{seed::Seed, status::StatusLine, summary::StartupSummary};
 use super::daemon::{checked_interval, daemon_name};
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    server_setup::{Serving, listen},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    server_setup::{RunningServer, listen},
     signals::Signals,
-    worker_set::{DEFAULT_GRACE, WorkerSelection, WorkerSet, worker_name},
+    worker_set::{DEFAULT_GRACE, WorkerSelection, WorkerSet, new_worker_id},
 };
 
 #[derive(Debug, Args)]
@@ -57,11 +57,11 @@ pub(crate) struct UpArgs {
 }
 
 /// Runs `up` until a signal.
-pub(crate) async fn run(args: UpArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: UpArgs, context: &Context) -> Result<Exit, CommandError> {
     let within = args.folder.as_deref().map(|folder| context.in_folder(folder)).transpose()?;
     let context = within.as_ref().unwrap_or(context);
     let interval = checked_interval(args.interval)?;
-    let config = context.needed_config()?;
+    let config = context.require_config()?;
     let all = WorkerSelection {
         queues: None,
         sources: None,
@@ -70,10 +70,10 @@ pub(crate) async fn run(args: UpArgs, context: &Context) -> Result<Exit, Failure
         concurrency: None,
         grace: args.grace,
     };
-    let works = WorkerSet::new(&config, &all)?;
-    let seed = Seed::read(&config, &works).await?;
+    let workers = WorkerSet::new(&config, &all)?;
+    let seed = Seed::read(&config, &workers).await?;
     let mut signals = Signals::new()?;
-    let process = worker_name()?;
+    let process = new_worker_id()?;
     let chosen = context.store(Some(&config))?;
     // SQLite is migrated when it is opened.
     if let StoreUrl::Postgres(_) = &chosen.url {
@@ -85,25 +85,25 @@ pub(crate) async fn run(args: UpArgs, context: &Context) -> Result<Exit, Failure
             );
         }
     }
-    let ops = Ops::open(context, Missing::Make).await?;
+    let ops = OpenStore::open(context, IfMissing::Create).await?;
     #[cfg(feature = "otel")]
     crate::spans::start(&chosen).await?;
     let server = listen(&ops, args.listen, &process).await?;
-    seed.plant(&ops).await?;
+    seed.apply(&ops).await?;
 
-    let summary = Summary {
+    let summary = StartupSummary {
         config: context.config_name()?,
         store: &chosen,
         raw: config.raw.clone().in_folder(&config.folder).to_string(),
-        names: works.names(),
+        names: workers.names(),
         interval: args.interval,
         address: server.address(),
         process: &process,
     };
-    summary.tell(context);
-    let status = Status::start(server.watch(), server.address(), context);
-    let mut serving = Serving::start(server);
-    let engine = works.engine(ops.store().clone(), &config);
+    summary.print(context);
+    let status = StatusLine::start(server.watch(), server.address(), context);
+    let mut serving = RunningServer::start(server);
+    let engine = workers.engine(ops.store().clone(), &config);
     let daemon = Daemon::new(ops.partitions().clone(), daemon_name(&process));
     let (stopper, stop) = Stopper::new();
     let mut work = Box::pin(async {
@@ -116,7 +116,7 @@ pub(crate) async fn run(args: UpArgs, context: &Context) -> Result<Exit, Failure
         exit = signals.next() => Ok(exit),
         failure = serving.ended() => Err(failure),
         // It looks at partitions until it is told to stop.
-        _ = &mut work => return Err(Failure::new(Exit::Error, "the daemon ended by itself")),
+        _ = &mut work => return Err(CommandError::new(Exit::Error, "the daemon ended by itself")),
     };
     drop(status);
     stopper.stop();

@@ -3,7 +3,7 @@
 mod record;
 
 mod add;
-mod listed;
+mod file_entry;
 
 mod progress;
 mod run;
@@ -19,7 +19,7 @@ use redrive::{ItemId, ItemStatus, config::Config};
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -49,7 +49,7 @@ enum UploadsCommand {
 }
 
 /// Runs `uploads`.
-pub(crate) async fn run(args: UploadsArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: UploadsArgs, context: &Context) -> Result<Exit, CommandError> {
     match args.command {
         UploadsCommand::Add(args) => add::run(args, context).await,
         UploadsCommand::Run(args) => run::run(args, context).await,
@@ -74,8 +74,8 @@ fn parse_status(text: &str) -> Result<ItemStatus, String> {
 }
 
 /// The configuration, which declares the upload.
-fn declaring(upload: &str, context: &Context) -> Result<Config, Failure> {
-    let config = context.needed_config()?;
+fn declaring(upload: &str, context: &Context) -> Result<Config, CommandError> {
+    let config = context.require_config()?;
     if config.upload(upload).is_some() {
         return Ok(config);
     }
@@ -83,5 +83,5 @@ fn declaring(upload: &str, context: &Context) -> Result<Config, Failure> {
         [] => "the file declares none; add an [[upload]] with a name and a url".to_owned(),
         _ => config.upload_suggestion(upload),
     };
-    Err(Failure::usage(format!("--upload: there is no upload {upload:?}")).help(advice))
+    Err(CommandError::usage(format!("--upload: there is no upload {upload:?}")).help(advice))
 }

@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use crate::{
     commands::dlq::parse_id,
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    output::{Column, Output, Row},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{Output, TableColumn, TableRow},
 };
 
 #[derive(Debug, Args)]
@@ -42,9 +42,9 @@ fn parse_asked(text: &str) -> Result<Asked, String> {
 }
 
 /// Tells the story.
-pub(crate) async fn run(args: WhyArgs, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let story = ops.explain(&args.unit).await.map_err(|error| ops.failure(error))?;
+pub(crate) async fn run(args: WhyArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let story = ops.explain(&args.unit).await.map_err(|error| ops.store_error(error))?;
     let Some(story) = story else { return Err(unknown(&args.unit, &ops)) };
     let story = match (story, &args.unit) {
         (Explanation::Sample(story), Asked::Unit(Unit::Sample { stage, .. })) => {
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: WhyArgs, context: &Context) -> Result<Exit, Failur
     Ok(Exit::Ok)
 }
 
-fn unknown(asked: &Asked, ops: &Ops) -> Failure {
+fn unknown(asked: &Asked, ops: &OpenStore) -> CommandError {
     let url = &ops.chosen.url;
     let (message, help) = match asked {
         Asked::Unit(unit @ Unit::Run(_)) => {
@@ -73,16 +73,16 @@ fn unknown(asked: &Asked, ops: &Ops) -> Failure {
             (format!("there is no sample:{id} in {url}"), "`redrive dlq list` shows what died")
         }
     };
-    Failure::new(Exit::Error, message).help(help)
+    CommandError::new(Exit::Error, message).help(help)
 }
 
-fn no_stage(stage: &str, known: Vec<String>) -> Failure {
+fn no_stage(stage: &str, known: Vec<String>) -> CommandError {
     let message = format!("its pipeline has no stage {stage:?}");
-    Failure::new(Exit::Error, message).help(format!("the stages are {}", known.join(", ")))
+    CommandError::new(Exit::Error, message).help(format!("the stages are {}", known.join(", ")))
 }
 
 /// Prints it: an object, or one part below the other.
-fn print(story: &Explanation, output: Output) -> Result<(), Failure> {
+fn print(story: &Explanation, output: Output) -> Result<(), CommandError> {
     match story {
         Explanation::Run(story) => {
             let RunExplanation { run, attempts, journal, next, .. } = &**story;
@@ -100,55 +100,55 @@ fn print(story: &Explanation, output: Output) -> Result<(), Failure> {
     }
 }
 
-fn print_parts<T: Serialize, R: Row>(
+fn print_parts<T: Serialize, R: TableRow>(
     story: &T,
     record: &R,
     attempts: &[AttemptView],
     journal: &[JournalView],
     next: &Next,
     output: Output,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     if !output.is_table() {
         return output.object(story);
     }
     output.record(record)?;
-    output.remark_list("attempts", attempts)?;
+    output.section("attempts", attempts)?;
     print_end(journal, next, output)
 }
 
-fn print_sample(story: &SampleExplanation, output: Output) -> Result<(), Failure> {
+fn print_sample(story: &SampleExplanation, output: Output) -> Result<(), CommandError> {
     if !output.is_table() {
         return output.object(story);
     }
     output.record(&story.sample)?;
     for stage in &story.stages {
         let title = format!("stage {}: {}", stage.stage, stage.outcome);
-        output.remark_list(&title, &stage.attempts)?;
+        output.section(&title, &stage.attempts)?;
     }
     let untried = story.stages.iter().filter(|stage| stage.attempts.is_empty());
     let untried: Vec<String> =
         untried.map(|stage| format!("stage {}: {}", stage.stage, stage.outcome)).collect();
     if !untried.is_empty() {
-        output.remark(&untried.join("\n"))?;
+        output.footer(&untried.join("\n"))?;
     }
     print_end(&story.journal, &story.next, output)
 }
 
-fn print_end(journal: &[JournalView], next: &Next, output: Output) -> Result<(), Failure> {
-    output.remark_list("journal", journal)?;
-    output.remark(&format!("next: {}", next.because))
+fn print_end(journal: &[JournalView], next: &Next, output: Output) -> Result<(), CommandError> {
+    output.section("journal", journal)?;
+    output.footer(&format!("next: {}", next.because))
 }
 
-impl Row for AttemptView {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("attempt"),
-        Column::text("started at"),
-        Column::number("took"),
-        Column::text("outcome"),
-        Column::text("class"),
-        Column::text("code"),
-        Column::text("rule"),
-        Column::text("message"),
+impl TableRow for AttemptView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("attempt"),
+        TableColumn::text("started at"),
+        TableColumn::number("took"),
+        TableColumn::text("outcome"),
+        TableColumn::text("class"),
+        TableColumn::text("code"),
+        TableColumn::text("rule"),
+        TableColumn::text("message"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -165,12 +165,12 @@ impl Row for AttemptView {
     }
 }
 
-impl Row for JournalView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("at"),
-        Column::text("actor"),
-        Column::text("action"),
-        Column::text("details"),
+impl TableRow for JournalView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("at"),
+        TableColumn::text("actor"),
+        TableColumn::text("action"),
+        TableColumn::text("details"),
     ];
 
     fn cells(&self) -> Vec<String> {

@@ -5,10 +5,10 @@ use clap::Args;
 use redrive::{HumanDuration, Stopper, Until};
 
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
     signals::Signals,
-    worker_set::{DEFAULT_GRACE, WorkerSelection, WorkerSet, worker_name},
+    worker_set::{DEFAULT_GRACE, WorkerSelection, WorkerSet, new_worker_id},
 };
 
 /// The most units of one queue, source or stage at once.
@@ -64,15 +64,15 @@ pub(crate) struct WorkerArgs {
 }
 
 /// Runs `worker` until a signal, or until there is nothing left.
-pub(crate) async fn run(args: WorkerArgs, context: &Context) -> Result<Exit, Failure> {
-    let config = context.needed_config()?;
+pub(crate) async fn run(args: WorkerArgs, context: &Context) -> Result<Exit, CommandError> {
+    let config = context.require_config()?;
     let nothing = config.queues.is_empty() && config.sources.is_empty();
     if nothing && config.pipelines.is_empty() && config.notifiers.is_empty() {
         let message = "the configuration declares no queues, no sources and no pipelines";
-        return Err(Failure::new(Exit::Error, message)
+        return Err(CommandError::new(Exit::Error, message)
             .help("add a [[queue]], a [[source]] or a [[pipeline]]; `redrive init` shows them"));
     }
-    let wanted = WorkerSelection {
+    let selection = WorkerSelection {
         queues: args.queues.as_deref(),
         sources: args.sources.as_deref(),
         pipelines: args.pipelines.as_deref(),
@@ -80,12 +80,12 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> Result<Exit, Fai
         concurrency: args.concurrency,
         grace: args.grace,
     };
-    let works = WorkerSet::new(&config, &wanted)?;
+    let workers = WorkerSet::new(&config, &selection)?;
     let chosen = context.store(Some(&config))?;
-    let store = chosen.open(Some(&config), Missing::Make).await?;
+    let store = chosen.open(Some(&config), IfMissing::Create).await?;
     let mut signals = Signals::new()?;
-    let worker = worker_name()?;
-    let names = works.names();
+    let worker = new_worker_id()?;
+    let names = workers.names();
     let url = chosen.url.to_string();
     tracing::info!(
         worker = worker.0,
@@ -99,7 +99,7 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> Result<Exit, Fai
 
     #[cfg(feature = "otel")]
     crate::spans::start(&chosen).await?;
-    let engine = works.engine(store, &config);
+    let engine = workers.engine(store, &config);
     let until = if args.drain { Until::Drained } else { Until::Stopped };
     let (stopper, stop) = Stopper::new();
     let mut work = Box::pin(engine.run_as(worker, stop, until));

@@ -10,12 +10,12 @@ use tracing::{
 
 /// What an event says: its message, and its fields.
 #[derive(Debug, Default)]
-pub(super) struct Fields {
+pub(super) struct EventFields {
     pub(super) message: String,
     pub(super) named: Vec<(&'static str, Value)>,
 }
 
-impl Fields {
+impl EventFields {
     pub(super) fn of(event: &Event<'_>) -> Self {
         let mut fields = Self::default();
         event.record(&mut fields);
@@ -30,7 +30,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for EventFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.add(field, format!("{value:?}").into());
     }

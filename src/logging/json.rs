@@ -12,13 +12,13 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-use super::fields::Fields;
+use super::fields::EventFields;
 use crate::output::terminal_safe_json;
 
 /// One object a line.
-pub(super) struct Lines;
+pub(super) struct JsonFormatter;
 
-impl<S, N> FormatEvent<S, N> for Lines
+impl<S, N> FormatEvent<S, N> for JsonFormatter
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -29,7 +29,7 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let fields = Fields::of(event);
+        let fields = EventFields::of(event);
         let mut line = Map::new();
         line.extend(
             fields.named.into_iter().map(|(name, value)| (name.to_owned(), bounded(value))),

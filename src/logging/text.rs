@@ -11,14 +11,14 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-use super::fields::Fields;
+use super::fields::EventFields;
 
 /// One line of text each.
-pub(super) struct Lines {
+pub(super) struct TextFormatter {
     pub(super) color: bool,
 }
 
-impl<S, N> FormatEvent<S, N> for Lines
+impl<S, N> FormatEvent<S, N> for TextFormatter
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -29,7 +29,7 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let fields = Fields::of(event);
+        let fields = EventFields::of(event);
         let level = *event.metadata().level();
         let (color, plain) = if self.color { (color_of(level), "\x1b[0m") } else { ("", "") };
         let message = one_line(&fields.message);

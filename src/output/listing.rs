@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{Output, Row, json, table_of};
-use crate::{cli::Format, exit::Failure};
+use super::{Output, TableRow, json, table_of};
+use crate::{cli::Format, exit::CommandError};
 
 /// The most rows of a table; programs get them all.
 const MAX_TABLE_ROWS: usize = 1_000;
@@ -16,13 +16,13 @@ pub(crate) struct Listing<T> {
     rows: u64,
 }
 
-impl<T: Row> Listing<T> {
+impl<T: TableRow> Listing<T> {
     pub(crate) fn new(output: Output) -> Self {
         Self { output, table: Vec::new(), rows: 0 }
     }
 
     /// Adds rows.
-    pub(crate) fn add(&mut self, rows: impl IntoIterator<Item = T>) -> Result<(), Failure> {
+    pub(crate) fn add(&mut self, rows: impl IntoIterator<Item = T>) -> Result<(), CommandError> {
         let Self { output, table, rows: count } = self;
         output.print(|out| {
             for row in rows {
@@ -40,7 +40,7 @@ impl<T: Row> Listing<T> {
     }
 
     /// Ends the list, and says how many rows of a table were left out.
-    pub(crate) fn end(self) -> Result<u64, Failure> {
+    pub(crate) fn end(self) -> Result<u64, CommandError> {
         let Self { output, table, rows } = self;
         output.print(|out| match output.format {
             Format::Table => out.write_all(table_of(table.iter()).as_bytes()),
@@ -51,7 +51,7 @@ impl<T: Row> Listing<T> {
     }
 }
 
-pub(super) fn write_element<T: Row>(
+pub(super) fn write_element<T: TableRow>(
     out: &mut dyn Write,
     row: &T,
     is_first: bool,

@@ -4,10 +4,10 @@ use redrive::config::{Handler, Notify, NotifyEvent};
 use redrive_ops::views::PolicyView;
 use serde::Serialize;
 
-use super::parts::{LimitFields, policy_name};
+use super::shared_fields::{LimitFields, policy_name};
 use crate::{
     commands::policy::chosen,
-    output::{Column, Row},
+    output::{TableColumn, TableRow},
 };
 
 /// A notifier.
@@ -54,13 +54,13 @@ impl<'a> NotifierRow<'a> {
     }
 }
 
-impl Row for NotifierRow<'_> {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("name"),
-        Column::text("url"),
-        Column::text("events"),
-        Column::text("queue"),
-        Column::text("policy"),
+impl TableRow for NotifierRow<'_> {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("name"),
+        TableColumn::text("url"),
+        TableColumn::text("events"),
+        TableColumn::text("queue"),
+        TableColumn::text("policy"),
     ];
 
     fn cells(&self) -> Vec<String> {

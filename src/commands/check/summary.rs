@@ -6,19 +6,19 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    declared::{PipelineRow, QueueRow, SourceRow, StageRow, UploadRow},
     notifiers::NotifierRow,
+    rows::{PipelineRow, QueueRow, SourceRow, StageRow, UploadRow},
 };
 use crate::{
-    commands::policy::PolicySummary,
+    commands::policy::PolicyListRow,
     context::Context,
-    exit::Failure,
-    output::{Column, Row},
+    exit::CommandError,
+    output::{TableColumn, TableRow},
 };
 
 /// All that a good file declares.
 #[derive(Debug, Serialize)]
-pub(crate) struct Summary<'a> {
+pub(crate) struct ConfigSummary<'a> {
     config: String,
     valid: bool,
     problems: [(); 0],
@@ -30,7 +30,7 @@ pub(crate) struct Summary<'a> {
     jitter_seed: u64,
     prune: Value,
     up: Value,
-    policies: Vec<PolicySummary>,
+    policies: Vec<PolicyListRow>,
     queues: Vec<QueueRow<'a>>,
     sources: Vec<SourceRow<'a>>,
     uploads: Vec<UploadRow<'a>>,
@@ -38,7 +38,7 @@ pub(crate) struct Summary<'a> {
     notifiers: Vec<NotifierRow<'a>>,
 }
 
-impl<'a> Summary<'a> {
+impl<'a> ConfigSummary<'a> {
     /// From a configuration and the store that would be used with it.
     pub(crate) fn new(name: String, config: &'a Config, store: (String, String)) -> Self {
         let policies = config.policies.of_file();
@@ -55,7 +55,7 @@ impl<'a> Summary<'a> {
             prune: json!({ "export": config.prune.export }),
             up: json!({ "submit": config.up.submit, "pipelines": config.up.pipelines }),
             policies: policies
-                .map(|(name, policy)| PolicySummary(PolicyView::new(name, policy)))
+                .map(|(name, policy)| PolicyListRow(PolicyView::new(name, policy)))
                 .collect(),
             queues: config.queues.iter().map(QueueRow::new).collect(),
             sources: config.sources.iter().map(SourceRow::new).collect(),
@@ -66,29 +66,29 @@ impl<'a> Summary<'a> {
     }
 
     /// One JSON object, or the facts and a table for each kind of work.
-    pub(crate) fn print(&self, context: &Context) -> Result<(), Failure> {
+    pub(crate) fn print(&self, context: &Context) -> Result<(), CommandError> {
         let output = context.output;
         output.record(self)?;
-        output.remark_list("policies", &self.policies)?;
-        output.remark_list("queues", &self.queues)?;
-        output.remark_list("sources", &self.sources)?;
-        output.remark_list("uploads", &self.uploads)?;
-        output.remark_list("pipelines", &self.pipelines)?;
+        output.section("policies", &self.policies)?;
+        output.section("queues", &self.queues)?;
+        output.section("sources", &self.sources)?;
+        output.section("uploads", &self.uploads)?;
+        output.section("pipelines", &self.pipelines)?;
         let stages = self.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
         let stages: Vec<&StageRow<'_>> = stages.collect();
-        output.remark_list("stages", &stages)?;
-        output.remark_list("notifiers", &self.notifiers)?;
-        output.remark(&format!("{} is good", self.config))
+        output.section("stages", &stages)?;
+        output.section("notifiers", &self.notifiers)?;
+        output.footer(&format!("{} is good", self.config))
     }
 }
 
-impl Row for Summary<'_> {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("config"),
-        Column::text("store"),
-        Column::text("raw"),
-        Column::text("listen"),
-        Column::text("jitter seed"),
+impl TableRow for ConfigSummary<'_> {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("config"),
+        TableColumn::text("store"),
+        TableColumn::text("raw"),
+        TableColumn::text("listen"),
+        TableColumn::text("jitter seed"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -104,14 +104,14 @@ impl Row for Summary<'_> {
 
 /// All that is wrong with a file, for programs.
 #[derive(Debug, Serialize)]
-pub(crate) struct Findings {
+pub(crate) struct InvalidConfig {
     config: String,
     valid: bool,
-    problems: Vec<Finding>,
+    problems: Vec<ConfigProblemRow>,
 }
 
 #[derive(Debug, Serialize)]
-struct Finding {
+struct ConfigProblemRow {
     line: usize,
     column: usize,
     key: String,
@@ -120,12 +120,12 @@ struct Finding {
     help: Option<String>,
 }
 
-impl Findings {
+impl InvalidConfig {
     /// From a report.
     pub(crate) fn new(name: String, report: &Report) -> Self {
         let findings = report.problems().iter().map(|problem| {
             let (line, column) = report.position(problem);
-            Finding {
+            ConfigProblemRow {
                 line,
                 column,
                 key: problem.key.clone(),
@@ -138,8 +138,9 @@ impl Findings {
     }
 }
 
-impl Row for Findings {
-    const COLUMNS: &'static [Column] = &[Column::text("config"), Column::number("problems")];
+impl TableRow for InvalidConfig {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("config"), TableColumn::number("problems")];
 
     fn cells(&self) -> Vec<String> {
         vec![self.config.clone(), self.problems.len().to_string()]

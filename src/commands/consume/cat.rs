@@ -4,10 +4,10 @@ use clap::Args;
 use redrive::{ConsumeError, Consumer, ReadablePartition};
 
 use crate::{
-    commands::state::Which,
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
+    commands::state::PartitionSelector,
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
 };
 
 /// How many partitions are found at once.
@@ -24,7 +24,7 @@ Examples:
   redrive consume cat --source ads --logical-date 2026-01-31 | jq .clicks")]
 pub(crate) struct ConsumeCatArgs {
     #[command(flatten)]
-    which: Which,
+    partitions: PartitionSelector,
 
     /// All that can be read: without a filter nothing is printed unless you say so
     #[arg(long)]
@@ -32,23 +32,26 @@ pub(crate) struct ConsumeCatArgs {
 }
 
 /// Runs `consume cat`.
-pub(crate) async fn run(args: ConsumeCatArgs, context: &Context) -> Result<Exit, Failure> {
-    let filter = args.which.filter()?;
+pub(crate) async fn run(args: ConsumeCatArgs, context: &Context) -> Result<Exit, CommandError> {
+    let filter = args.partitions.filter()?;
     if filter.is_empty() && !args.all {
-        return Err(Failure::new(Exit::Refused, "no partitions are named; nothing was printed")
-            .help("name them by filters such as --source NAME, or say --all"));
+        return Err(CommandError::new(
+            Exit::Refused,
+            "no partitions are named; nothing was printed",
+        )
+        .help("name them by filters such as --source NAME, or say --all"));
     }
-    let ops = Ops::open(context, Missing::Refuse).await?;
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let consumer = ops.consumer();
-    if let Some(key) = args.which.only_key() {
-        let found = consumer.find(&key).await.map_err(|error| failure(error, &ops))?;
+    if let Some(key) = args.partitions.only_key() {
+        let found = consumer.find(&key).await.map_err(|error| command_error(error, &ops))?;
         print(&consumer, &found, context, &ops).await?;
         return Ok(Exit::Ok);
     }
     let mut after = None;
     loop {
         let page = consumer.page(&filter, after.as_ref(), PAGE).await;
-        let page = page.map_err(|error| ops.failure(error))?;
+        let page = page.map_err(|error| ops.store_error(error))?;
         for found in &page {
             print(&consumer, found, context, &ops).await?;
         }
@@ -63,15 +66,14 @@ async fn print(
     consumer: &Consumer,
     found: &ReadablePartition,
     context: &Context,
-    ops: &Ops,
-) -> Result<(), Failure> {
+    ops: &OpenStore,
+) -> Result<(), CommandError> {
     let mut cut = Vec::new();
-    let mut rows = consumer.read_run(found).await.map_err(|error| failure(error, ops))?;
+    let mut rows = consumer.read_run(found).await.map_err(|error| command_error(error, ops))?;
     loop {
-        let next = rows
-            .next()
-            .await
-            .map_err(|source| failure(ConsumeError::Raw { key: found.key.clone(), source }, ops))?;
+        let next = rows.next().await.map_err(|source| {
+            command_error(ConsumeError::Raw { key: found.key.clone(), source }, ops)
+        })?;
         match next {
             Some(bytes) => context.output.data(&bytes, &mut cut)?,
             None => return Ok(()),
@@ -79,16 +81,17 @@ async fn print(
     }
 }
 
-fn failure(error: ConsumeError, ops: &Ops) -> Failure {
+fn command_error(error: ConsumeError, ops: &OpenStore) -> CommandError {
     match error {
-        ConsumeError::Store(error) => ops.failure(error),
+        ConsumeError::Store(error) => ops.store_error(error),
         ConsumeError::NotReadable { key, why } => {
-            Failure::new(Exit::Error, format!("partition:{key} cannot be read: {why}"))
+            CommandError::new(Exit::Error, format!("partition:{key} cannot be read: {why}"))
                 .help("only what is good can be read; `redrive why` tells what becomes of it")
         }
         ConsumeError::Raw { key, source } => {
-            Failure::new(Exit::Error, format!("partition:{key} cannot be read")).because(source)
+            CommandError::new(Exit::Error, format!("partition:{key} cannot be read"))
+                .caused_by(source)
         }
-        other => Failure::new(Exit::Error, other),
+        other => CommandError::new(Exit::Error, other),
     }
 }

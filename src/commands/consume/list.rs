@@ -6,11 +6,11 @@ use redrive_ops::views::ReadableView;
 use redrive_store::MAX_PAGE;
 
 use crate::{
-    commands::state::{Which, parse_partition},
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    output::{Column, Row},
+    commands::state::{PartitionSelector, parse_partition},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{TableColumn, TableRow},
 };
 
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ Examples:
   redrive consume list --source ads --since 2026-01-01 --until 2026-01-31 -o jsonl")]
 pub(crate) struct ConsumeListArgs {
     #[command(flatten)]
-    which: Which,
+    partitions: PartitionSelector,
 
     /// At most so many, up to 10000
     #[arg(long, value_name = "N", default_value_t = 100, allow_hyphen_values = true,
@@ -35,16 +35,16 @@ pub(crate) struct ConsumeListArgs {
     after: Option<PartitionKey>,
 }
 
-impl Row for ReadableView {
-    const COLUMNS: &'static [Column] = &[
-        Column::key("source"),
-        Column::key("customer_id"),
-        Column::key("query_name"),
-        Column::text("logical_date"),
-        Column::text("current_run_id"),
-        Column::text("schema_version"),
-        Column::number("records"),
-        Column::text("updated at"),
+impl TableRow for ReadableView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::key("source"),
+        TableColumn::key("customer_id"),
+        TableColumn::key("query_name"),
+        TableColumn::text("logical_date"),
+        TableColumn::text("current_run_id"),
+        TableColumn::text("schema_version"),
+        TableColumn::number("records"),
+        TableColumn::text("updated at"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -62,15 +62,15 @@ impl Row for ReadableView {
 }
 
 /// Runs `consume list`.
-pub(crate) async fn run(args: ConsumeListArgs, context: &Context) -> Result<Exit, Failure> {
-    let filter = args.which.filter()?;
-    let ops = Ops::open(context, Missing::Refuse).await?;
+pub(crate) async fn run(args: ConsumeListArgs, context: &Context) -> Result<Exit, CommandError> {
+    let filter = args.partitions.filter()?;
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let consumer = ops.consumer();
     let page = consumer.page(&filter, args.after.as_ref(), args.limit).await;
-    let page = page.map_err(|error| ops.failure(error))?;
+    let page = page.map_err(|error| ops.store_error(error))?;
     context.output.list(page.iter().map(|found| ReadableView::new(found, &consumer)))?;
     if let Some(last) = page.last().filter(|_| page.len() >= args.limit as usize) {
-        context.output.remark(&format!("there may be more: --after {}", last.key))?;
+        context.output.footer(&format!("there may be more: --after {}", last.key))?;
     }
     Ok(Exit::Ok)
 }

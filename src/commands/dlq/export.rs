@@ -10,11 +10,11 @@ use clap::Args;
 use redrive::SamplePages;
 use redrive_ops::views::SampleView;
 
-use super::which::Which;
+use super::dead_letter_filter::DeadLetterFilter;
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     output::Output,
 };
 
@@ -32,7 +32,7 @@ Examples:
   redrive dlq export --run 3 | jq -c .data > again.jsonl")]
 pub(crate) struct DlqExportArgs {
     #[command(flatten)]
-    which: Which,
+    filter: DeadLetterFilter,
 
     /// Where to write; - is standard output
     #[arg(long, value_name = "FILE", default_value = STDOUT)]
@@ -49,15 +49,15 @@ pub(crate) struct DlqExportArgs {
 }
 
 /// Runs `dlq export`.
-pub(crate) async fn run(args: DlqExportArgs, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let mut target = Target::open(&args.to, args.force, context.output)?;
+pub(crate) async fn run(args: DlqExportArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let mut target = ExportTarget::open(&args.to, args.force, context.output)?;
     let limit = args.limit.unwrap_or(u64::MAX);
-    let filter = args.which.filter();
+    let filter = args.filter.sample_filter();
     let mut pages = SamplePages::new(ops.store().clone(), filter).at_most(limit);
     let mut count = 0_usize;
     loop {
-        let page = pages.next().await.map_err(|error| ops.failure(error))?;
+        let page = pages.next().await.map_err(|error| ops.store_error(error))?;
         if page.is_empty() {
             break;
         }
@@ -74,7 +74,7 @@ pub(crate) async fn run(args: DlqExportArgs, context: &Context) -> Result<Exit, 
 }
 
 /// Where dead letters go.
-enum Target {
+enum ExportTarget {
     Stdout(Output, Vec<u8>),
     /// Written beside its place first, so that half an export is never taken for one.
     File {
@@ -84,14 +84,14 @@ enum Target {
     },
 }
 
-impl Target {
-    fn open(path: &Path, force: bool, output: Output) -> Result<Self, Failure> {
+impl ExportTarget {
+    fn open(path: &Path, force: bool, output: Output) -> Result<Self, CommandError> {
         if path.as_os_str() == STDOUT {
             return Ok(Self::Stdout(output, Vec::new()));
         }
         if path.exists() && !force {
             let message = format!("{} exists already; nothing was written", path.display());
-            return Err(Failure::new(Exit::Refused, message).help("--force overwrites it"));
+            return Err(CommandError::new(Exit::Refused, message).help("--force overwrites it"));
         }
         let mut partial = path.as_os_str().to_owned();
         partial.push(".part");
@@ -100,11 +100,12 @@ impl Target {
         Ok(Self::File { file: BufWriter::new(file), partial, path: path.to_owned() })
     }
 
-    fn add(&mut self, rows: impl Iterator<Item = SampleView>) -> Result<(), Failure> {
+    fn add(&mut self, rows: impl Iterator<Item = SampleView>) -> Result<(), CommandError> {
         let mut lines = Vec::new();
         for row in rows {
-            serde_json::to_writer(&mut lines, &row)
-                .map_err(|error| Failure::new(Exit::Error, "cannot be JSON").because(error))?;
+            serde_json::to_writer(&mut lines, &row).map_err(|error| {
+                CommandError::new(Exit::Error, "cannot be JSON").caused_by(error)
+            })?;
             lines.push(b'\n');
         }
         match self {
@@ -115,13 +116,13 @@ impl Target {
         }
     }
 
-    fn end(self) -> Result<(), Failure> {
+    fn end(self) -> Result<(), CommandError> {
         let Self::File { mut file, partial, path } = self else { return Ok(()) };
         let written = file.flush().and_then(|()| file.get_ref().sync_all());
         written.and_then(|()| fs::rename(&partial, &path)).map_err(|error| unwritable(&path, error))
     }
 }
 
-fn unwritable(path: &Path, error: std::io::Error) -> Failure {
-    Failure::new(Exit::Error, format!("cannot write {}", path.display())).because(error)
+fn unwritable(path: &Path, error: std::io::Error) -> CommandError {
+    CommandError::new(Exit::Error, format!("cannot write {}", path.display())).caused_by(error)
 }

@@ -5,11 +5,11 @@ use redrive::{SampleId, SamplePages};
 use redrive_ops::views::{CauseView, SampleView};
 use redrive_store::MAX_PAGE;
 
-use super::{record::SampleSummary, which::Which};
+use super::{dead_letter_filter::DeadLetterFilter, record::SampleListRow};
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     output::Listing,
 };
 
@@ -25,7 +25,7 @@ Examples:
   redrive dlq list --limit 10000 --after 10000 -o jsonl")]
 pub(crate) struct DlqListArgs {
     #[command(flatten)]
-    which: Which,
+    filter: DeadLetterFilter,
 
     /// The causes, and how many died of each
     #[arg(long, conflicts_with = "after")]
@@ -43,16 +43,16 @@ pub(crate) struct DlqListArgs {
 }
 
 /// Runs `dlq list`.
-pub(crate) async fn run(args: DlqListArgs, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let filter = args.which.filter();
+pub(crate) async fn run(args: DlqListArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let filter = args.filter.sample_filter();
     if args.group {
         let causes = ops.store().dead_causes(&filter, args.limit).await;
-        let causes = causes.map_err(|error| ops.failure(error))?;
+        let causes = causes.map_err(|error| ops.store_error(error))?;
         let is_full = causes.len() >= args.limit as usize;
         context.output.list(causes.into_iter().map(CauseView::from))?;
         if is_full {
-            context.output.remark("there may be more: --limit shows them")?;
+            context.output.footer("there may be more: --limit shows them")?;
         }
         return Ok(Exit::Ok);
     }
@@ -61,19 +61,19 @@ pub(crate) async fn run(args: DlqListArgs, context: &Context) -> Result<Exit, Fa
         .at_most(args.limit.into());
     let (mut listing, mut count, mut last) = (Listing::new(context.output), 0, None);
     loop {
-        let page = pages.next().await.map_err(|error| ops.failure(error))?;
+        let page = pages.next().await.map_err(|error| ops.store_error(error))?;
         let Some(id) = page.last().map(|sample| sample.id) else { break };
         last = Some(id);
         count += page.len();
         let rows = page.into_iter().map(SampleView::from).map(SampleView::without_data);
-        listing.add(rows.map(SampleSummary))?;
+        listing.add(rows.map(SampleListRow))?;
     }
     let hidden = listing.end()?;
     if hidden > 0 {
-        context.output.remark(&format!("{hidden} are not shown, -o jsonl has all"))?;
+        context.output.footer(&format!("{hidden} are not shown, -o jsonl has all"))?;
     }
     if let Some(last) = last.filter(|_| count >= args.limit as usize) {
-        context.output.remark(&format!("there may be more: --after {last}"))?;
+        context.output.footer(&format!("there may be more: --after {last}"))?;
     }
     Ok(Exit::Ok)
 }

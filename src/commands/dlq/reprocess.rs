@@ -6,18 +6,18 @@ use clap::Args;
 use redrive::{Operator, Reprocessed, RunMode, SampleChange, SampleFilter, SampleId, SampleRecord};
 use redrive_ops::views::SampleChangeView;
 
-use super::{parse_id, which::Which};
+use super::{dead_letter_filter::DeadLetterFilter, parse_id};
 use crate::{
     confirm::confirm,
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
-    output::{Column, Listing, Row},
+    output::{Listing, TableColumn, TableRow},
 };
 
 /// More dead letters than this are asked about.
-const UNASKED: u64 = 20;
+const CONFIRM_ABOVE: u64 = 20;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -37,7 +37,7 @@ pub(crate) struct DlqReprocessArgs {
     ids: Vec<SampleId>,
 
     #[command(flatten)]
-    which: Which,
+    filter: DeadLetterFilter,
 
     /// All of them: without a filter nothing is done unless you say so
     #[arg(long)]
@@ -61,14 +61,14 @@ pub(crate) struct DlqReprocessArgs {
     reason: Option<String>,
 }
 
-impl Row for SampleChangeView {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("id"),
-        Column::number("run"),
-        Column::text("pipeline"),
-        Column::text("stage"),
-        Column::text("outcome"),
-        Column::text(""),
+impl TableRow for SampleChangeView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("id"),
+        TableColumn::number("run"),
+        TableColumn::text("pipeline"),
+        TableColumn::text("stage"),
+        TableColumn::text("outcome"),
+        TableColumn::text(""),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -85,28 +85,30 @@ impl Row for SampleChangeView {
 }
 
 /// Runs `dlq reprocess`.
-pub(crate) async fn run(mut args: DlqReprocessArgs, context: &Context) -> Result<Exit, Failure> {
-    if args.ids.is_empty() && args.which.is_empty() && !args.all {
+pub(crate) async fn run(
+    mut args: DlqReprocessArgs,
+    context: &Context,
+) -> Result<Exit, CommandError> {
+    if args.ids.is_empty() && args.filter.is_empty() && !args.all {
         let message = "no dead letters are named; nothing was changed";
-        return Err(Failure::new(Exit::Refused, message)
+        return Err(CommandError::new(Exit::Refused, message)
             .help("name them by id or by filters such as --pipeline NAME, or say --all"));
     }
     args.ids.sort_unstable();
     args.ids.dedup();
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let (filter, limit) = (args.which.filter(), args.limit.unwrap_or(u64::MAX));
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let (filter, limit) = (args.filter.sample_filter(), args.limit.unwrap_or(u64::MAX));
     let count = match args.ids.len() as u64 {
-        0 => ops.store().count_samples(&filter).await.map_err(|error| ops.failure(error))?,
+        0 => ops.store().count_samples(&filter).await.map_err(|error| ops.store_error(error))?,
         named => named,
     };
     if count == 0 {
         let message = "no dead letter matches; nothing was changed";
-        return Err(
-            Failure::new(Exit::Refused, message).help("`redrive dlq list` shows what there is")
-        );
+        return Err(CommandError::new(Exit::Refused, message)
+            .help("`redrive dlq list` shows what there is"));
     }
     let count = count.min(limit);
-    if count > UNASKED && !args.dry_run {
+    if count > CONFIRM_ABOVE && !args.dry_run {
         let question = format!("Bring back {count} dead letters in {}?", ops.chosen.url);
         confirm(&question, args.yes)?;
     }
@@ -115,37 +117,42 @@ pub(crate) async fn run(mut args: DlqReprocessArgs, context: &Context) -> Result
     let mode = if args.dry_run { RunMode::DryRun } else { RunMode::Real };
     let mut listing = Listing::new(context.output);
     let mut printed = Ok(());
-    let told = |id, sample: Option<&SampleRecord>, change| {
+    let on_change = |id, sample: Option<&SampleRecord>, change| {
         // What is done is done, also when nobody reads it any more.
         if printed.is_ok() {
             printed = listing.add([SampleChangeView::new(id, sample, change, mode)]);
         }
     };
-    let done = bring_back(&ops, &args.ids, &filter, limit, by, told).await;
+    let done = bring_back(&ops, &args.ids, &filter, limit, by, on_change).await;
     printed?;
     let hidden = listing.end()?;
-    let tally = done.map_err(|error| {
-        ops.failure(error).help("what was not reached is as it was; say it again for that")
+    let counts = done.map_err(|error| {
+        ops.store_error(error).help("what was not reached is as it was; say it again for that")
     })?;
-    end(tally, hidden, args.dry_run, context)
+    end(counts, hidden, args.dry_run, context)
 }
 
 async fn bring_back(
-    ops: &Ops,
+    ops: &OpenStore,
     ids: &[SampleId],
     filter: &SampleFilter,
     limit: u64,
     by: Option<&Operator>,
-    told: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
+    on_change: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
 ) -> redrive_store::Result<Reprocessed> {
     match ids {
-        [] => ops.pipelines().reprocess(filter, limit, by, told).await,
-        ids => ops.pipelines().reprocess_these(ids, by, told).await,
+        [] => ops.pipelines().reprocess(filter, limit, by, on_change).await,
+        ids => ops.pipelines().reprocess_these(ids, by, on_change).await,
     }
 }
 
-fn end(tally: Reprocessed, hidden: u64, dry: bool, context: &Context) -> Result<Exit, Failure> {
-    let Reprocessed { done, refused } = tally;
+fn end(
+    counts: Reprocessed,
+    hidden: u64,
+    dry: bool,
+    context: &Context,
+) -> Result<Exit, CommandError> {
+    let Reprocessed { done, refused } = counts;
     let verb = if dry { "would be done" } else { "done" };
     let mut summary = format!("{done} {verb}, {refused} refused");
     if hidden > 0 {
@@ -154,7 +161,7 @@ fn end(tally: Reprocessed, hidden: u64, dry: bool, context: &Context) -> Result<
     if done > 0 && !dry {
         summary.push_str("; workers take them, or `redrive pipeline resume RUN`");
     }
-    context.output.remark(&summary)?;
+    context.output.footer(&summary)?;
     Ok(match (done, refused) {
         (_, 0) => Exit::Ok,
         (0, _) => Exit::Error,

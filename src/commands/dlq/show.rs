@@ -6,10 +6,10 @@ use redrive_ops::views::{SampleView, SampleWithLedger};
 
 use super::{attempts::StageAttempt, parse_id};
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    output::{Column, Row},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{TableColumn, TableRow},
 };
 
 #[derive(Debug, Args)]
@@ -26,8 +26,8 @@ pub(crate) struct DlqShowArgs {
     ids: Vec<SampleId>,
 }
 
-impl Row for SampleWithLedger {
-    const COLUMNS: &'static [Column] = SampleView::COLUMNS;
+impl TableRow for SampleWithLedger {
+    const COLUMNS: &'static [TableColumn] = SampleView::COLUMNS;
 
     fn cells(&self) -> Vec<String> {
         self.sample.cells()
@@ -35,11 +35,11 @@ impl Row for SampleWithLedger {
 }
 
 /// Runs `dlq show`.
-pub(crate) async fn run(args: DlqShowArgs, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
+pub(crate) async fn run(args: DlqShowArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let (mut shown, mut unknown) = (Vec::new(), Vec::new());
     for id in &args.ids {
-        match ops.sample(*id).await.map_err(|error| ops.failure(error))? {
+        match ops.sample(*id).await.map_err(|error| ops.store_error(error))? {
             Some(sample) => shown.push(sample),
             None => unknown.push(id.to_string()),
         }
@@ -47,7 +47,9 @@ pub(crate) async fn run(args: DlqShowArgs, context: &Context) -> Result<Exit, Fa
     let unknown =
         (!unknown.is_empty()).then(|| format!("there is no sample {}", unknown.join(", ")));
     if let (Some(unknown), true) = (&unknown, shown.is_empty()) {
-        return Err(Failure::new(Exit::Error, unknown).help("`redrive dlq list` shows what died"));
+        return Err(
+            CommandError::new(Exit::Error, unknown).help("`redrive dlq list` shows what died")
+        );
     }
     let output = context.output;
     if output.is_table() {
@@ -55,7 +57,7 @@ pub(crate) async fn run(args: DlqShowArgs, context: &Context) -> Result<Exit, Fa
             output.text(if place > 0 { "\n" } else { "" })?;
             output.record(sample)?;
             let attempts: Vec<_> = sample.ledger.iter().map(StageAttempt).collect();
-            output.remark_list("attempts", &attempts)?;
+            output.section("attempts", &attempts)?;
         }
     } else {
         output.list(shown)?;

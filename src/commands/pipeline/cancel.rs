@@ -5,10 +5,10 @@ use redrive::{PipelineChange, PipelineRunId};
 
 use super::{parse_id, record::print};
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
 };
 
 #[derive(Debug, Args)]
@@ -29,18 +29,21 @@ pub(crate) struct PipelineCancelArgs {
 }
 
 /// Runs `pipeline cancel`.
-pub(crate) async fn run(args: PipelineCancelArgs, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
+pub(crate) async fn run(args: PipelineCancelArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let run = ops.pipeline_run(args.id).await?;
     let change = ops.pipelines().cancel(run.id, &operator(args.reason)).await;
-    match change.map_err(|error| ops.failure(error))? {
+    match change.map_err(|error| ops.store_error(error))? {
         PipelineChange::Done(_) => print(&ops.pipeline_run(run.id).await?, &ops, context).await?,
         PipelineChange::Refused(status) => {
             let message = format!("pipeline run {} is {status}; nothing was changed", run.id);
-            return Err(Failure::new(Exit::Error, message));
+            return Err(CommandError::new(Exit::Error, message));
         }
         PipelineChange::Unknown => {
-            return Err(Failure::new(Exit::Error, format!("there is no pipeline run {}", run.id)));
+            return Err(CommandError::new(
+                Exit::Error,
+                format!("there is no pipeline run {}", run.id),
+            ));
         }
     }
     Ok(Exit::Ok)

@@ -2,17 +2,17 @@
 
 use redrive_ops::views::StageCountView;
 
-use crate::output::{Column, Row};
+use crate::output::{TableColumn, TableRow};
 
-impl Row for StageCountView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("stage"),
-        Column::number("done"),
-        Column::number("ready"),
-        Column::number("in flight"),
-        Column::number("retrying"),
-        Column::number("skipped"),
-        Column::number("dead"),
+impl TableRow for StageCountView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("stage"),
+        TableColumn::number("done"),
+        TableColumn::number("ready"),
+        TableColumn::number("in flight"),
+        TableColumn::number("retrying"),
+        TableColumn::number("skipped"),
+        TableColumn::number("dead"),
     ];
 
     fn cells(&self) -> Vec<String> {

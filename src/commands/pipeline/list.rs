@@ -5,11 +5,11 @@ use redrive::{PipelineRunFilter, PipelineRunId, PipelineStatus};
 use redrive_ops::views::PipelineRunView;
 use redrive_store::MAX_PAGE;
 
-use super::{parse_status, record::RunSummary};
+use super::{parse_status, record::PipelineRunListRow};
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
 };
 
 #[derive(Debug, Args)]
@@ -42,15 +42,15 @@ pub(crate) struct PipelineListArgs {
 }
 
 /// Runs `pipeline list`.
-pub(crate) async fn run(args: PipelineListArgs, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
+pub(crate) async fn run(args: PipelineListArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let filter = PipelineRunFilter { pipeline: args.pipeline, status: args.status };
     let before = PipelineRunId(args.after.unwrap_or(i64::MAX));
     let page = ops.store().pipeline_runs_page(&filter, before, args.limit).await;
-    let page = page.map_err(|error| ops.failure(error))?;
-    context.output.list(page.iter().map(PipelineRunView::from).map(RunSummary))?;
+    let page = page.map_err(|error| ops.store_error(error))?;
+    context.output.list(page.iter().map(PipelineRunView::from).map(PipelineRunListRow))?;
     if let Some(last) = page.last().filter(|_| page.len() >= args.limit as usize) {
-        context.output.remark(&format!("there may be more: --after {}", last.id))?;
+        context.output.footer(&format!("there may be more: --after {}", last.id))?;
     }
     Ok(Exit::Ok)
 }

@@ -3,12 +3,12 @@
 use clap::Args;
 use redrive::{PipelineStatus, SampleFilter, SamplePages, SampleRecord, SampleStatus};
 
-use super::which::Which;
+use super::run_selector::PipelineRunSelector;
 use crate::{
     cli::Format,
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
 };
 
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ Examples:
   redrive pipeline output 3 --with-ids | jq -c 'select(.line == 17)'")]
 pub(crate) struct PipelineOutputArgs {
     #[command(flatten)]
-    which: Which,
+    run: PipelineRunSelector,
 
     /// Each as {\"id\", \"line\", \"data\"} instead: its id and its line in the source
     #[arg(long)]
@@ -29,9 +29,9 @@ pub(crate) struct PipelineOutputArgs {
 }
 
 /// Runs `pipeline output`.
-pub(crate) async fn run(args: PipelineOutputArgs, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let run = args.which.find(&ops).await?;
+pub(crate) async fn run(args: PipelineOutputArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let run = args.run.find(&ops).await?;
     let filter = SampleFilter {
         run: Some(run.id),
         status: Some(SampleStatus::Succeeded),
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: PipelineOutputArgs, context: &Context) -> Result<E
     let mut pages = SamplePages::new(ops.store().clone(), filter);
     let (mut printed, mut cut) = (0_u64, Vec::new());
     loop {
-        let page = pages.next().await.map_err(|error| ops.failure(error))?;
+        let page = pages.next().await.map_err(|error| ops.store_error(error))?;
         if page.is_empty() {
             break;
         }

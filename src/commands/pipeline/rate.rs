@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 /// The rate is that of the last so many looks.
-const LOOKS: usize = 30;
+const WINDOW_POLLS: usize = 30;
 
 /// What was seen lately, each at its time since the beginning.
 #[derive(Default)]
@@ -17,15 +17,15 @@ impl Rate {
             self.0.clear();
         }
         self.0.push_back((at, ended));
-        while self.0.len() > LOOKS {
+        while self.0.len() > WINDOW_POLLS {
             self.0.pop_front();
         }
     }
 
     /// Samples per second; none until two looks are apart.
     pub(super) fn per_second(&self) -> Option<f64> {
-        let ((began, first), (now, last)) = (self.0.front()?, self.0.back()?);
-        let seconds = now.saturating_sub(*began).as_secs_f64();
+        let ((start, first), (now, last)) = (self.0.front()?, self.0.back()?);
+        let seconds = now.saturating_sub(*start).as_secs_f64();
         (seconds > 0.0).then(|| last.saturating_sub(*first) as f64 / seconds)
     }
 

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
-    ops::Ops,
-    output::{Column, Row, excerpt},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{TableColumn, TableRow, excerpt},
 };
 
 fn read_in_words(run: &PipelineRunView) -> String {
@@ -26,23 +26,23 @@ fn budget_in_words(run: &PipelineRunView) -> String {
     format!("{verdict}: {failed} of {processed} failed, {} allowed", percent(run.failure_budget))
 }
 
-impl Row for PipelineRunView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("id"),
-        Column::text("pipeline"),
-        Column::text("status"),
-        Column::text("total"),
-        Column::text("succeeded"),
-        Column::text("skipped"),
-        Column::text("dlq"),
-        Column::text("pending"),
-        Column::text("success rate"),
-        Column::text("failure budget"),
-        Column::text("source"),
-        Column::text("started_at"),
-        Column::text("started_by"),
-        Column::text("ended_at"),
-        Column::text("stop_reason"),
+impl TableRow for PipelineRunView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("id"),
+        TableColumn::text("pipeline"),
+        TableColumn::text("status"),
+        TableColumn::text("total"),
+        TableColumn::text("succeeded"),
+        TableColumn::text("skipped"),
+        TableColumn::text("dlq"),
+        TableColumn::text("pending"),
+        TableColumn::text("success rate"),
+        TableColumn::text("failure budget"),
+        TableColumn::text("source"),
+        TableColumn::text("started_at"),
+        TableColumn::text("started_by"),
+        TableColumn::text("ended_at"),
+        TableColumn::text("stop_reason"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -70,20 +70,20 @@ impl Row for PipelineRunView {
 /// The same record in a list, where a table has room for less.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct RunSummary(pub(super) PipelineRunView);
+pub(super) struct PipelineRunListRow(pub(super) PipelineRunView);
 
-impl Row for RunSummary {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("id"),
-        Column::text("pipeline"),
-        Column::text("status"),
-        Column::number("total"),
-        Column::number("succeeded"),
-        Column::number("skipped"),
-        Column::number("dlq"),
-        Column::number("pending"),
-        Column::text("started at"),
-        Column::text("stopped because"),
+impl TableRow for PipelineRunListRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("id"),
+        TableColumn::text("pipeline"),
+        TableColumn::text("status"),
+        TableColumn::number("total"),
+        TableColumn::number("succeeded"),
+        TableColumn::number("skipped"),
+        TableColumn::number("dlq"),
+        TableColumn::number("pending"),
+        TableColumn::text("started at"),
+        TableColumn::text("stopped because"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -107,18 +107,18 @@ impl Row for RunSummary {
 /// Prints how a run stands, and below it where its samples are and what to do.
 pub(super) async fn print(
     run: &PipelineRunRecord,
-    ops: &Ops,
+    ops: &OpenStore,
     context: &Context,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let output = context.output;
     output.record(&PipelineRunView::from(run))?;
     if !output.is_table() {
         return Ok(());
     }
     let counts = StageCountView::read(run, &**ops.store()).await;
-    output.remark_list("stages", &counts.map_err(|error| ops.failure(error))?)?;
+    output.section("stages", &counts.map_err(|error| ops.store_error(error))?)?;
     let advice = advice(run);
-    if advice.is_empty() { Ok(()) } else { output.remark(&advice.join("\n")) }
+    if advice.is_empty() { Ok(()) } else { output.footer(&advice.join("\n")) }
 }
 
 /// What to do about it.

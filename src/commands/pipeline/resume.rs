@@ -7,13 +7,13 @@ use redrive_engine::SOURCE_CHANGED;
 use super::{
     parse_id,
     record::{exit, print},
-    work::Declared,
+    work::RunnablePipeline,
 };
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
 };
 
 #[derive(Debug, Args)]
@@ -45,24 +45,24 @@ pub(crate) struct PipelineResumeArgs {
 }
 
 /// Runs `pipeline resume`.
-pub(crate) async fn run(args: PipelineResumeArgs, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
+pub(crate) async fn run(args: PipelineResumeArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let name = ops.pipeline_run(args.id).await?.pipeline;
     let Some(config) = &ops.config else {
         let message = format!("there is no configuration here, and run {} needs one", args.id);
-        return Err(Failure::new(Exit::Error, message).help("`--config FILE` names one"));
+        return Err(CommandError::new(Exit::Error, message).help("`--config FILE` names one"));
     };
     let Some(declared) = config.pipeline(&name) else {
         let message = format!(
             "run {} is one of pipeline {name:?}, which the configuration does not declare",
             args.id
         );
-        return Err(Failure::new(Exit::Error, message).help("declare it again to go on"));
+        return Err(CommandError::new(Exit::Error, message).help("declare it again to go on"));
     };
-    let declared = Declared::new(declared, config)?;
+    let declared = RunnablePipeline::new(declared, config)?;
     let by = operator(args.reason);
     let resumed = ops.pipelines().resume(args.id, &declared.pipeline, &by).await;
-    let run = resumed.map_err(|refusal| failure(refusal, &ops))?;
+    let run = resumed.map_err(|refusal| command_error(refusal, &ops))?;
     if args.detach {
         print(&run, &ops, context).await?;
         return Ok(Exit::Ok);
@@ -75,17 +75,17 @@ pub(crate) async fn run(args: PipelineResumeArgs, context: &Context) -> Result<E
     declared.work_on(&run, args.grace.into(), &ops, context).await
 }
 
-fn failure(refusal: NotResumed, ops: &Ops) -> Failure {
+fn command_error(refusal: NotResumed, ops: &OpenStore) -> CommandError {
     let message = refusal.to_string();
     match refusal {
-        NotResumed::Store(error) => ops.failure(error),
-        NotResumed::OtherStages { .. } => Failure::new(Exit::Refused, message)
+        NotResumed::Store(error) => ops.store_error(error),
+        NotResumed::OtherStages { .. } => CommandError::new(Exit::Refused, message)
             .help("put the stages back to go on with this run, or start a new one"),
         NotResumed::Source { why, .. } if why.code().to_string() == SOURCE_CHANGED => {
-            Failure::new(Exit::Refused, message)
+            CommandError::new(Exit::Refused, message)
         }
-        NotResumed::Over { .. } => Failure::new(Exit::Error, message)
+        NotResumed::Over { .. } => CommandError::new(Exit::Error, message)
             .help("`redrive dlq reprocess` brings its dead letters back, if it has any"),
-        _ => Failure::new(Exit::Error, message),
+        _ => CommandError::new(Exit::Error, message),
     }
 }

@@ -3,12 +3,12 @@
 use clap::Args;
 use redrive::{HumanDuration, SourcePosition};
 
-use super::{record::print, work::Declared};
+use super::{record::print, work::RunnablePipeline};
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
 };
 
 #[derive(Debug, Args)]
@@ -41,29 +41,29 @@ pub(crate) struct PipelineRunArgs {
 }
 
 /// Runs `pipeline run`.
-pub(crate) async fn run(args: PipelineRunArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: PipelineRunArgs, context: &Context) -> Result<Exit, CommandError> {
     let name = &args.pipeline;
-    let config = context.needed_config()?;
+    let config = context.require_config()?;
     let Some(declared) = config.pipeline(name) else {
         let advice = match config.pipelines.as_slice() {
             [] => "the file declares none; add a [[pipeline]] with a source and stages".to_owned(),
             _ => config.pipeline_suggestion(name),
         };
-        return Err(Failure::usage(format!("there is no pipeline {name:?}")).help(advice));
+        return Err(CommandError::usage(format!("there is no pipeline {name:?}")).help(advice));
     };
-    let declared = Declared::new(declared, &config)?;
+    let declared = RunnablePipeline::new(declared, &config)?;
     if !args.detach {
         // A worker elsewhere may have what is not here.
         let found = declared.pipeline.source.check(&SourcePosition::default()).await;
         found.map_err(|why| {
             let message = format!("the source cannot be read: {}", why.message());
-            Failure::new(Exit::Error, message).help("no run was started")
+            CommandError::new(Exit::Error, message).help("no run was started")
         })?;
     }
-    let ops = Ops::open(context, Missing::Make).await?;
+    let ops = OpenStore::open(context, IfMissing::Create).await?;
     let by = operator(args.reason);
     let id = ops.pipelines().start(&declared.pipeline, &by).await;
-    let run = ops.pipeline_run(id.map_err(|error| ops.failure(error))?).await?;
+    let run = ops.pipeline_run(id.map_err(|error| ops.store_error(error))?).await?;
     if args.detach {
         print(&run, &ops, context).await?;
         context.output.note(&format!(

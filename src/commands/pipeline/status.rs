@@ -2,11 +2,11 @@
 
 use clap::Args;
 
-use super::{record::print, which::Which};
+use super::{record::print, run_selector::PipelineRunSelector};
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
 };
 
 #[derive(Debug, Args)]
@@ -20,13 +20,13 @@ Examples:
   redrive pipeline status 3 -o json")]
 pub(crate) struct PipelineStatusArgs {
     #[command(flatten)]
-    which: Which,
+    run: PipelineRunSelector,
 }
 
 /// Runs `pipeline status`.
-pub(crate) async fn run(args: PipelineStatusArgs, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let run = args.which.find(&ops).await?;
+pub(crate) async fn run(args: PipelineStatusArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let run = args.run.find(&ops).await?;
     print(&run, &ops, context).await?;
     Ok(Exit::Ok)
 }

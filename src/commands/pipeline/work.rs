@@ -9,30 +9,33 @@ use redrive::{
 };
 
 use super::{
-    progress::Progress,
+    progress::PipelineProgressDisplay,
     record::{exit, print},
 };
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
-    ops::Ops,
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     signals::Signals,
-    worker_set::worker_name,
+    worker_set::new_worker_id,
 };
 
 /// A pipeline as it is declared, ready to be worked on.
-pub(super) struct Declared<'a> {
+pub(super) struct RunnablePipeline<'a> {
     pub(super) pipeline: Pipeline,
     config: &'a Config,
     /// The source, if it is a file.
     file: Option<PathBuf>,
 }
 
-impl<'a> Declared<'a> {
+impl<'a> RunnablePipeline<'a> {
     /// From its declaration.
-    pub(super) fn new(declared: &config::Pipeline, config: &'a Config) -> Result<Self, Failure> {
+    pub(super) fn new(
+        declared: &config::Pipeline,
+        config: &'a Config,
+    ) -> Result<Self, CommandError> {
         let pipeline = declared_pipeline(declared, &config.folder)
-            .map_err(|error| Failure::new(Exit::Error, "cannot start").because(error))?;
+            .map_err(|error| CommandError::new(Exit::Error, "cannot start").caused_by(error))?;
         let file = match &declared.source {
             config::SampleSource::Jsonl(path) => Some(config.folder.join(path)),
             config::SampleSource::Exec(_) => None,
@@ -45,19 +48,19 @@ impl<'a> Declared<'a> {
         self,
         run: &PipelineRunRecord,
         grace: Duration,
-        ops: &Ops,
+        ops: &OpenStore,
         context: &Context,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Exit, CommandError> {
         #[cfg(feature = "otel")]
         crate::spans::start(&ops.chosen).await?;
         let mut signals = Signals::new()?;
-        let worker = worker_name()?;
+        let worker = new_worker_id()?;
         let mut pipeline = self.pipeline.of_run(run.id);
         pipeline.stages.iter_mut().for_each(|stage| stage.limits.grace = grace);
         let engine = Engine::new(ops.store().clone())
             .with_jitter_seed(self.config.jitter_seed)
             .with_pipeline(pipeline);
-        let progress = Progress::start(run, self.file, ops.store().clone(), context);
+        let progress = PipelineProgressDisplay::start(run, self.file, ops.store().clone(), context);
         let (stopper, stop) = Stopper::new();
         let mut work = Box::pin(engine.run_as(worker, stop, Until::Drained));
         let signal = tokio::select! {

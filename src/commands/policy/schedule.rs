@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::find;
 use crate::{
     context::Context,
-    exit::Failure,
-    output::{Column, Row, bar},
+    exit::CommandError,
+    output::{TableColumn, TableRow, bar},
 };
 
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub(crate) struct PolicyScheduleArgs {
     base: Option<HumanDuration>,
 
     /// The growth of an exponential backoff, from 1
-    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = finite)]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = parse_finite)]
     multiplier: Option<f64>,
 
     /// The longest wait before jitter, such as 1h
@@ -50,8 +50,8 @@ pub(crate) struct PolicyScheduleArgs {
     jitter: Option<Jitter>,
 
     /// Executions including the first, or none for no limit
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = limit)]
-    max_attempts: Option<Limit>,
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = parse_limit)]
+    max_attempts: Option<MaxAttempts>,
 
     /// How many failed attempts to print [default: the policy's retries, or 10]
     #[arg(long, value_name = "N", allow_hyphen_values = true,
@@ -86,13 +86,13 @@ impl From<BackoffName> for Backoff {
 
 /// A number, or none. (An `Option` would mean to the parser that the flag is optional.)
 #[derive(Debug, Clone, Copy)]
-struct Limit(Option<u32>);
+struct MaxAttempts(Option<u32>);
 
-fn limit(text: &str) -> Result<Limit, String> {
-    parse_max_attempts(text).map(Limit)
+fn parse_limit(text: &str) -> Result<MaxAttempts, String> {
+    parse_max_attempts(text).map(MaxAttempts)
 }
 
-fn finite(text: &str) -> Result<f64, String> {
+fn parse_finite(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite());
     number.ok_or_else(|| "write a finite number, such as 2 or 1.5".to_owned())
 }
@@ -103,28 +103,28 @@ pub(crate) fn run(
     policies: &Policies,
     seed: JitterSeed,
     context: &Context,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     if args.plot && !context.output.is_table() {
-        return Err(Failure::usage("--plot draws in a table; leave out -o or --plot"));
+        return Err(CommandError::usage("--plot draws in a table; leave out -o or --plot"));
     }
     let policy = policy(&args, policies)?;
-    let foreseen = Waits::new(&policy, seed, &args.unit, args.attempts);
-    let end = foreseen.end;
-    let waits = Wait::all(&foreseen);
+    let waits_ahead = Waits::new(&policy, seed, &args.unit, args.attempts);
+    let end = waits_ahead.end;
+    let waits = WaitRow::all(&waits_ahead);
     if args.plot {
-        context.output.list(waits.map(Plotted))?;
+        context.output.list(waits.map(PlottedWaitRow))?;
     } else {
         context.output.list(waits)?;
     }
     if let Some((end, reason)) = end.and_then(|end| Some((end, end.gives_up?))) {
         let end = format!("gives up when attempt {} fails ({reason})", end.attempt);
-        context.output.remark(&end)?;
+        context.output.footer(&end)?;
     }
     Ok(())
 }
 
 /// The policy that the flags describe.
-fn policy(args: &PolicyScheduleArgs, policies: &Policies) -> Result<Policy, Failure> {
+fn policy(args: &PolicyScheduleArgs, policies: &Policies) -> Result<Policy, CommandError> {
     let start = args.preset.as_deref().map(|name| find(policies, name)).transpose()?;
     let changes = PolicyChanges {
         max_attempts: args.max_attempts.map(|limit| limit.0),
@@ -137,13 +137,13 @@ fn policy(args: &PolicyScheduleArgs, policies: &Policies) -> Result<Policy, Fail
     changes.of(start).map_err(|invalid| {
         let problems = invalid.problems().iter();
         let problems: Vec<String> = problems.map(|problem| format!("--{problem}")).collect();
-        Failure::usage(problems.join("; "))
+        CommandError::usage(problems.join("; "))
     })
 }
 
 /// The wait after an attempt.
 #[derive(Debug, Serialize)]
-struct Wait {
+struct WaitRow {
     #[serde(flatten)]
     shown: WaitView,
     #[serde(skip)]
@@ -156,11 +156,11 @@ struct Wait {
     bar: String,
 }
 
-impl Wait {
-    fn all(foreseen: &Waits) -> impl Iterator<Item = Self> {
-        let waits = foreseen.waits.iter();
+impl WaitRow {
+    fn all(waits_ahead: &Waits) -> impl Iterator<Item = Self> {
+        let waits = waits_ahead.waits.iter();
         let longest = waits.clone().map(|wait| wait.delay).max().unwrap_or_default();
-        let end = foreseen.end.map_or(u32::MAX, |end| end.attempt);
+        let end = waits_ahead.end.map_or(u32::MAX, |end| end.attempt);
         let mut total = Duration::ZERO;
         waits.map(move |wait| {
             total = total.saturating_add(wait.delay);
@@ -179,12 +179,12 @@ impl Wait {
     }
 }
 
-impl Row for Wait {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("attempt"),
-        Column::number("delay"),
-        Column::number("total"),
-        Column::text(""),
+impl TableRow for WaitRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("attempt"),
+        TableColumn::number("delay"),
+        TableColumn::number("total"),
+        TableColumn::text(""),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -200,15 +200,15 @@ impl Row for Wait {
 /// A wait with its bar.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-struct Plotted(Wait);
+struct PlottedWaitRow(WaitRow);
 
-impl Row for Plotted {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("attempt"),
-        Column::number("delay"),
-        Column::number("total"),
-        Column::text(""),
-        Column::text(""),
+impl TableRow for PlottedWaitRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("attempt"),
+        TableColumn::number("delay"),
+        TableColumn::number("total"),
+        TableColumn::text(""),
+        TableColumn::text(""),
     ];
 
     fn cells(&self) -> Vec<String> {

@@ -9,17 +9,17 @@ use redrive::{RunId, RunMode, RunStatus};
 use redrive_ops::RunSelection;
 use redrive_store::RunAction;
 
-use super::{changed::print, parse_id, parse_status};
+use super::{change_outcomes::print, parse_id, parse_status};
 use crate::{
     confirm::confirm,
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
 };
 
 /// More runs than this are asked about.
-const UNASKED_RUNS: usize = 20;
+const CONFIRM_ABOVE: usize = 20;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -33,7 +33,7 @@ Examples:
   redrive runs retry --queue verify --status needs_review --yes --reason 'rules were fixed'")]
 pub(crate) struct RunsRetryArgs {
     #[command(flatten)]
-    selection: Selection,
+    selection: RunSelectionArgs,
 
     /// With --queue: those with this status alone [default: error]
     #[arg(long, value_name = "STATUS", requires = "queue", value_parser = parse_status)]
@@ -52,7 +52,7 @@ Examples:
   redrive runs cancel --queue verify --status discovered --yes")]
 pub(crate) struct RunsCancelArgs {
     #[command(flatten)]
-    selection: Selection,
+    selection: RunSelectionArgs,
 
     /// With --queue: those with this status alone [default: discovered, processing and error]
     #[arg(long, value_name = "STATUS", requires = "queue", value_parser = parse_status)]
@@ -60,7 +60,7 @@ pub(crate) struct RunsCancelArgs {
 }
 
 #[derive(Debug, Args)]
-struct Selection {
+struct RunSelectionArgs {
     /// The runs
     #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id,
           conflicts_with_all = ["queue", "category", "status"])]
@@ -88,13 +88,13 @@ struct Selection {
 }
 
 /// Runs `runs retry`.
-pub(crate) async fn retry(args: RunsRetryArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn retry(args: RunsRetryArgs, context: &Context) -> Result<Exit, CommandError> {
     let statuses = args.status.map_or(vec![RunStatus::Error], |status| vec![status]);
     change(RunAction::Retry, args.selection, &statuses, context).await
 }
 
 /// Runs `runs cancel`.
-pub(crate) async fn cancel(args: RunsCancelArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn cancel(args: RunsCancelArgs, context: &Context) -> Result<Exit, CommandError> {
     let unended = vec![RunStatus::Discovered, RunStatus::Processing, RunStatus::Error];
     let statuses = args.status.map_or(unended, |status| vec![status]);
     change(RunAction::Cancel, args.selection, &statuses, context).await
@@ -102,13 +102,13 @@ pub(crate) async fn cancel(args: RunsCancelArgs, context: &Context) -> Result<Ex
 
 async fn change(
     action: RunAction,
-    selection: Selection,
+    selection: RunSelectionArgs,
     statuses: &[RunStatus],
     context: &Context,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     let selected = match &selection.queue {
         None if selection.ids.is_empty() => {
-            return Err(Failure::new(Exit::Refused, "no runs are named; nothing was changed")
+            return Err(CommandError::new(Exit::Refused, "no runs are named; nothing was changed")
                 .help("name them by id, or all of a queue with --queue NAME"));
         }
         None => RunSelection::Ids(selection.ids.clone()),
@@ -118,21 +118,21 @@ async fn change(
             statuses: statuses.to_vec(),
         },
     };
-    let ops = Ops::open(context, Missing::Refuse).await?;
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let ids = ops.select_runs(&selected, usize::MAX).await;
-    let ids = ids.map_err(|error| ops.failure(error))?;
+    let ids = ids.map_err(|error| ops.store_error(error))?;
     if ids.is_empty() {
         let names: Vec<&str> = statuses.iter().map(|status| status.name()).collect();
         let message = format!("no run matches with status {}", names.join(" or "));
-        return Err(Failure::new(Exit::Refused, format!("{message}; nothing was changed"))
+        return Err(CommandError::new(Exit::Refused, format!("{message}; nothing was changed"))
             .help("`redrive runs stats` shows what there is"));
     }
     if selection.dry_run {
         let changes = ops.foresee_runs(action, &ids).await;
-        let changes = changes.map_err(|error| ops.failure(error))?;
+        let changes = changes.map_err(|error| ops.store_error(error))?;
         return print(&changes, RunMode::DryRun, context);
     }
-    if ids.len() > UNASKED_RUNS {
+    if ids.len() > CONFIRM_ABOVE {
         let question = format!("{} {} runs in {}?", verb(action), ids.len(), ops.chosen.url);
         confirm(&question, selection.yes)?;
     }
@@ -144,7 +144,7 @@ async fn change(
     };
     ended.map(|()| exit).map_err(|error| {
         let rest = ids.len() - changes.len();
-        ops.failure(error).help(format!("{rest} runs were not reached; say it again for those"))
+        ops.store_error(error).help(format!("{rest} runs were not reached; say it again for those"))
     })
 }
 

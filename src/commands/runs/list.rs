@@ -5,10 +5,10 @@ use redrive::{RunId, RunStatus};
 use redrive_ops::views::RunView;
 use redrive_store::{MAX_PAGE, RunFilter};
 
-use super::{parse_status, record::RunSummary};
+use super::{parse_status, record::RunListRow};
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -44,20 +44,20 @@ pub(crate) struct RunsListArgs {
 }
 
 /// Runs `runs list`.
-pub(crate) async fn run(args: RunsListArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: RunsListArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = context.config()?;
     let chosen = context.store(config.as_ref())?;
-    let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
+    let store = chosen.open(config.as_ref(), IfMissing::Refuse).await?;
     let filter = RunFilter { queue: args.queue, category: args.category, status: args.status };
     let page = store
         .runs_page(&filter, RunId(args.after), args.limit)
         .await
-        .map_err(|error| chosen.failure(error))?;
+        .map_err(|error| chosen.store_error(error))?;
     let last = page.last().map(|run| run.id);
     let is_full = page.len() >= args.limit as usize;
-    context.output.list(page.into_iter().map(RunView::from).map(RunSummary))?;
+    context.output.list(page.into_iter().map(RunView::from).map(RunListRow))?;
     if let Some(last) = last.filter(|_| is_full) {
-        context.output.remark(&format!("there may be more: --after {last}"))?;
+        context.output.footer(&format!("there may be more: --after {last}"))?;
     }
     Ok(Exit::Ok)
 }

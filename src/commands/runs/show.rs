@@ -9,8 +9,8 @@ use redrive_store::MAX_BATCH;
 
 use super::parse_id;
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -28,13 +28,13 @@ pub(crate) struct RunsShowArgs {
 }
 
 /// Runs `runs show`.
-pub(crate) async fn run(args: RunsShowArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: RunsShowArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = context.config()?;
     let chosen = context.store(config.as_ref())?;
-    let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
+    let store = chosen.open(config.as_ref(), IfMissing::Refuse).await?;
     let mut found = HashMap::new();
     for ids in args.ids.chunks(MAX_BATCH) {
-        let runs = store.runs_by_id(ids).await.map_err(|error| chosen.failure(error))?;
+        let runs = store.runs_by_id(ids).await.map_err(|error| chosen.store_error(error))?;
         found.extend(runs.into_iter().map(|run| (run.id, run)));
     }
     let mut rows = Vec::new();
@@ -46,7 +46,10 @@ pub(crate) async fn run(args: RunsShowArgs, context: &Context) -> Result<Exit, F
         }
     }
     if rows.is_empty() {
-        return Err(Failure::new(Exit::Error, format!("there is no run {}", unknown.join(", "))));
+        return Err(CommandError::new(
+            Exit::Error,
+            format!("there is no run {}", unknown.join(", ")),
+        ));
     }
     context.output.records(&rows)?;
     if unknown.is_empty() {

@@ -9,10 +9,10 @@ use redrive_ops::{
 };
 
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    output::{Column, Row},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{TableColumn, TableRow},
 };
 
 #[derive(Debug, Args)]
@@ -32,13 +32,13 @@ fn note(stats: &QueueStatsView) -> String {
     notes.join(", ")
 }
 
-impl Row for QueueStatsView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("queue"),
-        Column::text("runs"),
-        Column::number("oldest ready"),
-        Column::text("next due at"),
-        Column::text(""),
+impl TableRow for QueueStatsView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("queue"),
+        TableColumn::text("runs"),
+        TableColumn::number("oldest ready"),
+        TableColumn::text("next due at"),
+        TableColumn::text(""),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -60,9 +60,9 @@ fn whole_seconds(age: Duration) -> String {
 }
 
 /// Runs `runs stats`.
-pub(crate) async fn run(_: RunsStatsArgs, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let stats = ops.queue_stats().await.map_err(|error| ops.failure(error))?;
+pub(crate) async fn run(_: RunsStatsArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let stats = ops.queue_stats().await.map_err(|error| ops.store_error(error))?;
     context.output.list(stats)?;
     Ok(Exit::Ok)
 }

@@ -20,13 +20,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    lines::{Line, Lines, MAX_LINE_BYTES},
-    submission::{Submission, Tally, conflict},
+    batch_submitter::{BatchSubmitter, SubmissionCounts, conflict},
+    line_reader::{InputLine, LineReader, MAX_LINE_BYTES},
 };
 use crate::{
-    context::{ChosenStore, Context, Missing},
-    exit::{Exit, Failure},
-    output::{Column, Row},
+    context::{ChosenStore, Context, IfMissing},
+    exit::{CommandError, Exit},
+    output::{TableColumn, TableRow},
 };
 
 /// How much of a file is read at once.
@@ -35,7 +35,7 @@ const READ_BYTES: usize = 1024 * 1024;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A line of a file is an object with any of queue, category, payload, submitted_at, not_before and
-idempotency_key. Lines that cannot be read are refused with their number and do not stop the rest.
+idempotency_key. LineReader that cannot be read are refused with their number and do not stop the rest.
 Exit codes: 0 everything is in the queue, now or before; 3 some lines were refused; 1 all of them.
 
 An idempotency key is unique in its queue: the same content again is a no-op, other content is
@@ -84,15 +84,15 @@ fn parse_json(text: &str) -> Result<Value, String> {
 
 /// A run that was submitted.
 #[derive(Debug, Serialize)]
-struct Submitted<'a> {
+struct SubmittedRunRow<'a> {
     id: i64,
     queue: &'a str,
     outcome: &'static str,
 }
 
-impl Row for Submitted<'_> {
-    const COLUMNS: &'static [Column] =
-        &[Column::text("id"), Column::text("queue"), Column::text("outcome")];
+impl TableRow for SubmittedRunRow<'_> {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("id"), TableColumn::text("queue"), TableColumn::text("outcome")];
 
     fn cells(&self) -> Vec<String> {
         vec![self.id.to_string(), self.queue.to_owned(), self.outcome.to_owned()]
@@ -100,16 +100,16 @@ impl Row for Submitted<'_> {
 }
 
 /// Runs `runs submit`.
-pub(crate) async fn run(args: RunsSubmitArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: RunsSubmitArgs, context: &Context) -> Result<Exit, CommandError> {
     // What can be said without a store is said before one is made.
     let one = match &args.from {
-        None => Some(one(&args).map_err(Failure::usage)?),
+        None => Some(one(&args).map_err(CommandError::usage)?),
         Some(_) => None,
     };
     let file = args.from.as_deref().map(open).transpose()?;
     let config = context.config()?;
     if let Some(queue) = &args.queue {
-        warn_of_stranger(queue, config.as_ref(), context);
+        warn_if_undeclared(queue, config.as_ref(), context);
     }
     let chosen = context.store(config.as_ref())?;
     match (one, file) {
@@ -118,7 +118,7 @@ pub(crate) async fn run(args: RunsSubmitArgs, context: &Context) -> Result<Exit,
             let queue = args.queue.as_deref();
             submit_file(file, queue, &chosen, config.as_ref(), context).await
         }
-        (None, None) => Err(Failure::usage("give --queue NAME or --from FILE")),
+        (None, None) => Err(CommandError::usage("give --queue NAME or --from FILE")),
     }
 }
 
@@ -140,7 +140,7 @@ fn one(args: &RunsSubmitArgs) -> Result<NewRun, InvalidRun> {
 }
 
 /// A run in a queue that nobody declares waits until somebody does.
-fn warn_of_stranger(queue: &str, config: Option<&Config>, context: &Context) {
+fn warn_if_undeclared(queue: &str, config: Option<&Config>, context: &Context) {
     if let Some(config) = config.filter(|config| config.queue(queue).is_none()) {
         let advice = match config.queues.as_slice() {
             [] => "it declares none".to_owned(),
@@ -155,105 +155,107 @@ async fn submit_one(
     chosen: &ChosenStore,
     config: Option<&Config>,
     context: &Context,
-) -> Result<Exit, Failure> {
-    let store = chosen.open(config, Missing::Make).await?;
+) -> Result<Exit, CommandError> {
+    let store = chosen.open(config, IfMissing::Create).await?;
     let submitted = store
         .submit_runs(std::slice::from_ref(run), SystemClock.now())
         .await
-        .map_err(|error| chosen.failure(error))?;
+        .map_err(|error| chosen.store_error(error))?;
     let (id, outcome) = match submitted.first() {
         Some(SubmittedRun::Accepted(id)) => (id.0, "accepted"),
         Some(SubmittedRun::Duplicate(id)) => (id.0, "duplicate"),
         Some(SubmittedRun::Conflict(id)) => {
-            return Err(Failure::new(Exit::Error, format!("refused: {}", conflict(id.0)))
+            return Err(CommandError::new(Exit::Error, format!("refused: {}", conflict(id.0)))
                 .help(format!("`redrive runs show {id}` shows it")));
         }
-        None => return Err(Failure::new(Exit::Error, "the store said nothing of the run")),
+        None => return Err(CommandError::new(Exit::Error, "the store said nothing of the run")),
     };
-    context.output.record(&Submitted { id, queue: run.queue(), outcome })?;
+    context.output.record(&SubmittedRunRow { id, queue: run.queue(), outcome })?;
     Ok(Exit::Ok)
 }
 
 /// What lines are read from.
-struct Input {
+struct SubmissionInput {
     name: String,
     source: Box<dyn Read>,
     /// Its length, where that is known.
     bytes: Option<u64>,
 }
 
-fn open(path: &Path) -> Result<Input, Failure> {
+fn open(path: &Path) -> Result<SubmissionInput, CommandError> {
     if path.as_os_str() == "-" {
         let name = "standard input".to_owned();
-        return Ok(Input { name, source: Box::new(io::stdin()), bytes: None });
+        return Ok(SubmissionInput { name, source: Box::new(io::stdin()), bytes: None });
     }
     let name = path.display().to_string();
-    let failed = |error| Failure::new(Exit::Error, format!("cannot read {name}")).because(error);
+    let failed =
+        |error| CommandError::new(Exit::Error, format!("cannot read {name}")).caused_by(error);
     let file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if metadata.is_dir() {
-        return Err(Failure::new(Exit::Error, format!("cannot read {name}: it is a folder")));
+        return Err(CommandError::new(Exit::Error, format!("cannot read {name}: it is a folder")));
     }
     let bytes = metadata.is_file().then_some(metadata.len());
-    Ok(Input { name, source: Box::new(file), bytes })
+    Ok(SubmissionInput { name, source: Box::new(file), bytes })
 }
 
 async fn submit_file(
-    input: Input,
+    input: SubmissionInput,
     queue: Option<&str>,
     chosen: &ChosenStore,
     config: Option<&Config>,
     context: &Context,
-) -> Result<Exit, Failure> {
-    let store = chosen.open(config, Missing::Make).await?;
+) -> Result<Exit, CommandError> {
+    let store = chosen.open(config, IfMissing::Create).await?;
     let progress = progress(input.bytes, context);
     let note = |text: &str| progress.suspend(|| context.output.note(text));
-    let mut submission = Submission::new(&*store, queue, &note);
-    let ended = submit_lines(input, &mut submission, &progress, chosen).await;
+    let mut submitter = BatchSubmitter::new(&*store, queue, &note);
+    let ended = submit_lines(input, &mut submitter, &progress, chosen).await;
     progress.finish_and_clear();
-    let tally = submission.into_tally();
-    context.output.record(&tally)?;
-    context.output.remark_list("refused", &tally.refusals)?;
+    let counts = submitter.into_counts();
+    context.output.record(&counts)?;
+    context.output.section("refused", &counts.refusals)?;
     if let Err(mut failure) = ended {
         failure.help = Some(format!(
             "everything up to line {} was acknowledged and stays; what follows may be submitted \
              again, without doubt where it has idempotency keys",
-            tally.through_line
+            counts.through_line
         ));
         return Err(failure);
     }
-    Ok(exit(&tally))
+    Ok(exit(&counts))
 }
 
 /// Reading waits for the file on this thread, which has nothing else to do; the store's connections
 /// have threads of their own.
 async fn submit_lines(
-    input: Input,
-    submission: &mut Submission<'_>,
+    input: SubmissionInput,
+    submitter: &mut BatchSubmitter<'_>,
     progress: &ProgressBar,
     chosen: &ChosenStore,
-) -> Result<(), Failure> {
-    let mut lines = Lines::new(BufReader::with_capacity(READ_BYTES, input.source));
+) -> Result<(), CommandError> {
+    let mut lines = LineReader::new(BufReader::with_capacity(READ_BYTES, input.source));
     loop {
         let number = lines.number() + 1;
         let line = lines.next().map_err(|error| {
-            Failure::new(Exit::Error, format!("cannot read {}", input.name)).because(error)
+            CommandError::new(Exit::Error, format!("cannot read {}", input.name)).caused_by(error)
         })?;
         let ended = line.is_none();
         match line {
-            Some(Line::Whole(text)) => submission.add(number, text),
-            Some(Line::TooLong) => {
-                submission.refuse(number, format!("it has more than {MAX_LINE_BYTES} bytes"));
+            Some(InputLine::Whole(text)) => submitter.add(number, text),
+            Some(InputLine::TooLong) => {
+                submitter.refuse(number, format!("it has more than {MAX_LINE_BYTES} bytes"));
             }
             None => {}
         }
         // A run is not kept waiting for the next line of a pipe.
-        if ended || submission.is_full() || lines.may_wait() {
-            submission.write().await.map_err(|error| chosen.failure(error))?;
+        if ended || submitter.is_full() || lines.may_wait() {
+            submitter.write().await.map_err(|error| chosen.store_error(error))?;
             redrive_store::failpoint!("cli.submit.batch");
-            let tally = submission.tally();
+            let counts = submitter.counts();
             progress.set_position(lines.bytes());
-            progress.set_message(format!("{} accepted, {} refused", tally.accepted, tally.refused));
+            progress
+                .set_message(format!("{} accepted, {} refused", counts.accepted, counts.refused));
         }
         if ended {
             return Ok(());
@@ -263,7 +265,7 @@ async fn submit_lines(
 
 /// A bar where the length is known, else a count; nothing unless somebody watches.
 fn progress(bytes: Option<u64>, context: &Context) -> ProgressBar {
-    let watched = io::stderr().is_terminal() && context.output.is_talkative();
+    let watched = io::stderr().is_terminal() && context.output.shows_notes();
     let target = if watched { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let bar = ProgressBar::with_draw_target(bytes, target);
     let template = match bytes {
@@ -277,8 +279,8 @@ fn progress(bytes: Option<u64>, context: &Context) -> ProgressBar {
     bar
 }
 
-fn exit(tally: &Tally) -> Exit {
-    match (tally.accepted + tally.duplicate, tally.refused) {
+fn exit(counts: &SubmissionCounts) -> Exit {
+    match (counts.accepted + counts.duplicate, counts.refused) {
         (_, 0) => Exit::Ok,
         (0, _) => Exit::Error,
         (_, _) => Exit::Partial,

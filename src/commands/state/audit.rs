@@ -6,12 +6,12 @@ use redrive_ops::views::JournalView;
 use redrive_store::{JournalFilter, MAX_PAGE};
 use serde::Serialize;
 
-use super::which::Which;
+use super::partition_selector::PartitionSelector;
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    output::{Column, Row},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{TableColumn, TableRow},
 };
 
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ Examples:
   redrive state audit --limit 10000 -o jsonl")]
 pub(crate) struct StateAuditArgs {
     #[command(flatten)]
-    which: Which,
+    partitions: PartitionSelector,
 
     /// With this action alone, such as partition.retry
     #[arg(long, value_name = "ACTION")]
@@ -48,14 +48,14 @@ pub(crate) struct StateAuditArgs {
 #[serde(transparent)]
 struct AuditRow(JournalView);
 
-impl Row for AuditRow {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("id"),
-        Column::text("at"),
-        Column::text("actor"),
-        Column::text("action"),
-        Column::text("unit"),
-        Column::text("details"),
+impl TableRow for AuditRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("id"),
+        TableColumn::text("at"),
+        TableColumn::text("actor"),
+        TableColumn::text("action"),
+        TableColumn::text("unit"),
+        TableColumn::text("details"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -72,18 +72,18 @@ impl Row for AuditRow {
 }
 
 /// Runs `state audit`.
-pub(crate) async fn run(args: StateAuditArgs, context: &Context) -> Result<Exit, Failure> {
-    let filter = args.which.filter()?;
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let unit = args.which.only_key().map(|key| Unit::Partition(key).to_string());
+pub(crate) async fn run(args: StateAuditArgs, context: &Context) -> Result<Exit, CommandError> {
+    let filter = args.partitions.filter()?;
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let unit = args.partitions.only_key().map(|key| Unit::Partition(key).to_string());
     let of_one = JournalFilter { unit, action: args.action };
     let rows = ops.partition_journal(&of_one, &filter, args.after, args.limit).await;
-    let rows = rows.map_err(|error| ops.failure(error))?;
+    let rows = rows.map_err(|error| ops.store_error(error))?;
     let last = rows.last().map(|row| row.id);
     let is_full = rows.len() >= args.limit as usize;
     context.output.list(rows.into_iter().map(JournalView::from).map(AuditRow))?;
     if let Some(last) = last.filter(|_| is_full) {
-        context.output.remark(&format!("there may be more: --after {last}"))?;
+        context.output.footer(&format!("there may be more: --after {last}"))?;
     }
     Ok(Exit::Ok)
 }

@@ -6,16 +6,16 @@ use redrive::{
 };
 
 use super::{
-    change::{Change, LaneName, Rails},
-    which::{days, parse_part},
+    change::{ChangeFlags, LaneName, PartitionChangeRequest},
+    partition_selector::{date_range, parse_part},
 };
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 /// More partitions than this are asked about.
-const UNASKED: u64 = 100;
+const CONFIRM_ABOVE: u64 = 100;
 
 /// More names than this are counted in the journal, not repeated for each partition.
 const NAMES_TOLD: usize = 5;
@@ -62,12 +62,12 @@ pub(crate) struct StateBackfillArgs {
     lane: LaneName,
 
     #[command(flatten)]
-    rails: Rails,
+    flags_given: ChangeFlags,
 }
 
 /// Runs `state backfill`.
-pub(crate) async fn run(args: StateBackfillArgs, context: &Context) -> Result<Exit, Failure> {
-    let days = days(args.since, args.until)?;
+pub(crate) async fn run(args: StateBackfillArgs, context: &Context) -> Result<Exit, CommandError> {
+    let days = date_range(args.since, args.until)?;
     let source = &args.source;
     // A mistake is found before a store is made for it.
     let config = context.config()?;
@@ -79,7 +79,8 @@ pub(crate) async fn run(args: StateBackfillArgs, context: &Context) -> Result<Ex
             .output
             .note(&format!("note: source {source:?} is not declared; no worker serves it"));
     }
-    let grid = KeyGrid::new(&args.source, &customers, &queries, days).map_err(Failure::usage)?;
+    let grid =
+        KeyGrid::new(&args.source, &customers, &queries, days).map_err(CommandError::usage)?;
     let only = |names: &[String]| match names {
         [name] => Some(name.clone()),
         _ => None,
@@ -95,14 +96,14 @@ pub(crate) async fn run(args: StateBackfillArgs, context: &Context) -> Result<Ex
     let mut flags = told("--customer-id", &args.customer_id);
     flags.extend(told("--query-name", &args.query_name));
     let force_pending = args.force_pending;
-    let change = Change {
+    let change = PartitionChangeRequest {
         action: PartitionAction::Backfill { force_pending, lane: args.lane.into() },
         command: "state backfill",
         selection: PartitionSelection::Grid(grid),
         filter,
         flags,
-        rails: args.rails,
-        unasked: UNASKED,
+        flags_given: args.flags_given,
+        confirm_above: CONFIRM_ABOVE,
     };
     change.with_flag("--force-pending", force_pending).run(context).await
 }
@@ -113,7 +114,7 @@ fn names(
     source: &str,
     flag: &str,
     given: &[String],
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<String>, CommandError> {
     if !given.is_empty() {
         return Ok(given.to_vec());
     }
@@ -122,11 +123,11 @@ fn names(
         (Some(declared), _) => Ok(declared.queries.clone()),
         (None, Some(config)) => {
             let message = format!("--source: there is no source {source:?}, and no --{flag}");
-            Err(Failure::usage(message).help(config.source_suggestion(source)))
+            Err(CommandError::usage(message).help(config.source_suggestion(source)))
         }
         (None, None) => {
             let message = format!("no configuration declares {source:?}, and no --{flag} is given");
-            Err(Failure::usage(message).help(format!("give --{flag}, or --config FILE")))
+            Err(CommandError::usage(message).help(format!("give --{flag}, or --config FILE")))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What every command that changes partitions has in common: the rails, the dry run, the ending.
+//! What every command that changes partitions has in common: the flags_given, the dry run, the ending.
 //!
 //! All of it is the engine's [`Control`](redrive_engine::Control); here is what a person meets.
 
@@ -8,21 +8,21 @@ use redrive::{
     RunMode,
 };
 
-use super::{changed::Changes, which::Which};
+use super::{change_listing::PartitionChangeListing, partition_selector::PartitionSelector};
 use crate::{
     confirm::confirm,
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
 };
 
 /// More partitions than this are asked about.
-pub(super) const UNASKED: u64 = 20;
+pub(super) const CONFIRM_ABOVE: u64 = 20;
 
 /// What every changing command has.
 #[derive(Debug, Args)]
-pub(super) struct Rails {
+pub(super) struct ChangeFlags {
     /// Show what would change, and change nothing
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -42,16 +42,16 @@ pub(super) struct Rails {
 
 /// What commands that select by filter have.
 #[derive(Debug, Args)]
-pub(super) struct Selected {
+pub(super) struct SelectedPartitions {
     #[command(flatten)]
-    pub(super) which: Which,
+    pub(super) partitions: PartitionSelector,
 
     /// All of them: without a filter nothing is done unless you say so
     #[arg(long)]
     pub(super) all: bool,
 
     #[command(flatten)]
-    pub(super) rails: Rails,
+    pub(super) flags_given: ChangeFlags,
 }
 
 /// With whom an attempt competes.
@@ -73,7 +73,7 @@ impl From<LaneName> for Lane {
 }
 
 /// A change that is asked for.
-pub(super) struct Change {
+pub(super) struct PartitionChangeRequest {
     pub(super) action: PartitionAction,
     /// Its command, as it is written and as the journal has it.
     pub(super) command: &'static str,
@@ -82,22 +82,22 @@ pub(super) struct Change {
     pub(super) filter: PartitionFilter,
     /// Flags of its own that were given.
     pub(super) flags: Vec<String>,
-    pub(super) rails: Rails,
+    pub(super) flags_given: ChangeFlags,
     /// More than this are asked about.
-    pub(super) unasked: u64,
+    pub(super) confirm_above: u64,
 }
 
-impl Change {
+impl PartitionChangeRequest {
     /// By a filter, which must not be empty.
     pub(super) fn by_filter(
         action: PartitionAction,
         command: &'static str,
-        selected: Selected,
-    ) -> Result<Self, Failure> {
-        let filter = selected.which.filter()?;
+        selected: SelectedPartitions,
+    ) -> Result<Self, CommandError> {
+        let filter = selected.partitions.filter()?;
         if filter.is_empty() && !selected.all {
             let message = "no partitions are named; nothing was changed";
-            return Err(Failure::new(Exit::Refused, message)
+            return Err(CommandError::new(Exit::Refused, message)
                 .help("name them by filters such as --source NAME, or say --all"));
         }
         let flags = if selected.all { vec!["--all".to_owned()] } else { Vec::new() };
@@ -107,8 +107,8 @@ impl Change {
             selection: PartitionSelection::Filter(filter.clone()),
             filter,
             flags,
-            rails: selected.rails,
-            unasked: UNASKED,
+            flags_given: selected.flags_given,
+            confirm_above: CONFIRM_ABOVE,
         })
     }
 
@@ -121,17 +121,18 @@ impl Change {
     }
 
     /// Does it, or shows what it would do.
-    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let missing = if self.action.makes_entries() { Missing::Make } else { Missing::Refuse };
-        let ops = Ops::open(context, missing).await?;
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, CommandError> {
+        let missing =
+            if self.action.makes_entries() { IfMissing::Create } else { IfMissing::Refuse };
+        let ops = OpenStore::open(context, missing).await?;
         let command = self.order();
-        if self.rails.dry_run {
+        if self.flags_given.dry_run {
             return self.sweep(&ops, &command, RunMode::DryRun, context).await;
         }
-        if !self.rails.yes && !self.rails.force {
+        if !self.flags_given.yes && !self.flags_given.force {
             let count = ops.partitions().count(&command, &self.selection).await;
-            let count = count.map_err(|error| ops.failure(error))?;
-            if count > self.unasked {
+            let count = count.map_err(|error| ops.store_error(error))?;
+            if count > self.confirm_above {
                 let (command, url) = (self.command, &ops.chosen.url);
                 confirm(&format!("{command}: change {count} partitions in {url}?"), false)?;
             }
@@ -140,12 +141,12 @@ impl Change {
     }
 
     fn order(&self) -> PartitionCommand {
-        let Rails { yes, force, .. } = self.rails;
+        let ChangeFlags { yes, force, .. } = self.flags_given;
         let mut flags = self.flags.clone();
         let given = [("--yes", yes), ("--force", force)];
         flags.extend(given.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned()));
         let order = AuditContext {
-            by: operator(self.rails.reason.clone()),
+            by: operator(self.flags_given.reason.clone()),
             command: self.command.to_owned(),
             filter: Some(self.filter.clone()),
             flags,
@@ -156,18 +157,18 @@ impl Change {
 
     async fn sweep(
         &self,
-        ops: &Ops,
+        ops: &OpenStore,
         command: &PartitionCommand,
         mode: RunMode,
         context: &Context,
-    ) -> Result<Exit, Failure> {
-        let mut changes = Changes::new(mode, context.output);
+    ) -> Result<Exit, CommandError> {
+        let mut changes = PartitionChangeListing::new(mode, context.output);
         let mut sweep = ops.partitions().sweep(command, &self.selection, mode);
         let stopped = loop {
             match sweep.next().await {
                 Ok(Some(page)) => changes.add(page)?,
                 Ok(None) => break None,
-                Err(error) => break Some(ops.failure(error)),
+                Err(error) => break Some(ops.store_error(error)),
             }
         };
         if let Some(failure) = stopped {
@@ -176,7 +177,7 @@ impl Change {
         }
         if changes.is_empty() {
             let message = "no partition matches; nothing was changed";
-            return Err(Failure::new(Exit::Refused, message)
+            return Err(CommandError::new(Exit::Refused, message)
                 .help("`redrive state inspect` shows what there is"));
         }
         changes.end(sweep.has_more_pending())

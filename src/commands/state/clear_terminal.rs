@@ -3,10 +3,10 @@
 use clap::Args;
 use redrive::PartitionAction;
 
-use super::change::{Change, Selected};
+use super::change::{PartitionChangeRequest, SelectedPartitions};
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -20,11 +20,16 @@ Examples:
   redrive state clear-terminal --all --dry-run")]
 pub(crate) struct StateClearTerminalArgs {
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedPartitions,
 }
 
 /// Runs `state clear-terminal`.
-pub(crate) async fn run(args: StateClearTerminalArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(
+    args: StateClearTerminalArgs,
+    context: &Context,
+) -> Result<Exit, CommandError> {
     let action = PartitionAction::ClearTerminal;
-    Change::by_filter(action, "state clear-terminal", args.selected)?.run(context).await
+    PartitionChangeRequest::by_filter(action, "state clear-terminal", args.selected)?
+        .run(context)
+        .await
 }

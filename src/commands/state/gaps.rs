@@ -4,12 +4,12 @@ use clap::Args;
 use redrive::LogicalDate;
 use redrive_ops::{DeclaredSource, GapFilter, views::GapView};
 
-use super::which::parse_part;
+use super::partition_selector::parse_part;
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    output::{Column, Listing, Row},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{Listing, TableColumn, TableRow},
 };
 
 #[derive(Debug, Args)]
@@ -44,16 +44,16 @@ pub(crate) struct StateGapsArgs {
     until: Option<LogicalDate>,
 }
 
-impl Row for GapView {
-    const COLUMNS: &'static [Column] = &[
-        Column::key("source"),
-        Column::key("customer_id"),
-        Column::key("query_name"),
-        Column::text("since"),
-        Column::text("until"),
-        Column::number("days"),
-        Column::text("gap"),
-        Column::text("status"),
+impl TableRow for GapView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::key("source"),
+        TableColumn::key("customer_id"),
+        TableColumn::key("query_name"),
+        TableColumn::text("since"),
+        TableColumn::text("until"),
+        TableColumn::number("days"),
+        TableColumn::text("gap"),
+        TableColumn::text("status"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -71,11 +71,11 @@ impl Row for GapView {
 }
 
 /// Runs `state gaps`.
-pub(crate) async fn run(args: StateGapsArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: StateGapsArgs, context: &Context) -> Result<Exit, CommandError> {
     if let (Some(since), Some(until)) = (args.since, args.until) {
-        super::which::days(since, until)?;
+        super::partition_selector::date_range(since, until)?;
     }
-    let ops = Ops::open(context, Missing::Refuse).await?;
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let filter = GapFilter {
         customer_id: args.customer_id,
         query_name: args.query_name,
@@ -85,7 +85,7 @@ pub(crate) async fn run(args: StateGapsArgs, context: &Context) -> Result<Exit, 
     let mut listing = Listing::new(context.output);
     let (mut missing, mut late) = (0, 0);
     for source in selected(&ops, args.source.as_deref())? {
-        let found = ops.gaps(source, &filter).await.map_err(|error| ops.failure(error))?;
+        let found = ops.gaps(source, &filter).await.map_err(|error| ops.store_error(error))?;
         for (series, gaps) in found {
             for gap in &gaps {
                 let count = if gap.status.is_some() { &mut late } else { &mut missing };
@@ -96,19 +96,25 @@ pub(crate) async fn run(args: StateGapsArgs, context: &Context) -> Result<Exit, 
     }
     let hidden = listing.end()?;
     let hidden = if hidden > 0 { format!("; {hidden} rows are not shown") } else { String::new() };
-    context.output.remark(&format!("{missing} days missing, {late} late{hidden}"))?;
+    context.output.footer(&format!("{missing} days missing, {late} late{hidden}"))?;
     Ok(Exit::Ok)
 }
 
-fn selected<'a>(ops: &'a Ops, asked: Option<&str>) -> Result<Vec<&'a DeclaredSource>, Failure> {
+fn selected<'a>(
+    ops: &'a OpenStore,
+    asked: Option<&str>,
+) -> Result<Vec<&'a DeclaredSource>, CommandError> {
     let (Some(declared), Some(config)) = (ops.declared(), &ops.config) else {
-        return Err(Failure::new(Exit::Error, "which days are expected is in the configuration")
-            .help("`redrive init` writes one, `--config FILE` names one"));
+        return Err(CommandError::new(
+            Exit::Error,
+            "which days are expected is in the configuration",
+        )
+        .help("`redrive init` writes one, `--config FILE` names one"));
     };
     match asked {
         None => Ok(declared.sources.iter().collect()),
         Some(name) => declared.source(name).map(|source| vec![source]).ok_or_else(|| {
-            Failure::usage(format!("--source: there is no source {name:?}"))
+            CommandError::usage(format!("--source: there is no source {name:?}"))
                 .help(config.source_suggestion(name))
         }),
     }

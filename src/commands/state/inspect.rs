@@ -6,13 +6,13 @@ use redrive_ops::{PartitionQuery, views::PartitionView};
 use redrive_store::MAX_PAGE;
 
 use super::{
-    row::PartitionSummary,
-    which::{Which, parse_partition},
+    partition_selector::{PartitionSelector, parse_partition},
+    row::PartitionListRow,
 };
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
 };
 
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ Examples:
   redrive state inspect --source ads --limit 10000 -o jsonl")]
 pub(crate) struct StateInspectArgs {
     #[command(flatten)]
-    which: Which,
+    partitions: PartitionSelector,
 
     /// With this status alone: pending, success, failed
     #[arg(long, value_name = "STATUS", value_parser = parse_status)]
@@ -49,12 +49,12 @@ pub(crate) struct StateInspectArgs {
 }
 
 /// Runs `state inspect`.
-pub(crate) async fn run(args: StateInspectArgs, context: &Context) -> Result<Exit, Failure> {
-    let filter = args.which.filter()?;
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let only = args.which.only_key().filter(|_| !args.terminal);
+pub(crate) async fn run(args: StateInspectArgs, context: &Context) -> Result<Exit, CommandError> {
+    let filter = args.partitions.filter()?;
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let only = args.partitions.only_key().filter(|_| !args.terminal);
     if let Some(key) = only.filter(|_| args.status.is_none()) {
-        let found = ops.partition(&key).await.map_err(|error| ops.failure(error))?;
+        let found = ops.partition(&key).await.map_err(|error| ops.store_error(error))?;
         let absent = || PartitionView::absent(&key);
         let shown = found.map_or_else(absent, |found| ops.show_partition(found));
         context.output.records(&[shown])?;
@@ -66,13 +66,13 @@ pub(crate) async fn run(args: StateInspectArgs, context: &Context) -> Result<Exi
         after: args.after,
         limit: args.limit,
     };
-    let page = ops.partitions_page(&query).await.map_err(|error| ops.failure(error))?;
+    let page = ops.partitions_page(&query).await.map_err(|error| ops.store_error(error))?;
     let last = page.last().map(|partition| partition.key.clone());
     let is_full = page.len() >= args.limit as usize;
     let shown = page.into_iter().map(|found| ops.show_partition(found));
-    context.output.list(shown.map(PartitionSummary))?;
+    context.output.list(shown.map(PartitionListRow))?;
     if let Some(last) = last.filter(|_| is_full) {
-        context.output.remark(&format!("there may be more: --after {last}"))?;
+        context.output.footer(&format!("there may be more: --after {last}"))?;
     }
     Ok(Exit::Ok)
 }

@@ -3,10 +3,10 @@
 use clap::Args;
 use redrive::PartitionAction;
 
-use super::change::{Change, Selected};
+use super::change::{PartitionChangeRequest, SelectedPartitions};
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -20,11 +20,16 @@ Examples:
   redrive state mark-terminal partition:ads/1234567890/campaign_daily/2026-01-31 --dry-run")]
 pub(crate) struct StateMarkTerminalArgs {
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedPartitions,
 }
 
 /// Runs `state mark-terminal`.
-pub(crate) async fn run(args: StateMarkTerminalArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(
+    args: StateMarkTerminalArgs,
+    context: &Context,
+) -> Result<Exit, CommandError> {
     let action = PartitionAction::MarkTerminal;
-    Change::by_filter(action, "state mark-terminal", args.selected)?.run(context).await
+    PartitionChangeRequest::by_filter(action, "state mark-terminal", args.selected)?
+        .run(context)
+        .await
 }

@@ -3,10 +3,10 @@
 use clap::Args;
 use redrive::PartitionAction;
 
-use super::change::{Change, Selected};
+use super::change::{PartitionChangeRequest, SelectedPartitions};
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -20,11 +20,11 @@ Examples:
   redrive state pause partition:ads/1234567890/campaign_daily/2026-01-31")]
 pub(crate) struct StatePauseArgs {
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedPartitions,
 }
 
 /// Runs `state pause`.
-pub(crate) async fn run(args: StatePauseArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: StatePauseArgs, context: &Context) -> Result<Exit, CommandError> {
     let action = PartitionAction::Pause;
-    Change::by_filter(action, "state pause", args.selected)?.run(context).await
+    PartitionChangeRequest::by_filter(action, "state pause", args.selected)?.run(context).await
 }

@@ -3,10 +3,10 @@
 use clap::Args;
 use redrive::PartitionAction;
 
-use super::change::{Change, LaneName, Selected};
+use super::change::{LaneName, PartitionChangeRequest, SelectedPartitions};
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ Examples:
   redrive state reprocess partition:ads/1234567890/campaign_daily/2026-01-31 --reason 'new schema'")]
 pub(crate) struct StateReprocessArgs {
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedPartitions,
 
     /// With whom the attempts compete
     #[arg(long, value_enum, value_name = "LANE", default_value_t = LaneName::Backfill)]
@@ -29,7 +29,7 @@ pub(crate) struct StateReprocessArgs {
 }
 
 /// Runs `state reprocess`.
-pub(crate) async fn run(args: StateReprocessArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: StateReprocessArgs, context: &Context) -> Result<Exit, CommandError> {
     let action = PartitionAction::Reprocess { lane: args.lane.into() };
-    Change::by_filter(action, "state reprocess", args.selected)?.run(context).await
+    PartitionChangeRequest::by_filter(action, "state reprocess", args.selected)?.run(context).await
 }

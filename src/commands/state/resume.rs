@@ -3,10 +3,10 @@
 use clap::Args;
 use redrive::PartitionAction;
 
-use super::change::{Change, Selected};
+use super::change::{PartitionChangeRequest, SelectedPartitions};
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -19,11 +19,11 @@ Examples:
   redrive state resume --all --yes")]
 pub(crate) struct StateResumeArgs {
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedPartitions,
 }
 
 /// Runs `state resume`.
-pub(crate) async fn run(args: StateResumeArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: StateResumeArgs, context: &Context) -> Result<Exit, CommandError> {
     let action = PartitionAction::Resume;
-    Change::by_filter(action, "state resume", args.selected)?.run(context).await
+    PartitionChangeRequest::by_filter(action, "state resume", args.selected)?.run(context).await
 }

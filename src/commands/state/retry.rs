@@ -3,10 +3,10 @@
 use clap::Args;
 use redrive::PartitionAction;
 
-use super::change::{Change, LaneName, Selected};
+use super::change::{LaneName, PartitionChangeRequest, SelectedPartitions};
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -24,7 +24,7 @@ Examples:
   redrive state retry --all --clear-terminal --yes --reason 'the API is back'")]
 pub(crate) struct StateRetryArgs {
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedPartitions,
 
     /// Also those that are terminal; an operator's mark is cleared, a policy's limit passed once
     #[arg(long)]
@@ -36,9 +36,9 @@ pub(crate) struct StateRetryArgs {
 }
 
 /// Runs `state retry`.
-pub(crate) async fn run(args: StateRetryArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: StateRetryArgs, context: &Context) -> Result<Exit, CommandError> {
     let clear_terminal = args.clear_terminal;
     let action = PartitionAction::Retry { clear_terminal, lane: args.lane.into() };
-    let change = Change::by_filter(action, "state retry", args.selected)?;
+    let change = PartitionChangeRequest::by_filter(action, "state retry", args.selected)?;
     change.with_flag("--clear-terminal", clear_terminal).run(context).await
 }

@@ -4,10 +4,10 @@ use clap::Args;
 use redrive_ops::views::FindingView;
 
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    output::{Column, Row},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{TableColumn, TableRow},
 };
 
 #[derive(Debug, Args)]
@@ -21,9 +21,9 @@ Examples:
   redrive state verify -o json")]
 pub(crate) struct StateVerifyArgs {}
 
-impl Row for FindingView {
-    const COLUMNS: &'static [Column] =
-        &[Column::text("invariant"), Column::text("unit"), Column::text("problem")];
+impl TableRow for FindingView {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("invariant"), TableColumn::text("unit"), TableColumn::text("problem")];
 
     fn cells(&self) -> Vec<String> {
         vec![self.invariant.to_owned(), self.unit.clone(), self.problem.clone()]
@@ -31,9 +31,9 @@ impl Row for FindingView {
 }
 
 /// Runs `state verify`.
-pub(crate) async fn run(_: StateVerifyArgs, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let report = ops.verify().await.map_err(|error| ops.failure(error))?;
+pub(crate) async fn run(_: StateVerifyArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let report = ops.verify().await.map_err(|error| ops.store_error(error))?;
     let (is_clean, more) = (report.is_clean(), report.more);
     let looked = format!(
         "{} partitions with {} attempts, {} raw partitions read",
@@ -46,6 +46,6 @@ pub(crate) async fn run(_: StateVerifyArgs, context: &Context) -> Result<Exit, F
         (false, 0) => format!("{wrong} findings"),
         (false, more) => format!("{wrong} findings, {more} of them not shown"),
     };
-    context.output.remark(&format!("{looked}: {verdict}"))?;
+    context.output.footer(&format!("{looked}: {verdict}"))?;
     Ok(if is_clean { Exit::Ok } else { Exit::Error })
 }

@@ -9,10 +9,10 @@ use redrive_ops::read_run;
 use redrive_store::{JournalEntry, NewRun, PipelineRunFilter, SubmittedRun};
 
 use crate::{
-    commands::runs::{Line, Lines, MAX_LINE_BYTES},
-    exit::{Exit, Failure},
+    commands::runs::{InputLine, LineReader, MAX_LINE_BYTES},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
     worker_set::WorkerSet,
 };
 
@@ -33,34 +33,34 @@ struct SeedRun {
 
 impl Seed {
     /// Reads the files, and looks whether the pipelines have something to read.
-    pub(super) async fn read(config: &Config, works: &WorkerSet) -> Result<Self, Failure> {
+    pub(super) async fn read(config: &Config, workers: &WorkerSet) -> Result<Self, CommandError> {
         let mut runs = Vec::new();
         for file in &config.up.submit {
             read_file(&config.folder.join(file), &mut runs)?;
         }
-        let named = config.up.pipelines.iter().filter_map(|name| works.pipeline(name));
+        let named = config.up.pipelines.iter().filter_map(|name| workers.pipeline(name));
         let pipelines: Vec<Pipeline> = named.cloned().collect();
         for pipeline in &pipelines {
             let found = pipeline.source.check(&SourcePosition::default()).await;
             found.map_err(|why| {
                 let (name, why) = (&pipeline.name, why.message());
                 let message = format!("the source of pipeline {name:?} cannot be read: {why}");
-                Failure::new(Exit::Error, message).help("[up] in the file has it started")
+                CommandError::new(Exit::Error, message).help("[up] in the file has it started")
             })?;
         }
         Ok(Self { runs, pipelines })
     }
 
     /// Puts into the store what is not there yet.
-    pub(super) async fn plant(self, ops: &Ops) -> Result<(), Failure> {
-        self.submit(ops).await.map_err(|error| ops.failure(error))?;
+    pub(super) async fn apply(self, ops: &OpenStore) -> Result<(), CommandError> {
+        self.submit(ops).await.map_err(|error| ops.store_error(error))?;
         for pipeline in &self.pipelines {
-            start_once(pipeline, ops).await.map_err(|error| ops.failure(error))?;
+            start_once(pipeline, ops).await.map_err(|error| ops.store_error(error))?;
         }
         Ok(())
     }
 
-    async fn submit(&self, ops: &Ops) -> redrive_store::Result<()> {
+    async fn submit(&self, ops: &OpenStore) -> redrive_store::Result<()> {
         let runs: Vec<NewRun> = self.runs.iter().map(|seed| seed.run.clone()).collect();
         if runs.is_empty() {
             return Ok(());
@@ -82,7 +82,7 @@ impl Seed {
 }
 
 /// Several processes may start at once: the one whose entry is the first in the journal does it.
-async fn start_once(pipeline: &Pipeline, ops: &Ops) -> redrive_store::Result<()> {
+async fn start_once(pipeline: &Pipeline, ops: &OpenStore) -> redrive_store::Result<()> {
     let name = &pipeline.name;
     let of_it = PipelineRunFilter { pipeline: Some(name.clone()), status: None };
     if ops.newest_pipeline_run(of_it.pipeline).await?.is_some() {
@@ -105,27 +105,27 @@ async fn start_once(pipeline: &Pipeline, ops: &Ops) -> redrive_store::Result<()>
     Ok(())
 }
 
-fn read_file(path: &Path, runs: &mut Vec<SeedRun>) -> Result<(), Failure> {
+fn read_file(path: &Path, runs: &mut Vec<SeedRun>) -> Result<(), CommandError> {
     let name = path.display().to_string();
     let unreadable = |error| {
-        Failure::new(Exit::Error, format!("cannot read {name}"))
-            .because(error)
+        CommandError::new(Exit::Error, format!("cannot read {name}"))
+            .caused_by(error)
             .help("[up] in the file has it submitted")
     };
-    let mut lines = Lines::new(BufReader::new(File::open(path).map_err(unreadable)?));
+    let mut lines = LineReader::new(BufReader::new(File::open(path).map_err(unreadable)?));
     let now = SystemClock.now();
     loop {
         let number = lines.number() + 1;
         let Some(line) = lines.next().map_err(unreadable)? else { return Ok(()) };
         let read = match line {
-            Line::Whole(text) if text.trim_ascii().is_empty() => continue,
-            Line::Whole(text) => read_run(text, None, now),
-            Line::TooLong => Err(format!("it has more than {MAX_LINE_BYTES} bytes")),
+            InputLine::Whole(text) if text.trim_ascii().is_empty() => continue,
+            InputLine::Whole(text) => read_run(text, None, now),
+            InputLine::TooLong => Err(format!("it has more than {MAX_LINE_BYTES} bytes")),
         };
         let place = format!("{name}, line {number}");
         let refuse = |reason: &str| {
             let message = format!("{place}: {}; nothing was started", Message::clean(reason));
-            Failure::new(Exit::Error, message)
+            CommandError::new(Exit::Error, message)
         };
         let run = read.map_err(|reason| refuse(&reason))?;
         if run.idempotency_key().is_none() {

@@ -31,15 +31,15 @@ const LOG_REST: Duration = Duration::from_secs(60);
 const REST_FACTOR: u32 = 20;
 
 /// Shows how things stand, as long as it lives.
-pub(super) struct Status {
+pub(super) struct StatusLine {
     watcher: JoinHandle<()>,
     line: Option<ProgressBar>,
 }
 
-impl Status {
+impl StatusLine {
     /// Begins.
     pub(super) fn start(watch: Watch, address: SocketAddr, context: &Context) -> Self {
-        let watched = io::stderr().is_terminal() && context.output.is_talkative();
+        let watched = io::stderr().is_terminal() && context.output.shows_notes();
         let line = watched.then(line);
         let shown = line.clone();
         let watcher = tokio::spawn(async move {
@@ -52,7 +52,7 @@ impl Status {
     }
 }
 
-impl Drop for Status {
+impl Drop for StatusLine {
     /// Takes what is drawn away.
     fn drop(&mut self) {
         self.watcher.abort();

@@ -10,26 +10,26 @@ use redrive_store::WorkerId;
 
 use crate::{
     context::{ChosenStore, Context},
-    worker_set::Names,
+    worker_set::WorkerNames,
 };
 
 /// What runs, from where, and where it is to be seen.
-pub(super) struct Summary<'a> {
+pub(super) struct StartupSummary<'a> {
     /// The configuration file.
     pub(super) config: String,
     pub(super) store: &'a ChosenStore,
     /// Where raw partitions are.
     pub(super) raw: String,
-    pub(super) names: Names,
+    pub(super) names: WorkerNames,
     /// How often failed partitions are looked at.
     pub(super) interval: HumanDuration,
     pub(super) address: SocketAddr,
     pub(super) process: &'a WorkerId,
 }
 
-impl Summary<'_> {
+impl StartupSummary<'_> {
     /// Tells it.
-    pub(super) fn tell(&self, context: &Context) {
+    pub(super) fn print(&self, context: &Context) {
         if io::stderr().is_terminal() {
             self.lines().iter().for_each(|line| context.output.note(line));
         } else {
@@ -38,7 +38,7 @@ impl Summary<'_> {
     }
 
     fn lines(&self) -> Vec<String> {
-        let Names { queues, sources, pipelines, notifiers } = &self.names;
+        let WorkerNames { queues, sources, pipelines, notifiers } = &self.names;
         let or_none = |names: &String| match names.as_str() {
             "" => "none".to_owned(),
             names => names.to_owned(),
@@ -59,7 +59,7 @@ impl Summary<'_> {
     }
 
     fn log(&self) {
-        let Names { queues, sources, pipelines, notifiers } = &self.names;
+        let WorkerNames { queues, sources, pipelines, notifiers } = &self.names;
         let (store, interval) = (self.store.url.to_string(), self.interval.to_string());
         tracing::info!(
             config = self.config,

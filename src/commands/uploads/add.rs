@@ -15,13 +15,13 @@ use redrive::{Content, ContentError, ItemGroup, NewContent, NewItem, reference_c
 use redrive_store::{AddedItem, Store};
 use serde::Serialize;
 
-use super::{declaring, listed::Listed};
+use super::{declaring, file_entry::FileEntry};
 use crate::{
-    commands::runs::{Line, Lines, MAX_LINE_BYTES},
-    context::{ChosenStore, Context, Missing},
-    exit::{Exit, Failure},
+    commands::runs::{InputLine, LineReader, MAX_LINE_BYTES},
+    context::{ChosenStore, Context, IfMissing},
+    exit::{CommandError, Exit},
     operator::operator,
-    output::{Column, Row},
+    output::{TableColumn, TableRow},
 };
 
 /// Items that are added in one transaction.
@@ -66,27 +66,27 @@ pub(crate) struct UploadsAddArgs {
 
 /// What became of all of them.
 #[derive(Debug, Default, Serialize)]
-struct Tally {
+struct AddedCounts {
     accepted: u64,
     duplicate: u64,
     refused: u64,
     size_bytes: u64,
-    refusals: Vec<Refusal>,
+    refusals: Vec<RefusedFile>,
 }
 
 /// A file that was not added.
 #[derive(Debug, Serialize)]
-struct Refusal {
+struct RefusedFile {
     file: String,
     problem: String,
 }
 
-impl Row for Tally {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("accepted"),
-        Column::text("duplicate"),
-        Column::text("refused"),
-        Column::text("size_bytes"),
+impl TableRow for AddedCounts {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("accepted"),
+        TableColumn::text("duplicate"),
+        TableColumn::text("refused"),
+        TableColumn::text("size_bytes"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -96,8 +96,9 @@ impl Row for Tally {
     }
 }
 
-impl Row for Refusal {
-    const COLUMNS: &'static [Column] = &[Column::text("file"), Column::text("problem")];
+impl TableRow for RefusedFile {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("file"), TableColumn::text("problem")];
 
     fn cells(&self) -> Vec<String> {
         vec![self.file.clone(), self.problem.clone()]
@@ -105,25 +106,25 @@ impl Row for Refusal {
 }
 
 /// Runs `uploads add`.
-pub(crate) async fn run(args: UploadsAddArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: UploadsAddArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = declaring(&args.upload, context)?;
     let list = args.from.as_deref().map(open).transpose()?;
     let chosen = context.store(Some(&config))?;
-    let store = chosen.open(Some(&config), Missing::Make).await?;
-    let mut adding = Adding {
+    let store = chosen.open(Some(&config), IfMissing::Create).await?;
+    let mut adder = ItemAdder {
         group: ItemGroup { upload: args.upload, group: args.group },
         in_place: args.in_place,
         content: context.raw(Some(&config))?.content(),
         store,
         chosen: &chosen,
         waiting: Vec::new(),
-        tally: Tally::default(),
+        counts: AddedCounts::default(),
     };
-    let ended = adding.add_all(args.files, list).await;
-    context.output.record(&adding.tally)?;
-    context.output.remark_list("refused", &adding.tally.refusals)?;
+    let ended = adder.add_all(args.files, list).await;
+    context.output.record(&adder.counts)?;
+    context.output.section("refused", &adder.counts.refusals)?;
     ended?;
-    let Tally { accepted, duplicate, refused, .. } = adding.tally;
+    let AddedCounts { accepted, duplicate, refused, .. } = adder.counts;
     Ok(match (accepted + duplicate, refused) {
         (_, 0) => Exit::Ok,
         (0, _) => Exit::Error,
@@ -131,104 +132,104 @@ pub(crate) async fn run(args: UploadsAddArgs, context: &Context) -> Result<Exit,
     })
 }
 
-fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
+fn open(path: &Path) -> Result<Box<dyn Read>, CommandError> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(io::stdin()));
     }
     let file = File::open(path).map_err(|error| {
-        Failure::new(Exit::Error, format!("cannot read {}", path.display())).because(error)
+        CommandError::new(Exit::Error, format!("cannot read {}", path.display())).caused_by(error)
     })?;
     Ok(Box::new(file))
 }
 
 /// Why a file is not added.
-enum Problem {
-    OfTheFile(String),
-    OfAll(Failure),
+enum AddError {
+    BadFile(String),
+    Fatal(CommandError),
 }
 
-struct Adding<'a> {
+struct ItemAdder<'a> {
     group: ItemGroup,
     in_place: bool,
     content: Arc<dyn Content>,
     store: Arc<dyn Store>,
     chosen: &'a ChosenStore,
     waiting: Vec<NewItem>,
-    tally: Tally,
+    counts: AddedCounts,
 }
 
-impl Adding<'_> {
+impl ItemAdder<'_> {
     async fn add_all(
         &mut self,
         files: Vec<PathBuf>,
         list: Option<Box<dyn Read>>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandError> {
         for file in files {
-            self.add(Listed::file(file)).await?;
+            self.add(FileEntry::file(file)).await?;
         }
         let Some(list) = list else { return self.write().await };
-        let mut lines = Lines::new(BufReader::new(list));
+        let mut lines = LineReader::new(BufReader::new(list));
         loop {
             let number = lines.number() + 1;
             let line = lines.next().map_err(|error| {
-                Failure::new(Exit::Error, "cannot read the list").because(error)
+                CommandError::new(Exit::Error, "cannot read the list").caused_by(error)
             })?;
-            let listed = match line {
+            let entry = match line {
                 None => return self.write().await,
-                Some(Line::Whole(text)) if text.trim_ascii().is_empty() => continue,
-                Some(Line::Whole(text)) => Listed::parse(text),
-                Some(Line::TooLong) => Err(format!("it has more than {MAX_LINE_BYTES} bytes")),
+                Some(InputLine::Whole(text)) if text.trim_ascii().is_empty() => continue,
+                Some(InputLine::Whole(text)) => FileEntry::parse(text),
+                Some(InputLine::TooLong) => Err(format!("it has more than {MAX_LINE_BYTES} bytes")),
             };
-            match listed {
-                Ok(listed) => self.add(listed).await?,
+            match entry {
+                Ok(entry) => self.add(entry).await?,
                 Err(problem) => self.refuse(format!("line {number}"), problem),
             }
         }
     }
 
     /// Takes a file. What is wrong with it alone does not stop the rest.
-    async fn add(&mut self, listed: Listed) -> Result<(), Failure> {
-        match self.item(&listed).await {
+    async fn add(&mut self, entry: FileEntry) -> Result<(), CommandError> {
+        match self.item(&entry).await {
             Ok(item) => self.waiting.push(item),
-            Err(Problem::OfTheFile(problem)) => {
-                self.refuse(listed.path.display().to_string(), problem);
+            Err(AddError::BadFile(problem)) => {
+                self.refuse(entry.path.display().to_string(), problem);
             }
-            Err(Problem::OfAll(failure)) => return Err(failure),
+            Err(AddError::Fatal(failure)) => return Err(failure),
         }
         if self.waiting.len() >= BATCH { self.write().await } else { Ok(()) }
     }
 
-    async fn item(&self, listed: &Listed) -> Result<NewItem, Problem> {
-        let name = listed.name().map_err(Problem::OfTheFile)?;
-        let kept = match self.in_place || listed.in_place {
-            true => reference_content(&listed.path).await,
-            false => self.content.keep(NewContent::File(listed.path.clone())).await,
+    async fn item(&self, entry: &FileEntry) -> Result<NewItem, AddError> {
+        let name = entry.name().map_err(AddError::BadFile)?;
+        let kept = match self.in_place || entry.in_place {
+            true => reference_content(&entry.path).await,
+            false => self.content.keep(NewContent::File(entry.path.clone())).await,
         };
         let kept = kept.map_err(|error| match error {
-            ContentError::Write { .. } => Problem::OfAll(Failure::new(Exit::Error, error)),
-            error => Problem::OfTheFile(error.to_string()),
+            ContentError::Write { .. } => AddError::Fatal(CommandError::new(Exit::Error, error)),
+            error => AddError::BadFile(error.to_string()),
         })?;
-        if let Some(expected) = &listed.sha256
+        if let Some(expected) = &entry.sha256
             && !expected.eq_ignore_ascii_case(&kept.sha256)
         {
             let problem = format!("its hash is {}, the list says {expected}", kept.sha256);
-            return Err(Problem::OfTheFile(problem));
+            return Err(AddError::BadFile(problem));
         }
         kept.into_item(self.group.clone(), name)
-            .map_err(|error| Problem::OfTheFile(error.to_string()))
+            .map_err(|error| AddError::BadFile(error.to_string()))
     }
 
-    async fn write(&mut self) -> Result<(), Failure> {
+    async fn write(&mut self) -> Result<(), CommandError> {
         let items = std::mem::take(&mut self.waiting);
         let added = self.store.add_items(&items, &operator(None)).await;
-        let added = added.map_err(|error| self.chosen.failure(error))?;
+        let added = added.map_err(|error| self.chosen.store_error(error))?;
         for (item, added) in items.into_iter().zip(added) {
             match added {
                 AddedItem::Accepted(_) => {
-                    self.tally.accepted += 1;
-                    self.tally.size_bytes += item.size_bytes;
+                    self.counts.accepted += 1;
+                    self.counts.size_bytes += item.size_bytes;
                 }
-                AddedItem::Duplicate(_) => self.tally.duplicate += 1,
+                AddedItem::Duplicate(_) => self.counts.duplicate += 1,
                 AddedItem::Conflict(id) => {
                     let problem = format!("item {id} has this name in the group and other content");
                     self.refuse(item.name, problem);
@@ -239,9 +240,9 @@ impl Adding<'_> {
     }
 
     fn refuse(&mut self, file: String, problem: String) {
-        self.tally.refused += 1;
-        if self.tally.refusals.len() < MAX_SHOWN {
-            self.tally.refusals.push(Refusal { file, problem });
+        self.counts.refused += 1;
+        if self.counts.refusals.len() < MAX_SHOWN {
+            self.counts.refusals.push(RefusedFile { file, problem });
         }
     }
 }

@@ -5,10 +5,10 @@ use redrive::{ItemId, ItemStatus};
 use redrive_ops::views::ItemView;
 use redrive_store::{ItemFilter, MAX_PAGE};
 
-use super::{parse_status, record::ItemSummary};
+use super::{parse_status, record::ItemListRow};
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -44,20 +44,20 @@ pub(crate) struct UploadsListArgs {
 }
 
 /// Runs `uploads list`.
-pub(crate) async fn run(args: UploadsListArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: UploadsListArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = context.config()?;
     let chosen = context.store(config.as_ref())?;
-    let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
+    let store = chosen.open(config.as_ref(), IfMissing::Refuse).await?;
     let filter = ItemFilter { upload: args.upload, group: args.group, status: args.status };
     let page = store
         .items_page(&filter, ItemId(args.after), args.limit)
         .await
-        .map_err(|error| chosen.failure(error))?;
+        .map_err(|error| chosen.store_error(error))?;
     let last = page.last().map(|item| item.id);
     let is_full = page.len() >= args.limit as usize;
-    context.output.list(page.into_iter().map(ItemView::from).map(ItemSummary))?;
+    context.output.list(page.into_iter().map(ItemView::from).map(ItemListRow))?;
     if let Some(last) = last.filter(|_| is_full) {
-        context.output.remark(&format!("there may be more: --after {last}"))?;
+        context.output.footer(&format!("there may be more: --after {last}"))?;
     }
     Ok(Exit::Ok)
 }

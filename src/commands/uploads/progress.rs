@@ -16,19 +16,22 @@ use crate::{
 };
 
 /// Shows progress.
-pub(super) struct Progress {
+pub(super) struct UploadProgressDisplay {
     bar: ProgressBar,
-    watched: bool,
+    is_interactive: bool,
     output: Output,
 }
 
-impl Progress {
+impl UploadProgressDisplay {
     /// For so many pending items.
     pub(super) fn new(pending: u64, context: &Context) -> Arc<Self> {
         let output = context.output;
-        let watched = io::stderr().is_terminal() && output.is_talkative();
-        let target =
-            if watched { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let is_interactive = io::stderr().is_terminal() && output.shows_notes();
+        let target = if is_interactive {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
         let bars = MultiProgress::with_draw_target(target);
         let bar = bars.add(ProgressBar::new(pending));
         // A wrong template would be a slip in the program; the default bar does as well.
@@ -36,7 +39,7 @@ impl Progress {
             bar.set_style(style);
         }
         screen::show(&bars);
-        Arc::new(Self { bar, watched, output })
+        Arc::new(Self { bar, is_interactive, output })
     }
 
     /// What watches the upload for it.
@@ -56,7 +59,7 @@ impl Progress {
             UploadEvent::Uploaded(item) => {
                 let name = one_line(&item.name);
                 self.bar.inc(1);
-                if !self.watched {
+                if !self.is_interactive {
                     self.output.note(&format!("uploaded {name}"));
                 }
                 self.bar.set_message(name);

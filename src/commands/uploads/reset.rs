@@ -9,11 +9,11 @@ use redrive_ops::{ItemSelection, views::ItemChangeView};
 use super::parse_id;
 use crate::{
     confirm::confirm,
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
-    output::{Column, Row},
+    output::{TableColumn, TableRow},
 };
 
 #[derive(Debug, Args)]
@@ -53,12 +53,12 @@ pub(crate) struct UploadsResetArgs {
     yes: bool,
 }
 
-impl Row for ItemChangeView {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("id"),
-        Column::text("name"),
-        Column::text("outcome"),
-        Column::text("detail"),
+impl TableRow for ItemChangeView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("id"),
+        TableColumn::text("name"),
+        TableColumn::text("outcome"),
+        TableColumn::text("detail"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -69,21 +69,24 @@ impl Row for ItemChangeView {
 }
 
 /// Runs `uploads reset`.
-pub(crate) async fn run(args: UploadsResetArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: UploadsResetArgs, context: &Context) -> Result<Exit, CommandError> {
     let selection = match (args.upload, args.group) {
         (Some(upload), Some(group)) => ItemSelection::Group(ItemGroup { upload, group }),
         _ if args.ids.is_empty() => {
-            return Err(Failure::new(Exit::Refused, "no items are named; nothing was changed")
-                .help("name them by id, or all of a group with --upload NAME --group NAME"));
+            return Err(CommandError::new(
+                Exit::Refused,
+                "no items are named; nothing was changed",
+            )
+            .help("name them by id, or all of a group with --upload NAME --group NAME"));
         }
         _ => ItemSelection::Ids(args.ids),
     };
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let failed = |error| ops.failure(error);
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let failed = |error| ops.store_error(error);
     let ids = ops.select_items(&selection, usize::MAX).await.map_err(failed)?;
     if ids.is_empty() {
         let message = "no item of the group was given up; nothing was changed";
-        return Err(Failure::new(Exit::Refused, message));
+        return Err(CommandError::new(Exit::Refused, message));
     }
     if !args.dry_run {
         let items = if ids.len() == 1 { "item" } else { "items" };

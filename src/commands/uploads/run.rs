@@ -8,13 +8,13 @@ use redrive::{
     declared_upload,
 };
 
-use super::{declaring, progress::Progress, summary::Summary};
+use super::{declaring, progress::UploadProgressDisplay, summary::UploadSummary};
 use crate::{
-    context::{ChosenStore, Context, Missing},
-    exit::{Exit, Failure},
+    context::{ChosenStore, Context, IfMissing},
+    exit::{CommandError, Exit},
     operator::operator,
     signals::Signals,
-    worker_set::worker_name,
+    worker_set::new_worker_id,
 };
 
 #[derive(Debug, Args)]
@@ -40,97 +40,97 @@ pub(crate) struct UploadsRunArgs {
 }
 
 /// Runs `uploads run`.
-pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = declaring(&args.upload, context)?;
     let Some(declared) = config.upload(&args.upload) else {
-        return Err(Failure::usage(format!("there is no upload {:?}", args.upload)));
+        return Err(CommandError::usage(format!("there is no upload {:?}", args.upload)));
     };
     let group = ItemGroup { upload: args.upload, group: args.group };
     let chosen = context.store(Some(&config))?;
-    let store = chosen.open(Some(&config), Missing::Refuse).await?;
-    let counts = store.item_counts(&group).await.map_err(|error| chosen.failure(error))?;
+    let store = chosen.open(Some(&config), IfMissing::Refuse).await?;
+    let counts = store.item_counts(&group).await.map_err(|error| chosen.store_error(error))?;
     if counts.total() == 0 {
         let ItemGroup { upload, group } = &group;
         let message = format!("upload {upload:?} has no group {group:?}: nothing was added to it");
-        return Err(Failure::new(Exit::Error, message).help(format!(
+        return Err(CommandError::new(Exit::Error, message).help(format!(
             "`redrive uploads add --upload {upload} --group {group} FILE…` adds to it"
         )));
     }
-    let worker = worker_name()?;
-    let progress = Progress::new(counts.pending, context);
+    let worker = new_worker_id()?;
+    let progress = UploadProgressDisplay::new(counts.pending, context);
     let content = context.raw(Some(&config))?.content();
     let folder = &config.folder;
     let observer = Some(progress.observer());
     let upload = declared_upload(declared, folder, store.clone(), content, worker, observer)
-        .map_err(|error| Failure::new(Exit::Error, "cannot start").because(error))?;
+        .map_err(|error| CommandError::new(Exit::Error, "cannot start").caused_by(error))?;
     #[cfg(feature = "otel")]
     crate::spans::start(&chosen).await?;
     let mut signals = Signals::new()?;
     let taken = upload.begin(&group, &operator(None)).await;
-    let taken = taken.map_err(|error| chosen.failure(error))?;
-    let sending = taken.map_err(|busy| refusal(&busy, &group))?;
+    let taken = taken.map_err(|error| chosen.store_error(error))?;
+    let sending = taken.map_err(|busy| busy_error(&busy, &group))?;
     let ended = upload_until(sending, &mut signals).await;
     progress.end();
     let (GroupSent { report, lost }, signal) = match ended {
-        Ended::ByItself(sent, signal) => (sent, signal),
+        UploadEnd::Finished(sent, signal) => (sent, signal),
         // What was under way may have been acknowledged; the lease ends by itself.
-        Ended::AtOnce(exit) => return Ok(exit),
+        UploadEnd::Aborted(exit) => return Ok(exit),
     };
-    let report = report.map_err(|error| failure(error, &chosen, &group))?;
-    let counts = store.item_counts(&group).await.map_err(|error| chosen.failure(error))?;
-    let summary = Summary::new(&group, &report, &counts);
+    let report = report.map_err(|error| command_error(error, &chosen, &group))?;
+    let counts = store.item_counts(&group).await.map_err(|error| chosen.store_error(error))?;
+    let summary = UploadSummary::new(&group, &report, &counts);
     context.output.record(&summary)?;
-    context.output.remark_list("rejected", &summary.rejections)?;
+    context.output.section("rejected", &summary.rejections)?;
     if let Some(advice) = summary.advice() {
-        context.output.remark(&advice)?;
+        context.output.footer(&advice)?;
     }
     if lost {
         let message = "the lease on the group was lost: another upload may have it";
-        return Err(Failure::new(Exit::Error, message)
+        return Err(CommandError::new(Exit::Error, message)
             .help("what was acknowledged is kept; a longer `lease` in the [[upload]] helps"));
     }
     Ok(signal.unwrap_or_else(|| summary.exit(report.outcome)))
 }
 
-fn refusal(busy: &GroupBusy, group: &ItemGroup) -> Failure {
+fn busy_error(busy: &GroupBusy, group: &ItemGroup) -> CommandError {
     // Nobody waits for a part of a second.
     let rest = Duration::from_secs(busy.remaining.as_secs().saturating_add(1));
     let (name, rest) = (&group.group, HumanDuration::from(rest));
     let message = format!("group {name:?} is being uploaded by {busy}; nothing was sent");
-    Failure::new(Exit::Refused, message)
+    CommandError::new(Exit::Refused, message)
         .help(format!("if it was killed, the group is free when its lease ends, in {rest}"))
 }
 
 /// How an upload came to its end.
-enum Ended {
+enum UploadEnd {
     /// With a report or an error, perhaps after a signal.
-    ByItself(GroupSent, Option<Exit>),
+    Finished(GroupSent, Option<Exit>),
     /// By a second signal.
-    AtOnce(Exit),
+    Aborted(Exit),
 }
 
-async fn upload_until(sending: GroupSending, signals: &mut Signals) -> Ended {
+async fn upload_until(sending: GroupSending, signals: &mut Signals) -> UploadEnd {
     let (stopper, stop) = Stopper::new();
     let mut sending = Box::pin(sending.run(stop));
     let signal = tokio::select! {
-        sent = &mut sending => return Ended::ByItself(sent, None),
+        sent = &mut sending => return UploadEnd::Finished(sent, None),
         exit = signals.next() => exit,
     };
     stopper.stop();
     tokio::select! {
-        sent = &mut sending => Ended::ByItself(sent, Some(signal)),
-        again = signals.next() => Ended::AtOnce(again),
+        sent = &mut sending => UploadEnd::Finished(sent, Some(signal)),
+        again = signals.next() => UploadEnd::Aborted(again),
     }
 }
 
-fn failure(error: UploadError, chosen: &ChosenStore, group: &ItemGroup) -> Failure {
+fn command_error(error: UploadError, chosen: &ChosenStore, group: &ItemGroup) -> CommandError {
     match error {
-        UploadError::Store(error) => chosen.failure(error),
-        error @ UploadError::NotReady(_) => Failure::new(Exit::Error, error)
+        UploadError::Store(error) => chosen.store_error(error),
+        error @ UploadError::NotReady(_) => CommandError::new(Exit::Error, error)
             .help("nothing was sent; `ready` of the [[upload]] says when"),
         error => {
             let message = format!("group {:?}: {error}", group.group);
-            Failure::new(Exit::Error, message).help("what was acknowledged before is kept")
+            CommandError::new(Exit::Error, message).help("what was acknowledged before is kept")
         }
     }
 }

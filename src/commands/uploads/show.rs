@@ -9,8 +9,8 @@ use redrive_store::MAX_BATCH;
 
 use super::parse_id;
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
 };
 
 #[derive(Debug, Args)]
@@ -28,13 +28,13 @@ pub(crate) struct UploadsShowArgs {
 }
 
 /// Runs `uploads show`.
-pub(crate) async fn run(args: UploadsShowArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: UploadsShowArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = context.config()?;
     let chosen = context.store(config.as_ref())?;
-    let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
+    let store = chosen.open(config.as_ref(), IfMissing::Refuse).await?;
     let mut found = HashMap::new();
     for ids in args.ids.chunks(MAX_BATCH) {
-        let items = store.items_by_id(ids).await.map_err(|error| chosen.failure(error))?;
+        let items = store.items_by_id(ids).await.map_err(|error| chosen.store_error(error))?;
         found.extend(items.into_iter().map(|item| (item.id, item)));
     }
     let (mut rows, mut unknown) = (Vec::new(), Vec::new());
@@ -45,7 +45,10 @@ pub(crate) async fn run(args: UploadsShowArgs, context: &Context) -> Result<Exit
         }
     }
     if rows.is_empty() {
-        return Err(Failure::new(Exit::Error, format!("there is no item {}", unknown.join(", "))));
+        return Err(CommandError::new(
+            Exit::Error,
+            format!("there is no item {}", unknown.join(", ")),
+        ));
     }
     context.output.records(&rows)?;
     if unknown.is_empty() {

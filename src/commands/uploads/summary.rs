@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     exit::Exit,
-    output::{Column, Row},
+    output::{TableColumn, TableRow},
 };
 
 /// Rejections that are shown; the rest are counted.
@@ -14,7 +14,7 @@ const MAX_SHOWN: usize = 20;
 
 /// The summary of a call, and how the group stands.
 #[derive(Debug, Serialize)]
-pub(super) struct Summary {
+pub(super) struct UploadSummary {
     upload: String,
     group: String,
     outcome: &'static str,
@@ -31,19 +31,19 @@ pub(super) struct Summary {
     uploaded_in_all: u64,
     given_up_in_all: u64,
     total: u64,
-    pub(super) rejections: Vec<Rejection>,
+    pub(super) rejections: Vec<RejectedItemRow>,
 }
 
 /// An item that was rejected.
 #[derive(Debug, Serialize)]
-pub(super) struct Rejection {
+pub(super) struct RejectedItemRow {
     id: i64,
     status: &'static str,
     code: String,
     reason: String,
 }
 
-impl Summary {
+impl UploadSummary {
     pub(super) fn new(group: &ItemGroup, report: &UploadReport, counts: &ItemCounts) -> Self {
         let is_given_up = |outcome: &ItemOutcome| matches!(outcome, ItemOutcome::GivenUp { .. });
         let is_rejected = |outcome: &ItemOutcome| matches!(outcome, ItemOutcome::Rejected(_));
@@ -51,7 +51,7 @@ impl Summary {
             let status = if is_given_up(&report.outcome) { "upload_giveup" } else { "pending" };
             let (ItemId(id), failure) = (report.item, report.outcome.failure()?);
             let reason = failure.message().as_str().to_owned();
-            Some(Rejection { id, status, code: failure.code().to_string(), reason })
+            Some(RejectedItemRow { id, status, code: failure.code().to_string(), reason })
         });
         Self {
             upload: group.upload.clone(),
@@ -99,17 +99,17 @@ impl Summary {
     }
 }
 
-impl Row for Summary {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("upload"),
-        Column::text("group"),
-        Column::text("outcome"),
-        Column::text("uploaded"),
-        Column::text("rejected"),
-        Column::text("given up"),
-        Column::text("retries"),
-        Column::text("next retry at"),
-        Column::text("in the group"),
+impl TableRow for UploadSummary {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("upload"),
+        TableColumn::text("group"),
+        TableColumn::text("outcome"),
+        TableColumn::text("uploaded"),
+        TableColumn::text("rejected"),
+        TableColumn::text("given up"),
+        TableColumn::text("retries"),
+        TableColumn::text("next retry at"),
+        TableColumn::text("in the group"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -136,12 +136,12 @@ impl Row for Summary {
     }
 }
 
-impl Row for Rejection {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("item"),
-        Column::text("status"),
-        Column::text("code"),
-        Column::text("reason"),
+impl TableRow for RejectedItemRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("item"),
+        TableColumn::text("status"),
+        TableColumn::text("code"),
+        TableColumn::text("reason"),
     ];
 
     fn cells(&self) -> Vec<String> {

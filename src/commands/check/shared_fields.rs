@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 /// A handler, as an object or in a few words.
 #[derive(Debug)]
-pub(crate) struct Worker<'a>(pub(crate) &'a Handler);
+pub(crate) struct HandlerView<'a>(pub(crate) &'a Handler);
 
-impl Serialize for Worker<'_> {
+impl Serialize for HandlerView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let handler = match self.0 {
             Handler::Exec(exec) => program(exec),
@@ -32,7 +32,7 @@ impl Serialize for Worker<'_> {
     }
 }
 
-impl fmt::Display for Worker<'_> {
+impl fmt::Display for HandlerView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Handler::Exec(exec) => write!(f, "exec {}", exec.argv.join(" ")),
@@ -102,7 +102,7 @@ pub(crate) fn validate(validate: &Validate) -> Value {
         "min_rows": validate.min_rows,
         "max_rows": validate.max_rows,
         "schema": validate.schema,
-        "handler": validate.handler.as_ref().map(Worker),
+        "handler": validate.handler.as_ref().map(HandlerView),
     })
 }
 

@@ -5,9 +5,9 @@ use redrive::{PipelineRunId, SampleFilter, SampleStatus};
 
 use crate::commands::pipeline::parse_id;
 
-/// Which dead letters. Everything given must match.
+/// DeadLetterFilter dead letters. Everything given must match.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Which {
+pub(super) struct DeadLetterFilter {
     /// Of this pipeline alone
     #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     pipeline: Option<String>,
@@ -40,7 +40,7 @@ fn parse_fingerprint(text: &str) -> Result<String, String> {
     is_one.then(|| text.to_ascii_lowercase()).ok_or_else(|| advice.to_owned())
 }
 
-impl Which {
+impl DeadLetterFilter {
     /// Whether nothing narrows it.
     pub(super) fn is_empty(&self) -> bool {
         let Self { pipeline, run, stage, error, code, cause } = self;
@@ -48,7 +48,7 @@ impl Which {
     }
 
     /// The dead letters that match.
-    pub(super) fn filter(&self) -> SampleFilter {
+    pub(super) fn sample_filter(&self) -> SampleFilter {
         SampleFilter {
             pipeline: self.pipeline.clone(),
             run: self.run,

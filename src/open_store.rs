@@ -9,13 +9,13 @@ use redrive::{
 };
 
 use crate::{
-    context::{ChosenStore, Context, Missing},
+    context::{ChosenStore, Context, IfMissing},
     environment::environment,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 /// All of it.
-pub(crate) struct Ops {
+pub(crate) struct OpenStore {
     /// What is declared, if there is a file.
     pub(crate) config: Option<Config>,
     /// Which store it is.
@@ -23,7 +23,7 @@ pub(crate) struct Ops {
     ops: redrive_ops::Ops,
 }
 
-impl Deref for Ops {
+impl Deref for OpenStore {
     type Target = redrive_ops::Ops;
 
     fn deref(&self) -> &redrive_ops::Ops {
@@ -31,15 +31,15 @@ impl Deref for Ops {
     }
 }
 
-impl Ops {
+impl OpenStore {
     /// Opens the store.
-    pub(crate) async fn open(context: &Context, missing: Missing) -> Result<Self, Failure> {
+    pub(crate) async fn open(context: &Context, missing: IfMissing) -> Result<Self, CommandError> {
         let config = context.config()?;
         let chosen = context.store(config.as_ref())?;
         let raw = context.raw(config.as_ref())?;
         let store = chosen.open(config.as_ref(), missing).await?;
         let known = config.as_ref().map(declared).transpose().map_err(|error| {
-            Failure::new(Exit::Error, "the configuration cannot be used").because(error)
+            CommandError::new(Exit::Error, "the configuration cannot be used").caused_by(error)
         })?;
         let rules = config.as_ref().map_or_else(PartitionRules::default, declared_partition_rules);
         let ops = redrive_ops::Ops::new(store, known, rules, raw)
@@ -48,19 +48,20 @@ impl Ops {
     }
 
     /// What the store says when it cannot be used.
-    pub(crate) fn failure(&self, error: redrive_store::Error) -> Failure {
-        self.chosen.failure(error)
+    pub(crate) fn store_error(&self, error: redrive_store::Error) -> CommandError {
+        self.chosen.store_error(error)
     }
 
     /// A run of a pipeline.
     pub(crate) async fn pipeline_run(
         &self,
         id: PipelineRunId,
-    ) -> Result<PipelineRunRecord, Failure> {
-        let run = self.pipelines().run(id).await.map_err(|error| self.failure(error))?;
+    ) -> Result<PipelineRunRecord, CommandError> {
+        let run = self.pipelines().run(id).await.map_err(|error| self.store_error(error))?;
         run.ok_or_else(|| {
             let message = format!("there is no pipeline run {id} in {}", self.chosen.url);
-            Failure::new(Exit::Error, message).help("`redrive pipeline list` shows what there is")
+            CommandError::new(Exit::Error, message)
+                .help("`redrive pipeline list` shows what there is")
         })
     }
 
@@ -68,12 +69,12 @@ impl Ops {
     pub(crate) async fn newest_run(
         &self,
         pipeline: Option<String>,
-    ) -> Result<PipelineRunRecord, Failure> {
+    ) -> Result<PipelineRunRecord, CommandError> {
         let whose = pipeline.as_ref().map(|name| format!(" of {name:?}")).unwrap_or_default();
         let newest = self.newest_pipeline_run(pipeline).await;
-        newest.map_err(|error| self.failure(error))?.ok_or_else(|| {
+        newest.map_err(|error| self.store_error(error))?.ok_or_else(|| {
             let message = format!("there is no pipeline run{whose} in {}", self.chosen.url);
-            Failure::new(Exit::Error, message).help("`redrive pipeline run NAME` starts one")
+            CommandError::new(Exit::Error, message).help("`redrive pipeline run NAME` starts one")
         })
     }
 }

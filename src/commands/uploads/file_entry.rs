@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// A file to add, and how.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Listed {
+pub(super) struct FileEntry {
     /// Where it is, from the working folder.
     pub(super) path: PathBuf,
     /// Its name in the group; the path, unless given.
@@ -21,7 +21,7 @@ pub(super) struct Listed {
     pub(super) sha256: Option<String>,
 }
 
-impl Listed {
+impl FileEntry {
     /// A file as it is named on the command line.
     pub(super) fn file(path: PathBuf) -> Self {
         Self { path, name: None, in_place: false, sha256: None }

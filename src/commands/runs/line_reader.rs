@@ -9,8 +9,8 @@ pub(crate) const MAX_LINE_BYTES: usize = 4 * 1024 * 1024;
 /// Some editors begin a file with it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Lines, numbered from 1.
-pub(crate) struct Lines<R> {
+/// LineReader, numbered from 1.
+pub(crate) struct LineReader<R> {
     source: BufReader<R>,
     line: Vec<u8>,
     number: u64,
@@ -18,14 +18,14 @@ pub(crate) struct Lines<R> {
 }
 
 /// A line, or that it was too long to be one.
-pub(crate) enum Line<'a> {
+pub(crate) enum InputLine<'a> {
     /// What stands in it, without its end.
     Whole(&'a [u8]),
     /// More than [`MAX_LINE_BYTES`]; the rest of it was passed over.
     TooLong,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> LineReader<R> {
     pub(crate) fn new(source: BufReader<R>) -> Self {
         Self { source, line: Vec::new(), number: 0, bytes: 0 }
     }
@@ -46,10 +46,10 @@ impl<R: Read> Lines<R> {
     }
 
     /// The next line; `None` at the end.
-    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<InputLine<'_>>> {
         self.line.clear();
         let mut too_long = false;
-        let mut began = false;
+        let mut has_bytes = false;
         loop {
             let part = match self.source.fill_buf() {
                 Ok(part) => part,
@@ -59,7 +59,7 @@ impl<R: Read> Lines<R> {
             if part.is_empty() {
                 break;
             }
-            began = true;
+            has_bytes = true;
             let end = part.iter().position(|byte| *byte == b'\n');
             let (text, taken) = match end {
                 Some(end) => (part.get(..end).unwrap_or_default(), end + 1),
@@ -76,18 +76,18 @@ impl<R: Read> Lines<R> {
                 break;
             }
         }
-        if !began {
+        if !has_bytes {
             return Ok(None);
         }
         self.number += 1;
         if too_long {
             self.line = Vec::new();
-            return Ok(Some(Line::TooLong));
+            return Ok(Some(InputLine::TooLong));
         }
         let line = self.line.as_slice();
         let first = self.number == 1;
         let text = line.strip_prefix(BYTE_ORDER_MARK).filter(|_| first).unwrap_or(line);
-        Ok(Some(Line::Whole(text)))
+        Ok(Some(InputLine::Whole(text)))
     }
 }
 
@@ -98,12 +98,12 @@ mod tests {
     /// Reads through a buffer of three bytes, so that lines come in parts.
     #[track_caller]
     fn check(text: &[u8], expected: &[&[u8]]) {
-        let mut lines = Lines::new(BufReader::with_capacity(3, text));
+        let mut lines = LineReader::new(BufReader::with_capacity(3, text));
         let mut read = Vec::new();
         while let Ok(Some(line)) = lines.next() {
             read.push(match line {
-                Line::Whole(line) => line.to_vec(),
-                Line::TooLong => b"too long".to_vec(),
+                InputLine::Whole(line) => line.to_vec(),
+                InputLine::TooLong => b"too long".to_vec(),
             });
         }
         assert_eq!(read, expected);

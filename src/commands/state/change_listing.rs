@@ -4,26 +4,26 @@ use redrive::{ChangeCounts, PartitionOutcome, RunMode};
 use redrive_ops::views::PartitionChangeView;
 
 use crate::{
-    exit::{Exit, Failure},
-    output::{Column, Listing, Output, Row},
+    exit::{CommandError, Exit},
+    output::{Listing, Output, TableColumn, TableRow},
 };
 
 /// What became of some partitions, printed as it happens.
-pub(super) struct Changes {
+pub(super) struct PartitionChangeListing {
     mode: RunMode,
     output: Output,
     listing: Listing<PartitionChangeView>,
     tally: ChangeCounts,
 }
 
-impl Row for PartitionChangeView {
-    const COLUMNS: &'static [Column] = &[
-        Column::key("source"),
-        Column::key("customer_id"),
-        Column::key("query_name"),
-        Column::text("logical_date"),
-        Column::text("outcome"),
-        Column::text(""),
+impl TableRow for PartitionChangeView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::key("source"),
+        TableColumn::key("customer_id"),
+        TableColumn::key("query_name"),
+        TableColumn::text("logical_date"),
+        TableColumn::text("outcome"),
+        TableColumn::text(""),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -38,7 +38,7 @@ impl Row for PartitionChangeView {
     }
 }
 
-impl Changes {
+impl PartitionChangeListing {
     pub(super) fn new(mode: RunMode, output: Output) -> Self {
         Self { mode, output, listing: Listing::new(output), tally: ChangeCounts::default() }
     }
@@ -47,7 +47,7 @@ impl Changes {
         self.tally.total() == 0
     }
 
-    pub(super) fn add(&mut self, outcomes: Vec<PartitionOutcome>) -> Result<(), Failure> {
+    pub(super) fn add(&mut self, outcomes: Vec<PartitionOutcome>) -> Result<(), CommandError> {
         let mode = self.mode;
         outcomes.iter().for_each(|outcome| self.tally.add(outcome));
         self.listing
@@ -55,7 +55,7 @@ impl Changes {
     }
 
     /// Ends the list, and says how the command ends.
-    pub(super) fn end(self, more_pending: bool) -> Result<Exit, Failure> {
+    pub(super) fn end(self, more_pending: bool) -> Result<Exit, CommandError> {
         let hidden = self.listing.end()?;
         let ChangeCounts { done, already, railed, refused } = self.tally;
         let verb = match self.mode {
@@ -69,7 +69,7 @@ impl Changes {
         if hidden > 0 {
             summary.push_str(&format!("; {hidden} are not shown, -o jsonl has all"));
         }
-        self.output.remark(&summary)?;
+        self.output.footer(&summary)?;
         Ok(match (done, railed, refused) {
             (_, 0, 0) => Exit::Ok,
             (0, 0, _) => Exit::Error,

@@ -3,11 +3,11 @@
 use clap::Args;
 use redrive::{DateRange, LogicalDate, PartitionFilter, PartitionKey};
 
-use crate::exit::Failure;
+use crate::exit::CommandError;
 
-/// Which partitions. Everything given must match exactly.
+/// PartitionSelector partitions. Everything given must match exactly.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Which {
+pub(crate) struct PartitionSelector {
     /// One partition, as partition:SOURCE/CUSTOMER/QUERY/DATE, instead of filters
     #[arg(value_name = "PARTITION", value_parser = parse_partition, conflicts_with_all =
           ["source", "customer_id", "query_name", "logical_date", "since", "until"])]
@@ -39,14 +39,14 @@ pub(crate) struct Which {
     pub(crate) until: Option<LogicalDate>,
 }
 
-impl Which {
+impl PartitionSelector {
     /// The filter they make.
-    pub(crate) fn filter(&self) -> Result<PartitionFilter, Failure> {
+    pub(crate) fn filter(&self) -> Result<PartitionFilter, CommandError> {
         if let Some(key) = &self.partition {
-            return Ok(of_key(key));
+            return Ok(filter_for_key(key));
         }
         if let (Some(since), Some(until)) = (self.since, self.until) {
-            days(since, until)?;
+            date_range(since, until)?;
         }
         Ok(PartitionFilter {
             source: self.source.clone(),
@@ -70,7 +70,7 @@ impl Which {
     }
 }
 
-fn of_key(key: &PartitionKey) -> PartitionFilter {
+fn filter_for_key(key: &PartitionKey) -> PartitionFilter {
     let filter = PartitionFilter {
         source: Some(key.source().to_owned()),
         customer_id: Some(key.customer_id().to_owned()),
@@ -81,9 +81,12 @@ fn of_key(key: &PartitionKey) -> PartitionFilter {
 }
 
 /// Days from one to another, which must not be earlier.
-pub(super) fn days(since: LogicalDate, until: LogicalDate) -> Result<DateRange, Failure> {
+pub(super) fn date_range(
+    since: LogicalDate,
+    until: LogicalDate,
+) -> Result<DateRange, CommandError> {
     DateRange::new(since, until).map_err(|_| {
-        Failure::usage(format!("--since {since} is after --until {until}"))
+        CommandError::usage(format!("--since {since} is after --until {until}"))
             .help("both days are included, so the first must not be the later one")
     })
 }

@@ -6,7 +6,7 @@ use redrive_ops::read_run;
 use redrive_store::{NewRun, Result, Store, SubmittedRun};
 use serde::Serialize;
 
-use crate::output::{Column, Row};
+use crate::output::{TableColumn, TableRow};
 
 /// The most lines that wait for the store.
 const BATCH_LINES: usize = 1_000;
@@ -15,14 +15,14 @@ const BATCH_LINES: usize = 1_000;
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
 /// How many refused lines the result names.
-const REFUSALS_TOLD: usize = 20;
+const MAX_REPORTED_REFUSALS: usize = 20;
 
 /// How many refused lines are told beside the result, one by one.
-const REFUSALS_NOTED: u64 = 1_000;
+const MAX_NOTED_REFUSALS: u64 = 1_000;
 
 /// What became of the lines.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Tally {
+pub(super) struct SubmissionCounts {
     /// How many are in the queue now.
     pub(super) accepted: u64,
     /// How many were there before.
@@ -32,22 +32,22 @@ pub(super) struct Tally {
     /// The last line of which that is known.
     pub(super) through_line: u64,
     /// The first lines that were refused.
-    pub(super) refusals: Vec<Refusal>,
+    pub(super) refusals: Vec<RefusedLine>,
 }
 
 /// A line that was not taken.
 #[derive(Debug, Serialize)]
-pub(super) struct Refusal {
+pub(super) struct RefusedLine {
     line: u64,
     reason: String,
 }
 
-impl Row for Tally {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("accepted"),
-        Column::text("duplicate"),
-        Column::text("refused"),
-        Column::text("through line"),
+impl TableRow for SubmissionCounts {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("accepted"),
+        TableColumn::text("duplicate"),
+        TableColumn::text("refused"),
+        TableColumn::text("through line"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -56,8 +56,9 @@ impl Row for Tally {
     }
 }
 
-impl Row for Refusal {
-    const COLUMNS: &'static [Column] = &[Column::number("line"), Column::text("reason")];
+impl TableRow for RefusedLine {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::number("line"), TableColumn::text("reason")];
 
     fn cells(&self) -> Vec<String> {
         vec![self.line.to_string(), self.reason.clone()]
@@ -65,18 +66,18 @@ impl Row for Refusal {
 }
 
 /// Lines become runs here. Bad ones do not stop the rest.
-pub(super) struct Submission<'a> {
+pub(super) struct BatchSubmitter<'a> {
     store: &'a dyn Store,
     queue: Option<&'a str>,
     note: &'a dyn Fn(&str),
     batch: Vec<(u64, std::result::Result<NewRun, String>)>,
     bytes: usize,
     /// When the first line of the batch came.
-    began: Timestamp,
-    tally: Tally,
+    started_at: Timestamp,
+    counts: SubmissionCounts,
 }
 
-impl<'a> Submission<'a> {
+impl<'a> BatchSubmitter<'a> {
     /// Into a store; lines that name no queue go to `queue`, refused ones are told to `note`.
     pub(super) fn new(
         store: &'a dyn Store,
@@ -89,8 +90,8 @@ impl<'a> Submission<'a> {
             note,
             batch: Vec::new(),
             bytes: 0,
-            began: Timestamp::UNIX_EPOCH,
-            tally: Tally::default(),
+            started_at: Timestamp::UNIX_EPOCH,
+            counts: SubmissionCounts::default(),
         }
     }
 
@@ -99,21 +100,21 @@ impl<'a> Submission<'a> {
         if text.trim_ascii().is_empty() {
             return;
         }
-        self.note_begin();
-        let run = read_run(text, self.queue, self.began);
+        self.mark_batch_start();
+        let run = read_run(text, self.queue, self.started_at);
         self.bytes += run.as_ref().map_or(0, |run| run.payload().len());
         self.batch.push((number, run));
     }
 
     /// Takes note of a line that cannot be one.
     pub(super) fn refuse(&mut self, number: u64, reason: String) {
-        self.note_begin();
+        self.mark_batch_start();
         self.batch.push((number, Err(reason)));
     }
 
-    fn note_begin(&mut self) {
+    fn mark_batch_start(&mut self) {
         if self.batch.is_empty() {
-            self.began = SystemClock.now();
+            self.started_at = SystemClock.now();
         }
     }
 
@@ -128,44 +129,44 @@ impl<'a> Submission<'a> {
             self.batch.iter().filter_map(|(_, run)| run.as_ref().ok().cloned()).collect();
         let submitted = match runs.as_slice() {
             [] => Vec::new(),
-            runs => self.store.submit_runs(runs, self.began).await?,
+            runs => self.store.submit_runs(runs, self.started_at).await?,
         };
         self.bytes = 0;
         let mut submitted = submitted.into_iter();
         for (number, run) in std::mem::take(&mut self.batch) {
             match run.map(|_| submitted.next()) {
-                Ok(Some(SubmittedRun::Accepted(_))) => self.tally.accepted += 1,
-                Ok(Some(SubmittedRun::Duplicate(_))) => self.tally.duplicate += 1,
+                Ok(Some(SubmittedRun::Accepted(_))) => self.counts.accepted += 1,
+                Ok(Some(SubmittedRun::Duplicate(_))) => self.counts.duplicate += 1,
                 Ok(Some(SubmittedRun::Conflict(id))) => {
-                    self.tell_refusal(number, conflict(id.0));
+                    self.record_refusal(number, conflict(id.0));
                 }
-                Ok(None) => self.tell_refusal(number, "the store said nothing of it".to_owned()),
-                Err(reason) => self.tell_refusal(number, reason),
+                Ok(None) => self.record_refusal(number, "the store said nothing of it".to_owned()),
+                Err(reason) => self.record_refusal(number, reason),
             }
-            self.tally.through_line = number;
+            self.counts.through_line = number;
         }
         Ok(())
     }
 
     /// What became of the lines so far.
-    pub(super) fn tally(&self) -> &Tally {
-        &self.tally
+    pub(super) fn counts(&self) -> &SubmissionCounts {
+        &self.counts
     }
 
     /// What became of all lines.
-    pub(super) fn into_tally(self) -> Tally {
-        self.tally
+    pub(super) fn into_counts(self) -> SubmissionCounts {
+        self.counts
     }
 
-    fn tell_refusal(&mut self, line: u64, reason: String) {
-        self.tally.refused += 1;
-        if self.tally.refused <= REFUSALS_NOTED {
+    fn record_refusal(&mut self, line: u64, reason: String) {
+        self.counts.refused += 1;
+        if self.counts.refused <= MAX_NOTED_REFUSALS {
             (self.note)(&format!("line {line}: {reason}"));
-        } else if self.tally.refused == REFUSALS_NOTED + 1 {
+        } else if self.counts.refused == MAX_NOTED_REFUSALS + 1 {
             (self.note)("more lines were refused; they are counted and no longer listed");
         }
-        if self.tally.refusals.len() < REFUSALS_TOLD {
-            self.tally.refusals.push(Refusal { line, reason });
+        if self.counts.refusals.len() < MAX_REPORTED_REFUSALS {
+            self.counts.refusals.push(RefusedLine { line, reason });
         }
     }
 }
