@@ -9,7 +9,7 @@ use std::{
 use redrive::{
     InvalidStoreUrl, StoreUrl,
     config::{self, Config, StoreLocation},
-    migrator, open_migrated_store, open_store, raw_sink,
+    migrator, open_migrated_store, open_raw_sink, open_store,
 };
 use redrive_engine::{Clock, RawSink, SystemClock};
 use redrive_store::{Step, Store};
@@ -187,7 +187,7 @@ impl Context {
             Some(config) => config.raw.clone().in_folder(&config.folder),
             None => config::RawUrl::default().in_folder(&working_folder()?),
         };
-        raw_sink(&url).map_err(|error| {
+        open_raw_sink(&url).map_err(|error| {
             CommandError::new(Exit::Error, "cannot use the place of raw partitions")
                 .caused_by(error)
         })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redrive::{config::Config, declared_rules};
+use redrive::{build_validation_rules, config::Config};
 use redrive_ops::{Checkups, Surroundings, with_causes};
 
 use crate::context::{ChosenStore, Context};
@@ -38,7 +38,7 @@ pub(crate) fn look_around(context: &Context, checkups: &mut Checkups) -> Option<
 /// What the rows of sources must fit.
 fn look_at_schemas(config: &Config, checkups: &mut Checkups) {
     for source in &config.sources {
-        if let Err(error) = declared_rules(&source.validate, &config.folder) {
+        if let Err(error) = build_validation_rules(&source.validate, &config.folder) {
             checkups.wrong("schema of rows", format!("{}: {}", source.name, with_causes(&error)));
         }
     }

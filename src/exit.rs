@@ -42,7 +42,7 @@ pub(crate) struct CommandError {
     /// What to do about it.
     pub(crate) help: Option<String>,
     /// Text that goes before the message as it is, such as a report on a file.
-    pub(crate) report: Option<Box<config::Report>>,
+    pub(crate) report: Option<Box<config::ConfigReport>>,
     /// Nobody reads the output any more, so there is nobody to tell.
     pub(crate) silent: bool,
 }
@@ -89,11 +89,11 @@ impl CommandError {
     }
 }
 
-impl From<config::Error> for CommandError {
-    fn from(error: config::Error) -> Self {
+impl From<config::ConfigError> for CommandError {
+    fn from(error: config::ConfigError) -> Self {
         let mut failure = Self::new(Exit::Error, &error);
         match error {
-            config::Error::Invalid(report) => failure.report = Some(Box::new(report)),
+            config::ConfigError::Invalid(report) => failure.report = Some(Box::new(report)),
             other => failure.cause = other.source().map(|cause| cause.to_string().into()),
         }
         failure

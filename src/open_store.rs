@@ -4,8 +4,8 @@
 use std::ops::Deref;
 
 use redrive::{
-    PartitionRules, PipelineRunId, PipelineRunRecord, config::Config, declared,
-    declared_partition_rules,
+    PartitionRules, PipelineRunId, PipelineRunRecord, build_declarations, build_partition_rules,
+    config::Config,
 };
 
 use crate::{
@@ -38,10 +38,10 @@ impl OpenStore {
         let chosen = context.store(config.as_ref())?;
         let raw = context.raw(config.as_ref())?;
         let store = chosen.open(config.as_ref(), missing).await?;
-        let known = config.as_ref().map(declared).transpose().map_err(|error| {
+        let known = config.as_ref().map(build_declarations).transpose().map_err(|error| {
             CommandError::new(Exit::Error, "the configuration cannot be used").caused_by(error)
         })?;
-        let rules = config.as_ref().map_or_else(PartitionRules::default, declared_partition_rules);
+        let rules = config.as_ref().map_or_else(PartitionRules::default, build_partition_rules);
         let ops = redrive_ops::Ops::new(store, known, rules, raw)
             .with_surroundings(environment(context, &chosen));
         Ok(Self { config, chosen, ops })

@@ -2,7 +2,7 @@
 
 use std::{env, io, net::SocketAddr, time::Duration};
 
-use redrive::{config, declared_pipeline, declared_upload};
+use redrive::{build_pipeline, build_upload, config};
 use redrive_server::{Access, Server, ServerSetup, Token, Uploads};
 use redrive_store::WorkerId;
 use tokio::{sync::oneshot, task::JoinHandle};
@@ -22,7 +22,7 @@ pub(crate) async fn listen(
     let address = flag.unwrap_or(declared.listen);
     let start_error = |error| CommandError::new(Exit::Error, "cannot start").caused_by(error);
     let pipelines = ops.config.iter().flat_map(|config| {
-        config.pipelines.iter().map(|pipeline| declared_pipeline(pipeline, &config.folder))
+        config.pipelines.iter().map(|pipeline| build_pipeline(pipeline, &config.folder))
     });
     let setup = ServerSetup {
         ops: (**ops).clone(),
@@ -53,7 +53,7 @@ fn uploads(ops: &OpenStore, worker: &WorkerId) -> Uploads {
         .flat_map(|config| config.uploads.iter().map(|upload| (upload, config.folder.as_path())));
     let sends = declared.map(|(upload, folder)| {
         let (store, content) = (ops.store().clone(), ops.content().clone());
-        let sends = declared_upload(upload, folder, store, content, worker.clone(), None);
+        let sends = build_upload(upload, folder, store, content, worker.clone(), None);
         let sends = sends.map_err(|error| {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(upload = upload.name, error, "an upload start_error be sent from here");
@@ -110,7 +110,7 @@ fn serve_error(error: impl std::error::Error + Send + Sync + 'static) -> Command
     CommandError::new(Exit::Error, "cannot serve").caused_by(error)
 }
 
-fn access(declared: config::Server) -> Result<Access, CommandError> {
+fn access(declared: config::ServerConfig) -> Result<Access, CommandError> {
     Ok(Access {
         viewer: declared.viewer_token.as_deref().map(token).transpose()?,
         operator: declared.operator_token.as_deref().map(token).transpose()?,

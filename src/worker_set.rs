@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use redrive::{
-    Engine, HumanDuration, config::Config, declared_notifier, declared_pipeline, declared_queue,
-    declared_source, raw_sink,
+    Engine, HumanDuration, build_notifier, build_pipeline, build_queue, build_source,
+    config::Config, open_raw_sink,
 };
 use redrive_engine::{Notifier, Pipeline, Queue, Source, WorkerLimits, random_worker_id};
 use redrive_store::{Store, WorkerId};
@@ -82,7 +82,7 @@ impl WorkerSet {
             |unknown| config.queue_suggestion(unknown),
         )?;
         let queues = queues.into_iter().map(|declared| {
-            let mut queue = declared_queue(declared, &config.folder).map_err(cannot)?;
+            let mut queue = build_queue(declared, &config.folder).map_err(cannot)?;
             change(&mut queue.limits);
             Ok(queue)
         });
@@ -95,7 +95,7 @@ impl WorkerSet {
             |unknown| config.pipeline_suggestion(unknown),
         )?;
         let pipelines = pipelines.into_iter().map(|declared| {
-            let mut pipeline = declared_pipeline(declared, &config.folder).map_err(cannot)?;
+            let mut pipeline = build_pipeline(declared, &config.folder).map_err(cannot)?;
             pipeline.stages.iter_mut().for_each(|stage| change(&mut stage.limits));
             Ok(pipeline)
         });
@@ -108,7 +108,7 @@ impl WorkerSet {
             |unknown| config.notifier_suggestion(unknown),
         )?;
         let notifiers = notifiers.into_iter().map(|declared| {
-            let mut notifier = declared_notifier(declared, &config.folder).map_err(cannot)?;
+            let mut notifier = build_notifier(declared, &config.folder).map_err(cannot)?;
             change(&mut notifier.queue.limits);
             Ok(notifier)
         });
@@ -123,11 +123,11 @@ impl WorkerSet {
         let mut sources = Vec::new();
         if !declared.is_empty() {
             let sink =
-                raw_sink(&config.raw.clone().in_folder(&config.folder)).map_err(|error| {
+                open_raw_sink(&config.raw.clone().in_folder(&config.folder)).map_err(|error| {
                     CommandError::new(Exit::Error, "cannot keep raw partitions").caused_by(error)
                 })?;
             for declared in declared {
-                let source = declared_source(declared, &config.folder, sink.clone());
+                let source = build_source(declared, &config.folder, sink.clone());
                 let mut source = source.map_err(cannot)?;
                 change(&mut source.limits);
                 sources.push(source);

@@ -7,7 +7,7 @@ mod rows;
 mod shared_fields;
 
 use clap::Args;
-use redrive::config::{self, Error};
+use redrive::config::{self, ConfigError};
 
 use crate::{
     context::Context,
@@ -40,7 +40,7 @@ pub(crate) fn run(_: CheckArgs, context: &Context) -> Result<Exit, CommandError>
             ConfigSummary::new(name, &config, store).print(context)?;
             Ok(Exit::Ok)
         }
-        Err(Error::Invalid(report)) if !context.output.is_table() => {
+        Err(ConfigError::Invalid(report)) if !context.output.is_table() => {
             context.output.record(&InvalidConfig::new(name, &report))?;
             Err(CommandError::new(Exit::Error, &report))
         }

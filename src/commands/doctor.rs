@@ -4,7 +4,7 @@
 //! finding is a row.
 
 use clap::Args;
-use redrive::{config::Config, migrator, open_migrated_store, raw_sink};
+use redrive::{config::Config, migrator, open_migrated_store, open_raw_sink};
 use redrive_ops::{Checkups, views::CheckupView, with_causes};
 
 use crate::{
@@ -45,7 +45,7 @@ pub(crate) async fn run(_: DoctorArgs, context: &Context) -> Result<Exit, Comman
         config => {
             let config = config.flatten();
             if let Some(config) = config.as_ref().filter(|config| !config.sources.is_empty()) {
-                match raw_sink(&config.raw.clone().in_folder(&config.folder)) {
+                match open_raw_sink(&config.raw.clone().in_folder(&config.folder)) {
                     Ok(sink) => checkups.look_at_raw(&sink).await,
                     Err(error) => checkups.wrong("raw sink", error.in_words()),
                 }

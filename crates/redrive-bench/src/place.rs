@@ -68,7 +68,7 @@ impl Place {
     /// Redrive's store there.
     pub(crate) async fn store(&self) -> Result<Arc<dyn Store>, Failure> {
         let StoreUrl::Postgres(postgres) = &self.url else {
-            let settings = config::Store::default();
+            let settings = config::StoreConfig::default();
             return open_store(&self.url, &settings, SystemClock.now()).await.map_err(failed);
         };
         let max_connections = self.connections.into();

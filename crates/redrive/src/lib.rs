@@ -139,7 +139,7 @@
 //! [`config`] reads the same `redrive.toml` that the command line reads.
 
 pub mod config;
-mod declared;
+mod declarations;
 mod nearest;
 mod raw_sinks;
 mod store_url;
@@ -159,8 +159,8 @@ pub use http;
 pub use jiff;
 pub use serde_json;
 
-pub use declared::declared;
-pub use raw_sinks::{UnusableSchema, declared_rules, raw_sink};
+pub use declarations::build_declarations;
+pub use raw_sinks::{SchemaFileError, build_validation_rules, open_raw_sink};
 pub use redrive_core::*;
 #[cfg(feature = "otel")]
 pub use redrive_engine::traces;
@@ -194,6 +194,6 @@ pub use redrive_store::{
 pub use store_url::{InvalidStoreUrl, PostgresUrl, StoreUrl};
 pub use stores::{OpenError, migrator, open, open_migrated_store, open_store};
 pub use wiring::{
-    Unservable, declared_calendar, declared_notifier, declared_partition_rules, declared_pipeline,
-    declared_queue, declared_source, declared_upload,
+    BuildError, build_calendar, build_notifier, build_partition_rules, build_pipeline, build_queue,
+    build_source, build_upload,
 };

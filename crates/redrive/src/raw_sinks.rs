@@ -6,14 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use redrive_engine::{InvalidSchema, ObjectService, RawError, RawSink, RowSchema, ValidationRules};
+use redrive_engine::{InvalidSchema, RawError, RawSink, RowSchema, ValidationRules};
 
-use crate::config::{RawUrl, Service, Validate};
+use crate::config::{RawUrl, ValidationConfig};
 
 /// A file that should hold the schema of a source's rows.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum UnusableSchema {
+pub enum SchemaFileError {
     /// It cannot be read.
     #[error("cannot read the schema {}", path.display())]
     Unreadable {
@@ -36,7 +36,7 @@ pub enum UnusableSchema {
 
 /// The sink at a place. Credentials, regions and endpoints of object stores are in the environment:
 /// `AWS_…` (with `AWS_ENDPOINT_URL` for other servers that speak S3), `GOOGLE_…`, `AZURE_…`.
-pub fn raw_sink(url: &RawUrl) -> Result<RawSink, RawError> {
+pub fn open_raw_sink(url: &RawUrl) -> Result<RawSink, RawError> {
     match url {
         RawUrl::Folder(folder) => {
             // Programs that are told the path have other working folders.
@@ -44,25 +44,20 @@ pub fn raw_sink(url: &RawUrl) -> Result<RawSink, RawError> {
             Ok(RawSink::folder(path.unwrap_or_else(|_| folder.clone())))
         }
         RawUrl::Bucket { service, bucket, prefix } => {
-            let service = match service {
-                Service::S3 => ObjectService::S3,
-                Service::Gcs => ObjectService::Gcs,
-                Service::Azure => ObjectService::Azure,
-            };
             let environment = std::env::vars_os().filter_map(|(name, value)| {
                 Some((name.into_string().ok()?, value.into_string().ok()?))
             });
-            RawSink::bucket(service, bucket, prefix, environment)
+            RawSink::bucket(*service, bucket, prefix, environment)
         }
     }
 }
 
 /// What a source asks of its rows; its handler is not part of it. The schema's path counts from
 /// `folder`, the folder of the configuration.
-pub fn declared_rules(
-    validate: &Validate,
+pub fn build_validation_rules(
+    validate: &ValidationConfig,
     folder: &Path,
-) -> Result<ValidationRules, UnusableSchema> {
+) -> Result<ValidationRules, SchemaFileError> {
     let schema = validate.schema.as_ref().map(|name| read_schema(folder.join(name))).transpose()?;
     Ok(ValidationRules {
         min_rows: validate.min_rows,
@@ -72,11 +67,11 @@ pub fn declared_rules(
     })
 }
 
-fn read_schema(path: PathBuf) -> Result<RowSchema, UnusableSchema> {
+fn read_schema(path: PathBuf) -> Result<RowSchema, SchemaFileError> {
     match fs::read_to_string(&path) {
         Ok(text) => {
-            RowSchema::parse(&text).map_err(|source| UnusableSchema::Invalid { path, source })
+            RowSchema::parse(&text).map_err(|source| SchemaFileError::Invalid { path, source })
         }
-        Err(source) => Err(UnusableSchema::Unreadable { path, source }),
+        Err(source) => Err(SchemaFileError::Unreadable { path, source }),
     }
 }

@@ -10,7 +10,7 @@ use redrive_store::{Migrator, Result, Store};
 
 use crate::{
     InvalidStoreUrl, StoreUrl,
-    config::{self, Synchronous},
+    config::{self, SynchronousMode},
 };
 
 /// A store that could not be opened by its URL.
@@ -29,14 +29,14 @@ pub enum OpenError {
 /// migrated as needed, PostgreSQL must have been migrated.
 pub async fn open(url: &str) -> Result<Arc<dyn Store>, OpenError> {
     let url: StoreUrl = url.parse()?;
-    Ok(open_store(&url, &config::Store::default(), SystemClock.now()).await?)
+    Ok(open_store(&url, &config::StoreConfig::default(), SystemClock.now()).await?)
 }
 
 /// Opens a store. SQLite is made and migrated as needed; PostgreSQL must have been migrated, because
 /// many hosts share it and no worker should change it silently.
 pub async fn open_store(
     url: &StoreUrl,
-    settings: &config::Store,
+    settings: &config::StoreConfig,
     now: Timestamp,
 ) -> Result<Arc<dyn Store>> {
     match location(url) {
@@ -48,7 +48,7 @@ pub async fn open_store(
 /// Opens a store that must be there and up to date, and changes nothing.
 pub async fn open_migrated_store(
     url: &StoreUrl,
-    settings: &config::Store,
+    settings: &config::StoreConfig,
 ) -> Result<Arc<dyn Store>> {
     match url {
         StoreUrl::Postgres(url) => {
@@ -84,10 +84,10 @@ fn location(url: &StoreUrl) -> Option<Location> {
     }
 }
 
-fn sqlite_options(settings: &config::Store) -> SqliteOptions {
+fn sqlite_options(settings: &config::StoreConfig) -> SqliteOptions {
     let synchronous = match settings.synchronous {
-        Synchronous::Full => redrive_sqlite::Synchronous::Full,
-        Synchronous::Normal => redrive_sqlite::Synchronous::Normal,
+        SynchronousMode::Full => redrive_sqlite::Synchronous::Full,
+        SynchronousMode::Normal => redrive_sqlite::Synchronous::Normal,
     };
     SqliteOptions { synchronous, ..SqliteOptions::default() }
 }

@@ -1,8 +1,8 @@
 //! The same policies as a layer of `tower` services (feature `tower`).
 //!
-//! [`retry`] makes a layer for HTTP clients: answers are classified by their status and Retry-After
+//! [`retry`] makes a layer for HTTP clients: responses are classified by their status and Retry-After
 //! (CLS-2, CLS-3), errors by [`AsFailure`](crate::AsFailure). When the policy gives up, the last
-//! answer or error is returned as it came. Requests are cloned, one for each further attempt, and so
+//! response or error is returned as it came. Requests are cloned, one for each further attempt, and so
 //! is the service.
 //!
 //! ```
@@ -16,13 +16,13 @@
 //! let statuses = &statuses;
 //! let server = service_fn(move |_request: http::Request<()>| async move {
 //!     let status = statuses.lock().unwrap().pop().unwrap();
-//!     let answer = http::Response::builder().status(status).body(()).unwrap();
-//!     Ok::<_, Infallible>(answer)
+//!     let response = http::Response::builder().status(status).body(()).unwrap();
+//!     Ok::<_, Infallible>(response)
 //! });
 //!
 //! let client = ServiceBuilder::new().layer(redrive::tower::retry(policy)).service(server);
-//! let answer = client.oneshot(http::Request::new(())).await?;
-//! assert_eq!(answer.status(), 200);
+//! let response = client.oneshot(http::Request::new(())).await?;
+//! assert_eq!(response.status(), 200);
 //! # Ok(())
 //! # }) }
 //! ```
@@ -35,17 +35,17 @@ use redrive_core::{Decision, Failure, HumanDuration, JitterSeed, Policy, parse_r
 use redrive_retry::{AnyError, ByItself, Classify, Clock, RetryRules, RetryState, When};
 
 /// A layer that tries calls again by a policy. It begins with HTTP: see
-/// [`errors_alone`](RetryLayer::errors_alone) and [`judge`](RetryLayer::judge) for other services.
+/// [`errors_only`](RetryLayer::errors_only) and [`when_response`](RetryLayer::when_response) for other services.
 pub fn retry(policy: Policy) -> RetryLayer<ByStatus, ByItself> {
     let settings = Settings { policy, clock: None, unit: None, jitter_seed: JitterSeed::default() };
-    RetryLayer { settings, answers: ByStatus, errors: ByItself }
+    RetryLayer { settings, responses: ByStatus, errors: ByItself }
 }
 
 /// Wraps services so that their calls are tried again; made by [`retry`].
 #[derive(Clone)]
 pub struct RetryLayer<A, C> {
     settings: Settings,
-    answers: A,
+    responses: A,
     errors: C,
 }
 
@@ -75,29 +75,29 @@ impl<A, C> RetryLayer<A, C> {
         W: Fn(&E) -> R,
         R: Into<Failure>,
     {
-        let Self { settings, answers, .. } = self;
-        RetryLayer { settings, answers, errors: When(classify) }
+        let Self { settings, responses, .. } = self;
+        RetryLayer { settings, responses, errors: When(classify) }
     }
 
     /// Takes every error for one that may be retried, because nothing is known about it.
     pub fn any_error(self) -> RetryLayer<A, AnyError> {
-        let Self { settings, answers, .. } = self;
-        RetryLayer { settings, answers, errors: AnyError }
+        let Self { settings, responses, .. } = self;
+        RetryLayer { settings, responses, errors: AnyError }
     }
 
-    /// Takes every answer for a success.
-    pub fn errors_alone(self) -> RetryLayer<EveryAnswer, C> {
+    /// Takes every response for a success.
+    pub fn errors_only(self) -> RetryLayer<AnyResponse, C> {
         let Self { settings, errors, .. } = self;
-        RetryLayer { settings, answers: EveryAnswer, errors }
+        RetryLayer { settings, responses: AnyResponse, errors }
     }
 
-    /// Says which answers are failures.
-    pub fn judge<Res, J>(self, judge: J) -> RetryLayer<Judged<J>, C>
+    /// Says which responses are failures.
+    pub fn when_response<Res, J>(self, classify: J) -> RetryLayer<ResponseClassifier<J>, C>
     where
         J: Fn(&Res) -> Option<Failure>,
     {
         let Self { settings, errors, .. } = self;
-        RetryLayer { settings, answers: Judged(judge), errors }
+        RetryLayer { settings, responses: ResponseClassifier(classify), errors }
     }
 
     /// Gives all calls the jitter of one unit (POL-4), for tests. Otherwise every call has its own,
@@ -126,7 +126,7 @@ impl<S, A: Clone, C: Clone> ::tower::Layer<S> for RetryLayer<A, C> {
     fn layer(&self, service: S) -> Self::Service {
         let policy = RetryPolicy {
             settings: Arc::new(self.settings.clone()),
-            answers: self.answers.clone(),
+            responses: self.responses.clone(),
             errors: self.errors.clone(),
             state: RetryState::default(),
         };
@@ -138,7 +138,7 @@ impl<S, A: Clone, C: Clone> ::tower::Layer<S> for RetryLayer<A, C> {
 #[derive(Clone)]
 pub struct RetryPolicy<A, C> {
     settings: Arc<Settings>,
-    answers: A,
+    responses: A,
     errors: C,
     state: RetryState,
 }
@@ -146,7 +146,7 @@ pub struct RetryPolicy<A, C> {
 impl<Req, Res, E, A, C> ::tower::retry::Policy<Req, Res, E> for RetryPolicy<A, C>
 where
     Req: Clone,
-    A: Judge<Res>,
+    A: ClassifyResponse<Res>,
     C: Classify<E>,
 {
     type Future = tokio::time::Sleep;
@@ -154,7 +154,7 @@ where
     fn retry(&mut self, _: &mut Req, result: &mut Result<Res, E>) -> Option<Self::Future> {
         let rules = self.settings.rules();
         let failure = match result {
-            Ok(answer) => self.answers.failure(answer, || self.state.now(&rules))?,
+            Ok(response) => self.responses.failure(response, || self.state.now(&rules))?,
             Err(error) => self.errors.failure(error),
         };
         let decision = self.state.decide(&rules, &failure);
@@ -183,10 +183,10 @@ where
     }
 }
 
-/// Says which answers are failures.
-pub trait Judge<Res> {
-    /// The failure that an answer is, if it is one. The time is for hints that are dates.
-    fn failure(&self, answer: &Res, now: impl FnOnce() -> Timestamp) -> Option<Failure>;
+/// Says which responses are failures.
+pub trait ClassifyResponse<Res> {
+    /// The failure that an response is, if it is one. The time is for hints that are dates.
+    fn failure(&self, response: &Res, now: impl FnOnce() -> Timestamp) -> Option<Failure>;
 }
 
 /// By HTTP status and Retry-After. What is neither a client's nor a server's error is a success, so
@@ -194,23 +194,23 @@ pub trait Judge<Res> {
 #[derive(Debug, Clone, Copy)]
 pub struct ByStatus;
 
-impl<B> Judge<Response<B>> for ByStatus {
-    fn failure(&self, answer: &Response<B>, now: impl FnOnce() -> Timestamp) -> Option<Failure> {
-        let status = answer.status();
+impl<B> ClassifyResponse<Response<B>> for ByStatus {
+    fn failure(&self, response: &Response<B>, now: impl FnOnce() -> Timestamp) -> Option<Failure> {
+        let status = response.status();
         if !status.is_client_error() && !status.is_server_error() {
             return None;
         }
-        let hint = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let hint = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let hint = hint.and_then(|value| parse_retry_after(value, now()));
         Some(Failure::http(status.as_u16(), hint, status.canonical_reason().unwrap_or_default()))
     }
 }
 
-/// Every answer is a success.
+/// Every response is a success.
 #[derive(Debug, Clone, Copy)]
-pub struct EveryAnswer;
+pub struct AnyResponse;
 
-impl<Res> Judge<Res> for EveryAnswer {
+impl<Res> ClassifyResponse<Res> for AnyResponse {
     fn failure(&self, _: &Res, _: impl FnOnce() -> Timestamp) -> Option<Failure> {
         None
     }
@@ -218,10 +218,10 @@ impl<Res> Judge<Res> for EveryAnswer {
 
 /// By a function of the caller's.
 #[derive(Debug, Clone, Copy)]
-pub struct Judged<J>(J);
+pub struct ResponseClassifier<J>(J);
 
-impl<Res, J: Fn(&Res) -> Option<Failure>> Judge<Res> for Judged<J> {
-    fn failure(&self, answer: &Res, _: impl FnOnce() -> Timestamp) -> Option<Failure> {
-        (self.0)(answer)
+impl<Res, J: Fn(&Res) -> Option<Failure>> ClassifyResponse<Res> for ResponseClassifier<J> {
+    fn failure(&self, response: &Res, _: impl FnOnce() -> Timestamp) -> Option<Failure> {
+        (self.0)(response)
     }
 }

@@ -1,6 +1,6 @@
 //! Whom a configuration tells.
 
-use redrive::config::{Handler, Notify, NotifyEvent};
+use redrive::config::{HandlerConfig, NotifierConfig, NotifyEvent};
 use redrive_ops::views::PolicyView;
 use serde::Serialize;
 
@@ -24,19 +24,19 @@ pub(crate) struct NotifierRow<'a> {
     #[serde(flatten)]
     limits: LimitFields,
     #[serde(skip)]
-    notify: &'a Notify,
+    notify: &'a NotifierConfig,
 }
 
 impl<'a> NotifierRow<'a> {
     /// From its declaration.
-    pub(crate) fn new(notify: &'a Notify) -> Self {
+    pub(crate) fn new(notify: &'a NotifierConfig) -> Self {
         let queue = &notify.queue;
         let (url, headers) = match &queue.handler {
-            Handler::Http(http) => {
+            HandlerConfig::Http(http) => {
                 let names = http.request.headers.iter().map(|(name, _)| name.as_str());
                 (http.request.url.to_string(), names.collect())
             }
-            Handler::Exec(_) | Handler::Stream(_) => Default::default(),
+            HandlerConfig::Exec(_) | HandlerConfig::Stream(_) => Default::default(),
         };
         let counts = notify.events.contains(&NotifyEvent::DeadLetters);
         Self {

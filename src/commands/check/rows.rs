@@ -1,6 +1,8 @@
 //! What a configuration declares, kind by kind.
 
-use redrive::config::{Pipeline, Queue, SampleSource, Source, Stage, Upload};
+use redrive::config::{
+    PipelineConfig, QueueConfig, SampleSourceConfig, SourceConfig, StageConfig, UploadConfig,
+};
 use redrive_ops::{
     views::PolicyView,
     words::{human, seconds},
@@ -26,12 +28,12 @@ pub(crate) struct QueueRow<'a> {
     #[serde(flatten)]
     limits: LimitFields,
     #[serde(skip)]
-    queue: &'a Queue,
+    queue: &'a QueueConfig,
 }
 
 impl<'a> QueueRow<'a> {
     /// From its declaration.
-    pub(crate) fn new(queue: &'a Queue) -> Self {
+    pub(crate) fn new(queue: &'a QueueConfig) -> Self {
         Self {
             name: &queue.name,
             handler: HandlerView(&queue.handler),
@@ -84,12 +86,12 @@ pub(crate) struct SourceRow<'a> {
     #[serde(flatten)]
     limits: LimitFields,
     #[serde(skip)]
-    source: &'a Source,
+    source: &'a SourceConfig,
 }
 
 impl<'a> SourceRow<'a> {
     /// From its declaration.
-    pub(crate) fn new(source: &'a Source) -> Self {
+    pub(crate) fn new(source: &'a SourceConfig) -> Self {
         Self {
             name: &source.name,
             customers: &source.customers,
@@ -153,7 +155,7 @@ pub(crate) struct UploadRow<'a> {
 
 impl<'a> UploadRow<'a> {
     /// From its declaration.
-    pub(crate) fn new(upload: &'a Upload) -> Self {
+    pub(crate) fn new(upload: &'a UploadConfig) -> Self {
         Self {
             name: &upload.name,
             url: upload.request.url.to_string(),
@@ -206,19 +208,19 @@ pub(crate) struct PipelineRow<'a> {
     /// Its stages.
     pub(crate) stages: Vec<StageRow<'a>>,
     #[serde(skip)]
-    pipeline: &'a Pipeline,
+    pipeline: &'a PipelineConfig,
 }
 
 impl<'a> PipelineRow<'a> {
     /// From its declaration.
-    pub(crate) fn new(pipeline: &'a Pipeline) -> Self {
+    pub(crate) fn new(pipeline: &'a PipelineConfig) -> Self {
         let budget = &pipeline.rules.budget;
         let stages = pipeline.stages.iter();
         Self {
             name: &pipeline.name,
             source: match &pipeline.source {
-                SampleSource::Jsonl(path) => json!({ "jsonl": path }),
-                SampleSource::Exec(exec) => program(exec),
+                SampleSourceConfig::Jsonl(path) => json!({ "jsonl": path }),
+                SampleSourceConfig::Exec(exec) => program(exec),
             },
             completed_at: pipeline.rules.completed_at,
             partial_at: pipeline.rules.partial_at,
@@ -268,11 +270,11 @@ pub(crate) struct StageRow<'a> {
     #[serde(skip)]
     pipeline: &'a str,
     #[serde(skip)]
-    stage: &'a Stage,
+    stage: &'a StageConfig,
 }
 
 impl<'a> StageRow<'a> {
-    fn new(pipeline: &'a str, stage: &'a Stage) -> Self {
+    fn new(pipeline: &'a str, stage: &'a StageConfig) -> Self {
         Self {
             name: &stage.name,
             handler: HandlerView(&stage.handler),

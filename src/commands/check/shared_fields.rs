@@ -5,7 +5,10 @@ use std::fmt;
 use jiff::civil::Time;
 use redrive::{
     BodyTemplate, JsonPointer,
-    config::{Every, Handler, Http, Limits, PolicyChoice, Program, Schedule, Validate},
+    config::{
+        HandlerConfig, HttpConfig, LimitsConfig, PolicyChoice, ProgramConfig, ScheduleConfig,
+        ScheduleInterval, ValidationConfig,
+    },
 };
 use redrive_ops::words::seconds;
 use serde::{Serialize, Serializer};
@@ -13,20 +16,20 @@ use serde_json::{Value, json};
 
 /// A handler, as an object or in a few words.
 #[derive(Debug)]
-pub(crate) struct HandlerView<'a>(pub(crate) &'a Handler);
+pub(crate) struct HandlerView<'a>(pub(crate) &'a HandlerConfig);
 
 impl Serialize for HandlerView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let handler = match self.0 {
-            Handler::Exec(exec) => program(exec),
-            Handler::Stream(stream) => json!({
+            HandlerConfig::Exec(exec) => program(exec),
+            HandlerConfig::Stream(stream) => json!({
                 "stream": stream.program.argv,
                 "env": stream.program.env,
                 "grace_s": seconds(stream.program.grace),
                 "processes": stream.processes,
                 "in_flight": stream.in_flight,
             }),
-            Handler::Http(http) => json!({ "http": request(http) }),
+            HandlerConfig::Http(http) => json!({ "http": request(http) }),
         };
         handler.serialize(serializer)
     }
@@ -35,26 +38,26 @@ impl Serialize for HandlerView<'_> {
 impl fmt::Display for HandlerView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Handler::Exec(exec) => write!(f, "exec {}", exec.argv.join(" ")),
-            Handler::Stream(stream) => {
+            HandlerConfig::Exec(exec) => write!(f, "exec {}", exec.argv.join(" ")),
+            HandlerConfig::Stream(stream) => {
                 write!(f, "stream {} × {}", stream.program.argv.join(" "), stream.processes)?;
                 match stream.in_flight {
                     1 => Ok(()),
                     calls => write!(f, ", {calls} in flight"),
                 }
             }
-            Handler::Http(http) => write!(f, "{} {}", http.request.method, http.request.url),
+            HandlerConfig::Http(http) => write!(f, "{} {}", http.request.method, http.request.url),
         }
     }
 }
 
 /// A program as the file writes it.
-pub(crate) fn program(program: &Program) -> Value {
+pub(crate) fn program(program: &ProgramConfig) -> Value {
     json!({ "exec": program.argv, "env": program.env, "grace_s": seconds(program.grace) })
 }
 
 /// Headers by name alone: their values are nobody's business.
-fn request(http: &Http) -> Value {
+fn request(http: &HttpConfig) -> Value {
     let request = &http.request;
     let query = request.query.iter();
     let query = query.map(|(name, value)| (name.clone(), value.as_json().clone()));
@@ -73,7 +76,7 @@ fn request(http: &Http) -> Value {
     })
 }
 
-/// Limits as fields of the object they belong to.
+/// LimitsConfig as fields of the object they belong to.
 #[derive(Debug, Serialize)]
 pub(crate) struct LimitFields {
     concurrency: u32,
@@ -81,8 +84,8 @@ pub(crate) struct LimitFields {
     lease_s: Value,
 }
 
-impl From<Limits> for LimitFields {
-    fn from(limits: Limits) -> Self {
+impl From<LimitsConfig> for LimitFields {
+    fn from(limits: LimitsConfig) -> Self {
         Self {
             concurrency: limits.concurrency,
             timeout_s: seconds(limits.timeout),
@@ -97,7 +100,7 @@ pub(crate) fn policy_name(choice: &PolicyChoice) -> String {
 }
 
 /// What the validator asks.
-pub(crate) fn validate(validate: &Validate) -> Value {
+pub(crate) fn validate(validate: &ValidationConfig) -> Value {
     json!({
         "min_rows": validate.min_rows,
         "max_rows": validate.max_rows,
@@ -107,9 +110,9 @@ pub(crate) fn validate(validate: &Validate) -> Value {
 }
 
 /// When partitions become due.
-pub(crate) fn schedule(schedule: &Schedule) -> Value {
+pub(crate) fn schedule(schedule: &ScheduleConfig) -> Value {
     let every = match schedule.every {
-        Every::Day => "day",
+        ScheduleInterval::Day => "day",
     };
     json!({
         "every": every,

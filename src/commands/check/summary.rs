@@ -1,6 +1,6 @@
 //! What `check` prints: what the file declares, or what is wrong with it.
 
-use redrive::config::{Config, Report};
+use redrive::config::{Config, ConfigReport};
 use redrive_ops::views::PolicyView;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -122,7 +122,7 @@ struct ConfigProblemRow {
 
 impl InvalidConfig {
     /// From a report.
-    pub(crate) fn new(name: String, report: &Report) -> Self {
+    pub(crate) fn new(name: String, report: &ConfigReport) -> Self {
         let findings = report.problems().iter().map(|problem| {
             let (line, column) = report.position(problem);
             ConfigProblemRow {

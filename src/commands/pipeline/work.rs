@@ -3,9 +3,8 @@
 use std::{path::PathBuf, time::Duration};
 
 use redrive::{
-    Engine, Pipeline, PipelineRunRecord, PipelineStatus, Stopper, Until,
+    Engine, Pipeline, PipelineRunRecord, PipelineStatus, Stopper, Until, build_pipeline,
     config::{self, Config},
-    declared_pipeline,
 };
 
 use super::{
@@ -31,14 +30,14 @@ pub(super) struct RunnablePipeline<'a> {
 impl<'a> RunnablePipeline<'a> {
     /// From its declaration.
     pub(super) fn new(
-        declared: &config::Pipeline,
+        declared: &config::PipelineConfig,
         config: &'a Config,
     ) -> Result<Self, CommandError> {
-        let pipeline = declared_pipeline(declared, &config.folder)
+        let pipeline = build_pipeline(declared, &config.folder)
             .map_err(|error| CommandError::new(Exit::Error, "cannot start").caused_by(error))?;
         let file = match &declared.source {
-            config::SampleSource::Jsonl(path) => Some(config.folder.join(path)),
-            config::SampleSource::Exec(_) => None,
+            config::SampleSourceConfig::Jsonl(path) => Some(config.folder.join(path)),
+            config::SampleSourceConfig::Exec(_) => None,
         };
         Ok(Self { pipeline, config, file })
     }

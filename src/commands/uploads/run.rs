@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use redrive::{
     GroupBusy, GroupSending, GroupSent, HumanDuration, ItemGroup, Stopper, UploadError,
-    declared_upload,
+    build_upload,
 };
 
 use super::{declaring, progress::UploadProgressDisplay, summary::UploadSummary};
@@ -61,7 +61,7 @@ pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit,
     let content = context.raw(Some(&config))?.content();
     let folder = &config.folder;
     let observer = Some(progress.observer());
-    let upload = declared_upload(declared, folder, store.clone(), content, worker, observer)
+    let upload = build_upload(declared, folder, store.clone(), content, worker, observer)
         .map_err(|error| CommandError::new(Exit::Error, "cannot start").caused_by(error))?;
     #[cfg(feature = "otel")]
     crate::spans::start(&chosen).await?;

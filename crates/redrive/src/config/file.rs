@@ -18,7 +18,7 @@ const BOM: char = '\u{feff}';
 /// A file that cannot be read as text.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum FileError {
+pub enum ConfigFileError {
     /// The operating system refused.
     #[error("cannot read {name}")]
     Unreadable {
@@ -53,29 +53,29 @@ pub fn find(folder: &Path) -> Option<PathBuf> {
 }
 
 /// The text of a file. `name` is what the file is called in messages.
-pub(super) fn read_text(path: &Path, name: &str) -> Result<String, FileError> {
+pub(super) fn read_text(path: &Path, name: &str) -> Result<String, ConfigFileError> {
     let name = name.to_owned();
     if path.is_dir() {
-        return Err(FileError::IsFolder(name));
+        return Err(ConfigFileError::IsFolder(name));
     }
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
     if let Err(source) = read {
-        return Err(FileError::Unreadable { name, source });
+        return Err(ConfigFileError::Unreadable { name, source });
     }
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(FileError::TooLarge(name));
+        return Err(ConfigFileError::TooLarge(name));
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         let problem = "it looks like UTF-16; save it as UTF-8".to_owned();
-        return Err(FileError::NotUtf8 { name, problem });
+        return Err(ConfigFileError::NotUtf8 { name, problem });
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let before = error.as_bytes().get(..good).unwrap_or_default();
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
         let problem = format!("line {line} has bytes that are no text");
-        FileError::NotUtf8 { name, problem }
+        ConfigFileError::NotUtf8 { name, problem }
     })?;
     Ok(text.strip_prefix(BOM).map(str::to_owned).unwrap_or(text))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive_engine::DEFAULT_GRACE;
 
 use super::{
-    Http,
+    HttpConfig,
     reader::{Section, Value},
     value::{duration_in, list, set, shorten, text, whole},
 };
@@ -27,20 +27,20 @@ const PROGRAM_KEYS: [&str; 4] = ["env", "grace", "processes", "in-flight"];
 
 /// A handler that is not written in Rust.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Handler {
+pub enum HandlerConfig {
     /// A program started for each unit.
-    Exec(Program),
+    Exec(ProgramConfig),
     /// Long-lived programs, one JSON call per line.
-    Stream(Stream),
+    Stream(StreamConfig),
     /// An HTTP request for each unit.
-    Http(Box<Http>),
+    Http(Box<HttpConfig>),
 }
 
 /// Programs that stay running.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stream {
+pub struct StreamConfig {
     /// What is started.
-    pub program: Program,
+    pub program: ProgramConfig,
     /// How many of it.
     pub processes: u32,
     /// How many calls each gets at once.
@@ -49,7 +49,7 @@ pub struct Stream {
 
 /// A program and what it sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
+pub struct ProgramConfig {
     /// The program and its arguments; no shell is involved. Never empty.
     pub argv: Vec<String>,
     /// The environment variables it gets besides the usual few.
@@ -61,13 +61,13 @@ pub struct Program {
 /// What a handler works on: only samples have a place to put an answer, and only an extraction has
 /// rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum HandlerRole {
     Sample,
     Extraction,
     Other,
 }
 
-impl Handler {
+impl HandlerConfig {
     /// The word that chooses this kind in the file.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ impl Handler {
         }
     }
 
-    pub(super) fn read(value: Value<'_>, work: Work) -> Option<Self> {
+    pub(super) fn read(value: Value<'_>, role: HandlerRole) -> Option<Self> {
         value.table(|s| {
             let exec = s.value("exec");
             let stream = s.value("stream");
@@ -85,12 +85,12 @@ impl Handler {
             match (exec, stream, http) {
                 (Some(argv), None, None) => {
                     refuse_each(s, &["processes", "in-flight"], "only for stream handlers");
-                    Program::read(argv, s).map(Self::Exec)
+                    ProgramConfig::read(argv, s).map(Self::Exec)
                 }
                 (None, Some(argv), None) => Self::read_stream(argv, s),
                 (None, None, Some(http)) => {
                     refuse_each(s, &PROGRAM_KEYS, "an http handler starts no program");
-                    let http = http.table(|s| Http::read(s, work))?;
+                    let http = http.table(|s| HttpConfig::read(s, role))?;
                     Some(Self::Http(Box::new(http)))
                 }
                 (exec, stream, http) => {
@@ -109,15 +109,15 @@ impl Handler {
     fn read_stream(argv: Value<'_>, s: &mut Section<'_>) -> Option<Self> {
         let processes = s.get("processes", whole(1..=MAX_PROCESSES));
         let in_flight = s.get("in-flight", whole(1..=MAX_IN_FLIGHT));
-        Some(Self::Stream(Stream {
-            program: Program::read(argv, s)?,
+        Some(Self::Stream(StreamConfig {
+            program: ProgramConfig::read(argv, s)?,
             processes: processes.unwrap_or(1),
             in_flight: in_flight.unwrap_or(1),
         }))
     }
 }
 
-impl Program {
+impl ProgramConfig {
     /// Reads a program and, from the section around it, the `env` it gets and its `grace`.
     pub(super) fn read(argv: Value<'_>, s: &mut Section<'_>) -> Option<Self> {
         let env = s.value("env").map_or(Some(Vec::new()), set(env_name));

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use toml::de::DeValue;
 
 use super::{
-    handler::{Work, env_name},
+    handler::{HandlerRole, env_name},
     reader::{Section, Value},
     value::{flag, parsed, shorten, text, word},
 };
@@ -31,12 +31,12 @@ const FRAMING_HEADERS: [&str; 7] =
 
 /// An HTTP endpoint that does the work.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Http {
+pub struct HttpConfig {
     /// What is sent for each unit; POST unless given otherwise.
     pub request: HttpSpec,
     /// Where a sample gets the reply.
     pub into: Option<JsonPointer>,
-    /// Where an extraction finds its rows. Every extraction has it, and nothing else has.
+    /// Where an extraction finds its rows. ScheduleInterval extraction has it, and nothing else has.
     pub paging: Option<Paging>,
 }
 
@@ -48,8 +48,8 @@ const METHODS: [(&str, Method); 5] = [
     ("DELETE", Method::DELETE),
 ];
 
-impl Http {
-    pub(super) fn read(s: &mut Section<'_>, work: Work) -> Option<Self> {
+impl HttpConfig {
+    pub(super) fn read(s: &mut Section<'_>, role: HandlerRole) -> Option<Self> {
         let method = s.get("method", word(&METHODS)).unwrap_or(Method::POST);
         let url = s.require("url", http_url);
         let headers = s.get("headers", headers);
@@ -60,25 +60,25 @@ impl Http {
             }
             _ => body(value),
         });
-        let reply = s.get("reply", |value| match work {
-            Work::Extraction => {
+        let reply = s.get("reply", |value| match role {
+            HandlerRole::Extraction => {
                 value.refuse("does not belong here", "`rows` says where the rows are")
             }
-            Work::Sample | Work::Other => parsed(value),
+            HandlerRole::Sample | HandlerRole::Other => parsed(value),
         });
         let private_addresses = s.get("private-addresses", flag);
-        let into = s.get("into", |value| match work {
-            Work::Sample => parsed(value),
-            Work::Extraction | Work::Other => {
+        let into = s.get("into", |value| match role {
+            HandlerRole::Sample => parsed(value),
+            HandlerRole::Extraction | HandlerRole::Other => {
                 value.refuse("does not belong here", "only a stage has a sample")
             }
         });
-        let paging = match work {
-            Work::Extraction => {
+        let paging = match role {
+            HandlerRole::Extraction => {
                 let (rows, next) = (s.require("rows", parsed), s.get("next", parsed));
                 Some(Paging { rows: rows?, next })
             }
-            Work::Sample | Work::Other => {
+            HandlerRole::Sample | HandlerRole::Other => {
                 for key in ["rows", "next"] {
                     s.get(key, |value| {
                         value.refuse::<()>("does not belong here", "only an extractor has rows")

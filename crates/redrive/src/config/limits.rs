@@ -23,7 +23,7 @@ const MAX_LEASE: Duration = Duration::from_secs(86_400);
 
 /// The limits of a queue, a source or a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct LimitsConfig {
     /// How many units are worked on at once in one process.
     pub concurrency: u32,
     /// How long one attempt may take.
@@ -32,20 +32,20 @@ pub struct Limits {
     pub lease: Duration,
 }
 
-impl Default for Limits {
+impl Default for LimitsConfig {
     /// 8 at once, 5 minutes each, leases of a minute.
     fn default() -> Self {
         Self { concurrency: 8, timeout: Duration::from_secs(300), lease: Duration::from_secs(60) }
     }
 }
 
-impl Limits {
+impl LimitsConfig {
     pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let unless_given = Self::default();
+        let defaults = Self::default();
         Self {
-            concurrency: s.get("concurrency", concurrency()).unwrap_or(unless_given.concurrency),
-            timeout: s.get("timeout", timeout()).unwrap_or(unless_given.timeout),
-            lease: s.get("lease", lease()).unwrap_or(unless_given.lease),
+            concurrency: s.get("concurrency", concurrency()).unwrap_or(defaults.concurrency),
+            timeout: s.get("timeout", timeout()).unwrap_or(defaults.timeout),
+            lease: s.get("lease", lease()).unwrap_or(defaults.lease),
         }
     }
 }

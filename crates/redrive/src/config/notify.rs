@@ -10,9 +10,9 @@ use redrive_store::MAX_NAME_BYTES;
 use serde_json::json;
 
 use super::{
-    Handler, Http, Limits, Policies, Queue,
+    HandlerConfig, HttpConfig, LimitsConfig, Policies, QueueConfig,
     http::{headers, http_url},
-    log::Names,
+    log::UniqueNames,
     reader::{Section, Value},
     value::{flag, list, text, unique_name, whole, word},
 };
@@ -31,7 +31,7 @@ const DEFAULT_SOURCE: &str = "/redrive";
 pub enum NotifyEvent {
     /// Runs, partitions and items that were given up.
     Giveup,
-    /// Pipeline runs that were aborted.
+    /// PipelineConfig runs that were aborted.
     Abort,
     /// Dead letters of a pipeline run that have become many.
     DeadLetters,
@@ -45,7 +45,7 @@ const EVENTS: [(&str, NotifyEvent); 3] = [
 
 /// Somebody to tell.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Notify {
+pub struct NotifierConfig {
     /// Its name.
     pub name: String,
     /// Whom its events are from: the `source` of CloudEvents.
@@ -55,7 +55,7 @@ pub struct Notify {
     /// Dead letters are told of each time they pass another so many.
     pub dead_letters_every: u64,
     /// The queue of its events, with the request that delivers them.
-    pub queue: Queue,
+    pub queue: QueueConfig,
 }
 
 impl NotifyEvent {
@@ -65,11 +65,11 @@ impl NotifyEvent {
     }
 }
 
-impl Notify {
+impl NotifierConfig {
     pub(super) fn read(
         s: &mut Section<'_>,
         policies: &Policies,
-        names: &mut Names,
+        names: &mut UniqueNames,
     ) -> Option<Self> {
         let name = s.require("name", |value| {
             let name = unique_name("notifiers", names)(value.clone())?;
@@ -91,7 +91,7 @@ impl Notify {
             value.table(|s| s.require("every", whole(1..=u64::MAX)))
         });
         let policy = policies.choice(s, Preset::Run);
-        let limits = Limits::read(s);
+        let limits = LimitsConfig::read(s);
         let mut request = HttpSpec::new(Method::POST, url?);
         request.headers = given.unwrap_or_default();
         let kind = HeaderSource::Literal(HeaderValue::from_static(CLOUD_EVENT));
@@ -99,9 +99,13 @@ impl Notify {
         request.private_addresses = private_addresses.unwrap_or(request.private_addresses);
         request.body = BodyTemplate::new(json!({ "$": "/payload" })).ok();
         let name = name?;
-        let queue = Queue {
+        let queue = QueueConfig {
             name: Notifier::queue_name(&name),
-            handler: Handler::Http(Box::new(Http { request, into: None, paging: None })),
+            handler: HandlerConfig::Http(Box::new(HttpConfig {
+                request,
+                into: None,
+                paging: None,
+            })),
             policy: policy?,
             categories: None,
             limits,

@@ -4,10 +4,10 @@ use std::fmt;
 
 /// Where a value stands, such as `queue[0].timeout`.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Path(Vec<Step>);
+pub(super) struct KeyPath(Vec<KeyPathStep>);
 
 #[derive(Debug, Clone)]
-pub(super) enum Step {
+pub(super) enum KeyPathStep {
     /// A key that Redrive knows.
     Key(&'static str),
     /// A place in a list.
@@ -16,8 +16,8 @@ pub(super) enum Step {
     Name(String),
 }
 
-impl Path {
-    pub(super) fn then(&self, step: Step) -> Self {
+impl KeyPath {
+    pub(super) fn then(&self, step: KeyPathStep) -> Self {
         let mut steps = self.0.clone();
         steps.push(step);
         Self(steps)
@@ -25,29 +25,29 @@ impl Path {
 
     /// The path without places in lists: what kind of value this is.
     pub(super) fn title(&self) -> String {
-        let kept = self.0.iter().filter(|step| !matches!(step, Step::Item(_)));
+        let kept = self.0.iter().filter(|step| !matches!(step, KeyPathStep::Item(_)));
         Self(kept.cloned().collect()).to_string()
     }
 
     /// The path with `[]` for every place in a list and `*` for every free name.
     pub(super) fn shape(&self) -> String {
         let steps = self.0.iter().map(|step| match step {
-            Step::Key(key) => format!(".{key}"),
-            Step::Item(_) => "[]".to_owned(),
-            Step::Name(_) => ".*".to_owned(),
+            KeyPathStep::Key(key) => format!(".{key}"),
+            KeyPathStep::Item(_) => "[]".to_owned(),
+            KeyPathStep::Name(_) => ".*".to_owned(),
         });
         steps.collect::<String>().trim_start_matches('.').to_owned()
     }
 }
 
-impl fmt::Display for Path {
+impl fmt::Display for KeyPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, step) in self.0.iter().enumerate() {
             let dot = if i == 0 { "" } else { "." };
             match step {
-                Step::Key(key) => write!(f, "{dot}{key}")?,
-                Step::Item(index) => write!(f, "[{index}]")?,
-                Step::Name(name) => write!(f, "{dot}{name}")?,
+                KeyPathStep::Key(key) => write!(f, "{dot}{key}")?,
+                KeyPathStep::Item(index) => write!(f, "[{index}]")?,
+                KeyPathStep::Name(name) => write!(f, "{dot}{name}")?,
             }
         }
         Ok(())

@@ -20,7 +20,7 @@ pub struct PolicyChoice {
     pub policy: Policy,
 }
 
-/// Every policy that has a name: the presets, then those of the file.
+/// ScheduleInterval policy that has a name: the presets, then those of the file.
 #[derive(Debug, Clone)]
 pub struct Policies {
     named: Vec<(String, Policy)>,

@@ -19,7 +19,7 @@ const WIDTH: usize = 100;
 
 /// One thing that is wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// The key it is about, such as `queue[0].timeout`; empty for the file as a whole.
     pub key: String,
     /// The bytes of the file it is about.
@@ -38,25 +38,25 @@ pub struct Problem {
 
 /// All problems of one file, with what is needed to show them.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct ConfigReport {
     name: String,
     text: String,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
 }
 
-impl Report {
-    pub(super) fn new(name: String, text: String, mut problems: Vec<Problem>) -> Self {
+impl ConfigReport {
+    pub(super) fn new(name: String, text: String, mut problems: Vec<ConfigProblem>) -> Self {
         problems.sort_by_key(|problem| (problem.span.start, problem.span.end));
         Self { name, text, problems }
     }
 
     /// The problems, in the order of the file. Never empty.
-    pub fn problems(&self) -> &[Problem] {
+    pub fn problems(&self) -> &[ConfigProblem] {
         &self.problems
     }
 
     /// The line and column of a problem, both from 1, the column in characters.
-    pub fn position(&self, problem: &Problem) -> (usize, usize) {
+    pub fn position(&self, problem: &ConfigProblem) -> (usize, usize) {
         let before = self.text.get(..problem.span.start).unwrap_or(&self.text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let column = before.get(line_start..).unwrap_or_default();
@@ -75,7 +75,7 @@ impl Report {
         let source = NamedSource::new(printable(&self.name), WholeLines(text));
         let mut rendered = String::new();
         for problem in self.problems.iter().take(MAX_RENDERED) {
-            let shown = Shown::new(problem, &source);
+            let shown = RenderedProblem::new(problem, &source);
             // Writing to a string fails only when the source cannot be read at the span.
             if handler.render_report(&mut rendered, &shown).is_err() {
                 let (line, column) = self.position(problem);
@@ -90,7 +90,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ConfigReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.problems.len();
         let noun = if count == 1 { "problem" } else { "problems" };
@@ -98,20 +98,20 @@ impl fmt::Display for Report {
     }
 }
 
-impl std::error::Error for Report {}
+impl std::error::Error for ConfigReport {}
 
 /// A problem as the renderer wants it, its texts safe for a terminal.
 #[derive(Debug)]
-struct Shown<'a> {
+struct RenderedProblem<'a> {
     message: Message,
     label: Message,
     help: Option<Message>,
-    problem: &'a Problem,
+    problem: &'a ConfigProblem,
     source: &'a NamedSource<WholeLines>,
 }
 
-impl<'a> Shown<'a> {
-    fn new(problem: &'a Problem, source: &'a NamedSource<WholeLines>) -> Self {
+impl<'a> RenderedProblem<'a> {
+    fn new(problem: &'a ConfigProblem, source: &'a NamedSource<WholeLines>) -> Self {
         Self {
             message: Message::clean(&problem.message),
             label: Message::clean(&problem.label),
@@ -122,15 +122,15 @@ impl<'a> Shown<'a> {
     }
 }
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for RenderedProblem<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.message.fmt(f)
     }
 }
 
-impl std::error::Error for Shown<'_> {}
+impl std::error::Error for RenderedProblem<'_> {}
 
-impl Diagnostic for Shown<'_> {
+impl Diagnostic for RenderedProblem<'_> {
     fn help(&self) -> Option<Box<dyn fmt::Display + '_>> {
         let help = self.help.as_ref()?;
         Some(Box::new(help))
@@ -194,7 +194,7 @@ impl WholeLines {
 
 /// The text with every secret that a problem is about blanked out, byte by byte, so that spans still
 /// fit.
-fn without_secrets(text: String, problems: &[Problem]) -> String {
+fn without_secrets(text: String, problems: &[ConfigProblem]) -> String {
     let mut bytes = text.into_bytes();
     for problem in problems.iter().filter(|problem| problem.secret) {
         for byte in bytes.get_mut(problem.span.clone()).into_iter().flatten() {

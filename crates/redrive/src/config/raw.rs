@@ -6,6 +6,8 @@ use std::{
     str::FromStr,
 };
 
+use redrive_engine::ObjectService;
+
 use super::{reader::Section, value::parsed};
 use crate::nearest::nearest;
 
@@ -17,7 +19,7 @@ pub enum RawUrl {
     /// A place in an object store.
     Bucket {
         /// Which one.
-        service: Service,
+        service: ObjectService,
         /// The bucket, or the container.
         bucket: String,
         /// The path in it, without slashes at the ends; may be empty.
@@ -25,29 +27,8 @@ pub enum RawUrl {
     },
 }
 
-/// An object store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Service {
-    /// Amazon S3 and what speaks its protocol.
-    S3,
-    /// Google Cloud Storage.
-    Gcs,
-    /// Azure Blob Storage.
-    Azure,
-}
-
-impl Service {
-    const SCHEMES: [(&str, Self); 3] = [("s3", Self::S3), ("gs", Self::Gcs), ("az", Self::Azure)];
-
-    /// The scheme of its URLs.
-    pub fn scheme(self) -> &'static str {
-        match self {
-            Self::S3 => "s3",
-            Self::Gcs => "gs",
-            Self::Azure => "az",
-        }
-    }
-}
+const SCHEMES: [(&str, ObjectService); 3] =
+    [("s3", ObjectService::S3), ("gs", ObjectService::Gcs), ("az", ObjectService::Azure)];
 
 /// A text that names no place for raw partitions.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,7 +51,7 @@ impl FromStr for RawUrl {
         if scheme == "file" {
             return folder(rest).map_err(refuse);
         }
-        let service = Service::SCHEMES.iter().find(|(known, _)| *known == scheme);
+        let service = SCHEMES.iter().find(|(known, _)| *known == scheme);
         let Some((_, service)) = service else {
             let known = ["file", "s3", "gs", "az"];
             let meant = nearest(scheme, known).map(|known| format!("did you mean {known}:? "));
@@ -90,7 +71,7 @@ fn folder(path: &str) -> Result<RawUrl, String> {
     Ok(RawUrl::Folder(PathBuf::from(path)))
 }
 
-fn bucket(service: Service, rest: &str) -> Option<RawUrl> {
+fn bucket(service: ObjectService, rest: &str) -> Option<RawUrl> {
     let (bucket, prefix) =
         rest.strip_prefix("//").map(|rest| rest.split_once('/').unwrap_or((rest, "")))?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -119,7 +100,8 @@ impl fmt::Display for RawUrl {
         match self {
             Self::Folder(path) => write!(f, "file:{}", path.display()),
             Self::Bucket { service, bucket, prefix } => {
-                write!(f, "{}://{bucket}/{prefix}", service.scheme())
+                let scheme = SCHEMES.iter().find(|(_, known)| known == service);
+                write!(f, "{}://{bucket}/{prefix}", scheme.map_or("", |(scheme, _)| scheme))
             }
         }
     }

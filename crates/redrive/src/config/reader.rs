@@ -9,9 +9,9 @@ use std::{fmt, ops::Range};
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    Problem,
-    log::{Log, Names},
-    path::{Path, Step},
+    ConfigProblem,
+    log::{ReadLog, UniqueNames},
+    path::{KeyPath, KeyPathStep},
     value::shorten,
 };
 use crate::nearest::{nearest, suggestion};
@@ -21,14 +21,14 @@ use crate::nearest::{nearest, suggestion};
 pub(super) struct Value<'a> {
     pub(super) node: &'a DeValue<'a>,
     pub(super) span: Range<usize>,
-    path: Path,
-    log: &'a Log,
+    path: KeyPath,
+    log: &'a ReadLog,
 }
 
 impl<'a> Value<'a> {
     /// The file as a whole.
-    pub(super) fn root(node: &'a DeValue<'a>, log: &'a Log) -> Self {
-        Self { node, span: 0..0, path: Path::default(), log }
+    pub(super) fn root(node: &'a DeValue<'a>, log: &'a ReadLog) -> Self {
+        Self { node, span: 0..0, path: KeyPath::default(), log }
     }
 
     /// Notes what is wrong with this value and what is allowed. Answers `None`, so that a reader
@@ -60,7 +60,7 @@ impl<'a> Value<'a> {
         allowed: &str,
         help: impl Into<String>,
     ) -> Option<T> {
-        self.log.note(Problem {
+        self.log.note(ConfigProblem {
             key: self.path.to_string(),
             span: self.span.clone(),
             message: format!("`{}`: {message}", self.path.title()),
@@ -87,7 +87,7 @@ impl<'a> Value<'a> {
     }
 
     /// Takes a name that must differ from the others of its kind.
-    pub(super) fn take_name(&self, name: &str, kind: &str, names: &mut Names) {
+    pub(super) fn take_name(&self, name: &str, kind: &str, names: &mut UniqueNames) {
         if let Err(first) = names.take(name, self.span.clone()) {
             let related = Some((first, "first used here".to_owned()));
             let message = format!("two {kind} have the name {name:?}");
@@ -102,7 +102,7 @@ impl<'a> Value<'a> {
         help: Option<String>,
         related: Option<(Range<usize>, String)>,
     ) {
-        self.log.note(Problem {
+        self.log.note(ConfigProblem {
             key: self.path.to_string(),
             span: self.span.clone(),
             message: format!("`{}`: {message}", self.path.title()),
@@ -136,8 +136,8 @@ impl<'a> Value<'a> {
         entries.sort_by_key(|(name, _)| name.span().start);
         let read_entry = |(name, value): (&'a toml::Spanned<_>, &'a toml::Spanned<_>)| {
             let name: &toml::de::DeString<'_> = name.get_ref();
-            let value = self.inner(Step::Name(name.to_string()), value);
-            self.log.note_asked(&value.path);
+            let value = self.inner(KeyPathStep::Name(name.to_string()), value);
+            self.log.note_requested(&value.path);
             read(name, value)
         };
         Some(entries.into_iter().filter_map(read_entry).collect())
@@ -149,10 +149,10 @@ impl<'a> Value<'a> {
             return self.refuse_type("a list");
         };
         let items = list.iter().enumerate();
-        Some(items.map(|(index, item)| self.inner(Step::Item(index), item)).collect())
+        Some(items.map(|(index, item)| self.inner(KeyPathStep::Item(index), item)).collect())
     }
 
-    fn inner(&self, step: Step, value: &'a toml::Spanned<DeValue<'a>>) -> Value<'a> {
+    fn inner(&self, step: KeyPathStep, value: &'a toml::Spanned<DeValue<'a>>) -> Value<'a> {
         Value {
             node: value.get_ref(),
             span: value.span(),
@@ -227,8 +227,8 @@ impl<'a> Section<'a> {
 
     /// The value of a key, which is then known.
     pub(super) fn value(&mut self, key: &'static str) -> Option<Value<'a>> {
-        let step = Step::Key(key);
-        self.whole.log.note_asked(&self.whole.path.then(step.clone()));
+        let step = KeyPathStep::Key(key);
+        self.whole.log.note_requested(&self.whole.path.then(step.clone()));
         self.known.push(key);
         let value = self.table.get(key)?;
         Some(self.whole.inner(step, value))
@@ -259,8 +259,8 @@ impl<'a> Section<'a> {
             // A required key that is merely misspelt is not missing as well.
             let meant = nearest(written, missing.iter().copied());
             missing.retain(|key| Some(*key) != meant);
-            self.whole.log.note(Problem {
-                key: self.whole.path.then(Step::Name(written.to_owned())).to_string(),
+            self.whole.log.note(ConfigProblem {
+                key: self.whole.path.then(KeyPathStep::Name(written.to_owned())).to_string(),
                 span: name.span(),
                 message: format!("unknown key `{}`{}", shorten(written), self.place()),
                 label: "Redrive does not know this".to_owned(),
@@ -270,8 +270,8 @@ impl<'a> Section<'a> {
             });
         }
         for key in missing {
-            self.whole.log.note_missing(Problem {
-                key: self.whole.path.then(Step::Key(key)).to_string(),
+            self.whole.log.note_missing(ConfigProblem {
+                key: self.whole.path.then(KeyPathStep::Key(key)).to_string(),
                 span: self.whole.span.clone(),
                 message: format!("missing key `{key}`{}", self.place()),
                 label: format!("`{key}` must be given here"),

@@ -13,9 +13,9 @@ const MAX_LAG_DAYS: u32 = 3_650;
 /// A partition for every day, made when the day's data should be there. Days that were missed are
 /// caught up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Schedule {
+pub struct ScheduleConfig {
     /// How often.
-    pub every: Every,
+    pub every: ScheduleInterval,
     /// The time of day, in UTC.
     pub at: Time,
     /// How many days after a day its data is asked for.
@@ -26,14 +26,14 @@ pub struct Schedule {
 
 /// How often partitions become due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Every {
+pub enum ScheduleInterval {
     /// Once a day, for one logical date.
     Day,
 }
 
-impl Schedule {
+impl ScheduleConfig {
     pub(super) fn read(s: &mut Section<'_>) -> Option<Self> {
-        let every = s.require("every", word(&[("day", Every::Day)]));
+        let every = s.require("every", word(&[("day", ScheduleInterval::Day)]));
         let at = s.get("at", time_of_day);
         let lag_days = s.get("lag-days", whole(0..=MAX_LAG_DAYS));
         let start = s.require("start", date);

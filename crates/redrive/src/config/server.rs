@@ -32,10 +32,10 @@ const MAX_ITEM_BYTES: usize = 1024 * 1024 * 1024;
 
 /// What the file says of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Server {
+pub struct ServerConfig {
     /// Where it listens: this machine alone, unless given.
     pub listen: SocketAddr,
-    /// Names under which it may be asked, beside its address and those of this machine.
+    /// UniqueNames under which it may be asked, beside its address and those of this machine.
     pub hosts: Vec<String>,
     /// The environment variable with the token that allows everything.
     pub operator_token: Option<String>,
@@ -45,7 +45,7 @@ pub struct Server {
     pub limits: Limits,
 }
 
-impl Default for Server {
+impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT),
@@ -57,7 +57,7 @@ impl Default for Server {
     }
 }
 
-impl Server {
+impl ServerConfig {
     pub(super) fn read(s: &mut Section<'_>) -> Option<Self> {
         let listen = s.get("listen", address);
         let hosts = s.get("hosts", set(host));

@@ -3,9 +3,9 @@
 use redrive_core::Preset;
 
 use super::{
-    Handler, Limits, Policies, PolicyChoice, Schedule,
-    handler::Work,
-    log::Names,
+    HandlerConfig, LimitsConfig, Policies, PolicyChoice, ScheduleConfig,
+    handler::HandlerRole,
+    log::UniqueNames,
     reader::{Section, Value},
     value::{number_in, set, text, unique_name, whole},
 };
@@ -18,7 +18,7 @@ const BACKFILL_SHARE: f64 = 0.3;
 
 /// Where partitions come from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Source {
+pub struct SourceConfig {
     /// Its name, the first part of every key.
     pub name: String,
     /// Whose data is extracted. Never empty.
@@ -26,24 +26,24 @@ pub struct Source {
     /// Which queries are extracted. Never empty.
     pub queries: Vec<String>,
     /// Who extracts.
-    pub extract: Handler,
+    pub extract: HandlerConfig,
     /// The schema of its rows, where the extractor says nothing of it.
     pub schema_version: Option<String>,
     /// What the validator asks of a partition.
-    pub validate: Validate,
+    pub validate: ValidationConfig,
     /// When to try again; the preset `partition` unless given.
     pub policy: PolicyChoice,
     /// When partitions become due by themselves, if they do.
-    pub schedule: Option<Schedule>,
+    pub schedule: Option<ScheduleConfig>,
     /// The share of the work that goes to backfill while there is fresh data as well.
     pub backfill_share: f64,
     /// What it may use.
-    pub limits: Limits,
+    pub limits: LimitsConfig,
 }
 
 /// What the validator asks beyond its own checks.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Validate {
+pub struct ValidationConfig {
     /// The fewest rows.
     pub min_rows: Option<u64>,
     /// The most rows.
@@ -51,25 +51,26 @@ pub struct Validate {
     /// A file with a JSON Schema that every row must fit, as written.
     pub schema: Option<String>,
     /// Who has the last word.
-    pub handler: Option<Handler>,
+    pub handler: Option<HandlerConfig>,
 }
 
-impl Source {
+impl SourceConfig {
     pub(super) fn read(
         s: &mut Section<'_>,
         policies: &Policies,
-        names: &mut Names,
+        names: &mut UniqueNames,
     ) -> Option<Self> {
         let name = s.require("name", unique_name("sources", names));
         let customers = s.require("customers", key_parts);
         let queries = s.require("queries", key_parts);
-        let extract = s.require("extract", |value| Handler::read(value, Work::Extraction));
+        let extract =
+            s.require("extract", |value| HandlerConfig::read(value, HandlerRole::Extraction));
         let schema_version = s.get("schema-version", text);
-        let validate = s.get("validate", |value| value.table(Validate::read));
+        let validate = s.get("validate", |value| value.table(ValidationConfig::read));
         let policy = policies.choice(s, Preset::Partition);
-        let schedule = s.get("schedule", |value| value.table(Schedule::read));
+        let schedule = s.get("schedule", |value| value.table(ScheduleConfig::read));
         let backfill_share = s.get("backfill-share", number_in(BACKFILL_SHARES));
-        let limits = Limits::read(s);
+        let limits = LimitsConfig::read(s);
         Some(Self {
             name: name?,
             customers: customers?,
@@ -85,7 +86,7 @@ impl Source {
     }
 }
 
-impl Validate {
+impl ValidationConfig {
     fn read(s: &mut Section<'_>) -> Option<Self> {
         let min_rows = s.get("min-rows", whole(0..=u64::MAX));
         let max_rows = s.get("max-rows", |value| {
@@ -100,7 +101,7 @@ impl Validate {
             min_rows,
             max_rows,
             schema: s.get("schema", file_path),
-            handler: s.get("handler", |value| Handler::read(value, Work::Other)),
+            handler: s.get("handler", |value| HandlerConfig::read(value, HandlerRole::Other)),
         })
     }
 }

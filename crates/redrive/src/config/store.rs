@@ -13,11 +13,11 @@ use crate::StoreUrl;
 
 /// What the file says of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Store {
+pub struct StoreConfig {
     /// Which store, if the file says.
     pub url: Option<StoreLocation>,
     /// How hard SQLite tries to survive a power cut.
-    pub synchronous: Synchronous,
+    pub synchronous: SynchronousMode,
 }
 
 /// A store, by its URL or by the environment variable that holds the URL.
@@ -40,7 +40,7 @@ impl fmt::Display for StoreLocation {
 
 /// When SQLite waits for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Synchronous {
+pub enum SynchronousMode {
     /// At every commit: nothing acknowledged is lost, whatever happens.
     #[default]
     Full,
@@ -48,7 +48,7 @@ pub enum Synchronous {
     Normal,
 }
 
-impl Synchronous {
+impl SynchronousMode {
     const WORDS: [(&str, Self); 2] = [("full", Self::Full), ("normal", Self::Normal)];
 
     /// The word used in configuration.
@@ -60,10 +60,10 @@ impl Synchronous {
     }
 }
 
-impl Store {
+impl StoreConfig {
     pub(super) fn read(s: &mut Section<'_>) -> Option<Self> {
         let url = s.get("url", location);
-        let synchronous = s.get("synchronous", word(&Synchronous::WORDS));
+        let synchronous = s.get("synchronous", word(&SynchronousMode::WORDS));
         Some(Self { url, synchronous: synchronous.unwrap_or_default() })
     }
 }

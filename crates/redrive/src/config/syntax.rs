@@ -9,22 +9,22 @@ use std::ops::Range;
 
 use toml::de::{DeTable, Error};
 
-use super::Problem;
+use super::ConfigProblem;
 
 /// How many broken statements are looked for before giving up on the rest.
 const MAX_BROKEN: usize = 20;
 
 /// The sound part of a file, and what was wrong with the rest.
-pub(super) struct Sound {
+pub(super) struct SoundText {
     /// The text with every broken statement blanked out.
     pub(super) text: String,
     /// One problem for each broken statement.
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<ConfigProblem>,
 }
 
 /// Finds the broken statements of a text.
-pub(super) fn sound_part(text: &str) -> Sound {
-    let mut sound = Sound { text: text.to_owned(), problems: Vec::new() };
+pub(super) fn sound_part(text: &str) -> SoundText {
+    let mut sound = SoundText { text: text.to_owned(), problems: Vec::new() };
     while let Some(error) = first_error(&sound.text) {
         let (problem, broken) = diagnose(&error, &sound.text);
         let found = sound.text.get(broken.clone()).unwrap_or_default();
@@ -62,7 +62,7 @@ fn visible(span: Range<usize>, text: &str) -> Range<usize> {
 
 /// The parser guesses from the first letter what a bare word was meant to be: `full` would be a
 /// broken `false`. Nearly always it is text without quotes.
-fn describe(error: &Error, span: &Range<usize>, text: &str) -> Problem {
+fn describe(error: &Error, span: &Range<usize>, text: &str) -> ConfigProblem {
     let word = text.get(span.clone()).unwrap_or_default();
     let is_word = word.starts_with(|c: char| c.is_alphabetic() || c == '.' || c == '/');
     let bare = is_word && error.message().starts_with("invalid ")
@@ -73,7 +73,7 @@ fn describe(error: &Error, span: &Range<usize>, text: &str) -> Problem {
         Some((message, expected)) => (message, format!("expected {expected}")),
         None => (error.message(), String::new()),
     };
-    Problem {
+    ConfigProblem {
         key: String::new(),
         span: visible(span.clone(), text),
         message: format!("not valid TOML: {message}"),
@@ -85,9 +85,9 @@ fn describe(error: &Error, span: &Range<usize>, text: &str) -> Problem {
 }
 
 /// What is wrong, and what to blank out for it: the whole statement around the error.
-fn diagnose(error: &Error, text: &str) -> (Problem, Range<usize>) {
+fn diagnose(error: &Error, text: &str) -> (ConfigProblem, Range<usize>) {
     let span = error.span().unwrap_or_default();
-    let lines = Lines::of(text);
+    let lines = StatementLines::of(text);
     let here = lines.at(span.start);
     let problem = describe(error, &span, text);
     if error.message().contains("multi-line")
@@ -110,9 +110,9 @@ fn diagnose(error: &Error, text: &str) -> (Problem, Range<usize>) {
 fn diagnose_long_text(
     opened: usize,
     error: usize,
-    problem: Problem,
-    lines: &Lines<'_>,
-) -> (Problem, Range<usize>) {
+    problem: ConfigProblem,
+    lines: &StatementLines<'_>,
+) -> (ConfigProblem, Range<usize>) {
     let first = lines.at(opened);
     let quotes = opened..opened + 3;
     if error >= lines.text.trim_end().len() {
@@ -130,8 +130,8 @@ fn opening_quotes(head: &str) -> Option<usize> {
 }
 
 /// Where something was opened says more than where its end was missed.
-fn never_closed(what: &str, opened: Range<usize>, problem: Problem) -> Problem {
-    Problem {
+fn never_closed(what: &str, opened: Range<usize>, problem: ConfigProblem) -> ConfigProblem {
+    ConfigProblem {
         span: opened,
         message: format!("not valid TOML: this {what} is never closed"),
         label: "opened here".to_owned(),
@@ -153,12 +153,12 @@ fn blank(text: &mut String, range: Range<usize>) {
 /// A list that is longer than this is not looked through for its beginning.
 const MAX_LINES_BACK: usize = 300;
 
-struct Lines<'a> {
+struct StatementLines<'a> {
     text: &'a str,
     starts: Vec<usize>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> StatementLines<'a> {
     fn of(text: &'a str) -> Self {
         let after_newlines = text.match_indices('\n').map(|(at, _)| at + 1);
         Self { text, starts: std::iter::once(0).chain(after_newlines).collect() }

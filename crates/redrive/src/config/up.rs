@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{
-    Pipeline,
+    PipelineConfig,
     reader::{Section, Value},
     source::file_path,
     value::{set, shorten, text},
@@ -12,7 +12,7 @@ use crate::nearest::suggestion;
 
 /// What there is to do from the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Up {
+pub struct UpConfig {
     /// Files of runs to submit, as JSON lines with idempotency keys; relative ones count from the
     /// folder of the file.
     pub submit: Vec<PathBuf>,
@@ -20,10 +20,10 @@ pub struct Up {
     pub pipelines: Vec<String>,
 }
 
-impl Up {
-    pub(super) fn read(s: &mut Section<'_>, pipelines: &[Pipeline]) -> Option<Self> {
+impl UpConfig {
+    pub(super) fn read(s: &mut Section<'_>, pipelines: &[PipelineConfig]) -> Option<Self> {
         let submit = s.get("submit", set(file_path)).unwrap_or_default();
-        let pipelines = s.get("pipelines", set(|value| declared(value, pipelines)));
+        let pipelines = s.get("pipelines", set(|value| pipeline_name(value, pipelines)));
         Some(Self {
             submit: submit.into_iter().map(PathBuf::from).collect(),
             pipelines: pipelines.unwrap_or_default(),
@@ -32,7 +32,7 @@ impl Up {
 }
 
 /// The name of a pipeline of the file.
-fn declared(value: Value<'_>, pipelines: &[Pipeline]) -> Option<String> {
+fn pipeline_name(value: Value<'_>, pipelines: &[PipelineConfig]) -> Option<String> {
     let name = text(value.clone())?;
     if pipelines.iter().any(|pipeline| pipeline.name == name) {
         return Some(name);

@@ -7,11 +7,11 @@ use redrive_core::{Policy, PolicySpec, Preset};
 use redrive_engine::HttpSpec;
 
 use super::{
-    Handler,
-    handler::Work,
+    HandlerConfig,
+    handler::HandlerRole,
     http::{headers, http_url},
     limits::{concurrency, lease, timeout},
-    log::Names,
+    log::UniqueNames,
     policy::report,
     reader::Section,
     source::file_path,
@@ -28,13 +28,13 @@ const DEFAULT_IN_CALL_RETRIES: u32 = 3;
 
 /// A place that items are uploaded to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Upload {
+pub struct UploadConfig {
     /// Its name.
     pub name: String,
     /// Where items are posted, and with which headers.
     pub request: HttpSpec,
     /// Who says whether an upload may start; without it, it always may.
-    pub ready: Option<Handler>,
+    pub ready: Option<HandlerConfig>,
     /// How many items are sent at once.
     pub concurrency: u32,
     /// How long one item may take.
@@ -52,13 +52,13 @@ pub struct Upload {
     pub policy: Policy,
 }
 
-impl Upload {
-    pub(super) fn read(s: &mut Section<'_>, names: &mut Names) -> Option<Self> {
+impl UploadConfig {
+    pub(super) fn read(s: &mut Section<'_>, names: &mut UniqueNames) -> Option<Self> {
         let name = s.require("name", unique_name("uploads", names));
         let url = s.require("url", http_url);
         let headers = s.get("headers", headers);
         let private_addresses = s.get("private-addresses", flag);
-        let ready = s.get("ready", |value| Handler::read(value, Work::Other));
+        let ready = s.get("ready", |value| HandlerConfig::read(value, HandlerRole::Other));
         let concurrency = s.get("concurrency", concurrency());
         let timeout = s.get("timeout", timeout());
         let lease = s.get("lease", lease());

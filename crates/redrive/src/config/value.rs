@@ -11,7 +11,7 @@ use jiff::civil::{Date, Time};
 use redrive_core::{HumanDuration, MAX_KEY_BYTES};
 use toml::de::DeValue;
 
-use super::{log::Names, reader::Value};
+use super::{log::UniqueNames, reader::Value};
 use crate::nearest::nearest;
 
 /// Any text.
@@ -55,7 +55,7 @@ pub(super) fn name(value: Value<'_>) -> Option<String> {
     }
 }
 
-/// Why a text cannot be a name. Names become part of keys, paths and log lines.
+/// Why a text cannot be a name. UniqueNames become part of keys, paths and log lines.
 pub(super) fn wrong_name(name: &str) -> Option<&'static str> {
     if name.is_empty() {
         Some("it must not be empty")
@@ -73,7 +73,7 @@ pub(super) fn wrong_name(name: &str) -> Option<&'static str> {
 /// A name that no other thing of its kind has.
 pub(super) fn unique_name<'a>(
     kind: &'static str,
-    taken: &mut Names,
+    taken: &mut UniqueNames,
 ) -> impl FnOnce(Value<'a>) -> Option<String> {
     move |value| {
         let name = name(value.clone())?;

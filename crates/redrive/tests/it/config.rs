@@ -1,8 +1,8 @@
 //! Every value of the configuration that can be given wrong, given wrong.
 
-use redrive::config::{self, Config, Report};
+use redrive::config::{self, Config, ConfigReport};
 
-fn parse(text: &str) -> Result<Config, Report> {
+fn parse(text: &str) -> Result<Config, ConfigReport> {
     config::parse(text, "redrive.toml", "/folder".as_ref())
 }
 

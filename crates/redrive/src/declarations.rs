@@ -3,12 +3,12 @@
 use redrive_core::InvalidUnit;
 use redrive_ops::{Declared, DeclaredPipeline, DeclaredQueue, DeclaredSource, DeclaredUpload};
 
-use crate::{config, wiring::declared_calendar};
+use crate::{config, wiring::build_calendar};
 
 /// All of it. A schedule that begins on a day that no partition can have is refused.
-pub fn declared(config: &config::Config) -> Result<Declared, InvalidUnit> {
-    let told = config.notifiers.iter().map(|notifier| &notifier.queue);
-    let queues = config.queues.iter().chain(told).map(|queue| DeclaredQueue {
+pub fn build_declarations(config: &config::Config) -> Result<Declared, InvalidUnit> {
+    let notifier_queues = config.notifiers.iter().map(|notifier| &notifier.queue);
+    let queues = config.queues.iter().chain(notifier_queues).map(|queue| DeclaredQueue {
         name: queue.name.clone(),
         policy: queue.policy.policy.clone(),
         categories: queue.categories.clone(),
@@ -18,7 +18,7 @@ pub fn declared(config: &config::Config) -> Result<Declared, InvalidUnit> {
             name: source.name.clone(),
             customers: source.customers.clone(),
             queries: source.queries.clone(),
-            calendar: source.schedule.as_ref().map(declared_calendar).transpose()?,
+            calendar: source.schedule.as_ref().map(build_calendar).transpose()?,
         })
     });
     let uploads = config.uploads.iter().map(|upload| DeclaredUpload {
