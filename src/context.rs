@@ -1,4 +1,4 @@
-//! What every command starts from: the flags, the output, the configuration, the store.
+//! The global flags, and how they select the output, the configuration and the store.
 
 use std::{
     env,
@@ -20,46 +20,41 @@ use crate::{
     output::Output,
 };
 
-/// The environment variable that names the store when neither a flag nor the file does.
+/// Holds the store URL if neither a flag nor the configuration does.
 const STORE_VARIABLE: &str = "DATABASE_URL";
 
-/// The surroundings of a command.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
-    /// Where to print.
     pub(crate) output: Output,
     globals: Globals,
 }
 
-/// A store, and who named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChosenStore {
-    /// The store.
     pub(crate) url: StoreUrl,
-    /// Who named it, in words.
+    /// Where the URL comes from, in words: `--store`, `the file`, `$NAME` or `the default`.
     pub(crate) chosen_by: String,
 }
 
-/// What to do when a SQLite file is not there.
+/// What to do if a SQLite file does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IfMissing {
-    /// Make it.
     Create,
-    /// Say so: whoever only looks around should not leave a file behind.
+    /// Fail. A read-only command must not create a file.
     Refuse,
 }
 
 impl ChosenStore {
-    /// Opens the store. A SQLite file is migrated as needed; PostgreSQL never is.
+    /// Opens the store. A SQLite file is migrated as needed; a PostgreSQL database never is.
     pub(crate) async fn open(
         &self,
         config: Option<&Config>,
         missing: IfMissing,
     ) -> Result<Arc<dyn Store>, CommandError> {
         let settings = config.map(|config| config.store.clone()).unwrap_or_default();
-        let absent = matches!(&self.url, StoreUrl::SqliteFile(path) if !path.exists());
+        let is_absent = matches!(&self.url, StoreUrl::SqliteFile(path) if !path.exists());
         let opened = match missing {
-            IfMissing::Refuse if absent => open_migrated_store(&self.url, &settings).await,
+            IfMissing::Refuse if is_absent => open_migrated_store(&self.url, &settings).await,
             IfMissing::Refuse | IfMissing::Create => {
                 open_store(&self.url, &settings, SystemClock.now()).await
             }
@@ -67,14 +62,13 @@ impl ChosenStore {
         opened.map_err(|error| self.store_error(error))
     }
 
-    /// Brings the schema up to date; says what that took.
+    /// Migrates to the latest schema. Returns the applied migrations.
     pub(crate) async fn migrate(&self) -> Result<Vec<Step>, CommandError> {
         let migrator = migrator(&self.url).map_err(|error| self.store_error(error))?;
         let steps = migrator.migrate_to(migrator.latest(), SystemClock.now()).await;
         steps.map_err(|error| self.store_error(error))
     }
 
-    /// What the store says when it cannot be used.
     pub(crate) fn store_error(&self, error: redrive_store::Error) -> CommandError {
         CommandError::new(Exit::Error, format!("cannot use the store {}", self.url))
             .caused_by(error)
@@ -82,7 +76,6 @@ impl ChosenStore {
 }
 
 impl Context {
-    /// From the flags.
     pub(crate) fn new(globals: Globals) -> Self {
         Self { output: Output::new(&globals), globals }
     }
@@ -92,7 +85,7 @@ impl Context {
         self.globals.config.as_deref()
     }
 
-    /// The configuration file: the one named, or the nearest one upwards, if there is one.
+    /// The file that `--config` names, or the nearest `redrive.toml`, if there is one.
     pub(crate) fn config_path(&self) -> Result<Option<PathBuf>, CommandError> {
         match self.config_flag() {
             Some(path) => Ok(Some(path.to_owned())),
@@ -100,14 +93,13 @@ impl Context {
         }
     }
 
-    /// What a file is called in messages: short, if it is in the working folder.
+    /// The name of a file in messages: relative if the file is in the working folder.
     pub(crate) fn display_name(&self, path: &Path) -> String {
         let here = working_folder().ok();
         let short = here.and_then(|here| path.strip_prefix(here).ok());
         short.unwrap_or(path).display().to_string()
     }
 
-    /// What the configuration file is called in messages.
     pub(crate) fn config_name(&self) -> Result<String, CommandError> {
         let path = self.config_path()?;
         Ok(path.map(|path| self.display_name(&path)).unwrap_or_default())
@@ -121,28 +113,27 @@ impl Context {
         Ok(Some(config::load(&path, &self.display_name(&path))?))
     }
 
-    /// The configuration, for what cannot be done without one.
+    /// The configuration, or an error if there is no file.
     pub(crate) fn require_config(&self) -> Result<Config, CommandError> {
         self.config()?.ok_or_else(|| {
-            let message = format!("there is no {} here or in a folder above", config::FILE_NAME);
-            CommandError::new(Exit::Error, message).help(
-                "it says what there is to do; `redrive init` writes one, `--config FILE` names one",
-            )
+            let message =
+                format!("there is no {} in this folder or in a folder above", config::FILE_NAME);
+            CommandError::new(Exit::Error, message)
+                .help("`redrive init` writes one; --config FILE selects another file")
         })
     }
 
-    /// The same surroundings with the file of a folder.
+    /// A copy of the context with the configuration file of `folder`.
     pub(crate) fn in_folder(&self, folder: &Path) -> Result<Self, CommandError> {
         if self.globals.config.is_some() {
-            let message = "a folder and --config both name the configuration";
-            return Err(CommandError::usage(message).help("give one of them"));
+            let message = "FOLDER and --config both select the configuration";
+            return Err(CommandError::usage(message).help("pass only one of them"));
         }
         let file = folder.join(config::FILE_NAME);
         if !file.exists() {
             let message = format!("there is no {} in {}", config::FILE_NAME, folder.display());
-            return Err(CommandError::new(Exit::Error, message).help(
-                "`redrive init` writes one; give the folder that has one, or --config FILE",
-            ));
+            return Err(CommandError::new(Exit::Error, message)
+                .help("`redrive init` writes one; or pass another folder, or --config FILE"));
         }
         let globals = Globals { config: Some(file), ..self.globals.clone() };
         Ok(Self { globals, output: self.output })
@@ -166,8 +157,11 @@ impl Context {
             return match location {
                 StoreLocation::Url(url) => chosen(url.clone(), &config.folder, "the file"),
                 StoreLocation::Env(name) => from_environment(name)?.ok_or_else(|| {
-                    let message = format!("the store is to come from ${name}, which is not set");
-                    CommandError::new(Exit::Error, message).help("set it, or give --store URL")
+                    let message = format!(
+                        "the configuration takes the store URL from ${name}, which is not set"
+                    );
+                    CommandError::new(Exit::Error, message)
+                        .help(format!("set ${name}, or pass --store URL"))
                 }),
             };
         }
@@ -181,20 +175,19 @@ impl Context {
         chosen(StoreUrl::default(), &folder, "the default")
     }
 
-    /// Where raw partitions are: as the file says, or a folder `raw` here.
+    /// The raw sink of the configuration, or the folder `raw` in the working folder.
     pub(crate) fn raw(&self, config: Option<&Config>) -> Result<RawSink, CommandError> {
         let url = match config {
             Some(config) => config.raw.clone().in_folder(&config.folder),
             None => config::RawUrl::default().in_folder(&working_folder()?),
         };
         open_raw_sink(&url).map_err(|error| {
-            CommandError::new(Exit::Error, "cannot use the place of raw partitions")
-                .caused_by(error)
+            CommandError::new(Exit::Error, "cannot use the raw sink").caused_by(error)
         })
     }
 
-    /// The store and who names it, in words: also one that cannot be used yet, because the
-    /// environment variable that the file names is not set.
+    /// The store URL and its origin, in words. Also describes a store whose environment variable is
+    /// not set, which cannot be opened.
     pub(crate) fn describe_store(&self, config: &Config) -> Result<(String, String), CommandError> {
         if let (None, Some(StoreLocation::Env(name))) = (&self.globals.store, &config.store.url)
             && from_environment(name)?.is_none()
@@ -206,7 +199,7 @@ impl Context {
     }
 }
 
-/// An empty variable counts as not set.
+/// Reads a store URL from an environment variable. An empty variable counts as not set.
 fn from_environment(name: &str) -> Result<Option<ChosenStore>, CommandError> {
     let Some(value) = env::var_os(name).filter(|value| !value.is_empty()) else {
         return Ok(None);
@@ -230,6 +223,6 @@ fn chosen(url: StoreUrl, folder: &Path, by: &str) -> Result<ChosenStore, Command
 
 fn working_folder() -> Result<PathBuf, CommandError> {
     env::current_dir().map_err(|error| {
-        CommandError::new(Exit::Error, "there is no working folder").caused_by(error)
+        CommandError::new(Exit::Error, "cannot determine the working folder").caused_by(error)
     })
 }

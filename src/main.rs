@@ -1,4 +1,4 @@
-//! The `redrive` program: parses the command line, runs one command, ends with its exit code.
+//! The `redrive` program: parses the command line and runs one command.
 
 mod cli;
 mod commands;
@@ -38,28 +38,27 @@ fn run() -> Exit {
         Err(error) => return output::parser_message(&error),
     };
     let mut globals = cli.globals.clone();
-    let tells_itself = match &cli.command {
-        // Its progress tells of retries, and a line for each would hide it.
+    let shows_progress = match &cli.command {
+        // The progress display counts retries; a log line for each would hide the display.
         CliCommand::Pipeline(args) => args.shows_progress(),
         _ => false,
     };
-    if tells_itself {
+    if shows_progress {
         globals.quiet = globals.quiet.saturating_add(1);
     }
     logging::start(&globals);
     let context = Context::new(cli.globals);
-    let ended = runtime().and_then(|runtime| {
-        let ended = runtime.block_on(commands::run(cli.command, &context));
+    let result = runtime().and_then(|runtime| {
+        let result = runtime.block_on(commands::run(cli.command, &context));
         #[cfg(feature = "otel")]
         runtime.block_on(redrive::traces::finish());
-        ended
+        result
     });
-    ended.unwrap_or_else(|error| context.output.print_error(&error))
+    result.unwrap_or_else(|error| context.output.print_error(&error))
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
-    tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CommandError::new(Exit::Error, "cannot start").caused_by(error))
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
+        CommandError::new(Exit::Error, "cannot start the tokio runtime").caused_by(error)
+    })
 }

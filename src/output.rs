@@ -1,7 +1,7 @@
-//! The one way to print: tables, JSON, JSON lines, and errors.
+//! Prints results as tables, JSON or JSON lines, and errors.
 //!
-//! What Redrive prints often came from elsewhere: names, messages, answers of servers. None of it
-//! reaches a terminal with its control characters, whatever the format.
+//! Results often contain text from handlers, servers and files. Every format removes or escapes
+//! control characters, which could manipulate a terminal.
 
 mod listing;
 
@@ -24,7 +24,6 @@ use crate::{
     screen,
 };
 
-/// How and where to print.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Output {
     format: Format,
@@ -32,44 +31,39 @@ pub(crate) struct Output {
     quiet: bool,
 }
 
-/// A column of a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TableColumn {
     name: &'static str,
     alignment: CellAlignment,
-    /// Whether its text stays on one line, whatever is in it.
+    /// Escapes line breaks and tabs.
     one_line: bool,
 }
 
 impl TableColumn {
-    /// A column of text.
     pub(crate) const fn text(name: &'static str) -> Self {
         Self { name, alignment: CellAlignment::Left, one_line: false }
     }
 
-    /// A column of parts of keys, in which a line break is a character like any other.
+    /// A column of key parts, in which a line break is an ordinary character and is escaped.
     pub(crate) const fn key(name: &'static str) -> Self {
         Self { one_line: true, ..Self::text(name) }
     }
 
-    /// A column of numbers.
     pub(crate) const fn number(name: &'static str) -> Self {
         Self { name, alignment: CellAlignment::Right, one_line: false }
     }
 
-    /// A cell as it can be shown.
     fn sanitize(&self, cell: &str) -> String {
         let clean = Message::clean(cell).to_string();
         if self.one_line { clean.replace('\n', "\\n").replace('\t', "\\t") } else { clean }
     }
 }
 
-/// Something that prints as a row, and as a JSON object.
+/// A record that prints as a row of a table, and as a JSON object.
 pub(crate) trait TableRow: Serialize {
-    /// The columns of its table.
     const COLUMNS: &'static [TableColumn];
 
-    /// What stands in them.
+    /// One text per column.
     fn cells(&self) -> Vec<String>;
 }
 
@@ -81,31 +75,28 @@ impl<T: TableRow> TableRow for &T {
     }
 }
 
-/// No lines: a table that can be cut and searched.
+/// No borders, so that `cut` and `grep` work on the output.
 const STYLE: TableStyle = comfy_table::presets::NOTHING;
 
 impl Output {
-    /// As the flags say.
     pub(crate) fn new(globals: &Globals) -> Self {
         Self { format: globals.output, color: globals.color, quiet: globals.quiet > 0 }
     }
 
-    /// The format that was asked for.
     pub(crate) fn format(self) -> Format {
         self.format
     }
 
-    /// Whether people read it, rather than programs.
     pub(crate) fn is_table(self) -> bool {
         self.format == Format::Table
     }
 
-    /// Whether there is more to say than results and errors.
+    /// Whether notes and progress are printed, in addition to results and errors.
     pub(crate) fn shows_notes(self) -> bool {
         !self.quiet
     }
 
-    /// Prints a list: a table, a plain array, or one object a line.
+    /// Prints a list: a table, an array, or one object per line.
     pub(crate) fn list<T: TableRow>(
         self,
         rows: impl IntoIterator<Item = T>,
@@ -118,7 +109,7 @@ impl Output {
         })
     }
 
-    /// Prints one record: its fields below each other, or an object.
+    /// Prints one record: one field per line, or an object.
     pub(crate) fn record<T: TableRow>(self, record: &T) -> Result<(), CommandError> {
         self.print(|out| match self.format {
             Format::Table => out.write_all(fields_of(record).as_bytes()),
@@ -127,7 +118,7 @@ impl Output {
         })
     }
 
-    /// Prints one object for programs, whatever a table of it would be.
+    /// Prints one object as JSON, also if the format is a table.
     pub(crate) fn object<T: Serialize>(self, object: &T) -> Result<(), CommandError> {
         self.print(|out| match self.format {
             Format::Table | Format::Json => {
@@ -137,7 +128,7 @@ impl Output {
         })
     }
 
-    /// Prints records: the fields of each below each other, a plain array, or one object a line.
+    /// Prints records: one field per line, an array, or one object per line.
     pub(crate) fn records<T: TableRow>(self, records: &[T]) -> Result<(), CommandError> {
         if !self.is_table() {
             return self.list(records);
@@ -146,13 +137,13 @@ impl Output {
         self.text(&shown.join("\n"))
     }
 
-    /// Prints text as it is, whatever the format. For text of Redrive's own.
+    /// Prints text unchanged in every format. The text must not come from outside of Redrive.
     pub(crate) fn text(self, text: &str) -> Result<(), CommandError> {
         self.print(|out| out.write_all(text.as_bytes()))
     }
 
-    /// Prints data that somebody asked for, byte by byte; on a terminal without anything that it obeys.
-    /// `cut` keeps the beginning of a character between two pieces of the same data.
+    /// Prints raw data, byte by byte; on a terminal, control characters are escaped. `cut` keeps an
+    /// incomplete UTF-8 character between two calls.
     pub(crate) fn data(self, bytes: &[u8], cut: &mut Vec<u8>) -> Result<(), CommandError> {
         if !io::stdout().is_terminal() {
             return self.print(|out| out.write_all(bytes));
@@ -169,7 +160,7 @@ impl Output {
         self.print(|out| out.write_all(text.as_bytes()))
     }
 
-    /// Adds a line below a table; programs have no use for it.
+    /// Prints a line below a table; JSON formats omit the line.
     pub(crate) fn footer(self, remark: &str) -> Result<(), CommandError> {
         match self.format {
             Format::Table => self.text(&format!("\n{}\n", Message::clean(remark))),
@@ -177,7 +168,7 @@ impl Output {
         }
     }
 
-    /// Adds a list with a title below a table; in JSON it is part of the record already.
+    /// Prints a list with a title below a table. In JSON formats the list is part of the record.
     pub(crate) fn section<T: TableRow>(self, title: &str, rows: &[T]) -> Result<(), CommandError> {
         if rows.is_empty() || !self.is_table() {
             return Ok(());
@@ -185,23 +176,23 @@ impl Output {
         self.text(&format!("\n{title}\n{}", table_of(rows.iter())))
     }
 
-    /// Says something beside the output, unless told to be quiet.
+    /// Prints a note to standard error, unless `--quiet` is set.
     pub(crate) fn note(self, note: &str) {
         if !self.quiet {
             let note = Message::clean(note);
-            // Nobody left to tell is no reason to fail.
+            // A closed standard error does not fail the command.
             _ = writeln!(screen::StderrAboveBars, "{note}");
         }
     }
 
-    /// Prints a failure: what went wrong, what it came from, what to do. Answers the exit code.
+    /// Prints an error with its causes and its hint. Returns the exit code.
     pub(crate) fn print_error(self, error: &CommandError) -> Exit {
         if error.silent {
             return error.exit;
         }
         let color = self.color.applies_to(&io::stderr());
         let mut out = BufWriter::new(io::stderr().lock());
-        // If standard error is gone there is nothing left to say it on.
+        // If standard error is closed, the error cannot be printed.
         _ = write_error(&mut out, error, color).and_then(|()| out.flush());
         error.exit
     }
@@ -215,8 +206,8 @@ impl Output {
     }
 }
 
-/// Prints what the command line parser has to say: help on standard output, mistakes on standard
-/// error. Its text repeats the arguments, which are foreign.
+/// Prints help to standard output and usage errors to standard error. Usage errors repeat the
+/// arguments, which may contain control characters.
 pub(crate) fn parser_message(error: &clap::Error) -> Exit {
     let text = error.render().to_string();
     if error.use_stderr() {
@@ -228,46 +219,44 @@ pub(crate) fn parser_message(error: &clap::Error) -> Exit {
     output.text(&text).map_or_else(|error| output.print_error(&error), |()| Exit::Ok)
 }
 
-/// Says that the program has a bug, in one line and without a backtrace.
+/// Reports a panic in one line, without a backtrace.
 pub(crate) fn report_panic(panic: &PanicHookInfo<'_>) {
     let text = Message::clean(&panic.to_string().replace('\n', " "));
-    _ = writeln!(io::stderr().lock(), "error: this is a bug in Redrive: {text}");
+    _ = writeln!(io::stderr().lock(), "error: bug in Redrive, please report it: {text}");
 }
 
 impl Color {
-    /// Whether a stream gets color.
     pub(crate) fn applies_to(self, stream: &impl IsTerminal) -> bool {
-        let wanted = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
-        let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
         match self {
             Self::Always => true,
             Self::Never => false,
-            Self::Auto => stream.is_terminal() && !wanted("NO_COLOR") && !dumb,
+            Self::Auto => stream.is_terminal() && !is_set("NO_COLOR") && !is_dumb,
         }
     }
 }
 
-/// How much of a message a row of a list shows, in characters.
+/// The length of a message in a row of a list.
 const EXCERPT_CHARS: usize = 60;
 
-/// The beginning of a message, on one line.
+/// Shortens a message to one line.
 pub(crate) fn excerpt(message: &str) -> String {
     excerpt_to(message, EXCERPT_CHARS)
 }
 
-/// So much of a message, on one line.
-pub(crate) fn excerpt_to(message: &str, most_chars: usize) -> String {
-    let mut excerpt: String = message.chars().take(most_chars).collect();
+/// Shortens a message to `max_chars`, on one line.
+pub(crate) fn excerpt_to(message: &str, max_chars: usize) -> String {
+    let mut excerpt: String = message.chars().take(max_chars).collect();
     if excerpt.len() < message.len() {
         excerpt.push('…');
     }
     excerpt.replace('\n', " ")
 }
 
-/// The longest bar, in characters.
 const BAR_CHARS: usize = 40;
 
-/// A bar for a share of the longest, in eighths of a character; there is always at least one eighth.
+/// A bar whose length is a share of [`BAR_CHARS`], in eighths of a character and at least one eighth.
 pub(crate) fn bar(share: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share * (BAR_CHARS * 8) as f64).round().max(1.0) as usize;
@@ -317,7 +306,7 @@ fn fields_of<T: TableRow>(record: &T) -> String {
     trimmed(table)
 }
 
-/// Two spaces between columns, none at the ends of lines.
+/// Renders a table with two spaces between columns and none at the ends of lines.
 fn trimmed(mut table: Table) -> String {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
@@ -349,8 +338,8 @@ fn json<T: Serialize>(
     Ok(terminal_safe_json(serialize(value)?))
 }
 
-/// The same JSON without anything that a terminal obeys. JSON escapes only some of that; the rest
-/// can only stand inside strings, where an escape means the same.
+/// Escapes the control characters that JSON allows. They only occur inside strings, where an escape
+/// has the same meaning.
 pub(crate) fn terminal_safe_json(written: String) -> String {
     if written.is_ascii() && !written.contains('\x7f') {
         return written;
@@ -358,7 +347,6 @@ pub(crate) fn terminal_safe_json(written: String) -> String {
     written.chars().map(escape_control).collect()
 }
 
-/// A character, or its escape if a terminal obeys it.
 fn escape_control(c: char) -> String {
     let is_harmless =
         c.is_ascii_graphic() || Message::clean(&c.to_string()).as_str().starts_with(c);

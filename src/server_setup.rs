@@ -1,4 +1,4 @@
-//! What is served over HTTP, as the configuration has it.
+//! Builds the HTTP server from the configuration.
 
 use std::{env, io, net::SocketAddr, time::Duration};
 
@@ -12,7 +12,8 @@ use crate::{
     open_store::OpenStore,
 };
 
-/// Starts to listen: where the flag says, or the file, or on this machine alone. `worker` is who sends uploads.
+/// Binds the server to the address of the flag, or else of the configuration. Uploads are sent as
+/// `worker`.
 pub(crate) async fn listen(
     ops: &OpenStore,
     flag: Option<SocketAddr>,
@@ -38,66 +39,66 @@ pub(crate) async fn listen(
         redrive_server::Error::Listen { ref source, .. }
             if source.kind() == io::ErrorKind::AddrInUse =>
         {
-            serve_error(error)
-                .help("something listens there already; `--listen 127.0.0.1:0` takes any free port")
+            serve_error(error).help(
+                "another process uses the address; `--listen 127.0.0.1:0` takes any free port",
+            )
         }
         other => serve_error(other),
     })
 }
 
-/// What sends groups. A server may run where the secrets of an upload are not; then it serves the rest.
+/// The senders of uploads. A server may run without the secrets of an upload: that upload reports an
+/// error, and the server serves the rest.
 fn uploads(ops: &OpenStore, worker: &WorkerId) -> Uploads {
     let declared = ops
         .config
         .iter()
         .flat_map(|config| config.uploads.iter().map(|upload| (upload, config.folder.as_path())));
-    let sends = declared.map(|(upload, folder)| {
+    let senders = declared.map(|(upload, folder)| {
         let (store, content) = (ops.store().clone(), ops.content().clone());
-        let sends = build_upload(upload, folder, store, content, worker.clone(), None);
-        let sends = sends.map_err(|error| {
+        let sender = build_upload(upload, folder, store, content, worker.clone(), None);
+        let sender = sender.map_err(|error| {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(upload = upload.name, error, "an upload start_error be sent from here");
-            let because = error.source().map(|source| format!(": {source}"));
-            format!("{error}{}", because.unwrap_or_default())
+            tracing::warn!(upload = upload.name, error, "this server cannot send the upload");
+            let cause = error.source().map(|source| format!(": {source}"));
+            format!("{error}{}", cause.unwrap_or_default())
         });
-        (upload.name.clone(), sends)
+        (upload.name.clone(), sender)
     });
-    sends.collect()
+    senders.collect()
 }
 
-/// How long requests and uploads under way may take after a signal. An upload has ten seconds for what it is
-/// sending, and then writes down what became of it.
+/// The time that requests and uploads in progress have after a signal. An upload has ten seconds to
+/// send the current items, and then records the results.
 const GRACE: Duration = Duration::from_secs(12);
 
-/// A server that answers requests.
 pub(crate) struct RunningServer {
     stop: oneshot::Sender<()>,
     server: JoinHandle<()>,
 }
 
 impl RunningServer {
-    /// Begins to answer.
     pub(crate) fn start(server: Server) -> Self {
         let (stop, stopped) = oneshot::channel();
         let server = tokio::spawn(server.serve(async {
-            // A sender that is gone means stop as well.
+            // A dropped sender means stop too.
             _ = stopped.await;
         }));
         Self { stop, server }
     }
 
-    /// Waits until it ends by itself, which is a failure.
+    /// Waits until the server ends without a stop, which is an error.
     pub(crate) async fn ended(&mut self) -> CommandError {
         match (&mut self.server).await {
-            Ok(()) => CommandError::new(Exit::Error, "the server ended by itself"),
+            Ok(()) => CommandError::new(Exit::Error, "the server stopped unexpectedly"),
             Err(error) => serve_error(error),
         }
     }
 
-    /// Lets requests under way end. A client that says nothing more does not keep the program.
+    /// Waits for requests in progress, at most [`GRACE`], so that a silent client cannot block the exit.
     pub(crate) async fn stop(self) -> Result<(), CommandError> {
         let Self { stop, server } = self;
-        // A server that is gone has ended.
+        // Sending fails if the server has ended already.
         _ = stop.send(());
         match tokio::time::timeout(GRACE, server).await {
             Ok(ended) => ended.map_err(serve_error),
@@ -118,15 +119,15 @@ fn access(declared: config::ServerConfig) -> Result<Access, CommandError> {
     })
 }
 
-/// The token that is in a variable.
+/// Reads a token from an environment variable.
 fn token(variable: &str) -> Result<Token, CommandError> {
     let text = env::var(variable).ok().filter(|text| !text.is_empty()).ok_or_else(|| {
-        let message = format!("a token is to come from ${variable}, which is not set");
-        CommandError::new(Exit::Error, message).help("`openssl rand -hex 32` makes a good one")
+        let message = format!("[server] takes a token from ${variable}, which is not set");
+        CommandError::new(Exit::Error, message).help("`openssl rand -hex 32` generates a token")
     })?;
     Token::new(&text).ok_or_else(|| {
-        let message = format!("the token in ${variable} is too short to keep anyone out");
+        let message = format!("the token in ${variable} is too short");
         CommandError::new(Exit::Error, message)
-            .help(format!("it needs {} characters or more", Token::MIN_BYTES))
+            .help(format!("use at least {} characters", Token::MIN_BYTES))
     })
 }

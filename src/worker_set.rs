@@ -1,4 +1,4 @@
-//! What a process works on: queues, sources, pipelines and notifiers of the configuration, ready for the engine.
+//! The queues, sources, pipelines and notifiers that a process runs.
 
 use std::sync::Arc;
 
@@ -11,27 +11,22 @@ use redrive_store::{Store, WorkerId};
 
 use crate::exit::{CommandError, Exit};
 
-/// How long running work may go on after a signal, unless told otherwise.
+/// Default time that running work has to finish after a signal.
 pub(crate) const DEFAULT_GRACE: &str = "10s";
 
-/// Which of it is selection, and how.
+/// Selects what to run. If any kind has names, unnamed kinds are not run.
 #[derive(Debug)]
 pub(crate) struct WorkerSelection<'a> {
-    /// These queues. Who names some of any kind wants nothing else.
     pub(crate) queues: Option<&'a [String]>,
-    /// These sources.
     pub(crate) sources: Option<&'a [String]>,
-    /// These pipelines.
     pub(crate) pipelines: Option<&'a [String]>,
-    /// These notifiers.
     pub(crate) notifiers: Option<&'a [String]>,
-    /// Units at once, instead of what the file says.
+    /// Overrides the concurrency of the configuration.
     pub(crate) concurrency: Option<u32>,
-    /// How long running work may go on after a signal.
+    /// The time that running work has to finish after a signal.
     pub(crate) grace: HumanDuration,
 }
 
-/// All of it.
 pub(crate) struct WorkerSet {
     queues: Vec<Queue>,
     sources: Vec<Source>,
@@ -39,27 +34,24 @@ pub(crate) struct WorkerSet {
     notifiers: Vec<Notifier>,
 }
 
-/// What it is called.
+/// Names for the log, separated by commas.
 #[derive(Debug)]
 pub(crate) struct WorkerNames {
-    /// The queues, separated by commas.
     pub(crate) queues: String,
-    /// The sources.
     pub(crate) sources: String,
-    /// The pipelines.
     pub(crate) pipelines: String,
-    /// The notifiers.
     pub(crate) notifiers: String,
 }
 
-/// A name for this process that no other has.
+/// A unique id for this process.
 pub(crate) fn new_worker_id() -> Result<WorkerId, CommandError> {
-    random_worker_id()
-        .map_err(|error| CommandError::new(Exit::Error, "cannot make a name").caused_by(error))
+    random_worker_id().map_err(|error| {
+        CommandError::new(Exit::Error, "cannot generate a worker id").caused_by(error)
+    })
 }
 
 impl WorkerSet {
-    /// All that is declared and selection.
+    /// Builds what is declared and selected.
     pub(crate) fn new(
         config: &Config,
         selection: &WorkerSelection<'_>,
@@ -67,7 +59,7 @@ impl WorkerSet {
         let WorkerSelection { queues, sources, pipelines, notifiers, .. } = *selection;
         let named = [queues, sources, pipelines, notifiers];
         let all = named.iter().all(|names| names.is_none());
-        let cannot = |error| CommandError::new(Exit::Error, "cannot start").caused_by(error);
+        let build_error = |error| CommandError::new(Exit::Error, "cannot start").caused_by(error);
         let change = |limits: &mut WorkerLimits| {
             limits.concurrency =
                 selection.concurrency.map_or(limits.concurrency, |many| many as usize);
@@ -82,7 +74,7 @@ impl WorkerSet {
             |unknown| config.queue_suggestion(unknown),
         )?;
         let queues = queues.into_iter().map(|declared| {
-            let mut queue = build_queue(declared, &config.folder).map_err(cannot)?;
+            let mut queue = build_queue(declared, &config.folder).map_err(build_error)?;
             change(&mut queue.limits);
             Ok(queue)
         });
@@ -95,7 +87,7 @@ impl WorkerSet {
             |unknown| config.pipeline_suggestion(unknown),
         )?;
         let pipelines = pipelines.into_iter().map(|declared| {
-            let mut pipeline = build_pipeline(declared, &config.folder).map_err(cannot)?;
+            let mut pipeline = build_pipeline(declared, &config.folder).map_err(build_error)?;
             pipeline.stages.iter_mut().for_each(|stage| change(&mut stage.limits));
             Ok(pipeline)
         });
@@ -108,7 +100,7 @@ impl WorkerSet {
             |unknown| config.notifier_suggestion(unknown),
         )?;
         let notifiers = notifiers.into_iter().map(|declared| {
-            let mut notifier = build_notifier(declared, &config.folder).map_err(cannot)?;
+            let mut notifier = build_notifier(declared, &config.folder).map_err(build_error)?;
             change(&mut notifier.queue.limits);
             Ok(notifier)
         });
@@ -124,11 +116,11 @@ impl WorkerSet {
         if !declared.is_empty() {
             let sink =
                 open_raw_sink(&config.raw.clone().in_folder(&config.folder)).map_err(|error| {
-                    CommandError::new(Exit::Error, "cannot keep raw partitions").caused_by(error)
+                    CommandError::new(Exit::Error, "cannot use the raw sink").caused_by(error)
                 })?;
             for declared in declared {
                 let source = build_source(declared, &config.folder, sink.clone());
-                let mut source = source.map_err(cannot)?;
+                let mut source = source.map_err(build_error)?;
                 change(&mut source.limits);
                 sources.push(source);
             }
@@ -139,7 +131,6 @@ impl WorkerSet {
         Ok(Self { queues, sources, pipelines, notifiers })
     }
 
-    /// What it is called.
     pub(crate) fn names(&self) -> WorkerNames {
         let join = |names: Vec<&str>| names.join(", ");
         WorkerNames {
@@ -150,12 +141,10 @@ impl WorkerSet {
         }
     }
 
-    /// The pipeline of that name.
     pub(crate) fn pipeline(&self, name: &str) -> Option<&Pipeline> {
         self.pipelines.iter().find(|pipeline| pipeline.name == name)
     }
 
-    /// The engine that does it.
     pub(crate) fn engine(self, store: Arc<dyn Store>, config: &Config) -> Engine {
         let engine = Engine::new(store).with_jitter_seed(config.jitter_seed);
         let engine = self.queues.into_iter().fold(engine, Engine::with_queue);

@@ -1,4 +1,4 @@
-//! `redrive check`: is the configuration good, and what does it declare?
+//! `redrive check`: validates the configuration and prints what it declares.
 
 mod summary;
 
@@ -22,16 +22,16 @@ Examples:
   redrive check --config prod/redrive.toml
   redrive check -o json | jq '.queues[].name'
 
-All problems are reported at once, each with its line. The programs that the file names need not
-exist, and the store is not opened. Exit code 1 means problems.")]
+The command reports all problems at once, each with its line. It does not open the store, and the programs
+that the file names need not exist. Exit code 1 means that the file has problems.")]
 pub(crate) struct CheckArgs {}
 
-/// Checks the file.
 pub(crate) fn run(_: CheckArgs, context: &Context) -> Result<Exit, CommandError> {
     let Some(path) = context.config_path()? else {
-        let message = format!("there is no {} here or in a folder above", config::FILE_NAME);
+        let message =
+            format!("there is no {} in this folder or in a folder above", config::FILE_NAME);
         return Err(CommandError::new(Exit::Error, message)
-            .help("`redrive init` writes one; `--config FILE` names another"));
+            .help("`redrive init` writes one; --config FILE selects another file"));
     };
     let name = context.display_name(&path);
     match config::load(&path, &name) {

@@ -1,4 +1,4 @@
-//! `redrive completions SHELL`.
+//! `redrive completions SHELL`: prints a completion script.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -16,11 +16,10 @@ Examples:
   redrive completions zsh > ~/.zfunc/_redrive
   redrive completions fish > ~/.config/fish/completions/redrive.fish")]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// The shell of the script
     shell: Shell,
 }
 
-/// Prints the script.
 pub(crate) fn run(args: CompletionsArgs, context: &Context) -> Result<Exit, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "redrive", &mut script);

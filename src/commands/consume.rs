@@ -1,4 +1,4 @@
-//! `redrive consume list | cat`: reads good partitions, and nothing else (PAR-12).
+//! `redrive consume list | cat`: reads partitions with status success, and no others (PAR-12).
 
 mod cat;
 mod list;
@@ -12,7 +12,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Only what the state says is success can be read, from the run that has authority.
+Only partitions with status success can be read, from the run in current_run_id.
 
 Examples:
   redrive consume list --source ads --since 2026-01-01
@@ -24,13 +24,12 @@ pub(crate) struct ConsumeArgs {
 
 #[derive(Debug, Subcommand)]
 enum ConsumeCommand {
-    /// List the partitions that can be read, and where their rows are
+    /// List the readable partitions and the locations of their rows
     List(list::ConsumeListArgs),
     /// Print the rows of partitions
     Cat(cat::ConsumeCatArgs),
 }
 
-/// Runs `consume`.
 pub(crate) async fn run(args: ConsumeArgs, context: &Context) -> Result<Exit, CommandError> {
     match args.command {
         ConsumeCommand::List(args) => list::run(args, context).await,

@@ -1,4 +1,4 @@
-//! `redrive db migrate | rollback | status | backup` (OPS-2, OPS-8).
+//! `redrive db migrate | rollback | status | backup`: manages the schema of a store (OPS-2, OPS-8).
 
 use std::path::{Path, PathBuf};
 
@@ -30,40 +30,41 @@ pub(crate) struct DbArgs {
 
 #[derive(Debug, Subcommand)]
 enum DbCommand {
-    /// Bring the schema up to date
+    /// Migrate the schema to the latest version
     #[command(after_help = "\
-SQLite is migrated whenever it is opened. PostgreSQL is migrated here and by `redrive up`, never by a worker.
+A SQLite store is migrated whenever it is opened. A PostgreSQL store is migrated by this command and by
+`redrive up`, never by a worker.
 
 Examples:
   redrive db migrate
   redrive db migrate --store postgres://redrive@db.example/redrive")]
     Migrate,
-    /// Take the schema back, and with it the data that only the newer schema holds
+    /// Roll the schema back; data that only the newer schema can store is lost
     #[command(after_help = "\
 Examples:
-  redrive db rollback              one version back, after asking
-  redrive db rollback --to 0 --yes everything Redrive has, gone")]
+  redrive db rollback              roll back one version, after confirmation
+  redrive db rollback --to 0 --yes remove all data of Redrive")]
     Rollback {
-        /// The version to go back to [default: one before the current]
+        /// The target version [default: the one before the current version]
         #[arg(long, value_name = "N")]
         to: Option<u32>,
 
-        /// Do not ask
+        /// Skip the confirmation
         #[arg(long)]
         yes: bool,
     },
-    /// Show which migrations the store has
+    /// List the migrations and which of them the store has
     #[command(after_help = "\
 Examples:
   redrive db status
   redrive db status -o json")]
     Status,
-    /// BackupRow a SQLite store to a new file while it is in use
+    /// Back up a SQLite store to a new file, while the store is in use
     #[command(after_help = "\
 Examples:
   redrive db backup /backups/redrive-monday.db")]
     Backup {
-        /// The new file
+        /// The file to create
         file: PathBuf,
     },
 }
@@ -81,7 +82,6 @@ impl TableRow for MigrationView {
     }
 }
 
-/// A migration that was run.
 #[derive(Debug, Serialize)]
 struct MigrationStepRow {
     version: u32,
@@ -111,7 +111,6 @@ impl From<&Step> for MigrationStepRow {
     }
 }
 
-/// Runs `db`.
 pub(crate) async fn run(args: DbArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = context.config()?;
     let store = context.store(config.as_ref())?;
@@ -126,7 +125,7 @@ pub(crate) async fn run(args: DbArgs, context: &Context) -> Result<Exit, Command
 
 async fn migrate(store: &ChosenStore, context: &Context) -> Result<Exit, CommandError> {
     let steps = store.migrate().await?;
-    print_steps(&steps, "the schema was up to date", store, context)
+    print_steps(&steps, "the schema is up to date", store, context)
 }
 
 async fn rollback(
@@ -145,29 +144,30 @@ async fn rollback(
     let target = to.unwrap_or(current.saturating_sub(1));
     if target > current {
         let message = format!("cannot roll back to {target}: the store has schema {current}");
-        return Err(CommandError::usage(message).help("`redrive db migrate` goes forward"));
+        return Err(CommandError::usage(message).help("`redrive db migrate` migrates forward"));
     }
     if target < current {
         let url = &store.url;
-        let question =
-            format!("Roll {url} back from schema {current} to {target}, losing what it holds?");
+        let question = format!(
+            "Roll {url} back from schema {current} to {target} and lose the data of the newer schema?"
+        );
         confirm(&question, yes)?;
     }
     let steps = migrator
         .migrate_to(target, SystemClock.now())
         .await
         .map_err(|error| store.store_error(error))?;
-    print_steps(&steps, "there was nothing to roll back", store, context)
+    print_steps(&steps, "there is nothing to roll back", store, context)
 }
 
 fn print_steps(
     steps: &[Step],
-    nothing: &str,
+    if_none: &str,
     store: &ChosenStore,
     context: &Context,
 ) -> Result<Exit, CommandError> {
     if steps.is_empty() {
-        context.output.note(&format!("{}: {nothing}", store.url));
+        context.output.note(&format!("{}: {if_none}", store.url));
     }
     if !steps.is_empty() || !context.output.is_table() {
         context.output.list(steps.iter().map(MigrationStepRow::from))?;
@@ -184,7 +184,7 @@ async fn status(
     context.output.list(MigrationView::all(&schema))?;
     context.output.footer(&format!("{} ({})", store.url, store.chosen_by))?;
     if schema.current() > schema.latest() {
-        context.output.note("the store is newer than this program; use a newer redrive");
+        context.output.note("the schema is newer than this program supports; use a newer redrive");
     }
     Ok(Exit::Ok)
 }
@@ -193,7 +193,7 @@ fn backup(store: &ChosenStore, file: &Path, context: &Context) -> Result<Exit, C
     let StoreUrl::SqliteFile(path) = &store.url else {
         let message = format!("{} is not a SQLite file", store.url);
         return Err(CommandError::new(Exit::Error, message)
-            .help("for PostgreSQL use pg_dump --schema=redrive, which copies a store in use"));
+            .help("for PostgreSQL use pg_dump --schema=redrive"));
     };
     redrive_sqlite::backup(path, file).map_err(|error| store.store_error(error))?;
     let copy = BackupRow { store: store.url.to_string(), backup: file.display().to_string() };
@@ -201,7 +201,6 @@ fn backup(store: &ChosenStore, file: &Path, context: &Context) -> Result<Exit, C
     Ok(Exit::Ok)
 }
 
-/// A copy that was made.
 #[derive(Debug, Serialize)]
 struct BackupRow {
     store: String,

@@ -1,4 +1,4 @@
-//! `redrive dlq list | show | export | reprocess`: samples that died (PIP-7).
+//! `redrive dlq list | show | export | reprocess`: dead letters of pipelines (PIP-7).
 
 mod dead_letter_filter;
 mod record;
@@ -22,11 +22,11 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A sample that fails for good at a stage of its pipeline is a dead letter. It is kept as it was before that
-stage, with its error, until it is brought back.
+A sample whose stage gave up is a dead letter. The store keeps the sample as it was before that stage, with
+its error, until you reprocess it.
 
 Examples:
-  redrive dlq list --group                  the causes, the most frequent first
+  redrive dlq list --group                  count causes, the most frequent first
   redrive dlq list --pipeline score --stage llm_call --code 500
   redrive dlq show 17
   redrive dlq export --to dead.jsonl
@@ -38,17 +38,16 @@ pub(crate) struct DlqArgs {
 
 #[derive(Debug, Subcommand)]
 enum DlqCommand {
-    /// List dead letters by id, or what they died of
+    /// List dead letters, or their causes
     List(list::DlqListArgs),
-    /// Show all that is known of some samples, with every attempt
+    /// Show all fields and attempts of samples
     Show(show::DlqShowArgs),
-    /// Write dead letters as JSON lines
+    /// Export dead letters as JSON lines
     Export(export::DlqExportArgs),
-    /// Bring dead letters back to the stage they died at
+    /// Return dead letters to the stage that failed
     Reprocess(reprocess::DlqReprocessArgs),
 }
 
-/// Runs `dlq`.
 pub(crate) async fn run(args: DlqArgs, context: &Context) -> Result<Exit, CommandError> {
     match args.command {
         DlqCommand::List(args) => list::run(args, context).await,
@@ -58,8 +57,7 @@ pub(crate) async fn run(args: DlqArgs, context: &Context) -> Result<Exit, Comman
     }
 }
 
-/// The id of a sample, as people write it.
 pub(crate) fn parse_id(text: &str) -> Result<SampleId, String> {
     let id = text.parse().ok().filter(|id: &SampleId| id.0 > 0 && text == id.to_string());
-    id.ok_or_else(|| "an id is a whole number from 1".to_owned())
+    id.ok_or_else(|| "an id is a whole number, 1 or greater".to_owned())
 }

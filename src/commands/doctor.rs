@@ -1,7 +1,6 @@
-//! `redrive doctor`: is everything as it must be?
+//! `redrive doctor`: checks the configuration, the raw sink and the store.
 //!
-//! It looks and changes nothing. Everything is looked at, also after the first trouble, and each
-//! finding is a row.
+//! The command changes nothing. It runs every check, also after a problem, and prints one row per check.
 
 use clap::Args;
 use redrive::{config::Config, migrator, open_migrated_store, open_raw_sink};
@@ -9,15 +8,15 @@ use redrive_ops::{Checkups, views::CheckupView, with_causes};
 
 use crate::{
     context::{ChosenStore, Context},
-    environment::look_around,
+    environment::check_config,
     exit::{CommandError, Exit},
     output::{TableColumn, TableRow},
 };
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Ends with 1 if anything is wrong; a warning is no such thing. Safe on a store in use. GET /v1/doctor is the same of a
-server that runs.
+Exit code 1 means that a check found a problem; warnings do not count. The command is safe on a store in use. GET
+/v1/doctor runs the same checks on a server.
 
 Examples:
   redrive doctor
@@ -33,14 +32,15 @@ impl TableRow for CheckupView {
     }
 }
 
-/// Runs `doctor`.
 pub(crate) async fn run(_: DoctorArgs, context: &Context) -> Result<Exit, CommandError> {
     let mut checkups = Checkups::default();
-    match look_around(context, &mut checkups) {
-        // The broken file may name another store than the one that would be looked at.
+    match check_config(context, &mut checkups) {
+        // The invalid file may name another store than the default.
         None if context.store_flag()?.is_none() => {
-            checkups
-                .wrong("store", "not looked at: the configuration says which; give --store URL");
+            checkups.wrong(
+                "store",
+                "not checked, because the configuration is invalid; pass --store URL",
+            );
         }
         config => {
             let config = config.flatten();
@@ -51,19 +51,19 @@ pub(crate) async fn run(_: DoctorArgs, context: &Context) -> Result<Exit, Comman
                 }
             }
             match context.store(config.as_ref()) {
-                Ok(store) => look_at_store(&store, config.as_ref(), &mut checkups).await,
-                Err(failure) => checkups.wrong("store", failure.message),
+                Ok(store) => check_store(&store, config.as_ref(), &mut checkups).await,
+                Err(error) => checkups.wrong("store", error.message),
             }
         }
     }
     let found = checkups.found();
-    let all_well = found.iter().all(|checkup| checkup.ok);
+    let all_ok = found.iter().all(|checkup| checkup.ok);
     context.output.list(found)?;
-    Ok(if all_well { Exit::Ok } else { Exit::Error })
+    Ok(if all_ok { Exit::Ok } else { Exit::Error })
 }
 
-/// A store that may be of any version, and so is not opened yet.
-async fn look_at_store(store: &ChosenStore, config: Option<&Config>, checkups: &mut Checkups) {
+/// Checks the schema first: a store of another version cannot be opened.
+async fn check_store(store: &ChosenStore, config: Option<&Config>, checkups: &mut Checkups) {
     let schema = match migrator(&store.url) {
         Ok(migrator) => migrator.status().await,
         Err(error) => Err(error),

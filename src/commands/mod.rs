@@ -1,4 +1,4 @@
-//! One file per command.
+//! The commands, one module each.
 
 pub(crate) mod check;
 pub(crate) mod completions;
@@ -26,7 +26,6 @@ use crate::{
     exit::{CommandError, Exit},
 };
 
-/// Runs a command.
 pub(crate) async fn run(command: CliCommand, context: &Context) -> Result<Exit, CommandError> {
     match command {
         CliCommand::Policy(args) => policy::run(args, context),

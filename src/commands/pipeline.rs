@@ -1,4 +1,4 @@
-//! `redrive pipeline run | resume | cancel | list | status | stats | output` (PIP-8).
+//! `redrive pipeline run | resume | cancel | list | status | stats | output`: runs of pipelines (PIP-8).
 
 mod counts;
 mod record;
@@ -28,13 +28,13 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A pipeline sends every sample of its source through its stages. A stage that fails is tried again by its
-policy; what fails for good is a dead letter (`redrive dlq`), and the rest goes on.
+A pipeline sends every sample of its source through its stages. A stage that fails is retried by its policy.
+A sample whose stage gives up becomes a dead letter (`redrive dlq`); the other samples continue.
 
 Examples:
   redrive pipeline run score
-  redrive pipeline status                   of the newest run
-  redrive pipeline stats 3                  retries, errors and reliability, stage by stage
+  redrive pipeline status                   the newest run
+  redrive pipeline stats 3                  retries, errors and reliability of each stage
   redrive pipeline output 3 > scored.jsonl
   redrive pipeline resume 3")]
 pub(crate) struct PipelineArgs {
@@ -44,30 +44,29 @@ pub(crate) struct PipelineArgs {
 
 #[derive(Debug, Subcommand)]
 enum PipelineCommand {
-    /// Start a run of a pipeline and work on it
+    /// Start a run of a pipeline and process it
     Run(run::PipelineRunArgs),
-    /// Go on with a run that was stopped, or whose worker was lost
+    /// Resume a run that was stopped or interrupted
     Resume(resume::PipelineResumeArgs),
-    /// Stop a run; it can be resumed
+    /// Cancel a run; it can be resumed later
     Cancel(cancel::PipelineCancelArgs),
-    /// List runs, the newest first
+    /// List pipeline runs, newest first
     List(list::PipelineListArgs),
-    /// Show how a run stands
+    /// Show the status of a run and where its samples are
     Status(status::PipelineStatusArgs),
     /// Show the retries, errors and reliability of each stage of a run
     Stats(stats::PipelineStatsArgs),
-    /// Print the finished samples of a run as JSON lines
+    /// Print the succeeded samples of a run as JSON lines
     Output(output::PipelineOutputArgs),
 }
 
 impl PipelineArgs {
-    /// Whether it shows how the work goes on.
+    /// Whether the command displays progress.
     pub(crate) fn shows_progress(&self) -> bool {
         matches!(self.command, PipelineCommand::Run(_) | PipelineCommand::Resume(_))
     }
 }
 
-/// Runs `pipeline`.
 pub(crate) async fn run(args: PipelineArgs, context: &Context) -> Result<Exit, CommandError> {
     match args.command {
         PipelineCommand::Run(args) => run::run(args, context).await,
@@ -80,13 +79,11 @@ pub(crate) async fn run(args: PipelineArgs, context: &Context) -> Result<Exit, C
     }
 }
 
-/// The id of a run, as people write it.
 pub(crate) fn parse_id(text: &str) -> Result<PipelineRunId, String> {
     let id = text.parse().ok().filter(|id: &PipelineRunId| id.0 > 0 && text == id.to_string());
-    id.ok_or_else(|| "an id is a whole number from 1".to_owned())
+    id.ok_or_else(|| "an id is a whole number, 1 or greater".to_owned())
 }
 
-/// A status, by its name.
 fn parse_status(text: &str) -> Result<PipelineStatus, String> {
     PipelineStatus::from_name(text).ok_or_else(|| {
         let names = PipelineStatus::ALL.map(PipelineStatus::name);

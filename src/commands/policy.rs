@@ -1,4 +1,4 @@
-//! `redrive policy list | show | schedule` (POL-9).
+//! `redrive policy list | show | schedule`: shows retry policies (POL-9).
 
 mod record;
 mod schedule;
@@ -42,11 +42,10 @@ Examples:
         /// A preset (partition, run, upload, stage) or a policy of the configuration
         name: String,
     },
-    /// Print when a failing unit would be tried again
+    /// Print when a failing unit is retried
     Schedule(schedule::PolicyScheduleArgs),
 }
 
-/// Runs `policy`.
 pub(crate) fn run(args: PolicyArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = context.config()?;
     let (policies, seed) = match config {

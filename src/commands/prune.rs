@@ -1,4 +1,4 @@
-//! `redrive prune`: what is finished and old leaves the store for files.
+//! `redrive prune`: exports old finished runs and samples to files, and removes them from the store.
 
 use std::path::PathBuf;
 
@@ -17,45 +17,45 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What goes: runs that passed, failed, need review, were cancelled or given up, when neither an attempt nor an entry of
-the journal about them is younger; samples that succeeded, were passed over or died, when their pipeline run ended
-before; and the rows of the ledger of both. Partitions, items, raw data, pipeline runs with their counts, and the journal stay.
+Prunes runs that passed, failed, need review, were cancelled or given up, if all their attempts and journal entries are
+older than DURATION; samples that succeeded, were skipped or became dead letters, if their pipeline run ended before; and
+the attempts of both. Partitions, items, raw data, pipeline runs with their counts, and the journal stay.
 
-Everything is written to JSON lines first: runs-TIME.jsonl, samples-TIME.jsonl and attempts-TIME.jsonl, each synced and named
-when it is whole. Then the journal is told, with the files and their SHA-256, and then rows are removed. Stopped at any
-moment, it loses nothing; say it again, and it goes on with what is left. Asks before it removes anything.
-The idempotency key of a run that is gone is free again. POST /v1/prune does the same from a server.
+The command first writes runs-TIME.jsonl, samples-TIME.jsonl and attempts-TIME.jsonl, and syncs and renames each file when
+it is complete. It then records the files with their SHA-256 in the journal, and then removes the rows. An interruption
+loses no data; run the command again to continue. Asks for confirmation before it removes anything. The idempotency key
+of a removed run can be used again. POST /v1/prune does the same on a server.
 
 Examples:
   redrive prune --older-than 90d --export archive --dry-run
   redrive prune --older-than 90d --export archive --yes
   redrive prune --older-than 30d --export archive --queue verify --yes -o json")]
 pub(crate) struct PruneArgs {
-    /// What has not been touched for so long
+    /// The age of the last change, such as 90d
     #[arg(long, value_name = "DURATION")]
     older_than: HumanDuration,
 
-    /// The folder to write to; made if there is none [default: `export` in [prune] of the file]
+    /// The export folder, created if needed [default: `export` in [prune] of the configuration]
     #[arg(long, value_name = "DIR")]
     export: Option<PathBuf>,
 
-    /// Runs of this queue, and no samples unless --pipeline is given too
+    /// Only runs of this queue; no samples without --pipeline
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
 
-    /// Samples of this pipeline, and no runs unless --queue is given too
+    /// Only samples of this pipeline; no runs without --queue
     #[arg(long, value_name = "NAME")]
     pipeline: Option<String>,
 
-    /// Show how much would go, and do nothing
+    /// Show how much would be removed, without removing anything
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(long)]
     yes: bool,
 
-    /// Why, for the journal
+    /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -93,33 +93,30 @@ impl TableRow for PrunedFileView {
     }
 }
 
-/// Runs `prune`.
 pub(crate) async fn run(args: PruneArgs, context: &Context) -> Result<Exit, CommandError> {
     let age: std::time::Duration = args.older_than.into();
     let now = SystemClock.now();
     let before = now.checked_sub(age).map_err(|error| {
-        let message = format!("--older-than {} begins before all time", args.older_than);
+        let message = format!("--older-than {} is too long", args.older_than);
         CommandError::usage(message).caused_by(error)
     })?;
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let folder = args.export.or_else(|| ops.config.as_ref()?.archive()).ok_or_else(|| {
-        CommandError::usage("there is no folder to write to; nothing was removed")
-            .help("give --export DIR, or `export` in [prune] of the file")
+        CommandError::usage("no export folder is given; nothing was removed")
+            .help("pass --export DIR, or set `export` in [prune] of the configuration")
     })?;
     let PruneArgs { queue, pipeline, .. } = args;
     let prune = ops.prune(PruneFilter { before, queue, pipeline });
     let failure = |error: PruneError| match error {
         PruneError::Store(error) => ops.store_error(error),
-        error => {
-            CommandError::new(Exit::Error, "the prune did not come to its end").caused_by(error)
-        }
+        error => CommandError::new(Exit::Error, "the prune was not completed").caused_by(error),
     };
-    let advice = "nothing is gone that is not in a whole file; say it again to go on";
+    let help = "only rows in complete files were removed; run the command again to continue";
     let found = prune.prunable().await.map_err(failure)?;
     let output = context.output;
     if args.dry_run {
         output.record(&PruneView::foreseen(before, found))?;
-        output.footer("nothing was removed: a dry run")?;
+        output.footer("dry run: nothing was removed")?;
         return Ok(Exit::Ok);
     }
     if found != Prunable::default() {
@@ -130,7 +127,7 @@ pub(crate) async fn run(args: PruneArgs, context: &Context) -> Result<Exit, Comm
         confirm(&question, args.yes)?;
     }
     let by = operator(args.reason);
-    let report = prune.run(&folder, &by).await.map_err(|error| failure(error).help(advice))?;
+    let report = prune.run(&folder, &by).await.map_err(|error| failure(error).help(help))?;
     let done = PruneView::done(before, &report);
     output.record(&done)?;
     output.section("written", &done.files)?;

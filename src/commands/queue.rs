@@ -1,4 +1,4 @@
-//! `redrive queue pause | resume | list` (RUN-6).
+//! `redrive queue pause | resume | list`: pauses queues (RUN-6).
 
 use clap::{Args, Subcommand};
 use redrive_ops::views::QueueView;
@@ -26,36 +26,36 @@ pub(crate) struct QueueArgs {
 
 #[derive(Debug, Subcommand)]
 enum QueueCommand {
-    /// Let no worker take another run from a queue
+    /// Pause a queue: workers claim no more of its runs
     #[command(after_help = "\
-Runs that are under way go on to their end. Submitting goes on as well.
+Runs in progress finish. New runs can still be submitted.
 
 Examples:
   redrive queue pause verify
   redrive queue pause verify --reason 'the service is down until noon'")]
     Pause {
-        /// The queue
+        /// The name of the queue
         name: String,
 
-        /// Why, for the journal
+        /// The reason, for the journal
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// Let workers take runs from a queue again
+    /// Resume a paused queue
     #[command(after_help = "\
 Examples:
   redrive queue resume verify")]
     Resume {
-        /// The queue
+        /// The name of the queue
         name: String,
 
-        /// Why, for the journal
+        /// The reason, for the journal
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// List the queues that are declared, have runs or are paused
+    /// List queues that are declared, have runs or are paused
     #[command(after_help = "\
-`redrive runs stats` shows what they hold.
+`redrive runs stats` shows the runs of each queue.
 
 Examples:
   redrive queue list
@@ -63,7 +63,6 @@ Examples:
     List,
 }
 
-/// What was done to a queue.
 #[derive(Debug, Serialize)]
 struct QueueChange<'a> {
     queue: &'a str,
@@ -111,7 +110,6 @@ impl TableRow for QueueView {
     }
 }
 
-/// Runs `queue`.
 pub(crate) async fn run(args: QueueArgs, context: &Context) -> Result<Exit, CommandError> {
     let checked = match &args.command {
         QueueCommand::Pause { name, .. } => QueueAction::Pause.check_name(name),
@@ -145,7 +143,7 @@ pub(crate) async fn run(args: QueueArgs, context: &Context) -> Result<Exit, Comm
     Ok(Exit::Ok)
 }
 
-/// A pause of a mistyped name would be obeyed by nobody.
+/// Pausing a misspelled name has no effect on any worker.
 async fn warn_if_unknown(
     name: &str,
     ops: &OpenStore,
@@ -156,7 +154,9 @@ async fn warn_if_unknown(
     }
     let stats = ops.store().queue_stats().await.map_err(|error| ops.store_error(error))?;
     if !stats.iter().any(|stats| stats.queue == name) {
-        context.output.note(&format!("note: {name:?} is neither declared nor has it any runs"));
+        context
+            .output
+            .note(&format!("note: queue {name:?} is not declared and has no runs; check the name"));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `redrive runs submit | list | show | retry | cancel | stats` (RUN-6).
+//! `redrive runs submit | list | show | retry | cancel | stats`: runs of queues (RUN-6).
 
 mod record;
 
@@ -39,21 +39,20 @@ pub(crate) struct RunsArgs {
 
 #[derive(Debug, Subcommand)]
 enum RunsCommand {
-    /// Put runs into a queue: one by flags, or many as JSON lines
+    /// Submit one run by flags, or many as JSON lines
     Submit(submit::RunsSubmitArgs),
-    /// List runs by id, a page at a time
+    /// List runs
     List(list::RunsListArgs),
-    /// Show all that is known of some runs
+    /// Show all fields of runs
     Show(show::RunsShowArgs),
-    /// Send runs back to their queue, with a new count of attempts
+    /// Retry runs, with a new count of attempts
     Retry(change::RunsRetryArgs),
-    /// Stop runs, also those that a worker holds
+    /// Cancel runs, including those in progress
     Cancel(change::RunsCancelArgs),
-    /// Show how every queue stands
+    /// Show the counts and ages of every queue
     Stats(stats::RunsStatsArgs),
 }
 
-/// Runs `runs`.
 pub(crate) async fn run(args: RunsArgs, context: &Context) -> Result<Exit, CommandError> {
     match args.command {
         RunsCommand::Submit(args) => submit::run(args, context).await,
@@ -65,13 +64,11 @@ pub(crate) async fn run(args: RunsArgs, context: &Context) -> Result<Exit, Comma
     }
 }
 
-/// The id of a run, as people write it.
 fn parse_id(text: &str) -> Result<RunId, String> {
     let id = text.parse().ok().filter(|id: &RunId| id.0 > 0 && text == id.to_string());
-    id.ok_or_else(|| "an id is a whole number from 1".to_owned())
+    id.ok_or_else(|| "an id is a whole number, 1 or greater".to_owned())
 }
 
-/// A status, by its name.
 fn parse_status(text: &str) -> Result<RunStatus, String> {
     RunStatus::from_name(text).ok_or_else(|| {
         let names = RunStatus::ALL.map(RunStatus::name);

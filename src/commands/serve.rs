@@ -1,4 +1,4 @@
-//! `redrive serve`: Redrive over HTTP.
+//! `redrive serve`: serves the API and the dashboard.
 
 use std::net::SocketAddr;
 
@@ -15,21 +15,20 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-GET /healthz is 200 while the process answers, GET /readyz while the store does as well. The API is under /v1,
-described by /openapi.json. An address that other machines can reach needs a token: operator-token in
-[server] names the environment variable it is in.
+GET /healthz returns 200 while the process runs, GET /readyz while the store responds too. The API is under /v1;
+/openapi.json describes it. An address that other machines can reach needs a token: operator-token in [server]
+names its environment variable.
 
 Examples:
   redrive serve
   redrive serve --listen 127.0.0.1:0
   curl -s http://127.0.0.1:7878/v1/runs?status=error")]
 pub(crate) struct ServeArgs {
-    /// Where to listen; port 0 takes any free one [default: as the file says, else 127.0.0.1:7878]
+    /// The address to listen on; port 0 takes any free port [default: `listen` in [server], else 127.0.0.1:7878]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 }
 
-/// Runs `serve` until a signal.
 pub(crate) async fn run(args: ServeArgs, context: &Context) -> Result<Exit, CommandError> {
     let ops = OpenStore::open(context, IfMissing::Create).await?;
     let mut signals = Signals::new()?;
@@ -38,7 +37,7 @@ pub(crate) async fn run(args: ServeArgs, context: &Context) -> Result<Exit, Comm
     let mut serving = RunningServer::start(server);
     let exit = tokio::select! {
         exit = signals.next() => exit,
-        failure = serving.ended() => return Err(failure),
+        error = serving.ended() => return Err(error),
     };
     tokio::select! {
         served = serving.stop() => served?,

@@ -1,4 +1,4 @@
-//! `redrive state …`: what operators see of partitions and do to them (PAR-8, PAR-9).
+//! `redrive state …`: shows and changes partitions (PAR-8, PAR-9).
 
 mod partition_selector;
 
@@ -32,8 +32,8 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A partition is one day of one query for one customer of a source. Only the validator says that it is good
-or bad; these commands ask for another look, and show what there is.
+A partition is one day of one query for one customer of a source. Only the validator decides whether a partition
+is good; these commands request attempts and show the results.
 
 Examples:
   redrive state backfill --source ads --since 2026-01-01 --until 2026-01-31
@@ -48,33 +48,32 @@ pub(crate) struct StateArgs {
 
 #[derive(Debug, Subcommand)]
 enum StateCommand {
-    /// Send failed partitions back: the data plane tries them again
+    /// Retry failed partitions
     Retry(retry::StateRetryArgs),
-    /// Do good partitions again; they stay good until a new run is
+    /// Extract good partitions again; they stay readable meanwhile
     Reprocess(reprocess::StateReprocessArgs),
-    /// Ask for the days of a range
+    /// Request the partitions of a range of days
     Backfill(backfill::StateBackfillArgs),
-    /// End the retrying of failed partitions
+    /// Mark failed partitions as terminal: they are no longer retried
     MarkTerminal(mark_terminal::StateMarkTerminalArgs),
-    /// Allow retrying again; they stay failed
+    /// Clear the terminal mark; the partitions stay failed
     ClearTerminal(clear_terminal::StateClearTerminalArgs),
-    /// Let nothing be claimed or retried of partitions
+    /// Pause partitions: they are neither claimed nor retried
     Pause(pause::StatePauseArgs),
-    /// Let it go on
+    /// Resume paused partitions
     Resume(resume::StateResumeArgs),
-    /// Show partitions, and what comes next for each
+    /// Show partitions and what comes next for each
     Inspect(inspect::StateInspectArgs),
-    /// Show the attempts at partitions
+    /// Show the attempts of a partition
     History(history::StateHistoryArgs),
-    /// Show what was done to partitions, by whom and why
+    /// Show the journal of partitions: who changed what and why
     Audit(audit::StateAuditArgs),
-    /// Show the days that should be good by now and are not
+    /// Show expected days that are missing or not good yet
     Gaps(gaps::StateGapsArgs),
-    /// Check every partition against its ledger and its raw data
+    /// Verify every partition against its ledger and its raw data
     Verify(verify::StateVerifyArgs),
 }
 
-/// Runs `state`.
 pub(crate) async fn run(args: StateArgs, context: &Context) -> Result<Exit, CommandError> {
     match args.command {
         StateCommand::Retry(args) => retry::run(args, context).await,

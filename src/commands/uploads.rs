@@ -1,4 +1,4 @@
-//! `redrive uploads add | run | list | show | reset` (UPL).
+//! `redrive uploads add | run | list | show | reset`: items of uploads (UPL).
 
 mod record;
 
@@ -38,17 +38,16 @@ pub(crate) struct UploadsArgs {
 enum UploadsCommand {
     /// Add files as items of a group
     Add(add::UploadsAddArgs),
-    /// Send what is pending in a group, again and again within bounds
+    /// Send the pending items of a group, with retries
     Run(run::UploadsRunArgs),
-    /// List items by id, a page at a time
+    /// List items
     List(list::UploadsListArgs),
-    /// Show all that is known of some items
+    /// Show all fields of items
     Show(show::UploadsShowArgs),
-    /// Bring back items that were given up
+    /// Reset items that were given up to pending
     Reset(reset::UploadsResetArgs),
 }
 
-/// Runs `uploads`.
 pub(crate) async fn run(args: UploadsArgs, context: &Context) -> Result<Exit, CommandError> {
     match args.command {
         UploadsCommand::Add(args) => add::run(args, context).await,
@@ -59,13 +58,11 @@ pub(crate) async fn run(args: UploadsArgs, context: &Context) -> Result<Exit, Co
     }
 }
 
-/// The id of an item, as people write it.
 fn parse_id(text: &str) -> Result<ItemId, String> {
     let id = text.parse().ok().filter(|id: &ItemId| id.0 > 0 && text == id.to_string());
-    id.ok_or_else(|| "an id is a whole number from 1".to_owned())
+    id.ok_or_else(|| "an id is a whole number, 1 or greater".to_owned())
 }
 
-/// A status, by its name.
 fn parse_status(text: &str) -> Result<ItemStatus, String> {
     ItemStatus::from_name(text).ok_or_else(|| {
         let names = ItemStatus::ALL.map(ItemStatus::name);
@@ -73,15 +70,16 @@ fn parse_status(text: &str) -> Result<ItemStatus, String> {
     })
 }
 
-/// The configuration, which declares the upload.
-fn declaring(upload: &str, context: &Context) -> Result<Config, CommandError> {
+/// Reads the configuration, which must declare the upload.
+fn config_with_upload(upload: &str, context: &Context) -> Result<Config, CommandError> {
     let config = context.require_config()?;
     if config.upload(upload).is_some() {
         return Ok(config);
     }
-    let advice = match config.uploads.as_slice() {
-        [] => "the file declares none; add an [[upload]] with a name and a url".to_owned(),
+    let help = match config.uploads.as_slice() {
+        [] => "the configuration declares no uploads; add an [[upload]] with a name and a url"
+            .to_owned(),
         _ => config.upload_suggestion(upload),
     };
-    Err(CommandError::usage(format!("--upload: there is no upload {upload:?}")).help(advice))
+    Err(CommandError::usage(format!("--upload: there is no upload {upload:?}")).help(help))
 }

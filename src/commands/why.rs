@@ -1,4 +1,4 @@
-//! `redrive why UNIT`: the story of one unit (OPS-3).
+//! `redrive why UNIT`: explains one unit (OPS-3).
 
 use clap::Args;
 use redrive::{InvalidUnit, Unit};
@@ -20,88 +20,91 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With a configuration that declares the queue, source or pipeline, each wait is explained by its policy.
+If the configuration declares the queue, source or pipeline, the output names the rule of the policy behind each wait.
 
 Examples:
   redrive why run:17
   redrive why run:17 -o json
   redrive why item:17
-  redrive why sample:17                     over all stages; sample:17/STAGE is one
+  redrive why sample:17                     all stages; sample:17/STAGE shows one
   redrive why partition:ads/1234567890/campaign_daily/2026-01-31")]
 pub(crate) struct WhyArgs {
     /// The unit: run:ID, item:ID, sample:ID or partition:SOURCE/CUSTOMER/QUERY/DATE
-    #[arg(value_parser = parse_asked)]
+    #[arg(value_parser = parse_unit)]
     unit: Asked,
 }
 
-fn parse_asked(text: &str) -> Result<Asked, String> {
+fn parse_unit(text: &str) -> Result<Asked, String> {
     match text.strip_prefix("sample:") {
         Some(id) if !id.contains('/') => parse_id(id).map(Asked::Sample),
         _ => text.parse().map(Asked::Unit).map_err(|error: InvalidUnit| error.to_string()),
     }
 }
 
-/// Tells the story.
 pub(crate) async fn run(args: WhyArgs, context: &Context) -> Result<Exit, CommandError> {
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
-    let story = ops.explain(&args.unit).await.map_err(|error| ops.store_error(error))?;
-    let Some(story) = story else { return Err(unknown(&args.unit, &ops)) };
-    let story = match (story, &args.unit) {
-        (Explanation::Sample(story), Asked::Unit(Unit::Sample { stage, .. })) => {
-            let known = story.stages.iter().map(|known| known.stage.clone()).collect();
-            Explanation::Sample(Box::new(story.only(stage).ok_or_else(|| no_stage(stage, known))?))
+    let explanation = ops.explain(&args.unit).await.map_err(|error| ops.store_error(error))?;
+    let Some(explanation) = explanation else { return Err(unknown_unit(&args.unit, &ops)) };
+    let explanation = match (explanation, &args.unit) {
+        (Explanation::Sample(explanation), Asked::Unit(Unit::Sample { stage, .. })) => {
+            let known = explanation.stages.iter().map(|known| known.stage.clone()).collect();
+            Explanation::Sample(Box::new(
+                explanation.only(stage).ok_or_else(|| unknown_stage(stage, known))?,
+            ))
         }
-        (story, _) => story,
+        (explanation, _) => explanation,
     };
-    print(&story, context.output)?;
+    print(&explanation, context.output)?;
     Ok(Exit::Ok)
 }
 
-fn unknown(asked: &Asked, ops: &OpenStore) -> CommandError {
+fn unknown_unit(asked: &Asked, ops: &OpenStore) -> CommandError {
     let url = &ops.chosen.url;
     let (message, help) = match asked {
         Asked::Unit(unit @ Unit::Run(_)) => {
-            (format!("there is no {unit} in {url}"), "`redrive runs list` shows what there is")
+            (format!("there is no {unit} in {url}"), "`redrive runs list` shows the runs")
         }
         Asked::Unit(unit @ Unit::Item(_)) => {
-            (format!("there is no {unit} in {url}"), "`redrive uploads list` shows what there is")
+            (format!("there is no {unit} in {url}"), "`redrive uploads list` shows the items")
         }
-        Asked::Unit(unit @ Unit::Partition(_)) => {
-            (format!("{unit} has no entry in {url}"), "`redrive state inspect` shows what there is")
-        }
-        Asked::Unit(Unit::Sample { id, .. }) | Asked::Sample(id) => {
-            (format!("there is no sample:{id} in {url}"), "`redrive dlq list` shows what died")
-        }
+        Asked::Unit(unit @ Unit::Partition(_)) => (
+            format!("{unit} has no entry in {url}"),
+            "`redrive state inspect` shows the partitions",
+        ),
+        Asked::Unit(Unit::Sample { id, .. }) | Asked::Sample(id) => (
+            format!("there is no sample:{id} in {url}"),
+            "`redrive dlq list` shows the dead letters",
+        ),
     };
     CommandError::new(Exit::Error, message).help(help)
 }
 
-fn no_stage(stage: &str, known: Vec<String>) -> CommandError {
-    let message = format!("its pipeline has no stage {stage:?}");
+fn unknown_stage(stage: &str, known: Vec<String>) -> CommandError {
+    let message = format!("the pipeline of the sample has no stage {stage:?}");
     CommandError::new(Exit::Error, message).help(format!("the stages are {}", known.join(", ")))
 }
 
-/// Prints it: an object, or one part below the other.
-fn print(story: &Explanation, output: Output) -> Result<(), CommandError> {
-    match story {
-        Explanation::Run(story) => {
-            let RunExplanation { run, attempts, journal, next, .. } = &**story;
-            print_parts(&**story, run, attempts, journal, next, output)
+/// Prints one JSON object, or record, attempts and journal below each other.
+fn print(explanation: &Explanation, output: Output) -> Result<(), CommandError> {
+    match explanation {
+        Explanation::Run(explanation) => {
+            let RunExplanation { run, attempts, journal, next, .. } = &**explanation;
+            print_parts(&**explanation, run, attempts, journal, next, output)
         }
-        Explanation::Item(story) => {
-            let ItemExplanation { item, attempts, journal, next, .. } = &**story;
-            print_parts(&**story, item, attempts, journal, next, output)
+        Explanation::Item(explanation) => {
+            let ItemExplanation { item, attempts, journal, next, .. } = &**explanation;
+            print_parts(&**explanation, item, attempts, journal, next, output)
         }
-        Explanation::Partition(story) => {
-            let PartitionExplanation { partition, attempts, journal, next, .. } = &**story;
-            print_parts(&**story, partition, attempts, journal, next, output)
+        Explanation::Partition(explanation) => {
+            let PartitionExplanation { partition, attempts, journal, next, .. } = &**explanation;
+            print_parts(&**explanation, partition, attempts, journal, next, output)
         }
-        Explanation::Sample(story) => print_sample(story, output),
+        Explanation::Sample(explanation) => print_sample(explanation, output),
     }
 }
 
 fn print_parts<T: Serialize, R: TableRow>(
-    story: &T,
+    explanation: &T,
     record: &R,
     attempts: &[AttemptView],
     journal: &[JournalView],
@@ -109,29 +112,29 @@ fn print_parts<T: Serialize, R: TableRow>(
     output: Output,
 ) -> Result<(), CommandError> {
     if !output.is_table() {
-        return output.object(story);
+        return output.object(explanation);
     }
     output.record(record)?;
     output.section("attempts", attempts)?;
     print_end(journal, next, output)
 }
 
-fn print_sample(story: &SampleExplanation, output: Output) -> Result<(), CommandError> {
+fn print_sample(explanation: &SampleExplanation, output: Output) -> Result<(), CommandError> {
     if !output.is_table() {
-        return output.object(story);
+        return output.object(explanation);
     }
-    output.record(&story.sample)?;
-    for stage in &story.stages {
+    output.record(&explanation.sample)?;
+    for stage in &explanation.stages {
         let title = format!("stage {}: {}", stage.stage, stage.outcome);
         output.section(&title, &stage.attempts)?;
     }
-    let untried = story.stages.iter().filter(|stage| stage.attempts.is_empty());
+    let untried = explanation.stages.iter().filter(|stage| stage.attempts.is_empty());
     let untried: Vec<String> =
         untried.map(|stage| format!("stage {}: {}", stage.stage, stage.outcome)).collect();
     if !untried.is_empty() {
         output.footer(&untried.join("\n"))?;
     }
-    print_end(&story.journal, &story.next, output)
+    print_end(&explanation.journal, &explanation.next, output)
 }
 
 fn print_end(journal: &[JournalView], next: &Next, output: Output) -> Result<(), CommandError> {

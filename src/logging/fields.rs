@@ -1,4 +1,4 @@
-//! The fields of an event, as JSON values in the order they were given.
+//! The message and fields of an event, as JSON values in their original order.
 
 use std::{error::Error, fmt};
 
@@ -8,7 +8,6 @@ use tracing::{
     field::{Field, Visit},
 };
 
-/// What an event says: its message, and its fields.
 #[derive(Debug, Default)]
 pub(super) struct EventFields {
     pub(super) message: String,
@@ -55,7 +54,7 @@ impl Visit for EventFields {
         self.add(field, value.into());
     }
 
-    /// With all that an error came from.
+    /// Appends the causes of the error.
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
         let mut text = value.to_string();
         let mut cause = value.source();

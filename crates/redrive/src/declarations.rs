@@ -1,11 +1,12 @@
-//! What a configuration declares, for those who look.
+//! Lists what a configuration declares, for the views of the CLI, the API and the dashboard.
 
 use redrive_core::InvalidUnit;
 use redrive_ops::{Declared, DeclaredPipeline, DeclaredQueue, DeclaredSource, DeclaredUpload};
 
 use crate::{config, wiring::build_calendar};
 
-/// All of it. A schedule that begins on a day that no partition can have is refused.
+/// Lists the declared policies, queues, sources, uploads and pipelines. Fails if a schedule starts on a
+/// date that no partition key can have.
 pub fn build_declarations(config: &config::Config) -> Result<Declared, InvalidUnit> {
     let notifier_queues = config.notifiers.iter().map(|notifier| &notifier.queue);
     let queues = config.queues.iter().chain(notifier_queues).map(|queue| DeclaredQueue {

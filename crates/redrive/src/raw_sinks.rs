@@ -1,4 +1,4 @@
-//! From what a configuration says of raw partitions to the sink that keeps them.
+//! Builds raw sinks and validation rules from the configuration.
 
 use std::{
     fs, io,
@@ -10,36 +10,30 @@ use redrive_engine::{InvalidSchema, RawError, RawSink, RowSchema, ValidationRule
 
 use crate::config::{RawUrl, ValidationConfig};
 
-/// A file that should hold the schema of a source's rows.
+/// A JSON Schema file of a source that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaFileError {
-    /// It cannot be read.
     #[error("cannot read the schema {}", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// It holds no schema.
-    #[error("the schema {} cannot be used", path.display())]
+    #[error("{} is not a usable JSON Schema", path.display())]
     Invalid {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: InvalidSchema,
     },
 }
 
-/// The sink at a place. Credentials, regions and endpoints of object stores are in the environment:
-/// `AWS_…` (with `AWS_ENDPOINT_URL` for other servers that speak S3), `GOOGLE_…`, `AZURE_…`.
+/// Opens the raw sink at a URL. Credentials, regions and endpoints of object stores come from the
+/// environment: `AWS_…` (with `AWS_ENDPOINT_URL` for other S3 servers), `GOOGLE_…`, `AZURE_…`.
 pub fn open_raw_sink(url: &RawUrl) -> Result<RawSink, RawError> {
     match url {
         RawUrl::Folder(folder) => {
-            // Programs that are told the path have other working folders.
+            // Programs that receive the path may have another working folder.
             let path = std::path::absolute(folder);
             Ok(RawSink::folder(path.unwrap_or_else(|_| folder.clone())))
         }
@@ -52,8 +46,8 @@ pub fn open_raw_sink(url: &RawUrl) -> Result<RawSink, RawError> {
     }
 }
 
-/// What a source asks of its rows; its handler is not part of it. The schema's path counts from
-/// `folder`, the folder of the configuration.
+/// Builds the rules for rows, without the `judge`, which [`build_source`](crate::build_source) adds.
+/// The path of the schema is resolved from `folder`.
 pub fn build_validation_rules(
     validate: &ValidationConfig,
     folder: &Path,

@@ -1,4 +1,6 @@
-//! From what a configuration declares to what the engine runs.
+//! Builds what the engine runs from what a configuration declares.
+//!
+//! Relative programs and files are resolved from `folder`, the folder of the configuration file.
 
 use std::{path::Path, sync::Arc};
 
@@ -20,50 +22,39 @@ use crate::{
     raw_sinks::{SchemaFileError, build_validation_rules},
 };
 
-/// Something declared that this program cannot serve.
+/// A declared queue, source, upload or pipeline that cannot run in this process.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A program can never be started.
     #[error("{owner} cannot be started")]
     Program {
-        /// Whose, such as `the handler of queue "verify"`.
+        /// Such as `the handler of queue "verify"`.
         owner: String,
-        /// Why.
         #[source]
         source: InvalidProgram,
     },
-    /// A request can never be sent.
     #[error("{owner} cannot send its request")]
     Request {
-        /// Whose, such as `the handler of queue "verify"`.
+        /// Such as `the handler of queue "verify"`.
         owner: String,
-        /// Why.
         #[source]
         source: InvalidHttp,
     },
-    /// The first day of a source is none that a partition can have.
+    /// No partition key can have the first day of the schedule.
     #[error("the schedule of source {name:?} cannot be used")]
     Schedule {
-        /// The source.
         name: String,
-        /// Why.
         #[source]
         source: InvalidUnit,
     },
-    /// The schema of a source's rows is none.
-    #[error("source {name:?} has no schema to judge its rows by")]
+    #[error("the row schema of source {name:?} cannot be used")]
     Schema {
-        /// The source.
         name: String,
-        /// Why.
         #[source]
         source: SchemaFileError,
     },
 }
 
-/// The queue that a declaration describes. Relative programs count from `folder`, the folder of the
-/// configuration.
 pub fn build_queue(declared: &config::QueueConfig, folder: &Path) -> Result<Queue, BuildError> {
     let owner = format!("the handler of queue {:?}", declared.name);
     let handler = HandlerBuilder { folder, owner }.handler(&declared.handler)?;
@@ -78,7 +69,6 @@ pub fn build_queue(declared: &config::QueueConfig, folder: &Path) -> Result<Queu
     Ok(queue)
 }
 
-/// The notifier that a declaration describes.
 pub fn build_notifier(
     declared: &config::NotifierConfig,
     folder: &Path,
@@ -97,8 +87,6 @@ pub fn build_notifier(
     })
 }
 
-/// The source that a declaration describes, owner raw partitions are in a sink. Relative programs and
-/// files count from `folder`, the folder of the configuration.
 pub fn build_source(
     declared: &config::SourceConfig,
     folder: &Path,
@@ -127,8 +115,7 @@ pub fn build_source(
     Ok(source)
 }
 
-/// What sends the groups of a declared upload, as a worker: with retries, unless it disables them. Relative
-/// paths count from `folder`, the folder of the configuration.
+/// Builds the sender of an upload's groups, with retries unless `disable-retry` is set.
 pub fn build_upload(
     declared: &config::UploadConfig,
     folder: &Path,
@@ -164,8 +151,6 @@ pub fn build_upload(
     Ok(GroupUpload::new(uploader, store, worker, declared.lease).with_giveup_file(giveup_file))
 }
 
-/// The pipeline that a declaration describes. Relative programs and files count from `folder`, the
-/// folder of the configuration.
 pub fn build_pipeline(
     declared: &config::PipelineConfig,
     folder: &Path,
@@ -199,8 +184,9 @@ pub fn build_pipeline(
     })
 }
 
-/// What the results of a stage depend on: which program or request, with which arguments. Not: how
-/// many at once, how long it may take, when it is tried again, and no value of a secret.
+/// What the results of a stage depend on: the program or request with its arguments. Concurrency,
+/// timeout, policy and the values of secrets are not part of the definition, so that changing them
+/// does not make a run incompatible.
 fn stage_definition(handler: &config::HandlerConfig) -> Value {
     let program = |kind: &str, program: &config::ProgramConfig| {
         let mut env = program.env.clone();
@@ -238,7 +224,7 @@ fn stage_definition(handler: &config::HandlerConfig) -> Value {
     }
 }
 
-/// What decides about failed partitions, as the sources are declared.
+/// The rules for failed partitions, with the policy of every declared source.
 pub fn build_partition_rules(config: &config::Config) -> PartitionRules {
     let rules = PartitionRules::new(config.jitter_seed);
     config.sources.iter().fold(rules, |rules, source| {
@@ -246,7 +232,6 @@ pub fn build_partition_rules(config: &config::Config) -> PartitionRules {
     })
 }
 
-/// The days that a schedule makes due.
 pub fn build_calendar(schedule: &config::ScheduleConfig) -> Result<DailyCalendar, InvalidUnit> {
     let start = schedule.start.try_into()?;
     Ok(DailyCalendar { start, at: schedule.at, lag_days: schedule.lag_days })
@@ -260,7 +245,7 @@ fn limits(limits: config::LimitsConfig) -> WorkerLimits {
     }
 }
 
-/// Makes handlers, and knows owner they are.
+/// Builds handlers; errors name their owner.
 struct HandlerBuilder<'a> {
     folder: &'a Path,
     owner: String,
@@ -286,7 +271,8 @@ impl HandlerBuilder<'_> {
             config::HandlerConfig::Exec(program) => Arc::new(self.exec(program)?),
             config::HandlerConfig::Stream(stream) => Arc::new(self.stream(stream)?),
             config::HandlerConfig::Http(http) => {
-                // The configuration has it for every extraction; an API may answer with a bare list.
+                // The configuration requires `rows` for every extraction. Without paging, the
+                // response itself is the list of rows.
                 let paging = http.paging.clone().unwrap_or_default();
                 let extractor = HttpExtractor::new(http.request.clone(), paging);
                 Arc::new(extractor.map_err(|error| self.request_error(error))?)

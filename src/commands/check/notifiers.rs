@@ -1,4 +1,4 @@
-//! Whom a configuration tells.
+//! The declared notifiers as rows.
 
 use redrive::config::{HandlerConfig, NotifierConfig, NotifyEvent};
 use redrive_ops::views::PolicyView;
@@ -10,7 +10,6 @@ use crate::{
     output::{TableColumn, TableRow},
 };
 
-/// A notifier.
 #[derive(Debug, Serialize)]
 pub(crate) struct NotifierRow<'a> {
     name: &'a str,
@@ -28,7 +27,6 @@ pub(crate) struct NotifierRow<'a> {
 }
 
 impl<'a> NotifierRow<'a> {
-    /// From its declaration.
     pub(crate) fn new(notify: &'a NotifierConfig) -> Self {
         let queue = &notify.queue;
         let (url, headers) = match &queue.handler {

@@ -1,4 +1,4 @@
-//! What a configuration declares, kind by kind.
+//! The declared queues, sources, uploads, pipelines and stages as rows.
 
 use redrive::config::{
     PipelineConfig, QueueConfig, SampleSourceConfig, SourceConfig, StageConfig, UploadConfig,
@@ -18,7 +18,6 @@ use crate::{
     output::{TableColumn, TableRow},
 };
 
-/// A queue.
 #[derive(Debug, Serialize)]
 pub(crate) struct QueueRow<'a> {
     name: &'a str,
@@ -32,7 +31,6 @@ pub(crate) struct QueueRow<'a> {
 }
 
 impl<'a> QueueRow<'a> {
-    /// From its declaration.
     pub(crate) fn new(queue: &'a QueueConfig) -> Self {
         Self {
             name: &queue.name,
@@ -71,7 +69,6 @@ impl TableRow for QueueRow<'_> {
     }
 }
 
-/// A source.
 #[derive(Debug, Serialize)]
 pub(crate) struct SourceRow<'a> {
     name: &'a str,
@@ -90,7 +87,6 @@ pub(crate) struct SourceRow<'a> {
 }
 
 impl<'a> SourceRow<'a> {
-    /// From its declaration.
     pub(crate) fn new(source: &'a SourceConfig) -> Self {
         Self {
             name: &source.name,
@@ -136,7 +132,6 @@ impl TableRow for SourceRow<'_> {
     }
 }
 
-/// An upload.
 #[derive(Debug, Serialize)]
 pub(crate) struct UploadRow<'a> {
     name: &'a str,
@@ -154,7 +149,6 @@ pub(crate) struct UploadRow<'a> {
 }
 
 impl<'a> UploadRow<'a> {
-    /// From its declaration.
     pub(crate) fn new(upload: &'a UploadConfig) -> Self {
         Self {
             name: &upload.name,
@@ -196,7 +190,6 @@ impl TableRow for UploadRow<'_> {
     }
 }
 
-/// A pipeline.
 #[derive(Debug, Serialize)]
 pub(crate) struct PipelineRow<'a> {
     name: &'a str,
@@ -205,14 +198,12 @@ pub(crate) struct PipelineRow<'a> {
     partial_at: f64,
     failure_budget: Value,
     read_ahead: u32,
-    /// Its stages.
     pub(crate) stages: Vec<StageRow<'a>>,
     #[serde(skip)]
     pipeline: &'a PipelineConfig,
 }
 
 impl<'a> PipelineRow<'a> {
-    /// From its declaration.
     pub(crate) fn new(pipeline: &'a PipelineConfig) -> Self {
         let budget = &pipeline.rules.budget;
         let stages = pipeline.stages.iter();
@@ -259,7 +250,6 @@ impl TableRow for PipelineRow<'_> {
     }
 }
 
-/// A stage of a pipeline.
 #[derive(Debug, Serialize)]
 pub(crate) struct StageRow<'a> {
     name: &'a str,

@@ -1,4 +1,4 @@
-//! What several kinds of work have in common, as it is printed.
+//! Fields that several kinds of rows have: handlers, limits, policies, schedules.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use redrive_ops::words::seconds;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-/// A handler, as an object or in a few words.
+/// A handler, printed as a JSON object or as a few words.
 #[derive(Debug)]
 pub(crate) struct HandlerView<'a>(pub(crate) &'a HandlerConfig);
 
@@ -51,12 +51,11 @@ impl fmt::Display for HandlerView<'_> {
     }
 }
 
-/// A program as the file writes it.
 pub(crate) fn program(program: &ProgramConfig) -> Value {
     json!({ "exec": program.argv, "env": program.env, "grace_s": seconds(program.grace) })
 }
 
-/// Headers by name alone: their values are nobody's business.
+/// Prints the names of headers without their values, which may be secrets.
 fn request(http: &HttpConfig) -> Value {
     let request = &http.request;
     let query = request.query.iter();
@@ -76,7 +75,7 @@ fn request(http: &HttpConfig) -> Value {
     })
 }
 
-/// LimitsConfig as fields of the object they belong to.
+/// Flattened into the object of the queue, source or stage.
 #[derive(Debug, Serialize)]
 pub(crate) struct LimitFields {
     concurrency: u32,
@@ -94,12 +93,10 @@ impl From<LimitsConfig> for LimitFields {
     }
 }
 
-/// The name of a policy, or that it has none.
 pub(crate) fn policy_name(choice: &PolicyChoice) -> String {
     choice.name.clone().unwrap_or_else(|| "in place".to_owned())
 }
 
-/// What the validator asks.
 pub(crate) fn validate(validate: &ValidationConfig) -> Value {
     json!({
         "min_rows": validate.min_rows,
@@ -109,7 +106,6 @@ pub(crate) fn validate(validate: &ValidationConfig) -> Value {
     })
 }
 
-/// When partitions become due.
 pub(crate) fn schedule(schedule: &ScheduleConfig) -> Value {
     let every = match schedule.every {
         ScheduleInterval::Day => "day",
@@ -122,7 +118,7 @@ pub(crate) fn schedule(schedule: &ScheduleConfig) -> Value {
     })
 }
 
-/// Hours and minutes, which is all a schedule has.
+/// Hours and minutes; a schedule has no seconds.
 pub(crate) fn clock_time(time: Time) -> String {
     format!("{:02}:{:02}", time.hour(), time.minute())
 }

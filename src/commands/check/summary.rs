@@ -1,4 +1,4 @@
-//! What `check` prints: what the file declares, or what is wrong with it.
+//! The output of `check`: what a valid file declares, or the problems of an invalid file.
 
 use redrive::config::{Config, ConfigReport};
 use redrive_ops::views::PolicyView;
@@ -16,7 +16,6 @@ use crate::{
     output::{TableColumn, TableRow},
 };
 
-/// All that a good file declares.
 #[derive(Debug, Serialize)]
 pub(crate) struct ConfigSummary<'a> {
     config: String,
@@ -39,7 +38,7 @@ pub(crate) struct ConfigSummary<'a> {
 }
 
 impl<'a> ConfigSummary<'a> {
-    /// From a configuration and the store that would be used with it.
+    /// `store` is the URL and its origin, in words.
     pub(crate) fn new(name: String, config: &'a Config, store: (String, String)) -> Self {
         let policies = config.policies.of_file();
         Self {
@@ -65,7 +64,7 @@ impl<'a> ConfigSummary<'a> {
         }
     }
 
-    /// One JSON object, or the facts and a table for each kind of work.
+    /// Prints one JSON object, or the settings and a table for each kind.
     pub(crate) fn print(&self, context: &Context) -> Result<(), CommandError> {
         let output = context.output;
         output.record(self)?;
@@ -78,7 +77,7 @@ impl<'a> ConfigSummary<'a> {
         let stages: Vec<&StageRow<'_>> = stages.collect();
         output.section("stages", &stages)?;
         output.section("notifiers", &self.notifiers)?;
-        output.footer(&format!("{} is good", self.config))
+        output.footer(&format!("{} is valid", self.config))
     }
 }
 
@@ -102,7 +101,6 @@ impl TableRow for ConfigSummary<'_> {
     }
 }
 
-/// All that is wrong with a file, for programs.
 #[derive(Debug, Serialize)]
 pub(crate) struct InvalidConfig {
     config: String,
@@ -121,7 +119,6 @@ struct ConfigProblemRow {
 }
 
 impl InvalidConfig {
-    /// From a report.
     pub(crate) fn new(name: String, report: &ConfigReport) -> Self {
         let findings = report.problems().iter().map(|problem| {
             let (line, column) = report.position(problem);

@@ -1,4 +1,4 @@
-//! `redrive consume cat`.
+//! `redrive consume cat`: prints rows.
 
 use clap::Args;
 use redrive::{ConsumeError, Consumer, ReadablePartition};
@@ -10,14 +10,14 @@ use crate::{
     open_store::OpenStore,
 };
 
-/// How many partitions are found at once.
+/// Partitions per page.
 const PAGE: u32 = 1_000;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Rows are printed as they were extracted, byte by byte, one JSON object a line, partition by partition in the
-order of keys. A partition that is named in full and is not good is refused; with filters, those that are
-good are printed. What was read is compared with its seal at its end; ends with 1 if they differ.
+Prints rows unchanged, one JSON object per line, partition by partition in the order of keys. A PARTITION
+without status success is an error; filters skip such partitions. After the last row of a partition the
+command compares hash and count with the metadata, and exits with 1 if they differ.
 
 Examples:
   redrive consume cat partition:ads/1234567890/campaign_daily/2026-01-31
@@ -26,20 +26,19 @@ pub(crate) struct ConsumeCatArgs {
     #[command(flatten)]
     partitions: PartitionSelector,
 
-    /// All that can be read: without a filter nothing is printed unless you say so
+    /// Print all readable partitions; required if there is no filter
     #[arg(long)]
     all: bool,
 }
 
-/// Runs `consume cat`.
 pub(crate) async fn run(args: ConsumeCatArgs, context: &Context) -> Result<Exit, CommandError> {
     let filter = args.partitions.filter()?;
     if filter.is_empty() && !args.all {
         return Err(CommandError::new(
             Exit::Refused,
-            "no partitions are named; nothing was printed",
+            "no partitions are selected; nothing was printed",
         )
-        .help("name them by filters such as --source NAME, or say --all"));
+        .help("select partitions by filters such as --source NAME, or pass --all"));
     }
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let consumer = ops.consumer();
@@ -84,10 +83,11 @@ async fn print(
 fn command_error(error: ConsumeError, ops: &OpenStore) -> CommandError {
     match error {
         ConsumeError::Store(error) => ops.store_error(error),
-        ConsumeError::NotReadable { key, why } => {
-            CommandError::new(Exit::Error, format!("partition:{key} cannot be read: {why}"))
-                .help("only what is good can be read; `redrive why` tells what becomes of it")
-        }
+        ConsumeError::NotReadable { key, why } => CommandError::new(
+            Exit::Error,
+            format!("partition:{key} cannot be read: {why}"),
+        )
+        .help("only partitions with status success can be read; `redrive why` explains the status"),
         ConsumeError::Raw { key, source } => {
             CommandError::new(Exit::Error, format!("partition:{key} cannot be read"))
                 .caused_by(source)

@@ -1,4 +1,4 @@
-//! `redrive consume list`.
+//! `redrive consume list`: lists readable partitions.
 
 use clap::Args;
 use redrive::PartitionKey;
@@ -15,7 +15,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Partitions come by key. When a page is full, the next one begins after its last key. JSON has the path or
+Partitions are sorted by key. To get the next page, pass the last key to --after. JSON contains the path or
 URL of each payload, which never changes.
 
 Examples:
@@ -25,12 +25,12 @@ pub(crate) struct ConsumeListArgs {
     #[command(flatten)]
     partitions: PartitionSelector,
 
-    /// At most so many, up to 10000
+    /// The most rows to print, up to 10000
     #[arg(long, value_name = "N", default_value_t = 100, allow_hyphen_values = true,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PAGE)))]
     limit: u32,
 
-    /// Those alone that come after this one
+    /// Start after this partition
     #[arg(long, value_name = "PARTITION", value_parser = parse_partition)]
     after: Option<PartitionKey>,
 }
@@ -61,7 +61,6 @@ impl TableRow for ReadableView {
     }
 }
 
-/// Runs `consume list`.
 pub(crate) async fn run(args: ConsumeListArgs, context: &Context) -> Result<Exit, CommandError> {
     let filter = args.partitions.filter()?;
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
@@ -70,7 +69,7 @@ pub(crate) async fn run(args: ConsumeListArgs, context: &Context) -> Result<Exit
     let page = page.map_err(|error| ops.store_error(error))?;
     context.output.list(page.iter().map(|found| ReadableView::new(found, &consumer)))?;
     if let Some(last) = page.last().filter(|_| page.len() >= args.limit as usize) {
-        context.output.footer(&format!("there may be more: --after {}", last.key))?;
+        context.output.footer(&format!("there may be more; continue with --after {}", last.key))?;
     }
     Ok(Exit::Ok)
 }

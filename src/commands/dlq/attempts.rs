@@ -1,11 +1,10 @@
-//! The attempts at a sample, over all stages, as they are printed.
+//! The attempts of a sample over all stages, as rows.
 
 use redrive_ops::{views::AttemptView, words::rounded};
 use serde::Serialize;
 
 use crate::output::{TableColumn, TableRow};
 
-/// An attempt at a stage.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(super) struct StageAttempt<'a>(pub(super) &'a AttemptView);

@@ -1,10 +1,9 @@
-//! What dead letters died of, as it is printed: ten causes instead of ten thousand lines.
+//! The causes of dead letters, as rows.
 
 use redrive_ops::views::CauseView;
 
 use crate::output::{TableColumn, TableRow, excerpt_to};
 
-/// How much of an example a row shows, in characters.
 const EXAMPLE_CHARS: usize = 120;
 
 impl TableRow for CauseView {

@@ -1,4 +1,4 @@
-//! `redrive dlq export`: dead letters as JSON lines.
+//! `redrive dlq export`: writes dead letters as JSON lines.
 
 use std::{
     fs::{self, File},
@@ -18,13 +18,12 @@ use crate::{
     output::Output,
 };
 
-/// What stands for standard output.
 const STDOUT: &str = "-";
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-One object a line, by id, each with dlq_reason and, under data, the sample as it was before the stage it died at. A
-line of the source that was no sample has no data. A file appears when it is whole.
+Writes one object per line, sorted by id. `dlq_reason` is the error, `data` the sample as it was before the stage that
+failed. Invalid lines of the source have no data. The file appears only when the export is complete.
 
 Examples:
   redrive dlq export > dead.jsonl
@@ -34,21 +33,20 @@ pub(crate) struct DlqExportArgs {
     #[command(flatten)]
     filter: DeadLetterFilter,
 
-    /// Where to write; - is standard output
+    /// The file to write; - is standard output
     #[arg(long, value_name = "FILE", default_value = STDOUT)]
     to: PathBuf,
 
-    /// Overwrite a file that exists
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
 
-    /// At most so many [default: all]
+    /// The most dead letters to export [default: all]
     #[arg(long, value_name = "N", allow_hyphen_values = true,
           value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 }
 
-/// Runs `dlq export`.
 pub(crate) async fn run(args: DlqExportArgs, context: &Context) -> Result<Exit, CommandError> {
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let mut target = ExportTarget::open(&args.to, args.force, context.output)?;
@@ -73,10 +71,9 @@ pub(crate) async fn run(args: DlqExportArgs, context: &Context) -> Result<Exit, 
     Ok(Exit::Ok)
 }
 
-/// Where dead letters go.
 enum ExportTarget {
     Stdout(Output, Vec<u8>),
-    /// Written beside its place first, so that half an export is never taken for one.
+    /// Written to a temporary file first, so that no reader takes a partial export for a complete one.
     File {
         file: BufWriter<File>,
         partial: PathBuf,
@@ -90,8 +87,10 @@ impl ExportTarget {
             return Ok(Self::Stdout(output, Vec::new()));
         }
         if path.exists() && !force {
-            let message = format!("{} exists already; nothing was written", path.display());
-            return Err(CommandError::new(Exit::Refused, message).help("--force overwrites it"));
+            let message = format!("{} already exists; nothing was written", path.display());
+            return Err(
+                CommandError::new(Exit::Refused, message).help("--force overwrites the file")
+            );
         }
         let mut partial = path.as_os_str().to_owned();
         partial.push(".part");
@@ -104,7 +103,7 @@ impl ExportTarget {
         let mut lines = Vec::new();
         for row in rows {
             serde_json::to_writer(&mut lines, &row).map_err(|error| {
-                CommandError::new(Exit::Error, "cannot be JSON").caused_by(error)
+                CommandError::new(Exit::Error, "cannot serialize a sample").caused_by(error)
             })?;
             lines.push(b'\n');
         }

@@ -1,4 +1,4 @@
-//! `redrive dlq list`.
+//! `redrive dlq list`: lists dead letters or their causes.
 
 use clap::Args;
 use redrive::{SampleId, SamplePages};
@@ -15,8 +15,8 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Dead letters come by id. When a page is full, the next one begins after its last id. --group shows what they died of
-instead, the most frequent first: errors that differ only in numbers, ids, quotations and paths are one cause.
+Dead letters are sorted by id. To get the next page, pass the last id to --after. --group lists the causes instead,
+the most frequent first: errors that differ only in numbers, ids, quotations and paths are one cause.
 
 Examples:
   redrive dlq list --group
@@ -27,22 +27,21 @@ pub(crate) struct DlqListArgs {
     #[command(flatten)]
     filter: DeadLetterFilter,
 
-    /// The causes, and how many died of each
+    /// Group by cause and count the dead letters of each
     #[arg(long, conflicts_with = "after")]
     group: bool,
 
-    /// At most so many, up to 10000
+    /// The most rows to print, up to 10000
     #[arg(long, value_name = "N", default_value_t = 100, allow_hyphen_values = true,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PAGE)))]
     limit: u32,
 
-    /// Those with greater ids alone
+    /// Start after this id
     #[arg(long, value_name = "ID", default_value_t = 0, allow_hyphen_values = true,
           value_parser = clap::value_parser!(i64).range(0..))]
     after: i64,
 }
 
-/// Runs `dlq list`.
 pub(crate) async fn run(args: DlqListArgs, context: &Context) -> Result<Exit, CommandError> {
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let filter = args.filter.sample_filter();
@@ -52,7 +51,7 @@ pub(crate) async fn run(args: DlqListArgs, context: &Context) -> Result<Exit, Co
         let is_full = causes.len() >= args.limit as usize;
         context.output.list(causes.into_iter().map(CauseView::from))?;
         if is_full {
-            context.output.footer("there may be more: --limit shows them")?;
+            context.output.footer("there may be more; raise --limit")?;
         }
         return Ok(Exit::Ok);
     }
@@ -70,10 +69,10 @@ pub(crate) async fn run(args: DlqListArgs, context: &Context) -> Result<Exit, Co
     }
     let hidden = listing.end()?;
     if hidden > 0 {
-        context.output.footer(&format!("{hidden} are not shown, -o jsonl has all"))?;
+        context.output.footer(&format!("{hidden} rows are not shown; -o jsonl prints all"))?;
     }
     if let Some(last) = last.filter(|_| count >= args.limit as usize) {
-        context.output.footer(&format!("there may be more: --after {last}"))?;
+        context.output.footer(&format!("there may be more; continue with --after {last}"))?;
     }
     Ok(Exit::Ok)
 }

@@ -1,11 +1,11 @@
-//! A sample as it is printed: all of it, or what fits in a row.
+//! A sample as a record, and as a row of a list.
 
 use redrive_ops::views::SampleView;
 use serde::Serialize;
 
 use crate::output::{TableColumn, TableRow, excerpt, excerpt_to};
 
-/// How much of a sample a table shows, in characters; programs get all of it.
+/// The most characters of `data` in a table; JSON formats print all.
 const SHOWN_CHARS: usize = 2_000;
 
 impl TableRow for SampleView {
@@ -45,7 +45,7 @@ impl TableRow for SampleView {
     }
 }
 
-/// The same record in a list, where a table has room for less.
+/// The record as a row of a list, with fewer columns in a table.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(super) struct SampleListRow(pub(super) SampleView);

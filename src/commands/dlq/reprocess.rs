@@ -1,6 +1,6 @@
-//! `redrive dlq reprocess`: the way back for dead letters, behind rails.
+//! `redrive dlq reprocess`: returns dead letters to the stage that failed.
 //!
-//! A dry run goes through the same selection and the same rules and writes nothing.
+//! A dry run applies the same selection and the same rules, and writes nothing.
 
 use clap::Args;
 use redrive::{Operator, Reprocessed, RunMode, SampleChange, SampleFilter, SampleId, SampleRecord};
@@ -16,22 +16,22 @@ use crate::{
     output::{Listing, TableColumn, TableRow},
 };
 
-/// More dead letters than this are asked about.
+/// More dead letters than this need a confirmation.
 const CONFIRM_ABOVE: u64 = 20;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A dead letter goes back to the stage it died at, pending, with a new count of attempts; the numbers of its
-attempts go on. Its run goes on as well: workers take it, or `redrive pipeline resume ID`. It can die again. A line of the
-source that was no sample has nothing to go on with. Asks before more than 20.
-Exit codes: 0 all done; 3 some; 1 none; 4 refused, nothing changed.
+A dead letter becomes pending again at the stage that failed, with a new count of attempts; attempt numbers continue.
+Its run continues too: workers claim the samples, or `redrive pipeline resume ID` does. Invalid lines of the source cannot
+be reprocessed. Asks for confirmation before more than 20.
+Exit codes: 0 all reprocessed; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:
   redrive dlq reprocess --pipeline score --stage llm_call --dry-run
   redrive dlq reprocess --cause 5f0c2a91d3e4b768 --yes --reason 'the key was renewed'
   redrive dlq reprocess 17 18")]
 pub(crate) struct DlqReprocessArgs {
-    /// These samples, instead of filters
+    /// The ids of samples, instead of filters
     #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id, conflicts_with_all =
           ["pipeline", "run", "stage", "error", "code", "cause", "limit", "all"])]
     ids: Vec<SampleId>,
@@ -39,24 +39,24 @@ pub(crate) struct DlqReprocessArgs {
     #[command(flatten)]
     filter: DeadLetterFilter,
 
-    /// All of them: without a filter nothing is done unless you say so
+    /// Reprocess all dead letters; required if there is no filter
     #[arg(long)]
     all: bool,
 
-    /// At most so many, by id [default: all that match]
+    /// The most dead letters to reprocess, in order of id [default: all that match]
     #[arg(long, value_name = "N", allow_hyphen_values = true,
           value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 
-    /// Show what would be done, and do nothing
+    /// Show what would change, without changing anything
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(long)]
     yes: bool,
 
-    /// Why, for the journal
+    /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -84,15 +84,15 @@ impl TableRow for SampleChangeView {
     }
 }
 
-/// Runs `dlq reprocess`.
 pub(crate) async fn run(
     mut args: DlqReprocessArgs,
     context: &Context,
 ) -> Result<Exit, CommandError> {
     if args.ids.is_empty() && args.filter.is_empty() && !args.all {
-        let message = "no dead letters are named; nothing was changed";
-        return Err(CommandError::new(Exit::Refused, message)
-            .help("name them by id or by filters such as --pipeline NAME, or say --all"));
+        let message = "no dead letters are selected; nothing was changed";
+        return Err(CommandError::new(Exit::Refused, message).help(
+            "select dead letters by id or by filters such as --pipeline NAME, or pass --all",
+        ));
     }
     args.ids.sort_unstable();
     args.ids.dedup();
@@ -105,11 +105,11 @@ pub(crate) async fn run(
     if count == 0 {
         let message = "no dead letter matches; nothing was changed";
         return Err(CommandError::new(Exit::Refused, message)
-            .help("`redrive dlq list` shows what there is"));
+            .help("`redrive dlq list` shows the dead letters"));
     }
     let count = count.min(limit);
     if count > CONFIRM_ABOVE && !args.dry_run {
-        let question = format!("Bring back {count} dead letters in {}?", ops.chosen.url);
+        let question = format!("Reprocess {count} dead letters in {}?", ops.chosen.url);
         confirm(&question, args.yes)?;
     }
     let by = operator(args.reason.clone());
@@ -118,21 +118,22 @@ pub(crate) async fn run(
     let mut listing = Listing::new(context.output);
     let mut printed = Ok(());
     let on_change = |id, sample: Option<&SampleRecord>, change| {
-        // What is done is done, also when nobody reads it any more.
+        // Reprocessing goes on even if the reader closes the output.
         if printed.is_ok() {
             printed = listing.add([SampleChangeView::new(id, sample, change, mode)]);
         }
     };
-    let done = bring_back(&ops, &args.ids, &filter, limit, by, on_change).await;
+    let done = reprocess(&ops, &args.ids, &filter, limit, by, on_change).await;
     printed?;
     let hidden = listing.end()?;
     let counts = done.map_err(|error| {
-        ops.store_error(error).help("what was not reached is as it was; say it again for that")
+        ops.store_error(error)
+            .help("the other dead letters are unchanged; run the command again for them")
     })?;
-    end(counts, hidden, args.dry_run, context)
+    print_counts(counts, hidden, args.dry_run, context)
 }
 
-async fn bring_back(
+async fn reprocess(
     ops: &OpenStore,
     ids: &[SampleId],
     filter: &SampleFilter,
@@ -146,7 +147,7 @@ async fn bring_back(
     }
 }
 
-fn end(
+fn print_counts(
     counts: Reprocessed,
     hidden: u64,
     dry: bool,
@@ -156,10 +157,10 @@ fn end(
     let verb = if dry { "would be done" } else { "done" };
     let mut summary = format!("{done} {verb}, {refused} refused");
     if hidden > 0 {
-        summary.push_str(&format!("; {hidden} are not shown, -o jsonl has all"));
+        summary.push_str(&format!("; {hidden} rows are not shown, -o jsonl prints all"));
     }
     if done > 0 && !dry {
-        summary.push_str("; workers take them, or `redrive pipeline resume RUN`");
+        summary.push_str("; workers process them, or `redrive pipeline resume RUN`");
     }
     context.output.footer(&summary)?;
     Ok(match (done, refused) {

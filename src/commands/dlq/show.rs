@@ -1,4 +1,4 @@
-//! `redrive dlq show`.
+//! `redrive dlq show`: prints samples with their attempts.
 
 use clap::Args;
 use redrive::SampleId;
@@ -14,14 +14,14 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-`redrive why sample:ID` tells the rule behind each attempt besides. Samples that are not dead are shown as well. Ends
-with 3 if some of the samples do not exist, with 1 if none does.
+`redrive why sample:ID` also shows the rule behind each wait. The command shows samples of any status. Exit code 3
+means that some of the samples do not exist, 1 that none does.
 
 Examples:
   redrive dlq show 17
   redrive dlq show 17 18 -o json")]
 pub(crate) struct DlqShowArgs {
-    /// The samples
+    /// The ids of the samples
     #[arg(value_name = "ID", required = true, allow_negative_numbers = true, value_parser = parse_id)]
     ids: Vec<SampleId>,
 }
@@ -34,7 +34,6 @@ impl TableRow for SampleWithLedger {
     }
 }
 
-/// Runs `dlq show`.
 pub(crate) async fn run(args: DlqShowArgs, context: &Context) -> Result<Exit, CommandError> {
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let (mut shown, mut unknown) = (Vec::new(), Vec::new());
@@ -47,9 +46,8 @@ pub(crate) async fn run(args: DlqShowArgs, context: &Context) -> Result<Exit, Co
     let unknown =
         (!unknown.is_empty()).then(|| format!("there is no sample {}", unknown.join(", ")));
     if let (Some(unknown), true) = (&unknown, shown.is_empty()) {
-        return Err(
-            CommandError::new(Exit::Error, unknown).help("`redrive dlq list` shows what died")
-        );
+        return Err(CommandError::new(Exit::Error, unknown)
+            .help("`redrive dlq list` shows the dead letters"));
     }
     let output = context.output;
     if output.is_table() {

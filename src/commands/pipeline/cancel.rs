@@ -1,4 +1,4 @@
-//! `redrive pipeline cancel`: stops a run.
+//! `redrive pipeline cancel`: cancels a run.
 
 use clap::Args;
 use redrive::{PipelineChange, PipelineRunId};
@@ -13,22 +13,22 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing more is read or claimed; what is running may end, and is kept. What was not done stays pending, and
-`redrive pipeline resume ID` goes on from there. A run that is over, or cancelled already, is left alone (exit 1).
+Workers stop reading the source and claiming samples; attempts in progress finish, and their results are kept. The
+other samples stay pending, and `redrive pipeline resume ID` continues with them. A run that ended or was cancelled
+before is not changed (exit code 1).
 
 Examples:
   redrive pipeline cancel 3 --reason 'wrong prompts'")]
 pub(crate) struct PipelineCancelArgs {
-    /// The run
+    /// The id of the run
     #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id)]
     id: PipelineRunId,
 
-    /// Why, for the journal
+    /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
-/// Runs `pipeline cancel`.
 pub(crate) async fn run(args: PipelineCancelArgs, context: &Context) -> Result<Exit, CommandError> {
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let run = ops.pipeline_run(args.id).await?;

@@ -1,4 +1,4 @@
-//! Where the samples of a run are, stage by stage, as it is printed.
+//! The sample counts of each stage, as rows.
 
 use redrive_ops::views::StageCountView;
 

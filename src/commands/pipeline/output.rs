@@ -1,4 +1,4 @@
-//! `redrive pipeline output`: finished samples, straight from the store.
+//! `redrive pipeline output`: prints succeeded samples.
 
 use clap::Args;
 use redrive::{PipelineStatus, SampleFilter, SamplePages, SampleRecord, SampleStatus};
@@ -13,8 +13,8 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-One line for each sample that succeeded, by id, exactly once, as the last stage left it; in memory there is never
-more than a page of them. -o json makes them one array.
+Prints the output of the last stage, one line per succeeded sample, sorted by id, each exactly once. Memory use does
+not depend on the number of samples. -o json prints one array.
 
 Examples:
   redrive pipeline output 3 > scored.jsonl
@@ -23,12 +23,11 @@ pub(crate) struct PipelineOutputArgs {
     #[command(flatten)]
     run: PipelineRunSelector,
 
-    /// Each as {\"id\", \"line\", \"data\"} instead: its id and its line in the source
+    /// Print {\"id\", \"line\", \"data\"} per sample, with the id and the line in the source
     #[arg(long)]
     with_ids: bool,
 }
 
-/// Runs `pipeline output`.
 pub(crate) async fn run(args: PipelineOutputArgs, context: &Context) -> Result<Exit, CommandError> {
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let run = args.run.find(&ops).await?;
@@ -65,11 +64,13 @@ pub(crate) async fn run(args: PipelineOutputArgs, context: &Context) -> Result<E
         context.output.data(end, &mut cut)?;
     }
     if run.pruned.succeeded > 0 {
-        let (gone, id) = (run.pruned.succeeded, run.id);
-        context.output.note(&format!("{gone} finished samples of run {id} were pruned"));
+        let (pruned, id) = (run.pruned.succeeded, run.id);
+        context.output.note(&format!("{pruned} succeeded samples of run {id} were pruned"));
     }
     if run.progress.status == PipelineStatus::Running {
-        context.output.note(&format!("run {} is not over: there may be more later", run.id));
+        context
+            .output
+            .note(&format!("run {} is still running: there may be more samples later", run.id));
     }
     Ok(Exit::Ok)
 }

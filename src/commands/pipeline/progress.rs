@@ -1,7 +1,6 @@
-//! What is shown while a run goes on: a line for each stage on a terminal, a plain line now and then
-//! elsewhere.
+//! Displays the progress of a run: one line per stage on a terminal, or a plain line every few seconds.
 //!
-//! It looks at the store once a second and never at the work itself, so that it slows nothing.
+//! The display polls the store once a second and does not touch the workers, so it does not slow them.
 
 use std::{
     io::{self, IsTerminal},
@@ -22,19 +21,16 @@ use tokio::{
 use super::rate::{Rate, expected_total};
 use crate::{context::Context, output::Output, screen};
 
-/// How often it looks.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A plain line comes after so many looks.
+/// Without a terminal, a line is printed after this many polls.
 const POLLS_PER_LOG_LINE: u64 = 5;
 
-/// Shows how a run gets on, until it is ended.
 pub(super) struct PipelineProgressDisplay {
     watcher: JoinHandle<()>,
     bars: Arc<ProgressBars>,
 }
 
-/// What is bars on a terminal.
 struct ProgressBars {
     is_interactive: bool,
     output: Output,
@@ -43,7 +39,7 @@ struct ProgressBars {
 }
 
 impl PipelineProgressDisplay {
-    /// Begins. `file` is the source, if it is one.
+    /// Starts the display. `file` is the source, if the source is a file.
     pub(super) fn start(
         run: &PipelineRunRecord,
         file: Option<PathBuf>,
@@ -60,7 +56,7 @@ impl PipelineProgressDisplay {
         let screen = MultiProgress::with_draw_target(target);
         let line = || {
             let line = screen.add(ProgressBar::new_spinner());
-            // A wrong template would be a slip in the program; the default does as well.
+            // The template is constant. If it were invalid, the default style would do.
             if let Ok(style) = ProgressStyle::with_template("{msg}") {
                 line.set_style(style);
             }
@@ -73,7 +69,7 @@ impl PipelineProgressDisplay {
         Self { watcher: tokio::spawn(watch), bars }
     }
 
-    /// Takes what is bars away.
+    /// Removes the bars.
     pub(super) fn end(self) {
         self.watcher.abort();
         self.bars.clear();
@@ -91,13 +87,13 @@ async fn watch(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut rate = Rate::default();
     let start = ticks.tick().await;
-    for look in 0_u64.. {
+    for poll in 0_u64.. {
         let now = ticks.tick().await;
-        let plain = look > 0 && look.is_multiple_of(POLLS_PER_LOG_LINE);
+        let plain = poll > 0 && poll.is_multiple_of(POLLS_PER_LOG_LINE);
         if !bars.is_interactive && !plain {
             continue;
         }
-        // A store that does not answer is asked again.
+        // After an error of the store, the next poll tries again.
         if let Ok(Some((run, counts))) = read_counts(id, &*store).await {
             rate.note(now.duration_since(start), run.progress.tally.ended());
             let bytes = file.as_ref().and_then(|path| Some(path.metadata().ok()?.len()));

@@ -1,4 +1,4 @@
-//! A run of a pipeline as it is printed.
+//! A pipeline run as a record, and as a row of a list.
 
 use redrive::{PipelineRunRecord, PipelineStatus};
 use redrive_ops::{
@@ -14,13 +14,13 @@ use crate::{
     output::{TableColumn, TableRow, excerpt},
 };
 
-fn read_in_words(run: &PipelineRunView) -> String {
+fn describe_source(run: &PipelineRunView) -> String {
     let lines = run.lines_read;
     let end = if run.source_done { "to its end" } else { "not to its end" };
     format!("{} ({lines} lines read, {end})", run.source)
 }
 
-fn budget_in_words(run: &PipelineRunView) -> String {
+fn describe_budget(run: &PipelineRunView) -> String {
     let PipelineRunView { budget_processed: processed, budget_failed: failed, .. } = run;
     let verdict = if run.budget_exceeded { "exceeded" } else { "kept" };
     format!("{verdict}: {failed} of {processed} failed, {} allowed", percent(run.failure_budget))
@@ -57,8 +57,8 @@ impl TableRow for PipelineRunView {
             self.dlq.to_string(),
             self.pending.to_string(),
             self.success_rate.map(percent).unwrap_or_default(),
-            budget_in_words(self),
-            read_in_words(self),
+            describe_budget(self),
+            describe_source(self),
             self.started_at.clone(),
             self.started_by.clone(),
             or_empty(&self.ended_at),
@@ -67,7 +67,7 @@ impl TableRow for PipelineRunView {
     }
 }
 
-/// The same record in a list, where a table has room for less.
+/// The record as a row of a list, with fewer columns in a table.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(super) struct PipelineRunListRow(pub(super) PipelineRunView);
@@ -104,7 +104,7 @@ impl TableRow for PipelineRunListRow {
     }
 }
 
-/// Prints how a run stands, and below it where its samples are and what to do.
+/// Prints the status of a run, the counts of its stages, and hints what to do next.
 pub(super) async fn print(
     run: &PipelineRunRecord,
     ops: &OpenStore,
@@ -117,35 +117,34 @@ pub(super) async fn print(
     }
     let counts = StageCountView::read(run, &**ops.store()).await;
     output.section("stages", &counts.map_err(|error| ops.store_error(error))?)?;
-    let advice = advice(run);
-    if advice.is_empty() { Ok(()) } else { output.footer(&advice.join("\n")) }
+    let hints = hints(run);
+    if hints.is_empty() { Ok(()) } else { output.footer(&hints.join("\n")) }
 }
 
-/// What to do about it.
-fn advice(run: &PipelineRunRecord) -> Vec<String> {
+fn hints(run: &PipelineRunRecord) -> Vec<String> {
     let (id, tally, pruned) = (run.id, run.progress.tally, run.pruned);
-    let mut advice = Vec::new();
+    let mut hints = Vec::new();
     if pruned.total() > 0 {
         let (count, total) = (pruned.total(), tally.total);
-        advice.push(format!(
-            "{count} of its {total} samples were pruned: they are counted, and gone"
-        ));
+        hints.push(format!("{count} of its {total} samples were pruned; the counts include them"));
     }
     if matches!(run.progress.status, PipelineStatus::Aborted | PipelineStatus::Cancelled) {
-        advice.push(format!("`redrive pipeline resume {id}` goes on from here"));
+        hints.push(format!("`redrive pipeline resume {id}` continues the run"));
     }
     let count = tally.dlq.saturating_sub(pruned.dlq);
     if count > 0 {
         let dead = if count == 1 { "is a dead letter" } else { "are dead letters" };
-        advice.push(format!("{count} {dead}: `redrive dlq list --run {id} --group` shows why"));
+        hints.push(format!(
+            "{count} {dead}: `redrive dlq list --run {id} --group` shows the causes"
+        ));
     }
     if tally.succeeded > pruned.succeeded {
-        advice.push(format!("`redrive pipeline output {id}` prints the finished samples"));
+        hints.push(format!("`redrive pipeline output {id}` prints the succeeded samples"));
     }
-    advice
+    hints
 }
 
-/// How a program ends that worked on a run.
+/// The exit code for the status of a run.
 pub(super) fn exit(status: PipelineStatus) -> Exit {
     match status {
         PipelineStatus::Completed => Exit::Ok,

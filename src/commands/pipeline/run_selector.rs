@@ -1,4 +1,4 @@
-//! The run that a command is about.
+//! Flags that select a pipeline run.
 
 use clap::Args;
 use redrive::{PipelineRunId, PipelineRunRecord};
@@ -6,10 +6,9 @@ use redrive::{PipelineRunId, PipelineRunRecord};
 use super::parse_id;
 use crate::{exit::CommandError, open_store::OpenStore};
 
-/// A run by its id, or the newest.
 #[derive(Debug, Args)]
 pub(super) struct PipelineRunSelector {
-    /// The run [default: the newest]
+    /// The id of the run [default: the newest run]
     #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id,
           conflicts_with = "pipeline")]
     id: Option<PipelineRunId>,
@@ -20,7 +19,6 @@ pub(super) struct PipelineRunSelector {
 }
 
 impl PipelineRunSelector {
-    /// Finds it.
     pub(super) async fn find(self, ops: &OpenStore) -> Result<PipelineRunRecord, CommandError> {
         match self.id {
             Some(id) => ops.pipeline_run(id).await,

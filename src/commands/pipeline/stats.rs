@@ -1,4 +1,4 @@
-//! `redrive pipeline stats`: how the stages of a run have fared.
+//! `redrive pipeline stats`: prints retries, errors and reliability of each stage.
 
 use clap::Args;
 use redrive_ops::{
@@ -16,8 +16,8 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-All of it is counted from the ledger. reliability: the share of attempts that did not fail. retried: the share of
-samples that needed more than one attempt.
+The numbers are counted from the ledger. `reliability` is the share of attempts that did not fail, `retried` the share
+of samples that needed more than one attempt.
 
 Examples:
   redrive pipeline stats
@@ -93,7 +93,6 @@ impl TableRow for ErrorView {
     }
 }
 
-/// Runs `pipeline stats`.
 pub(crate) async fn run(args: PipelineStatsArgs, context: &Context) -> Result<Exit, CommandError> {
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let run = args.run.find(&ops).await?;
@@ -102,8 +101,9 @@ pub(crate) async fn run(args: PipelineStatsArgs, context: &Context) -> Result<Ex
     output.record(&stats)?;
     if stats.pruned > 0 {
         let pruned = stats.pruned;
-        output
-            .footer(&format!("{pruned} of its samples were pruned and are not in these numbers"))?;
+        output.footer(&format!(
+            "{pruned} of its samples were pruned; these numbers do not include them"
+        ))?;
     }
     output.section("reliability", &stats.stages)?;
     let histogram = stats.stages.iter().flat_map(|stage| &stage.retry_histogram);

@@ -1,4 +1,4 @@
-//! `redrive pipeline status`.
+//! `redrive pipeline status`: prints the status of a run.
 
 use clap::Args;
 
@@ -11,11 +11,11 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Every sample that was read is in one place: total = succeeded + skipped + dlq + pending.
-Those that `redrive prune` took away are still counted; `pruned` says how many they are.
+Every sample that was read is counted once: total = succeeded + skipped + dlq + pending. The counts include the
+samples that `redrive prune` removed; `pruned` is their number.
 
 Examples:
-  redrive pipeline status                   of the newest run
+  redrive pipeline status                   the newest run
   redrive pipeline status --pipeline score
   redrive pipeline status 3 -o json")]
 pub(crate) struct PipelineStatusArgs {
@@ -23,7 +23,6 @@ pub(crate) struct PipelineStatusArgs {
     run: PipelineRunSelector,
 }
 
-/// Runs `pipeline status`.
 pub(crate) async fn run(args: PipelineStatusArgs, context: &Context) -> Result<Exit, CommandError> {
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let run = args.run.find(&ops).await?;

@@ -1,4 +1,4 @@
-//! WorkerSet on one run in this process, until it is over or a signal comes.
+//! Processes one run in this process, until the run ends or a signal arrives.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -19,16 +19,14 @@ use crate::{
     worker_set::new_worker_id,
 };
 
-/// A pipeline as it is declared, ready to be worked on.
 pub(super) struct RunnablePipeline<'a> {
     pub(super) pipeline: Pipeline,
     config: &'a Config,
-    /// The source, if it is a file.
+    /// The source, for the progress display, if the source is a file.
     file: Option<PathBuf>,
 }
 
 impl<'a> RunnablePipeline<'a> {
-    /// From its declaration.
     pub(super) fn new(
         declared: &config::PipelineConfig,
         config: &'a Config,
@@ -42,8 +40,8 @@ impl<'a> RunnablePipeline<'a> {
         Ok(Self { pipeline, config, file })
     }
 
-    /// WorkerSet on a run, and prints how it stands then.
-    pub(super) async fn work_on(
+    /// Processes a run, and prints its status.
+    pub(super) async fn process(
         self,
         run: &PipelineRunRecord,
         grace: Duration,
@@ -68,21 +66,23 @@ impl<'a> RunnablePipeline<'a> {
         };
         if let Some(exit) = signal {
             stopper.stop();
-            tracing::info!("stopping: running work may end, the rest is handed back");
-            // Dropping the work ends every handler that is still running.
+            tracing::info!(
+                "stopping: waiting for running work; units not finished in time are released"
+            );
+            // Dropping the future kills every handler that is still running.
             let again = tokio::select! {
                 () = &mut work => None,
                 again = signals.next() => Some(again),
             };
             if let Some(again) = again {
                 progress.end();
-                return Ok(stopped(again, run, context));
+                return Ok(note_unfinished(again, run, context));
             }
             progress.end();
             let run = ops.pipeline_run(run.id).await?;
             print(&run, ops, context).await?;
             return Ok(match run.progress.status {
-                PipelineStatus::Running => stopped(exit, &run, context),
+                PipelineStatus::Running => note_unfinished(exit, &run, context),
                 _ => exit,
             });
         }
@@ -90,15 +90,17 @@ impl<'a> RunnablePipeline<'a> {
         let run = ops.pipeline_run(run.id).await?;
         print(&run, ops, context).await?;
         if run.progress.status == PipelineStatus::Running {
-            stopped(Exit::Error, &run, context);
+            note_unfinished(Exit::Error, &run, context);
         }
         Ok(exit(run.progress.status))
     }
 }
 
-/// Says how to go on.
-fn stopped(exit: Exit, run: &PipelineRunRecord, context: &Context) -> Exit {
+/// Prints how to resume the run.
+fn note_unfinished(exit: Exit, run: &PipelineRunRecord, context: &Context) -> Exit {
     let id = run.id;
-    context.output.note(&format!("run {id} is not over: `redrive pipeline resume {id}` goes on"));
+    context
+        .output
+        .note(&format!("run {id} is not finished; `redrive pipeline resume {id}` continues it"));
     exit
 }

@@ -1,4 +1,4 @@
-//! A policy as it is printed.
+//! A policy as a record, and as a row of a list.
 
 use redrive::{Code, Policy, Retriable, config::PolicyChoice};
 use redrive_ops::{views::PolicyView, words::human};
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::output::{TableColumn, TableRow};
 
-/// A policy as something uses it.
+/// The view of a policy that a queue, a source or a stage uses.
 pub(crate) fn chosen(choice: &PolicyChoice) -> PolicyView {
     PolicyView::new(choice.name.as_deref().unwrap_or("in place"), &choice.policy)
 }
@@ -60,7 +60,7 @@ impl TableRow for PolicyView {
     }
 }
 
-/// The same record in a list, where a table has room for less.
+/// The record as a row of a list, with fewer columns in a table.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(crate) struct PolicyListRow(pub(crate) PolicyView);

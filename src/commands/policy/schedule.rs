@@ -1,4 +1,4 @@
-//! `redrive policy schedule`: the waits a policy gives, before anything fails.
+//! `redrive policy schedule`: prints the waits of a policy.
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ Examples:
   redrive policy schedule --base 2s --cap 1m --jitter none --attempts 8 --plot
   redrive policy schedule --preset stage --jitter 50% -o json
 
-The wait printed for attempt n is what follows when attempt n fails. Waits are printed past the
-policy's own end, which the table marks.")]
+The wait in row n follows the failure of attempt n. The table also shows waits after the policy gives up,
+and marks them.")]
 pub(crate) struct PolicyScheduleArgs {
-    /// Start from this preset, or from this policy of the configuration
+    /// The preset or the policy of the configuration to start from
     #[arg(long, visible_alias = "policy", value_name = "NAME")]
     preset: Option<String>,
 
-    /// How waits grow
+    /// The growth of the waits
     #[arg(long, value_enum)]
     backoff: Option<BackoffName>,
 
@@ -37,7 +37,7 @@ pub(crate) struct PolicyScheduleArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     base: Option<HumanDuration>,
 
-    /// The growth of an exponential backoff, from 1
+    /// The factor of an exponential backoff, 1 or greater
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = parse_finite)]
     multiplier: Option<f64>,
 
@@ -45,24 +45,24 @@ pub(crate) struct PolicyScheduleArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     cap: Option<HumanDuration>,
 
-    /// What spreads the waits: none, full, a time such as 30s, or a share such as 25%
+    /// The jitter: none, full, a time such as 30s, or a share such as 25%
     #[arg(long, value_name = "JITTER", allow_hyphen_values = true)]
     jitter: Option<Jitter>,
 
-    /// Executions including the first, or none for no limit
+    /// The most executions, including the first; none for no limit
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = parse_limit)]
     max_attempts: Option<MaxAttempts>,
 
-    /// How many failed attempts to print [default: the policy's retries, or 10]
+    /// The number of failed attempts to print [default: the retries of the policy, or 10]
     #[arg(long, value_name = "N", allow_hyphen_values = true,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(Waits::MAX_ATTEMPTS)))]
     attempts: Option<u32>,
 
-    /// Whose waits to print; jitter differs between units
+    /// The unit whose waits to print; jitter differs between units
     #[arg(long, value_name = "KEY", default_value = "run:1")]
     unit: Unit,
 
-    /// Draw the waits as bars
+    /// Plot the waits as bars
     #[arg(long)]
     plot: bool,
 }
@@ -84,7 +84,7 @@ impl From<BackoffName> for Backoff {
     }
 }
 
-/// A number, or none. (An `Option` would mean to the parser that the flag is optional.)
+/// A limit or `none`. clap would take a bare `Option` for an optional flag.
 #[derive(Debug, Clone, Copy)]
 struct MaxAttempts(Option<u32>);
 
@@ -97,7 +97,6 @@ fn parse_finite(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "write a finite number, such as 2 or 1.5".to_owned())
 }
 
-/// Runs `policy schedule`.
 pub(crate) fn run(
     args: PolicyScheduleArgs,
     policies: &Policies,
@@ -105,7 +104,7 @@ pub(crate) fn run(
     context: &Context,
 ) -> Result<(), CommandError> {
     if args.plot && !context.output.is_table() {
-        return Err(CommandError::usage("--plot draws in a table; leave out -o or --plot"));
+        return Err(CommandError::usage("--plot needs a table; remove -o or --plot"));
     }
     let policy = policy(&args, policies)?;
     let waits_ahead = Waits::new(&policy, seed, &args.unit, args.attempts);
@@ -123,7 +122,6 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// The policy that the flags describe.
 fn policy(args: &PolicyScheduleArgs, policies: &Policies) -> Result<Policy, CommandError> {
     let start = args.preset.as_deref().map(|name| find(policies, name)).transpose()?;
     let changes = PolicyChanges {
@@ -141,11 +139,10 @@ fn policy(args: &PolicyScheduleArgs, policies: &Policies) -> Result<Policy, Comm
     })
 }
 
-/// The wait after an attempt.
 #[derive(Debug, Serialize)]
 struct WaitRow {
     #[serde(flatten)]
-    shown: WaitView,
+    view: WaitView,
     #[serde(skip)]
     delay: Duration,
     #[serde(skip)]
@@ -165,7 +162,7 @@ impl WaitRow {
         waits.map(move |wait| {
             total = total.saturating_add(wait.delay);
             Self {
-                shown: wait.into(),
+                view: wait.into(),
                 delay: wait.delay,
                 total,
                 note: match wait.attempt {
@@ -189,7 +186,7 @@ impl TableRow for WaitRow {
 
     fn cells(&self) -> Vec<String> {
         vec![
-            self.shown.attempt.to_string(),
+            self.view.attempt.to_string(),
             rounded(self.delay),
             rounded(self.total),
             self.note.to_owned(),
@@ -197,7 +194,6 @@ impl TableRow for WaitRow {
     }
 }
 
-/// A wait with its bar.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct PlottedWaitRow(WaitRow);

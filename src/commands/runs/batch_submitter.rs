@@ -1,4 +1,4 @@
-//! Runs on their way into the store, in batches, and what became of them.
+//! Submits lines as runs, in batches, and counts the outcomes.
 
 use jiff::Timestamp;
 use redrive_engine::{Clock, SystemClock};
@@ -8,34 +8,30 @@ use serde::Serialize;
 
 use crate::output::{TableColumn, TableRow};
 
-/// The most lines that wait for the store.
+/// The most lines of a batch.
 const BATCH_LINES: usize = 1_000;
 
-/// The most bytes of them: payloads may be large.
+/// The most payload bytes of a batch.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
-/// How many refused lines the result names.
+/// The most refused lines in the result.
 const MAX_REPORTED_REFUSALS: usize = 20;
 
-/// How many refused lines are told beside the result, one by one.
+/// The most refused lines that are printed one by one.
 const MAX_NOTED_REFUSALS: u64 = 1_000;
 
-/// What became of the lines.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct SubmissionCounts {
-    /// How many are in the queue now.
     pub(super) accepted: u64,
-    /// How many were there before.
+    /// Runs that the queue had before.
     pub(super) duplicate: u64,
-    /// How many were not taken.
     pub(super) refused: u64,
-    /// The last line of which that is known.
+    /// The last line whose outcome is known.
     pub(super) through_line: u64,
-    /// The first lines that were refused.
+    /// The first refused lines.
     pub(super) refusals: Vec<RefusedLine>,
 }
 
-/// A line that was not taken.
 #[derive(Debug, Serialize)]
 pub(super) struct RefusedLine {
     line: u64,
@@ -65,20 +61,20 @@ impl TableRow for RefusedLine {
     }
 }
 
-/// Lines become runs here. Bad ones do not stop the rest.
+/// An invalid line does not stop the others.
 pub(super) struct BatchSubmitter<'a> {
     store: &'a dyn Store,
     queue: Option<&'a str>,
     note: &'a dyn Fn(&str),
     batch: Vec<(u64, std::result::Result<NewRun, String>)>,
     bytes: usize,
-    /// When the first line of the batch came.
+    /// When the first line of the batch was added.
     started_at: Timestamp,
     counts: SubmissionCounts,
 }
 
 impl<'a> BatchSubmitter<'a> {
-    /// Into a store; lines that name no queue go to `queue`, refused ones are told to `note`.
+    /// Lines without a queue go to `queue`. `note` prints refused lines.
     pub(super) fn new(
         store: &'a dyn Store,
         queue: Option<&'a str>,
@@ -95,7 +91,7 @@ impl<'a> BatchSubmitter<'a> {
         }
     }
 
-    /// Takes a line. One without anything in it means nothing.
+    /// Adds a line. Blank lines are ignored.
     pub(super) fn add(&mut self, number: u64, text: &[u8]) {
         if text.trim_ascii().is_empty() {
             return;
@@ -106,7 +102,7 @@ impl<'a> BatchSubmitter<'a> {
         self.batch.push((number, run));
     }
 
-    /// Takes note of a line that cannot be one.
+    /// Adds a line that cannot be read.
     pub(super) fn refuse(&mut self, number: u64, reason: String) {
         self.mark_batch_start();
         self.batch.push((number, Err(reason)));
@@ -118,12 +114,11 @@ impl<'a> BatchSubmitter<'a> {
         }
     }
 
-    /// Whether it is time to write.
     pub(super) fn is_full(&self) -> bool {
         self.batch.len() >= BATCH_LINES || self.bytes >= BATCH_BYTES
     }
 
-    /// Writes what was taken: all of it, or nothing.
+    /// Submits the batch in one transaction.
     pub(super) async fn write(&mut self) -> Result<()> {
         let runs: Vec<NewRun> =
             self.batch.iter().filter_map(|(_, run)| run.as_ref().ok().cloned()).collect();
@@ -140,7 +135,7 @@ impl<'a> BatchSubmitter<'a> {
                 Ok(Some(SubmittedRun::Conflict(id))) => {
                     self.record_refusal(number, conflict(id.0));
                 }
-                Ok(None) => self.record_refusal(number, "the store said nothing of it".to_owned()),
+                Ok(None) => self.record_refusal(number, "the store returned no outcome".to_owned()),
                 Err(reason) => self.record_refusal(number, reason),
             }
             self.counts.through_line = number;
@@ -148,12 +143,10 @@ impl<'a> BatchSubmitter<'a> {
         Ok(())
     }
 
-    /// What became of the lines so far.
     pub(super) fn counts(&self) -> &SubmissionCounts {
         &self.counts
     }
 
-    /// What became of all lines.
     pub(super) fn into_counts(self) -> SubmissionCounts {
         self.counts
     }
@@ -163,7 +156,7 @@ impl<'a> BatchSubmitter<'a> {
         if self.counts.refused <= MAX_NOTED_REFUSALS {
             (self.note)(&format!("line {line}: {reason}"));
         } else if self.counts.refused == MAX_NOTED_REFUSALS + 1 {
-            (self.note)("more lines were refused; they are counted and no longer listed");
+            (self.note)("further refused lines are counted, but not listed");
         }
         if self.counts.refusals.len() < MAX_REPORTED_REFUSALS {
             self.counts.refusals.push(RefusedLine { line, reason });
@@ -171,7 +164,7 @@ impl<'a> BatchSubmitter<'a> {
     }
 }
 
-/// Why a run is refused whose key has other content already.
+/// The reason to refuse a run whose idempotency key exists with other content.
 pub(super) fn conflict(id: i64) -> String {
-    format!("run {id} has other content under the same idempotency_key")
+    format!("run {id} has the same idempotency_key and other content")
 }

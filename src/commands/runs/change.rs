@@ -1,8 +1,7 @@
-//! `redrive runs retry | cancel`: what an operator does to runs, behind rails.
+//! `redrive runs retry | cancel`: changes runs.
 //!
-//! Runs are named one by one, or by their queue. Nothing is done to nothing: a selection without a
-//! run is refused. More than a few are asked about first. A dry run goes through the same selection
-//! and the same rules and writes nothing.
+//! Runs are selected by id, or by queue. An empty selection is refused, and a large one needs a
+//! confirmation. A dry run applies the same selection and the same rules, and writes nothing.
 
 use clap::Args;
 use redrive::{RunId, RunMode, RunStatus};
@@ -18,14 +17,14 @@ use crate::{
     operator::operator,
 };
 
-/// More runs than this are asked about.
+/// More runs than this need a confirmation.
 const CONFIRM_ABOVE: usize = 20;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A run goes back to its queue, ready at once, with a new count of attempts; its history stays. Runs
-that passed, are ready or under way are left alone. Asks before more than 20 runs.
-Exit codes: 0 all done; 3 some; 1 none; 4 refused, nothing changed.
+A retried run is ready at once, with a new count of attempts; its history stays. Runs that passed, are
+ready or in progress are not changed. Asks for confirmation before more than 20 runs.
+Exit codes: 0 all changed; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:
   redrive runs retry 17 18
@@ -35,16 +34,16 @@ pub(crate) struct RunsRetryArgs {
     #[command(flatten)]
     selection: RunSelectionArgs,
 
-    /// With --queue: those with this status alone [default: error]
+    /// With --queue: only this status [default: error]
     #[arg(long, value_name = "STATUS", requires = "queue", value_parser = parse_status)]
     status: Option<RunStatus>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A run that a worker holds is taken from it: the handler is ended at the worker's next renewal, and
-nothing it still says is kept. Runs that have ended are left alone. Asks before more than 20 runs.
-Exit codes: 0 all done; 3 some; 1 none; 4 refused, nothing changed.
+Cancelling a run in progress revokes its lease: the worker stops the handler at its next renewal and
+discards the result. Runs that have ended are not changed. Asks for confirmation before more than 20 runs.
+Exit codes: 0 all changed; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:
   redrive runs cancel 17 --reason 'sent by mistake'
@@ -54,49 +53,47 @@ pub(crate) struct RunsCancelArgs {
     #[command(flatten)]
     selection: RunSelectionArgs,
 
-    /// With --queue: those with this status alone [default: discovered, processing and error]
+    /// With --queue: only this status [default: discovered, processing and error]
     #[arg(long, value_name = "STATUS", requires = "queue", value_parser = parse_status)]
     status: Option<RunStatus>,
 }
 
 #[derive(Debug, Args)]
 struct RunSelectionArgs {
-    /// The runs
+    /// The ids of the runs
     #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id,
           conflicts_with_all = ["queue", "category", "status"])]
     ids: Vec<RunId>,
 
-    /// The runs of this queue instead
+    /// Select the runs of this queue instead of ids
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
 
-    /// With --queue: those of this category alone
+    /// With --queue: only this category
     #[arg(long, value_name = "NAME", requires = "queue")]
     category: Option<String>,
 
-    /// Why, for the journal
+    /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
-    /// Show what would be done, and do nothing
+    /// Show what would change, without changing anything
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(long)]
     yes: bool,
 }
 
-/// Runs `runs retry`.
 pub(crate) async fn retry(args: RunsRetryArgs, context: &Context) -> Result<Exit, CommandError> {
     let statuses = args.status.map_or(vec![RunStatus::Error], |status| vec![status]);
     change(RunAction::Retry, args.selection, &statuses, context).await
 }
 
-/// Runs `runs cancel`.
 pub(crate) async fn cancel(args: RunsCancelArgs, context: &Context) -> Result<Exit, CommandError> {
-    let unended = vec![RunStatus::Discovered, RunStatus::Processing, RunStatus::Error];
-    let statuses = args.status.map_or(unended, |status| vec![status]);
+    let not_ended = vec![RunStatus::Discovered, RunStatus::Processing, RunStatus::Error];
+    let statuses = args.status.map_or(not_ended, |status| vec![status]);
     change(RunAction::Cancel, args.selection, &statuses, context).await
 }
 
@@ -108,8 +105,11 @@ async fn change(
 ) -> Result<Exit, CommandError> {
     let selected = match &selection.queue {
         None if selection.ids.is_empty() => {
-            return Err(CommandError::new(Exit::Refused, "no runs are named; nothing was changed")
-                .help("name them by id, or all of a queue with --queue NAME"));
+            return Err(CommandError::new(
+                Exit::Refused,
+                "no runs are selected; nothing was changed",
+            )
+            .help("select runs by id, or all runs of a queue with --queue NAME"));
         }
         None => RunSelection::Ids(selection.ids.clone()),
         Some(queue) => RunSelection::Queue {
@@ -123,9 +123,9 @@ async fn change(
     let ids = ids.map_err(|error| ops.store_error(error))?;
     if ids.is_empty() {
         let names: Vec<&str> = statuses.iter().map(|status| status.name()).collect();
-        let message = format!("no run matches with status {}", names.join(" or "));
+        let message = format!("no run matches status {}", names.join(" or "));
         return Err(CommandError::new(Exit::Refused, format!("{message}; nothing was changed"))
-            .help("`redrive runs stats` shows what there is"));
+            .help("`redrive runs stats` shows the runs of each queue"));
     }
     if selection.dry_run {
         let changes = ops.foresee_runs(action, &ids).await;
@@ -144,7 +144,8 @@ async fn change(
     };
     ended.map(|()| exit).map_err(|error| {
         let rest = ids.len() - changes.len();
-        ops.store_error(error).help(format!("{rest} runs were not reached; say it again for those"))
+        ops.store_error(error)
+            .help(format!("{rest} runs are unchanged; run the command again for them"))
     })
 }
 

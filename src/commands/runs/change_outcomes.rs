@@ -1,4 +1,4 @@
-//! What became of each run that an operator named, as it is printed.
+//! The outcome of `runs retry | cancel` for each run, as rows.
 
 use redrive::RunMode;
 use redrive_ops::views::RunChangeView;
@@ -9,7 +9,7 @@ use crate::{
     output::{TableColumn, TableRow},
 };
 
-/// The most rows of a table; programs get them all.
+/// The most rows of a table; JSON formats print all rows.
 const MAX_TABLE_ROWS: usize = 1_000;
 
 impl TableRow for RunChangeView {
@@ -21,7 +21,7 @@ impl TableRow for RunChangeView {
     }
 }
 
-/// Prints what became of each run, and says how the command ends.
+/// Prints the outcome of each run. Returns the exit code.
 pub(super) fn print(
     changes: &[RunChangeView],
     mode: RunMode,
@@ -38,7 +38,10 @@ pub(super) fn print(
     };
     let mut summary = format!("{done} {verb}, {refused} refused, {unknown} unknown");
     if changes.len() > shown {
-        summary.push_str(&format!("; {shown} of {} are shown, -o jsonl has all", changes.len()));
+        summary.push_str(&format!(
+            "; {shown} of {} rows are shown, -o jsonl prints all",
+            changes.len()
+        ));
     }
     context.output.footer(&summary)?;
     Ok(match (done, refused + unknown) {

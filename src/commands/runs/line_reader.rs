@@ -1,15 +1,14 @@
-//! A file read line by line, however long it is and however long its lines are.
+//! Reads a file line by line in bounded memory.
 
 use std::io::{self, BufRead, BufReader, Read};
 
-/// The longest line that is read, in bytes: the largest payload, with room for escapes and the other
-/// fields.
+/// The longest line: the largest payload, with room for escapes and the other fields.
 pub(crate) const MAX_LINE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Some editors begin a file with it.
+/// Some editors write a byte order mark at the start of a file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// LineReader, numbered from 1.
+/// Numbers lines from 1.
 pub(crate) struct LineReader<R> {
     source: BufReader<R>,
     line: Vec<u8>,
@@ -17,11 +16,10 @@ pub(crate) struct LineReader<R> {
     bytes: u64,
 }
 
-/// A line, or that it was too long to be one.
 pub(crate) enum InputLine<'a> {
-    /// What stands in it, without its end.
+    /// The text without the line feed.
     Whole(&'a [u8]),
-    /// More than [`MAX_LINE_BYTES`]; the rest of it was passed over.
+    /// The line has more than [`MAX_LINE_BYTES`] and was skipped.
     TooLong,
 }
 
@@ -30,17 +28,16 @@ impl<R: Read> LineReader<R> {
         Self { source, line: Vec::new(), number: 0, bytes: 0 }
     }
 
-    /// How many lines were read.
+    /// The number of the last line.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// How many bytes were read.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether the next line may have to be waited for.
+    /// Whether reading the next line may block.
     pub(crate) fn may_wait(&self) -> bool {
         !self.source.buffer().contains(&b'\n')
     }

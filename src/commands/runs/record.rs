@@ -1,4 +1,4 @@
-//! A run as it is printed: all of it, or what fits in a row.
+//! A run as a record, and as a row of a list.
 
 use redrive_ops::views::RunView;
 use serde::Serialize;
@@ -49,7 +49,7 @@ impl TableRow for RunView {
     }
 }
 
-/// The same record in a list, where a table has room for less.
+/// The record as a row of a list, with fewer columns in a table.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(super) struct RunListRow(pub(super) RunView);

@@ -1,4 +1,4 @@
-//! `redrive runs show`.
+//! `redrive runs show`: prints runs.
 
 use std::collections::HashMap;
 
@@ -15,19 +15,18 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-`redrive why run:ID` tells how a run came to be where it is. Ends with 3 if some of the runs do not
-exist, with 1 if none does.
+`redrive why run:ID` explains the attempts of a run. Exit code 3 means that some of the runs do not
+exist, 1 that none does.
 
 Examples:
   redrive runs show 17
   redrive runs show 17 18 -o json")]
 pub(crate) struct RunsShowArgs {
-    /// The runs
+    /// The ids of the runs
     #[arg(value_name = "ID", required = true, allow_negative_numbers = true, value_parser = parse_id)]
     ids: Vec<RunId>,
 }
 
-/// Runs `runs show`.
 pub(crate) async fn run(args: RunsShowArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = context.config()?;
     let chosen = context.store(config.as_ref())?;

@@ -1,4 +1,4 @@
-//! `redrive runs stats`.
+//! `redrive runs stats`: prints the counts of every queue.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A queue that has runs and is not declared in the configuration is unroutable: no worker takes its
-runs, and no attempt is spent on them.
+A queue that has runs and is not declared in the configuration is unroutable: no worker claims its
+runs, and they use no attempts.
 
 Examples:
   redrive runs stats
@@ -59,7 +59,6 @@ fn whole_seconds(age: Duration) -> String {
     human(Duration::from_secs(age.as_secs()))
 }
 
-/// Runs `runs stats`.
 pub(crate) async fn run(_: RunsStatsArgs, context: &Context) -> Result<Exit, CommandError> {
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let stats = ops.queue_stats().await.map_err(|error| ops.store_error(error))?;

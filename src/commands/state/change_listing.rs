@@ -1,4 +1,4 @@
-//! What became of each partition that a command was for, as it is printed.
+//! The outcome of a change for each partition, as rows.
 
 use redrive::{ChangeCounts, PartitionOutcome, RunMode};
 use redrive_ops::views::PartitionChangeView;
@@ -8,12 +8,12 @@ use crate::{
     output::{Listing, Output, TableColumn, TableRow},
 };
 
-/// What became of some partitions, printed as it happens.
+/// Prints outcomes page by page and counts them.
 pub(super) struct PartitionChangeListing {
     mode: RunMode,
     output: Output,
     listing: Listing<PartitionChangeView>,
-    tally: ChangeCounts,
+    counts: ChangeCounts,
 }
 
 impl TableRow for PartitionChangeView {
@@ -40,34 +40,34 @@ impl TableRow for PartitionChangeView {
 
 impl PartitionChangeListing {
     pub(super) fn new(mode: RunMode, output: Output) -> Self {
-        Self { mode, output, listing: Listing::new(output), tally: ChangeCounts::default() }
+        Self { mode, output, listing: Listing::new(output), counts: ChangeCounts::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.tally.total() == 0
+        self.counts.total() == 0
     }
 
     pub(super) fn add(&mut self, outcomes: Vec<PartitionOutcome>) -> Result<(), CommandError> {
         let mode = self.mode;
-        outcomes.iter().for_each(|outcome| self.tally.add(outcome));
+        outcomes.iter().for_each(|outcome| self.counts.add(outcome));
         self.listing
             .add(outcomes.into_iter().map(|outcome| PartitionChangeView::new(outcome, mode)))
     }
 
-    /// Ends the list, and says how the command ends.
+    /// Ends the list. Returns the exit code.
     pub(super) fn end(self, more_pending: bool) -> Result<Exit, CommandError> {
         let hidden = self.listing.end()?;
-        let ChangeCounts { done, already, railed, refused } = self.tally;
+        let ChangeCounts { done, already, railed, refused } = self.counts;
         let verb = match self.mode {
             RunMode::Real => "done",
             RunMode::DryRun => "would be done",
         };
         let mut summary = format!("{done} {verb}, {already} already, {} refused", railed + refused);
         if more_pending {
-            summary.push_str("; more are pending already than are shown");
+            summary.push_str("; further partitions are pending already and not shown");
         }
         if hidden > 0 {
-            summary.push_str(&format!("; {hidden} are not shown, -o jsonl has all"));
+            summary.push_str(&format!("; {hidden} rows are not shown, -o jsonl prints all"));
         }
         self.output.footer(&summary)?;
         Ok(match (done, railed, refused) {

@@ -1,4 +1,4 @@
-//! `redrive state clear-terminal` (PAR-9).
+//! `redrive state clear-terminal`: clears the terminal mark (PAR-9).
 
 use clap::Args;
 use redrive::PartitionAction;
@@ -11,9 +11,9 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Takes [terminal] from the partitions that match and have it. They stay failed: the daemon retries them by
-their policy, or `state retry` does. Asks before more than 20.
-Exit codes: 0 all done, or not marked; 3 some; 1 none; 4 a rail refused, nothing changed.
+Removes [terminal] from the error_message of the partitions that match. They stay failed; the daemon retries
+them by their policy, or `state retry` does. Asks for confirmation before more than 20.
+Exit codes: 0 all done, or not marked; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:
   redrive state clear-terminal --source ads --customer-id 1234567890 --reason 'open again'
@@ -23,7 +23,6 @@ pub(crate) struct StateClearTerminalArgs {
     selected: SelectedPartitions,
 }
 
-/// Runs `state clear-terminal`.
 pub(crate) async fn run(
     args: StateClearTerminalArgs,
     context: &Context,

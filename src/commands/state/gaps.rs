@@ -1,4 +1,4 @@
-//! `redrive state gaps`: the days that should be good by now and are not (PAR-9).
+//! `redrive state gaps`: prints expected days that are missing or not good yet (PAR-9).
 
 use clap::Args;
 use redrive::LogicalDate;
@@ -14,32 +14,32 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A day of a source is expected from its `start` on, once its `lag-days` are over and it is `at` o'clock, in
-UTC. Expected days without an entry are missing; those that are pending or failed are late. A source
-without a schedule expects the days from --since to --until.
+A scheduled source expects every day from `start`, once `lag-days` have passed, at the time `at` in UTC. Expected
+days without a partition are missing; pending and failed ones are late. A source without a schedule expects the
+days from --since to --until.
 
 Examples:
   redrive state gaps
   redrive state gaps --source ads --customer-id 1234567890
   redrive state gaps --source ads --since 2025-01-01 --until 2025-12-31 -o jsonl")]
 pub(crate) struct StateGapsArgs {
-    /// Of this source alone
+    /// Only this source
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = parse_part)]
     source: Option<String>,
 
-    /// Of this customer alone
+    /// Only this customer
     #[arg(long, value_name = "ID", allow_hyphen_values = true, value_parser = parse_part)]
     customer_id: Option<String>,
 
-    /// Of this query alone
+    /// Only this query
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = parse_part)]
     query_name: Option<String>,
 
-    /// Not before this day
+    /// The first day
     #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
     since: Option<LogicalDate>,
 
-    /// Not after this day, which is included
+    /// The last day, inclusive
     #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
     until: Option<LogicalDate>,
 }
@@ -70,7 +70,6 @@ impl TableRow for GapView {
     }
 }
 
-/// Runs `state gaps`.
 pub(crate) async fn run(args: StateGapsArgs, context: &Context) -> Result<Exit, CommandError> {
     if let (Some(since), Some(until)) = (args.since, args.until) {
         super::partition_selector::date_range(since, until)?;
@@ -84,7 +83,7 @@ pub(crate) async fn run(args: StateGapsArgs, context: &Context) -> Result<Exit, 
     };
     let mut listing = Listing::new(context.output);
     let (mut missing, mut late) = (0, 0);
-    for source in selected(&ops, args.source.as_deref())? {
+    for source in selected_sources(&ops, args.source.as_deref())? {
         let found = ops.gaps(source, &filter).await.map_err(|error| ops.store_error(error))?;
         for (series, gaps) in found {
             for gap in &gaps {
@@ -95,23 +94,27 @@ pub(crate) async fn run(args: StateGapsArgs, context: &Context) -> Result<Exit, 
         }
     }
     let hidden = listing.end()?;
-    let hidden = if hidden > 0 { format!("; {hidden} rows are not shown") } else { String::new() };
+    let hidden = if hidden > 0 {
+        format!("; {hidden} rows are not shown, -o jsonl prints all")
+    } else {
+        String::new()
+    };
     context.output.footer(&format!("{missing} days missing, {late} late{hidden}"))?;
     Ok(Exit::Ok)
 }
 
-fn selected<'a>(
+fn selected_sources<'a>(
     ops: &'a OpenStore,
-    asked: Option<&str>,
+    name: Option<&str>,
 ) -> Result<Vec<&'a DeclaredSource>, CommandError> {
     let (Some(declared), Some(config)) = (ops.declared(), &ops.config) else {
         return Err(CommandError::new(
             Exit::Error,
-            "which days are expected is in the configuration",
+            "state gaps needs a configuration, which declares the expected days",
         )
-        .help("`redrive init` writes one, `--config FILE` names one"));
+        .help("`redrive init` writes one; --config FILE selects a file"));
     };
-    match asked {
+    match name {
         None => Ok(declared.sources.iter().collect()),
         Some(name) => declared.source(name).map(|source| vec![source]).ok_or_else(|| {
             CommandError::usage(format!("--source: there is no source {name:?}"))

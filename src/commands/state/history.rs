@@ -1,4 +1,4 @@
-//! `redrive state history`: the attempts at a partition (PAR-9).
+//! `redrive state history`: prints the attempts of a partition (PAR-9).
 
 use clap::Args;
 use redrive::{AttemptNumber, PartitionKey};
@@ -16,8 +16,8 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Attempts come by number, from the ledger, where nothing is ever changed. `redrive why` tells the rule
-behind each wait besides.
+Attempts are sorted by number. They come from the ledger, which is append-only. `redrive why` also shows the
+rule behind each wait.
 
 Examples:
   redrive state history partition:ads/1234567890/campaign_daily/2026-01-31
@@ -26,17 +26,16 @@ pub(crate) struct StateHistoryArgs {
     #[command(flatten)]
     partitions: PartitionSelector,
 
-    /// At most so many, up to 10000
+    /// The most rows to print, up to 10000
     #[arg(long, value_name = "N", default_value_t = 100, allow_hyphen_values = true,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PAGE)))]
     limit: u32,
 
-    /// Those with greater numbers alone
+    /// Start after this attempt number
     #[arg(long, value_name = "ATTEMPT", default_value_t = 0)]
     after: u32,
 }
 
-/// An attempt at a partition.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct PartitionAttemptRow(AttemptView);
@@ -67,12 +66,11 @@ impl TableRow for PartitionAttemptRow {
     }
 }
 
-/// Runs `state history`.
 pub(crate) async fn run(args: StateHistoryArgs, context: &Context) -> Result<Exit, CommandError> {
     args.partitions.filter()?;
     let key: PartitionKey = args.partitions.only_key().ok_or_else(|| {
-        CommandError::usage("a history is that of one partition").help(
-            "name it as partition:SOURCE/CUSTOMER/QUERY/DATE, or by all of --source, \
+        CommandError::usage("state history needs exactly one partition").help(
+            "pass partition:SOURCE/CUSTOMER/QUERY/DATE, or all of --source, \
                    --customer-id, --query-name and --logical-date",
         )
     })?;
@@ -87,7 +85,9 @@ pub(crate) async fn run(args: StateHistoryArgs, context: &Context) -> Result<Exi
     let attempts = attempts.map_err(failed)?;
     context.output.list(attempts.iter().map(AttemptView::from).map(PartitionAttemptRow))?;
     if let Some(last) = attempts.last().filter(|_| attempts.len() >= args.limit as usize) {
-        context.output.footer(&format!("there may be more: --after {}", last.attempt))?;
+        context
+            .output
+            .footer(&format!("there may be more; continue with --after {}", last.attempt))?;
     }
     Ok(Exit::Ok)
 }

@@ -1,4 +1,4 @@
-//! `redrive state inspect` (PAR-1, PAR-7, PAR-9).
+//! `redrive state inspect`: prints partitions (PAR-1, PAR-7, PAR-9).
 
 use clap::Args;
 use redrive::{PartitionFilter, PartitionKey, PartitionStatus};
@@ -17,9 +17,9 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Partitions come by key. When a page is full, the next one begins after its last key. A partition that is
-named in full and has no entry is said to have none. JSON has every column of `partition_state`, and
-whether and why it is terminal or paused, when it is retried, and why.
+Partitions are sorted by key. To get the next page, pass the last key to --after. A PARTITION that does not exist
+is shown with the status `no entry`. JSON contains every column of `partition_state`, and also whether and why the
+partition is terminal or paused, and when and why it is retried.
 
 Examples:
   redrive state inspect partition:ads/1234567890/campaign_daily/2026-01-31
@@ -30,25 +30,24 @@ pub(crate) struct StateInspectArgs {
     #[command(flatten)]
     partitions: PartitionSelector,
 
-    /// With this status alone: pending, success, failed
+    /// Only this status: pending, success, failed
     #[arg(long, value_name = "STATUS", value_parser = parse_status)]
     status: Option<PartitionStatus>,
 
-    /// Those alone that are failed and terminal: marked, or ended by a limit of their policy
+    /// Only failed partitions that are terminal: marked, or given up by their policy
     #[arg(long, conflicts_with = "status")]
     terminal: bool,
 
-    /// At most so many, up to 10000
+    /// The most rows to print, up to 10000
     #[arg(long, value_name = "N", default_value_t = 100, allow_hyphen_values = true,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PAGE)))]
     limit: u32,
 
-    /// Those alone that come after this one
+    /// Start after this partition
     #[arg(long, value_name = "PARTITION", value_parser = parse_partition)]
     after: Option<PartitionKey>,
 }
 
-/// Runs `state inspect`.
 pub(crate) async fn run(args: StateInspectArgs, context: &Context) -> Result<Exit, CommandError> {
     let filter = args.partitions.filter()?;
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
@@ -72,12 +71,11 @@ pub(crate) async fn run(args: StateInspectArgs, context: &Context) -> Result<Exi
     let shown = page.into_iter().map(|found| ops.show_partition(found));
     context.output.list(shown.map(PartitionListRow))?;
     if let Some(last) = last.filter(|_| is_full) {
-        context.output.footer(&format!("there may be more: --after {last}"))?;
+        context.output.footer(&format!("there may be more; continue with --after {last}"))?;
     }
     Ok(Exit::Ok)
 }
 
-/// A status, by its name.
 fn parse_status(text: &str) -> Result<PartitionStatus, String> {
     PartitionStatus::from_name(text).ok_or_else(|| {
         let names = PartitionStatus::ALL.map(PartitionStatus::name);

@@ -1,4 +1,4 @@
-//! `redrive state mark-terminal` (PAR-9).
+//! `redrive state mark-terminal`: stops the retries of failed partitions (PAR-9).
 
 use clap::Args;
 use redrive::PartitionAction;
@@ -11,9 +11,10 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Failed partitions that match get [terminal] in their error_message: neither the daemon nor `state retry`
-touches them until the mark is cleared, and consumers treat them as gone. Asks before more than 20.
-Exit codes: 0 all done, or marked already; 3 some; 1 none; 4 a rail refused, nothing changed.
+Adds [terminal] to the error_message of the failed partitions that match. Neither the daemon nor `state retry`
+retries them until the mark is cleared, and consumers treat them as unavailable. Asks for confirmation before
+more than 20.
+Exit codes: 0 all done, or marked already; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:
   redrive state mark-terminal --source ads --customer-id 1234567890 --reason 'the account is closed'
@@ -23,7 +24,6 @@ pub(crate) struct StateMarkTerminalArgs {
     selected: SelectedPartitions,
 }
 
-/// Runs `state mark-terminal`.
 pub(crate) async fn run(
     args: StateMarkTerminalArgs,
     context: &Context,

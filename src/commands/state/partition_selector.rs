@@ -1,4 +1,4 @@
-//! The partitions that a command is for, as its flags name them.
+//! Flags that select partitions.
 
 use clap::Args;
 use redrive::{DateRange, LogicalDate, PartitionFilter, PartitionKey};
@@ -13,34 +13,33 @@ pub(crate) struct PartitionSelector {
           ["source", "customer_id", "query_name", "logical_date", "since", "until"])]
     pub(crate) partition: Option<PartitionKey>,
 
-    /// Of this source alone
+    /// Only this source
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = parse_part)]
     pub(crate) source: Option<String>,
 
-    /// Of this customer alone
+    /// Only this customer
     #[arg(long, value_name = "ID", allow_hyphen_values = true, value_parser = parse_part)]
     pub(crate) customer_id: Option<String>,
 
-    /// Of this query alone
+    /// Only this query
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = parse_part)]
     pub(crate) query_name: Option<String>,
 
-    /// Of this day alone, as YYYY-MM-DD
+    /// Only this day, as YYYY-MM-DD
     #[arg(long, value_name = "DATE", allow_hyphen_values = true,
           conflicts_with_all = ["since", "until"])]
     pub(crate) logical_date: Option<LogicalDate>,
 
-    /// Not before this day
+    /// The first day
     #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
     pub(crate) since: Option<LogicalDate>,
 
-    /// Not after this day, which is included
+    /// The last day, inclusive
     #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
     pub(crate) until: Option<LogicalDate>,
 }
 
 impl PartitionSelector {
-    /// The filter they make.
     pub(crate) fn filter(&self) -> Result<PartitionFilter, CommandError> {
         if let Some(key) = &self.partition {
             return Ok(filter_for_key(key));
@@ -58,7 +57,7 @@ impl PartitionSelector {
         })
     }
 
-    /// The one partition that is named, if it is one.
+    /// The key, if the flags select exactly one partition.
     pub(crate) fn only_key(&self) -> Option<PartitionKey> {
         if let Some(key) = &self.partition {
             return Some(key.clone());
@@ -80,18 +79,16 @@ fn filter_for_key(key: &PartitionKey) -> PartitionFilter {
     filter.on(key.logical_date())
 }
 
-/// Days from one to another, which must not be earlier.
 pub(super) fn date_range(
     since: LogicalDate,
     until: LogicalDate,
 ) -> Result<DateRange, CommandError> {
     DateRange::new(since, until).map_err(|_| {
         CommandError::usage(format!("--since {since} is after --until {until}"))
-            .help("both days are included, so the first must not be the later one")
+            .help("--since must not be later than --until")
     })
 }
 
-/// A part of a key: any text but empty, over-long or with a NUL.
 pub(super) fn parse_part(text: &str) -> Result<String, String> {
     match PartitionKey::new(text, "-", "-", LogicalDate::MIN) {
         Ok(_) => Ok(text.to_owned()),
@@ -99,7 +96,7 @@ pub(super) fn parse_part(text: &str) -> Result<String, String> {
     }
 }
 
-/// A partition, with or without the word in front.
+/// A partition key, with or without the prefix `partition:`.
 pub(crate) fn parse_partition(text: &str) -> Result<PartitionKey, String> {
     let key = text.strip_prefix("partition:").unwrap_or(text);
     key.parse().map_err(|error: redrive::InvalidUnit| error.to_string())

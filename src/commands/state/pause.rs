@@ -1,4 +1,4 @@
-//! `redrive state pause` (PAR-9).
+//! `redrive state pause`: pauses partitions (PAR-9).
 
 use clap::Args;
 use redrive::PartitionAction;
@@ -11,9 +11,9 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing of the partitions that match is claimed by workers or retried by the daemon until they are resumed.
-An attempt that is under way goes on to its verdict. Asks before more than 20.
-Exit codes: 0 all done, or paused already; 3 some; 1 none; 4 a rail refused, nothing changed.
+Workers do not claim paused partitions, and the daemon does not retry them. An attempt in progress continues to
+its verdict. Asks for confirmation before more than 20.
+Exit codes: 0 all done, or paused already; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:
   redrive state pause --source ads --since 2026-01-01 --reason 'the API is down until noon'
@@ -23,7 +23,6 @@ pub(crate) struct StatePauseArgs {
     selected: SelectedPartitions,
 }
 
-/// Runs `state pause`.
 pub(crate) async fn run(args: StatePauseArgs, context: &Context) -> Result<Exit, CommandError> {
     let action = PartitionAction::Pause;
     PartitionChangeRequest::by_filter(action, "state pause", args.selected)?.run(context).await

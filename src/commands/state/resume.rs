@@ -1,4 +1,4 @@
-//! `redrive state resume` (PAR-9).
+//! `redrive state resume`: resumes paused partitions (PAR-9).
 
 use clap::Args;
 use redrive::PartitionAction;
@@ -11,8 +11,8 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Work on the partitions that match and are paused goes on. Asks before more than 20.
-Exit codes: 0 all done, or not paused; 3 some; 1 none; 4 a rail refused, nothing changed.
+Resumes the paused partitions that match. Asks for confirmation before more than 20.
+Exit codes: 0 all done, or not paused; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:
   redrive state resume --source ads
@@ -22,7 +22,6 @@ pub(crate) struct StateResumeArgs {
     selected: SelectedPartitions,
 }
 
-/// Runs `state resume`.
 pub(crate) async fn run(args: StateResumeArgs, context: &Context) -> Result<Exit, CommandError> {
     let action = PartitionAction::Resume;
     PartitionChangeRequest::by_filter(action, "state resume", args.selected)?.run(context).await

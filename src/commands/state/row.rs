@@ -1,4 +1,4 @@
-//! A partition as it is printed: all of it, or what fits in a row.
+//! A partition as a record, and as a row of a list.
 
 use redrive_ops::views::PartitionView;
 use serde::Serialize;
@@ -46,7 +46,7 @@ impl TableRow for PartitionView {
     }
 }
 
-/// The same record in a list, where a table has room for less.
+/// The record as a row of a list, with fewer columns in a table.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(super) struct PartitionListRow(pub(super) PartitionView);

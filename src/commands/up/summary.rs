@@ -1,4 +1,4 @@
-//! What is told when everything has begun: for people on a terminal, as one line of the log elsewhere.
+//! What `redrive up` prints after the start: lines on a terminal, or one log line.
 
 use std::{
     io::{self, IsTerminal},
@@ -13,22 +13,17 @@ use crate::{
     worker_set::WorkerNames,
 };
 
-/// What runs, from where, and where it is to be seen.
 pub(super) struct StartupSummary<'a> {
-    /// The configuration file.
     pub(super) config: String,
     pub(super) store: &'a ChosenStore,
-    /// Where raw partitions are.
     pub(super) raw: String,
     pub(super) names: WorkerNames,
-    /// How often failed partitions are looked at.
     pub(super) interval: HumanDuration,
     pub(super) address: SocketAddr,
     pub(super) process: &'a WorkerId,
 }
 
 impl StartupSummary<'_> {
-    /// Tells it.
     pub(super) fn print(&self, context: &Context) {
         if io::stderr().is_terminal() {
             self.lines().iter().for_each(|line| context.output.note(line));
@@ -50,10 +45,10 @@ impl StartupSummary<'_> {
             ("sources", or_none(sources)),
             ("pipelines", or_none(pipelines)),
             ("notifiers", or_none(notifiers)),
-            ("retries", format!("failed partitions are looked at every {}", self.interval)),
+            ("retries", format!("failed partitions are checked every {}", self.interval)),
             ("open", format!("http://{}", self.address)),
         ];
-        let first = format!("redrive is up, as {} says; Ctrl-C stops it", self.config);
+        let first = format!("redrive is up with {}; Ctrl-C stops it", self.config);
         let fact = |(name, fact)| format!("  {name:<9}  {fact}");
         [first].into_iter().chain(facts.map(fact)).collect()
     }

@@ -1,7 +1,7 @@
-//! `redrive uploads add`: files as items of a group.
+//! `redrive uploads add`: adds files as items of a group.
 //!
-//! A file is copied under its hash, so that what is sent is what was added; or it is left where it is,
-//! and refused when it is sent if it has changed. What was added stays, whatever becomes of the rest.
+//! Files are copied under their hash, so that later changes do not matter. With `--in-place` they are not
+//! copied, and a file that has changed is not sent. Added items stay, whatever happens to the others.
 
 use std::{
     fs::File,
@@ -15,7 +15,7 @@ use redrive::{Content, ContentError, ItemGroup, NewContent, NewItem, reference_c
 use redrive_store::{AddedItem, Store};
 use serde::Serialize;
 
-use super::{declaring, file_entry::FileEntry};
+use super::{config_with_upload, file_entry::FileEntry};
 use crate::{
     commands::runs::{InputLine, LineReader, MAX_LINE_BYTES},
     context::{ChosenStore, Context, IfMissing},
@@ -24,47 +24,46 @@ use crate::{
     output::{TableColumn, TableRow},
 };
 
-/// Items that are added in one transaction.
+/// Items per transaction.
 const BATCH: usize = 256;
 
-/// Refusals that are shown; the rest are counted.
+/// The most refused files in the result; further ones are counted.
 const MAX_SHOWN: usize = 100;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The name of an item is its path as it is written here, unique in its group. The same file again is a
-no-op; another file under a name that is taken is refused. Files are copied under the folder of [raw];
-with --in-place they stay where they are, and their size and hash are checked when they are sent.
-A line of a list is an object with path, and maybe name, in_place and sha256.
-Exit codes: 0 everything is added, now or before; 3 some were refused; 1 all of them.
+The name of an item is the path of its file as written here, unique in the group. Adding the same file again is
+a no-op; another file under an existing name is refused. Files are copied to the raw sink of [raw]; with
+--in-place they stay at their place, and size and hash are checked when they are sent. Each line of a list is an
+object with path, and optionally name, in_place and sha256.
+Exit codes: 0 all files are added, now or before; 3 some were refused; 1 all were refused.
 
 Examples:
   redrive uploads add --upload tiles --group flight-7 tiles/*.png
   redrive uploads add --upload tiles --group flight-7 --in-place /data/huge.tif
   redrive uploads add --upload tiles --group flight-7 --from tiles.jsonl -o json")]
 pub(crate) struct UploadsAddArgs {
-    /// The upload, as the configuration names it
+    /// The name of a declared upload
     #[arg(long, value_name = "NAME")]
     upload: String,
 
-    /// The group; it is made by its first item
+    /// The group, created with its first item
     #[arg(long, value_name = "NAME")]
     group: String,
 
-    /// The files
+    /// The files to add
     #[arg(value_name = "FILE", required_unless_present = "from")]
     files: Vec<PathBuf>,
 
-    /// A list of files as JSON lines, or - for standard input
+    /// A list of files as JSON lines; - is standard input
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
 
-    /// Leave the files where they are
+    /// Send the files from their place, without a copy
     #[arg(long)]
     in_place: bool,
 }
 
-/// What became of all of them.
 #[derive(Debug, Default, Serialize)]
 struct AddedCounts {
     accepted: u64,
@@ -74,7 +73,6 @@ struct AddedCounts {
     refusals: Vec<RefusedFile>,
 }
 
-/// A file that was not added.
 #[derive(Debug, Serialize)]
 struct RefusedFile {
     file: String,
@@ -105,9 +103,8 @@ impl TableRow for RefusedFile {
     }
 }
 
-/// Runs `uploads add`.
 pub(crate) async fn run(args: UploadsAddArgs, context: &Context) -> Result<Exit, CommandError> {
-    let config = declaring(&args.upload, context)?;
+    let config = config_with_upload(&args.upload, context)?;
     let list = args.from.as_deref().map(open).transpose()?;
     let chosen = context.store(Some(&config))?;
     let store = chosen.open(Some(&config), IfMissing::Create).await?;
@@ -117,13 +114,13 @@ pub(crate) async fn run(args: UploadsAddArgs, context: &Context) -> Result<Exit,
         content: context.raw(Some(&config))?.content(),
         store,
         chosen: &chosen,
-        waiting: Vec::new(),
+        batch: Vec::new(),
         counts: AddedCounts::default(),
     };
-    let ended = adder.add_all(args.files, list).await;
+    let result = adder.add_all(args.files, list).await;
     context.output.record(&adder.counts)?;
     context.output.section("refused", &adder.counts.refusals)?;
-    ended?;
+    result?;
     let AddedCounts { accepted, duplicate, refused, .. } = adder.counts;
     Ok(match (accepted + duplicate, refused) {
         (_, 0) => Exit::Ok,
@@ -154,7 +151,7 @@ struct ItemAdder<'a> {
     content: Arc<dyn Content>,
     store: Arc<dyn Store>,
     chosen: &'a ChosenStore,
-    waiting: Vec<NewItem>,
+    batch: Vec<NewItem>,
     counts: AddedCounts,
 }
 
@@ -178,7 +175,9 @@ impl ItemAdder<'_> {
                 None => return self.write().await,
                 Some(InputLine::Whole(text)) if text.trim_ascii().is_empty() => continue,
                 Some(InputLine::Whole(text)) => FileEntry::parse(text),
-                Some(InputLine::TooLong) => Err(format!("it has more than {MAX_LINE_BYTES} bytes")),
+                Some(InputLine::TooLong) => {
+                    Err(format!("the line has more than {MAX_LINE_BYTES} bytes"))
+                }
             };
             match entry {
                 Ok(entry) => self.add(entry).await?,
@@ -187,16 +186,16 @@ impl ItemAdder<'_> {
         }
     }
 
-    /// Takes a file. What is wrong with it alone does not stop the rest.
+    /// Adds a file. An invalid file does not stop the others.
     async fn add(&mut self, entry: FileEntry) -> Result<(), CommandError> {
         match self.item(&entry).await {
-            Ok(item) => self.waiting.push(item),
+            Ok(item) => self.batch.push(item),
             Err(AddError::BadFile(problem)) => {
                 self.refuse(entry.path.display().to_string(), problem);
             }
-            Err(AddError::Fatal(failure)) => return Err(failure),
+            Err(AddError::Fatal(error)) => return Err(error),
         }
-        if self.waiting.len() >= BATCH { self.write().await } else { Ok(()) }
+        if self.batch.len() >= BATCH { self.write().await } else { Ok(()) }
     }
 
     async fn item(&self, entry: &FileEntry) -> Result<NewItem, AddError> {
@@ -212,7 +211,7 @@ impl ItemAdder<'_> {
         if let Some(expected) = &entry.sha256
             && !expected.eq_ignore_ascii_case(&kept.sha256)
         {
-            let problem = format!("its hash is {}, the list says {expected}", kept.sha256);
+            let problem = format!("the hash is {}, but the list expects {expected}", kept.sha256);
             return Err(AddError::BadFile(problem));
         }
         kept.into_item(self.group.clone(), name)
@@ -220,7 +219,7 @@ impl ItemAdder<'_> {
     }
 
     async fn write(&mut self) -> Result<(), CommandError> {
-        let items = std::mem::take(&mut self.waiting);
+        let items = std::mem::take(&mut self.batch);
         let added = self.store.add_items(&items, &operator(None)).await;
         let added = added.map_err(|error| self.chosen.store_error(error))?;
         for (item, added) in items.into_iter().zip(added) {
@@ -231,7 +230,8 @@ impl ItemAdder<'_> {
                 }
                 AddedItem::Duplicate(_) => self.counts.duplicate += 1,
                 AddedItem::Conflict(id) => {
-                    let problem = format!("item {id} has this name in the group and other content");
+                    let problem =
+                        format!("item {id} of the group has the same name and other content");
                     self.refuse(item.name, problem);
                 }
             }

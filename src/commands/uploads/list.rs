@@ -1,4 +1,4 @@
-//! `redrive uploads list`.
+//! `redrive uploads list`: lists items.
 
 use clap::Args;
 use redrive::{ItemId, ItemStatus};
@@ -13,37 +13,36 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Items come by id. When a page is full, the next one begins after its last id.
+Items are sorted by id. To get the next page, pass the last id to --after.
 
 Examples:
   redrive uploads list --group flight-7
   redrive uploads list --upload tiles --status upload_giveup
   redrive uploads list --limit 10000 --after 10000 -o jsonl")]
 pub(crate) struct UploadsListArgs {
-    /// Of this upload alone
+    /// Only this upload
     #[arg(long, value_name = "NAME")]
     upload: Option<String>,
 
-    /// Of this group alone
+    /// Only this group
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
 
-    /// With this status alone: pending, uploaded, trusted, rejected, upload_giveup
+    /// Only this status: pending, uploaded, trusted, rejected, upload_giveup
     #[arg(long, value_name = "STATUS", value_parser = parse_status)]
     status: Option<ItemStatus>,
 
-    /// At most so many, up to 10000
+    /// The most rows to print, up to 10000
     #[arg(long, value_name = "N", default_value_t = 100, allow_hyphen_values = true,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PAGE)))]
     limit: u32,
 
-    /// Those with greater ids alone
+    /// Start after this id
     #[arg(long, value_name = "ID", default_value_t = 0, allow_hyphen_values = true,
           value_parser = clap::value_parser!(i64).range(0..))]
     after: i64,
 }
 
-/// Runs `uploads list`.
 pub(crate) async fn run(args: UploadsListArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = context.config()?;
     let chosen = context.store(config.as_ref())?;
@@ -57,7 +56,7 @@ pub(crate) async fn run(args: UploadsListArgs, context: &Context) -> Result<Exit
     let is_full = page.len() >= args.limit as usize;
     context.output.list(page.into_iter().map(ItemView::from).map(ItemListRow))?;
     if let Some(last) = last.filter(|_| is_full) {
-        context.output.footer(&format!("there may be more: --after {last}"))?;
+        context.output.footer(&format!("there may be more; continue with --after {last}"))?;
     }
     Ok(Exit::Ok)
 }

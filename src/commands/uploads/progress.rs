@@ -1,4 +1,4 @@
-//! What is shown while an upload goes on: a bar on a terminal, plain lines elsewhere.
+//! Displays the progress of an upload: a bar on a terminal, plain lines elsewhere.
 
 use std::{
     io::{self, IsTerminal},
@@ -15,7 +15,6 @@ use crate::{
     screen,
 };
 
-/// Shows progress.
 pub(super) struct UploadProgressDisplay {
     bar: ProgressBar,
     is_interactive: bool,
@@ -23,7 +22,6 @@ pub(super) struct UploadProgressDisplay {
 }
 
 impl UploadProgressDisplay {
-    /// For so many pending items.
     pub(super) fn new(pending: u64, context: &Context) -> Arc<Self> {
         let output = context.output;
         let is_interactive = io::stderr().is_terminal() && output.shows_notes();
@@ -34,7 +32,7 @@ impl UploadProgressDisplay {
         };
         let bars = MultiProgress::with_draw_target(target);
         let bar = bars.add(ProgressBar::new(pending));
-        // A wrong template would be a slip in the program; the default bar does as well.
+        // The template is constant. If it were invalid, the default style would do.
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} uploaded  {msg}") {
             bar.set_style(style);
         }
@@ -42,13 +40,11 @@ impl UploadProgressDisplay {
         Arc::new(Self { bar, is_interactive, output })
     }
 
-    /// What watches the upload for it.
     pub(super) fn observer(self: &Arc<Self>) -> UploadObserver {
         let this = self.clone();
         Arc::new(move |event| this.show(event))
     }
 
-    /// Takes the bar away.
     pub(super) fn end(&self) {
         self.bar.finish_and_clear();
         screen::clear();

@@ -1,4 +1,4 @@
-//! An item as it is printed: all of it, or what fits in a row.
+//! An item as a record, and as a row of a list.
 
 use redrive_ops::views::ItemView;
 use serde::Serialize;
@@ -41,7 +41,7 @@ impl TableRow for ItemView {
     }
 }
 
-/// The same record in a list, where a table has room for less.
+/// The record as a row of a list, with fewer columns in a table.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(super) struct ItemListRow(pub(super) ItemView);

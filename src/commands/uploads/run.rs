@@ -1,4 +1,4 @@
-//! `redrive uploads run`: sends what is pending in a group.
+//! `redrive uploads run`: sends the pending items of a group.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use redrive::{
     build_upload,
 };
 
-use super::{declaring, progress::UploadProgressDisplay, summary::UploadSummary};
+use super::{config_with_upload, progress::UploadProgressDisplay, summary::UploadSummary};
 use crate::{
     context::{ChosenStore, Context, IfMissing},
     exit::{CommandError, Exit},
@@ -19,29 +19,28 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Every pending item is posted to the upload's URL. What is acknowledged is never sent again; what is
-rejected is sent again after 2, 4 and 8 s, and later by the next call, and given up at its fifth
-rejection, unless the configuration says otherwise. One call at a time works on a group: another is
-refused. Ctrl-C and SIGTERM end a sleep at once, and let what is under way end within 10 s.
-Exit codes: 0 everything is uploaded; 3 some is not; 1 an error, or the batch was refused as a whole;
+Posts every pending item to the URL of the upload. Acknowledged items are never sent again. By default, rejected
+items are sent again after 2, 4 and 8 s, then by the next call, and given up at their fifth rejection. Only one
+call at a time works on a group; others are refused. Ctrl-C and SIGTERM end a wait at once, and give requests in
+progress 10 s to finish.
+Exit codes: 0 all items are uploaded; 3 some are not; 1 an error, or the whole batch was refused;
 4 the group is busy; 130, 143 stopped by a signal.
 
 Examples:
   redrive uploads run --upload tiles --group flight-7
   redrive uploads run --upload tiles --group flight-7 -o json -q")]
 pub(crate) struct UploadsRunArgs {
-    /// The upload, as the configuration names it
+    /// The name of a declared upload
     #[arg(long, value_name = "NAME")]
     upload: String,
 
-    /// The group
+    /// The group to send
     #[arg(long, value_name = "NAME")]
     group: String,
 }
 
-/// Runs `uploads run`.
 pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit, CommandError> {
-    let config = declaring(&args.upload, context)?;
+    let config = config_with_upload(&args.upload, context)?;
     let Some(declared) = config.upload(&args.upload) else {
         return Err(CommandError::usage(format!("there is no upload {:?}", args.upload)));
     };
@@ -51,9 +50,9 @@ pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit,
     let counts = store.item_counts(&group).await.map_err(|error| chosen.store_error(error))?;
     if counts.total() == 0 {
         let ItemGroup { upload, group } = &group;
-        let message = format!("upload {upload:?} has no group {group:?}: nothing was added to it");
+        let message = format!("upload {upload:?} has no group {group:?}");
         return Err(CommandError::new(Exit::Error, message).help(format!(
-            "`redrive uploads add --upload {upload} --group {group} FILE…` adds to it"
+            "`redrive uploads add --upload {upload} --group {group} FILE…` adds items to the group"
         )));
     }
     let worker = new_worker_id()?;
@@ -66,14 +65,14 @@ pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit,
     #[cfg(feature = "otel")]
     crate::spans::start(&chosen).await?;
     let mut signals = Signals::new()?;
-    let taken = upload.begin(&group, &operator(None)).await;
-    let taken = taken.map_err(|error| chosen.store_error(error))?;
-    let sending = taken.map_err(|busy| busy_error(&busy, &group))?;
-    let ended = upload_until(sending, &mut signals).await;
+    let started = upload.begin(&group, &operator(None)).await;
+    let started = started.map_err(|error| chosen.store_error(error))?;
+    let sending = started.map_err(|busy| busy_error(&busy, &group))?;
+    let end = upload_until(sending, &mut signals).await;
     progress.end();
-    let (GroupSent { report, lost }, signal) = match ended {
+    let (GroupSent { report, lost }, signal) = match end {
         UploadEnd::Finished(sent, signal) => (sent, signal),
-        // What was under way may have been acknowledged; the lease ends by itself.
+        // Requests in progress may have been acknowledged. The lease expires by itself.
         UploadEnd::Aborted(exit) => return Ok(exit),
     };
     let report = report.map_err(|error| command_error(error, &chosen, &group))?;
@@ -81,29 +80,29 @@ pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit,
     let summary = UploadSummary::new(&group, &report, &counts);
     context.output.record(&summary)?;
     context.output.section("rejected", &summary.rejections)?;
-    if let Some(advice) = summary.advice() {
-        context.output.footer(&advice)?;
+    if let Some(hints) = summary.hints() {
+        context.output.footer(&hints)?;
     }
     if lost {
-        let message = "the lease on the group was lost: another upload may have it";
+        let message = "the lease of the group was lost; another upload may have claimed the group";
         return Err(CommandError::new(Exit::Error, message)
-            .help("what was acknowledged is kept; a longer `lease` in the [[upload]] helps"));
+            .help("acknowledged items are kept; set a longer `lease` in the [[upload]]"));
     }
     Ok(signal.unwrap_or_else(|| summary.exit(report.outcome)))
 }
 
 fn busy_error(busy: &GroupBusy, group: &ItemGroup) -> CommandError {
-    // Nobody waits for a part of a second.
+    // Round up to full seconds.
     let rest = Duration::from_secs(busy.remaining.as_secs().saturating_add(1));
     let (name, rest) = (&group.group, HumanDuration::from(rest));
     let message = format!("group {name:?} is being uploaded by {busy}; nothing was sent");
-    CommandError::new(Exit::Refused, message)
-        .help(format!("if it was killed, the group is free when its lease ends, in {rest}"))
+    CommandError::new(Exit::Refused, message).help(format!(
+        "if that process was killed, its lease ends in {rest}; run the command again then"
+    ))
 }
 
-/// How an upload came to its end.
 enum UploadEnd {
-    /// With a report or an error, perhaps after a signal.
+    /// With a report or an error, possibly after a signal.
     Finished(GroupSent, Option<Exit>),
     /// By a second signal.
     Aborted(Exit),
@@ -127,10 +126,10 @@ fn command_error(error: UploadError, chosen: &ChosenStore, group: &ItemGroup) ->
     match error {
         UploadError::Store(error) => chosen.store_error(error),
         error @ UploadError::NotReady(_) => CommandError::new(Exit::Error, error)
-            .help("nothing was sent; `ready` of the [[upload]] says when"),
+            .help("nothing was sent; the `ready` handler of the [[upload]] decides when to send"),
         error => {
             let message = format!("group {:?}: {error}", group.group);
-            CommandError::new(Exit::Error, message).help("what was acknowledged before is kept")
+            CommandError::new(Exit::Error, message).help("acknowledged items are kept")
         }
     }
 }

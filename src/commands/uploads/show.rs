@@ -1,4 +1,4 @@
-//! `redrive uploads show`.
+//! `redrive uploads show`: prints items.
 
 use std::collections::HashMap;
 
@@ -15,19 +15,18 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-`redrive why item:ID` tells how an item came to be where it is. Ends with 3 if some of the items do
-not exist, with 1 if none does.
+`redrive why item:ID` explains the attempts of an item. Exit code 3 means that some of the items do
+not exist, 1 that none does.
 
 Examples:
   redrive uploads show 17
   redrive uploads show 17 18 -o json")]
 pub(crate) struct UploadsShowArgs {
-    /// The items
+    /// The ids of the items
     #[arg(value_name = "ID", required = true, allow_negative_numbers = true, value_parser = parse_id)]
     ids: Vec<ItemId>,
 }
 
-/// Runs `uploads show`.
 pub(crate) async fn run(args: UploadsShowArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = context.config()?;
     let chosen = context.store(config.as_ref())?;

@@ -1,4 +1,4 @@
-//! What an upload came to.
+//! The result of `uploads run`.
 
 use redrive::{ItemGroup, ItemId, ItemOutcome, UploadOutcome, UploadReport};
 use redrive_store::ItemCounts;
@@ -9,16 +9,15 @@ use crate::{
     output::{TableColumn, TableRow},
 };
 
-/// Rejections that are shown; the rest are counted.
+/// The most rejected items in the result; further ones are counted.
 const MAX_SHOWN: usize = 20;
 
-/// The summary of a call, and how the group stands.
 #[derive(Debug, Serialize)]
 pub(super) struct UploadSummary {
     upload: String,
     group: String,
     outcome: &'static str,
-    /// In this call.
+    /// This count and the next two are those of this call.
     uploaded: usize,
     rejected: usize,
     given_up: usize,
@@ -26,7 +25,7 @@ pub(super) struct UploadSummary {
     next_retry_at: Option<String>,
     refusal: Option<String>,
     interrupted: bool,
-    /// In the group.
+    /// This count and the next three are those of the group.
     pending: u64,
     uploaded_in_all: u64,
     given_up_in_all: u64,
@@ -34,7 +33,6 @@ pub(super) struct UploadSummary {
     pub(super) rejections: Vec<RejectedItemRow>,
 }
 
-/// An item that was rejected.
 #[derive(Debug, Serialize)]
 pub(super) struct RejectedItemRow {
     id: i64,
@@ -72,7 +70,7 @@ impl UploadSummary {
         }
     }
 
-    /// How the program ends for it. What was given up earlier is still not uploaded.
+    /// The exit code. Items that earlier calls gave up count as not uploaded.
     pub(super) fn exit(&self, outcome: UploadOutcome) -> Exit {
         match outcome {
             UploadOutcome::Success if self.given_up_in_all == 0 => Exit::Ok,
@@ -81,21 +79,21 @@ impl UploadSummary {
         }
     }
 
-    /// What to do about it.
-    pub(super) fn advice(&self) -> Option<String> {
+    pub(super) fn hints(&self) -> Option<String> {
         let Self { upload, group, .. } = self;
-        let mut advice = Vec::new();
+        let mut hints = Vec::new();
         if let Some(at) = &self.next_retry_at {
-            advice.push(format!("{} are pending; come again at {at}", self.pending));
+            hints
+                .push(format!("{} items are pending; run the command again at {at}", self.pending));
         }
         if self.given_up_in_all > 0 {
             let count = self.given_up_in_all;
-            advice.push(format!(
-                "{count} are given up: `redrive uploads list --upload {upload} --group {group} \
-                 --status upload_giveup` shows them, `redrive uploads reset` brings them back"
+            hints.push(format!(
+                "{count} items are given up: `redrive uploads list --upload {upload} --group {group} \
+                 --status upload_giveup` shows them, `redrive uploads reset` makes them pending"
             ));
         }
-        (!advice.is_empty()).then(|| advice.join("\n"))
+        (!hints.is_empty()).then(|| hints.join("\n"))
     }
 }
 

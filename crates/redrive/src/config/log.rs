@@ -1,4 +1,4 @@
-//! Where the reading of one file notes what it met.
+//! Collects the problems of a file and the keys that its readers requested.
 
 use std::{
     cell::RefCell,
@@ -8,7 +8,6 @@ use std::{
 
 use super::{ConfigProblem, path::KeyPath};
 
-/// All problems of a file, and every key its readers requested_keys for.
 #[derive(Debug, Default)]
 pub(super) struct ReadLog {
     problems: RefCell<Vec<ConfigProblem>>,
@@ -29,14 +28,13 @@ impl ReadLog {
         self.problems.borrow_mut().push(problem);
     }
 
-    /// Notes a missing key, unless it may stand in a statement that could not be read.
+    /// Notes a missing key, unless a broken statement of the file may contain it.
     pub(super) fn note_missing(&self, problem: ConfigProblem) {
         if !self.has_broken_statements {
             self.note(problem);
         }
     }
 
-    /// How many problems there are so far.
     pub(super) fn count(&self) -> usize {
         self.problems.borrow().len()
     }
@@ -45,18 +43,18 @@ impl ReadLog {
         self.requested_keys.borrow_mut().insert(path.shape());
     }
 
-    /// The problems, and the shapes of all keys that were requested_keys for.
+    /// The problems, and the shapes of all requested keys.
     pub(super) fn into_parts(self) -> (Vec<ConfigProblem>, BTreeSet<String>) {
         (self.problems.into_inner(), self.requested_keys.into_inner())
     }
 }
 
-/// UniqueNames that must differ from each other, with the place of each.
+/// Names that must be unique, each with its position in the file.
 #[derive(Debug, Default)]
 pub(super) struct UniqueNames(HashMap<String, Range<usize>>);
 
 impl UniqueNames {
-    /// Takes a name, or gives the place where it was taken before.
+    /// Reserves a name. The error is the position of its first use.
     pub(super) fn take(&mut self, name: &str, span: Range<usize>) -> Result<(), Range<usize>> {
         match self.0.get(name) {
             Some(first) => Err(first.clone()),

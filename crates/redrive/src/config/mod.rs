@@ -1,9 +1,10 @@
-//! The configuration: one file, `redrive.toml`.
+//! The configuration file, `redrive.toml`.
 //!
-//! It is found from the working folder upwards, or named. Relative paths count from its folder,
-//! durations are written like `5m`, keys in kebab-case, and secrets stand in it only as names of
-//! environment variables. A file is good or it is refused as a whole, with every problem pointing at
-//! its line: a worker must never run on half of what was meant.
+//! [`find`] searches the working folder and the folders above it. Relative paths in the file are
+//! resolved from the folder of the file. Durations are written like `5m`, keys in kebab-case, and
+//! secrets only as names of environment variables. One problem makes the whole file invalid, so that
+//! no worker runs on a part of the configuration. A [`ConfigReport`] lists every problem with its
+//! line.
 //!
 //! ```
 //! let text = r#"
@@ -81,50 +82,37 @@ use value::whole;
 
 use crate::nearest::suggestion;
 
-/// All that a configuration file says, checked.
+/// The content of a valid configuration file.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The folder of the file, from which relative paths count.
+    /// The folder of the file; relative paths are resolved from it.
     pub folder: PathBuf,
-    /// The seed of all jitter.
+    /// Shifts the jitter of all waits. Every host that shares a store needs the same seed.
     pub jitter_seed: JitterSeed,
-    /// Where state is kept.
     pub store: StoreConfig,
-    /// Where raw partitions are kept.
     pub raw: RawUrl,
-    /// Where the API and the dashboard listen.
     pub server: ServerConfig,
-    /// ScheduleInterval policy that has a name.
+    /// The presets and the `[policy.NAME]` sections.
     pub policies: Policies,
-    /// Runs and who handles them.
     pub queues: Vec<QueueConfig>,
-    /// Partitions, who extracts and who judges them.
     pub sources: Vec<SourceConfig>,
-    /// Where items go.
     pub uploads: Vec<UploadConfig>,
-    /// Samples and their stages.
     pub pipelines: Vec<PipelineConfig>,
-    /// Whom to tell what goes wrong for good.
     pub notifiers: Vec<NotifierConfig>,
-    /// Where that goes which leaves the store.
     pub prune: PruneConfig,
-    /// What `redrive up` starts with.
     pub up: UpConfig,
 }
 
-/// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The file cannot be read.
     #[error(transparent)]
     File(#[from] ConfigFileError),
-    /// The file has problems.
     #[error(transparent)]
     Invalid(#[from] ConfigReport),
 }
 
-/// Reads a file. `name` is what the file is called in messages.
+/// Reads and validates a configuration file. Messages refer to the file as `name`.
 pub fn load(path: &Path, name: &str) -> Result<Config, ConfigError> {
     let text = file::read_text(path, name)?;
     let absolute = std::path::absolute(path)
@@ -133,7 +121,8 @@ pub fn load(path: &Path, name: &str) -> Result<Config, ConfigError> {
     Ok(parse(&text, name, folder)?)
 }
 
-/// Reads the text of a file. `name` is what the file is called in messages.
+/// Validates the text of a configuration file. Messages refer to the file as `name`; relative paths
+/// are resolved from `folder`.
 pub fn parse(text: &str, name: &str, folder: &Path) -> Result<Config, ConfigReport> {
     let (config, log) = read(text, folder);
     let (problems, _) = log.into_parts();
@@ -153,53 +142,46 @@ fn read(text: &str, folder: &Path) -> (Option<Config>, ReadLog) {
 }
 
 impl Config {
-    /// The folder that a prune writes to.
+    /// The folder that `redrive prune` exports to, as an absolute path.
     pub fn archive(&self) -> Option<PathBuf> {
         self.prune.export.as_ref().map(|folder| self.folder.join(folder))
     }
 
-    /// The queue of that name, be it a notifier's.
+    /// Finds a queue by name, among the declared queues and those of the notifiers.
     pub fn queue(&self, name: &str) -> Option<&QueueConfig> {
-        let told = self.notifiers.iter().map(|notifier| &notifier.queue);
-        self.queues.iter().chain(told).find(|queue| queue.name == name)
+        let notifier_queues = self.notifiers.iter().map(|notifier| &notifier.queue);
+        self.queues.iter().chain(notifier_queues).find(|queue| queue.name == name)
     }
 
-    /// Advice for a name that no queue has.
+    /// Suggests a queue for an unknown name.
     pub fn queue_suggestion(&self, name: &str) -> String {
         suggestion(name, self.queues.iter().map(|queue| queue.name.as_str()))
     }
 
-    /// The upload of that name.
     pub fn upload(&self, name: &str) -> Option<&UploadConfig> {
         self.uploads.iter().find(|upload| upload.name == name)
     }
 
-    /// Advice for a name that no upload has.
     pub fn upload_suggestion(&self, name: &str) -> String {
         suggestion(name, self.uploads.iter().map(|upload| upload.name.as_str()))
     }
 
-    /// The source of that name.
     pub fn source(&self, name: &str) -> Option<&SourceConfig> {
         self.sources.iter().find(|source| source.name == name)
     }
 
-    /// Advice for a name that no source has.
     pub fn source_suggestion(&self, name: &str) -> String {
         suggestion(name, self.sources.iter().map(|source| source.name.as_str()))
     }
 
-    /// The pipeline of that name.
     pub fn pipeline(&self, name: &str) -> Option<&PipelineConfig> {
         self.pipelines.iter().find(|pipeline| pipeline.name == name)
     }
 
-    /// Advice for a name that no pipeline has.
     pub fn pipeline_suggestion(&self, name: &str) -> String {
         suggestion(name, self.pipelines.iter().map(|pipeline| pipeline.name.as_str()))
     }
 
-    /// Advice for a name that no notifier has.
     pub fn notifier_suggestion(&self, name: &str) -> String {
         suggestion(name, self.notifiers.iter().map(|notifier| notifier.name.as_str()))
     }

@@ -1,18 +1,18 @@
-//! The way from the top of a file to a value.
+//! The path from the root of a file to a value.
 
 use std::fmt;
 
-/// Where a value stands, such as `queue[0].timeout`.
+/// The path of a value, such as `queue[0].timeout`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KeyPath(Vec<KeyPathStep>);
 
 #[derive(Debug, Clone)]
 pub(super) enum KeyPathStep {
-    /// A key that Redrive knows.
+    /// A known key.
     Key(&'static str),
-    /// A place in a list.
+    /// An index of a list.
     Item(usize),
-    /// A name that the user chose.
+    /// A name chosen by the user, such as that of a policy.
     Name(String),
 }
 
@@ -23,13 +23,13 @@ impl KeyPath {
         Self(steps)
     }
 
-    /// The path without places in lists: what kind of value this is.
+    /// The path without list indexes.
     pub(super) fn title(&self) -> String {
         let kept = self.0.iter().filter(|step| !matches!(step, KeyPathStep::Item(_)));
         Self(kept.cloned().collect()).to_string()
     }
 
-    /// The path with `[]` for every place in a list and `*` for every free name.
+    /// The path with `[]` for every list index and `*` for every name chosen by the user.
     pub(super) fn shape(&self) -> String {
         let steps = self.0.iter().map(|step| match step {
             KeyPathStep::Key(key) => format!(".{key}"),

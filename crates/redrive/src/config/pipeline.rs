@@ -1,4 +1,4 @@
-//! `[[pipeline]]`: samples, their source and their stages.
+//! `[[pipeline]]`: a source of samples and the stages that process them.
 
 use redrive_core::{Class, FailureBudget, PipelineRules, Preset};
 use redrive_engine::DEFAULT_READ_AHEAD;
@@ -12,43 +12,34 @@ use super::{
     value::{number_in, set, unique_name, whole, word},
 };
 
-/// The most unfinished samples that are kept at a time.
 const MAX_READ_AHEAD: u32 = 1_000_000;
 
-/// Samples that go through stages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PipelineConfig {
-    /// Its name.
     pub name: String,
-    /// Where samples come from.
     pub source: SampleSourceConfig,
-    /// When a run is a success, and how much may fail before it is stopped.
+    /// Success thresholds and the failure budget.
     pub rules: PipelineRules,
-    /// How many unfinished samples are kept at a time.
+    /// The most unfinished samples in the store at a time.
     pub read_ahead: u32,
-    /// What happens to a sample, in order. Never empty.
+    /// In order of processing. Never empty.
     pub stages: Vec<StageConfig>,
 }
 
-/// Where samples come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SampleSourceConfig {
-    /// A file of JSON lines, as written.
+    /// The path of a file of JSON lines, as written.
     Jsonl(String),
     /// A program that prints JSON lines.
     Exec(ProgramConfig),
 }
 
-/// One step of a pipeline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageConfig {
-    /// Its name.
     pub name: String,
-    /// Who does the work.
     pub handler: HandlerConfig,
-    /// When to try again; the preset `stage` unless given.
+    /// Default: the preset `stage`.
     pub policy: PolicyChoice,
-    /// What it may use.
     pub limits: LimitsConfig,
 }
 
@@ -95,7 +86,10 @@ impl SampleSourceConfig {
             (Some(path), None) => {
                 for key in ["env", "grace"] {
                     s.get(key, |value| {
-                        value.refuse::<()>("does not belong here", "a file starts no program")
+                        value.refuse::<()>(
+                            "does not belong here",
+                            "a jsonl source does not start a program",
+                        )
                     });
                 }
                 file_path(path).map(Self::Jsonl)
@@ -103,7 +97,7 @@ impl SampleSourceConfig {
             (None, Some(argv)) => ProgramConfig::read(argv, s).map(Self::Exec),
             _ => {
                 ["env", "grace"].iter().for_each(|key| _ = s.value(key));
-                s.whole().refuse("must have one origin", "give either `jsonl` or `exec`")
+                s.whole().refuse("must have exactly one origin", "give either `jsonl` or `exec`")
             }
         })
     }

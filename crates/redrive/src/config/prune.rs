@@ -1,13 +1,12 @@
-//! `[prune]`: where that goes which leaves the store.
+//! `[prune]`: where `redrive prune` exports to.
 
 use std::path::PathBuf;
 
 use super::{reader::Section, source::file_path};
 
-/// What the file says of pruning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PruneConfig {
-    /// The folder that a prune writes to; a relative one counts from the folder of the file.
+    /// The export folder, as written.
     pub export: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! `[[queue]]`: runs and who handles them.
+//! `[[queue]]`: a queue of runs and its handler.
 
 use redrive_core::Preset;
 use redrive_engine::RESERVED_QUEUES;
@@ -11,18 +11,14 @@ use super::{
     value::{name, set, unique_name},
 };
 
-/// A queue of runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueConfig {
-    /// Its name.
     pub name: String,
-    /// Who does the work.
     pub handler: HandlerConfig,
-    /// When to try again; the preset `run` unless given.
+    /// Default: the preset `run`.
     pub policy: PolicyChoice,
-    /// The categories that are processed: `None` for all, an empty list for none.
+    /// The categories to process: `None` for all, an empty list for none.
     pub categories: Option<Vec<String>>,
-    /// What it may use.
     pub limits: LimitsConfig,
 }
 
@@ -35,7 +31,8 @@ impl QueueConfig {
         let queue_name = s.require("name", |value| {
             let name = unique_name("queues", names)(value.clone())?;
             if name.starts_with(RESERVED_QUEUES) {
-                let allowed = format!("names that begin with {RESERVED_QUEUES} are Redrive's own");
+                let allowed =
+                    format!("names that begin with {RESERVED_QUEUES} are reserved for Redrive");
                 return value.refuse("is reserved", allowed);
             }
             Some(name)

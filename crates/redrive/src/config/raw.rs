@@ -1,4 +1,4 @@
-//! `[raw]`: where raw partitions are kept.
+//! `[raw]`: the folder or bucket of the raw partitions.
 
 use std::{
     fmt,
@@ -14,15 +14,13 @@ use crate::nearest::nearest;
 /// The root of all raw partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RawUrl {
-    /// A local folder; a relative one counts from the folder of the file.
+    /// A local folder; a relative path is resolved from the folder of the configuration file.
     Folder(PathBuf),
-    /// A place in an object store.
     Bucket {
-        /// Which one.
         service: ObjectService,
-        /// The bucket, or the container.
+        /// The bucket, or the container in Azure.
         bucket: String,
-        /// The path in it, without slashes at the ends; may be empty.
+        /// The path in the bucket, without leading and trailing slashes; may be empty.
         prefix: String,
     },
 }
@@ -30,9 +28,8 @@ pub enum RawUrl {
 const SCHEMES: [(&str, ObjectService); 3] =
     [("s3", ObjectService::S3), ("gs", ObjectService::Gcs), ("az", ObjectService::Azure)];
 
-/// A text that names no place for raw partitions.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{written:?} is not a place for raw partitions: {problem}")]
+#[error("{written:?} is not a URL for raw partitions: {problem}")]
 pub struct InvalidRawUrl {
     written: String,
     problem: String,
@@ -86,7 +83,7 @@ fn bucket(service: ObjectService, rest: &str) -> Option<RawUrl> {
 }
 
 impl RawUrl {
-    /// The same place, with a relative path counted from a folder.
+    /// Resolves a relative path from `folder`.
     pub fn in_folder(self, folder: &Path) -> Self {
         match self {
             Self::Folder(path) => Self::Folder(folder.join(path)),
@@ -107,12 +104,12 @@ impl fmt::Display for RawUrl {
     }
 }
 
-/// What the file says of raw partitions: a folder `raw` beside the file, unless given.
 pub(super) fn read(s: &mut Section<'_>) -> Option<RawUrl> {
     s.get("url", parsed)
 }
 
 impl Default for RawUrl {
+    /// The folder `raw` beside the configuration file.
     fn default() -> Self {
         Self::Folder(PathBuf::from("raw"))
     }

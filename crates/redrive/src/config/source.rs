@@ -1,4 +1,4 @@
-//! `[[source]]`: partitions, who extracts them and who judges them.
+//! `[[source]]`: partitions, their extractor and their validation.
 
 use redrive_core::Preset;
 
@@ -10,47 +10,41 @@ use super::{
     value::{number_in, set, text, unique_name, whole},
 };
 
-/// Neither kind of work may starve the other, so neither share is zero.
+/// Neither fresh data nor backfill may starve the other.
 const BACKFILL_SHARES: std::ops::RangeInclusive<f64> = 0.01..=0.99;
 
-/// Three of ten partitions, unless given.
+/// Default share: three of ten partitions.
 const BACKFILL_SHARE: f64 = 0.3;
 
-/// Where partitions come from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourceConfig {
-    /// Its name, the first part of every key.
+    /// The first part of every partition key.
     pub name: String,
-    /// Whose data is extracted. Never empty.
+    /// Never empty.
     pub customers: Vec<String>,
-    /// Which queries are extracted. Never empty.
+    /// Never empty.
     pub queries: Vec<String>,
-    /// Who extracts.
     pub extract: HandlerConfig,
-    /// The schema of its rows, where the extractor says nothing of it.
+    /// The schema version of rows for which the extractor reports none.
     pub schema_version: Option<String>,
-    /// What the validator asks of a partition.
     pub validate: ValidationConfig,
-    /// When to try again; the preset `partition` unless given.
+    /// Default: the preset `partition`.
     pub policy: PolicyChoice,
-    /// When partitions become due by themselves, if they do.
+    /// Without a schedule, only operators request partitions.
     pub schedule: Option<ScheduleConfig>,
-    /// The share of the work that goes to backfill while there is fresh data as well.
+    /// The share of claims for backfill while fresh data is pending too.
     pub backfill_share: f64,
-    /// What it may use.
     pub limits: LimitsConfig,
 }
 
-/// What the validator asks beyond its own checks.
+/// Requirements of a partition, in addition to the built-in checks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ValidationConfig {
-    /// The fewest rows.
     pub min_rows: Option<u64>,
-    /// The most rows.
     pub max_rows: Option<u64>,
-    /// A file with a JSON Schema that every row must fit, as written.
+    /// The path of a JSON Schema for rows, as written.
     pub schema: Option<String>,
-    /// Who has the last word.
+    /// Judges the partition after all other checks passed.
     pub handler: Option<HandlerConfig>,
 }
 
@@ -106,7 +100,7 @@ impl ValidationConfig {
     }
 }
 
-/// Parts of a partition's key: any text but empty, over-long or with a NUL.
+/// Parts of a partition key: not empty, not too long, without NUL characters.
 fn key_parts(value: Value<'_>) -> Option<Vec<String>> {
     let parts = set(key_part)(value.clone())?;
     if parts.is_empty() {
@@ -118,22 +112,22 @@ fn key_parts(value: Value<'_>) -> Option<Vec<String>> {
 fn key_part(value: Value<'_>) -> Option<String> {
     let part = text(value.clone())?;
     let problem = if part.is_empty() {
-        "it must not be empty"
+        "the text must not be empty"
     } else if part.contains('\0') {
-        "it must not contain a NUL character"
+        "the text must not contain a NUL character"
     } else if part.len() > redrive_core::MAX_KEY_BYTES {
-        "it is too long; 512 bytes are allowed"
+        "the text is too long; 512 bytes are allowed"
     } else {
         return Some(part);
     };
     value.refuse("cannot be part of a key", problem)
 }
 
-/// A path as written; it counts from the folder of the file.
+/// A path as written; relative paths are resolved from the folder of the file.
 pub(super) fn file_path(value: Value<'_>) -> Option<String> {
     let path = text(value.clone())?;
     if path.is_empty() || path.contains('\0') {
-        return value.refuse("not the name of a file", "write a path, from this file's folder");
+        return value.refuse("is not a path", "write a path relative to the folder of this file");
     }
     Some(path)
 }

@@ -1,4 +1,4 @@
-//! `[[upload]]`: items, where they go and how often they are sent again.
+//! `[[upload]]`: the URL that items are posted to, and their retries.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use super::{
     value::{duration, flag, number, unique_name, whole},
 };
 
-/// More retries inside one call than this and the call never ends.
+/// Bounds the duration of one call.
 const MAX_IN_CALL_RETRIES: u32 = 100;
 
 const DEFAULT_CONCURRENCY: u32 = 4;
@@ -26,29 +26,26 @@ const DEFAULT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 const DEFAULT_LEASE: std::time::Duration = std::time::Duration::from_secs(30);
 const DEFAULT_IN_CALL_RETRIES: u32 = 3;
 
-/// A place that items are uploaded to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UploadConfig {
-    /// Its name.
     pub name: String,
-    /// Where items are posted, and with which headers.
+    /// The request that posts an item.
     pub request: HttpSpec,
-    /// Who says whether an upload may start; without it, it always may.
+    /// Decides whether an upload may start. Without a handler every upload may.
     pub ready: Option<HandlerConfig>,
-    /// How many items are sent at once.
+    /// Items sent at once.
     pub concurrency: u32,
-    /// How long one item may take.
+    /// Time limit per item.
     pub timeout: std::time::Duration,
-    /// How long a group stays with an upload that gives no sign of life.
+    /// How long a group stays claimed by an upload that stops renewing.
     pub lease: std::time::Duration,
-    /// A file that is told of every give-up, as JSON lines; a relative one counts from the folder of
-    /// the file.
+    /// The file that receives every give-up as a JSON line; path as written.
     pub giveup_file: Option<PathBuf>,
-    /// Whether a partial success is left as it is.
+    /// Whether one call sends rejected items only once.
     pub disable_retry: bool,
-    /// How often one call sends again what was rejected.
+    /// How often one call sends rejected items again.
     pub max_in_call_retries: u32,
-    /// The waits inside a call, and how many attempts an item has in its life.
+    /// The waits within a call, and the attempts per item over all calls.
     pub policy: Policy,
 }
 
@@ -84,7 +81,7 @@ impl UploadConfig {
     }
 }
 
-/// An upload has few settings of its own; the rest is the preset `upload`.
+/// Overrides a few settings of the preset `upload`.
 fn read_policy(s: &mut Section<'_>) -> Option<Policy> {
     let problems_before = s.problem_count();
     let preset = Preset::Upload.spec();
