@@ -1,7 +1,7 @@
-//! The command line: flags that every command has, and the commands.
+//! The command line: the global options and the commands.
 //!
-//! To add a command: a file in `commands/` with its arguments and a `run`, a variant of [`Command`],
-//! and an arm in [`crate::commands::run`].
+//! To add a command, write a file in `commands/` with its arguments and a `run` function, and add a
+//! variant to [`CliCommand`] and an arm to [`crate::commands::run`].
 
 use std::path::PathBuf;
 
@@ -12,46 +12,42 @@ use crate::commands::{
     runs, serve, state, up, uploads, why, worker,
 };
 
-/// Redrive: retries for work that fails.
 #[derive(Debug, Parser)]
 #[command(
     name = "redrive",
     version,
-    about = "Retries for work that fails: partitions, queues, uploads and pipelines",
+    about = "Retry failing work: partitions, queues, uploads and pipelines",
     after_help = EXAMPLES,
     arg_required_else_help = true,
     disable_help_subcommand = true,
 )]
 pub(crate) struct Cli {
-    /// Flags that every command has.
     #[command(flatten)]
     pub(crate) globals: Globals,
 
-    /// What to do.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   redrive init                                   write a commented redrive.toml
-  redrive check                                  look for mistakes in it
-  redrive up                                     run all that it declares, with a dashboard
-  redrive policy schedule --preset run --plot    see when a failing run is tried again
-  redrive runs submit --queue verify             put a run into a queue
-  redrive worker --drain                         do what the queues hold, then end
-  redrive uploads run --upload tiles --group g   send what is pending, again within bounds
-  redrive pipeline run score                     run samples through stages
-  redrive dlq list --group                       what the dead ones died of
-  redrive why run:1                              what happened to it, and what comes next
-  redrive state inspect --source ads             see the partitions of a source
+  redrive check                                  validate the configuration
+  redrive up                                     run everything it declares, with a dashboard
+  redrive policy schedule --preset run --plot    show when a failing run is retried
+  redrive runs submit --queue verify             submit a run to a queue
+  redrive worker --drain                         process all queues, then exit
+  redrive uploads run --upload tiles --group g   send pending items, with retries
+  redrive pipeline run score                     run samples through the stages of a pipeline
+  redrive dlq list --group                       count dead letters by cause
+  redrive why run:1                              explain what happened to a run and what comes next
+  redrive state inspect --source ads             show the partitions of a source
   redrive daemon                                 retry failed partitions when they are due
 
 Exit codes:
-  0 ok    1 error or findings    2 wrong usage    3 some done, some not
-  4 refused, nothing done    130, 143 stopped by a signal";
+  0 success    1 error or findings    2 invalid usage    3 partial success
+  4 refused, nothing changed    130, 143 stopped by a signal";
 
-/// Flags that every command has.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Globals {
@@ -59,24 +55,24 @@ pub(crate) struct Globals {
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The store: sqlite:PATH, sqlite::memory: or postgres://… [default: as the file says, else
-    /// $DATABASE_URL, else sqlite:redrive.db]
+    /// The store: sqlite:PATH, sqlite::memory: or postgres://… [default: [store] of the configuration,
+    /// else $DATABASE_URL, else sqlite:redrive.db]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
 
-    /// How to print results
+    /// The format of results
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(crate) output: Format,
 
-    /// How to write logs, which go to standard error
+    /// The format of logs, which go to standard error
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
 
-    /// Log more; twice for everything
+    /// Log more; -vv logs everything
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 
-    /// Log less: warnings only; twice for errors only
+    /// Log warnings and errors only; -qq logs errors only
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "verbose")]
     pub(crate) quiet: u8,
 
@@ -85,29 +81,26 @@ pub(crate) struct Globals {
     pub(crate) color: Color,
 }
 
-/// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Format {
-    /// For people
+    /// A table for people
     #[default]
     Table,
-    /// One JSON document; a list is an array
+    /// One JSON document; lists are arrays
     Json,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
 }
 
-/// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people
+    /// Lines of text for people
     #[default]
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
-/// When color is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Color {
     /// On a terminal, unless NO_COLOR is set
@@ -119,45 +112,44 @@ pub(crate) enum Color {
     Never,
 }
 
-/// The commands.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Show policies and the waits they give
-    Policy(policy::Arguments),
-    /// Look for mistakes in the configuration, and show what it declares
-    Check(check::Arguments),
-    /// Write a commented redrive.toml to start from
-    Init(init::Arguments),
-    /// Submit runs, look at them, send them back or stop them
-    Runs(runs::Arguments),
-    /// Pause a queue, resume it, or list the queues
-    Queue(queue::Arguments),
-    /// Add items to upload, send them, look at them or bring them back
-    Uploads(uploads::Arguments),
-    /// Run samples through the stages of a pipeline, and see what became of them
-    Pipeline(pipeline::Arguments),
-    /// See samples that died, and bring them back
-    Dlq(dlq::Arguments),
+pub(crate) enum CliCommand {
+    /// Show retry policies and their waits
+    Policy(policy::PolicyArgs),
+    /// Validate the configuration and show what it declares
+    Check(check::CheckArgs),
+    /// Write a commented redrive.toml
+    Init(init::InitArgs),
+    /// Submit, list, retry and cancel runs
+    Runs(runs::RunsArgs),
+    /// Pause, resume and list queues
+    Queue(queue::QueueArgs),
+    /// Add, send, list and reset items of uploads
+    Uploads(uploads::UploadsArgs),
+    /// Run pipelines and show their results
+    Pipeline(pipeline::PipelineArgs),
+    /// List, export and reprocess dead letters
+    Dlq(dlq::DlqArgs),
     /// Run everything in one process: workers, retries, API and dashboard
-    Up(up::Arguments),
-    /// Do the work of the queues, sources and pipelines
-    Worker(worker::Arguments),
-    /// See partitions, and ask for another look at them
-    State(state::Arguments),
-    /// Retry failed partitions when their time has come
-    Daemon(daemon::Arguments),
-    /// Read good partitions
-    Consume(consume::Arguments),
-    /// Tell the story of one unit: its attempts, the rule behind each wait, what comes next
-    Why(why::Arguments),
-    /// Migrate, roll back, look at or copy the store
-    Db(db::Arguments),
-    /// Look for anything that is not as it must be
-    Doctor(doctor::Arguments),
-    /// Write what is finished and old to files, and remove it from the store
-    Prune(prune::Arguments),
-    /// Serve Redrive over HTTP
-    Serve(serve::Arguments),
+    Up(up::UpArgs),
+    /// Process the queues, sources and pipelines
+    Worker(worker::WorkerArgs),
+    /// Show partitions, and request, retry or pause them
+    State(state::StateArgs),
+    /// Retry failed partitions when they are due
+    Daemon(daemon::DaemonArgs),
+    /// Read partitions that passed validation
+    Consume(consume::ConsumeArgs),
+    /// Explain one unit: its attempts, the rule behind each wait, and what comes next
+    Why(why::WhyArgs),
+    /// Migrate, roll back, inspect or back up the store
+    Db(db::DbArgs),
+    /// Check the configuration and the store for problems
+    Doctor(doctor::DoctorArgs),
+    /// Export old finished runs and samples to files, and remove them from the store
+    Prune(prune::PruneArgs),
+    /// Serve the API and the dashboard over HTTP
+    Serve(serve::ServeArgs),
     /// Print a completion script for a shell
-    Completions(completions::Arguments),
+    Completions(completions::CompletionsArgs),
 }

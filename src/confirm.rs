@@ -1,22 +1,22 @@
-//! Asking before something that cannot be undone.
+//! Asks for confirmation before a large or irreversible change.
 //!
-//! Only a person at a terminal is asked. A script that did not say `--yes` is refused: a prompt that
-//! nobody reads would hang it, and a default would decide for it.
+//! Only a user at a terminal is asked. A script without `--yes` is refused: a prompt would block the
+//! script, and a default answer would decide for the user.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
-/// Goes on if the answer is yes, or was given on the command line.
-pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
+/// Succeeds if the user answers yes, or passed `--yes`.
+pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), CommandError> {
     if yes {
         return Ok(());
     }
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        let message = format!("{question} There is no terminal to ask on; nothing was changed");
+        let message = format!("{question} No terminal to confirm on; nothing was changed");
         return Err(refused(&message).help("add --yes to confirm"));
     }
-    // A question that cannot be asked, or an answer that cannot be read, is no yes.
+    // An error while asking counts as no.
     let mut answer = String::new();
     _ = write!(io::stderr().lock(), "{question} [y/N] ")
         .and_then(|()| io::stdin().lock().read_line(&mut answer));
@@ -26,6 +26,6 @@ pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     }
 }
 
-fn refused(message: &str) -> Failure {
-    Failure::new(Exit::Refused, message)
+fn refused(message: &str) -> CommandError {
+    CommandError::new(Exit::Refused, message)
 }

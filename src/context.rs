@@ -1,4 +1,4 @@
-//! What every command starts from: the flags, the output, the configuration, the store.
+//! The global flags, and how they select the output, the configuration and the store.
 
 use std::{
     env,
@@ -9,93 +9,89 @@ use std::{
 use redrive::{
     InvalidStoreUrl, StoreUrl,
     config::{self, Config, StoreLocation},
-    migrator, open_migrated_store, open_store, raw_sink,
+    migrator, open_migrated_store, open_raw_sink, open_store,
     traces::Traces,
 };
-use redrive_engine::{Clock, RawSink, SystemClock};
+use redrive_engine::{Clock, RawSink, SystemClock, WriteTimes};
 use redrive_store::{MigrationStep, Store};
 
 use crate::{
     cli::Globals,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
     output::Output,
 };
 
-/// The environment variable that names the store when neither a flag nor the file does.
+/// Holds the store URL if neither a flag nor the configuration does.
 const STORE_VARIABLE: &str = "DATABASE_URL";
 
-/// The surroundings of a command.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
-    /// Where to print.
     pub(crate) output: Output,
     globals: Globals,
     traces: Arc<OnceLock<Traces>>,
+    /// Counted by the engine of this process, shown by its server.
+    pub(crate) write_times: Arc<WriteTimes>,
 }
 
-/// A store, and who named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChosenStore {
-    /// The store.
     pub(crate) url: StoreUrl,
-    /// Who named it, in words.
+    /// Where the URL comes from, in words: `--store`, `the file`, `$NAME` or `the default`.
     pub(crate) chosen_by: String,
 }
 
-/// What to do when a SQLite file is not there.
+/// What to do if a SQLite file does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
-    /// Make it.
-    Make,
-    /// Say so: whoever only looks around should not leave a file behind.
+pub(crate) enum IfMissing {
+    Create,
+    /// Fail. A read-only command must not create a file.
     Refuse,
 }
 
 impl ChosenStore {
-    /// Opens the store. A SQLite file is migrated as needed; PostgreSQL never is.
+    /// Opens the store. A SQLite file is migrated as needed; a PostgreSQL database never is.
     pub(crate) async fn open(
         &self,
         config: Option<&Config>,
-        missing: Missing,
-    ) -> Result<Arc<dyn Store>, Failure> {
+        missing: IfMissing,
+    ) -> Result<Arc<dyn Store>, CommandError> {
         let settings = config.map(|config| config.store.clone()).unwrap_or_default();
-        let absent = matches!(&self.url, StoreUrl::SqliteFile(path) if !path.exists());
+        let is_absent = matches!(&self.url, StoreUrl::SqliteFile(path) if !path.exists());
         let opened = match missing {
-            Missing::Refuse if absent => open_migrated_store(&self.url, &settings).await,
-            Missing::Refuse | Missing::Make => {
+            IfMissing::Refuse if is_absent => open_migrated_store(&self.url, &settings).await,
+            IfMissing::Refuse | IfMissing::Create => {
                 open_store(&self.url, &settings, SystemClock.now()).await
             }
         };
-        opened.map_err(|error| self.failure(error))
+        opened.map_err(|error| self.store_error(error))
     }
 
-    /// Brings the schema up to date; says what that took.
-    pub(crate) async fn migrate(&self) -> Result<Vec<MigrationStep>, Failure> {
-        let migrator = migrator(&self.url).map_err(|error| self.failure(error))?;
+    /// Migrates to the latest schema. Returns the applied migrations.
+    pub(crate) async fn migrate(&self) -> Result<Vec<MigrationStep>, CommandError> {
+        let migrator = migrator(&self.url).map_err(|error| self.store_error(error))?;
         let steps = migrator.migrate_to(migrator.latest(), SystemClock.now()).await;
-        steps.map_err(|error| self.failure(error))
+        steps.map_err(|error| self.store_error(error))
     }
 
-    /// What the store says when it cannot be used.
-    pub(crate) fn failure(&self, error: redrive_store::Error) -> Failure {
-        Failure::new(Exit::Error, format!("cannot use the store {}", self.url)).because(error)
+    pub(crate) fn store_error(&self, error: redrive_store::Error) -> CommandError {
+        CommandError::new(Exit::Error, format!("cannot use the store {}", self.url))
+            .caused_by(error)
     }
 }
 
 impl Context {
-    /// From the flags.
     pub(crate) fn new(globals: Globals) -> Self {
-        Self { output: Output::new(&globals), globals, traces: Arc::default() }
+        Self { output: Output::new(&globals), globals, traces: Arc::default(), write_times: Arc::default() }
     }
 
-    /// Where attempts of this process are traced: nowhere, unless a command called [`Self::trace_to`].
+    /// The traces of this process: they record nothing unless a command called [`Self::trace_to`].
     pub(crate) fn traces(&self) -> Traces {
         self.traces.get().cloned().unwrap_or_default()
     }
 
     #[cfg(feature = "otel")]
     pub(crate) fn trace_to(&self, traces: Traces) {
-        // A process runs one command, and that starts spans once.
+        // A process runs one command, which starts tracing once.
         _ = self.traces.set(traces);
     }
 
@@ -104,71 +100,69 @@ impl Context {
         self.globals.config.as_deref()
     }
 
-    /// The configuration file: the one named, or the nearest one upwards, if there is one.
-    pub(crate) fn config_path(&self) -> Result<Option<PathBuf>, Failure> {
+    /// The file that `--config` names, or the nearest `redrive.toml`, if there is one.
+    pub(crate) fn config_path(&self) -> Result<Option<PathBuf>, CommandError> {
         match self.config_flag() {
             Some(path) => Ok(Some(path.to_owned())),
             None => Ok(config::find(&working_folder()?)),
         }
     }
 
-    /// What a file is called in messages: short, if it is in the working folder.
+    /// The name of a file in messages: relative if the file is in the working folder.
     pub(crate) fn display_name(&self, path: &Path) -> String {
         let here = working_folder().ok();
         let short = here.and_then(|here| path.strip_prefix(here).ok());
         short.unwrap_or(path).display().to_string()
     }
 
-    /// What the configuration file is called in messages.
-    pub(crate) fn config_name(&self) -> Result<String, Failure> {
+    pub(crate) fn config_name(&self) -> Result<String, CommandError> {
         let path = self.config_path()?;
         Ok(path.map(|path| self.display_name(&path)).unwrap_or_default())
     }
 
     /// The configuration, or `None` if there is no file.
-    pub(crate) fn config(&self) -> Result<Option<Config>, Failure> {
+    pub(crate) fn config(&self) -> Result<Option<Config>, CommandError> {
         let Some(path) = self.config_path()? else {
             return Ok(None);
         };
         Ok(Some(config::load(&path, &self.display_name(&path))?))
     }
 
-    /// The configuration, for what cannot be done without one.
-    pub(crate) fn needed_config(&self) -> Result<Config, Failure> {
+    /// The configuration, or an error if there is no file.
+    pub(crate) fn require_config(&self) -> Result<Config, CommandError> {
         self.config()?.ok_or_else(|| {
-            let message = format!("there is no {} here or in a folder above", config::FILE_NAME);
-            Failure::new(Exit::Error, message).help(
-                "it says what there is to do; `redrive init` writes one, `--config FILE` names one",
-            )
+            let message =
+                format!("there is no {} in this folder or in a folder above", config::FILE_NAME);
+            CommandError::new(Exit::Error, message)
+                .help("`redrive init` writes one; --config FILE selects another file")
         })
     }
 
-    /// The same surroundings with the file of a folder.
-    pub(crate) fn in_folder(&self, folder: &Path) -> Result<Self, Failure> {
+    /// A copy of the context with the configuration file of `folder`.
+    pub(crate) fn in_folder(&self, folder: &Path) -> Result<Self, CommandError> {
         if self.globals.config.is_some() {
-            let message = "a folder and --config both name the configuration";
-            return Err(Failure::usage(message).help("give one of them"));
+            let message = "FOLDER and --config both select the configuration";
+            return Err(CommandError::usage(message).help("pass only one of them"));
         }
         let file = folder.join(config::FILE_NAME);
         if !file.exists() {
             let message = format!("there is no {} in {}", config::FILE_NAME, folder.display());
-            return Err(Failure::new(Exit::Error, message).help(
-                "`redrive init` writes one; give the folder that has one, or --config FILE",
-            ));
+            return Err(CommandError::new(Exit::Error, message)
+                .help("`redrive init` writes one; or pass another folder, or --config FILE"));
         }
         let globals = Globals { config: Some(file), ..self.globals.clone() };
-        Ok(Self { globals, output: self.output, traces: self.traces.clone() })
+        Ok(Self { globals, ..self.clone() })
     }
 
     /// The store that `--store` names.
-    pub(crate) fn store_flag(&self) -> Result<Option<ChosenStore>, Failure> {
+    pub(crate) fn store_flag(&self) -> Result<Option<ChosenStore>, CommandError> {
         let Some(text) = &self.globals.store else { return Ok(None) };
         let url = parse(text, "--store", Exit::Usage)?;
         chosen(url, &working_folder()?, "--store").map(Some)
     }
 
     /// The store to use: `--store`, the file, `DATABASE_URL`, or `sqlite:redrive.db`.
-    pub(crate) fn store(&self, config: Option<&Config>) -> Result<ChosenStore, Failure> {
+    pub(crate) fn store(&self, config: Option<&Config>) -> Result<ChosenStore, CommandError> {
         if let Some(store) = self.store_flag()? {
             return Ok(store);
         }
@@ -178,8 +172,11 @@ impl Context {
             return match location {
                 StoreLocation::Url(url) => chosen(url.clone(), &config.folder, "the file"),
                 StoreLocation::Env(name) => from_environment(name)?.ok_or_else(|| {
-                    let message = format!("the store is to come from ${name}, which is not set");
-                    Failure::new(Exit::Error, message).help("set it, or give --store URL")
+                    let message = format!(
+                        "the configuration takes the store URL from ${name}, which is not set"
+                    );
+                    CommandError::new(Exit::Error, message)
+                        .help(format!("set ${name}, or pass --store URL"))
                 }),
             };
         }
@@ -193,20 +190,20 @@ impl Context {
         chosen(StoreUrl::default(), &folder, "the default")
     }
 
-    /// Where raw partitions are: as the file says, or a folder `raw` here.
-    pub(crate) fn raw(&self, config: Option<&Config>) -> Result<RawSink, Failure> {
+    /// The raw sink of the configuration, or the folder `raw` in the working folder.
+    pub(crate) fn raw(&self, config: Option<&Config>) -> Result<RawSink, CommandError> {
         let url = match config {
             Some(config) => config.raw.clone().in_folder(&config.folder),
             None => config::RawUrl::default().in_folder(&working_folder()?),
         };
-        raw_sink(&url).map_err(|error| {
-            Failure::new(Exit::Error, "cannot use the place of raw partitions").because(error)
+        open_raw_sink(&url).map_err(|error| {
+            CommandError::new(Exit::Error, "cannot use the raw sink").caused_by(error)
         })
     }
 
-    /// The store and who names it, in words: also one that cannot be used yet, because the
-    /// environment variable that the file names is not set.
-    pub(crate) fn store_in_words(&self, config: &Config) -> Result<(String, String), Failure> {
+    /// The store URL and its origin, in words. Also describes a store whose environment variable is
+    /// not set, which cannot be opened.
+    pub(crate) fn describe_store(&self, config: &Config) -> Result<(String, String), CommandError> {
         if let (None, Some(StoreLocation::Env(name))) = (&self.globals.store, &config.store.url)
             && from_environment(name)?.is_none()
         {
@@ -217,29 +214,30 @@ impl Context {
     }
 }
 
-/// An empty variable counts as not set.
-fn from_environment(name: &str) -> Result<Option<ChosenStore>, Failure> {
+/// Reads a store URL from an environment variable. An empty variable counts as not set.
+fn from_environment(name: &str) -> Result<Option<ChosenStore>, CommandError> {
     let Some(value) = env::var_os(name).filter(|value| !value.is_empty()) else {
         return Ok(None);
     };
     let text = value.to_str().ok_or_else(|| {
-        Failure::new(Exit::Error, format!("the environment variable {name} is not UTF-8"))
+        CommandError::new(Exit::Error, format!("the environment variable {name} is not UTF-8"))
     })?;
     let url = parse(text, &format!("${name}"), Exit::Error)?;
     chosen(url, &working_folder()?, &format!("${name}")).map(Some)
 }
 
-fn parse(text: &str, origin: &str, exit: Exit) -> Result<StoreUrl, Failure> {
+fn parse(text: &str, origin: &str, exit: Exit) -> Result<StoreUrl, CommandError> {
     text.parse().map_err(|error: InvalidStoreUrl| {
-        Failure::new(exit, format!("{origin}: {}", error.problem())).help(error.allowed())
+        CommandError::new(exit, format!("{origin}: {}", error.problem())).help(error.allowed())
     })
 }
 
-fn chosen(url: StoreUrl, folder: &Path, by: &str) -> Result<ChosenStore, Failure> {
+fn chosen(url: StoreUrl, folder: &Path, by: &str) -> Result<ChosenStore, CommandError> {
     Ok(ChosenStore { url: url.in_folder(folder), chosen_by: by.to_owned() })
 }
 
-fn working_folder() -> Result<PathBuf, Failure> {
-    env::current_dir()
-        .map_err(|error| Failure::new(Exit::Error, "there is no working folder").because(error))
+fn working_folder() -> Result<PathBuf, CommandError> {
+    env::current_dir().map_err(|error| {
+        CommandError::new(Exit::Error, "cannot determine the working folder").caused_by(error)
+    })
 }

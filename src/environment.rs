@@ -1,44 +1,43 @@
-//! What a doctor finds around a store: the configuration as it is now, and the files that it names.
+//! The checks of `redrive doctor` outside of the store: the configuration and the files that it names.
 
 use std::sync::Arc;
 
-use redrive::{config::Config, declared_rules};
+use redrive::{build_validation_rules, config::Config};
 use redrive_ops::{Checkups, Environment, with_causes};
 
 use crate::context::{ChosenStore, Context};
 
-/// For a desk, which outlives the command that opened it.
+/// The checks for a server, which reads the configuration again at each request.
 pub(crate) fn environment(context: &Context, store: &ChosenStore) -> Environment {
     let context = context.clone();
-    let look = move |checkups: &mut Checkups| drop(look_around(&context, checkups));
+    let look = move |checkups: &mut Checkups| drop(check_config(&context, checkups));
     Environment { check: Some(Arc::new(look)), store_chosen_by: Some(store.chosen_by.clone()) }
 }
 
-/// The configuration, if there is one; `None` if it cannot be used.
-pub(crate) fn look_around(context: &Context, checkups: &mut Checkups) -> Option<Option<Config>> {
+/// Checks the configuration. Returns `None` for an invalid file, and `Some(None)` if there is no file.
+pub(crate) fn check_config(context: &Context, checkups: &mut Checkups) -> Option<Option<Config>> {
     const CHECK: &str = "configuration";
     match context.config() {
         Ok(Some(config)) => {
             let path = context.config_path().ok().flatten();
             checkups.ok(CHECK, path.map_or_else(String::new, |path| context.display_name(&path)));
-            look_at_schemas(&config, checkups);
+            check_schemas(&config, checkups);
             Some(Some(config))
         }
         Ok(None) => {
-            checkups.ok(CHECK, "no redrive.toml here or above; defaults are used");
+            checkups.ok(CHECK, "no redrive.toml in this folder or above; using defaults");
             Some(None)
         }
-        Err(failure) => {
-            checkups.fail(CHECK, format!("{}; see `redrive check`", failure.message));
+        Err(error) => {
+            checkups.fail(CHECK, format!("{}; see `redrive check`", error.message));
             None
         }
     }
 }
 
-/// What the rows of sources must fit.
-fn look_at_schemas(config: &Config, checkups: &mut Checkups) {
+fn check_schemas(config: &Config, checkups: &mut Checkups) {
     for source in &config.sources {
-        if let Err(error) = declared_rules(&source.validate, &config.folder) {
+        if let Err(error) = build_validation_rules(&source.validate, &config.folder) {
             checkups.fail("schema of rows", format!("{}: {}", source.name, with_causes(&error)));
         }
     }

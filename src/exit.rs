@@ -1,24 +1,22 @@
-//! How the program ends (OPS-4).
+//! Exit codes and errors of commands (OPS-4).
 
 use std::{error::Error, fmt, io, process::ExitCode};
 
 use redrive::config;
 
-/// The exit codes, and what each tells a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// All is well.
     Ok = 0,
-    /// An error, findings, or a pipeline that failed or aborted.
+    /// An error, findings, or a pipeline run that failed or was aborted.
     Error = 1,
-    /// The command line is wrong.
+    /// Invalid command line.
     Usage = 2,
-    /// Some was done and some was not.
+    /// A part of the work was done.
     Partial = 3,
-    /// Nothing was done, because a rail refused.
+    /// A safety check refused; nothing was changed.
     Refused = 4,
-    /// Stopped by Ctrl-C.
+    /// Stopped by Ctrl-C (SIGINT).
     Interrupted = 130,
     /// Stopped by SIGTERM.
     Terminated = 143,
@@ -30,25 +28,21 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command did not do what it was asked: one message, its causes, and advice.
+/// Why a command failed: a message, its causes, and a hint.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    /// The exit code.
+pub(crate) struct CommandError {
     pub(crate) exit: Exit,
-    /// What went wrong.
     pub(crate) message: String,
-    /// What that came from.
     pub(crate) cause: Option<Box<dyn Error + Send + Sync>>,
-    /// What to do about it.
+    /// What to do next.
     pub(crate) help: Option<String>,
-    /// Text that goes before the message as it is, such as a report on a file.
-    pub(crate) report: Option<Box<config::Report>>,
-    /// Nobody reads the output any more, so there is nobody to tell.
+    /// The problems of a configuration file, printed before the message.
+    pub(crate) report: Option<Box<config::ConfigReport>>,
+    /// Print nothing, because the reader closed the output.
     pub(crate) silent: bool,
 }
 
-impl Failure {
-    /// A failure with a message.
+impl CommandError {
     pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
         Self {
             exit,
@@ -60,42 +54,38 @@ impl Failure {
         }
     }
 
-    /// A command line that is wrong.
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
         Self::new(Exit::Usage, message)
     }
 
-    /// With what it came from.
-    pub(crate) fn because(mut self, cause: impl Error + Send + Sync + 'static) -> Self {
+    pub(crate) fn caused_by(mut self, cause: impl Error + Send + Sync + 'static) -> Self {
         self.cause = Some(Box::new(cause));
         self
     }
 
-    /// With advice.
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Output that could not be written. `| head` closes the pipe when it has seen enough; that is
-    /// no failure.
+    /// Output that could not be written. A closed pipe, as with `| head`, is not an error.
     pub(crate) fn output(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             let mut done = Self::new(Exit::Ok, "");
             done.silent = true;
             return done;
         }
-        Self::new(Exit::Error, "cannot write the output").because(error)
+        Self::new(Exit::Error, "cannot write the output").caused_by(error)
     }
 }
 
-impl From<config::Error> for Failure {
-    fn from(error: config::Error) -> Self {
-        let mut failure = Self::new(Exit::Error, &error);
+impl From<config::ConfigError> for CommandError {
+    fn from(error: config::ConfigError) -> Self {
+        let mut command_error = Self::new(Exit::Error, &error);
         match error {
-            config::Error::Invalid(report) => failure.report = Some(Box::new(report)),
-            other => failure.cause = other.source().map(|cause| cause.to_string().into()),
+            config::ConfigError::Invalid(report) => command_error.report = Some(Box::new(report)),
+            other => command_error.cause = other.source().map(|cause| cause.to_string().into()),
         }
-        failure
+        command_error
     }
 }

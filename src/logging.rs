@@ -1,8 +1,8 @@
-//! Logs go to standard error; standard output is for results.
+//! Writes logs to standard error; standard output is for results.
 //!
-//! One event is one line, as text for people or as a JSON object for programs. What Redrive logs
-//! often came from elsewhere, so neither form lets a control character through: not to a terminal,
-//! and not into a file that someone will look at on one.
+//! One event is one line, as text for people or as a JSON object for programs. Log messages often
+//! quote text from handlers and servers, so both formats remove control characters, which could
+//! manipulate a terminal.
 
 mod fields;
 mod json;
@@ -22,8 +22,8 @@ use crate::{
     screen,
 };
 
-/// Starts logging. Redrive's own lines are shown from info on; every `-v` shows more, every `-q`
-/// less. What other libraries have to say is shown from warnings on.
+/// Starts logging. Redrive's own events are logged from level info; every `-v` lowers the level, every
+/// `-q` raises it. Events of other libraries are logged from level warn.
 pub(crate) fn start(globals: &Globals) {
     let own = match i16::from(globals.verbose) - i16::from(globals.quiet) {
         ..=-2 => Level::ERROR,
@@ -33,14 +33,14 @@ pub(crate) fn start(globals: &Globals) {
         2.. => Level::TRACE,
     };
     let levels = Targets::new().with_default(own.min(Level::WARN)).with_target("redrive", own);
-    let lines = tracing_subscriber::fmt::layer().with_writer(|| screen::Above);
+    let lines = tracing_subscriber::fmt::layer().with_writer(|| screen::StderrAboveBars);
     let registry = registry().with(levels);
-    // Only a second call could fail, and there is none.
+    // Only a second call could fail.
     _ = match globals.log_format {
-        LogFormat::Json => registry.with(lines.event_format(json::Lines)).try_init(),
+        LogFormat::Json => registry.with(lines.event_format(json::JsonFormatter)).try_init(),
         LogFormat::Text => {
             let color = globals.color.applies_to(&io::stderr());
-            registry.with(lines.event_format(text::Lines { color })).try_init()
+            registry.with(lines.event_format(text::TextFormatter { color })).try_init()
         }
     };
 }

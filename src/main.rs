@@ -1,4 +1,4 @@
-//! The `redrive` program: parses the command line, runs one command, ends with its exit code.
+//! The `redrive` program: parses the command line and runs one command.
 
 mod cli;
 mod commands;
@@ -7,8 +7,8 @@ mod context;
 mod environment;
 mod exit;
 mod logging;
+mod open_store;
 mod operator;
-mod ops;
 mod output;
 mod screen;
 mod server_setup;
@@ -22,13 +22,13 @@ use std::{panic, process::ExitCode};
 use clap::Parser;
 
 use crate::{
-    cli::{Cli, Command},
+    cli::{Cli, CliCommand},
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
 fn main() -> ExitCode {
-    panic::set_hook(Box::new(output::bug));
+    panic::set_hook(Box::new(output::report_panic));
     panic::catch_unwind(run).unwrap_or(Exit::Error).into()
 }
 
@@ -38,28 +38,27 @@ fn run() -> Exit {
         Err(error) => return output::parser_message(&error),
     };
     let mut globals = cli.globals.clone();
-    let tells_itself = match &cli.command {
-        // Its progress tells of retries, and a line for each would hide it.
-        Command::Pipeline(arguments) => arguments.shows_progress(),
+    let shows_progress = match &cli.command {
+        // The progress display counts retries; a log line for each would hide the display.
+        CliCommand::Pipeline(args) => args.shows_progress(),
         _ => false,
     };
-    if tells_itself {
+    if shows_progress {
         globals.quiet = globals.quiet.saturating_add(1);
     }
     logging::start(&globals);
     let context = Context::new(cli.globals);
-    let ended = runtime().and_then(|runtime| {
-        let ended = runtime.block_on(commands::run(cli.command, &context));
+    let result = runtime().and_then(|runtime| {
+        let result = runtime.block_on(commands::run(cli.command, &context));
         #[cfg(feature = "otel")]
         runtime.block_on(context.traces().finish());
-        ended
+        result
     });
-    ended.unwrap_or_else(|failure| context.output.failure(&failure))
+    result.unwrap_or_else(|error| context.output.print_error(&error))
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Error, "cannot start").because(error))
+fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
+        CommandError::new(Exit::Error, "cannot start the tokio runtime").caused_by(error)
+    })
 }

@@ -1,17 +1,16 @@
-//! Who is at the keyboard, for the journal.
+//! The user who runs a command, for the journal.
 
 use std::env;
 
 use redrive_engine::{Clock, SystemClock};
 use redrive_store::Operator;
 
-/// Where shells keep the name of the user, the first that is set.
+/// Environment variables with the user name; the first one that is set counts.
 const NAME_VARIABLES: [&str; 2] = ["USER", "LOGNAME"];
 
-/// The name of whoever cannot be named.
+/// The actor in the journal if no variable is set.
 const UNNAMED: &str = "operator";
 
-/// The operator of this command, acting now.
 pub(crate) fn operator(reason: Option<String>) -> Operator {
     let named = NAME_VARIABLES.into_iter().filter_map(env::var_os).find(|name| !name.is_empty());
     let actor =

@@ -1,4 +1,4 @@
-//! What is drawn at the bottom of a terminal while something goes on, and how lines get above it.
+//! Keeps progress bars at the bottom of the terminal and other lines above them.
 
 use std::{
     io::{self, Write},
@@ -7,15 +7,13 @@ use std::{
 
 use indicatif::MultiProgress;
 
-/// What is drawn now.
 static BARS: Mutex<Option<MultiProgress>> = Mutex::new(None);
 
-/// Keeps lines above these from now on.
+/// Registers the bars; later lines on standard error are printed above them.
 pub(crate) fn show(bars: &MultiProgress) {
     set(Some(bars.clone()));
 }
 
-/// Nothing is drawn any more.
 pub(crate) fn clear() {
     set(None);
 }
@@ -24,10 +22,10 @@ fn set(bars: Option<MultiProgress>) {
     *BARS.lock().unwrap_or_else(PoisonError::into_inner) = bars;
 }
 
-/// Standard error, above what is drawn there.
-pub(crate) struct Above;
+/// Standard error, above the progress bars.
+pub(crate) struct StderrAboveBars;
 
-impl Write for Above {
+impl Write for StderrAboveBars {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let bars = BARS.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let write = || io::stderr().lock().write(bytes);

@@ -1,120 +1,121 @@
-//! What is served over HTTP, as the configuration has it.
+//! Builds the HTTP server from the configuration.
 
 use std::{env, io, net::SocketAddr, time::Duration};
 
-use redrive::{config, declared_pipeline, declared_upload, traces::Traces};
+use redrive::{build_pipeline, build_upload, config, traces::Traces};
 use redrive_server::{Access, Server, ServerSetup, Token, Uploads};
 use redrive_store::WorkerId;
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{
-    exit::{Exit, Failure},
-    ops::Ops,
+    context::Context,
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
 };
 
-/// Starts to listen: where the flag says, or the file, or on this machine alone. `worker` is who sends uploads.
+/// Binds the server to the address of the flag, or else of the configuration. Uploads are sent as
+/// `worker`.
 pub(crate) async fn listen(
-    ops: &Ops,
+    ops: &OpenStore,
     flag: Option<SocketAddr>,
     worker: &WorkerId,
-    traces: &Traces,
-) -> Result<Server, Failure> {
+    context: &Context,
+) -> Result<Server, CommandError> {
     let declared = ops.config.as_ref().map(|config| config.server.clone()).unwrap_or_default();
     let address = flag.unwrap_or(declared.listen);
-    let cannot = |error| Failure::new(Exit::Error, "cannot start").because(error);
+    let start_error = |error| CommandError::new(Exit::Error, "cannot start").caused_by(error);
     let pipelines = ops.config.iter().flat_map(|config| {
-        config.pipelines.iter().map(|pipeline| declared_pipeline(pipeline, &config.folder))
+        config.pipelines.iter().map(|pipeline| build_pipeline(pipeline, &config.folder))
     });
-    let site = ServerSetup {
+    let setup = ServerSetup {
         ops: (**ops).clone(),
         limits: declared.limits,
         access: access(declared)?,
-        pipelines: pipelines.collect::<Result<_, _>>().map_err(cannot)?,
-        uploads: uploads(ops, worker, traces),
+        pipelines: pipelines.collect::<Result<_, _>>().map_err(start_error)?,
+        uploads: uploads(ops, worker, &context.traces()),
         archive: ops.config.as_ref().and_then(|config| config.archive()),
+        write_times: context.write_times.clone(),
     };
-    Server::listen(address, site).await.map_err(|error| match error {
-        redrive_server::Error::UnprotectedAddress(error) => {
-            Failure::new(Exit::Error, error.to_string())
-                .help("set operator-token in [server], or listen on 127.0.0.1")
-        }
+    Server::listen(address, setup).await.map_err(|error| match error {
+        redrive_server::Error::UnprotectedAddress(open) => CommandError::new(Exit::Error, open.to_string())
+            .help("set operator-token in [server], or listen on 127.0.0.1"),
         redrive_server::Error::Listen { ref source, .. }
             if source.kind() == io::ErrorKind::AddrInUse =>
         {
-            failed(error)
-                .help("something listens there already; `--listen 127.0.0.1:0` takes any free port")
+            serve_error(error).help(
+                "another process uses the address; `--listen 127.0.0.1:0` takes any free port",
+            )
         }
-        other => failed(other),
+        other => serve_error(other),
     })
 }
 
-/// What sends groups. A server may run where the secrets of an upload are not; then it serves the rest.
-fn uploads(ops: &Ops, worker: &WorkerId, traces: &Traces) -> Uploads {
+/// The senders of uploads. A server may run without the secrets of an upload: that upload reports an
+/// error, and the server serves the rest.
+fn uploads(ops: &OpenStore, worker: &WorkerId, traces: &Traces) -> Uploads {
     let declared = ops
         .config
         .iter()
         .flat_map(|config| config.uploads.iter().map(|upload| (upload, config.folder.as_path())));
-    let sends = declared.map(|(upload, folder)| {
+    let senders = declared.map(|(upload, folder)| {
         let (store, content) = (ops.store().clone(), ops.content().clone());
         let (worker, traces) = (worker.clone(), traces.clone());
-        let sends = declared_upload(upload, folder, store, content, worker, None, traces);
-        let sends = sends.map_err(|error| {
+        let sender = build_upload(upload, folder, store, content, worker, None, traces);
+        let sender = sender.map_err(|error| {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(upload = upload.name, error, "an upload cannot be sent from here");
-            let because = error.source().map(|source| format!(": {source}"));
-            format!("{error}{}", because.unwrap_or_default())
+            tracing::warn!(upload = upload.name, error, "this server cannot send the upload");
+            let cause = error.source().map(|source| format!(": {source}"));
+            format!("{error}{}", cause.unwrap_or_default())
         });
-        (upload.name.clone(), sends)
+        (upload.name.clone(), sender)
     });
-    sends.collect()
+    senders.collect()
 }
 
-/// How long requests and uploads under way may take after a signal. An upload has ten seconds for what it is
-/// sending, and then writes down what became of it.
+/// The time that requests and uploads in progress have after a signal. An upload has ten seconds to
+/// send the current items, and then records the results.
 const GRACE: Duration = Duration::from_secs(12);
 
-/// A server that answers requests.
-pub(crate) struct Serving {
+pub(crate) struct RunningServer {
     stop: oneshot::Sender<()>,
     server: JoinHandle<()>,
 }
 
-impl Serving {
-    /// Begins to answer.
+impl RunningServer {
     pub(crate) fn start(server: Server) -> Self {
         let (stop, stopped) = oneshot::channel();
         let server = tokio::spawn(server.serve(async {
-            // A sender that is gone means stop as well.
+            // A dropped sender means stop too.
             _ = stopped.await;
         }));
         Self { stop, server }
     }
 
-    /// Waits until it ends by itself, which is a failure.
-    pub(crate) async fn ended(&mut self) -> Failure {
+    /// Waits until the server ends without a stop, which is an error.
+    pub(crate) async fn ended(&mut self) -> CommandError {
         match (&mut self.server).await {
-            Ok(()) => Failure::new(Exit::Error, "the server ended by itself"),
-            Err(error) => failed(error),
+            Ok(()) => CommandError::new(Exit::Error, "the server stopped unexpectedly"),
+            Err(error) => serve_error(error),
         }
     }
 
-    /// Lets requests under way end. A client that says nothing more does not keep the program.
-    pub(crate) async fn stop(self) -> Result<(), Failure> {
+    /// Waits for requests in progress, at most [`GRACE`], so that a silent client cannot block the exit.
+    pub(crate) async fn stop(self) -> Result<(), CommandError> {
         let Self { stop, server } = self;
-        // A server that is gone has ended.
+        // Sending fails if the server has ended already.
         _ = stop.send(());
         match tokio::time::timeout(GRACE, server).await {
-            Ok(ended) => ended.map_err(failed),
+            Ok(ended) => ended.map_err(serve_error),
             Err(_) => Ok(()),
         }
     }
 }
 
-fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
-    Failure::new(Exit::Error, "cannot serve").because(error)
+fn serve_error(error: impl std::error::Error + Send + Sync + 'static) -> CommandError {
+    CommandError::new(Exit::Error, "cannot serve").caused_by(error)
 }
 
-fn access(declared: config::Server) -> Result<Access, Failure> {
+fn access(declared: config::ServerConfig) -> Result<Access, CommandError> {
     Ok(Access {
         viewer: declared.viewer_token.as_deref().map(token).transpose()?,
         operator: declared.operator_token.as_deref().map(token).transpose()?,
@@ -122,15 +123,15 @@ fn access(declared: config::Server) -> Result<Access, Failure> {
     })
 }
 
-/// The token that is in a variable.
-fn token(variable: &str) -> Result<Token, Failure> {
+/// Reads a token from an environment variable.
+fn token(variable: &str) -> Result<Token, CommandError> {
     let text = env::var(variable).ok().filter(|text| !text.is_empty()).ok_or_else(|| {
-        let message = format!("a token is to come from ${variable}, which is not set");
-        Failure::new(Exit::Error, message).help("`openssl rand -hex 32` makes a good one")
+        let message = format!("[server] takes a token from ${variable}, which is not set");
+        CommandError::new(Exit::Error, message).help("`openssl rand -hex 32` generates a token")
     })?;
     Token::new(&text).ok_or_else(|| {
-        let message = format!("the token in ${variable} is too short to keep anyone out");
-        Failure::new(Exit::Error, message)
-            .help(format!("it needs {} characters or more", Token::MIN_BYTES))
+        let message = format!("the token in ${variable} is too short");
+        CommandError::new(Exit::Error, message)
+            .help(format!("use at least {} characters", Token::MIN_BYTES))
     })
 }

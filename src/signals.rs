@@ -1,22 +1,20 @@
-//! Ctrl-C and SIGTERM.
+//! Waits for SIGINT (Ctrl-C) and SIGTERM.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
-/// Listens for the signals that mean stop. While it lives, they no longer end the program by
-/// themselves.
+/// While this value lives, SIGINT and SIGTERM no longer end the program by themselves.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    /// Starts to listen.
-    pub(crate) fn new() -> Result<Self, Failure> {
+    pub(crate) fn new() -> Result<Self, CommandError> {
         let listen = |kind| {
             signal(kind).map_err(|error| {
-                Failure::new(Exit::Error, "cannot listen for signals").because(error)
+                CommandError::new(Exit::Error, "cannot listen for signals").caused_by(error)
             })
         };
         Ok(Self {
@@ -25,7 +23,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one, and says how the program ends for it.
+    /// Waits for the next signal. Returns its exit code.
     pub(crate) async fn next(&mut self) -> Exit {
         tokio::select! {
             _ = self.interrupt.recv() => Exit::Interrupted,

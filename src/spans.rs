@@ -1,4 +1,4 @@
-//! Spans of attempts, for a collector that the environment names (`docs/tracing.md`).
+//! Sends spans of attempts to the collector that the environment names (`docs/tracing.md`).
 
 use std::env;
 
@@ -9,26 +9,25 @@ use redrive::{
 
 use crate::{
     context::{ChosenStore, Context},
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
-/// Starts to send spans of what this process does with a store, if the environment names a collector.
-/// [`Context::traces`] has them from here on.
-pub(crate) async fn start(store: &ChosenStore, context: &Context) -> Result<(), Failure> {
+/// Starts the export of spans, if the environment configures a collector.
+pub(crate) async fn start(store: &ChosenStore, context: &Context) -> Result<(), CommandError> {
     let variable = |name: &str| env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-    let cannot = |error: &dyn std::error::Error| {
-        Failure::new(Exit::Error, format!("cannot send spans: {error}"))
-            .help("docs/tracing.md has the variables; OTEL_SDK_DISABLED=true turns them off")
+    let span_error = |error: &dyn std::error::Error| {
+        CommandError::new(Exit::Error, format!("cannot send spans: {error}"))
+            .help("docs/tracing.md lists the variables; OTEL_SDK_DISABLED=true turns tracing off")
     };
-    let settings = TraceSettings::read(variable).map_err(|error| cannot(&error))?;
+    let settings = TraceSettings::read(variable).map_err(|error| span_error(&error))?;
     let Some(settings) = settings else { return Ok(()) };
-    let migrator = migrator(&store.url).map_err(|error| store.failure(error))?;
-    let schema = migrator.status().await.map_err(|error| store.failure(error))?;
-    // A store in memory is as old as this process.
-    let made_at = schema.applied.first().map_or_else(|| SystemClock.now(), |it| it.applied_at);
-    // The rest of a URL may hold what is not for a log.
+    let migrator = migrator(&store.url).map_err(|error| store.store_error(error))?;
+    let schema = migrator.status().await.map_err(|error| store.store_error(error))?;
+    // A store in memory is created with this process.
+    let created_at = schema.applied.first().map_or_else(|| SystemClock.now(), |it| it.applied_at);
+    // The rest of the URL may contain secrets.
     let collector = settings.url.authority().map(ToString::to_string).unwrap_or_default();
-    let traces = Traces::start(settings, made_at).map_err(|error| cannot(&error))?;
+    let traces = Traces::start(settings, created_at).map_err(|error| span_error(&error))?;
     context.trace_to(traces);
     tracing::info!(collector, "sending spans");
     Ok(())

@@ -1,37 +1,35 @@
-//! What a process works on: queues, sources, pipelines and notifiers of the configuration, ready for the engine.
+//! The queues, sources, pipelines and notifiers that a process runs.
 
 use std::sync::Arc;
 
 use redrive::{
-    Engine, HumanDuration, config::Config, declared_notifier, declared_pipeline, declared_queue,
-    declared_source, raw_sink,
+    Engine, HumanDuration, build_notifier, build_pipeline, build_queue, build_source,
+    config::Config, open_raw_sink,
 };
 use redrive_engine::{Notifier, Pipeline, Queue, Source, WorkerLimits, random_worker_id};
 use redrive_store::{Store, WorkerId};
 
-use crate::exit::{Exit, Failure};
+use crate::{
+    context::Context,
+    exit::{CommandError, Exit},
+};
 
-/// How long running work may go on after a signal, unless told otherwise.
+/// Default time that running work has to finish after a signal.
 pub(crate) const DEFAULT_GRACE: &str = "10s";
 
-/// Which of it is wanted, and how.
+/// Selects what to run. If any kind has names, unnamed kinds are not run.
 #[derive(Debug)]
 pub(crate) struct WorkerSelection<'a> {
-    /// These queues. Who names some of any kind wants nothing else.
     pub(crate) queues: Option<&'a [String]>,
-    /// These sources.
     pub(crate) sources: Option<&'a [String]>,
-    /// These pipelines.
     pub(crate) pipelines: Option<&'a [String]>,
-    /// These notifiers.
     pub(crate) notifiers: Option<&'a [String]>,
-    /// Units at once, instead of what the file says.
+    /// Overrides the concurrency of the configuration.
     pub(crate) concurrency: Option<u32>,
-    /// How long running work may go on after a signal.
+    /// The time that running work has to finish after a signal.
     pub(crate) grace: HumanDuration,
 }
 
-/// All of it.
 pub(crate) struct WorkerSet {
     queues: Vec<Queue>,
     sources: Vec<Source>,
@@ -39,76 +37,80 @@ pub(crate) struct WorkerSet {
     notifiers: Vec<Notifier>,
 }
 
-/// What it is called.
+/// Names for the log, separated by commas.
 #[derive(Debug)]
-pub(crate) struct Names {
-    /// The queues, separated by commas.
+pub(crate) struct WorkerNames {
     pub(crate) queues: String,
-    /// The sources.
     pub(crate) sources: String,
-    /// The pipelines.
     pub(crate) pipelines: String,
-    /// The notifiers.
     pub(crate) notifiers: String,
 }
 
-/// A name for this process that no other has.
-pub(crate) fn worker_name() -> Result<WorkerId, Failure> {
-    random_worker_id()
-        .map_err(|error| Failure::new(Exit::Error, "cannot make a name").because(error))
+/// A unique id for this process.
+pub(crate) fn new_worker_id() -> Result<WorkerId, CommandError> {
+    random_worker_id().map_err(|error| {
+        CommandError::new(Exit::Error, "cannot generate a worker id").caused_by(error)
+    })
 }
 
 impl WorkerSet {
-    /// All that is declared and wanted.
-    pub(crate) fn new(config: &Config, wanted: &WorkerSelection<'_>) -> Result<Self, Failure> {
-        let WorkerSelection { queues, sources, pipelines, notifiers, .. } = *wanted;
+    /// Builds what is declared and selected.
+    pub(crate) fn new(
+        config: &Config,
+        selection: &WorkerSelection<'_>,
+    ) -> Result<Self, CommandError> {
+        let WorkerSelection { queues, sources, pipelines, notifiers, .. } = *selection;
         let named = [queues, sources, pipelines, notifiers];
-        let asked = Asked { all: named.iter().all(|names| names.is_none()) };
-        let cannot = |error| Failure::new(Exit::Error, "cannot start").because(error);
+        let all = named.iter().all(|names| names.is_none());
+        let build_error = |error| CommandError::new(Exit::Error, "cannot start").caused_by(error);
         let change = |limits: &mut WorkerLimits| {
             limits.concurrency =
-                wanted.concurrency.map_or(limits.concurrency, |many| many as usize);
-            limits.grace = wanted.grace.into();
+                selection.concurrency.map_or(limits.concurrency, |many| many as usize);
+            limits.grace = selection.grace.into();
         };
-        let queues = asked.of(
+        let queues = select(
             "queue",
             queues,
+            all,
             &config.queues,
             |it| &it.name,
             |unknown| config.queue_suggestion(unknown),
         )?;
         let queues = queues.into_iter().map(|declared| {
-            let mut queue = declared_queue(declared, &config.folder).map_err(cannot)?;
+            let mut queue = build_queue(declared, &config.folder).map_err(build_error)?;
             change(&mut queue.limits);
             Ok(queue)
         });
-        let pipelines = asked.of(
+        let pipelines = select(
             "pipeline",
             pipelines,
+            all,
             &config.pipelines,
             |it| &it.name,
             |unknown| config.pipeline_suggestion(unknown),
         )?;
         let pipelines = pipelines.into_iter().map(|declared| {
-            let mut pipeline = declared_pipeline(declared, &config.folder).map_err(cannot)?;
+            let mut pipeline = build_pipeline(declared, &config.folder).map_err(build_error)?;
             pipeline.stages.iter_mut().for_each(|stage| change(&mut stage.limits));
             Ok(pipeline)
         });
-        let notifiers = asked.of(
+        let notifiers = select(
             "notifier",
             notifiers,
+            all,
             &config.notifiers,
             |it| &it.name,
             |unknown| config.notifier_suggestion(unknown),
         )?;
         let notifiers = notifiers.into_iter().map(|declared| {
-            let mut notifier = declared_notifier(declared, &config.folder).map_err(cannot)?;
+            let mut notifier = build_notifier(declared, &config.folder).map_err(build_error)?;
             change(&mut notifier.queue.limits);
             Ok(notifier)
         });
-        let declared = asked.of(
+        let declared = select(
             "source",
             sources,
+            all,
             &config.sources,
             |it| &it.name,
             |unknown| config.source_suggestion(unknown),
@@ -116,26 +118,25 @@ impl WorkerSet {
         let mut sources = Vec::new();
         if !declared.is_empty() {
             let sink =
-                raw_sink(&config.raw.clone().in_folder(&config.folder)).map_err(|error| {
-                    Failure::new(Exit::Error, "cannot keep raw partitions").because(error)
+                open_raw_sink(&config.raw.clone().in_folder(&config.folder)).map_err(|error| {
+                    CommandError::new(Exit::Error, "cannot use the raw sink").caused_by(error)
                 })?;
             for declared in declared {
-                let source = declared_source(declared, &config.folder, sink.clone());
-                let mut source = source.map_err(cannot)?;
+                let source = build_source(declared, &config.folder, sink.clone());
+                let mut source = source.map_err(build_error)?;
                 change(&mut source.limits);
                 sources.push(source);
             }
         }
-        let queues = queues.collect::<Result<_, Failure>>()?;
-        let pipelines = pipelines.collect::<Result<_, Failure>>()?;
-        let notifiers = notifiers.collect::<Result<_, Failure>>()?;
+        let queues = queues.collect::<Result<_, CommandError>>()?;
+        let pipelines = pipelines.collect::<Result<_, CommandError>>()?;
+        let notifiers = notifiers.collect::<Result<_, CommandError>>()?;
         Ok(Self { queues, sources, pipelines, notifiers })
     }
 
-    /// What it is called.
-    pub(crate) fn names(&self) -> Names {
+    pub(crate) fn names(&self) -> WorkerNames {
         let join = |names: Vec<&str>| names.join(", ");
-        Names {
+        WorkerNames {
             queues: join(self.queues.iter().map(|queue| queue.name.as_str()).collect()),
             sources: join(self.sources.iter().map(|source| source.name.as_str()).collect()),
             pipelines: join(self.pipelines.iter().map(|it| it.name.as_str()).collect()),
@@ -143,14 +144,20 @@ impl WorkerSet {
         }
     }
 
-    /// The pipeline of that name.
     pub(crate) fn pipeline(&self, name: &str) -> Option<&Pipeline> {
         self.pipelines.iter().find(|pipeline| pipeline.name == name)
     }
 
-    /// The engine that does it.
-    pub(crate) fn engine(self, store: Arc<dyn Store>, config: &Config) -> Engine {
-        let engine = Engine::new(store).with_jitter_seed(config.jitter_seed);
+    pub(crate) fn engine(
+        self,
+        store: Arc<dyn Store>,
+        config: &Config,
+        context: &Context,
+    ) -> Engine {
+        let engine = Engine::new(store)
+            .with_jitter_seed(config.jitter_seed)
+            .with_traces(context.traces())
+            .with_write_times(context.write_times.clone());
         let engine = self.queues.into_iter().fold(engine, Engine::with_queue);
         let engine = self.sources.into_iter().fold(engine, Engine::with_source);
         let engine = self.pipelines.into_iter().fold(engine, Engine::with_pipeline);
@@ -158,30 +165,23 @@ impl WorkerSet {
     }
 }
 
-/// Chooses among what is declared.
-struct Asked {
-    /// Nothing was named, so all of it is meant.
-    all: bool,
-}
-
-impl Asked {
-    /// Those of a kind that are named, in the order of the file.
-    fn of<'a, T>(
-        &self,
-        kind: &str,
-        names: Option<&[String]>,
-        declared: &'a [T],
-        name: impl Fn(&T) -> &String,
-        suggestion: impl Fn(&str) -> String,
-    ) -> Result<Vec<&'a T>, Failure> {
-        let Some(names) = names else {
-            return Ok(declared.iter().filter(|_| self.all).collect());
-        };
-        let is_declared = |asked: &&String| declared.iter().any(|it| name(it) == *asked);
-        if let Some(unknown) = names.iter().find(|asked| !is_declared(asked)) {
-            let message = format!("--{kind}s: there is no {kind} {unknown:?}");
-            return Err(Failure::usage(message).help(suggestion(unknown)));
-        }
-        Ok(declared.iter().filter(|it| names.contains(name(it))).collect())
+/// The declared entries of a kind that `names` selects, in the order of the file; all of them where no name of any
+/// kind is given.
+fn select<'a, T>(
+    kind: &str,
+    names: Option<&[String]>,
+    select_all: bool,
+    declared: &'a [T],
+    name: impl Fn(&T) -> &String,
+    suggestion: impl Fn(&str) -> String,
+) -> Result<Vec<&'a T>, CommandError> {
+    let Some(names) = names else {
+        return Ok(declared.iter().filter(|_| select_all).collect());
+    };
+    let is_declared = |selected: &&String| declared.iter().any(|it| name(it) == *selected);
+    if let Some(unknown) = names.iter().find(|selected| !is_declared(selected)) {
+        let message = format!("--{kind}s: there is no {kind} {unknown:?}");
+        return Err(CommandError::usage(message).help(suggestion(unknown)));
     }
+    Ok(declared.iter().filter(|it| names.contains(name(it))).collect())
 }

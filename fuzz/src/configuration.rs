@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use redrive::config::{Config, Report, parse};
+use redrive::config::{Config, ConfigReport, parse};
 
 /// Longer files are only slower.
 const MAX_BYTES: usize = 64 * 1024;
 
-fn read(text: &str) -> Result<Config, Report> {
+fn read(text: &str) -> Result<Config, ConfigReport> {
     parse(text, "redrive.toml", Path::new("/etc/redrive"))
 }
 
@@ -32,7 +32,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-fn refused(text: &str, report: &Report) {
+fn refused(text: &str, report: &ConfigReport) {
     assert!(!report.problems().is_empty(), "a file is not refused without a reason");
     let lines = text.matches('\n').count() + 1;
     for problem in report.problems() {

@@ -8,21 +8,21 @@ use serde_json::{Value, json};
 
 // The program's own: it has no library.
 #[allow(dead_code, unreachable_pub)]
-#[path = "../../src/commands/runs/lines.rs"]
-mod lines;
+#[path = "../../src/commands/runs/line_reader.rs"]
+mod line_reader;
 
-use lines::{Line, Lines};
+use line_reader::{InputLine, LineReader};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads through a buffer of a size.
 fn cut(bytes: &[u8], buffer: usize) -> Vec<Vec<u8>> {
-    let mut lines = Lines::new(BufReader::with_capacity(buffer, bytes));
+    let mut lines = LineReader::new(BufReader::with_capacity(buffer, bytes));
     let mut read = Vec::new();
     while let Ok(Some(line)) = lines.next() {
         match line {
-            Line::Whole(line) => read.push(line.to_vec()),
-            Line::TooLong => panic!("nothing here is as long as that"),
+            InputLine::Whole(line) => read.push(line.to_vec()),
+            InputLine::TooLong => panic!("nothing here is as long as that"),
         }
     }
     assert_eq!((lines.number(), lines.bytes()), (read.len() as u64, bytes.len() as u64));

@@ -1,21 +1,20 @@
-//! `redrive check`: is the configuration good, and what does it declare?
+//! `redrive check`: validates the configuration and prints what it declares.
 
 mod summary;
 
-mod declared;
 mod notifiers;
-mod parts;
+mod rows;
+mod shared_fields;
 
 use clap::Args;
-use redrive::config::{self, Error};
+use redrive::config::{self, ConfigError};
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
-use summary::{Findings, Summary};
+use summary::{ConfigSummary, InvalidConfig};
 
-/// The arguments of `check`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -23,27 +22,27 @@ Examples:
   redrive check --config prod/redrive.toml
   redrive check -o json | jq '.queues[].name'
 
-All problems are reported at once, each with its line. The programs that the file names need not
-exist, and the store is not opened. Exit code 1 means problems.")]
-pub(crate) struct Arguments {}
+The command reports all problems at once, each with its line. It does not open the store, and the programs
+that the file names need not exist. Exit code 1 means that the file has problems.")]
+pub(crate) struct CheckArgs {}
 
-/// Checks the file.
-pub(crate) fn run(_: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(_: CheckArgs, context: &Context) -> Result<Exit, CommandError> {
     let Some(path) = context.config_path()? else {
-        let message = format!("there is no {} here or in a folder above", config::FILE_NAME);
-        return Err(Failure::new(Exit::Error, message)
-            .help("`redrive init` writes one; `--config FILE` names another"));
+        let message =
+            format!("there is no {} in this folder or in a folder above", config::FILE_NAME);
+        return Err(CommandError::new(Exit::Error, message)
+            .help("`redrive init` writes one; --config FILE selects another file"));
     };
     let name = context.display_name(&path);
     match config::load(&path, &name) {
         Ok(config) => {
-            let store = context.store_in_words(&config)?;
-            Summary::new(name, &config, store).print(context)?;
+            let store = context.describe_store(&config)?;
+            ConfigSummary::new(name, &config, store).print(context)?;
             Ok(Exit::Ok)
         }
-        Err(Error::Invalid(report)) if !context.output.is_table() => {
-            context.output.record(&Findings::new(name, &report))?;
-            Err(Failure::new(Exit::Error, &report))
+        Err(ConfigError::Invalid(report)) if !context.output.is_table() => {
+            context.output.record(&InvalidConfig::new(name, &report))?;
+            Err(CommandError::new(Exit::Error, &report))
         }
         Err(error) => Err(error.into()),
     }

@@ -1,4 +1,4 @@
-//! `redrive consume list | cat`: reads good partitions, and nothing else (PAR-12).
+//! `redrive consume list | cat`: reads partitions with status success, and no others (PAR-12).
 
 mod cat;
 mod list;
@@ -7,34 +7,32 @@ use clap::{Args, Subcommand};
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
-/// The arguments of `consume`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Only what the state says is success can be read, from the run that has authority.
+Only partitions with status success can be read, from the run in current_run_id.
 
 Examples:
   redrive consume list --source ads --since 2026-01-01
   redrive consume cat partition:ads/1234567890/campaign_daily/2026-01-31")]
-pub(crate) struct Arguments {
+pub(crate) struct ConsumeArgs {
     #[command(subcommand)]
-    action: Action,
+    command: ConsumeCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// List the partitions that can be read, and where their rows are
-    List(list::Arguments),
+enum ConsumeCommand {
+    /// List the readable partitions and the locations of their rows
+    List(list::ConsumeListArgs),
     /// Print the rows of partitions
-    Cat(cat::Arguments),
+    Cat(cat::ConsumeCatArgs),
 }
 
-/// Runs `consume`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    match arguments.action {
-        Action::List(arguments) => list::run(arguments, context).await,
-        Action::Cat(arguments) => cat::run(arguments, context).await,
+pub(crate) async fn run(args: ConsumeArgs, context: &Context) -> Result<Exit, CommandError> {
+    match args.command {
+        ConsumeCommand::List(args) => list::run(args, context).await,
+        ConsumeCommand::Cat(args) => cat::run(args, context).await,
     }
 }

@@ -1,4 +1,4 @@
-//! `redrive db migrate | rollback | status | backup` (OPS-2, OPS-8).
+//! `redrive db migrate | rollback | status | backup`: manages the schema of a store (OPS-2, OPS-8).
 
 use std::path::{Path, PathBuf};
 
@@ -12,11 +12,10 @@ use serde::Serialize;
 use crate::{
     confirm::confirm,
     context::{ChosenStore, Context},
-    exit::{Exit, Failure},
-    output::{Column, Row},
+    exit::{CommandError, Exit},
+    output::{TableColumn, TableRow},
 };
 
-/// The arguments of `db`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,54 +23,58 @@ Examples:
   redrive db migrate --store postgres://redrive@db.example/redrive
   redrive db rollback --to 1 --yes
   redrive db backup nightly.db")]
-pub(crate) struct Arguments {
+pub(crate) struct DbArgs {
     #[command(subcommand)]
-    action: Action,
+    command: DbCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Bring the schema up to date
+enum DbCommand {
+    /// Migrate the schema to the latest version
     #[command(after_help = "\
-SQLite is migrated whenever it is opened. PostgreSQL is migrated here and by `redrive up`, never by a worker.
+A SQLite store is migrated whenever it is opened. A PostgreSQL store is migrated by this command and by
+`redrive up`, never by a worker.
 
 Examples:
   redrive db migrate
   redrive db migrate --store postgres://redrive@db.example/redrive")]
     Migrate,
-    /// Take the schema back, and with it the data that only the newer schema holds
+    /// Roll the schema back; data that only the newer schema can store is lost
     #[command(after_help = "\
 Examples:
-  redrive db rollback              one version back, after asking
-  redrive db rollback --to 0 --yes everything Redrive has, gone")]
+  redrive db rollback              roll back one version, after confirmation
+  redrive db rollback --to 0 --yes remove all data of Redrive")]
     Rollback {
-        /// The version to go back to [default: one before the current]
+        /// The target version [default: the one before the current version]
         #[arg(long, value_name = "N")]
         to: Option<u32>,
 
-        /// Do not ask
+        /// Skip the confirmation
         #[arg(long)]
         yes: bool,
     },
-    /// Show which migrations the store has
+    /// List the migrations and which of them the store has
     #[command(after_help = "\
 Examples:
   redrive db status
   redrive db status -o json")]
     Status,
-    /// Copy a SQLite store to a new file while it is in use
+    /// Back up a SQLite store to a new file, while the store is in use
     #[command(after_help = "\
 Examples:
   redrive db backup /backups/redrive-monday.db")]
     Backup {
-        /// The new file
+        /// The file to create
         file: PathBuf,
     },
 }
 
-impl Row for MigrationView {
-    const COLUMNS: &'static [Column] =
-        &[Column::number("version"), Column::text("name"), Column::text("applied at")];
+impl TableRow for MigrationView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("version"),
+        TableColumn::text("name"),
+        TableColumn::text("applied at"),
+    ];
 
     fn cells(&self) -> Vec<String> {
         let applied_at = self.applied_at.clone().unwrap_or_else(|| "pending".to_owned());
@@ -79,24 +82,26 @@ impl Row for MigrationView {
     }
 }
 
-/// A migration that was run.
 #[derive(Debug, Serialize)]
-struct StepRow {
+struct MigrationStepRow {
     version: u32,
     name: &'static str,
     direction: &'static str,
 }
 
-impl Row for StepRow {
-    const COLUMNS: &'static [Column] =
-        &[Column::number("version"), Column::text("name"), Column::text("direction")];
+impl TableRow for MigrationStepRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("version"),
+        TableColumn::text("name"),
+        TableColumn::text("direction"),
+    ];
 
     fn cells(&self) -> Vec<String> {
         vec![self.version.to_string(), self.name.to_owned(), self.direction.to_owned()]
     }
 }
 
-impl From<&MigrationStep> for StepRow {
+impl From<&MigrationStep> for MigrationStepRow {
     fn from(step: &MigrationStep) -> Self {
         let direction = match step.direction {
             Direction::Up => "up",
@@ -106,22 +111,21 @@ impl From<&MigrationStep> for StepRow {
     }
 }
 
-/// Runs `db`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: DbArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = context.config()?;
     let store = context.store(config.as_ref())?;
-    let migrator = || migrator(&store.url).map_err(|error| store.failure(error));
-    match arguments.action {
-        Action::Migrate => migrate(&store, context).await,
-        Action::Rollback { to, yes } => rollback(&store, &*migrator()?, to, yes, context).await,
-        Action::Status => status(&store, &*migrator()?, context).await,
-        Action::Backup { file } => backup(&store, &file, context),
+    let migrator = || migrator(&store.url).map_err(|error| store.store_error(error));
+    match args.command {
+        DbCommand::Migrate => migrate(&store, context).await,
+        DbCommand::Rollback { to, yes } => rollback(&store, &*migrator()?, to, yes, context).await,
+        DbCommand::Status => status(&store, &*migrator()?, context).await,
+        DbCommand::Backup { file } => backup(&store, &file, context),
     }
 }
 
-async fn migrate(store: &ChosenStore, context: &Context) -> Result<Exit, Failure> {
+async fn migrate(store: &ChosenStore, context: &Context) -> Result<Exit, CommandError> {
     let steps = store.migrate().await?;
-    print_steps(&steps, "the schema was up to date", store, context)
+    print_steps(&steps, "the schema is up to date", store, context)
 }
 
 async fn rollback(
@@ -130,42 +134,43 @@ async fn rollback(
     to: Option<u32>,
     yes: bool,
     context: &Context,
-) -> Result<Exit, Failure> {
-    let status = migrator.status().await.map_err(|error| store.failure(error))?;
+) -> Result<Exit, CommandError> {
+    let status = migrator.status().await.map_err(|error| store.store_error(error))?;
     let current = status.current();
     if current > migrator.latest() {
         let newer = Error::NewerSchema { found: current, known: migrator.latest() };
-        return Err(store.failure(newer));
+        return Err(store.store_error(newer));
     }
     let target = to.unwrap_or(current.saturating_sub(1));
     if target > current {
         let message = format!("cannot roll back to {target}: the store has schema {current}");
-        return Err(Failure::usage(message).help("`redrive db migrate` goes forward"));
+        return Err(CommandError::usage(message).help("`redrive db migrate` migrates forward"));
     }
     if target < current {
         let url = &store.url;
-        let question =
-            format!("Roll {url} back from schema {current} to {target}, losing what it holds?");
+        let question = format!(
+            "Roll {url} back from schema {current} to {target} and lose the data of the newer schema?"
+        );
         confirm(&question, yes)?;
     }
     let steps = migrator
         .migrate_to(target, SystemClock.now())
         .await
-        .map_err(|error| store.failure(error))?;
-    print_steps(&steps, "there was nothing to roll back", store, context)
+        .map_err(|error| store.store_error(error))?;
+    print_steps(&steps, "there is nothing to roll back", store, context)
 }
 
 fn print_steps(
     steps: &[MigrationStep],
-    nothing: &str,
+    if_none: &str,
     store: &ChosenStore,
     context: &Context,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     if steps.is_empty() {
-        context.output.note(&format!("{}: {nothing}", store.url));
+        context.output.note(&format!("{}: {if_none}", store.url));
     }
     if !steps.is_empty() || !context.output.is_table() {
-        context.output.list(steps.iter().map(StepRow::from))?;
+        context.output.list(steps.iter().map(MigrationStepRow::from))?;
     }
     Ok(Exit::Ok)
 }
@@ -174,37 +179,37 @@ async fn status(
     store: &ChosenStore,
     migrator: &dyn Migrator,
     context: &Context,
-) -> Result<Exit, Failure> {
-    let schema = migrator.status().await.map_err(|error| store.failure(error))?;
+) -> Result<Exit, CommandError> {
+    let schema = migrator.status().await.map_err(|error| store.store_error(error))?;
     context.output.list(MigrationView::all(&schema))?;
-    context.output.remark(&format!("{} ({})", store.url, store.chosen_by))?;
+    context.output.footer(&format!("{} ({})", store.url, store.chosen_by))?;
     if schema.current() > schema.latest() {
-        context.output.note("the store is newer than this program; use a newer redrive");
+        context.output.note("the schema is newer than this program supports; use a newer redrive");
     }
     Ok(Exit::Ok)
 }
 
-fn backup(store: &ChosenStore, file: &Path, context: &Context) -> Result<Exit, Failure> {
+fn backup(store: &ChosenStore, file: &Path, context: &Context) -> Result<Exit, CommandError> {
     let StoreUrl::SqliteFile(path) = &store.url else {
         let message = format!("{} is not a SQLite file", store.url);
-        return Err(Failure::new(Exit::Error, message)
-            .help("for PostgreSQL use pg_dump --schema=redrive, which copies a store in use"));
+        return Err(CommandError::new(Exit::Error, message)
+            .help("for PostgreSQL use pg_dump --schema=redrive"));
     };
-    redrive_sqlite::backup(path, file).map_err(|error| store.failure(error))?;
-    let copy = Copy { store: store.url.to_string(), backup: file.display().to_string() };
+    redrive_sqlite::backup(path, file).map_err(|error| store.store_error(error))?;
+    let copy = BackupRow { store: store.url.to_string(), backup: file.display().to_string() };
     context.output.record(&copy)?;
     Ok(Exit::Ok)
 }
 
-/// A copy that was made.
 #[derive(Debug, Serialize)]
-struct Copy {
+struct BackupRow {
     store: String,
     backup: String,
 }
 
-impl Row for Copy {
-    const COLUMNS: &'static [Column] = &[Column::text("store"), Column::text("backup")];
+impl TableRow for BackupRow {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("store"), TableColumn::text("backup")];
 
     fn cells(&self) -> Vec<String> {
         vec![self.store.clone(), self.backup.clone()]

@@ -1,7 +1,7 @@
-//! `redrive dlq list | show | export | reprocess`: samples that died (PIP-7).
+//! `redrive dlq list | show | export | reprocess`: dead letters of pipelines (PIP-7).
 
+mod dead_letter_filter;
 mod record;
-mod which;
 
 mod causes;
 mod list;
@@ -17,50 +17,47 @@ use redrive::SampleId;
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
-/// The arguments of `dlq`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A sample that fails for good at a stage of its pipeline is a dead letter. It is kept as it was before that
-stage, with its error, until it is brought back.
+A sample whose stage gave up is a dead letter. The store keeps the sample as it was before that stage, with
+its error, until you reprocess it.
 
 Examples:
-  redrive dlq list --group                  the causes, the most frequent first
+  redrive dlq list --group                  count causes, the most frequent first
   redrive dlq list --pipeline score --stage llm_call --code 500
   redrive dlq show 17
   redrive dlq export --to dead.jsonl
   redrive dlq reprocess --cause 5f0c2a91d3e4b768 --dry-run")]
-pub(crate) struct Arguments {
+pub(crate) struct DlqArgs {
     #[command(subcommand)]
-    action: Action,
+    command: DlqCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// List dead letters by id, or what they died of
-    List(list::Arguments),
-    /// Show all that is known of some samples, with every attempt
-    Show(show::Arguments),
-    /// Write dead letters as JSON lines
-    Export(export::Arguments),
-    /// Bring dead letters back to the stage they died at
-    Reprocess(reprocess::Arguments),
+enum DlqCommand {
+    /// List dead letters, or their causes
+    List(list::DlqListArgs),
+    /// Show all fields and attempts of samples
+    Show(show::DlqShowArgs),
+    /// Export dead letters as JSON lines
+    Export(export::DlqExportArgs),
+    /// Return dead letters to the stage that failed
+    Reprocess(reprocess::DlqReprocessArgs),
 }
 
-/// Runs `dlq`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    match arguments.action {
-        Action::List(arguments) => list::run(arguments, context).await,
-        Action::Show(arguments) => show::run(arguments, context).await,
-        Action::Export(arguments) => export::run(arguments, context).await,
-        Action::Reprocess(arguments) => reprocess::run(arguments, context).await,
+pub(crate) async fn run(args: DlqArgs, context: &Context) -> Result<Exit, CommandError> {
+    match args.command {
+        DlqCommand::List(args) => list::run(args, context).await,
+        DlqCommand::Show(args) => show::run(args, context).await,
+        DlqCommand::Export(args) => export::run(args, context).await,
+        DlqCommand::Reprocess(args) => reprocess::run(args, context).await,
     }
 }
 
-/// The id of a sample, as people write it.
 pub(crate) fn parse_id(text: &str) -> Result<SampleId, String> {
     let id = text.parse().ok().filter(|id: &SampleId| id.0 > 0 && text == id.to_string());
-    id.ok_or_else(|| "an id is a whole number from 1".to_owned())
+    id.ok_or_else(|| "an id is a whole number, 1 or greater".to_owned())
 }

@@ -1,69 +1,69 @@
-//! `redrive doctor`: is everything as it must be?
+//! `redrive doctor`: checks the configuration, the raw sink and the store.
 //!
-//! It looks and changes nothing. Everything is looked at, also after the first trouble, and each
-//! finding is a row.
+//! The command changes nothing. It runs every check, also after a problem, and prints one row per check.
 
 use clap::Args;
-use redrive::{config::Config, migrator, open_migrated_store, raw_sink};
+use redrive::{config::Config, migrator, open_migrated_store, open_raw_sink};
 use redrive_ops::{Checkups, views::CheckupView, with_causes};
 
 use crate::{
     context::{ChosenStore, Context},
-    environment::look_around,
-    exit::{Exit, Failure},
-    output::{Column, Row},
+    environment::check_config,
+    exit::{CommandError, Exit},
+    output::{TableColumn, TableRow},
 };
 
-/// The arguments of `doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Ends with 1 if anything is wrong; a warning is no such thing. Safe on a store in use. GET /v1/doctor is the same of a
-server that runs.
+Exit code 1 means that a check found a problem; warnings do not count. The command is safe on a store in use. GET
+/v1/doctor runs the same checks on a server.
 
 Examples:
   redrive doctor
   redrive doctor --store sqlite:prod.db -o json")]
-pub(crate) struct Arguments {}
+pub(crate) struct DoctorArgs {}
 
-impl Row for CheckupView {
-    const COLUMNS: &'static [Column] =
-        &[Column::text("check"), Column::text("state"), Column::text("detail")];
+impl TableRow for CheckupView {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("check"), TableColumn::text("state"), TableColumn::text("detail")];
 
     fn cells(&self) -> Vec<String> {
         vec![self.check.to_owned(), self.state().to_owned(), self.detail.clone()]
     }
 }
 
-/// Runs `doctor`.
-pub(crate) async fn run(_: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(_: DoctorArgs, context: &Context) -> Result<Exit, CommandError> {
     let mut checkups = Checkups::default();
-    match look_around(context, &mut checkups) {
-        // The broken file may name another store than the one that would be looked at.
+    match check_config(context, &mut checkups) {
+        // The invalid file may name another store than the default.
         None if context.store_flag()?.is_none() => {
-            checkups.fail("store", "not looked at: the configuration says which; give --store URL");
+            checkups.fail(
+                "store",
+                "not checked, because the configuration is invalid; pass --store URL",
+            );
         }
         config => {
             let config = config.flatten();
             if let Some(config) = config.as_ref().filter(|config| !config.sources.is_empty()) {
-                match raw_sink(&config.raw.clone().in_folder(&config.folder)) {
+                match open_raw_sink(&config.raw.clone().in_folder(&config.folder)) {
                     Ok(sink) => checkups.check_raw(&sink).await,
                     Err(error) => checkups.fail("raw sink", error.in_words()),
                 }
             }
             match context.store(config.as_ref()) {
-                Ok(store) => look_at_store(&store, config.as_ref(), &mut checkups).await,
-                Err(failure) => checkups.fail("store", failure.message),
+                Ok(store) => check_store(&store, config.as_ref(), &mut checkups).await,
+                Err(error) => checkups.fail("store", error.message),
             }
         }
     }
     let found = checkups.into_views();
-    let all_well = found.iter().all(|checkup| checkup.ok);
+    let all_ok = found.iter().all(|checkup| checkup.ok);
     context.output.list(found)?;
-    Ok(if all_well { Exit::Ok } else { Exit::Error })
+    Ok(if all_ok { Exit::Ok } else { Exit::Error })
 }
 
-/// A store that may be of any version, and so is not opened yet.
-async fn look_at_store(store: &ChosenStore, config: Option<&Config>, checkups: &mut Checkups) {
+/// Checks the schema first: a store of another version cannot be opened.
+async fn check_store(store: &ChosenStore, config: Option<&Config>, checkups: &mut Checkups) {
     let schema = match migrator(&store.url) {
         Ok(migrator) => migrator.status().await,
         Err(error) => Err(error),

@@ -1,4 +1,4 @@
-//! One file per command.
+//! The commands, one module each.
 
 pub(crate) mod check;
 pub(crate) mod completions;
@@ -21,32 +21,31 @@ pub(crate) mod why;
 pub(crate) mod worker;
 
 use crate::{
-    cli::Command,
+    cli::CliCommand,
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
-/// Runs a command.
-pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(command: CliCommand, context: &Context) -> Result<Exit, CommandError> {
     match command {
-        Command::Policy(arguments) => policy::run(arguments, context),
-        Command::Check(arguments) => check::run(arguments, context),
-        Command::Init(arguments) => init::run(arguments, context),
-        Command::Runs(arguments) => runs::run(arguments, context).await,
-        Command::Queue(arguments) => queue::run(arguments, context).await,
-        Command::Uploads(arguments) => uploads::run(arguments, context).await,
-        Command::Pipeline(arguments) => pipeline::run(arguments, context).await,
-        Command::Dlq(arguments) => dlq::run(arguments, context).await,
-        Command::Up(arguments) => up::run(arguments, context).await,
-        Command::Worker(arguments) => worker::run(arguments, context).await,
-        Command::State(arguments) => state::run(arguments, context).await,
-        Command::Daemon(arguments) => daemon::run(arguments, context).await,
-        Command::Consume(arguments) => consume::run(arguments, context).await,
-        Command::Why(arguments) => why::run(arguments, context).await,
-        Command::Db(arguments) => db::run(arguments, context).await,
-        Command::Doctor(arguments) => doctor::run(arguments, context).await,
-        Command::Prune(arguments) => prune::run(arguments, context).await,
-        Command::Serve(arguments) => serve::run(arguments, context).await,
-        Command::Completions(arguments) => completions::run(arguments, context),
+        CliCommand::Policy(args) => policy::run(args, context),
+        CliCommand::Check(args) => check::run(args, context),
+        CliCommand::Init(args) => init::run(args, context),
+        CliCommand::Runs(args) => runs::run(args, context).await,
+        CliCommand::Queue(args) => queue::run(args, context).await,
+        CliCommand::Uploads(args) => uploads::run(args, context).await,
+        CliCommand::Pipeline(args) => pipeline::run(args, context).await,
+        CliCommand::Dlq(args) => dlq::run(args, context).await,
+        CliCommand::Up(args) => up::run(args, context).await,
+        CliCommand::Worker(args) => worker::run(args, context).await,
+        CliCommand::State(args) => state::run(args, context).await,
+        CliCommand::Daemon(args) => daemon::run(args, context).await,
+        CliCommand::Consume(args) => consume::run(args, context).await,
+        CliCommand::Why(args) => why::run(args, context).await,
+        CliCommand::Db(args) => db::run(args, context).await,
+        CliCommand::Doctor(args) => doctor::run(args, context).await,
+        CliCommand::Prune(args) => prune::run(args, context).await,
+        CliCommand::Serve(args) => serve::run(args, context).await,
+        CliCommand::Completions(args) => completions::run(args, context),
     }
 }

@@ -1,8 +1,8 @@
-//! `redrive pipeline run | resume | cancel | list | status | stats | output` (PIP-8).
+//! `redrive pipeline run | resume | cancel | list | status | stats | output`: runs of pipelines (PIP-8).
 
 mod counts;
 mod record;
-mod which;
+mod run_selector;
 
 mod progress;
 mod rate;
@@ -23,71 +23,67 @@ use redrive::{PipelineRunId, PipelineStatus};
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
-/// The arguments of `pipeline`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A pipeline sends every sample of its source through its stages. A stage that fails is tried again by its
-policy; what fails for good is a dead letter (`redrive dlq`), and the rest goes on.
+A pipeline sends every sample of its source through its stages. A stage that fails is retried by its policy.
+A sample whose stage gives up becomes a dead letter (`redrive dlq`); the other samples continue.
 
 Examples:
   redrive pipeline run score
-  redrive pipeline status                   of the newest run
-  redrive pipeline stats 3                  retries, errors and reliability, stage by stage
+  redrive pipeline status                   the newest run
+  redrive pipeline stats 3                  retries, errors and reliability of each stage
   redrive pipeline output 3 > scored.jsonl
   redrive pipeline resume 3")]
-pub(crate) struct Arguments {
+pub(crate) struct PipelineArgs {
     #[command(subcommand)]
-    action: Action,
+    command: PipelineCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Start a run of a pipeline and work on it
-    Run(run::Arguments),
-    /// Go on with a run that was stopped, or whose worker was lost
-    Resume(resume::Arguments),
-    /// Stop a run; it can be resumed
-    Cancel(cancel::Arguments),
-    /// List runs, the newest first
-    List(list::Arguments),
-    /// Show how a run stands
-    Status(status::Arguments),
+enum PipelineCommand {
+    /// Start a run of a pipeline and process it
+    Run(run::PipelineRunArgs),
+    /// Resume a run that was stopped or interrupted
+    Resume(resume::PipelineResumeArgs),
+    /// Cancel a run; it can be resumed later
+    Cancel(cancel::PipelineCancelArgs),
+    /// List pipeline runs, newest first
+    List(list::PipelineListArgs),
+    /// Show the status of a run and where its samples are
+    Status(status::PipelineStatusArgs),
     /// Show the retries, errors and reliability of each stage of a run
-    Stats(stats::Arguments),
-    /// Print the finished samples of a run as JSON lines
-    Output(output::Arguments),
+    Stats(stats::PipelineStatsArgs),
+    /// Print the succeeded samples of a run as JSON lines
+    Output(output::PipelineOutputArgs),
 }
 
-impl Arguments {
-    /// Whether it shows how the work goes on.
+impl PipelineArgs {
+    /// Whether the command displays progress.
     pub(crate) fn shows_progress(&self) -> bool {
-        matches!(self.action, Action::Run(_) | Action::Resume(_))
+        matches!(self.command, PipelineCommand::Run(_) | PipelineCommand::Resume(_))
     }
 }
 
-/// Runs `pipeline`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    match arguments.action {
-        Action::Run(arguments) => run::run(arguments, context).await,
-        Action::Resume(arguments) => resume::run(arguments, context).await,
-        Action::Cancel(arguments) => cancel::run(arguments, context).await,
-        Action::List(arguments) => list::run(arguments, context).await,
-        Action::Status(arguments) => status::run(arguments, context).await,
-        Action::Stats(arguments) => stats::run(arguments, context).await,
-        Action::Output(arguments) => output::run(arguments, context).await,
+pub(crate) async fn run(args: PipelineArgs, context: &Context) -> Result<Exit, CommandError> {
+    match args.command {
+        PipelineCommand::Run(args) => run::run(args, context).await,
+        PipelineCommand::Resume(args) => resume::run(args, context).await,
+        PipelineCommand::Cancel(args) => cancel::run(args, context).await,
+        PipelineCommand::List(args) => list::run(args, context).await,
+        PipelineCommand::Status(args) => status::run(args, context).await,
+        PipelineCommand::Stats(args) => stats::run(args, context).await,
+        PipelineCommand::Output(args) => output::run(args, context).await,
     }
 }
 
-/// The id of a run, as people write it.
 pub(crate) fn parse_id(text: &str) -> Result<PipelineRunId, String> {
     let id = text.parse().ok().filter(|id: &PipelineRunId| id.0 > 0 && text == id.to_string());
-    id.ok_or_else(|| "an id is a whole number from 1".to_owned())
+    id.ok_or_else(|| "an id is a whole number, 1 or greater".to_owned())
 }
 
-/// A status, by its name.
 fn parse_status(text: &str) -> Result<PipelineStatus, String> {
     PipelineStatus::from_name(text).ok_or_else(|| {
         let names = PipelineStatus::ALL.map(PipelineStatus::name);

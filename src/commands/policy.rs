@@ -1,4 +1,4 @@
-//! `redrive policy list | show | schedule` (POL-9).
+//! `redrive policy list | show | schedule`: shows retry policies (POL-9).
 
 mod record;
 mod schedule;
@@ -7,27 +7,26 @@ use clap::{Args, Subcommand};
 use redrive::{JitterSeed, Policy, config::Policies};
 use redrive_ops::views::PolicyView;
 
-pub(crate) use record::{PolicySummary, chosen};
+pub(crate) use record::{PolicyListRow, chosen};
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
-/// The arguments of `policy`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   redrive policy list
   redrive policy show run
   redrive policy schedule --preset stage --attempts 5")]
-pub(crate) struct Arguments {
+pub(crate) struct PolicyArgs {
     #[command(subcommand)]
-    action: Action,
+    command: PolicyCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum PolicyCommand {
     /// List the presets and the policies of the configuration
     #[command(after_help = "\
 Examples:
@@ -43,33 +42,32 @@ Examples:
         /// A preset (partition, run, upload, stage) or a policy of the configuration
         name: String,
     },
-    /// Print when a failing unit would be tried again
-    Schedule(schedule::Arguments),
+    /// Print when a failing unit is retried
+    Schedule(schedule::PolicyScheduleArgs),
 }
 
-/// Runs `policy`.
-pub(crate) fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: PolicyArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = context.config()?;
     let (policies, seed) = match config {
         Some(config) => (config.policies, config.jitter_seed),
         None => (Policies::default(), JitterSeed::default()),
     };
-    match arguments.action {
-        Action::List => {
+    match args.command {
+        PolicyCommand::List => {
             let records = policies.iter().map(|(name, policy)| PolicyView::new(name, policy));
-            context.output.list(records.map(PolicySummary))?;
+            context.output.list(records.map(PolicyListRow))?;
         }
-        Action::Show { name } => {
+        PolicyCommand::Show { name } => {
             let policy = find(&policies, &name)?;
             context.output.record(&PolicyView::new(&name, policy))?;
         }
-        Action::Schedule(arguments) => schedule::run(arguments, &policies, seed, context)?,
+        PolicyCommand::Schedule(args) => schedule::run(args, &policies, seed, context)?,
     }
     Ok(Exit::Ok)
 }
 
-fn find<'a>(policies: &'a Policies, name: &str) -> Result<&'a Policy, Failure> {
+fn find<'a>(policies: &'a Policies, name: &str) -> Result<&'a Policy, CommandError> {
     policies.get(name).ok_or_else(|| {
-        Failure::usage(format!("there is no policy {name:?}")).help(policies.suggestion(name))
+        CommandError::usage(format!("there is no policy {name:?}")).help(policies.suggestion(name))
     })
 }

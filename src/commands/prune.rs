@@ -1,4 +1,4 @@
-//! `redrive prune`: what is finished and old leaves the store for files.
+//! `redrive prune`: exports old finished runs and samples to files, and removes them from the store.
 
 use std::path::PathBuf;
 
@@ -8,66 +8,65 @@ use redrive_ops::views::{PruneView, PrunedFileView};
 
 use crate::{
     confirm::confirm,
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
-    output::{Column, Row},
+    output::{TableColumn, TableRow},
 };
 
-/// The arguments of `prune`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What goes: runs that passed, failed, need review, were cancelled or given up, when neither an attempt nor an entry of
-the journal about them is younger; samples that succeeded, were passed over or died, when their pipeline run ended
-before; and the rows of the ledger of both. Partitions, items, raw data, pipeline runs with their counts, and the journal stay.
+Prunes runs that passed, failed, need review, were cancelled or given up, if all their attempts and journal entries are
+older than DURATION; samples that succeeded, were skipped or became dead letters, if their pipeline run ended before; and
+the attempts of both. Partitions, items, raw data, pipeline runs with their counts, and the journal stay.
 
-Everything is written to JSON lines first: runs-TIME.jsonl, samples-TIME.jsonl and attempts-TIME.jsonl, each synced and named
-when it is whole. Then the journal is told, with the files and their SHA-256, and then rows are removed. Stopped at any
-moment, it loses nothing; say it again, and it goes on with what is left. Asks before it removes anything.
-The idempotency key of a run that is gone is free again. POST /v1/prune does the same from a server.
+The command first writes runs-TIME.jsonl, samples-TIME.jsonl and attempts-TIME.jsonl, and syncs and renames each file when
+it is complete. It then records the files with their SHA-256 in the journal, and then removes the rows. An interruption
+loses no data; run the command again to continue. Asks for confirmation before it removes anything. The idempotency key
+of a removed run can be used again. POST /v1/prune does the same on a server.
 
 Examples:
   redrive prune --older-than 90d --export archive --dry-run
   redrive prune --older-than 90d --export archive --yes
   redrive prune --older-than 30d --export archive --queue verify --yes -o json")]
-pub(crate) struct Arguments {
-    /// What has not been touched for so long
+pub(crate) struct PruneArgs {
+    /// The age of the last change, such as 90d
     #[arg(long, value_name = "DURATION")]
     older_than: HumanDuration,
 
-    /// The folder to write to; made if there is none [default: `export` in [prune] of the file]
+    /// The export folder, created if needed [default: `export` in [prune] of the configuration]
     #[arg(long, value_name = "DIR")]
     export: Option<PathBuf>,
 
-    /// Runs of this queue, and no samples unless --pipeline is given too
+    /// Only runs of this queue; no samples without --pipeline
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
 
-    /// Samples of this pipeline, and no runs unless --queue is given too
+    /// Only samples of this pipeline; no runs without --queue
     #[arg(long, value_name = "NAME")]
     pipeline: Option<String>,
 
-    /// Show how much would go, and do nothing
+    /// Show how much would be removed, without removing anything
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(long)]
     yes: bool,
 
-    /// Why, for the journal
+    /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
-impl Row for PruneView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("untouched since"),
-        Column::text("runs"),
-        Column::text("samples"),
-        Column::text("attempts"),
-        Column::text("changed meanwhile"),
+impl TableRow for PruneView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("untouched since"),
+        TableColumn::text("runs"),
+        TableColumn::text("samples"),
+        TableColumn::text("attempts"),
+        TableColumn::text("changed meanwhile"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -81,12 +80,12 @@ impl Row for PruneView {
     }
 }
 
-impl Row for PrunedFileView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("kind"),
-        Column::number("rows"),
-        Column::text("file"),
-        Column::text("sha256"),
+impl TableRow for PrunedFileView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("kind"),
+        TableColumn::number("rows"),
+        TableColumn::text("file"),
+        TableColumn::text("sha256"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -94,31 +93,30 @@ impl Row for PrunedFileView {
     }
 }
 
-/// Runs `prune`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let age: std::time::Duration = arguments.older_than.into();
+pub(crate) async fn run(args: PruneArgs, context: &Context) -> Result<Exit, CommandError> {
+    let age: std::time::Duration = args.older_than.into();
     let now = SystemClock.now();
     let before = now.checked_sub(age).map_err(|error| {
-        let message = format!("--older-than {} begins before all time", arguments.older_than);
-        Failure::usage(message).because(error)
+        let message = format!("--older-than {} is too long", args.older_than);
+        CommandError::usage(message).caused_by(error)
     })?;
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let folder = arguments.export.or_else(|| ops.config.as_ref()?.archive()).ok_or_else(|| {
-        Failure::usage("there is no folder to write to; nothing was removed")
-            .help("give --export DIR, or `export` in [prune] of the file")
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let folder = args.export.or_else(|| ops.config.as_ref()?.archive()).ok_or_else(|| {
+        CommandError::usage("no export folder is given; nothing was removed")
+            .help("pass --export DIR, or set `export` in [prune] of the configuration")
     })?;
-    let Arguments { queue, pipeline, .. } = arguments;
+    let PruneArgs { queue, pipeline, .. } = args;
     let prune = ops.prune(PruneFilter { before, queue, pipeline });
     let failure = |error: PruneError| match error {
-        PruneError::Store(error) => ops.failure(error),
-        error => Failure::new(Exit::Error, "the prune did not come to its end").because(error),
+        PruneError::Store(error) => ops.store_error(error),
+        error => CommandError::new(Exit::Error, "the prune was not completed").caused_by(error),
     };
-    let advice = "nothing is gone that is not in a whole file; say it again to go on";
+    let help = "only rows in complete files were removed; run the command again to continue";
     let found = prune.prunable().await.map_err(failure)?;
     let output = context.output;
-    if arguments.dry_run {
+    if args.dry_run {
         output.record(&PruneView::preview(before, found))?;
-        output.remark("nothing was removed: a dry run")?;
+        output.footer("dry run: nothing was removed")?;
         return Ok(Exit::Ok);
     }
     if found != Prunable::default() {
@@ -126,12 +124,12 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         let (url, what) = (&ops.chosen.url, format!("{runs} runs and {samples} samples"));
         let folder = folder.display();
         let question = format!("Write {what} to {folder} and remove them from {url}?");
-        confirm(&question, arguments.yes)?;
+        confirm(&question, args.yes)?;
     }
-    let by = operator(arguments.reason);
-    let report = prune.run(&folder, &by).await.map_err(|error| failure(error).help(advice))?;
+    let by = operator(args.reason);
+    let report = prune.run(&folder, &by).await.map_err(|error| failure(error).help(help))?;
     let done = PruneView::done(before, &report);
     output.record(&done)?;
-    output.remark_list("written", &done.files)?;
+    output.section("written", &done.files)?;
     Ok(Exit::Ok)
 }

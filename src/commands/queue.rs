@@ -1,4 +1,4 @@
-//! `redrive queue pause | resume | list` (RUN-6).
+//! `redrive queue pause | resume | list`: pauses queues (RUN-6).
 
 use clap::{Args, Subcommand};
 use redrive_ops::views::QueueView;
@@ -6,57 +6,56 @@ use redrive_store::QueueAction;
 use serde::Serialize;
 
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
-    output::{Column, Row},
+    output::{TableColumn, TableRow},
 };
 
-/// The arguments of `queue`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   redrive queue list
   redrive queue pause verify --reason 'the service is down until noon'
   redrive queue resume verify")]
-pub(crate) struct Arguments {
+pub(crate) struct QueueArgs {
     #[command(subcommand)]
-    action: Action,
+    command: QueueCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Let no worker take another run from a queue
+enum QueueCommand {
+    /// Pause a queue: workers claim no more of its runs
     #[command(after_help = "\
-Runs that are under way go on to their end. Submitting goes on as well.
+Runs in progress finish. New runs can still be submitted.
 
 Examples:
   redrive queue pause verify
   redrive queue pause verify --reason 'the service is down until noon'")]
     Pause {
-        /// The queue
+        /// The name of the queue
         name: String,
 
-        /// Why, for the journal
+        /// The reason, for the journal
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// Let workers take runs from a queue again
+    /// Resume a paused queue
     #[command(after_help = "\
 Examples:
   redrive queue resume verify")]
     Resume {
-        /// The queue
+        /// The name of the queue
         name: String,
 
-        /// Why, for the journal
+        /// The reason, for the journal
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// List the queues that are declared, have runs or are paused
+    /// List queues that are declared, have runs or are paused
     #[command(after_help = "\
-`redrive runs stats` shows what they hold.
+`redrive runs stats` shows the runs of each queue.
 
 Examples:
   redrive queue list
@@ -64,16 +63,16 @@ Examples:
     List,
 }
 
-/// What was done to a queue.
 #[derive(Debug, Serialize)]
-struct Switched<'a> {
+struct QueueChange<'a> {
     queue: &'a str,
     paused: bool,
     changed: bool,
 }
 
-impl Row for Switched<'_> {
-    const COLUMNS: &'static [Column] = &[Column::text("queue"), Column::text("state")];
+impl TableRow for QueueChange<'_> {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("queue"), TableColumn::text("state")];
 
     fn cells(&self) -> Vec<String> {
         let state = match (self.paused, self.changed) {
@@ -86,13 +85,13 @@ impl Row for Switched<'_> {
     }
 }
 
-impl Row for QueueView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("queue"),
-        Column::text("declared"),
-        Column::text("paused at"),
-        Column::text("by"),
-        Column::text("reason"),
+impl TableRow for QueueView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("queue"),
+        TableColumn::text("declared"),
+        TableColumn::text("paused at"),
+        TableColumn::text("by"),
+        TableColumn::text("reason"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -111,48 +110,53 @@ impl Row for QueueView {
     }
 }
 
-/// Runs `queue`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let checked = match &arguments.action {
-        Action::Pause { name, .. } => QueueAction::Pause.check_name(name),
-        Action::Resume { name, .. } => QueueAction::Resume.check_name(name),
-        Action::List => Ok(()),
+pub(crate) async fn run(args: QueueArgs, context: &Context) -> Result<Exit, CommandError> {
+    let checked = match &args.command {
+        QueueCommand::Pause { name, .. } => QueueAction::Pause.check_name(name),
+        QueueCommand::Resume { name, .. } => QueueAction::Resume.check_name(name),
+        QueueCommand::List => Ok(()),
     };
-    checked.map_err(Failure::usage)?;
-    let missing = match arguments.action {
-        Action::List => Missing::Refuse,
-        Action::Pause { .. } | Action::Resume { .. } => Missing::Make,
+    checked.map_err(CommandError::usage)?;
+    let missing = match args.command {
+        QueueCommand::List => IfMissing::Refuse,
+        QueueCommand::Pause { .. } | QueueCommand::Resume { .. } => IfMissing::Create,
     };
-    let ops = Ops::open(context, missing).await?;
+    let ops = OpenStore::open(context, missing).await?;
     let store = ops.store();
-    let failed = |error| ops.failure(error);
-    match arguments.action {
-        Action::Pause { name, reason } => {
-            warn_of_strangers(&name, &ops, context).await?;
+    let failed = |error| ops.store_error(error);
+    match args.command {
+        QueueCommand::Pause { name, reason } => {
+            warn_if_unknown(&name, &ops, context).await?;
             let by = operator(reason);
             let changed = store.pause_queue(&name, &by).await.map_err(failed)?;
-            context.output.record(&Switched { queue: &name, paused: true, changed })?;
+            context.output.record(&QueueChange { queue: &name, paused: true, changed })?;
         }
-        Action::Resume { name, reason } => {
+        QueueCommand::Resume { name, reason } => {
             let by = operator(reason);
             let changed = store.resume_queue(&name, &by).await.map_err(failed)?;
-            context.output.record(&Switched { queue: &name, paused: false, changed })?;
+            context.output.record(&QueueChange { queue: &name, paused: false, changed })?;
         }
-        Action::List => {
+        QueueCommand::List => {
             context.output.list(ops.queues().await.map_err(failed)?)?;
         }
     }
     Ok(Exit::Ok)
 }
 
-/// A pause of a mistyped name would be obeyed by nobody.
-async fn warn_of_strangers(name: &str, ops: &Ops, context: &Context) -> Result<(), Failure> {
+/// Pausing a misspelled name has no effect on any worker.
+async fn warn_if_unknown(
+    name: &str,
+    ops: &OpenStore,
+    context: &Context,
+) -> Result<(), CommandError> {
     if ops.declared().is_some_and(|declared| declared.queue(name).is_some()) {
         return Ok(());
     }
-    let stats = ops.store().queue_stats().await.map_err(|error| ops.failure(error))?;
+    let stats = ops.store().queue_stats().await.map_err(|error| ops.store_error(error))?;
     if !stats.iter().any(|stats| stats.queue == name) {
-        context.output.note(&format!("note: {name:?} is neither declared nor has it any runs"));
+        context
+            .output
+            .note(&format!("note: queue {name:?} is not declared and has no runs; check the name"));
     }
     Ok(())
 }

@@ -1,30 +1,29 @@
-//! `redrive runs submit | list | show | retry | cancel | stats` (RUN-6).
+//! `redrive runs submit | list | show | retry | cancel | stats`: runs of queues (RUN-6).
 
 mod record;
 
-mod lines;
-mod submission;
+mod batch_submitter;
+mod line_reader;
 mod submit;
 
 mod list;
 mod show;
 
 mod change;
-mod changed;
+mod change_outcomes;
 
 mod stats;
 
 use clap::{Args, Subcommand};
 use redrive::{RunId, RunStatus};
 
-pub(crate) use lines::{Line, Lines, MAX_LINE_BYTES};
+pub(crate) use line_reader::{InputLine, LineReader, MAX_LINE_BYTES};
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
-/// The arguments of `runs`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,46 +32,43 @@ Examples:
   redrive runs list --queue verify --status error
   redrive runs retry 17 18
   redrive runs stats")]
-pub(crate) struct Arguments {
+pub(crate) struct RunsArgs {
     #[command(subcommand)]
-    action: Action,
+    command: RunsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Put runs into a queue: one by flags, or many as JSON lines
-    Submit(submit::Arguments),
-    /// List runs by id, a page at a time
-    List(list::Arguments),
-    /// Show all that is known of some runs
-    Show(show::Arguments),
-    /// Send runs back to their queue, with a new count of attempts
-    Retry(change::RetryArguments),
-    /// Stop runs, also those that a worker holds
-    Cancel(change::CancelArguments),
-    /// Show how every queue stands
-    Stats(stats::Arguments),
+enum RunsCommand {
+    /// Submit one run by flags, or many as JSON lines
+    Submit(submit::RunsSubmitArgs),
+    /// List runs
+    List(list::RunsListArgs),
+    /// Show all fields of runs
+    Show(show::RunsShowArgs),
+    /// Retry runs, with a new count of attempts
+    Retry(change::RunsRetryArgs),
+    /// Cancel runs, including those in progress
+    Cancel(change::RunsCancelArgs),
+    /// Show the counts and ages of every queue
+    Stats(stats::RunsStatsArgs),
 }
 
-/// Runs `runs`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    match arguments.action {
-        Action::Submit(arguments) => submit::run(arguments, context).await,
-        Action::List(arguments) => list::run(arguments, context).await,
-        Action::Show(arguments) => show::run(arguments, context).await,
-        Action::Retry(arguments) => change::retry(arguments, context).await,
-        Action::Cancel(arguments) => change::cancel(arguments, context).await,
-        Action::Stats(arguments) => stats::run(arguments, context).await,
+pub(crate) async fn run(args: RunsArgs, context: &Context) -> Result<Exit, CommandError> {
+    match args.command {
+        RunsCommand::Submit(args) => submit::run(args, context).await,
+        RunsCommand::List(args) => list::run(args, context).await,
+        RunsCommand::Show(args) => show::run(args, context).await,
+        RunsCommand::Retry(args) => change::retry(args, context).await,
+        RunsCommand::Cancel(args) => change::cancel(args, context).await,
+        RunsCommand::Stats(args) => stats::run(args, context).await,
     }
 }
 
-/// The id of a run, as people write it.
 fn parse_id(text: &str) -> Result<RunId, String> {
     let id = text.parse().ok().filter(|id: &RunId| id.0 > 0 && text == id.to_string());
-    id.ok_or_else(|| "an id is a whole number from 1".to_owned())
+    id.ok_or_else(|| "an id is a whole number, 1 or greater".to_owned())
 }
 
-/// A status, by its name.
 fn parse_status(text: &str) -> Result<RunStatus, String> {
     RunStatus::from_name(text).ok_or_else(|| {
         let names = RunStatus::ALL.map(RunStatus::name);

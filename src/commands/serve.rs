@@ -1,45 +1,43 @@
-//! `redrive serve`: Redrive over HTTP.
+//! `redrive serve`: serves the API and the dashboard.
 
 use std::net::SocketAddr;
 
 use clap::Args;
 
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    server_setup::{Serving, listen},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    server_setup::{RunningServer, listen},
     signals::Signals,
-    worker_set::worker_name,
+    worker_set::new_worker_id,
 };
 
-/// The arguments of `serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-GET /healthz is 200 while the process answers, GET /readyz while the store does as well. The API is under /v1,
-described by /openapi.json. An address that other machines can reach needs a token: operator-token in
-[server] names the environment variable it is in.
+GET /healthz returns 200 while the process runs, GET /readyz while the store responds too. The API is under /v1;
+/openapi.json describes it. An address that other machines can reach needs a token: operator-token in [server]
+names its environment variable.
 
 Examples:
   redrive serve
   redrive serve --listen 127.0.0.1:0
   curl -s http://127.0.0.1:7878/v1/runs?status=error")]
-pub(crate) struct Arguments {
-    /// Where to listen; port 0 takes any free one [default: as the file says, else 127.0.0.1:7878]
+pub(crate) struct ServeArgs {
+    /// The address to listen on; port 0 takes any free port [default: `listen` in [server], else 127.0.0.1:7878]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 }
 
-/// Runs `serve` until a signal.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Make).await?;
+pub(crate) async fn run(args: ServeArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Create).await?;
     let mut signals = Signals::new()?;
-    let server = listen(&ops, arguments.listen, &worker_name()?, &context.traces()).await?;
+    let server = listen(&ops, args.listen, &new_worker_id()?, context).await?;
     context.output.note(&format!("listening on http://{}", server.address()));
-    let mut serving = Serving::start(server);
+    let mut serving = RunningServer::start(server);
     let exit = tokio::select! {
         exit = signals.next() => exit,
-        failure = serving.ended() => return Err(failure),
+        error = serving.ended() => return Err(error),
     };
     tokio::select! {
         served = serving.stop() => served?,

@@ -1,11 +1,11 @@
-//! `redrive state …`: what operators see of partitions and do to them (PAR-8, PAR-9).
+//! `redrive state …`: shows and changes partitions (PAR-8, PAR-9).
 
-mod which;
+mod partition_selector;
 
 mod row;
 
 mod change;
-mod changed;
+mod change_listing;
 
 mod backfill;
 mod clear_terminal;
@@ -23,18 +23,17 @@ mod verify;
 
 use clap::{Args, Subcommand};
 
-pub(crate) use which::{Which, parse_partition};
+pub(crate) use partition_selector::{PartitionSelector, parse_partition};
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
-/// The arguments of `state`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A partition is one day of one query for one customer of a source. Only the validator says that it is good
-or bad; these commands ask for another look, and show what there is.
+A partition is one day of one query for one customer of a source. Only the validator decides whether a partition
+is good; these commands request attempts and show the results.
 
 Examples:
   redrive state backfill --source ads --since 2026-01-01 --until 2026-01-31
@@ -42,53 +41,52 @@ Examples:
   redrive state retry --source ads --customer-id 1234567890 --dry-run
   redrive state inspect --terminal
   redrive state verify")]
-pub(crate) struct Arguments {
+pub(crate) struct StateArgs {
     #[command(subcommand)]
-    action: Action,
+    command: StateCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Send failed partitions back: the data plane tries them again
-    Retry(retry::Arguments),
-    /// Do good partitions again; they stay good until a new run is
-    Reprocess(reprocess::Arguments),
-    /// Ask for the days of a range
-    Backfill(backfill::Arguments),
-    /// End the retrying of failed partitions
-    MarkTerminal(mark_terminal::Arguments),
-    /// Allow retrying again; they stay failed
-    ClearTerminal(clear_terminal::Arguments),
-    /// Let nothing be claimed or retried of partitions
-    Pause(pause::Arguments),
-    /// Let it go on
-    Resume(resume::Arguments),
-    /// Show partitions, and what comes next for each
-    Inspect(inspect::Arguments),
-    /// Show the attempts at partitions
-    History(history::Arguments),
-    /// Show what was done to partitions, by whom and why
-    Audit(audit::Arguments),
-    /// Show the days that should be good by now and are not
-    Gaps(gaps::Arguments),
-    /// Check every partition against its ledger and its raw data
-    Verify(verify::Arguments),
+enum StateCommand {
+    /// Retry failed partitions
+    Retry(retry::StateRetryArgs),
+    /// Extract good partitions again; they stay readable meanwhile
+    Reprocess(reprocess::StateReprocessArgs),
+    /// Request the partitions of a range of days
+    Backfill(backfill::StateBackfillArgs),
+    /// Mark failed partitions as terminal: they are no longer retried
+    MarkTerminal(mark_terminal::StateMarkTerminalArgs),
+    /// Clear the terminal mark; the partitions stay failed
+    ClearTerminal(clear_terminal::StateClearTerminalArgs),
+    /// Pause partitions: they are neither claimed nor retried
+    Pause(pause::StatePauseArgs),
+    /// Resume paused partitions
+    Resume(resume::StateResumeArgs),
+    /// Show partitions and what comes next for each
+    Inspect(inspect::StateInspectArgs),
+    /// Show the attempts of a partition
+    History(history::StateHistoryArgs),
+    /// Show the journal of partitions: who changed what and why
+    Audit(audit::StateAuditArgs),
+    /// Show expected days that are missing or not good yet
+    Gaps(gaps::StateGapsArgs),
+    /// Verify every partition against its ledger and its raw data
+    Verify(verify::StateVerifyArgs),
 }
 
-/// Runs `state`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    match arguments.action {
-        Action::Retry(arguments) => retry::run(arguments, context).await,
-        Action::Reprocess(arguments) => reprocess::run(arguments, context).await,
-        Action::Backfill(arguments) => backfill::run(arguments, context).await,
-        Action::MarkTerminal(arguments) => mark_terminal::run(arguments, context).await,
-        Action::ClearTerminal(arguments) => clear_terminal::run(arguments, context).await,
-        Action::Pause(arguments) => pause::run(arguments, context).await,
-        Action::Resume(arguments) => resume::run(arguments, context).await,
-        Action::Inspect(arguments) => inspect::run(arguments, context).await,
-        Action::History(arguments) => history::run(arguments, context).await,
-        Action::Audit(arguments) => audit::run(arguments, context).await,
-        Action::Gaps(arguments) => gaps::run(arguments, context).await,
-        Action::Verify(arguments) => verify::run(arguments, context).await,
+pub(crate) async fn run(args: StateArgs, context: &Context) -> Result<Exit, CommandError> {
+    match args.command {
+        StateCommand::Retry(args) => retry::run(args, context).await,
+        StateCommand::Reprocess(args) => reprocess::run(args, context).await,
+        StateCommand::Backfill(args) => backfill::run(args, context).await,
+        StateCommand::MarkTerminal(args) => mark_terminal::run(args, context).await,
+        StateCommand::ClearTerminal(args) => clear_terminal::run(args, context).await,
+        StateCommand::Pause(args) => pause::run(args, context).await,
+        StateCommand::Resume(args) => resume::run(args, context).await,
+        StateCommand::Inspect(args) => inspect::run(args, context).await,
+        StateCommand::History(args) => history::run(args, context).await,
+        StateCommand::Audit(args) => audit::run(args, context).await,
+        StateCommand::Gaps(args) => gaps::run(args, context).await,
+        StateCommand::Verify(args) => verify::run(args, context).await,
     }
 }

@@ -1,9 +1,9 @@
-//! `redrive uploads add | run | list | show | reset` (UPL).
+//! `redrive uploads add | run | list | show | reset`: items of uploads (UPL).
 
 mod record;
 
 mod add;
-mod listed;
+mod file_entry;
 
 mod progress;
 mod run;
@@ -19,10 +19,9 @@ use redrive::{ItemId, ItemStatus, config::Config};
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
-/// The arguments of `uploads`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,43 +29,40 @@ Examples:
   redrive uploads run --upload tiles --group flight-7
   redrive uploads list --group flight-7 --status upload_giveup
   redrive uploads reset 17 18 --reason 'tiles were repaired'")]
-pub(crate) struct Arguments {
+pub(crate) struct UploadsArgs {
     #[command(subcommand)]
-    action: Action,
+    command: UploadsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum UploadsCommand {
     /// Add files as items of a group
-    Add(add::Arguments),
-    /// Send what is pending in a group, again and again within bounds
-    Run(run::Arguments),
-    /// List items by id, a page at a time
-    List(list::Arguments),
-    /// Show all that is known of some items
-    Show(show::Arguments),
-    /// Bring back items that were given up
-    Reset(reset::Arguments),
+    Add(add::UploadsAddArgs),
+    /// Send the pending items of a group, with retries
+    Run(run::UploadsRunArgs),
+    /// List items
+    List(list::UploadsListArgs),
+    /// Show all fields of items
+    Show(show::UploadsShowArgs),
+    /// Reset items that were given up to pending
+    Reset(reset::UploadsResetArgs),
 }
 
-/// Runs `uploads`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    match arguments.action {
-        Action::Add(arguments) => add::run(arguments, context).await,
-        Action::Run(arguments) => run::run(arguments, context).await,
-        Action::List(arguments) => list::run(arguments, context).await,
-        Action::Show(arguments) => show::run(arguments, context).await,
-        Action::Reset(arguments) => reset::run(arguments, context).await,
+pub(crate) async fn run(args: UploadsArgs, context: &Context) -> Result<Exit, CommandError> {
+    match args.command {
+        UploadsCommand::Add(args) => add::run(args, context).await,
+        UploadsCommand::Run(args) => run::run(args, context).await,
+        UploadsCommand::List(args) => list::run(args, context).await,
+        UploadsCommand::Show(args) => show::run(args, context).await,
+        UploadsCommand::Reset(args) => reset::run(args, context).await,
     }
 }
 
-/// The id of an item, as people write it.
 fn parse_id(text: &str) -> Result<ItemId, String> {
     let id = text.parse().ok().filter(|id: &ItemId| id.0 > 0 && text == id.to_string());
-    id.ok_or_else(|| "an id is a whole number from 1".to_owned())
+    id.ok_or_else(|| "an id is a whole number, 1 or greater".to_owned())
 }
 
-/// A status, by its name.
 fn parse_status(text: &str) -> Result<ItemStatus, String> {
     ItemStatus::from_name(text).ok_or_else(|| {
         let names = ItemStatus::ALL.map(ItemStatus::name);
@@ -74,15 +70,16 @@ fn parse_status(text: &str) -> Result<ItemStatus, String> {
     })
 }
 
-/// The configuration, which declares the upload.
-fn declaring(upload: &str, context: &Context) -> Result<Config, Failure> {
-    let config = context.needed_config()?;
+/// Reads the configuration, which must declare the upload.
+fn config_with_upload(upload: &str, context: &Context) -> Result<Config, CommandError> {
+    let config = context.require_config()?;
     if config.upload(upload).is_some() {
         return Ok(config);
     }
-    let advice = match config.uploads.as_slice() {
-        [] => "the file declares none; add an [[upload]] with a name and a url".to_owned(),
+    let help = match config.uploads.as_slice() {
+        [] => "the configuration declares no uploads; add an [[upload]] with a name and a url"
+            .to_owned(),
         _ => config.upload_suggestion(upload),
     };
-    Err(Failure::usage(format!("--upload: there is no upload {upload:?}")).help(advice))
+    Err(CommandError::usage(format!("--upload: there is no upload {upload:?}")).help(help))
 }

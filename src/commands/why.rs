@@ -1,4 +1,4 @@
-//! `redrive why UNIT`: the story of one unit (OPS-3).
+//! `redrive why UNIT`: explains one unit (OPS-3).
 
 use clap::Args;
 use redrive::{InvalidUnit, Unit};
@@ -12,144 +12,146 @@ use serde::Serialize;
 
 use crate::{
     commands::dlq::parse_id,
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    output::{Column, Output, Row},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{Output, TableColumn, TableRow},
 };
 
-/// The arguments of `why`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With a configuration that declares the queue, source or pipeline, each wait is explained by its policy.
+If the configuration declares the queue, source or pipeline, the output names the rule of the policy behind each wait.
 
 Examples:
   redrive why run:17
   redrive why run:17 -o json
   redrive why item:17
-  redrive why sample:17                     over all stages; sample:17/STAGE is one
+  redrive why sample:17                     all stages; sample:17/STAGE shows one
   redrive why partition:ads/1234567890/campaign_daily/2026-01-31")]
-pub(crate) struct Arguments {
+pub(crate) struct WhyArgs {
     /// The unit: run:ID, item:ID, sample:ID or partition:SOURCE/CUSTOMER/QUERY/DATE
-    #[arg(value_parser = parse_asked)]
+    #[arg(value_parser = parse_unit)]
     unit: ExplainTarget,
 }
 
-fn parse_asked(text: &str) -> Result<ExplainTarget, String> {
+fn parse_unit(text: &str) -> Result<ExplainTarget, String> {
     match text.strip_prefix("sample:") {
         Some(id) if !id.contains('/') => parse_id(id).map(ExplainTarget::Sample),
         _ => text.parse().map(ExplainTarget::Unit).map_err(|error: InvalidUnit| error.to_string()),
     }
 }
 
-/// Tells the story.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let story = ops.explain(&arguments.unit).await.map_err(|error| ops.failure(error))?;
-    let Some(story) = story else { return Err(unknown(&arguments.unit, &ops)) };
-    let story = match (story, &arguments.unit) {
-        (Explanation::Sample(story), ExplainTarget::Unit(Unit::Sample { stage, .. })) => {
-            let known = story.stages.iter().map(|known| known.stage.clone()).collect();
-            Explanation::Sample(Box::new(story.only(stage).ok_or_else(|| no_stage(stage, known))?))
+pub(crate) async fn run(args: WhyArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let explanation = ops.explain(&args.unit).await.map_err(|error| ops.store_error(error))?;
+    let Some(explanation) = explanation else { return Err(unknown_unit(&args.unit, &ops)) };
+    let explanation = match (explanation, &args.unit) {
+        (Explanation::Sample(explanation), ExplainTarget::Unit(Unit::Sample { stage, .. })) => {
+            let known = explanation.stages.iter().map(|known| known.stage.clone()).collect();
+            Explanation::Sample(Box::new(
+                explanation.only(stage).ok_or_else(|| unknown_stage(stage, known))?,
+            ))
         }
-        (story, _) => story,
+        (explanation, _) => explanation,
     };
-    print(&story, context.output)?;
+    print(&explanation, context.output)?;
     Ok(Exit::Ok)
 }
 
-fn unknown(asked: &ExplainTarget, ops: &Ops) -> Failure {
+fn unknown_unit(asked: &ExplainTarget, ops: &OpenStore) -> CommandError {
     let url = &ops.chosen.url;
     let (message, help) = match asked {
         ExplainTarget::Unit(unit @ Unit::Run(_)) => {
-            (format!("there is no {unit} in {url}"), "`redrive runs list` shows what there is")
+            (format!("there is no {unit} in {url}"), "`redrive runs list` shows the runs")
         }
         ExplainTarget::Unit(unit @ Unit::Item(_)) => {
-            (format!("there is no {unit} in {url}"), "`redrive uploads list` shows what there is")
+            (format!("there is no {unit} in {url}"), "`redrive uploads list` shows the items")
         }
-        ExplainTarget::Unit(unit @ Unit::Partition(_)) => {
-            (format!("{unit} has no entry in {url}"), "`redrive state inspect` shows what there is")
-        }
-        ExplainTarget::Unit(Unit::Sample { id, .. }) | ExplainTarget::Sample(id) => {
-            (format!("there is no sample:{id} in {url}"), "`redrive dlq list` shows what died")
-        }
+        ExplainTarget::Unit(unit @ Unit::Partition(_)) => (
+            format!("{unit} has no entry in {url}"),
+            "`redrive state inspect` shows the partitions",
+        ),
+        ExplainTarget::Unit(Unit::Sample { id, .. }) | ExplainTarget::Sample(id) => (
+            format!("there is no sample:{id} in {url}"),
+            "`redrive dlq list` shows the dead letters",
+        ),
     };
-    Failure::new(Exit::Error, message).help(help)
+    CommandError::new(Exit::Error, message).help(help)
 }
 
-fn no_stage(stage: &str, known: Vec<String>) -> Failure {
-    let message = format!("its pipeline has no stage {stage:?}");
-    Failure::new(Exit::Error, message).help(format!("the stages are {}", known.join(", ")))
+fn unknown_stage(stage: &str, known: Vec<String>) -> CommandError {
+    let message = format!("the pipeline of the sample has no stage {stage:?}");
+    CommandError::new(Exit::Error, message).help(format!("the stages are {}", known.join(", ")))
 }
 
-/// Prints it: an object, or one part below the other.
-fn print(story: &Explanation, output: Output) -> Result<(), Failure> {
-    match story {
-        Explanation::Run(story) => {
-            let RunExplanation { run, attempts, journal, next, .. } = &**story;
-            print_parts(&**story, run, attempts, journal, next, output)
+/// Prints one JSON object, or record, attempts and journal below each other.
+fn print(explanation: &Explanation, output: Output) -> Result<(), CommandError> {
+    match explanation {
+        Explanation::Run(explanation) => {
+            let RunExplanation { run, attempts, journal, next, .. } = &**explanation;
+            print_parts(&**explanation, run, attempts, journal, next, output)
         }
-        Explanation::Item(story) => {
-            let ItemExplanation { item, attempts, journal, next, .. } = &**story;
-            print_parts(&**story, item, attempts, journal, next, output)
+        Explanation::Item(explanation) => {
+            let ItemExplanation { item, attempts, journal, next, .. } = &**explanation;
+            print_parts(&**explanation, item, attempts, journal, next, output)
         }
-        Explanation::Partition(story) => {
-            let PartitionExplanation { partition, attempts, journal, next, .. } = &**story;
-            print_parts(&**story, partition, attempts, journal, next, output)
+        Explanation::Partition(explanation) => {
+            let PartitionExplanation { partition, attempts, journal, next, .. } = &**explanation;
+            print_parts(&**explanation, partition, attempts, journal, next, output)
         }
-        Explanation::Sample(story) => print_sample(story, output),
+        Explanation::Sample(explanation) => print_sample(explanation, output),
     }
 }
 
-fn print_parts<T: Serialize, R: Row>(
-    story: &T,
+fn print_parts<T: Serialize, R: TableRow>(
+    explanation: &T,
     record: &R,
     attempts: &[AttemptView],
     journal: &[JournalView],
     next: &Next,
     output: Output,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     if !output.is_table() {
-        return output.object(story);
+        return output.object(explanation);
     }
     output.record(record)?;
-    output.remark_list("attempts", attempts)?;
+    output.section("attempts", attempts)?;
     print_end(journal, next, output)
 }
 
-fn print_sample(story: &SampleExplanation, output: Output) -> Result<(), Failure> {
+fn print_sample(explanation: &SampleExplanation, output: Output) -> Result<(), CommandError> {
     if !output.is_table() {
-        return output.object(story);
+        return output.object(explanation);
     }
-    output.record(&story.sample)?;
-    for stage in &story.stages {
+    output.record(&explanation.sample)?;
+    for stage in &explanation.stages {
         let title = format!("stage {}: {}", stage.stage, stage.outcome);
-        output.remark_list(&title, &stage.attempts)?;
+        output.section(&title, &stage.attempts)?;
     }
-    let untried = story.stages.iter().filter(|stage| stage.attempts.is_empty());
+    let untried = explanation.stages.iter().filter(|stage| stage.attempts.is_empty());
     let untried: Vec<String> =
         untried.map(|stage| format!("stage {}: {}", stage.stage, stage.outcome)).collect();
     if !untried.is_empty() {
-        output.remark(&untried.join("\n"))?;
+        output.footer(&untried.join("\n"))?;
     }
-    print_end(&story.journal, &story.next, output)
+    print_end(&explanation.journal, &explanation.next, output)
 }
 
-fn print_end(journal: &[JournalView], next: &Next, output: Output) -> Result<(), Failure> {
-    output.remark_list("journal", journal)?;
-    output.remark(&format!("next: {}", next.because))
+fn print_end(journal: &[JournalView], next: &Next, output: Output) -> Result<(), CommandError> {
+    output.section("journal", journal)?;
+    output.footer(&format!("next: {}", next.because))
 }
 
-impl Row for AttemptView {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("attempt"),
-        Column::text("started at"),
-        Column::number("took"),
-        Column::text("outcome"),
-        Column::text("class"),
-        Column::text("code"),
-        Column::text("rule"),
-        Column::text("message"),
+impl TableRow for AttemptView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("attempt"),
+        TableColumn::text("started at"),
+        TableColumn::number("took"),
+        TableColumn::text("outcome"),
+        TableColumn::text("class"),
+        TableColumn::text("code"),
+        TableColumn::text("rule"),
+        TableColumn::text("message"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -166,12 +168,12 @@ impl Row for AttemptView {
     }
 }
 
-impl Row for JournalView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("at"),
-        Column::text("actor"),
-        Column::text("action"),
-        Column::text("details"),
+impl TableRow for JournalView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("at"),
+        TableColumn::text("actor"),
+        TableColumn::text("action"),
+        TableColumn::text("details"),
     ];
 
     fn cells(&self) -> Vec<String> {

@@ -1,92 +1,89 @@
-//! `redrive worker`: does the work of the queues, sources and pipelines that the configuration declares
-//! (OPS-6, OPS-7).
+//! `redrive worker`: processes the declared queues, sources, pipelines and notifiers (OPS-6, OPS-7).
 
 use clap::Args;
 use redrive::{HumanDuration, Stopper, Until};
 
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
     signals::Signals,
-    worker_set::{DEFAULT_GRACE, WorkerSelection, WorkerSet, worker_name},
+    worker_set::{DEFAULT_GRACE, WorkerSelection, WorkerSet, new_worker_id},
 };
 
-/// The most units of one queue, source or stage at once.
 const MAX_CONCURRENCY: i64 = 10_000;
 
-/// The arguments of `worker`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Ctrl-C or SIGTERM: takes no more work, lets running work end within the grace time, hands the rest
-back uncounted, and ends with 130 or 143. A second signal ends at once; what was held then comes back when
-its lease ends. Any number of workers share a store; one PostgreSQL database serves many hosts, once
-`redrive db migrate` has prepared it.
+On Ctrl-C or SIGTERM the worker claims no more work, waits for running work within the grace time, releases the
+rest uncounted, and exits with 130 or 143. A second signal ends the worker at once; other workers claim its units
+when their leases expire. Any number of workers can share a store, and workers on many hosts can share a
+PostgreSQL database, which `redrive db migrate` must have migrated.
 
-A source's new days become pending when their time has come, by its schedule in UTC. --drain ignores schedules.
-Whoever a [[notify]] names is told of give-ups, aborts and dead letters (docs/notifications.md).
-Runs of pipelines are those that `redrive pipeline run --detach` started, and all others that go on.
+New days of a source become pending by its schedule, in UTC; --drain ignores schedules. Notifiers send events about
+give-ups, aborts and dead letters (docs/notifications.md). The worker processes every running pipeline run,
+including those that `redrive pipeline run --detach` started.
 
 Examples:
   redrive worker
-  redrive worker --drain                    end when nothing is due, now or later
+  redrive worker --drain                    exit when no work is left, now or later
   redrive worker --queues verify,notify --concurrency 32
-  redrive worker --sources ads              this source, and no queue or pipeline
-  redrive worker --pipelines score          the runs of this pipeline alone
+  redrive worker --sources ads              only this source, no queues or pipelines
+  redrive worker --pipelines score          only this pipeline
   redrive worker --log-format json 2>> worker.log")]
-pub(crate) struct Arguments {
-    /// These queues, separated by commas [default: all, unless sources or pipelines are named]
+pub(crate) struct WorkerArgs {
+    /// The queues to process, separated by commas [default: all, or none if another kind is selected]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     queues: Option<Vec<String>>,
 
-    /// These sources, separated by commas [default: all, unless queues or pipelines are named]
+    /// The sources to process, separated by commas [default: all, or none if another kind is selected]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     sources: Option<Vec<String>>,
 
-    /// These pipelines, separated by commas [default: all, unless queues or sources are named]
+    /// The pipelines to process, separated by commas [default: all, or none if another kind is selected]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pipelines: Option<Vec<String>>,
 
-    /// These notifiers, separated by commas [default: all, unless anything else is named]
+    /// The notifiers to run, separated by commas [default: all, or none if another kind is selected]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     notifiers: Option<Vec<String>>,
 
-    /// Units at once in each queue, source and stage [default: as the file says]
+    /// The units in progress at once in each queue, source and stage [default: `concurrency` of each]
     #[arg(long, value_name = "N", allow_hyphen_values = true,
           value_parser = clap::value_parser!(u32).range(1..=MAX_CONCURRENCY))]
     concurrency: Option<u32>,
 
-    /// How long running work may go on after a signal
+    /// The time that running work has to finish after a signal
     #[arg(long, value_name = "DURATION", default_value = DEFAULT_GRACE, allow_hyphen_values = true)]
     grace: HumanDuration,
 
-    /// End, with 0, when nothing is due, now or later
+    /// Exit with 0 when no work is left, now or later
     #[arg(long)]
     drain: bool,
 }
 
-/// Runs `worker` until a signal, or until there is nothing left.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let config = context.needed_config()?;
-    let nothing = config.queues.is_empty() && config.sources.is_empty();
-    if nothing && config.pipelines.is_empty() && config.notifiers.is_empty() {
-        let message = "the configuration declares no queues, no sources and no pipelines";
-        return Err(Failure::new(Exit::Error, message)
-            .help("add a [[queue]], a [[source]] or a [[pipeline]]; `redrive init` shows them"));
+pub(crate) async fn run(args: WorkerArgs, context: &Context) -> Result<Exit, CommandError> {
+    let config = context.require_config()?;
+    let is_empty = config.queues.is_empty() && config.sources.is_empty();
+    if is_empty && config.pipelines.is_empty() && config.notifiers.is_empty() {
+        let message = "the configuration declares no queues, sources, pipelines or notifiers";
+        return Err(CommandError::new(Exit::Error, message).help(
+            "add a [[queue]], a [[source]] or a [[pipeline]]; `redrive init` writes examples",
+        ));
     }
-    let wanted = WorkerSelection {
-        queues: arguments.queues.as_deref(),
-        sources: arguments.sources.as_deref(),
-        pipelines: arguments.pipelines.as_deref(),
-        notifiers: arguments.notifiers.as_deref(),
-        concurrency: arguments.concurrency,
-        grace: arguments.grace,
+    let selection = WorkerSelection {
+        queues: args.queues.as_deref(),
+        sources: args.sources.as_deref(),
+        pipelines: args.pipelines.as_deref(),
+        notifiers: args.notifiers.as_deref(),
+        concurrency: args.concurrency,
+        grace: args.grace,
     };
-    let works = WorkerSet::new(&config, &wanted)?;
+    let workers = WorkerSet::new(&config, &selection)?;
     let chosen = context.store(Some(&config))?;
-    let store = chosen.open(Some(&config), Missing::Make).await?;
+    let store = chosen.open(Some(&config), IfMissing::Create).await?;
     let mut signals = Signals::new()?;
-    let worker = worker_name()?;
-    let names = works.names();
+    let worker = new_worker_id()?;
+    let names = workers.names();
     let url = chosen.url.to_string();
     tracing::info!(
         worker = worker.0,
@@ -100,8 +97,8 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
 
     #[cfg(feature = "otel")]
     crate::spans::start(&chosen, context).await?;
-    let engine = works.engine(store, &config).with_traces(context.traces());
-    let until = if arguments.drain { Until::Drained } else { Until::Stopped };
+    let engine = workers.engine(store, &config, context);
+    let until = if args.drain { Until::Drained } else { Until::Stopped };
     let (stopper, stop) = Stopper::new();
     let mut work = Box::pin(engine.run_as(worker, stop, until));
     let exit = tokio::select! {
@@ -109,8 +106,8 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         exit = signals.next() => exit,
     };
     stopper.stop();
-    tracing::info!("stopping: running work may end, the rest is handed back");
-    // Dropping the work ends every handler that is still running.
+    tracing::info!("stopping: waiting for running work; units not finished in time are released");
+    // Dropping the future kills every handler that is still running.
     tokio::select! {
         () = &mut work => Ok(exit),
         again = signals.next() => Ok(again),

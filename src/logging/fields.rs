@@ -1,4 +1,4 @@
-//! The fields of an event, as JSON values in the order they were given.
+//! The message and fields of an event, as JSON values in their original order.
 
 use std::{error::Error, fmt};
 
@@ -8,14 +8,13 @@ use tracing::{
     field::{Field, Visit},
 };
 
-/// What an event says: its message, and its fields.
 #[derive(Debug, Default)]
-pub(super) struct Fields {
+pub(super) struct EventFields {
     pub(super) message: String,
     pub(super) named: Vec<(&'static str, Value)>,
 }
 
-impl Fields {
+impl EventFields {
     pub(super) fn of(event: &Event<'_>) -> Self {
         let mut fields = Self::default();
         event.record(&mut fields);
@@ -30,7 +29,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for EventFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.add(field, format!("{value:?}").into());
     }
@@ -55,7 +54,7 @@ impl Visit for Fields {
         self.add(field, value.into());
     }
 
-    /// With all that an error came from.
+    /// Appends the causes of the error.
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
         let mut text = value.to_string();
         let mut cause = value.source();

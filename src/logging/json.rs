@@ -1,5 +1,5 @@
-//! Logs for programs: `{"time", "level", "message", …}`, then the fields of the event, `run`,
-//! `queue` and `attempt` among them.
+//! Logs as JSON lines: `time`, `level` and `message`, then the fields of the event, such as `run`,
+//! `queue` and `attempt`.
 
 use std::fmt;
 
@@ -12,13 +12,12 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-use super::fields::Fields;
+use super::fields::EventFields;
 use crate::output::terminal_safe_json;
 
-/// One object a line.
-pub(super) struct Lines;
+pub(super) struct JsonFormatter;
 
-impl<S, N> FormatEvent<S, N> for Lines
+impl<S, N> FormatEvent<S, N> for JsonFormatter
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -29,20 +28,20 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let fields = Fields::of(event);
+        let fields = EventFields::of(event);
         let mut line = Map::new();
         line.extend(
-            fields.named.into_iter().map(|(name, value)| (name.to_owned(), bounded(value))),
+            fields.named.into_iter().map(|(name, value)| (name.to_owned(), sanitize(value))),
         );
-        // A field of the same name would be a slip in the program; what every line has wins.
+        // These three keys win over fields of the same name.
         line.insert("time".to_owned(), format!("{:.6}", SystemClock.now()).into());
         line.insert("level".to_owned(), event.metadata().level().as_str().to_lowercase().into());
-        line.insert("message".to_owned(), bounded(fields.message.into()));
+        line.insert("message".to_owned(), sanitize(fields.message.into()));
         writeln!(writer, "{}", terminal_safe_json(Value::Object(line).to_string()))
     }
 }
 
-fn bounded(value: Value) -> Value {
+fn sanitize(value: Value) -> Value {
     match value {
         Value::String(text) => Message::clean(&text).as_str().into(),
         value => value,

@@ -1,4 +1,4 @@
-//! Logs for people: time, level, message, then `name=value` for each field.
+//! Logs as text: time, level, message, then `name=value` for each field.
 
 use std::fmt;
 
@@ -11,14 +11,13 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-use super::fields::Fields;
+use super::fields::EventFields;
 
-/// One line of text each.
-pub(super) struct Lines {
+pub(super) struct TextFormatter {
     pub(super) color: bool,
 }
 
-impl<S, N> FormatEvent<S, N> for Lines
+impl<S, N> FormatEvent<S, N> for TextFormatter
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -29,13 +28,13 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let fields = Fields::of(event);
+        let fields = EventFields::of(event);
         let level = *event.metadata().level();
         let (color, plain) = if self.color { (color_of(level), "\x1b[0m") } else { ("", "") };
         let message = one_line(&fields.message);
         write!(writer, "{:.6} {color}{level:>5}{plain} {message}", SystemClock.now())?;
         for (name, value) in &fields.named {
-            write!(writer, " {name}={}", written(value))?;
+            write!(writer, " {name}={}", quote(value))?;
         }
         writeln!(writer)
     }
@@ -51,15 +50,15 @@ fn color_of(level: Level) -> &'static str {
     }
 }
 
-/// Text that could be mistaken for the next field stands in quotes.
-fn written(value: &Value) -> String {
+/// Quotes text that could be mistaken for the next field.
+fn quote(value: &Value) -> String {
     let Value::String(text) = value else { return value.to_string() };
     let text = one_line(text);
     let plain = !text.is_empty() && !text.contains([' ', '"', '=']);
     if plain { text } else { format!("\"{}\"", text.replace('"', "\\\"")) }
 }
 
-/// An event is one line, whatever it quotes.
+/// Removes control characters and escapes line breaks.
 pub(crate) fn one_line(text: &str) -> String {
     Message::clean(text).as_str().replace('\n', "\\n").replace('\t', "\\t")
 }

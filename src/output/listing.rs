@@ -1,28 +1,27 @@
-//! A list that comes in pages, printed as it comes.
+//! Prints a list that is read in pages.
 
 use std::io::{self, Write};
 
-use super::{Output, Row, json, table_of};
-use crate::{cli::Format, exit::Failure};
+use super::{Output, TableRow, json, table_of};
+use crate::{cli::Format, exit::CommandError};
 
-/// The most rows of a table; programs get them all.
+/// The most rows of a table; JSON formats print all rows.
 const MAX_TABLE_ROWS: usize = 1_000;
 
-/// A list on its way. A program reads each page as it comes; a table is printed when it is whole, as far
-/// as people read.
+/// A list in progress. JSON formats print each page at once; a table is printed at the end, because its
+/// column widths depend on all rows.
 pub(crate) struct Listing<T> {
     output: Output,
     table: Vec<T>,
     rows: u64,
 }
 
-impl<T: Row> Listing<T> {
+impl<T: TableRow> Listing<T> {
     pub(crate) fn new(output: Output) -> Self {
         Self { output, table: Vec::new(), rows: 0 }
     }
 
-    /// Adds rows.
-    pub(crate) fn add(&mut self, rows: impl IntoIterator<Item = T>) -> Result<(), Failure> {
+    pub(crate) fn add(&mut self, rows: impl IntoIterator<Item = T>) -> Result<(), CommandError> {
         let Self { output, table, rows: count } = self;
         output.print(|out| {
             for row in rows {
@@ -39,8 +38,8 @@ impl<T: Row> Listing<T> {
         })
     }
 
-    /// Ends the list, and says how many rows of a table were left out.
-    pub(crate) fn end(self) -> Result<u64, Failure> {
+    /// Ends the list. Returns how many rows a table omits.
+    pub(crate) fn end(self) -> Result<u64, CommandError> {
         let Self { output, table, rows } = self;
         output.print(|out| match output.format {
             Format::Table => out.write_all(table_of(table.iter()).as_bytes()),
@@ -51,7 +50,7 @@ impl<T: Row> Listing<T> {
     }
 }
 
-pub(super) fn write_element<T: Row>(
+pub(super) fn write_element<T: TableRow>(
     out: &mut dyn Write,
     row: &T,
     is_first: bool,

@@ -13,7 +13,7 @@ use std::{
 use redrive::{
     AuditContext, Cause, Clock, Control, Extracted, Failure, Lane, Operator, PartitionAction,
     PartitionFilter, PartitionKey, PartitionRecord, PartitionRules, PartitionRunId,
-    PartitionStatus, RawSink, Store, SystemClock, declared_partition_rules,
+    PartitionStatus, RawSink, Store, SystemClock, build_partition_rules,
     jiff::Timestamp,
     store::{
         NamedPartition, PartitionChange, PartitionClaim, PartitionFinish, PartitionVerdict,
@@ -101,7 +101,7 @@ impl Archive {
     /// The rules that the configuration declares.
     pub(crate) fn rules(&self) -> PartitionRules {
         let config = redrive::config::parse(CONFIG, "redrive.toml", self.folder.path()).unwrap();
-        declared_partition_rules(&config)
+        build_partition_rules(&config)
     }
 
     pub(crate) fn control(&self) -> Control {

@@ -109,9 +109,15 @@ fn a_file_that_is_no_text_is_a_clear_error() {
             assert_eq!(folder.run(arguments).failed(1), format!("error: {complaint}\n"));
         }
     }
-    check(b"a = 1\nb = \"\xff\"\n", "redrive.toml is not UTF-8: line 2 has bytes that are no text");
-    check(b"\xff\xfea\0", "redrive.toml is not UTF-8: it looks like UTF-16; save it as UTF-8");
-    check(&vec![b'#'; 1_048_577], "redrive.toml is larger than 1 MiB, which no configuration is");
+    check(b"a = 1\nb = \"\xff\"\n", "redrive.toml is not UTF-8: line 2 has invalid bytes");
+    check(
+        b"\xff\xfea\0",
+        "redrive.toml is not UTF-8: the file looks like UTF-16; save it as UTF-8",
+    );
+    check(
+        &vec![b'#'; 1_048_577],
+        "redrive.toml is larger than 1 MiB, the limit for a configuration file",
+    );
 }
 
 // OPS-4

@@ -20,11 +20,7 @@ const PLACES: &[Place] = &[
     Place { name: "redrive-core", uses: &[], tests_use: &[] },
     Place { name: "redrive-retry", uses: &["redrive-core"], tests_use: &[] },
     Place { name: "redrive-store", uses: &["redrive-core"], tests_use: &[] },
-    Place {
-        name: "redrive-conformance",
-        uses: &["redrive-core", "redrive-store"],
-        tests_use: &[],
-    },
+    Place { name: "redrive-conformance", uses: &["redrive-core", "redrive-store"], tests_use: &[] },
     Place {
         name: "redrive-sqlite",
         uses: &["redrive-core", "redrive-store"],

@@ -313,17 +313,17 @@ fn mistakes_in_a_notifier_are_pointed_at() {
         (format!("{good}dead-letters = {{ every = 0 }}\n"), "every"),
         (
             format!("{good}headers = {{ authorization = \"secret\" }}\n"),
-            "a secret must not stand in the file",
+            "a secret must not be in the file",
         ),
         (
             format!("{good}headers = {{ Content-Type = \"text/plain\" }}\n"),
-            "must not name content-type",
+            "must not set content-type",
         ),
-        (format!("{good}source = \"two words\"\n"), "is not a source of events"),
+        (format!("{good}source = \"two words\"\n"), "is not an event source"),
         (good.replace("\"a\"", &format!("{:?}", "a".repeat(510))), "is too long"),
         (
             "[[queue]]\nname = \"redrive.own\"\nhandler = { exec = [\"x\"] }\n".to_owned(),
-            "names that begin with redrive. are Redrive's own",
+            "names that begin with redrive. are reserved for Redrive",
         ),
     ] {
         let ended = Folder::with_config(&config).run(&["check"]);

@@ -234,5 +234,8 @@ fn an_unknown_policy_is_refused_with_the_nearest_known_one() {
         );
     }
     let complaint = folder.run(&["policy", "show", "xyz"]).failed(2);
-    assert!(complaint.contains("known are partition, run, upload, stage, gentle"), "{complaint}");
+    assert!(
+        complaint.contains("known names: partition, run, upload, stage, gentle"),
+        "{complaint}"
+    );
 }

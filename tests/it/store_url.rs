@@ -73,7 +73,7 @@ fn a_wrong_url_is_refused_with_what_is_allowed() {
     check("sqlite://x.db", "without //");
     check("sqlite:///abs/x.db", "without //");
     check("sqlite::memry:", "did you mean sqlite::memory:?");
-    check("sqlite:x.db?mode=ro", "options do not go into the URL");
+    check("sqlite:x.db?mode=ro", "options belong in [store]");
     check("sqlite:~/x.db", "write the whole path");
     check("sqlite:data/", "this is a folder");
     check("sqllite:x.db", "did you mean sqlite:?");

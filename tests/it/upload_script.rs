@@ -153,7 +153,7 @@ impl Bench {
             let (folder, url) = fresh.await.unwrap();
             let migrator = redrive::migrator(&url).unwrap();
             migrator.migrate_to(migrator.latest(), Timestamp::UNIX_EPOCH).await.unwrap();
-            let settings = config::Store::default();
+            let settings = config::StoreConfig::default();
             let store = redrive::open_migrated_store(&url, &settings).await.unwrap();
             let new: Vec<NewItem> = (0..items).map(|n| item(&format!("tile{n}"))).collect();
             let at = Timestamp::UNIX_EPOCH;

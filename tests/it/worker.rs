@@ -148,7 +148,7 @@ fn what_cannot_be_worked_on_is_refused_at_the_start() {
                     private-addresses = false } }\n";
     check(loopback, &[], 1, &["\"hooks\"", "private address 127.0.0.1"]);
     check(exec, &["--queues", "verfy"], 2, &["no queue \"verfy\"", "did you mean `verify`?"]);
-    check(exec, &["--queues", ""], 2, &["no queue \"\"", "known are verify"]);
+    check(exec, &["--queues", ""], 2, &["no queue \"\"", "known names: verify"]);
     check(exec, &["--queues"], 2, &["--queues <NAMES>"]);
     for wrong in ["0", "-1", "10001", "many", "1.5"] {
         check(exec, &["--concurrency", wrong], 2, &["--concurrency <N>"]);

@@ -69,7 +69,7 @@ impl BenchStore {
 
     pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, BenchError> {
         let StoreUrl::Postgres(postgres) = &self.url else {
-            let settings = config::Store::default();
+            let settings = config::StoreConfig::default();
             return open_store(&self.url, &settings, SystemClock.now()).await.map_err(failed);
         };
         let max_connections = self.connections.into();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::SignedDuration;
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, NewRun, RunCompletion, RunFinish, Store, Verdict, WorkerId,
+    Categories, ClaimRequest, ClaimedRun, NewRun, RunCompletion, RunFinish, Store, Verdict,
+    WorkerId,
 };
 
 use crate::{

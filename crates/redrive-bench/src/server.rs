@@ -105,6 +105,7 @@ async fn measure(
         uploads: Uploads::new(),
         archive: None,
         limits: ServerLimits::default(),
+        write_times: Default::default(),
     };
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = Server::listen(address, setup).await.map_err(failed)?;

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use redrive::{Control, Decision, Failure, GiveUpReason};
 use redrive_engine::{Clock, SystemClock};
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, NewRun, PartitionVerdict, RunCompletion, RunFinish, Store,
-    Verdict, WorkerId,
+    Categories, ClaimRequest, ClaimedRun, NewRun, PartitionVerdict, RunCompletion, RunFinish,
+    Store, Verdict, WorkerId,
 };
 
 use crate::{

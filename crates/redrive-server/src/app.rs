@@ -4,7 +4,7 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use axum::http::StatusCode;
 use redrive_core::Message;
-use redrive_engine::Pipeline;
+use redrive_engine::{Pipeline, WriteTimes};
 use redrive_ops::{Ops, Watch};
 use redrive_store::Operator;
 use tokio::sync::Mutex;
@@ -22,6 +22,8 @@ pub struct ServerSetup {
     /// The folder for exports of a prune; without one the server rejects prunes.
     pub archive: Option<PathBuf>,
     pub limits: ServerLimits,
+    /// The write times of the engine in this process, for `/metrics`.
+    pub write_times: Arc<WriteTimes>,
 }
 
 /// Wrong tokens from one address in a minute. Beyond the limit the correct token is rejected too: otherwise an
@@ -44,6 +46,7 @@ pub(crate) struct App {
     /// One full check runs at a time.
     pub(crate) doctor: Mutex<()>,
     pub(crate) limits: ServerLimits,
+    pub(crate) write_times: Arc<WriteTimes>,
 }
 
 pub(crate) type AppState = axum::extract::State<Arc<App>>;
@@ -64,6 +67,7 @@ impl App {
             pruning: Arc::default(),
             doctor: Mutex::default(),
             limits: setup.limits,
+            write_times: setup.write_times,
         })
     }
 

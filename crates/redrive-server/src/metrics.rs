@@ -15,7 +15,7 @@ use prometheus_client::{
     metrics::MetricType,
     registry::Registry,
 };
-use redrive_engine::write_times;
+use redrive_engine::WriteTimes;
 use redrive_ops::{AttemptCounters, DurationHistogram, views::OverviewView};
 use redrive_store::TIME_BOUNDS_US;
 
@@ -29,7 +29,8 @@ type NoLabels = [(&'static str, &'static str); 0];
 pub(crate) async fn metrics(app: AppState) -> Result<Response, ProblemDetails> {
     let (overview, counters) = app.watch.counters().await?;
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(MetricsCollector { overview, counters }));
+    let write_times = app.write_times.clone();
+    registry.register_collector(Box::new(MetricsCollector { overview, counters, write_times }));
     let mut page = String::new();
     text::encode(&mut page, &registry)
         .map_err(|_| ProblemDetails::bad_request("the metrics cannot be encoded"))?;
@@ -40,6 +41,7 @@ pub(crate) async fn metrics(app: AppState) -> Result<Response, ProblemDetails> {
 struct MetricsCollector {
     overview: Arc<OverviewView>,
     counters: AttemptCounters,
+    write_times: Arc<WriteTimes>,
 }
 
 impl Collector for MetricsCollector {
@@ -124,7 +126,7 @@ impl MetricsCollector {
         let help = "Duration of result writes by the workers in this process";
         let name = "redrive_store_write_seconds";
         let writes = encoder.encode_descriptor(name, help, None, kind)?;
-        let (counts, seconds) = write_times();
+        let (counts, seconds) = self.write_times.read();
         encode(writes, &DurationHistogram { counts, seconds })
     }
 }

@@ -1,21 +1,20 @@
-//! An operation of one's own, tried again by a policy: `cargo run --example retry`.
+//! Retries an async operation by a policy: `cargo run --example retry`.
 //!
-//! A little server is busy, then asks for patience, then answers; after that it has gone for good.
+//! The simulated server returns 503, then 429 with Retry-After, then a temperature, then 410.
 
 use std::{cell::Cell, time::Duration};
 
 use redrive::{AsFailure, Failure, Policy, PolicySpec, RetryEvent, retry};
 
-/// The errors of this program.
 #[derive(Debug, thiserror::Error)]
 enum WeatherError {
     #[error("the server answered {status}")]
     Status { status: u16, retry_after: Option<Duration> },
-    #[error("the answer is no number: {0}")]
+    #[error("the response is not a number: {0}")]
     NotANumber(#[from] std::num::ParseIntError),
 }
 
-/// Says what each of them is, once, for every policy.
+/// Classifies the errors, once for every policy.
 impl AsFailure for WeatherError {
     fn as_failure(&self) -> Failure {
         match self {
@@ -27,10 +26,10 @@ impl AsFailure for WeatherError {
     }
 }
 
-/// Stands for a request to a server.
-async fn temperature(asked: u32) -> Result<i32, WeatherError> {
+/// Simulates the nth request to a server.
+async fn temperature(request: u32) -> Result<i32, WeatherError> {
     let busy = |status, retry_after| Err(WeatherError::Status { status, retry_after });
-    match asked {
+    match request {
         1 => busy(503, None),
         2 => busy(429, Some(Duration::from_millis(300))),
         3 => Ok("21".parse()?),
@@ -39,31 +38,31 @@ async fn temperature(asked: u32) -> Result<i32, WeatherError> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    tokio::runtime::Runtime::new()?.block_on(weather())
+    tokio::runtime::Runtime::new()?.block_on(print_temperatures())
 }
 
-#[allow(clippy::print_stdout, reason = "an example that people run")]
-async fn weather() -> Result<(), Box<dyn std::error::Error>> {
+#[allow(clippy::print_stdout, reason = "an example prints its results")]
+async fn print_temperatures() -> Result<(), Box<dyn std::error::Error>> {
     let policy = Policy::new(PolicySpec {
         max_attempts: Some(4),
         base: Duration::from_millis(100),
         max_age: Some(Duration::from_secs(10)),
         ..PolicySpec::default()
     })?;
-    let asked = Cell::new(0);
-    let ask = || {
-        asked.set(asked.get() + 1);
-        temperature(asked.get())
+    let requests = Cell::new(0);
+    let request = || {
+        requests.set(requests.get() + 1);
+        temperature(requests.get())
     };
-    let tell = |event: &RetryEvent<'_, WeatherError>| {
+    let log_retry = |event: &RetryEvent<'_, WeatherError>| {
         println!("attempt {}: {}; again in {:?}", event.attempt, event.error, event.delay);
     };
 
-    let degrees = retry(&policy, ask).on_retry(tell).await?;
-    println!("it is {degrees} °C");
+    let degrees = retry(&policy, request).on_retry(log_retry).await?;
+    println!("{degrees} °C");
 
-    match retry(&policy, ask).on_retry(tell).explained().await {
-        Ok(degrees) => println!("it is {degrees} °C"),
+    match retry(&policy, request).on_retry(log_retry).explained().await {
+        Ok(degrees) => println!("{degrees} °C"),
         Err(gave_up) => println!("{gave_up}: {}", gave_up.error),
     }
     Ok(())

@@ -1,10 +1,8 @@
-//! Redrive: one system for what happens when work fails.
+//! Redrive retries work that fails: partitions of extracted data, runs in a queue, items of an upload
+//! and samples in a pipeline. All of them share one policy type, one classification of failures, one
+//! decision and one ledger.
 //!
-//! Partitions of extracted data, runs in a queue, items of an upload, samples in a pipeline: they
-//! fail in different ways, and every system retries them with code of its own. Redrive has one
-//! policy, one classification, one decision and one ledger for all of them.
-//!
-//! The centre is [`decide`], a pure function: time, unit and chance come in as arguments.
+//! [`decide`] makes the decision. It is a pure function: time, unit and jitter are arguments.
 //!
 //! ```
 //! use std::time::Duration;
@@ -38,9 +36,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`retry`] applies a policy to any async operation of a program, without a store. Errors say what
-//! they are by [`AsFailure`], or the caller says it with [`when`](Retry::when). A success at once
-//! costs a few nanoseconds.
+//! [`retry`] applies a policy to any async operation, without a store. [`AsFailure`] or
+//! [`when`](Retry::when) classifies its errors. An operation that succeeds at once costs a few
+//! nanoseconds.
 //!
 //! ```
 //! use std::{cell::Cell, time::Duration};
@@ -48,19 +46,19 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # tokio::runtime::Runtime::new()?.block_on(async {
 //! let policy = Policy::new(PolicySpec { base: Duration::from_millis(5), ..PolicySpec::default() })?;
-//! let asked = Cell::new(0);
-//! let ask = || async {
-//!     asked.set(asked.get() + 1);
-//!     if asked.get() < 3 { Err("still starting") } else { Ok(42) }
+//! let calls = Cell::new(0);
+//! let answer = || async {
+//!     calls.set(calls.get() + 1);
+//!     if calls.get() < 3 { Err("still starting") } else { Ok(42) }
 //! };
-//! assert_eq!(retry(&policy, ask).any_error().await, Ok(42));
-//! assert_eq!(asked.get(), 3);
+//! assert_eq!(retry(&policy, answer).any_error().await, Ok(42));
+//! assert_eq!(calls.get(), 3);
 //!
 //! let gave_up = retry(&policy, || async { Err::<(), _>("no such thing") })
 //!     .when(|error| if error.contains("no such") { Class::Final } else { Class::Retryable })
-//!     .unit("thing 7")                                  // its jitter is always the same
+//!     .unit("thing 7")                                  // the jitter of this unit is fixed
 //!     .on_retry(|event| eprintln!("{}; again in {:?}", event.error, event.delay))
-//!     .explained()                                      // the last error, and why it is the last
+//!     .explained()                                      // returns the last error and the reason
 //!     .await
 //!     .unwrap_err();
 //! assert_eq!(gave_up.ended, Ended::GaveUp(GiveUpReason::Final));
@@ -69,12 +67,12 @@
 //! # }) }
 //! ```
 //!
-//! With the feature `tower` the same is a layer for services, `redrive::tower::retry`.
+//! With the feature `tower`, `redrive::tower::retry` is a layer for services.
 //!
-//! The [`Engine`] does the work: it claims runs from a store, hands them to handlers, decides about
-//! every failure, and finishes. A handler is an async function, a program for each call
-//! ([`ExecHandler`]), programs that stay running ([`StreamHandler`]), a request ([`HttpHandler`]), or a
-//! type that implements [`Handler`].
+//! The [`Engine`] claims runs from a store, calls their handlers, decides about every failure, and
+//! finishes the runs. A handler is an async function, a program for each call ([`ExecHandler`]),
+//! long-lived programs ([`StreamHandler`]), a request ([`HttpHandler`]), or a type that implements
+//! [`Handler`].
 //!
 //! ```
 //! use redrive::{
@@ -85,7 +83,7 @@
 //! # tokio::runtime::Runtime::new()?.block_on(async {
 //! let store = redrive::open("sqlite::memory:").await?;
 //!
-//! // Fails at first, as services do; then doubles a number.
+//! // Fails at the first attempt, then doubles a number.
 //! let double = handler_fn(|call: Call| async move {
 //!     if call.attempt.0 == 1 {
 //!         return Outcome::Failed(Failure::http(503, None, "still starting"));
@@ -111,7 +109,7 @@
 //! # }) }
 //! ```
 //!
-//! Partitions that were extracted and found good are read by a [`Consumer`], and nothing else is:
+//! A [`Consumer`] reads partitions that passed validation, and no others:
 //!
 //! ```
 //! use redrive::{ConsumeError, Consumer, RawSink};
@@ -126,20 +124,20 @@
 //! # }) }
 //! ```
 //!
-//! [`Control`] is what `redrive state` does to partitions, the [`Daemon`] what retries failed ones.
+//! [`Control`] implements the commands of `redrive state`. The [`Daemon`] retries failed partitions.
 //!
-//! An [`Uploader`] sends the items of a group and says which were acknowledged and which rejected. The
-//! [`RetryingUploader`] wraps any of them: what was rejected is sent again, within bounds. [`HttpUploader`]
-//! is the one that `redrive uploads run` uses.
+//! An [`Uploader`] sends the items of a group and reports which were acknowledged and which rejected. A
+//! [`RetryingUploader`] wraps an uploader and sends rejected items again, within limits.
+//! `redrive uploads run` uses the [`HttpUploader`].
 //!
-//! [`postgres`] submits runs inside a transaction of the program's own.
+//! [`postgres`] submits runs inside the program's own transaction.
 //!
-//! With the feature `otel`, `Engine::with_traces(Traces::start(…)?)` sends every attempt as an OpenTelemetry span.
+//! With the feature `otel`, `redrive::traces::start` exports every attempt as an OpenTelemetry span.
 //!
-//! [`config`] reads the same `redrive.toml` that the command line reads.
+//! [`config`] reads `redrive.toml`.
 
 pub mod config;
-mod declared;
+mod declarations;
 mod nearest;
 mod raw_sinks;
 mod store_url;
@@ -150,7 +148,7 @@ pub mod postgres;
 #[cfg(feature = "tower")]
 pub mod tower;
 
-/// What a store can do and what it keeps: the traits and records behind [`Store`].
+/// The traits and records behind [`Store`].
 pub mod store {
     pub use redrive_store::*;
 }
@@ -159,8 +157,8 @@ pub use http;
 pub use jiff;
 pub use serde_json;
 
-pub use declared::declared;
-pub use raw_sinks::{UnusableSchema, declared_rules, raw_sink};
+pub use declarations::build_declarations;
+pub use raw_sinks::{SchemaFileError, build_validation_rules, open_raw_sink};
 pub use redrive_core::*;
 pub use redrive_engine::traces;
 pub use redrive_engine::{
@@ -194,6 +192,6 @@ pub use redrive_store::{
 pub use store_url::{InvalidStoreUrl, PostgresUrl, StoreUrl};
 pub use stores::{OpenError, migrator, open, open_migrated_store, open_store};
 pub use wiring::{
-    Unservable, declared_calendar, declared_notifier, declared_partition_rules, declared_pipeline,
-    declared_queue, declared_source, declared_upload,
+    BuildError, build_calendar, build_notifier, build_partition_rules, build_pipeline, build_queue,
+    build_source, build_upload,
 };

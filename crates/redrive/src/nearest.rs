@@ -1,33 +1,33 @@
-//! "Did you mean …?" for names people mistype.
+//! "Did you mean …?" for misspelled names.
 
-/// The known name nearest to what was written, if one is near enough to be what was meant.
+/// The known name nearest to `written`, if the edit distance is at most a third of the length.
 ///
-/// Case and `_` for `-` are no difference, so `max_attempts` finds `max-attempts`.
+/// Case is ignored and `_` equals `-`, so `max_attempts` finds `max-attempts`.
 pub(crate) fn nearest<'a>(
     written: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    let plain = plain(written);
-    let longest_slip = (plain.chars().count() / 3).max(1);
+    let normalized = normalize(written);
+    let max_distance = (normalized.chars().count() / 3).max(1);
     known
         .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(&plain, &self::plain(name)), name))
-        .filter(|(slips, _)| *slips <= longest_slip)
-        .min_by_key(|(slips, _)| *slips)
+        .map(|name| (strsim::damerau_levenshtein(&normalized, &normalize(name)), name))
+        .filter(|(distance, _)| *distance <= max_distance)
+        .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
 }
 
-/// Names longer than this are not worth comparing letter by letter.
+/// Bounds the cost of a comparison.
 const MAX_COMPARED_CHARS: usize = 64;
 
-fn plain(name: &str) -> String {
+fn normalize(name: &str) -> String {
     name.chars()
         .take(MAX_COMPARED_CHARS)
         .map(|c| if c == '_' { '-' } else { c.to_ascii_lowercase() })
         .collect()
 }
 
-/// A help text for an unknown name: the nearest known one, or all of them.
+/// A hint for an unknown name: the nearest known name, or the list of all.
 pub(crate) fn suggestion<'a>(
     written: &str,
     known: impl IntoIterator<Item = &'a str> + Clone,
@@ -36,7 +36,7 @@ pub(crate) fn suggestion<'a>(
         Some(name) => format!("did you mean `{name}`?"),
         None => {
             let known: Vec<&str> = known.into_iter().collect();
-            format!("known are {}", known.join(", "))
+            format!("known names: {}", known.join(", "))
         }
     }
 }

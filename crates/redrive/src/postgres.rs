@@ -1,9 +1,10 @@
-//! Submitting runs inside a transaction of one's own, on PostgreSQL.
+//! Submits runs inside the program's own PostgreSQL transaction.
 //!
-//! What a program writes and the work that follows from it are one: an order without its run, or a
-//! run for an order that was rolled back, cannot be. [`submit_in`] takes any transaction of
-//! [`tokio_postgres`], also that of a pool such as `deadpool-postgres`, whose transactions dereference
-//! to it. Its version is part of this interface; use the one that is exported here.
+//! The program's rows and the runs that follow from them are committed together: there is never an
+//! order without its run, nor a run for an order that was rolled back. [`submit_in`] takes any
+//! transaction of [`tokio_postgres`], including those of pools such as `deadpool-postgres`, whose
+//! transactions dereference to it. The version of `tokio_postgres` is part of this interface; use the
+//! one that this module exports.
 //!
 //! ```no_run
 //! use redrive::{
@@ -27,8 +28,8 @@
 //! # }
 //! ```
 //!
-//! The schema `redrive` must be in the same database: `redrive db migrate`. For other drivers, such as
-//! sqlx and diesel, there is no such function yet; submit after the commit under an idempotency key,
-//! and again after a crash.
+//! The schema `redrive` must be in the same database; `redrive db migrate` creates it. Other drivers,
+//! such as sqlx and diesel, have no such function yet: submit with an idempotency key after the
+//! commit, and submit again after a crash.
 
 pub use redrive_postgres::{submit_in, tokio_postgres};

@@ -1,4 +1,4 @@
-//! From what a configuration says of raw partitions to the sink that keeps them.
+//! Builds raw sinks and validation rules from the configuration.
 
 use std::{
     fs, io,
@@ -6,63 +6,52 @@ use std::{
     sync::Arc,
 };
 
-use redrive_engine::{InvalidSchema, ObjectService, RawError, RawSink, RowSchema, ValidationRules};
+use redrive_engine::{InvalidSchema, RawError, RawSink, RowSchema, ValidationRules};
 
-use crate::config::{RawUrl, Service, Validate};
+use crate::config::{RawUrl, ValidationConfig};
 
-/// A file that should hold the schema of a source's rows.
+/// A JSON Schema file of a source that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum UnusableSchema {
-    /// It cannot be read.
+pub enum SchemaFileError {
     #[error("cannot read the schema {}", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// It holds no schema.
-    #[error("the schema {} cannot be used", path.display())]
+    #[error("{} is not a usable JSON Schema", path.display())]
     Invalid {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: InvalidSchema,
     },
 }
 
-/// The sink at a place. Credentials, regions and endpoints of object stores are in the environment:
-/// `AWS_…` (with `AWS_ENDPOINT_URL` for other servers that speak S3), `GOOGLE_…`, `AZURE_…`.
-pub fn raw_sink(url: &RawUrl) -> Result<RawSink, RawError> {
+/// Opens the raw sink at a URL. Credentials, regions and endpoints of object stores come from the
+/// environment: `AWS_…` (with `AWS_ENDPOINT_URL` for other S3 servers), `GOOGLE_…`, `AZURE_…`.
+pub fn open_raw_sink(url: &RawUrl) -> Result<RawSink, RawError> {
     match url {
         RawUrl::Folder(folder) => {
-            // Programs that are told the path have other working folders.
+            // Programs that receive the path may have another working folder.
             let path = std::path::absolute(folder);
             Ok(RawSink::folder(path.unwrap_or_else(|_| folder.clone())))
         }
         RawUrl::Bucket { service, bucket, prefix } => {
-            let service = match service {
-                Service::S3 => ObjectService::S3,
-                Service::Gcs => ObjectService::Gcs,
-                Service::Azure => ObjectService::Azure,
-            };
             let environment = std::env::vars_os().filter_map(|(name, value)| {
                 Some((name.into_string().ok()?, value.into_string().ok()?))
             });
-            RawSink::bucket(service, bucket, prefix, environment)
+            RawSink::bucket(*service, bucket, prefix, environment)
         }
     }
 }
 
-/// What a source asks of its rows; its handler is not part of it. The schema's path counts from
-/// `folder`, the folder of the configuration.
-pub fn declared_rules(
-    validate: &Validate,
+/// Builds the rules for rows, without the `judge`, which [`build_source`](crate::build_source) adds.
+/// The path of the schema is resolved from `folder`.
+pub fn build_validation_rules(
+    validate: &ValidationConfig,
     folder: &Path,
-) -> Result<ValidationRules, UnusableSchema> {
+) -> Result<ValidationRules, SchemaFileError> {
     let schema = validate.schema.as_ref().map(|name| read_schema(folder.join(name))).transpose()?;
     Ok(ValidationRules {
         min_rows: validate.min_rows,
@@ -72,11 +61,11 @@ pub fn declared_rules(
     })
 }
 
-fn read_schema(path: PathBuf) -> Result<RowSchema, UnusableSchema> {
+fn read_schema(path: PathBuf) -> Result<RowSchema, SchemaFileError> {
     match fs::read_to_string(&path) {
         Ok(text) => {
-            RowSchema::parse(&text).map_err(|source| UnusableSchema::Invalid { path, source })
+            RowSchema::parse(&text).map_err(|source| SchemaFileError::Invalid { path, source })
         }
-        Err(source) => Err(UnusableSchema::Unreadable { path, source }),
+        Err(source) => Err(SchemaFileError::Unreadable { path, source }),
     }
 }

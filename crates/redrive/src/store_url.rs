@@ -1,7 +1,7 @@
-//! Which database: `sqlite:PATH`, `sqlite::memory:` or `postgres://…`.
+//! URLs of stores: `sqlite:PATH`, `sqlite::memory:` or `postgres://…`.
 //!
-//! A URL may hold a password, and URLs end up in messages and logs. So a [`StoreUrl`] prints without
-//! it, and its real text has to be asked for by name.
+//! A URL may contain a password, and URLs appear in messages and logs. So a [`StoreUrl`] displays
+//! without its password, and only [`PostgresUrl::with_password`] returns the complete text.
 
 use std::{
     fmt,
@@ -13,7 +13,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::nearest::nearest;
 
-/// Where state is kept.
+/// The URL of a store.
 ///
 /// ```
 /// use redrive::StoreUrl;
@@ -23,19 +23,17 @@ use crate::nearest::nearest;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreUrl {
-    /// A SQLite database in memory, gone when the program ends.
+    /// A SQLite database in memory, lost when the program ends.
     SqliteMemory,
-    /// A SQLite database in a file.
     SqliteFile(PathBuf),
-    /// A PostgreSQL database.
     Postgres(PostgresUrl),
 }
 
-/// The URL of a PostgreSQL database. It prints without its password.
+/// The URL of a PostgreSQL database. It displays without its password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresUrl(String);
 
-/// A text that names no store. It never repeats a password.
+/// An invalid store URL. The message never repeats a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}: {allowed}")]
 pub struct InvalidStoreUrl {
@@ -45,15 +43,13 @@ pub struct InvalidStoreUrl {
 
 impl InvalidStoreUrl {
     fn new(text: &str, allowed: impl Into<String>) -> Self {
-        Self { problem: format!("{:?} is not a store", masked(text)), allowed: allowed.into() }
+        Self { problem: format!("{:?} is not a store URL", masked(text)), allowed: allowed.into() }
     }
 
-    /// What is wrong.
     pub fn problem(&self) -> &str {
         &self.problem
     }
 
-    /// What is allowed.
     pub fn allowed(&self) -> &str {
         &self.allowed
     }
@@ -67,7 +63,7 @@ impl Default for StoreUrl {
 }
 
 impl StoreUrl {
-    /// The same store, with a relative path counted from a folder.
+    /// Resolves a relative path of a SQLite file from `folder`.
     pub fn in_folder(self, folder: &Path) -> Self {
         match self {
             Self::SqliteFile(path) => Self::SqliteFile(folder.join(path)),
@@ -75,12 +71,10 @@ impl StoreUrl {
         }
     }
 
-    /// Whether this is SQLite, in memory or not.
     pub fn is_sqlite(&self) -> bool {
         !matches!(self, Self::Postgres(_))
     }
 
-    /// Whether the URL holds a password.
     pub fn has_password(&self) -> bool {
         match self {
             Self::Postgres(url) => masked(&url.0) != url.0,
@@ -100,7 +94,7 @@ impl FromStr for StoreUrl {
             return refuse(SHAPES);
         }
         if text.chars().any(char::is_control) {
-            return refuse("it must not contain control characters");
+            return refuse("a URL must not contain control characters");
         }
         let Some((scheme, rest)) = text.split_once(':') else {
             return refuse(&format!("to use a file, write sqlite:{}", masked(text)));
@@ -127,21 +121,21 @@ fn sqlite(text: &str, path: &str) -> Result<StoreUrl, InvalidStoreUrl> {
     } else if path.starts_with("//") {
         "write sqlite:PATH, without //"
     } else if path.starts_with('~') {
-        "~ means nothing here; write the whole path"
+        "~ is not expanded; write the complete path"
     } else if path.starts_with(':') {
         "did you mean sqlite::memory:?"
     } else if path.contains('?') {
-        "options do not go into the URL; see [store] in redrive.toml"
+        "options belong in [store] of redrive.toml, not in the URL"
     } else if path.ends_with('/') {
-        "this is a folder; add the name of a file"
+        "the path is a folder; add a file name"
     } else {
         return Ok(StoreUrl::SqliteFile(PathBuf::from(path)));
     };
     Err(InvalidStoreUrl::new(text, allowed))
 }
 
-/// Only the outline is checked; the driver knows the rest. But an `@` anywhere except before the
-/// host would make the end of a password uncertain, and is refused.
+/// Checks the outline only; the driver checks the rest. An `@` anywhere except before the host is
+/// rejected, because the end of the password would be uncertain.
 fn postgres(text: &str, rest: &str) -> Result<StoreUrl, InvalidStoreUrl> {
     let refuse = |allowed: &str| Err(InvalidStoreUrl::new(text, allowed));
     let Some(rest) = rest.strip_prefix("//") else {
@@ -167,7 +161,7 @@ fn postgres(text: &str, rest: &str) -> Result<StoreUrl, InvalidStoreUrl> {
 }
 
 impl PostgresUrl {
-    /// The whole URL, with its password. For the driver, never for a message.
+    /// The complete URL with its password. For the driver, never for a message.
     pub fn with_password(&self) -> &str {
         &self.0
     }
@@ -195,11 +189,10 @@ impl fmt::Display for StoreUrl {
     }
 }
 
-/// What stands for a password.
 const MASK: &str = "****";
 
-/// A URL without its passwords. In doubt about where one ends, more is masked rather than less: up
-/// to the last `@` of the text.
+/// Masks the passwords of a URL. If the end of a password is uncertain, everything up to the last
+/// `@` is masked.
 fn masked(text: &str) -> String {
     let (scheme, rest) = match text.split_once("://") {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
@@ -220,7 +213,7 @@ fn masked(text: &str) -> String {
     format!("{scheme}{place}?{}", parameters.join("&"))
 }
 
-/// Where the host was forgotten, a password stands where its port would.
+/// In a URL without a host, the password is where the port would be.
 fn masked_authority(rest: &str) -> String {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, place) = rest.split_at(end);
@@ -240,7 +233,7 @@ fn is_hosts_and_ports(authority: &str) -> bool {
     })
 }
 
-/// Names may be percent-encoded too.
+/// Parameter names may be percent-encoded.
 fn masked_parameter(parameter: &str) -> String {
     match parameter.split_once('=') {
         Some((key, _)) if names_a_password(key) => format!("{key}={MASK}"),

@@ -1,4 +1,4 @@
-//! From a URL to a store: the one place that names the databases.
+//! Opens stores by URL. No other module names the databases.
 
 use std::sync::Arc;
 
@@ -10,33 +10,30 @@ use redrive_store::{Migrator, Result, Store};
 
 use crate::{
     InvalidStoreUrl, StoreUrl,
-    config::{self, Synchronous},
+    config::{self, SynchronousMode},
 };
 
-/// A store that could not be opened by its URL.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The URL is none.
     #[error(transparent)]
     Url(#[from] InvalidStoreUrl),
-    /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] redrive_store::Error),
 }
 
-/// Opens a store by its URL: `sqlite:PATH`, `sqlite::memory:` or `postgres://…`. SQLite is made and
-/// migrated as needed, PostgreSQL must have been migrated.
+/// Opens a store by its URL: `sqlite:PATH`, `sqlite::memory:` or `postgres://…`. A SQLite database is
+/// created and migrated as needed; a PostgreSQL database must be migrated already.
 pub async fn open(url: &str) -> Result<Arc<dyn Store>, OpenError> {
     let url: StoreUrl = url.parse()?;
-    Ok(open_store(&url, &config::Store::default(), SystemClock.now()).await?)
+    Ok(open_store(&url, &config::StoreConfig::default(), SystemClock.now()).await?)
 }
 
-/// Opens a store. SQLite is made and migrated as needed; PostgreSQL must have been migrated, because
-/// many hosts share it and no worker should change it silently.
+/// Opens a store. A SQLite database is created and migrated as needed. A PostgreSQL database must be
+/// migrated already: many hosts share it, and no worker may change its schema silently.
 pub async fn open_store(
     url: &StoreUrl,
-    settings: &config::Store,
+    settings: &config::StoreConfig,
     now: Timestamp,
 ) -> Result<Arc<dyn Store>> {
     match location(url) {
@@ -45,10 +42,10 @@ pub async fn open_store(
     }
 }
 
-/// Opens a store that must be there and up to date, and changes nothing.
+/// Opens an existing store whose schema is up to date, without changing it.
 pub async fn open_migrated_store(
     url: &StoreUrl,
-    settings: &config::Store,
+    settings: &config::StoreConfig,
 ) -> Result<Arc<dyn Store>> {
     match url {
         StoreUrl::Postgres(url) => {
@@ -65,7 +62,7 @@ pub async fn open_migrated_store(
     }
 }
 
-/// What changes the schema of a store.
+/// The migrator of a store, which reads and changes its schema version.
 pub fn migrator(url: &StoreUrl) -> Result<Box<dyn Migrator>> {
     Ok(match url {
         StoreUrl::Postgres(url) => {
@@ -84,10 +81,10 @@ fn location(url: &StoreUrl) -> Option<Location> {
     }
 }
 
-fn sqlite_options(settings: &config::Store) -> SqliteOptions {
+fn sqlite_options(settings: &config::StoreConfig) -> SqliteOptions {
     let synchronous = match settings.synchronous {
-        Synchronous::Full => redrive_sqlite::SqliteSync::Full,
-        Synchronous::Normal => redrive_sqlite::SqliteSync::Normal,
+        SynchronousMode::Full => redrive_sqlite::SqliteSync::Full,
+        SynchronousMode::Normal => redrive_sqlite::SqliteSync::Normal,
     };
     SqliteOptions { synchronous, ..SqliteOptions::default() }
 }

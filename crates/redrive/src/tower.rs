@@ -1,9 +1,9 @@
-//! The same policies as a layer of `tower` services (feature `tower`).
+//! Retry policies as a layer of `tower` services (feature `tower`).
 //!
-//! [`retry`] makes a layer for HTTP clients: answers are classified by their status and Retry-After
-//! (CLS-2, CLS-3), errors by [`AsFailure`](crate::AsFailure). When the policy gives up, the last
-//! answer or error is returned as it came. Requests are cloned, one for each further attempt, and so
-//! is the service.
+//! [`retry`] builds a layer for HTTP clients. It classifies responses by status and Retry-After
+//! (CLS-2, CLS-3) and errors by [`AsFailure`](crate::AsFailure). When the policy gives up, the layer
+//! returns the last response or error unchanged. It clones the request and the service for each
+//! further attempt.
 //!
 //! ```
 //! # use std::{convert::Infallible, time::Duration};
@@ -16,13 +16,13 @@
 //! let statuses = &statuses;
 //! let server = service_fn(move |_request: http::Request<()>| async move {
 //!     let status = statuses.lock().unwrap().pop().unwrap();
-//!     let answer = http::Response::builder().status(status).body(()).unwrap();
-//!     Ok::<_, Infallible>(answer)
+//!     let response = http::Response::builder().status(status).body(()).unwrap();
+//!     Ok::<_, Infallible>(response)
 //! });
 //!
 //! let client = ServiceBuilder::new().layer(redrive::tower::retry(policy)).service(server);
-//! let answer = client.oneshot(http::Request::new(())).await?;
-//! assert_eq!(answer.status(), 200);
+//! let response = client.oneshot(http::Request::new(())).await?;
+//! assert_eq!(response.status(), 200);
 //! # Ok(())
 //! # }) }
 //! ```
@@ -34,18 +34,18 @@ use jiff::Timestamp;
 use redrive_core::{Decision, Failure, HumanDuration, JitterSeed, Policy, parse_retry_after};
 use redrive_retry::{AnyError, ByItself, Classify, Clock, RetryRules, RetryState, When};
 
-/// A layer that tries calls again by a policy. It begins with HTTP: see
-/// [`errors_alone`](RetryLayer::errors_alone) and [`judge`](RetryLayer::judge) for other services.
+/// A layer that retries calls by a policy. The layer classifies HTTP responses; for other services see
+/// [`errors_only`](RetryLayer::errors_only) and [`when_response`](RetryLayer::when_response).
 pub fn retry(policy: Policy) -> RetryLayer<ByStatus, ByItself> {
     let settings = Settings { policy, clock: None, unit: None, jitter_seed: JitterSeed::default() };
-    RetryLayer { settings, answers: ByStatus, errors: ByItself }
+    RetryLayer { settings, responses: ByStatus, errors: ByItself }
 }
 
-/// Wraps services so that their calls are tried again; made by [`retry`].
+/// Retries the calls of a service; built by [`retry`].
 #[derive(Clone)]
 pub struct RetryLayer<A, C> {
     settings: Settings,
-    answers: A,
+    responses: A,
     errors: C,
 }
 
@@ -69,51 +69,51 @@ impl Settings {
 }
 
 impl<A, C> RetryLayer<A, C> {
-    /// Classifies errors: by a [`Class`](crate::Class) for those that have no code, or a [`Failure`].
+    /// Classifies errors with a function that returns a [`Failure`], or a [`Class`](crate::Class) for
+    /// errors without a code.
     pub fn when<E, W, R>(self, classify: W) -> RetryLayer<A, When<W>>
     where
         W: Fn(&E) -> R,
         R: Into<Failure>,
     {
-        let Self { settings, answers, .. } = self;
-        RetryLayer { settings, answers, errors: When(classify) }
+        let Self { settings, responses, .. } = self;
+        RetryLayer { settings, responses, errors: When(classify) }
     }
 
-    /// Takes every error for one that may be retried, because nothing is known about it.
+    /// Classifies every error as retryable.
     pub fn any_error(self) -> RetryLayer<A, AnyError> {
-        let Self { settings, answers, .. } = self;
-        RetryLayer { settings, answers, errors: AnyError }
+        let Self { settings, responses, .. } = self;
+        RetryLayer { settings, responses, errors: AnyError }
     }
 
-    /// Takes every answer for a success.
-    pub fn errors_alone(self) -> RetryLayer<EveryAnswer, C> {
+    /// Treats every response as a success and retries errors only.
+    pub fn errors_only(self) -> RetryLayer<AnyResponse, C> {
         let Self { settings, errors, .. } = self;
-        RetryLayer { settings, answers: EveryAnswer, errors }
+        RetryLayer { settings, responses: AnyResponse, errors }
     }
 
-    /// Says which answers are failures.
-    pub fn judge<Res, J>(self, judge: J) -> RetryLayer<Judged<J>, C>
+    /// Classifies responses with a function that returns the failure, or `None` for a success.
+    pub fn when_response<Res, J>(self, classify: J) -> RetryLayer<ResponseClassifier<J>, C>
     where
         J: Fn(&Res) -> Option<Failure>,
     {
         let Self { settings, errors, .. } = self;
-        RetryLayer { settings, answers: Judged(judge), errors }
+        RetryLayer { settings, responses: ResponseClassifier(classify), errors }
     }
 
-    /// Gives all calls the jitter of one unit (POL-4), for tests. Otherwise every call has its own,
-    /// so that calls which fail together do not come back together.
+    /// Gives all calls the jitter of one unit (POL-4), for tests. By default every call has its own
+    /// jitter, so that calls which fail together are not retried together.
     pub fn unit(mut self, unit: &str) -> Self {
         self.settings.unit = Some(unit.to_owned());
         self
     }
 
-    /// The seed of that jitter.
     pub fn jitter_seed(mut self, seed: JitterSeed) -> Self {
         self.settings.jitter_seed = seed;
         self
     }
 
-    /// The clock by which age and dates are judged, instead of [`SteadyClock`](crate::SteadyClock).
+    /// The clock for ages and for dates in Retry-After; default [`SteadyClock`](crate::SteadyClock).
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.settings.clock = Some(clock);
         self
@@ -126,7 +126,7 @@ impl<S, A: Clone, C: Clone> ::tower::Layer<S> for RetryLayer<A, C> {
     fn layer(&self, service: S) -> Self::Service {
         let policy = RetryPolicy {
             settings: Arc::new(self.settings.clone()),
-            answers: self.answers.clone(),
+            responses: self.responses.clone(),
             errors: self.errors.clone(),
             state: RetryState::default(),
         };
@@ -134,11 +134,11 @@ impl<S, A: Clone, C: Clone> ::tower::Layer<S> for RetryLayer<A, C> {
     }
 }
 
-/// Decides for `tower`. Each call has a copy of its own, which counts.
+/// The policy for `tower`. Each call has its own copy, which counts the attempts.
 #[derive(Clone)]
 pub struct RetryPolicy<A, C> {
     settings: Arc<Settings>,
-    answers: A,
+    responses: A,
     errors: C,
     state: RetryState,
 }
@@ -146,7 +146,7 @@ pub struct RetryPolicy<A, C> {
 impl<Req, Res, E, A, C> ::tower::retry::Policy<Req, Res, E> for RetryPolicy<A, C>
 where
     Req: Clone,
-    A: Judge<Res>,
+    A: ClassifyResponse<Res>,
     C: Classify<E>,
 {
     type Future = tokio::time::Sleep;
@@ -154,7 +154,7 @@ where
     fn retry(&mut self, _: &mut Req, result: &mut Result<Res, E>) -> Option<Self::Future> {
         let rules = self.settings.rules();
         let failure = match result {
-            Ok(answer) => self.answers.failure(answer, || self.state.now(&rules))?,
+            Ok(response) => self.responses.failure(response, || self.state.now(&rules))?,
             Err(error) => self.errors.failure(error),
         };
         let decision = self.state.decide(&rules, &failure);
@@ -172,8 +172,8 @@ where
         }
     }
 
-    /// Called before each attempt. The service's own copy begins with every call; a call's copy begins
-    /// once and has failures behind it when it comes here again.
+    /// `tower` calls this before each attempt. Zero attempts mean a new call: the state of the previous
+    /// call is reset.
     fn clone_request(&mut self, request: &Req) -> Option<Req> {
         if self.state.attempts() == 0 {
             self.state = RetryState::default();
@@ -183,45 +183,45 @@ where
     }
 }
 
-/// Says which answers are failures.
-pub trait Judge<Res> {
-    /// The failure that an answer is, if it is one. The time is for hints that are dates.
-    fn failure(&self, answer: &Res, now: impl FnOnce() -> Timestamp) -> Option<Failure>;
+/// Classifies responses.
+pub trait ClassifyResponse<Res> {
+    /// The failure, or `None` for a success. `now` is needed for hints that are dates.
+    fn failure(&self, response: &Res, now: impl FnOnce() -> Timestamp) -> Option<Failure>;
 }
 
-/// By HTTP status and Retry-After. What is neither a client's nor a server's error is a success, so
-/// that redirects pass.
+/// Classifies by HTTP status and Retry-After. Every status below 400 is a success, so redirects
+/// pass.
 #[derive(Debug, Clone, Copy)]
 pub struct ByStatus;
 
-impl<B> Judge<Response<B>> for ByStatus {
-    fn failure(&self, answer: &Response<B>, now: impl FnOnce() -> Timestamp) -> Option<Failure> {
-        let status = answer.status();
+impl<B> ClassifyResponse<Response<B>> for ByStatus {
+    fn failure(&self, response: &Response<B>, now: impl FnOnce() -> Timestamp) -> Option<Failure> {
+        let status = response.status();
         if !status.is_client_error() && !status.is_server_error() {
             return None;
         }
-        let hint = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let hint = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let hint = hint.and_then(|value| parse_retry_after(value, now()));
         Some(Failure::http(status.as_u16(), hint, status.canonical_reason().unwrap_or_default()))
     }
 }
 
-/// Every answer is a success.
+/// Treats every response as a success.
 #[derive(Debug, Clone, Copy)]
-pub struct EveryAnswer;
+pub struct AnyResponse;
 
-impl<Res> Judge<Res> for EveryAnswer {
+impl<Res> ClassifyResponse<Res> for AnyResponse {
     fn failure(&self, _: &Res, _: impl FnOnce() -> Timestamp) -> Option<Failure> {
         None
     }
 }
 
-/// By a function of the caller's.
+/// Classifies with a function of the caller.
 #[derive(Debug, Clone, Copy)]
-pub struct Judged<J>(J);
+pub struct ResponseClassifier<J>(J);
 
-impl<Res, J: Fn(&Res) -> Option<Failure>> Judge<Res> for Judged<J> {
-    fn failure(&self, answer: &Res, _: impl FnOnce() -> Timestamp) -> Option<Failure> {
-        (self.0)(answer)
+impl<Res, J: Fn(&Res) -> Option<Failure>> ClassifyResponse<Res> for ResponseClassifier<J> {
+    fn failure(&self, response: &Res, _: impl FnOnce() -> Timestamp) -> Option<Failure> {
+        (self.0)(response)
     }
 }

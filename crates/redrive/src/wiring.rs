@@ -1,4 +1,6 @@
-//! From what a configuration declares to what the engine runs.
+//! Builds what the engine runs from what a configuration declares.
+//!
+//! Relative programs and files are resolved from `folder`, the folder of the configuration file.
 
 use std::{path::Path, sync::Arc};
 
@@ -17,56 +19,45 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     config,
-    raw_sinks::{UnusableSchema, declared_rules},
+    raw_sinks::{SchemaFileError, build_validation_rules},
 };
 
-/// Something declared that this program cannot serve.
+/// A declared queue, source, upload or pipeline that cannot run in this process.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unservable {
-    /// A program can never be started.
-    #[error("{whose} cannot be started")]
+pub enum BuildError {
+    #[error("{owner} cannot be started")]
     Program {
-        /// Whose, such as `the handler of queue "verify"`.
-        whose: String,
-        /// Why.
+        /// Such as `the handler of queue "verify"`.
+        owner: String,
         #[source]
         source: InvalidProgram,
     },
-    /// A request can never be sent.
-    #[error("{whose} cannot send its request")]
+    #[error("{owner} cannot send its request")]
     Request {
-        /// Whose, such as `the handler of queue "verify"`.
-        whose: String,
-        /// Why.
+        /// Such as `the handler of queue "verify"`.
+        owner: String,
         #[source]
         source: InvalidHttp,
     },
-    /// The first day of a source is none that a partition can have.
+    /// No partition key can have the first day of the schedule.
     #[error("the schedule of source {name:?} cannot be used")]
     Schedule {
-        /// The source.
         name: String,
-        /// Why.
         #[source]
         source: InvalidUnit,
     },
-    /// The schema of a source's rows is none.
-    #[error("source {name:?} has no schema to judge its rows by")]
+    #[error("the row schema of source {name:?} cannot be used")]
     Schema {
-        /// The source.
         name: String,
-        /// Why.
         #[source]
-        source: UnusableSchema,
+        source: SchemaFileError,
     },
 }
 
-/// The queue that a declaration describes. Relative programs count from `folder`, the folder of the
-/// configuration.
-pub fn declared_queue(declared: &config::Queue, folder: &Path) -> Result<Queue, Unservable> {
-    let whose = format!("the handler of queue {:?}", declared.name);
-    let handler = Maker { folder, whose }.handler(&declared.handler)?;
+pub fn build_queue(declared: &config::QueueConfig, folder: &Path) -> Result<Queue, BuildError> {
+    let owner = format!("the handler of queue {:?}", declared.name);
+    let handler = HandlerBuilder { folder, owner }.handler(&declared.handler)?;
     let mut queue =
         Queue::new(declared.name.as_str(), handler).with_policy(declared.policy.policy.clone());
     queue.categories = match &declared.categories {
@@ -78,35 +69,35 @@ pub fn declared_queue(declared: &config::Queue, folder: &Path) -> Result<Queue, 
     Ok(queue)
 }
 
-/// The notifier that a declaration describes.
-pub fn declared_notifier(declared: &config::Notify, folder: &Path) -> Result<Notifier, Unservable> {
-    let tells = |event| declared.events.contains(&event);
-    let dead_letters = tells(config::NotifyEvent::DeadLetters);
+pub fn build_notifier(
+    declared: &config::NotifierConfig,
+    folder: &Path,
+) -> Result<Notifier, BuildError> {
+    let notifies = |event| declared.events.contains(&event);
+    let dead_letters = notifies(config::NotifyEvent::DeadLetters);
     Ok(Notifier {
         name: declared.name.clone(),
         source: declared.source.clone(),
         events: NotifyEvents {
-            giveups: tells(config::NotifyEvent::Giveup),
-            aborts: tells(config::NotifyEvent::Abort),
+            giveups: notifies(config::NotifyEvent::Giveup),
+            aborts: notifies(config::NotifyEvent::Abort),
             dead_letters: dead_letters.then_some(declared.dead_letters_every),
         },
-        queue: declared_queue(&declared.queue, folder)?,
+        queue: build_queue(&declared.queue, folder)?,
     })
 }
 
-/// The source that a declaration describes, whose raw partitions are in a sink. Relative programs and
-/// files count from `folder`, the folder of the configuration.
-pub fn declared_source(
-    declared: &config::Source,
+pub fn build_source(
+    declared: &config::SourceConfig,
     folder: &Path,
     sink: RawSink,
-) -> Result<Source, Unservable> {
+) -> Result<Source, BuildError> {
     let name = &declared.name;
-    let extractor = Maker { folder, whose: format!("the extractor of source {name:?}") };
-    let judge = Maker { folder, whose: format!("the judge of source {name:?}") };
+    let extractor = HandlerBuilder { folder, owner: format!("the extractor of source {name:?}") };
+    let judge = HandlerBuilder { folder, owner: format!("the judge of source {name:?}") };
     let judge = declared.validate.handler.as_ref().map(|handler| judge.handler(handler));
-    let rules = declared_rules(&declared.validate, folder)
-        .map_err(|source| Unservable::Schema { name: name.clone(), source })?;
+    let rules = build_validation_rules(&declared.validate, folder)
+        .map_err(|source| BuildError::Schema { name: name.clone(), source })?;
     let time_limit = declared.limits.timeout;
     let judge = judge.transpose()?.map(|handler| ValidationHandler { handler, time_limit });
     let mut source = Source::new(name.as_str(), extractor.extractor(&declared.extract)?, sink)
@@ -114,8 +105,8 @@ pub fn declared_source(
     source.schema_version.clone_from(&declared.schema_version);
     source.backfill_share = declared.backfill_share;
     if let Some(schedule) = &declared.schedule {
-        let calendar = declared_calendar(schedule)
-            .map_err(|source| Unservable::Schedule { name: name.clone(), source })?;
+        let calendar = build_calendar(schedule)
+            .map_err(|source| BuildError::Schedule { name: name.clone(), source })?;
         let (customers, queries) = (declared.customers.clone(), declared.queries.clone());
         source.schedule = Some(DaySchedule { customers, queries, calendar });
     }
@@ -124,19 +115,18 @@ pub fn declared_source(
     Ok(source)
 }
 
-/// What sends the groups of a declared upload, as a worker: with retries, unless it disables them. Relative
-/// paths count from `folder`, the folder of the configuration.
-pub fn declared_upload(
-    declared: &config::Upload,
+/// Builds the sender of an upload's groups, with retries unless `disable-retry` is set.
+pub fn build_upload(
+    declared: &config::UploadConfig,
     folder: &Path,
     store: Arc<dyn Store>,
     content: Arc<dyn Content>,
     worker: WorkerId,
     observer: Option<UploadObserver>,
     traces: Traces,
-) -> Result<GroupUpload, Unservable> {
+) -> Result<GroupUpload, BuildError> {
     let name = &declared.name;
-    let check = Maker { folder, whose: format!("the check of upload {name:?}") };
+    let check = HandlerBuilder { folder, owner: format!("the check of upload {name:?}") };
     let ready = declared.ready.as_ref().map(|ready| check.handler(ready));
     let http = HttpUpload {
         name: name.clone(),
@@ -157,33 +147,32 @@ pub fn declared_upload(
         traces,
     };
     let uploader = build_uploader(plan, store.clone(), content).map_err(|source| {
-        let whose = format!("upload {name:?}");
-        Unservable::Request { whose, source }
+        let owner = format!("upload {name:?}");
+        BuildError::Request { owner, source }
     })?;
     Ok(GroupUpload::new(uploader, store, worker, declared.lease).with_giveup_file(giveup_file))
 }
 
-/// The pipeline that a declaration describes. Relative programs and files count from `folder`, the
-/// folder of the configuration.
-pub fn declared_pipeline(
-    declared: &config::Pipeline,
+pub fn build_pipeline(
+    declared: &config::PipelineConfig,
     folder: &Path,
-) -> Result<Pipeline, Unservable> {
+) -> Result<Pipeline, BuildError> {
     let name = &declared.name;
     let source: Arc<dyn SampleSource> = match &declared.source {
-        config::SampleSource::Jsonl(path) => Arc::new(JsonlSource::new(folder.join(path))),
-        config::SampleSource::Exec(program) => {
-            let maker = Maker { folder, whose: format!("the source of pipeline {name:?}") };
-            Arc::new(CommandSource::new(maker.exec(program)?, program.argv.join(" ")))
+        config::SampleSourceConfig::Jsonl(path) => Arc::new(JsonlSource::new(folder.join(path))),
+        config::SampleSourceConfig::Exec(program) => {
+            let builder =
+                HandlerBuilder { folder, owner: format!("the source of pipeline {name:?}") };
+            Arc::new(CommandSource::new(builder.exec(program)?, program.argv.join(" ")))
         }
     };
     let pipeline = Pipeline::new(name.as_str(), source)
         .with_rules(declared.rules.clone())
         .with_read_ahead(declared.read_ahead);
     declared.stages.iter().try_fold(pipeline, |pipeline, declared| {
-        let whose = format!("stage {:?} of pipeline {name:?}", declared.name);
-        let mut handler = Maker { folder, whose }.handler(&declared.handler)?;
-        if let config::Handler::Http(http) = &declared.handler
+        let owner = format!("stage {:?} of pipeline {name:?}", declared.name);
+        let mut handler = HandlerBuilder { folder, owner }.handler(&declared.handler)?;
+        if let config::HandlerConfig::Http(http) = &declared.handler
             && let Some(place) = http.into.clone()
         {
             handler = Arc::new(IntoSample { handler, pointer: place });
@@ -197,18 +186,19 @@ pub fn declared_pipeline(
     })
 }
 
-/// What the results of a stage depend on: which program or request, with which arguments. Not: how
-/// many at once, how long it may take, when it is tried again, and no value of a secret.
-fn stage_definition(handler: &config::Handler) -> Value {
-    let program = |kind: &str, program: &config::Program| {
+/// What the results of a stage depend on: the program or request with its arguments. Concurrency,
+/// timeout, policy and the values of secrets are not part of the definition, so that changing them
+/// does not make a run incompatible.
+fn stage_definition(handler: &config::HandlerConfig) -> Value {
+    let program = |kind: &str, program: &config::ProgramConfig| {
         let mut env = program.env.clone();
         env.sort_unstable();
         json!({ kind: program.argv, "env": env })
     };
     match handler {
-        config::Handler::Exec(exec) => program("exec", exec),
-        config::Handler::Stream(stream) => program("stream", &stream.program),
-        config::Handler::Http(http) => {
+        config::HandlerConfig::Exec(exec) => program("exec", exec),
+        config::HandlerConfig::Stream(stream) => program("stream", &stream.program),
+        config::HandlerConfig::Http(http) => {
             let HttpSpec { method, url, query, headers, body, reply, .. } = &http.request;
             let named =
                 |(name, value): &(String, BodyTemplate)| (name.clone(), value.as_json().clone());
@@ -236,21 +226,20 @@ fn stage_definition(handler: &config::Handler) -> Value {
     }
 }
 
-/// What decides about failed partitions, as the sources are declared.
-pub fn declared_partition_rules(config: &config::Config) -> PartitionRules {
+/// The rules for failed partitions, with the policy of every declared source.
+pub fn build_partition_rules(config: &config::Config) -> PartitionRules {
     let rules = PartitionRules::new(config.jitter_seed);
     config.sources.iter().fold(rules, |rules, source| {
         rules.with_policy(source.name.as_str(), source.policy.policy.clone())
     })
 }
 
-/// The days that a schedule makes due.
-pub fn declared_calendar(schedule: &config::Schedule) -> Result<DailyCalendar, InvalidUnit> {
+pub fn build_calendar(schedule: &config::ScheduleConfig) -> Result<DailyCalendar, InvalidUnit> {
     let start = schedule.start.try_into()?;
     Ok(DailyCalendar { start, at: schedule.at, lag_days: schedule.lag_days })
 }
 
-fn limits(limits: config::Limits) -> WorkerLimits {
+fn limits(limits: config::LimitsConfig) -> WorkerLimits {
     WorkerLimits {
         concurrency: limits.concurrency as usize,
         lease: limits.lease,
@@ -258,57 +247,62 @@ fn limits(limits: config::Limits) -> WorkerLimits {
     }
 }
 
-/// Makes handlers, and knows whose they are.
-struct Maker<'a> {
+/// Builds handlers; errors name their owner.
+struct HandlerBuilder<'a> {
     folder: &'a Path,
-    whose: String,
+    owner: String,
 }
 
-impl Maker<'_> {
-    fn handler(&self, declared: &config::Handler) -> Result<Arc<dyn Handler>, Unservable> {
+impl HandlerBuilder<'_> {
+    fn handler(&self, declared: &config::HandlerConfig) -> Result<Arc<dyn Handler>, BuildError> {
         Ok(match declared {
-            config::Handler::Exec(program) => Arc::new(self.exec(program)?),
-            config::Handler::Stream(stream) => Arc::new(self.stream(stream)?),
-            config::Handler::Http(http) => Arc::new(
-                HttpHandler::new(http.request.clone()).map_err(|error| self.unsendable(error))?,
+            config::HandlerConfig::Exec(program) => Arc::new(self.exec(program)?),
+            config::HandlerConfig::Stream(stream) => Arc::new(self.stream(stream)?),
+            config::HandlerConfig::Http(http) => Arc::new(
+                HttpHandler::new(http.request.clone())
+                    .map_err(|error| self.request_error(error))?,
             ),
         })
     }
 
-    fn extractor(&self, declared: &config::Handler) -> Result<Arc<dyn Extractor>, Unservable> {
+    fn extractor(
+        &self,
+        declared: &config::HandlerConfig,
+    ) -> Result<Arc<dyn Extractor>, BuildError> {
         Ok(match declared {
-            config::Handler::Exec(program) => Arc::new(self.exec(program)?),
-            config::Handler::Stream(stream) => Arc::new(self.stream(stream)?),
-            config::Handler::Http(http) => {
-                // The configuration has it for every extraction; an API may answer with a bare list.
+            config::HandlerConfig::Exec(program) => Arc::new(self.exec(program)?),
+            config::HandlerConfig::Stream(stream) => Arc::new(self.stream(stream)?),
+            config::HandlerConfig::Http(http) => {
+                // The configuration requires `rows` for every extraction. Without paging, the
+                // response itself is the list of rows.
                 let paging = http.paging.clone().unwrap_or_default();
                 let extractor = HttpExtractor::new(http.request.clone(), paging);
-                Arc::new(extractor.map_err(|error| self.unsendable(error))?)
+                Arc::new(extractor.map_err(|error| self.request_error(error))?)
             }
         })
     }
 
-    fn exec(&self, program: &config::Program) -> Result<ExecHandler, Unservable> {
+    fn exec(&self, program: &config::ProgramConfig) -> Result<ExecHandler, BuildError> {
         let mut spec = ExecSpec::new(program.argv.clone(), self.folder);
         spec.env.clone_from(&program.env);
         spec.grace = program.grace;
-        ExecHandler::new(spec).map_err(|source| self.unstartable(source))
+        ExecHandler::new(spec).map_err(|source| self.program_error(source))
     }
 
-    fn stream(&self, stream: &config::Stream) -> Result<StreamHandler, Unservable> {
+    fn stream(&self, stream: &config::StreamConfig) -> Result<StreamHandler, BuildError> {
         let mut spec = StreamSpec::new(stream.program.argv.clone(), self.folder);
         spec.env.clone_from(&stream.program.env);
         spec.grace = stream.program.grace;
         spec.processes = stream.processes as usize;
         spec.in_flight = stream.in_flight as usize;
-        StreamHandler::new(spec).map_err(|source| self.unstartable(source))
+        StreamHandler::new(spec).map_err(|source| self.program_error(source))
     }
 
-    fn unstartable(&self, source: InvalidProgram) -> Unservable {
-        Unservable::Program { whose: self.whose.clone(), source }
+    fn program_error(&self, source: InvalidProgram) -> BuildError {
+        BuildError::Program { owner: self.owner.clone(), source }
     }
 
-    fn unsendable(&self, source: InvalidHttp) -> Unservable {
-        Unservable::Request { whose: self.whose.clone(), source }
+    fn request_error(&self, source: InvalidHttp) -> BuildError {
+        BuildError::Request { owner: self.owner.clone(), source }
     }
 }

@@ -1,16 +1,15 @@
-//! Whom a configuration tells.
+//! The declared notifiers as rows.
 
-use redrive::config::{Handler, Notify, NotifyEvent};
+use redrive::config::{HandlerConfig, NotifierConfig, NotifyEvent};
 use redrive_ops::views::PolicyView;
 use serde::Serialize;
 
-use super::parts::{LimitFields, policy_name};
+use super::shared_fields::{LimitFields, policy_name};
 use crate::{
     commands::policy::chosen,
-    output::{Column, Row},
+    output::{TableColumn, TableRow},
 };
 
-/// A notifier.
 #[derive(Debug, Serialize)]
 pub(crate) struct NotifierRow<'a> {
     name: &'a str,
@@ -24,19 +23,18 @@ pub(crate) struct NotifierRow<'a> {
     #[serde(flatten)]
     limits: LimitFields,
     #[serde(skip)]
-    notify: &'a Notify,
+    notify: &'a NotifierConfig,
 }
 
 impl<'a> NotifierRow<'a> {
-    /// From its declaration.
-    pub(crate) fn new(notify: &'a Notify) -> Self {
+    pub(crate) fn new(notify: &'a NotifierConfig) -> Self {
         let queue = &notify.queue;
         let (url, headers) = match &queue.handler {
-            Handler::Http(http) => {
+            HandlerConfig::Http(http) => {
                 let names = http.request.headers.iter().map(|(name, _)| name.as_str());
                 (http.request.url.to_string(), names.collect())
             }
-            Handler::Exec(_) | Handler::Stream(_) => Default::default(),
+            HandlerConfig::Exec(_) | HandlerConfig::Stream(_) => Default::default(),
         };
         let counts = notify.events.contains(&NotifyEvent::DeadLetters);
         Self {
@@ -54,13 +52,13 @@ impl<'a> NotifierRow<'a> {
     }
 }
 
-impl Row for NotifierRow<'_> {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("name"),
-        Column::text("url"),
-        Column::text("events"),
-        Column::text("queue"),
-        Column::text("policy"),
+impl TableRow for NotifierRow<'_> {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("name"),
+        TableColumn::text("url"),
+        TableColumn::text("events"),
+        TableColumn::text("queue"),
+        TableColumn::text("policy"),
     ];
 
     fn cells(&self) -> Vec<String> {

@@ -1,24 +1,23 @@
-//! What `check` prints: what the file declares, or what is wrong with it.
+//! The output of `check`: what a valid file declares, or the problems of an invalid file.
 
-use redrive::config::{Config, Report};
+use redrive::config::{Config, ConfigReport};
 use redrive_ops::views::PolicyView;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    declared::{PipelineRow, QueueRow, SourceRow, StageRow, UploadRow},
     notifiers::NotifierRow,
+    rows::{PipelineRow, QueueRow, SourceRow, StageRow, UploadRow},
 };
 use crate::{
-    commands::policy::PolicySummary,
+    commands::policy::PolicyListRow,
     context::Context,
-    exit::Failure,
-    output::{Column, Row},
+    exit::CommandError,
+    output::{TableColumn, TableRow},
 };
 
-/// All that a good file declares.
 #[derive(Debug, Serialize)]
-pub(crate) struct Summary<'a> {
+pub(crate) struct ConfigSummary<'a> {
     config: String,
     valid: bool,
     problems: [(); 0],
@@ -30,7 +29,7 @@ pub(crate) struct Summary<'a> {
     jitter_seed: u64,
     prune: Value,
     up: Value,
-    policies: Vec<PolicySummary>,
+    policies: Vec<PolicyListRow>,
     queues: Vec<QueueRow<'a>>,
     sources: Vec<SourceRow<'a>>,
     uploads: Vec<UploadRow<'a>>,
@@ -38,8 +37,8 @@ pub(crate) struct Summary<'a> {
     notifiers: Vec<NotifierRow<'a>>,
 }
 
-impl<'a> Summary<'a> {
-    /// From a configuration and the store that would be used with it.
+impl<'a> ConfigSummary<'a> {
+    /// `store` is the URL and its origin, in words.
     pub(crate) fn new(name: String, config: &'a Config, store: (String, String)) -> Self {
         let policies = config.policies.of_file();
         Self {
@@ -55,7 +54,7 @@ impl<'a> Summary<'a> {
             prune: json!({ "export": config.prune.export }),
             up: json!({ "submit": config.up.submit, "pipelines": config.up.pipelines }),
             policies: policies
-                .map(|(name, policy)| PolicySummary(PolicyView::new(name, policy)))
+                .map(|(name, policy)| PolicyListRow(PolicyView::new(name, policy)))
                 .collect(),
             queues: config.queues.iter().map(QueueRow::new).collect(),
             sources: config.sources.iter().map(SourceRow::new).collect(),
@@ -65,30 +64,30 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// One JSON object, or the facts and a table for each kind of work.
-    pub(crate) fn print(&self, context: &Context) -> Result<(), Failure> {
+    /// Prints one JSON object, or the settings and a table for each kind.
+    pub(crate) fn print(&self, context: &Context) -> Result<(), CommandError> {
         let output = context.output;
         output.record(self)?;
-        output.remark_list("policies", &self.policies)?;
-        output.remark_list("queues", &self.queues)?;
-        output.remark_list("sources", &self.sources)?;
-        output.remark_list("uploads", &self.uploads)?;
-        output.remark_list("pipelines", &self.pipelines)?;
+        output.section("policies", &self.policies)?;
+        output.section("queues", &self.queues)?;
+        output.section("sources", &self.sources)?;
+        output.section("uploads", &self.uploads)?;
+        output.section("pipelines", &self.pipelines)?;
         let stages = self.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
         let stages: Vec<&StageRow<'_>> = stages.collect();
-        output.remark_list("stages", &stages)?;
-        output.remark_list("notifiers", &self.notifiers)?;
-        output.remark(&format!("{} is good", self.config))
+        output.section("stages", &stages)?;
+        output.section("notifiers", &self.notifiers)?;
+        output.footer(&format!("{} is valid", self.config))
     }
 }
 
-impl Row for Summary<'_> {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("config"),
-        Column::text("store"),
-        Column::text("raw"),
-        Column::text("listen"),
-        Column::text("jitter seed"),
+impl TableRow for ConfigSummary<'_> {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("config"),
+        TableColumn::text("store"),
+        TableColumn::text("raw"),
+        TableColumn::text("listen"),
+        TableColumn::text("jitter seed"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -102,16 +101,15 @@ impl Row for Summary<'_> {
     }
 }
 
-/// All that is wrong with a file, for programs.
 #[derive(Debug, Serialize)]
-pub(crate) struct Findings {
+pub(crate) struct InvalidConfig {
     config: String,
     valid: bool,
-    problems: Vec<Finding>,
+    problems: Vec<ConfigProblemRow>,
 }
 
 #[derive(Debug, Serialize)]
-struct Finding {
+struct ConfigProblemRow {
     line: usize,
     column: usize,
     key: String,
@@ -120,12 +118,11 @@ struct Finding {
     help: Option<String>,
 }
 
-impl Findings {
-    /// From a report.
-    pub(crate) fn new(name: String, report: &Report) -> Self {
+impl InvalidConfig {
+    pub(crate) fn new(name: String, report: &ConfigReport) -> Self {
         let findings = report.problems().iter().map(|problem| {
             let (line, column) = report.position(problem);
-            Finding {
+            ConfigProblemRow {
                 line,
                 column,
                 key: problem.key.clone(),
@@ -138,8 +135,9 @@ impl Findings {
     }
 }
 
-impl Row for Findings {
-    const COLUMNS: &'static [Column] = &[Column::text("config"), Column::number("problems")];
+impl TableRow for InvalidConfig {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("config"), TableColumn::number("problems")];
 
     fn cells(&self) -> Vec<String> {
         vec![self.config.clone(), self.problems.len().to_string()]

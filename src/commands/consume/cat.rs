@@ -1,55 +1,56 @@
-//! `redrive consume cat`.
+//! `redrive consume cat`: prints rows.
 
 use clap::Args;
 use redrive::{ConsumeError, Consumer, ReadablePartition};
 
 use crate::{
-    commands::state::Which,
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
+    commands::state::PartitionSelector,
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
 };
 
-/// How many partitions are found at once.
+/// Partitions per page.
 const PAGE: u32 = 1_000;
 
-/// The arguments of `consume cat`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Rows are printed as they were extracted, byte by byte, one JSON object a line, partition by partition in the
-order of keys. A partition that is named in full and is not good is refused; with filters, those that are
-good are printed. What was read is compared with its seal at its end; ends with 1 if they differ.
+Prints rows unchanged, one JSON object per line, partition by partition in the order of keys. A PARTITION
+without status success is an error; filters skip such partitions. After the last row of a partition the
+command compares hash and count with the metadata, and exits with 1 if they differ.
 
 Examples:
   redrive consume cat partition:ads/1234567890/campaign_daily/2026-01-31
   redrive consume cat --source ads --logical-date 2026-01-31 | jq .clicks")]
-pub(crate) struct Arguments {
+pub(crate) struct ConsumeCatArgs {
     #[command(flatten)]
-    which: Which,
+    partitions: PartitionSelector,
 
-    /// All that can be read: without a filter nothing is printed unless you say so
+    /// Print all readable partitions; required if there is no filter
     #[arg(long)]
     all: bool,
 }
 
-/// Runs `consume cat`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let filter = arguments.which.filter()?;
-    if filter.is_empty() && !arguments.all {
-        return Err(Failure::new(Exit::Refused, "no partitions are named; nothing was printed")
-            .help("name them by filters such as --source NAME, or say --all"));
+pub(crate) async fn run(args: ConsumeCatArgs, context: &Context) -> Result<Exit, CommandError> {
+    let filter = args.partitions.filter()?;
+    if filter.is_empty() && !args.all {
+        return Err(CommandError::new(
+            Exit::Refused,
+            "no partitions are selected; nothing was printed",
+        )
+        .help("select partitions by filters such as --source NAME, or pass --all"));
     }
-    let ops = Ops::open(context, Missing::Refuse).await?;
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let consumer = ops.consumer();
-    if let Some(key) = arguments.which.only_key() {
-        let found = consumer.find(&key).await.map_err(|error| failure(error, &ops))?;
+    if let Some(key) = args.partitions.only_key() {
+        let found = consumer.find(&key).await.map_err(|error| command_error(error, &ops))?;
         print(&consumer, &found, context, &ops).await?;
         return Ok(Exit::Ok);
     }
     let mut after = None;
     loop {
         let page = consumer.page(&filter, after.as_ref(), PAGE).await;
-        let page = page.map_err(|error| ops.failure(error))?;
+        let page = page.map_err(|error| ops.store_error(error))?;
         for found in &page {
             print(&consumer, found, context, &ops).await?;
         }
@@ -64,15 +65,14 @@ async fn print(
     consumer: &Consumer,
     found: &ReadablePartition,
     context: &Context,
-    ops: &Ops,
-) -> Result<(), Failure> {
+    ops: &OpenStore,
+) -> Result<(), CommandError> {
     let mut cut = Vec::new();
-    let mut rows = consumer.read_run(found).await.map_err(|error| failure(error, ops))?;
+    let mut rows = consumer.read_run(found).await.map_err(|error| command_error(error, ops))?;
     loop {
-        let next = rows
-            .next()
-            .await
-            .map_err(|source| failure(ConsumeError::Raw { key: found.key.clone(), source }, ops))?;
+        let next = rows.next().await.map_err(|source| {
+            command_error(ConsumeError::Raw { key: found.key.clone(), source }, ops)
+        })?;
         match next {
             Some(bytes) => context.output.data(&bytes, &mut cut)?,
             None => return Ok(()),
@@ -80,16 +80,18 @@ async fn print(
     }
 }
 
-fn failure(error: ConsumeError, ops: &Ops) -> Failure {
+fn command_error(error: ConsumeError, ops: &OpenStore) -> CommandError {
     match error {
-        ConsumeError::Store(error) => ops.failure(error),
-        ConsumeError::NotReadable { key, why } => {
-            Failure::new(Exit::Error, format!("partition:{key} cannot be read: {why}"))
-                .help("only what is good can be read; `redrive why` tells what becomes of it")
-        }
+        ConsumeError::Store(error) => ops.store_error(error),
+        ConsumeError::NotReadable { key, why } => CommandError::new(
+            Exit::Error,
+            format!("partition:{key} cannot be read: {why}"),
+        )
+        .help("only partitions with status success can be read; `redrive why` explains the status"),
         ConsumeError::Raw { key, source } => {
-            Failure::new(Exit::Error, format!("partition:{key} cannot be read")).because(source)
+            CommandError::new(Exit::Error, format!("partition:{key} cannot be read"))
+                .caused_by(source)
         }
-        other => Failure::new(Exit::Error, other),
+        other => CommandError::new(Exit::Error, other),
     }
 }

@@ -1,4 +1,4 @@
-//! `redrive consume list`.
+//! `redrive consume list`: lists readable partitions.
 
 use clap::Args;
 use redrive::PartitionKey;
@@ -6,46 +6,45 @@ use redrive_ops::views::ReadableView;
 use redrive_store::MAX_PAGE;
 
 use crate::{
-    commands::state::{Which, parse_partition},
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    output::{Column, Row},
+    commands::state::{PartitionSelector, parse_partition},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{TableColumn, TableRow},
 };
 
-/// The arguments of `consume list`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Partitions come by key. When a page is full, the next one begins after its last key. JSON has the path or
+Partitions are sorted by key. To get the next page, pass the last key to --after. JSON contains the path or
 URL of each payload, which never changes.
 
 Examples:
   redrive consume list --source ads
   redrive consume list --source ads --since 2026-01-01 --until 2026-01-31 -o jsonl")]
-pub(crate) struct Arguments {
+pub(crate) struct ConsumeListArgs {
     #[command(flatten)]
-    which: Which,
+    partitions: PartitionSelector,
 
-    /// At most so many, up to 10000
+    /// The most rows to print, up to 10000
     #[arg(long, value_name = "N", default_value_t = 100, allow_hyphen_values = true,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PAGE)))]
     limit: u32,
 
-    /// Those alone that come after this one
+    /// Start after this partition
     #[arg(long, value_name = "PARTITION", value_parser = parse_partition)]
     after: Option<PartitionKey>,
 }
 
-impl Row for ReadableView {
-    const COLUMNS: &'static [Column] = &[
-        Column::key("source"),
-        Column::key("customer_id"),
-        Column::key("query_name"),
-        Column::text("logical_date"),
-        Column::text("current_run_id"),
-        Column::text("schema_version"),
-        Column::number("records"),
-        Column::text("updated at"),
+impl TableRow for ReadableView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::key("source"),
+        TableColumn::key("customer_id"),
+        TableColumn::key("query_name"),
+        TableColumn::text("logical_date"),
+        TableColumn::text("current_run_id"),
+        TableColumn::text("schema_version"),
+        TableColumn::number("records"),
+        TableColumn::text("updated at"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -62,16 +61,15 @@ impl Row for ReadableView {
     }
 }
 
-/// Runs `consume list`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let filter = arguments.which.filter()?;
-    let ops = Ops::open(context, Missing::Refuse).await?;
+pub(crate) async fn run(args: ConsumeListArgs, context: &Context) -> Result<Exit, CommandError> {
+    let filter = args.partitions.filter()?;
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let consumer = ops.consumer();
-    let page = consumer.page(&filter, arguments.after.as_ref(), arguments.limit).await;
-    let page = page.map_err(|error| ops.failure(error))?;
+    let page = consumer.page(&filter, args.after.as_ref(), args.limit).await;
+    let page = page.map_err(|error| ops.store_error(error))?;
     context.output.list(page.iter().map(|found| ReadableView::new(found, &consumer)))?;
-    if let Some(last) = page.last().filter(|_| page.len() >= arguments.limit as usize) {
-        context.output.remark(&format!("there may be more: --after {}", last.key))?;
+    if let Some(last) = page.last().filter(|_| page.len() >= args.limit as usize) {
+        context.output.footer(&format!("there may be more; continue with --after {}", last.key))?;
     }
     Ok(Exit::Ok)
 }

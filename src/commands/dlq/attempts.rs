@@ -1,24 +1,23 @@
-//! The attempts at a sample, over all stages, as they are printed.
+//! The attempts of a sample over all stages, as rows.
 
 use redrive_ops::{views::AttemptView, words::rounded};
 use serde::Serialize;
 
-use crate::output::{Column, Row};
+use crate::output::{TableColumn, TableRow};
 
-/// An attempt at a stage.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(super) struct StageAttempt<'a>(pub(super) &'a AttemptView);
 
-impl Row for StageAttempt<'_> {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("stage"),
-        Column::number("attempt"),
-        Column::text("started at"),
-        Column::number("took"),
-        Column::text("outcome"),
-        Column::text("code"),
-        Column::text("message"),
+impl TableRow for StageAttempt<'_> {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("stage"),
+        TableColumn::number("attempt"),
+        TableColumn::text("started at"),
+        TableColumn::number("took"),
+        TableColumn::text("outcome"),
+        TableColumn::text("code"),
+        TableColumn::text("message"),
     ];
 
     fn cells(&self) -> Vec<String> {

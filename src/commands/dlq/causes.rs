@@ -1,21 +1,20 @@
-//! What dead letters died of, as it is printed: ten causes instead of ten thousand lines.
+//! The causes of dead letters, as rows.
 
 use redrive_ops::views::CauseView;
 
-use crate::output::{Column, Row, excerpt_of};
+use crate::output::{TableColumn, TableRow, excerpt_to};
 
-/// How much of an example a row shows, in characters.
 const EXAMPLE_CHARS: usize = 120;
 
-impl Row for CauseView {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("count"),
-        Column::text("cause"),
-        Column::text("pipeline"),
-        Column::text("stage"),
-        Column::text("code"),
-        Column::number("first"),
-        Column::text("example"),
+impl TableRow for CauseView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("count"),
+        TableColumn::text("cause"),
+        TableColumn::text("pipeline"),
+        TableColumn::text("stage"),
+        TableColumn::text("code"),
+        TableColumn::number("first"),
+        TableColumn::text("example"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -26,7 +25,7 @@ impl Row for CauseView {
             self.stage.clone(),
             self.code.clone(),
             self.first_id.to_string(),
-            excerpt_of(&self.example, EXAMPLE_CHARS),
+            excerpt_to(&self.example, EXAMPLE_CHARS),
         ]
     }
 }

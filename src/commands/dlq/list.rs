@@ -1,80 +1,78 @@
-//! `redrive dlq list`.
+//! `redrive dlq list`: lists dead letters or their causes.
 
 use clap::Args;
 use redrive::{SampleId, SamplePages};
 use redrive_ops::views::{CauseView, SampleView};
 use redrive_store::MAX_PAGE;
 
-use super::{record::SampleSummary, which::Which};
+use super::{dead_letter_filter::DeadLetterFilter, record::SampleListRow};
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     output::Listing,
 };
 
-/// The arguments of `dlq list`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Dead letters come by id. When a page is full, the next one begins after its last id. --group shows what they died of
-instead, the most frequent first: errors that differ only in numbers, ids, quotations and paths are one cause.
+Dead letters are sorted by id. To get the next page, pass the last id to --after. --group lists the causes instead,
+the most frequent first: errors that differ only in numbers, ids, quotations and paths are one cause.
 
 Examples:
   redrive dlq list --group
   redrive dlq list --run 3 --stage llm_call
   redrive dlq list --error 'rate limit' -o json
   redrive dlq list --limit 10000 --after 10000 -o jsonl")]
-pub(crate) struct Arguments {
+pub(crate) struct DlqListArgs {
     #[command(flatten)]
-    which: Which,
+    filter: DeadLetterFilter,
 
-    /// The causes, and how many died of each
+    /// Group by cause and count the dead letters of each
     #[arg(long, conflicts_with = "after")]
     group: bool,
 
-    /// At most so many, up to 10000
+    /// The most rows to print, up to 10000
     #[arg(long, value_name = "N", default_value_t = 100, allow_hyphen_values = true,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PAGE)))]
     limit: u32,
 
-    /// Those with greater ids alone
+    /// Start after this id
     #[arg(long, value_name = "ID", default_value_t = 0, allow_hyphen_values = true,
           value_parser = clap::value_parser!(i64).range(0..))]
     after: i64,
 }
 
-/// Runs `dlq list`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let filter = arguments.which.filter();
-    if arguments.group {
-        let causes = ops.store().dead_causes(&filter, arguments.limit).await;
-        let causes = causes.map_err(|error| ops.failure(error))?;
-        let is_full = causes.len() >= arguments.limit as usize;
+pub(crate) async fn run(args: DlqListArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let filter = args.filter.sample_filter();
+    if args.group {
+        let causes = ops.store().dead_causes(&filter, args.limit).await;
+        let causes = causes.map_err(|error| ops.store_error(error))?;
+        let is_full = causes.len() >= args.limit as usize;
         context.output.list(causes.into_iter().map(CauseView::from))?;
         if is_full {
-            context.output.remark("there may be more: --limit shows them")?;
+            context.output.footer("there may be more; raise --limit")?;
         }
         return Ok(Exit::Ok);
     }
     let mut pages = SamplePages::new(ops.store().clone(), filter)
-        .after(SampleId(arguments.after))
-        .with_limit(arguments.limit.into());
+        .after(SampleId(args.after))
+        .with_limit(args.limit.into());
     let (mut listing, mut count, mut last) = (Listing::new(context.output), 0, None);
     loop {
-        let page = pages.next().await.map_err(|error| ops.failure(error))?;
+        let page = pages.next().await.map_err(|error| ops.store_error(error))?;
         let Some(id) = page.last().map(|sample| sample.id) else { break };
         last = Some(id);
         count += page.len();
         let rows = page.into_iter().map(SampleView::from).map(SampleView::without_data);
-        listing.add(rows.map(SampleSummary))?;
+        listing.add(rows.map(SampleListRow))?;
     }
     let hidden = listing.end()?;
     if hidden > 0 {
-        context.output.remark(&format!("{hidden} are not shown, -o jsonl has all"))?;
+        context.output.footer(&format!("{hidden} rows are not shown; -o jsonl prints all"))?;
     }
-    if let Some(last) = last.filter(|_| count >= arguments.limit as usize) {
-        context.output.remark(&format!("there may be more: --after {last}"))?;
+    if let Some(last) = last.filter(|_| count >= args.limit as usize) {
+        context.output.footer(&format!("there may be more; continue with --after {last}"))?;
     }
     Ok(Exit::Ok)
 }

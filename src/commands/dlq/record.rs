@@ -1,28 +1,28 @@
-//! A sample as it is printed: all of it, or what fits in a row.
+//! A sample as a record, and as a row of a list.
 
 use redrive_ops::views::SampleView;
 use serde::Serialize;
 
-use crate::output::{Column, Row, excerpt, excerpt_of};
+use crate::output::{TableColumn, TableRow, excerpt, excerpt_to};
 
-/// How much of a sample a table shows, in characters; programs get all of it.
+/// The most characters of `data` in a table; JSON formats print all.
 const SHOWN_CHARS: usize = 2_000;
 
-impl Row for SampleView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("id"),
-        Column::text("run"),
-        Column::text("line"),
-        Column::text("status"),
-        Column::text("stage"),
-        Column::text("attempts"),
-        Column::text("next_retry_at"),
-        Column::text("class"),
-        Column::text("code"),
-        Column::text("error"),
-        Column::text("cause"),
-        Column::text("skip_reason"),
-        Column::text("data"),
+impl TableRow for SampleView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("id"),
+        TableColumn::text("run"),
+        TableColumn::text("line"),
+        TableColumn::text("status"),
+        TableColumn::text("stage"),
+        TableColumn::text("attempts"),
+        TableColumn::text("next_retry_at"),
+        TableColumn::text("class"),
+        TableColumn::text("code"),
+        TableColumn::text("error"),
+        TableColumn::text("cause"),
+        TableColumn::text("skip_reason"),
+        TableColumn::text("data"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -40,27 +40,27 @@ impl Row for SampleView {
             or_empty(&self.error_message),
             or_empty(&self.fingerprint),
             or_empty(&self.skip_reason),
-            self.data.as_ref().map(|data| excerpt_of(data.get(), SHOWN_CHARS)).unwrap_or_default(),
+            self.data.as_ref().map(|data| excerpt_to(data.get(), SHOWN_CHARS)).unwrap_or_default(),
         ]
     }
 }
 
-/// The same record in a list, where a table has room for less.
+/// The record as a row of a list, with fewer columns in a table.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct SampleSummary(pub(super) SampleView);
+pub(super) struct SampleListRow(pub(super) SampleView);
 
-impl Row for SampleSummary {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("id"),
-        Column::number("run"),
-        Column::text("pipeline"),
-        Column::number("line"),
-        Column::text("stage"),
-        Column::text("code"),
-        Column::number("attempts"),
-        Column::text("cause"),
-        Column::text("error"),
+impl TableRow for SampleListRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("id"),
+        TableColumn::number("run"),
+        TableColumn::text("pipeline"),
+        TableColumn::number("line"),
+        TableColumn::text("stage"),
+        TableColumn::text("code"),
+        TableColumn::number("attempts"),
+        TableColumn::text("cause"),
+        TableColumn::text("error"),
     ];
 
     fn cells(&self) -> Vec<String> {

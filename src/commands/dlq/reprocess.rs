@@ -1,6 +1,6 @@
-//! `redrive dlq reprocess`: the way back for dead letters, behind rails.
+//! `redrive dlq reprocess`: returns dead letters to the stage that failed.
 //!
-//! A dry run goes through the same selection and the same rules and writes nothing.
+//! A dry run applies the same selection and the same rules, and writes nothing.
 
 use clap::Args;
 use redrive::{
@@ -8,70 +8,69 @@ use redrive::{
 };
 use redrive_ops::views::SampleChangeView;
 
-use super::{parse_id, which::Which};
+use super::{dead_letter_filter::DeadLetterFilter, parse_id};
 use crate::{
     confirm::confirm,
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
-    output::{Column, Listing, Row},
+    output::{Listing, TableColumn, TableRow},
 };
 
-/// More dead letters than this are asked about.
-const UNASKED: u64 = 20;
+/// More dead letters than this need a confirmation.
+const CONFIRM_ABOVE: u64 = 20;
 
-/// The arguments of `dlq reprocess`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A dead letter goes back to the stage it died at, pending, with a new count of attempts; the numbers of its
-attempts go on. Its run goes on as well: workers take it, or `redrive pipeline resume ID`. It can die again. A line of the
-source that was no sample has nothing to go on with. Asks before more than 20.
-Exit codes: 0 all done; 3 some; 1 none; 4 refused, nothing changed.
+A dead letter becomes pending again at the stage that failed, with a new count of attempts; attempt numbers continue.
+Its run continues too: workers claim the samples, or `redrive pipeline resume ID` does. Invalid lines of the source cannot
+be reprocessed. Asks for confirmation before more than 20.
+Exit codes: 0 all reprocessed; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:
   redrive dlq reprocess --pipeline score --stage llm_call --dry-run
   redrive dlq reprocess --cause 5f0c2a91d3e4b768 --yes --reason 'the key was renewed'
   redrive dlq reprocess 17 18")]
-pub(crate) struct Arguments {
-    /// These samples, instead of filters
+pub(crate) struct DlqReprocessArgs {
+    /// The ids of samples, instead of filters
     #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id, conflicts_with_all =
           ["pipeline", "run", "stage", "error", "code", "cause", "limit", "all"])]
     ids: Vec<SampleId>,
 
     #[command(flatten)]
-    which: Which,
+    filter: DeadLetterFilter,
 
-    /// All of them: without a filter nothing is done unless you say so
+    /// Reprocess all dead letters; required if there is no filter
     #[arg(long)]
     all: bool,
 
-    /// At most so many, by id [default: all that match]
+    /// The most dead letters to reprocess, in order of id [default: all that match]
     #[arg(long, value_name = "N", allow_hyphen_values = true,
           value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 
-    /// Show what would be done, and do nothing
+    /// Show what would change, without changing anything
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(long)]
     yes: bool,
 
-    /// Why, for the journal
+    /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
-impl Row for SampleChangeView {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("id"),
-        Column::number("run"),
-        Column::text("pipeline"),
-        Column::text("stage"),
-        Column::text("outcome"),
-        Column::text(""),
+impl TableRow for SampleChangeView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("id"),
+        TableColumn::number("run"),
+        TableColumn::text("pipeline"),
+        TableColumn::text("stage"),
+        TableColumn::text("outcome"),
+        TableColumn::text(""),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -87,77 +86,85 @@ impl Row for SampleChangeView {
     }
 }
 
-/// Runs `dlq reprocess`.
-pub(crate) async fn run(mut arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    if arguments.ids.is_empty() && arguments.which.is_empty() && !arguments.all {
-        let message = "no dead letters are named; nothing was changed";
-        return Err(Failure::new(Exit::Refused, message)
-            .help("name them by id or by filters such as --pipeline NAME, or say --all"));
+pub(crate) async fn run(
+    mut args: DlqReprocessArgs,
+    context: &Context,
+) -> Result<Exit, CommandError> {
+    if args.ids.is_empty() && args.filter.is_empty() && !args.all {
+        let message = "no dead letters are selected; nothing was changed";
+        return Err(CommandError::new(Exit::Refused, message).help(
+            "select dead letters by id or by filters such as --pipeline NAME, or pass --all",
+        ));
     }
-    arguments.ids.sort_unstable();
-    arguments.ids.dedup();
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let (filter, limit) = (arguments.which.filter(), arguments.limit.unwrap_or(u64::MAX));
-    let count = match arguments.ids.len() as u64 {
-        0 => ops.store().count_samples(&filter).await.map_err(|error| ops.failure(error))?,
+    args.ids.sort_unstable();
+    args.ids.dedup();
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let (filter, limit) = (args.filter.sample_filter(), args.limit.unwrap_or(u64::MAX));
+    let count = match args.ids.len() as u64 {
+        0 => ops.store().count_samples(&filter).await.map_err(|error| ops.store_error(error))?,
         named => named,
     };
     if count == 0 {
         let message = "no dead letter matches; nothing was changed";
-        return Err(
-            Failure::new(Exit::Refused, message).help("`redrive dlq list` shows what there is")
-        );
+        return Err(CommandError::new(Exit::Refused, message)
+            .help("`redrive dlq list` shows the dead letters"));
     }
     let count = count.min(limit);
-    if count > UNASKED && !arguments.dry_run {
-        let question = format!("Bring back {count} dead letters in {}?", ops.chosen.url);
-        confirm(&question, arguments.yes)?;
+    if count > CONFIRM_ABOVE && !args.dry_run {
+        let question = format!("Reprocess {count} dead letters in {}?", ops.chosen.url);
+        confirm(&question, args.yes)?;
     }
-    let by = operator(arguments.reason.clone());
-    let by = (!arguments.dry_run).then_some(&by);
-    let mode = if arguments.dry_run { RunMode::DryRun } else { RunMode::Real };
+    let by = operator(args.reason.clone());
+    let by = (!args.dry_run).then_some(&by);
+    let mode = if args.dry_run { RunMode::DryRun } else { RunMode::Real };
     let mut listing = Listing::new(context.output);
     let mut printed = Ok(());
-    let told = |id, sample: Option<&SampleRecord>, change| {
-        // What is done is done, also when nobody reads it any more.
+    let on_change = |id, sample: Option<&SampleRecord>, change| {
+        // Reprocessing goes on even if the reader closes the output.
         if printed.is_ok() {
             printed = listing.add([SampleChangeView::new(id, sample, change, mode)]);
         }
     };
-    let done = bring_back(&ops, &arguments.ids, &filter, limit, by, told).await;
+    let done = reprocess(&ops, &args.ids, &filter, limit, by, on_change).await;
     printed?;
     let hidden = listing.end()?;
-    let tally = done.map_err(|error| {
-        ops.failure(error).help("what was not reached is as it was; say it again for that")
+    let counts = done.map_err(|error| {
+        ops.store_error(error)
+            .help("the other dead letters are unchanged; run the command again for them")
     })?;
-    end(tally, hidden, arguments.dry_run, context)
+    print_counts(counts, hidden, args.dry_run, context)
 }
 
-async fn bring_back(
-    ops: &Ops,
+async fn reprocess(
+    ops: &OpenStore,
     ids: &[SampleId],
     filter: &SampleFilter,
     limit: u64,
     by: Option<&Operator>,
-    told: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
+    on_change: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
 ) -> redrive_store::Result<ReprocessCounts> {
     match ids {
-        [] => ops.pipelines().reprocess(filter, limit, by, told).await,
-        ids => ops.pipelines().reprocess_by_id(ids, by, told).await,
+        [] => ops.pipelines().reprocess(filter, limit, by, on_change).await,
+        ids => ops.pipelines().reprocess_by_id(ids, by, on_change).await,
     }
 }
 
-fn end(tally: ReprocessCounts, hidden: u64, dry: bool, context: &Context) -> Result<Exit, Failure> {
-    let ReprocessCounts { done, refused } = tally;
+fn print_counts(
+    counts: ReprocessCounts,
+    hidden: u64,
+    dry: bool,
+    context: &Context,
+) -> Result<Exit, CommandError> {
+    let ReprocessCounts { done, refused } = counts;
     let verb = if dry { "would be done" } else { "done" };
     let mut summary = format!("{done} {verb}, {refused} refused");
     if hidden > 0 {
-        summary.push_str(&format!("; {hidden} are not shown, -o jsonl has all"));
+        summary.push_str(&format!("; {hidden} rows are not shown, -o jsonl prints all"));
     }
     if done > 0 && !dry {
-        summary.push_str("; workers take them, or `redrive pipeline resume RUN`");
+        summary.push_str("; workers process them, or `redrive pipeline resume RUN`");
     }
-    context.output.remark(&summary)?;
+    context.output.footer(&summary)?;
     Ok(match (done, refused) {
         (_, 0) => Exit::Ok,
         (0, _) => Exit::Error,

@@ -1,4 +1,4 @@
-//! `redrive dlq show`.
+//! `redrive dlq show`: prints samples with their attempts.
 
 use clap::Args;
 use redrive::SampleId;
@@ -6,41 +6,39 @@ use redrive_ops::views::{SampleView, SampleWithLedger};
 
 use super::{attempts::StageAttempt, parse_id};
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    output::{Column, Row},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{TableColumn, TableRow},
 };
 
-/// The arguments of `dlq show`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-`redrive why sample:ID` tells the rule behind each attempt besides. Samples that are not dead are shown as well. Ends
-with 3 if some of the samples do not exist, with 1 if none does.
+`redrive why sample:ID` also shows the rule behind each wait. The command shows samples of any status. Exit code 3
+means that some of the samples do not exist, 1 that none does.
 
 Examples:
   redrive dlq show 17
   redrive dlq show 17 18 -o json")]
-pub(crate) struct Arguments {
-    /// The samples
+pub(crate) struct DlqShowArgs {
+    /// The ids of the samples
     #[arg(value_name = "ID", required = true, allow_negative_numbers = true, value_parser = parse_id)]
     ids: Vec<SampleId>,
 }
 
-impl Row for SampleWithLedger {
-    const COLUMNS: &'static [Column] = SampleView::COLUMNS;
+impl TableRow for SampleWithLedger {
+    const COLUMNS: &'static [TableColumn] = SampleView::COLUMNS;
 
     fn cells(&self) -> Vec<String> {
         self.sample.cells()
     }
 }
 
-/// Runs `dlq show`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
+pub(crate) async fn run(args: DlqShowArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let (mut shown, mut unknown) = (Vec::new(), Vec::new());
-    for id in &arguments.ids {
-        match ops.sample(*id).await.map_err(|error| ops.failure(error))? {
+    for id in &args.ids {
+        match ops.sample(*id).await.map_err(|error| ops.store_error(error))? {
             Some(sample) => shown.push(sample),
             None => unknown.push(id.to_string()),
         }
@@ -48,7 +46,8 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let unknown =
         (!unknown.is_empty()).then(|| format!("there is no sample {}", unknown.join(", ")));
     if let (Some(unknown), true) = (&unknown, shown.is_empty()) {
-        return Err(Failure::new(Exit::Error, unknown).help("`redrive dlq list` shows what died"));
+        return Err(CommandError::new(Exit::Error, unknown)
+            .help("`redrive dlq list` shows the dead letters"));
     }
     let output = context.output;
     if output.is_table() {
@@ -56,7 +55,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
             output.text(if place > 0 { "\n" } else { "" })?;
             output.record(sample)?;
             let attempts: Vec<_> = sample.ledger.iter().map(StageAttempt).collect();
-            output.remark_list("attempts", &attempts)?;
+            output.section("attempts", &attempts)?;
         }
     } else {
         output.list(shown)?;

@@ -1,18 +1,18 @@
-//! Where the samples of a run are, stage by stage, as it is printed.
+//! The sample counts of each stage, as rows.
 
 use redrive_ops::views::StageCountView;
 
-use crate::output::{Column, Row};
+use crate::output::{TableColumn, TableRow};
 
-impl Row for StageCountView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("stage"),
-        Column::number("done"),
-        Column::number("ready"),
-        Column::number("in flight"),
-        Column::number("retrying"),
-        Column::number("skipped"),
-        Column::number("dead"),
+impl TableRow for StageCountView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("stage"),
+        TableColumn::number("done"),
+        TableColumn::number("ready"),
+        TableColumn::number("in flight"),
+        TableColumn::number("retrying"),
+        TableColumn::number("skipped"),
+        TableColumn::number("dead"),
     ];
 
     fn cells(&self) -> Vec<String> {

@@ -1,38 +1,36 @@
-//! `redrive pipeline output`: finished samples, straight from the store.
+//! `redrive pipeline output`: prints succeeded samples.
 
 use clap::Args;
 use redrive::{PipelineStatus, SampleFilter, SamplePages, SampleRecord, SampleStatus};
 
-use super::which::Which;
+use super::run_selector::PipelineRunSelector;
 use crate::{
     cli::Format,
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
 };
 
-/// The arguments of `pipeline output`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-One line for each sample that succeeded, by id, exactly once, as the last stage left it; in memory there is never
-more than a page of them. -o json makes them one array.
+Prints the output of the last stage, one line per succeeded sample, sorted by id, each exactly once. Memory use does
+not depend on the number of samples. -o json prints one array.
 
 Examples:
   redrive pipeline output 3 > scored.jsonl
   redrive pipeline output 3 --with-ids | jq -c 'select(.line == 17)'")]
-pub(crate) struct Arguments {
+pub(crate) struct PipelineOutputArgs {
     #[command(flatten)]
-    which: Which,
+    run: PipelineRunSelector,
 
-    /// Each as {\"id\", \"line\", \"data\"} instead: its id and its line in the source
+    /// Print {\"id\", \"line\", \"data\"} per sample, with the id and the line in the source
     #[arg(long)]
     with_ids: bool,
 }
 
-/// Runs `pipeline output`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let run = arguments.which.find(&ops).await?;
+pub(crate) async fn run(args: PipelineOutputArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let run = args.run.find(&ops).await?;
     let filter = SampleFilter {
         run: Some(run.id),
         status: Some(SampleStatus::Succeeded),
@@ -42,7 +40,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     let mut pages = SamplePages::new(ops.store().clone(), filter);
     let (mut printed, mut cut) = (0_u64, Vec::new());
     loop {
-        let page = pages.next().await.map_err(|error| ops.failure(error))?;
+        let page = pages.next().await.map_err(|error| ops.store_error(error))?;
         if page.is_empty() {
             break;
         }
@@ -53,7 +51,7 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
                 (true, _) => text.push_str(",\n"),
                 (false, _) => {}
             }
-            add(&mut text, sample, arguments.with_ids);
+            add(&mut text, sample, args.with_ids);
             if !array {
                 text.push('\n');
             }
@@ -66,11 +64,13 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         context.output.data(end, &mut cut)?;
     }
     if run.pruned.succeeded > 0 {
-        let (gone, id) = (run.pruned.succeeded, run.id);
-        context.output.note(&format!("{gone} finished samples of run {id} were pruned"));
+        let (pruned, id) = (run.pruned.succeeded, run.id);
+        context.output.note(&format!("{pruned} succeeded samples of run {id} were pruned"));
     }
     if run.progress.status == PipelineStatus::Running {
-        context.output.note(&format!("run {} is not over: there may be more later", run.id));
+        context
+            .output
+            .note(&format!("run {} is still running: there may be more samples later", run.id));
     }
     Ok(Exit::Ok)
 }

@@ -1,7 +1,6 @@
-//! What is shown while a run goes on: a line for each stage on a terminal, a plain line now and then
-//! elsewhere.
+//! Displays the progress of a run: one line per stage on a terminal, or a plain line every few seconds.
 //!
-//! It looks at the store once a second and never at the work itself, so that it slows nothing.
+//! The display polls the store once a second and does not touch the workers, so it does not slow them.
 
 use std::{
     io::{self, IsTerminal},
@@ -22,28 +21,25 @@ use tokio::{
 use super::rate::{Rate, expected_total};
 use crate::{context::Context, output::Output, screen};
 
-/// How often it looks.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A plain line comes after so many looks.
-const PLAIN_EVERY: u64 = 5;
+/// Without a terminal, a line is printed after this many polls.
+const POLLS_PER_LOG_LINE: u64 = 5;
 
-/// Shows how a run gets on, until it is ended.
-pub(super) struct Progress {
+pub(super) struct PipelineProgressDisplay {
     watcher: JoinHandle<()>,
-    drawn: Arc<Drawn>,
+    bars: Arc<ProgressBars>,
 }
 
-/// What is drawn on a terminal.
-struct Drawn {
-    watched: bool,
+struct ProgressBars {
+    is_interactive: bool,
     output: Output,
     lines: Vec<ProgressBar>,
     whole: ProgressBar,
 }
 
-impl Progress {
-    /// Begins. `file` is the source, if it is one.
+impl PipelineProgressDisplay {
+    /// Starts the display. `file` is the source, if the source is a file.
     pub(super) fn start(
         run: &PipelineRunRecord,
         file: Option<PathBuf>,
@@ -51,54 +47,62 @@ impl Progress {
         context: &Context,
     ) -> Self {
         let output = context.output;
-        let watched = io::stderr().is_terminal() && output.is_talkative();
-        let target =
-            if watched { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bars = MultiProgress::with_draw_target(target);
+        let is_interactive = io::stderr().is_terminal() && output.shows_notes();
+        let target = if is_interactive {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let screen = MultiProgress::with_draw_target(target);
         let line = || {
-            let line = bars.add(ProgressBar::new_spinner());
-            // A wrong template would be a slip in the program; the default does as well.
+            let line = screen.add(ProgressBar::new_spinner());
+            // The template is constant. If it were invalid, the default style would do.
             if let Ok(style) = ProgressStyle::with_template("{msg}") {
                 line.set_style(style);
             }
             line
         };
         let lines = run.stages.iter().map(|_| line()).collect();
-        let drawn = Arc::new(Drawn { watched, output, lines, whole: line() });
-        screen::show(&bars);
-        let watch = watch(run.id, file, store, drawn.clone());
-        Self { watcher: tokio::spawn(watch), drawn }
+        let bars = Arc::new(ProgressBars { is_interactive, output, lines, whole: line() });
+        screen::show(&screen);
+        let watch = watch(run.id, file, store, bars.clone());
+        Self { watcher: tokio::spawn(watch), bars }
     }
 
-    /// Takes what is drawn away.
+    /// Removes the bars.
     pub(super) fn end(self) {
         self.watcher.abort();
-        self.drawn.clear();
+        self.bars.clear();
         screen::clear();
     }
 }
 
-async fn watch(id: PipelineRunId, file: Option<PathBuf>, store: Arc<dyn Store>, drawn: Arc<Drawn>) {
-    let mut ticks = interval(LOOK_EVERY);
+async fn watch(
+    id: PipelineRunId,
+    file: Option<PathBuf>,
+    store: Arc<dyn Store>,
+    bars: Arc<ProgressBars>,
+) {
+    let mut ticks = interval(POLL_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut rate = Rate::default();
     let start = ticks.tick().await;
-    for look in 0_u64.. {
+    for poll in 0_u64.. {
         let now = ticks.tick().await;
-        let plain = look > 0 && look.is_multiple_of(PLAIN_EVERY);
-        if !drawn.watched && !plain {
+        let plain = poll > 0 && poll.is_multiple_of(POLLS_PER_LOG_LINE);
+        if !bars.is_interactive && !plain {
             continue;
         }
-        // A store that does not answer is asked again.
-        if let Ok(Some((run, counts))) = look_at(id, &*store).await {
+        // After an error of the store, the next poll tries again.
+        if let Ok(Some((run, counts))) = read_counts(id, &*store).await {
             rate.note(now.duration_since(start), run.progress.counts.ended());
             let bytes = file.as_ref().and_then(|path| Some(path.metadata().ok()?.len()));
-            drawn.draw(&run, &counts, &rate, bytes);
+            bars.draw(&run, &counts, &rate, bytes);
         }
     }
 }
 
-async fn look_at(
+async fn read_counts(
     id: PipelineRunId,
     store: &dyn Store,
 ) -> Result<Option<(PipelineRunRecord, Vec<StageCountView>)>> {
@@ -107,7 +111,7 @@ async fn look_at(
     Ok(Some((run, counts)))
 }
 
-impl Drawn {
+impl ProgressBars {
     fn draw(
         &self,
         run: &PipelineRunRecord,
@@ -116,7 +120,7 @@ impl Drawn {
         bytes: Option<u64>,
     ) {
         let whole = whole(run, rate, bytes);
-        if !self.watched {
+        if !self.is_interactive {
             let sum = |of: fn(&StageCountView) -> u64| counts.iter().map(of).sum::<u64>();
             let (flying, retrying) = (sum(|row| row.in_flight), sum(|row| row.retrying));
             let dead = run.progress.counts.dlq;
@@ -126,7 +130,7 @@ impl Drawn {
         }
         let width = counts.iter().map(|row| row.stage.chars().count()).max().unwrap_or(0);
         for (line, row) in self.lines.iter().zip(counts) {
-            line.set_message(of_stage(row, width));
+            line.set_message(stage_line(row, width));
         }
         self.whole.set_message(whole);
     }
@@ -136,7 +140,7 @@ impl Drawn {
     }
 }
 
-fn of_stage(row: &StageCountView, width: usize) -> String {
+fn stage_line(row: &StageCountView, width: usize) -> String {
     let StageCountView { stage, done, in_flight, retrying, dlq, .. } = row;
     let stage = Message::clean(stage).to_string();
     format!(

@@ -1,42 +1,42 @@
-//! How fast a run gets on, and how long it still takes.
+//! The throughput of a run and the time left.
 
 use std::{collections::VecDeque, time::Duration};
 
-/// The rate is that of the last so many looks.
-const LOOKS: usize = 30;
+/// The rate covers this many polls.
+const WINDOW_POLLS: usize = 30;
 
-/// What was seen lately, each at its time since the beginning.
+/// The latest counts of ended samples, each with the time since the start.
 #[derive(Default)]
 pub(super) struct Rate(VecDeque<(Duration, u64)>);
 
 impl Rate {
-    /// Notes how many samples have ended by now.
+    /// Adds the number of samples that have ended.
     pub(super) fn note(&mut self, at: Duration, ended: u64) {
-        // Dead letters that came back have not ended any more.
+        // ReprocessCounts dead letters lower the count.
         if self.0.back().is_some_and(|(_, before)| *before > ended) {
             self.0.clear();
         }
         self.0.push_back((at, ended));
-        while self.0.len() > LOOKS {
+        while self.0.len() > WINDOW_POLLS {
             self.0.pop_front();
         }
     }
 
-    /// Samples per second; none until two looks are apart.
+    /// Samples per second; `None` before the second poll.
     pub(super) fn per_second(&self) -> Option<f64> {
-        let ((began, first), (now, last)) = (self.0.front()?, self.0.back()?);
-        let seconds = now.saturating_sub(*began).as_secs_f64();
+        let ((start, first), (now, last)) = (self.0.front()?, self.0.back()?);
+        let seconds = now.saturating_sub(*start).as_secs_f64();
         (seconds > 0.0).then(|| last.saturating_sub(*first) as f64 / seconds)
     }
 
-    /// How long so many take, at this rate.
+    /// The time for a number of samples at this rate.
     pub(super) fn time_for(&self, samples: u64) -> Option<Duration> {
         let rate = self.per_second().filter(|rate| *rate > 0.0)?;
         Duration::try_from_secs_f64((samples as f64 / rate).ceil()).ok()
     }
 }
 
-/// How many samples there will be, guessed from how far a file was read.
+/// Estimates the number of samples from the share of the file that was read.
 pub(super) fn expected_total(read: u64, bytes_read: u64, bytes_in_all: u64) -> Option<u64> {
     let share = bytes_in_all as f64 / bytes_read.max(1) as f64;
     (bytes_read > 0 && share >= 1.0).then_some((read as f64 * share).round() as u64)
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_that_of_the_last_looks() {
+    fn the_rate_covers_the_last_polls() {
         let mut rate = Rate::default();
         assert_eq!(rate.per_second(), None);
         rate.note(Duration::ZERO, 0);

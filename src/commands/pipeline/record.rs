@@ -1,4 +1,4 @@
-//! A run of a pipeline as it is printed.
+//! A pipeline run as a record, and as a row of a list.
 
 use redrive::{PipelineRunRecord, PipelineStatus};
 use redrive_ops::{
@@ -9,40 +9,40 @@ use serde::Serialize;
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
-    ops::Ops,
-    output::{Column, Row, excerpt},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{TableColumn, TableRow, excerpt},
 };
 
-fn read_in_words(run: &PipelineRunView) -> String {
+fn describe_source(run: &PipelineRunView) -> String {
     let lines = run.lines_read;
     let end = if run.source_done { "to its end" } else { "not to its end" };
     format!("{} ({lines} lines read, {end})", run.source)
 }
 
-fn budget_in_words(run: &PipelineRunView) -> String {
+fn describe_budget(run: &PipelineRunView) -> String {
     let PipelineRunView { budget_processed: processed, budget_failed: failed, .. } = run;
     let verdict = if run.budget_exceeded { "exceeded" } else { "kept" };
     format!("{verdict}: {failed} of {processed} failed, {} allowed", percent(run.failure_budget))
 }
 
-impl Row for PipelineRunView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("id"),
-        Column::text("pipeline"),
-        Column::text("status"),
-        Column::text("total"),
-        Column::text("succeeded"),
-        Column::text("skipped"),
-        Column::text("dlq"),
-        Column::text("pending"),
-        Column::text("success rate"),
-        Column::text("failure budget"),
-        Column::text("source"),
-        Column::text("started_at"),
-        Column::text("started_by"),
-        Column::text("ended_at"),
-        Column::text("stop_reason"),
+impl TableRow for PipelineRunView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("id"),
+        TableColumn::text("pipeline"),
+        TableColumn::text("status"),
+        TableColumn::text("total"),
+        TableColumn::text("succeeded"),
+        TableColumn::text("skipped"),
+        TableColumn::text("dlq"),
+        TableColumn::text("pending"),
+        TableColumn::text("success rate"),
+        TableColumn::text("failure budget"),
+        TableColumn::text("source"),
+        TableColumn::text("started_at"),
+        TableColumn::text("started_by"),
+        TableColumn::text("ended_at"),
+        TableColumn::text("stop_reason"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -57,8 +57,8 @@ impl Row for PipelineRunView {
             self.dlq.to_string(),
             self.pending.to_string(),
             self.success_rate.map(percent).unwrap_or_default(),
-            budget_in_words(self),
-            read_in_words(self),
+            describe_budget(self),
+            describe_source(self),
             self.started_at.clone(),
             self.started_by.clone(),
             or_empty(&self.ended_at),
@@ -67,23 +67,23 @@ impl Row for PipelineRunView {
     }
 }
 
-/// The same record in a list, where a table has room for less.
+/// The record as a row of a list, with fewer columns in a table.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct RunSummary(pub(super) PipelineRunView);
+pub(super) struct PipelineRunListRow(pub(super) PipelineRunView);
 
-impl Row for RunSummary {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("id"),
-        Column::text("pipeline"),
-        Column::text("status"),
-        Column::number("total"),
-        Column::number("succeeded"),
-        Column::number("skipped"),
-        Column::number("dlq"),
-        Column::number("pending"),
-        Column::text("started at"),
-        Column::text("stopped because"),
+impl TableRow for PipelineRunListRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("id"),
+        TableColumn::text("pipeline"),
+        TableColumn::text("status"),
+        TableColumn::number("total"),
+        TableColumn::number("succeeded"),
+        TableColumn::number("skipped"),
+        TableColumn::number("dlq"),
+        TableColumn::number("pending"),
+        TableColumn::text("started at"),
+        TableColumn::text("stopped because"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -104,48 +104,47 @@ impl Row for RunSummary {
     }
 }
 
-/// Prints how a run stands, and below it where its samples are and what to do.
+/// Prints the status of a run, the counts of its stages, and hints what to do next.
 pub(super) async fn print(
     run: &PipelineRunRecord,
-    ops: &Ops,
+    ops: &OpenStore,
     context: &Context,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let output = context.output;
     output.record(&PipelineRunView::from(run))?;
     if !output.is_table() {
         return Ok(());
     }
     let counts = StageCountView::read(run, &**ops.store()).await;
-    output.remark_list("stages", &counts.map_err(|error| ops.failure(error))?)?;
-    let advice = advice(run);
-    if advice.is_empty() { Ok(()) } else { output.remark(&advice.join("\n")) }
+    output.section("stages", &counts.map_err(|error| ops.store_error(error))?)?;
+    let hints = hints(run);
+    if hints.is_empty() { Ok(()) } else { output.footer(&hints.join("\n")) }
 }
 
-/// What to do about it.
-fn advice(run: &PipelineRunRecord) -> Vec<String> {
+fn hints(run: &PipelineRunRecord) -> Vec<String> {
     let (id, tally, pruned) = (run.id, run.progress.counts, run.pruned);
-    let mut advice = Vec::new();
+    let mut hints = Vec::new();
     if pruned.total() > 0 {
         let (count, total) = (pruned.total(), tally.total);
-        advice.push(format!(
-            "{count} of its {total} samples were pruned: they are counted, and gone"
-        ));
+        hints.push(format!("{count} of its {total} samples were pruned; the counts include them"));
     }
     if matches!(run.progress.status, PipelineStatus::Aborted | PipelineStatus::Cancelled) {
-        advice.push(format!("`redrive pipeline resume {id}` goes on from here"));
+        hints.push(format!("`redrive pipeline resume {id}` continues the run"));
     }
     let count = tally.dlq.saturating_sub(pruned.dlq);
     if count > 0 {
         let dead = if count == 1 { "is a dead letter" } else { "are dead letters" };
-        advice.push(format!("{count} {dead}: `redrive dlq list --run {id} --group` shows why"));
+        hints.push(format!(
+            "{count} {dead}: `redrive dlq list --run {id} --group` shows the causes"
+        ));
     }
     if tally.succeeded > pruned.succeeded {
-        advice.push(format!("`redrive pipeline output {id}` prints the finished samples"));
+        hints.push(format!("`redrive pipeline output {id}` prints the succeeded samples"));
     }
-    advice
+    hints
 }
 
-/// How a program ends that worked on a run.
+/// The exit code for the status of a run.
 pub(super) fn exit(status: PipelineStatus) -> Exit {
     match status {
         PipelineStatus::Completed => Exit::Ok,

@@ -1,4 +1,4 @@
-//! `redrive pipeline resume`: goes on with a run.
+//! `redrive pipeline resume`: continues a run.
 
 use clap::Args;
 use redrive::{HumanDuration, PipelineRunId, ResumeError};
@@ -7,86 +7,88 @@ use redrive_engine::SOURCE_CHANGED;
 use super::{
     parse_id,
     record::{exit, print},
-    work::Declared,
+    work::RunnablePipeline,
 };
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
 };
 
-/// The arguments of `pipeline resume`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-For a run that was aborted, cancelled or interrupted, or whose dead letters were brought back. Finished samples and
-finished stages are never done again. The source must be what it was, as far as it was read; thresholds and the
-failure budget are those that the configuration has now, and the budget counts afresh.
-Exit codes: as `pipeline run`; 4 if the source or the stages have changed, and nothing was done.
+Continues a run that was aborted, cancelled or interrupted, or whose dead letters were reprocessed. Finished samples
+and finished stages are not repeated. The part of the source that was read must not have changed. Thresholds and the
+failure budget are those of the current configuration, and the budget starts at zero.
+Exit codes: as `pipeline run`; 4 if the source or the stages have changed, nothing was done.
 
 Examples:
   redrive pipeline resume 3
-  redrive pipeline resume 3 --detach        leave it to `redrive worker`")]
-pub(crate) struct Arguments {
-    /// The run
+  redrive pipeline resume 3 --detach        leave the work to `redrive worker`")]
+pub(crate) struct PipelineResumeArgs {
+    /// The id of the run
     #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id)]
     id: PipelineRunId,
 
-    /// Let it go on and end at once: workers do the work
+    /// Mark the run as running and exit; workers process it
     #[arg(long)]
     detach: bool,
 
-    /// How long running work may go on after a signal
+    /// The time that running work has to finish after a signal
     #[arg(long, value_name = "DURATION", default_value = "10s", allow_hyphen_values = true)]
     grace: HumanDuration,
 
-    /// Why, for the journal
+    /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
-/// Runs `pipeline resume`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let name = ops.pipeline_run(arguments.id).await?.pipeline;
+pub(crate) async fn run(args: PipelineResumeArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let name = ops.pipeline_run(args.id).await?.pipeline;
     let Some(config) = &ops.config else {
-        let message = format!("there is no configuration here, and run {} needs one", arguments.id);
-        return Err(Failure::new(Exit::Error, message).help("`--config FILE` names one"));
+        let message = format!(
+            "run {} needs a configuration, and there is no redrive.toml in this folder or above",
+            args.id
+        );
+        return Err(CommandError::new(Exit::Error, message).help("--config FILE selects a file"));
     };
     let Some(declared) = config.pipeline(&name) else {
         let message = format!(
-            "run {} is one of pipeline {name:?}, which the configuration does not declare",
-            arguments.id
+            "run {} belongs to pipeline {name:?}, which the configuration does not declare",
+            args.id
         );
-        return Err(Failure::new(Exit::Error, message).help("declare it again to go on"));
+        return Err(CommandError::new(Exit::Error, message)
+            .help("declare the pipeline again to resume the run"));
     };
-    let declared = Declared::new(declared, config)?;
-    let by = operator(arguments.reason);
-    let resumed = ops.pipelines().resume(arguments.id, &declared.pipeline, &by).await;
-    let run = resumed.map_err(|refusal| failure(refusal, &ops))?;
-    if arguments.detach {
+    let runnable = RunnablePipeline::new(declared, config)?;
+    let by = operator(args.reason);
+    let resumed = ops.pipelines().resume(args.id, &runnable.pipeline, &by).await;
+    let run = resumed.map_err(|refusal| command_error(refusal, &ops))?;
+    if args.detach {
         print(&run, &ops, context).await?;
         return Ok(Exit::Ok);
     }
     if run.ended_at.is_some() {
-        // Nothing was left to do.
+        // All samples had ended already.
         print(&run, &ops, context).await?;
         return Ok(exit(run.progress.status));
     }
-    declared.work_on(&run, arguments.grace.into(), &ops, context).await
+    runnable.process(&run, args.grace.into(), &ops, context).await
 }
 
-fn failure(refusal: ResumeError, ops: &Ops) -> Failure {
+fn command_error(refusal: ResumeError, ops: &OpenStore) -> CommandError {
     let message = refusal.to_string();
     match refusal {
-        ResumeError::Store(error) => ops.failure(error),
-        ResumeError::OtherStages { .. } => Failure::new(Exit::Refused, message)
-            .help("put the stages back to go on with this run, or start a new one"),
+        ResumeError::Store(error) => ops.store_error(error),
+        ResumeError::OtherStages { .. } => CommandError::new(Exit::Refused, message)
+            .help("restore the stages to resume this run, or start a new run"),
         ResumeError::Source { why, .. } if why.code().to_string() == SOURCE_CHANGED => {
-            Failure::new(Exit::Refused, message)
+            CommandError::new(Exit::Refused, message)
         }
-        ResumeError::Over { .. } => Failure::new(Exit::Error, message)
-            .help("`redrive dlq reprocess` brings its dead letters back, if it has any"),
-        _ => Failure::new(Exit::Error, message),
+        ResumeError::Over { .. } => CommandError::new(Exit::Error, message)
+            .help("`redrive dlq reprocess` returns its dead letters, if it has any"),
+        _ => CommandError::new(Exit::Error, message),
     }
 }

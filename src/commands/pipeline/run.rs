@@ -1,77 +1,76 @@
-//! `redrive pipeline run`: starts a run of a pipeline and works on it.
+//! `redrive pipeline run`: starts a run of a pipeline and processes it.
 
 use clap::Args;
 use redrive::{HumanDuration, SourcePosition};
 
-use super::{record::print, work::Declared};
+use super::{record::print, work::RunnablePipeline};
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
 };
 
-/// The arguments of `pipeline run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Every sample of the source goes through the stages of the pipeline. This process works on this run alone;
-other workers that serve the pipeline may help. Ctrl-C or SIGTERM: takes no more work, lets running work end
-within the grace time, hands the rest back uncounted. `redrive pipeline resume ID` goes on, also after a kill.
+Sends every sample of the source through the stages of the pipeline. This process works on this run only; other
+workers of the pipeline may process samples of the run too. On Ctrl-C or SIGTERM the process claims no more samples,
+waits for running work within the grace time, and releases the other samples uncounted. `redrive pipeline resume ID`
+continues the run, also after a crash.
 Exit codes: 0 completed; 3 partial_success; 1 failed, aborted or cancelled; 130, 143 stopped by a signal.
 
 Examples:
   redrive pipeline run score
   redrive pipeline run score -o json -q
-  redrive pipeline run score --detach       leave it to `redrive worker`")]
-pub(crate) struct Arguments {
-    /// The pipeline, as the configuration names it
+  redrive pipeline run score --detach       leave the work to `redrive worker`")]
+pub(crate) struct PipelineRunArgs {
+    /// The name of a declared pipeline
     #[arg(value_name = "NAME")]
     pipeline: String,
 
-    /// Start it and end at once: workers do the work
+    /// Start the run and exit; workers process it
     #[arg(long)]
     detach: bool,
 
-    /// How long running work may go on after a signal
+    /// The time that running work has to finish after a signal
     #[arg(long, value_name = "DURATION", default_value = "10s", allow_hyphen_values = true)]
     grace: HumanDuration,
 
-    /// Why, for the journal
+    /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
-/// Runs `pipeline run`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let name = &arguments.pipeline;
-    let config = context.needed_config()?;
+pub(crate) async fn run(args: PipelineRunArgs, context: &Context) -> Result<Exit, CommandError> {
+    let name = &args.pipeline;
+    let config = context.require_config()?;
     let Some(declared) = config.pipeline(name) else {
-        let advice = match config.pipelines.as_slice() {
-            [] => "the file declares none; add a [[pipeline]] with a source and stages".to_owned(),
+        let help = match config.pipelines.as_slice() {
+            [] => "the configuration declares no pipelines; add a [[pipeline]] with a source and stages".to_owned(),
             _ => config.pipeline_suggestion(name),
         };
-        return Err(Failure::usage(format!("there is no pipeline {name:?}")).help(advice));
+        return Err(CommandError::usage(format!("there is no pipeline {name:?}")).help(help));
     };
-    let declared = Declared::new(declared, &config)?;
-    if !arguments.detach {
-        // A worker elsewhere may have what is not here.
-        let found = declared.pipeline.source.check(&SourcePosition::default()).await;
+    let runnable = RunnablePipeline::new(declared, &config)?;
+    if !args.detach {
+        // With --detach, the source need only exist on the host of the worker.
+        let found = runnable.pipeline.source.check(&SourcePosition::default()).await;
         found.map_err(|why| {
-            let message = format!("the source cannot be read: {}", why.message());
-            Failure::new(Exit::Error, message).help("no run was started")
+            let message = format!("cannot read the source: {}", why.message());
+            CommandError::new(Exit::Error, message).help("no run was started")
         })?;
     }
-    let ops = Ops::open(context, Missing::Make).await?;
-    let by = operator(arguments.reason);
-    let id = ops.pipelines().start(&declared.pipeline, &by).await;
-    let run = ops.pipeline_run(id.map_err(|error| ops.failure(error))?).await?;
-    if arguments.detach {
+    let ops = OpenStore::open(context, IfMissing::Create).await?;
+    let by = operator(args.reason);
+    let id = ops.pipelines().start(&runnable.pipeline, &by).await;
+    let run = ops.pipeline_run(id.map_err(|error| ops.store_error(error))?).await?;
+    if args.detach {
         print(&run, &ops, context).await?;
         context.output.note(&format!(
-            "run {} is left to workers: `redrive worker --pipelines {name}` is one",
+            "run {} waits for workers; start one with `redrive worker --pipelines {name}`",
             run.id
         ));
         return Ok(Exit::Ok);
     }
-    declared.work_on(&run, arguments.grace.into(), &ops, context).await
+    runnable.process(&run, args.grace.into(), &ops, context).await
 }

@@ -1,4 +1,4 @@
-//! `redrive pipeline stats`: how the stages of a run have fared.
+//! `redrive pipeline stats`: prints retries, errors and reliability of each stage.
 
 use clap::Args;
 use redrive_ops::{
@@ -6,48 +6,47 @@ use redrive_ops::{
     words::percent,
 };
 
-use super::which::Which;
+use super::run_selector::PipelineRunSelector;
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    output::{Column, Row, bar},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{TableColumn, TableRow, bar},
 };
 
-/// The arguments of `pipeline stats`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-All of it is counted from the ledger. reliability: the share of attempts that did not fail. retried: the share of
-samples that needed more than one attempt.
+The numbers are counted from the ledger. `reliability` is the share of attempts that did not fail, `retried` the share
+of samples that needed more than one attempt.
 
 Examples:
   redrive pipeline stats
   redrive pipeline stats 3 -o json")]
-pub(crate) struct Arguments {
+pub(crate) struct PipelineStatsArgs {
     #[command(flatten)]
-    which: Which,
+    run: PipelineRunSelector,
 }
 
-impl Row for PipelineStatsView {
-    const COLUMNS: &'static [Column] =
-        &[Column::text("id"), Column::text("pipeline"), Column::text("status")];
+impl TableRow for PipelineStatsView {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("id"), TableColumn::text("pipeline"), TableColumn::text("status")];
 
     fn cells(&self) -> Vec<String> {
         vec![self.id.to_string(), self.pipeline.clone(), self.status.to_owned()]
     }
 }
 
-impl Row for StageStatsView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("stage"),
-        Column::number("samples"),
-        Column::number("attempts"),
-        Column::number("success"),
-        Column::number("retrying"),
-        Column::number("failed"),
-        Column::number("skipped"),
-        Column::number("reliability"),
-        Column::number("retried"),
+impl TableRow for StageStatsView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("stage"),
+        TableColumn::number("samples"),
+        TableColumn::number("attempts"),
+        TableColumn::number("success"),
+        TableColumn::number("retrying"),
+        TableColumn::number("failed"),
+        TableColumn::number("skipped"),
+        TableColumn::number("reliability"),
+        TableColumn::number("retried"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -67,12 +66,12 @@ impl Row for StageStatsView {
     }
 }
 
-impl Row for HistogramView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("stage"),
-        Column::number("retries"),
-        Column::number("samples"),
-        Column::text(""),
+impl TableRow for HistogramView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("stage"),
+        TableColumn::number("retries"),
+        TableColumn::number("samples"),
+        TableColumn::text(""),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -81,12 +80,12 @@ impl Row for HistogramView {
     }
 }
 
-impl Row for ErrorView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("stage"),
-        Column::text("code"),
-        Column::number("attempts"),
-        Column::text(""),
+impl TableRow for ErrorView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("stage"),
+        TableColumn::text("code"),
+        TableColumn::number("attempts"),
+        TableColumn::text(""),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -94,22 +93,22 @@ impl Row for ErrorView {
     }
 }
 
-/// Runs `pipeline stats`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let run = arguments.which.find(&ops).await?;
-    let stats = ops.pipeline_stats(&run).await.map_err(|error| ops.failure(error))?;
+pub(crate) async fn run(args: PipelineStatsArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let run = args.run.find(&ops).await?;
+    let stats = ops.pipeline_stats(&run).await.map_err(|error| ops.store_error(error))?;
     let output = context.output;
     output.record(&stats)?;
     if stats.pruned > 0 {
         let pruned = stats.pruned;
-        output
-            .remark(&format!("{pruned} of its samples were pruned and are not in these numbers"))?;
+        output.footer(&format!(
+            "{pruned} of its samples were pruned; these numbers do not include them"
+        ))?;
     }
-    output.remark_list("reliability", &stats.stages)?;
+    output.section("reliability", &stats.stages)?;
     let histogram = stats.stages.iter().flat_map(|stage| &stage.retry_histogram);
-    output.remark_list("retries", &histogram.collect::<Vec<_>>())?;
+    output.section("retries", &histogram.collect::<Vec<_>>())?;
     let errors = stats.stages.iter().flat_map(|stage| &stage.errors);
-    output.remark_list("errors", &errors.collect::<Vec<_>>())?;
+    output.section("errors", &errors.collect::<Vec<_>>())?;
     Ok(Exit::Ok)
 }

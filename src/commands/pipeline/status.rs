@@ -1,33 +1,31 @@
-//! `redrive pipeline status`.
+//! `redrive pipeline status`: prints the status of a run.
 
 use clap::Args;
 
-use super::{record::print, which::Which};
+use super::{record::print, run_selector::PipelineRunSelector};
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
 };
 
-/// The arguments of `pipeline status`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Every sample that was read is in one place: total = succeeded + skipped + dlq + pending.
-Those that `redrive prune` took away are still counted; `pruned` says how many they are.
+Every sample that was read is counted once: total = succeeded + skipped + dlq + pending. The counts include the
+samples that `redrive prune` removed; `pruned` is their number.
 
 Examples:
-  redrive pipeline status                   of the newest run
+  redrive pipeline status                   the newest run
   redrive pipeline status --pipeline score
   redrive pipeline status 3 -o json")]
-pub(crate) struct Arguments {
+pub(crate) struct PipelineStatusArgs {
     #[command(flatten)]
-    which: Which,
+    run: PipelineRunSelector,
 }
 
-/// Runs `pipeline status`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let run = arguments.which.find(&ops).await?;
+pub(crate) async fn run(args: PipelineStatusArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let run = args.run.find(&ops).await?;
     print(&run, &ops, context).await?;
     Ok(Exit::Ok)
 }

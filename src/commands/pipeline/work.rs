@@ -1,64 +1,64 @@
-//! WorkerSet on one run in this process, until it is over or a signal comes.
+//! Processes one run in this process, until the run ends or a signal arrives.
 
 use std::{path::PathBuf, time::Duration};
 
 use redrive::{
-    Engine, Pipeline, PipelineRunRecord, PipelineStatus, Stopper, Until,
+    Engine, Pipeline, PipelineRunRecord, PipelineStatus, Stopper, Until, build_pipeline,
     config::{self, Config},
-    declared_pipeline,
 };
 
 use super::{
-    progress::Progress,
+    progress::PipelineProgressDisplay,
     record::{exit, print},
 };
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
-    ops::Ops,
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     signals::Signals,
-    worker_set::worker_name,
+    worker_set::new_worker_id,
 };
 
-/// A pipeline as it is declared, ready to be worked on.
-pub(super) struct Declared<'a> {
+pub(super) struct RunnablePipeline<'a> {
     pub(super) pipeline: Pipeline,
     config: &'a Config,
-    /// The source, if it is a file.
+    /// The source, for the progress display, if the source is a file.
     file: Option<PathBuf>,
 }
 
-impl<'a> Declared<'a> {
-    /// From its declaration.
-    pub(super) fn new(declared: &config::Pipeline, config: &'a Config) -> Result<Self, Failure> {
-        let pipeline = declared_pipeline(declared, &config.folder)
-            .map_err(|error| Failure::new(Exit::Error, "cannot start").because(error))?;
+impl<'a> RunnablePipeline<'a> {
+    pub(super) fn new(
+        declared: &config::PipelineConfig,
+        config: &'a Config,
+    ) -> Result<Self, CommandError> {
+        let pipeline = build_pipeline(declared, &config.folder)
+            .map_err(|error| CommandError::new(Exit::Error, "cannot start").caused_by(error))?;
         let file = match &declared.source {
-            config::SampleSource::Jsonl(path) => Some(config.folder.join(path)),
-            config::SampleSource::Exec(_) => None,
+            config::SampleSourceConfig::Jsonl(path) => Some(config.folder.join(path)),
+            config::SampleSourceConfig::Exec(_) => None,
         };
         Ok(Self { pipeline, config, file })
     }
 
-    /// WorkerSet on a run, and prints how it stands then.
-    pub(super) async fn work_on(
+    /// Processes a run, and prints its status.
+    pub(super) async fn process(
         self,
         run: &PipelineRunRecord,
         grace: Duration,
-        ops: &Ops,
+        ops: &OpenStore,
         context: &Context,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Exit, CommandError> {
         #[cfg(feature = "otel")]
         crate::spans::start(&ops.chosen, context).await?;
         let mut signals = Signals::new()?;
-        let worker = worker_name()?;
+        let worker = new_worker_id()?;
         let mut pipeline = self.pipeline.of_run(run.id);
         pipeline.stages.iter_mut().for_each(|stage| stage.limits.grace = grace);
         let engine = Engine::new(ops.store().clone())
             .with_jitter_seed(self.config.jitter_seed)
             .with_traces(context.traces())
             .with_pipeline(pipeline);
-        let progress = Progress::start(run, self.file, ops.store().clone(), context);
+        let progress = PipelineProgressDisplay::start(run, self.file, ops.store().clone(), context);
         let (stopper, stop) = Stopper::new();
         let mut work = Box::pin(engine.run_as(worker, stop, Until::Drained));
         let signal = tokio::select! {
@@ -67,21 +67,23 @@ impl<'a> Declared<'a> {
         };
         if let Some(exit) = signal {
             stopper.stop();
-            tracing::info!("stopping: running work may end, the rest is handed back");
-            // Dropping the work ends every handler that is still running.
+            tracing::info!(
+                "stopping: waiting for running work; units not finished in time are released"
+            );
+            // Dropping the future kills every handler that is still running.
             let again = tokio::select! {
                 () = &mut work => None,
                 again = signals.next() => Some(again),
             };
             if let Some(again) = again {
                 progress.end();
-                return Ok(stopped(again, run, context));
+                return Ok(note_unfinished(again, run, context));
             }
             progress.end();
             let run = ops.pipeline_run(run.id).await?;
             print(&run, ops, context).await?;
             return Ok(match run.progress.status {
-                PipelineStatus::Running => stopped(exit, &run, context),
+                PipelineStatus::Running => note_unfinished(exit, &run, context),
                 _ => exit,
             });
         }
@@ -89,15 +91,17 @@ impl<'a> Declared<'a> {
         let run = ops.pipeline_run(run.id).await?;
         print(&run, ops, context).await?;
         if run.progress.status == PipelineStatus::Running {
-            stopped(Exit::Error, &run, context);
+            note_unfinished(Exit::Error, &run, context);
         }
         Ok(exit(run.progress.status))
     }
 }
 
-/// Says how to go on.
-fn stopped(exit: Exit, run: &PipelineRunRecord, context: &Context) -> Exit {
+/// Prints how to resume the run.
+fn note_unfinished(exit: Exit, run: &PipelineRunRecord, context: &Context) -> Exit {
     let id = run.id;
-    context.output.note(&format!("run {id} is not over: `redrive pipeline resume {id}` goes on"));
+    context
+        .output
+        .note(&format!("run {id} is not finished; `redrive pipeline resume {id}` continues it"));
     exit
 }

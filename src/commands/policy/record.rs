@@ -1,12 +1,12 @@
-//! A policy as it is printed.
+//! A policy as a record, and as a row of a list.
 
 use redrive::{Code, Policy, Retriable, config::PolicyChoice};
 use redrive_ops::{views::PolicyView, words::human};
 use serde::Serialize;
 
-use crate::output::{Column, Row};
+use crate::output::{TableColumn, TableRow};
 
-/// A policy as something uses it.
+/// The view of a policy that a queue, a source or a stage uses.
 pub(crate) fn chosen(choice: &PolicyChoice) -> PolicyView {
     PolicyView::new(choice.name.as_deref().unwrap_or("in place"), &choice.policy)
 }
@@ -27,19 +27,19 @@ fn retriable(policy: &Policy) -> String {
     }
 }
 
-impl Row for PolicyView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("name"),
-        Column::text("max attempts"),
-        Column::text("max age"),
-        Column::text("backoff"),
-        Column::text("base"),
-        Column::text("multiplier"),
-        Column::text("cap"),
-        Column::text("jitter"),
-        Column::text("retriable"),
-        Column::text("max hint"),
-        Column::text("max deferrals"),
+impl TableRow for PolicyView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("name"),
+        TableColumn::text("max attempts"),
+        TableColumn::text("max age"),
+        TableColumn::text("backoff"),
+        TableColumn::text("base"),
+        TableColumn::text("multiplier"),
+        TableColumn::text("cap"),
+        TableColumn::text("jitter"),
+        TableColumn::text("retriable"),
+        TableColumn::text("max hint"),
+        TableColumn::text("max deferrals"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -60,19 +60,19 @@ impl Row for PolicyView {
     }
 }
 
-/// The same record in a list, where a table has room for less.
+/// The record as a row of a list, with fewer columns in a table.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(crate) struct PolicySummary(pub(crate) PolicyView);
+pub(crate) struct PolicyListRow(pub(crate) PolicyView);
 
-impl Row for PolicySummary {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("name"),
-        Column::number("max attempts"),
-        Column::number("max age"),
-        Column::text("backoff"),
-        Column::text("jitter"),
-        Column::text("retriable"),
+impl TableRow for PolicyListRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("name"),
+        TableColumn::number("max attempts"),
+        TableColumn::number("max age"),
+        TableColumn::text("backoff"),
+        TableColumn::text("jitter"),
+        TableColumn::text("retriable"),
     ];
 
     fn cells(&self) -> Vec<String> {

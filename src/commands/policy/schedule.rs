@@ -1,4 +1,4 @@
-//! `redrive policy schedule`: the waits a policy gives, before anything fails.
+//! `redrive policy schedule`: prints the waits of a policy.
 
 use std::time::Duration;
 
@@ -10,11 +10,10 @@ use serde::Serialize;
 use super::find;
 use crate::{
     context::Context,
-    exit::Failure,
-    output::{Column, Row, bar},
+    exit::CommandError,
+    output::{TableColumn, TableRow, bar},
 };
 
-/// The arguments of `policy schedule`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -23,14 +22,14 @@ Examples:
   redrive policy schedule --base 2s --cap 1m --jitter none --attempts 8 --plot
   redrive policy schedule --preset stage --jitter 50% -o json
 
-The wait printed for attempt n is what follows when attempt n fails. Waits are printed past the
-policy's own end, which the table marks.")]
-pub(crate) struct Arguments {
-    /// Start from this preset, or from this policy of the configuration
+The wait in row n follows the failure of attempt n. The table also shows waits after the policy gives up,
+and marks them.")]
+pub(crate) struct PolicyScheduleArgs {
+    /// The preset or the policy of the configuration to start from
     #[arg(long, visible_alias = "policy", value_name = "NAME")]
     preset: Option<String>,
 
-    /// How waits grow
+    /// The growth of the waits
     #[arg(long, value_enum)]
     backoff: Option<BackoffName>,
 
@@ -38,32 +37,32 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     base: Option<HumanDuration>,
 
-    /// The growth of an exponential backoff, from 1
-    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = finite)]
+    /// The factor of an exponential backoff, 1 or greater
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = parse_finite)]
     multiplier: Option<f64>,
 
     /// The longest wait before jitter, such as 1h
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     cap: Option<HumanDuration>,
 
-    /// What spreads the waits: none, full, a time such as 30s, or a share such as 25%
+    /// The jitter: none, full, a time such as 30s, or a share such as 25%
     #[arg(long, value_name = "JITTER", allow_hyphen_values = true)]
     jitter: Option<Jitter>,
 
-    /// Executions including the first, or none for no limit
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = limit)]
-    max_attempts: Option<Limit>,
+    /// The most executions, including the first; none for no limit
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = parse_limit)]
+    max_attempts: Option<MaxAttempts>,
 
-    /// How many failed attempts to print [default: the policy's retries, or 10]
+    /// The number of failed attempts to print [default: the retries of the policy, or 10]
     #[arg(long, value_name = "N", allow_hyphen_values = true,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(Waits::MAX_ATTEMPTS)))]
     attempts: Option<u32>,
 
-    /// Whose waits to print; jitter differs between units
+    /// The unit whose waits to print; jitter differs between units
     #[arg(long, value_name = "KEY", default_value = "run:1")]
     unit: Unit,
 
-    /// Draw the waits as bars
+    /// Plot the waits as bars
     #[arg(long)]
     plot: bool,
 }
@@ -85,68 +84,65 @@ impl From<BackoffName> for Backoff {
     }
 }
 
-/// A number, or none. (An `Option` would mean to the parser that the flag is optional.)
+/// A limit or `none`. clap would take a bare `Option` for an optional flag.
 #[derive(Debug, Clone, Copy)]
-struct Limit(Option<u32>);
+struct MaxAttempts(Option<u32>);
 
-fn limit(text: &str) -> Result<Limit, String> {
-    parse_max_attempts(text).map(Limit)
+fn parse_limit(text: &str) -> Result<MaxAttempts, String> {
+    parse_max_attempts(text).map(MaxAttempts)
 }
 
-fn finite(text: &str) -> Result<f64, String> {
+fn parse_finite(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite());
     number.ok_or_else(|| "write a finite number, such as 2 or 1.5".to_owned())
 }
 
-/// Runs `policy schedule`.
 pub(crate) fn run(
-    arguments: Arguments,
+    args: PolicyScheduleArgs,
     policies: &Policies,
     seed: JitterSeed,
     context: &Context,
-) -> Result<(), Failure> {
-    if arguments.plot && !context.output.is_table() {
-        return Err(Failure::usage("--plot draws in a table; leave out -o or --plot"));
+) -> Result<(), CommandError> {
+    if args.plot && !context.output.is_table() {
+        return Err(CommandError::usage("--plot needs a table; remove -o or --plot"));
     }
-    let policy = policy(&arguments, policies)?;
-    let foreseen = Waits::new(&policy, seed, &arguments.unit, arguments.attempts);
-    let end = foreseen.end;
-    let waits = Wait::all(&foreseen);
-    if arguments.plot {
-        context.output.list(waits.map(Plotted))?;
+    let policy = policy(&args, policies)?;
+    let waits_ahead = Waits::new(&policy, seed, &args.unit, args.attempts);
+    let end = waits_ahead.end;
+    let waits = WaitRow::all(&waits_ahead);
+    if args.plot {
+        context.output.list(waits.map(PlottedWaitRow))?;
     } else {
         context.output.list(waits)?;
     }
     if let Some((end, reason)) = end.and_then(|end| Some((end, end.gives_up?))) {
         let end = format!("gives up when attempt {} fails ({reason})", end.attempt);
-        context.output.remark(&end)?;
+        context.output.footer(&end)?;
     }
     Ok(())
 }
 
-/// The policy that the flags describe.
-fn policy(arguments: &Arguments, policies: &Policies) -> Result<Policy, Failure> {
-    let start = arguments.preset.as_deref().map(|name| find(policies, name)).transpose()?;
+fn policy(args: &PolicyScheduleArgs, policies: &Policies) -> Result<Policy, CommandError> {
+    let start = args.preset.as_deref().map(|name| find(policies, name)).transpose()?;
     let changes = PolicyOverrides {
-        max_attempts: arguments.max_attempts.map(|limit| limit.0),
-        backoff: arguments.backoff.map(Backoff::from),
-        base: arguments.base.map(Duration::from),
-        multiplier: arguments.multiplier,
-        cap: arguments.cap.map(Duration::from),
-        jitter: arguments.jitter,
+        max_attempts: args.max_attempts.map(|limit| limit.0),
+        backoff: args.backoff.map(Backoff::from),
+        base: args.base.map(Duration::from),
+        multiplier: args.multiplier,
+        cap: args.cap.map(Duration::from),
+        jitter: args.jitter,
     };
     changes.apply_to(start).map_err(|invalid| {
         let problems = invalid.problems().iter();
         let problems: Vec<String> = problems.map(|problem| format!("--{problem}")).collect();
-        Failure::usage(problems.join("; "))
+        CommandError::usage(problems.join("; "))
     })
 }
 
-/// The wait after an attempt.
 #[derive(Debug, Serialize)]
-struct Wait {
+struct WaitRow {
     #[serde(flatten)]
-    shown: WaitView,
+    view: WaitView,
     #[serde(skip)]
     delay: Duration,
     #[serde(skip)]
@@ -157,16 +153,16 @@ struct Wait {
     bar: String,
 }
 
-impl Wait {
-    fn all(foreseen: &Waits) -> impl Iterator<Item = Self> {
-        let waits = foreseen.waits.iter();
+impl WaitRow {
+    fn all(waits_ahead: &Waits) -> impl Iterator<Item = Self> {
+        let waits = waits_ahead.waits.iter();
         let longest = waits.clone().map(|wait| wait.delay).max().unwrap_or_default();
-        let end = foreseen.end.map_or(u32::MAX, |end| end.attempt);
+        let end = waits_ahead.end.map_or(u32::MAX, |end| end.attempt);
         let mut total = Duration::ZERO;
         waits.map(move |wait| {
             total = total.saturating_add(wait.delay);
             Self {
-                shown: wait.into(),
+                view: wait.into(),
                 delay: wait.delay,
                 total,
                 note: match wait.attempt {
@@ -180,17 +176,17 @@ impl Wait {
     }
 }
 
-impl Row for Wait {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("attempt"),
-        Column::number("delay"),
-        Column::number("total"),
-        Column::text(""),
+impl TableRow for WaitRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("attempt"),
+        TableColumn::number("delay"),
+        TableColumn::number("total"),
+        TableColumn::text(""),
     ];
 
     fn cells(&self) -> Vec<String> {
         vec![
-            self.shown.attempt.to_string(),
+            self.view.attempt.to_string(),
             rounded(self.delay),
             rounded(self.total),
             self.note.to_owned(),
@@ -198,18 +194,17 @@ impl Row for Wait {
     }
 }
 
-/// A wait with its bar.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-struct Plotted(Wait);
+struct PlottedWaitRow(WaitRow);
 
-impl Row for Plotted {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("attempt"),
-        Column::number("delay"),
-        Column::number("total"),
-        Column::text(""),
-        Column::text(""),
+impl TableRow for PlottedWaitRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("attempt"),
+        TableColumn::number("delay"),
+        TableColumn::number("total"),
+        TableColumn::text(""),
+        TableColumn::text(""),
     ];
 
     fn cells(&self) -> Vec<String> {

@@ -1,68 +1,62 @@
-//! `redrive runs list`.
+//! `redrive runs list`: lists runs.
 
 use clap::Args;
 use redrive::{RunId, RunStatus};
 use redrive_ops::views::RunView;
 use redrive_store::{MAX_PAGE, RunFilter};
 
-use super::{parse_status, record::RunSummary};
+use super::{parse_status, record::RunListRow};
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
 };
 
-/// The arguments of `runs list`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Runs come by id. When a page is full, the next one begins after its last id.
+Runs are sorted by id. To get the next page, pass the last id to --after.
 
 Examples:
   redrive runs list
   redrive runs list --queue verify --status error
   redrive runs list --limit 10000 --after 10000 -o jsonl")]
-pub(crate) struct Arguments {
-    /// In this queue alone
+pub(crate) struct RunsListArgs {
+    /// Only this queue
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
 
-    /// Of this category alone
+    /// Only this category
     #[arg(long, value_name = "NAME")]
     category: Option<String>,
 
-    /// With this status alone: discovered, processing, passed, needs_review, failed, error, cancelled
+    /// Only this status: discovered, processing, passed, needs_review, failed, error, cancelled
     #[arg(long, value_name = "STATUS", value_parser = parse_status)]
     status: Option<RunStatus>,
 
-    /// At most so many, up to 10000
+    /// The most rows to print, up to 10000
     #[arg(long, value_name = "N", default_value_t = 100, allow_hyphen_values = true,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PAGE)))]
     limit: u32,
 
-    /// Those with greater ids alone
+    /// Start after this id
     #[arg(long, value_name = "ID", default_value_t = 0, allow_hyphen_values = true,
           value_parser = clap::value_parser!(i64).range(0..))]
     after: i64,
 }
 
-/// Runs `runs list`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: RunsListArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = context.config()?;
     let chosen = context.store(config.as_ref())?;
-    let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
-    let filter = RunFilter {
-        queue: arguments.queue,
-        category: arguments.category,
-        status: arguments.status,
-    };
+    let store = chosen.open(config.as_ref(), IfMissing::Refuse).await?;
+    let filter = RunFilter { queue: args.queue, category: args.category, status: args.status };
     let page = store
-        .runs_page(&filter, RunId(arguments.after), arguments.limit)
+        .runs_page(&filter, RunId(args.after), args.limit)
         .await
-        .map_err(|error| chosen.failure(error))?;
+        .map_err(|error| chosen.store_error(error))?;
     let last = page.last().map(|run| run.id);
-    let is_full = page.len() >= arguments.limit as usize;
-    context.output.list(page.into_iter().map(RunView::from).map(RunSummary))?;
+    let is_full = page.len() >= args.limit as usize;
+    context.output.list(page.into_iter().map(RunView::from).map(RunListRow))?;
     if let Some(last) = last.filter(|_| is_full) {
-        context.output.remark(&format!("there may be more: --after {last}"))?;
+        context.output.footer(&format!("there may be more; continue with --after {last}"))?;
     }
     Ok(Exit::Ok)
 }

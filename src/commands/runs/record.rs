@@ -1,29 +1,29 @@
-//! A run as it is printed: all of it, or what fits in a row.
+//! A run as a record, and as a row of a list.
 
 use redrive_ops::views::RunView;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::output::{Column, Row, excerpt};
+use crate::output::{TableColumn, TableRow, excerpt};
 
-impl Row for RunView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("id"),
-        Column::text("queue"),
-        Column::text("category"),
-        Column::text("payload"),
-        Column::text("submitted_at"),
-        Column::text("not_before"),
-        Column::text("status"),
-        Column::text("retry_count"),
-        Column::text("next_retry_at"),
-        Column::text("error_class"),
-        Column::text("error_message"),
-        Column::text("result"),
-        Column::text("attempts"),
-        Column::text("idempotency_key"),
-        Column::text("lease_owner"),
-        Column::text("lease_until"),
+impl TableRow for RunView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("id"),
+        TableColumn::text("queue"),
+        TableColumn::text("category"),
+        TableColumn::text("payload"),
+        TableColumn::text("submitted_at"),
+        TableColumn::text("not_before"),
+        TableColumn::text("status"),
+        TableColumn::text("retry_count"),
+        TableColumn::text("next_retry_at"),
+        TableColumn::text("error_class"),
+        TableColumn::text("error_message"),
+        TableColumn::text("result"),
+        TableColumn::text("attempts"),
+        TableColumn::text("idempotency_key"),
+        TableColumn::text("lease_owner"),
+        TableColumn::text("lease_until"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -49,20 +49,20 @@ impl Row for RunView {
     }
 }
 
-/// The same record in a list, where a table has room for less.
+/// The record as a row of a list, with fewer columns in a table.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct RunSummary(pub(super) RunView);
+pub(super) struct RunListRow(pub(super) RunView);
 
-impl Row for RunSummary {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("id"),
-        Column::text("queue"),
-        Column::text("category"),
-        Column::text("status"),
-        Column::number("attempts"),
-        Column::text("next retry at"),
-        Column::text("error"),
+impl TableRow for RunListRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("id"),
+        TableColumn::text("queue"),
+        TableColumn::text("category"),
+        TableColumn::text("status"),
+        TableColumn::number("attempts"),
+        TableColumn::text("next retry at"),
+        TableColumn::text("error"),
     ];
 
     fn cells(&self) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! `redrive runs show`.
+//! `redrive runs show`: prints runs.
 
 use std::collections::HashMap;
 
@@ -9,45 +9,46 @@ use redrive_store::MAX_BATCH;
 
 use super::parse_id;
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
 };
 
-/// The arguments of `runs show`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-`redrive why run:ID` tells how a run came to be where it is. Ends with 3 if some of the runs do not
-exist, with 1 if none does.
+`redrive why run:ID` explains the attempts of a run. Exit code 3 means that some of the runs do not
+exist, 1 that none does.
 
 Examples:
   redrive runs show 17
   redrive runs show 17 18 -o json")]
-pub(crate) struct Arguments {
-    /// The runs
+pub(crate) struct RunsShowArgs {
+    /// The ids of the runs
     #[arg(value_name = "ID", required = true, allow_negative_numbers = true, value_parser = parse_id)]
     ids: Vec<RunId>,
 }
 
-/// Runs `runs show`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: RunsShowArgs, context: &Context) -> Result<Exit, CommandError> {
     let config = context.config()?;
     let chosen = context.store(config.as_ref())?;
-    let store = chosen.open(config.as_ref(), Missing::Refuse).await?;
+    let store = chosen.open(config.as_ref(), IfMissing::Refuse).await?;
     let mut found = HashMap::new();
-    for ids in arguments.ids.chunks(MAX_BATCH) {
-        let runs = store.runs_by_id(ids).await.map_err(|error| chosen.failure(error))?;
+    for ids in args.ids.chunks(MAX_BATCH) {
+        let runs = store.runs_by_id(ids).await.map_err(|error| chosen.store_error(error))?;
         found.extend(runs.into_iter().map(|run| (run.id, run)));
     }
     let mut rows = Vec::new();
     let mut unknown = Vec::new();
-    for id in &arguments.ids {
+    for id in &args.ids {
         match found.get(id) {
             Some(run) => rows.push(RunView::from(run.clone())),
             None => unknown.push(id.to_string()),
         }
     }
     if rows.is_empty() {
-        return Err(Failure::new(Exit::Error, format!("there is no run {}", unknown.join(", "))));
+        return Err(CommandError::new(
+            Exit::Error,
+            format!("there is no run {}", unknown.join(", ")),
+        ));
     }
     context.output.records(&rows)?;
     if unknown.is_empty() {

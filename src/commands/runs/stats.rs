@@ -1,4 +1,4 @@
-//! `redrive runs stats`.
+//! `redrive runs stats`: prints the counts of every queue.
 
 use std::time::Duration;
 
@@ -9,22 +9,21 @@ use redrive_ops::{
 };
 
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    output::{Column, Row},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{TableColumn, TableRow},
 };
 
-/// The arguments of `runs stats`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A queue that has runs and is not declared in the configuration is unroutable: no worker takes its
-runs, and no attempt is spent on them.
+A queue that has runs and is not declared in the configuration is unroutable: no worker claims its
+runs, and they use no attempts.
 
 Examples:
   redrive runs stats
   redrive runs stats -o json")]
-pub(crate) struct Arguments {}
+pub(crate) struct RunsStatsArgs {}
 
 fn note(stats: &QueueStatsView) -> String {
     let paused = stats.paused_at.as_ref().map(|_| "paused");
@@ -33,13 +32,13 @@ fn note(stats: &QueueStatsView) -> String {
     notes.join(", ")
 }
 
-impl Row for QueueStatsView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("queue"),
-        Column::text("runs"),
-        Column::number("oldest ready"),
-        Column::text("next due at"),
-        Column::text(""),
+impl TableRow for QueueStatsView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("queue"),
+        TableColumn::text("runs"),
+        TableColumn::number("oldest ready"),
+        TableColumn::text("next due at"),
+        TableColumn::text(""),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -60,10 +59,9 @@ fn whole_seconds(age: Duration) -> String {
     human(Duration::from_secs(age.as_secs()))
 }
 
-/// Runs `runs stats`.
-pub(crate) async fn run(_: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let stats = ops.queue_stats().await.map_err(|error| ops.failure(error))?;
+pub(crate) async fn run(_: RunsStatsArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let stats = ops.queue_stats().await.map_err(|error| ops.store_error(error))?;
     context.output.list(stats)?;
     Ok(Exit::Ok)
 }

@@ -1,7 +1,7 @@
-//! `redrive runs submit`: one run by flags, or a file of any size in constant memory.
+//! `redrive runs submit`: submits one run by flags, or a file of any size in constant memory.
 //!
-//! A file is read and written in turns, so the slower of the two sets the pace. What the store has
-//! acknowledged stays, whatever happens to the rest; a bad line does not stop the others.
+//! Reading and writing alternate, so the slower of the two limits the rate. Acknowledged runs stay,
+//! whatever happens to the others, and an invalid line does not stop the others.
 
 use std::{
     fs::File,
@@ -20,26 +20,24 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    lines::{Line, Lines, MAX_LINE_BYTES},
-    submission::{Submission, Tally, conflict},
+    batch_submitter::{BatchSubmitter, SubmissionCounts, conflict},
+    line_reader::{InputLine, LineReader, MAX_LINE_BYTES},
 };
 use crate::{
-    context::{ChosenStore, Context, Missing},
-    exit::{Exit, Failure},
-    output::{Column, Row},
+    context::{ChosenStore, Context, IfMissing},
+    exit::{CommandError, Exit},
+    output::{TableColumn, TableRow},
 };
 
-/// How much of a file is read at once.
 const READ_BYTES: usize = 1024 * 1024;
 
-/// The arguments of `runs submit`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A line of a file is an object with any of queue, category, payload, submitted_at, not_before and
-idempotency_key. Lines that cannot be read are refused with their number and do not stop the rest.
-Exit codes: 0 everything is in the queue, now or before; 3 some lines were refused; 1 all of them.
+Each line of a file is an object with any of queue, category, payload, submitted_at, not_before and
+idempotency_key. Invalid lines are refused with their number and do not stop the others.
+Exit codes: 0 all runs are in the queue, now or before; 3 some lines were refused; 1 all lines were refused.
 
-An idempotency key is unique in its queue: the same content again is a no-op, other content is
+An idempotency key is unique in its queue: submitting the same content again is a no-op, other content is
 refused.
 
 Examples:
@@ -48,106 +46,106 @@ Examples:
   redrive runs submit --queue verify --payload '{\"order\": 7}' --idempotency-key order-7
   redrive runs submit --from orders.jsonl
   zcat orders.jsonl.gz | redrive runs submit --from - --queue verify -o json")]
-pub(crate) struct Arguments {
-    /// The queue; with --from, for lines that name none
+pub(crate) struct RunsSubmitArgs {
+    /// The queue; with --from, the queue of lines that name none
     #[arg(long, value_name = "NAME", required_unless_present = "from")]
     queue: Option<String>,
 
-    /// A category, for queues that take some and not others
+    /// The category, for queues that process only some categories
     #[arg(long, value_name = "NAME")]
     category: Option<String>,
 
-    /// What the handler gets, as JSON [default: null]
+    /// The payload for the handler, as JSON [default: null]
     #[arg(long, value_name = "JSON", allow_hyphen_values = true, value_parser = parse_json)]
     payload: Option<Value>,
 
-    /// The run's place in the queue: older ones go first [default: now]
+    /// The position in the queue: older runs are claimed first [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse_instant)]
     submitted_at: Option<Timestamp>,
 
-    /// Not to be started before
+    /// The earliest time to start the run
     #[arg(long, value_name = "TIME", value_parser = parse_instant)]
     not_before: Option<Timestamp>,
 
-    /// Submits once, however often this is said
+    /// A key that makes repeated submissions a no-op
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
 
-    /// A file of JSON lines, or - for standard input
+    /// A file of JSON lines; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all =
           ["category", "payload", "submitted_at", "not_before", "idempotency_key"])]
     from: Option<PathBuf>,
 }
 
 fn parse_json(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))
+    serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))
 }
 
-/// A run that was submitted.
 #[derive(Debug, Serialize)]
-struct Submitted<'a> {
+struct SubmittedRunRow<'a> {
     id: i64,
     queue: &'a str,
     outcome: &'static str,
 }
 
-impl Row for Submitted<'_> {
-    const COLUMNS: &'static [Column] =
-        &[Column::text("id"), Column::text("queue"), Column::text("outcome")];
+impl TableRow for SubmittedRunRow<'_> {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("id"), TableColumn::text("queue"), TableColumn::text("outcome")];
 
     fn cells(&self) -> Vec<String> {
         vec![self.id.to_string(), self.queue.to_owned(), self.outcome.to_owned()]
     }
 }
 
-/// Runs `runs submit`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    // What can be said without a store is said before one is made.
-    let one = match &arguments.from {
-        None => Some(one(&arguments).map_err(Failure::usage)?),
+pub(crate) async fn run(args: RunsSubmitArgs, context: &Context) -> Result<Exit, CommandError> {
+    // Validate everything that needs no store before a SQLite file is created.
+    let one = match &args.from {
+        None => Some(one(&args).map_err(CommandError::usage)?),
         Some(_) => None,
     };
-    let file = arguments.from.as_deref().map(open).transpose()?;
+    let file = args.from.as_deref().map(open).transpose()?;
     let config = context.config()?;
-    if let Some(queue) = &arguments.queue {
-        warn_of_stranger(queue, config.as_ref(), context);
+    if let Some(queue) = &args.queue {
+        warn_if_undeclared(queue, config.as_ref(), context);
     }
     let chosen = context.store(config.as_ref())?;
     match (one, file) {
         (Some(run), _) => submit_one(&run, &chosen, config.as_ref(), context).await,
         (None, Some(file)) => {
-            let queue = arguments.queue.as_deref();
+            let queue = args.queue.as_deref();
             submit_file(file, queue, &chosen, config.as_ref(), context).await
         }
-        (None, None) => Err(Failure::usage("give --queue NAME or --from FILE")),
+        (None, None) => Err(CommandError::usage("give --queue NAME or --from FILE")),
     }
 }
 
-fn one(arguments: &Arguments) -> Result<NewRun, InvalidRun> {
-    let queue = arguments.queue.as_deref().unwrap_or_default();
-    let payload = arguments.payload.as_ref().unwrap_or(&Value::Null);
-    let submitted_at = arguments.submitted_at.unwrap_or_else(|| SystemClock.now());
+fn one(args: &RunsSubmitArgs) -> Result<NewRun, InvalidRun> {
+    let queue = args.queue.as_deref().unwrap_or_default();
+    let payload = args.payload.as_ref().unwrap_or(&Value::Null);
+    let submitted_at = args.submitted_at.unwrap_or_else(|| SystemClock.now());
     let mut run = NewRun::new(queue, payload, submitted_at)?;
-    if let Some(category) = &arguments.category {
+    if let Some(category) = &args.category {
         run = run.with_category(category)?;
     }
-    if let Some(at) = arguments.not_before {
+    if let Some(at) = args.not_before {
         run = run.with_not_before(at);
     }
-    if let Some(key) = &arguments.idempotency_key {
+    if let Some(key) = &args.idempotency_key {
         run = run.with_idempotency_key(key)?;
     }
     Ok(run)
 }
 
-/// A run in a queue that nobody declares waits until somebody does.
-fn warn_of_stranger(queue: &str, config: Option<&Config>, context: &Context) {
+/// No worker claims a run of an undeclared queue.
+fn warn_if_undeclared(queue: &str, config: Option<&Config>, context: &Context) {
     if let Some(config) = config.filter(|config| config.queue(queue).is_none()) {
-        let advice = match config.queues.as_slice() {
-            [] => "it declares none".to_owned(),
+        let help = match config.queues.as_slice() {
+            [] => "the configuration declares no queues".to_owned(),
             _ => config.queue_suggestion(queue),
         };
-        context.output.note(&format!("note: the file declares no queue {queue:?}; {advice}"));
+        context
+            .output
+            .note(&format!("note: the configuration does not declare queue {queue:?}; {help}"));
     }
 }
 
@@ -156,105 +154,114 @@ async fn submit_one(
     chosen: &ChosenStore,
     config: Option<&Config>,
     context: &Context,
-) -> Result<Exit, Failure> {
-    let store = chosen.open(config, Missing::Make).await?;
+) -> Result<Exit, CommandError> {
+    let store = chosen.open(config, IfMissing::Create).await?;
     let submitted = store
         .submit_runs(std::slice::from_ref(run), SystemClock.now())
         .await
-        .map_err(|error| chosen.failure(error))?;
+        .map_err(|error| chosen.store_error(error))?;
     let (id, outcome) = match submitted.first() {
         Some(SubmittedRun::Accepted(id)) => (id.0, "accepted"),
         Some(SubmittedRun::Duplicate(id)) => (id.0, "duplicate"),
         Some(SubmittedRun::Conflict(id)) => {
-            return Err(Failure::new(Exit::Error, format!("refused: {}", conflict(id.0)))
-                .help(format!("`redrive runs show {id}` shows it")));
+            return Err(CommandError::new(Exit::Error, format!("refused: {}", conflict(id.0)))
+                .help(format!("`redrive runs show {id}` shows the existing run")));
         }
-        None => return Err(Failure::new(Exit::Error, "the store said nothing of the run")),
+        None => {
+            return Err(CommandError::new(
+                Exit::Error,
+                "the store returned no outcome for the run",
+            ));
+        }
     };
-    context.output.record(&Submitted { id, queue: run.queue(), outcome })?;
+    context.output.record(&SubmittedRunRow { id, queue: run.queue(), outcome })?;
     Ok(Exit::Ok)
 }
 
-/// What lines are read from.
-struct Input {
+struct SubmissionInput {
     name: String,
     source: Box<dyn Read>,
-    /// Its length, where that is known.
+    /// The length, if known.
     bytes: Option<u64>,
 }
 
-fn open(path: &Path) -> Result<Input, Failure> {
+fn open(path: &Path) -> Result<SubmissionInput, CommandError> {
     if path.as_os_str() == "-" {
         let name = "standard input".to_owned();
-        return Ok(Input { name, source: Box::new(io::stdin()), bytes: None });
+        return Ok(SubmissionInput { name, source: Box::new(io::stdin()), bytes: None });
     }
     let name = path.display().to_string();
-    let failed = |error| Failure::new(Exit::Error, format!("cannot read {name}")).because(error);
+    let failed =
+        |error| CommandError::new(Exit::Error, format!("cannot read {name}")).caused_by(error);
     let file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if metadata.is_dir() {
-        return Err(Failure::new(Exit::Error, format!("cannot read {name}: it is a folder")));
+        return Err(CommandError::new(
+            Exit::Error,
+            format!("cannot read {name}: the path is a folder"),
+        ));
     }
     let bytes = metadata.is_file().then_some(metadata.len());
-    Ok(Input { name, source: Box::new(file), bytes })
+    Ok(SubmissionInput { name, source: Box::new(file), bytes })
 }
 
 async fn submit_file(
-    input: Input,
+    input: SubmissionInput,
     queue: Option<&str>,
     chosen: &ChosenStore,
     config: Option<&Config>,
     context: &Context,
-) -> Result<Exit, Failure> {
-    let store = chosen.open(config, Missing::Make).await?;
+) -> Result<Exit, CommandError> {
+    let store = chosen.open(config, IfMissing::Create).await?;
     let progress = progress(input.bytes, context);
     let note = |text: &str| progress.suspend(|| context.output.note(text));
-    let mut submission = Submission::new(&*store, queue, &note);
-    let ended = submit_lines(input, &mut submission, &progress, chosen).await;
+    let mut submitter = BatchSubmitter::new(&*store, queue, &note);
+    let result = submit_lines(input, &mut submitter, &progress, chosen).await;
     progress.finish_and_clear();
-    let tally = submission.into_tally();
-    context.output.record(&tally)?;
-    context.output.remark_list("refused", &tally.refusals)?;
-    if let Err(mut failure) = ended {
-        failure.help = Some(format!(
-            "everything up to line {} was acknowledged and stays; what follows may be submitted \
-             again, without doubt where it has idempotency keys",
-            tally.through_line
+    let counts = submitter.into_counts();
+    context.output.record(&counts)?;
+    context.output.section("refused", &counts.refusals)?;
+    if let Err(mut error) = result {
+        error.help = Some(format!(
+            "all lines up to {} are submitted; submit the following lines again, with idempotency \
+             keys to avoid duplicates",
+            counts.through_line
         ));
-        return Err(failure);
+        return Err(error);
     }
-    Ok(exit(&tally))
+    Ok(exit(&counts))
 }
 
-/// Reading waits for the file on this thread, which has nothing else to do; the store's connections
-/// have threads of their own.
+/// Reading blocks this thread, which has nothing else to do: the connections of the store have their
+/// own threads.
 async fn submit_lines(
-    input: Input,
-    submission: &mut Submission<'_>,
+    input: SubmissionInput,
+    submitter: &mut BatchSubmitter<'_>,
     progress: &ProgressBar,
     chosen: &ChosenStore,
-) -> Result<(), Failure> {
-    let mut lines = Lines::new(BufReader::with_capacity(READ_BYTES, input.source));
+) -> Result<(), CommandError> {
+    let mut lines = LineReader::new(BufReader::with_capacity(READ_BYTES, input.source));
     loop {
         let number = lines.number() + 1;
         let line = lines.next().map_err(|error| {
-            Failure::new(Exit::Error, format!("cannot read {}", input.name)).because(error)
+            CommandError::new(Exit::Error, format!("cannot read {}", input.name)).caused_by(error)
         })?;
         let ended = line.is_none();
         match line {
-            Some(Line::Whole(text)) => submission.add(number, text),
-            Some(Line::TooLong) => {
-                submission.refuse(number, format!("it has more than {MAX_LINE_BYTES} bytes"));
+            Some(InputLine::Whole(text)) => submitter.add(number, text),
+            Some(InputLine::TooLong) => {
+                submitter.refuse(number, format!("the line has more than {MAX_LINE_BYTES} bytes"));
             }
             None => {}
         }
-        // A run is not kept waiting for the next line of a pipe.
-        if ended || submission.is_full() || lines.may_wait() {
-            submission.write().await.map_err(|error| chosen.failure(error))?;
+        // Submit before a read that may block, so that no run waits for the next line of a pipe.
+        if ended || submitter.is_full() || lines.may_wait() {
+            submitter.write().await.map_err(|error| chosen.store_error(error))?;
             redrive_store::failpoint!("cli.submit.batch");
-            let tally = submission.tally();
+            let counts = submitter.counts();
             progress.set_position(lines.bytes());
-            progress.set_message(format!("{} accepted, {} refused", tally.accepted, tally.refused));
+            progress
+                .set_message(format!("{} accepted, {} refused", counts.accepted, counts.refused));
         }
         if ended {
             return Ok(());
@@ -262,24 +269,25 @@ async fn submit_lines(
     }
 }
 
-/// A bar where the length is known, else a count; nothing unless somebody watches.
+/// A bar if the length is known, else a counter; hidden without a terminal.
 fn progress(bytes: Option<u64>, context: &Context) -> ProgressBar {
-    let watched = io::stderr().is_terminal() && context.output.is_talkative();
-    let target = if watched { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let is_interactive = io::stderr().is_terminal() && context.output.shows_notes();
+    let target =
+        if is_interactive { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let bar = ProgressBar::with_draw_target(bytes, target);
     let template = match bytes {
         Some(_) => "{wide_bar} {bytes}/{total_bytes}  {msg}  {eta} left",
         None => "{bytes} read  {msg}",
     };
-    // A wrong template would be a slip in the program; the default bar does as well.
+    // The template is constant. If it were invalid, the default style would do.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
     bar
 }
 
-fn exit(tally: &Tally) -> Exit {
-    match (tally.accepted + tally.duplicate, tally.refused) {
+fn exit(counts: &SubmissionCounts) -> Exit {
+    match (counts.accepted + counts.duplicate, counts.refused) {
         (_, 0) => Exit::Ok,
         (0, _) => Exit::Error,
         (_, _) => Exit::Partial,

@@ -1,4 +1,4 @@
-//! `redrive state backfill` (PAR-9).
+//! `redrive state backfill`: requests the partitions of a range of days (PAR-9).
 
 use clap::Args;
 use redrive::{
@@ -6,43 +6,42 @@ use redrive::{
 };
 
 use super::{
-    change::{Change, LaneName, Rails},
-    which::{days, parse_part},
+    change::{ChangeFlags, LaneName, PartitionChangeRequest},
+    partition_selector::{date_range, parse_part},
 };
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
-/// More partitions than this are asked about.
-const UNASKED: u64 = 100;
+/// More partitions than this need a confirmation.
+const CONFIRM_ABOVE: u64 = 100;
 
-/// More names than this are counted in the journal, not repeated for each partition.
-const NAMES_TOLD: usize = 5;
+/// The journal repeats the names for each partition; more names than this are only counted.
+const MAX_JOURNAL_NAMES: usize = 5;
 
-/// The arguments of `state backfill`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A partition becomes pending for every day of the range, both ends included, and every customer and query.
-Those that are there are left as they are; with --force-pending failed ones become pending again, unless
-they are terminal. What is good stays good: that is `state reprocess`. Asks before more than 100.
-Exit codes: 0 all done, or pending already; 3 some; 1 none; 4 a rail refused, nothing changed.
+Creates a pending partition for every day of the range, inclusive, and every customer and query. Existing
+partitions are not changed; with --force-pending, failed partitions become pending again, unless they are
+terminal. To extract good partitions again, use `state reprocess`. Asks for confirmation before more than 100.
+Exit codes: 0 all done, or pending already; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:
   redrive state backfill --source ads --since 2024-02-01 --until 2024-02-29
   redrive state backfill --source ads --customer-id 12 --customer-id 34 --since 2026-01-01 --until 2026-01-31
   redrive state backfill --source ads --since 2020-01-01 --until 2025-12-31 --dry-run
   redrive state backfill --source ads --since 2025-01-01 --until 2025-12-31 --force-pending --yes")]
-pub(crate) struct Arguments {
-    /// The source
+pub(crate) struct StateBackfillArgs {
+    /// The name of the source
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = parse_part)]
     source: String,
 
-    /// For this customer; may be given several times [default: those of the source]
+    /// The customer; repeatable [default: the customers of the source]
     #[arg(long, value_name = "ID", allow_hyphen_values = true, value_parser = parse_part)]
     customer_id: Vec<String>,
 
-    /// For this query; may be given several times [default: those of the source]
+    /// The query; repeatable [default: the queries of the source]
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = parse_part)]
     query_name: Vec<String>,
 
@@ -50,72 +49,71 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
     since: LogicalDate,
 
-    /// The last day, which is included
+    /// The last day, inclusive
     #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
     until: LogicalDate,
 
-    /// Also those whose last attempt failed
+    /// Include failed partitions
     #[arg(long)]
     force_pending: bool,
 
-    /// With whom the attempts compete
+    /// The lane of the attempts
     #[arg(long, value_enum, value_name = "LANE", default_value_t = LaneName::Backfill)]
     lane: LaneName,
 
     #[command(flatten)]
-    rails: Rails,
+    flags_given: ChangeFlags,
 }
 
-/// Runs `state backfill`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let days = days(arguments.since, arguments.until)?;
-    let source = &arguments.source;
-    // A mistake is found before a store is made for it.
+pub(crate) async fn run(args: StateBackfillArgs, context: &Context) -> Result<Exit, CommandError> {
+    let days = date_range(args.since, args.until)?;
+    let source = &args.source;
+    // Validate everything that needs no store before a SQLite file is created.
     let config = context.config()?;
     let config = config.as_ref();
-    let customers = names(config, source, "customer-id", &arguments.customer_id)?;
-    let queries = names(config, source, "query-name", &arguments.query_name)?;
+    let customers = names(config, source, "customer-id", &args.customer_id)?;
+    let queries = names(config, source, "query-name", &args.query_name)?;
     if config.is_some_and(|config| config.source(source).is_none()) {
-        context
-            .output
-            .note(&format!("note: source {source:?} is not declared; no worker serves it"));
+        context.output.note(&format!(
+            "note: source {source:?} is not declared; no worker processes its partitions"
+        ));
     }
     let grid =
-        KeyGrid::new(&arguments.source, &customers, &queries, days).map_err(Failure::usage)?;
+        KeyGrid::new(&args.source, &customers, &queries, days).map_err(CommandError::usage)?;
     let only = |names: &[String]| match names {
         [name] => Some(name.clone()),
         _ => None,
     };
     let filter = PartitionFilter {
-        source: Some(arguments.source.clone()),
+        source: Some(args.source.clone()),
         customer_id: only(&customers),
         query_name: only(&queries),
         since: Some(days.since()),
         until: Some(days.until()),
         status: None,
     };
-    let mut flags = told("--customer-id", &arguments.customer_id);
-    flags.extend(told("--query-name", &arguments.query_name));
-    let force_pending = arguments.force_pending;
-    let change = Change {
-        action: PartitionAction::Backfill { force_pending, lane: arguments.lane.into() },
+    let mut flags = journal_flags("--customer-id", &args.customer_id);
+    flags.extend(journal_flags("--query-name", &args.query_name));
+    let force_pending = args.force_pending;
+    let change = PartitionChangeRequest {
+        action: PartitionAction::Backfill { force_pending, lane: args.lane.into() },
         command: "state backfill",
         selection: PartitionSelection::Grid(grid),
         filter,
         flags,
-        rails: arguments.rails,
-        unasked: UNASKED,
+        flags_given: args.flags_given,
+        confirm_above: CONFIRM_ABOVE,
     };
     change.with_flag("--force-pending", force_pending).run(context).await
 }
 
-/// What was given, or what the source is declared with.
+/// The names from the flag, or those of the declared source.
 fn names(
     config: Option<&Config>,
     source: &str,
     flag: &str,
     given: &[String],
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<String>, CommandError> {
     if !given.is_empty() {
         return Ok(given.to_vec());
     }
@@ -123,19 +121,22 @@ fn names(
         (Some(declared), _) if flag == "customer-id" => Ok(declared.customers.clone()),
         (Some(declared), _) => Ok(declared.queries.clone()),
         (None, Some(config)) => {
-            let message = format!("--source: there is no source {source:?}, and no --{flag}");
-            Err(Failure::usage(message).help(config.source_suggestion(source)))
+            let message =
+                format!("--source: source {source:?} is not declared, and --{flag} is missing");
+            Err(CommandError::usage(message).help(config.source_suggestion(source)))
         }
         (None, None) => {
-            let message = format!("no configuration declares {source:?}, and no --{flag} is given");
-            Err(Failure::usage(message).help(format!("give --{flag}, or --config FILE")))
+            let message = format!(
+                "there is no configuration that declares source {source:?}, and --{flag} is missing"
+            );
+            Err(CommandError::usage(message).help(format!("pass --{flag}, or --config FILE")))
         }
     }
 }
 
-/// Names as the journal repeats them for every partition.
-fn told(flag: &str, given: &[String]) -> Vec<String> {
-    if given.len() > NAMES_TOLD {
+/// The flags as the journal records them for every partition.
+fn journal_flags(flag: &str, given: &[String]) -> Vec<String> {
+    if given.len() > MAX_JOURNAL_NAMES {
         return vec![format!("{flag} ({} of them)", given.len())];
     }
     given.iter().map(|name| format!("{flag}={name}")).collect()

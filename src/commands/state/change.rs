@@ -1,6 +1,6 @@
-//! What every command that changes partitions has in common: the rails, the dry run, the ending.
+//! Shared by all commands that change partitions: flags, confirmation, dry run and exit code.
 //!
-//! All of it is the engine's [`Control`](redrive_engine::Control); here is what a person meets.
+//! The engine's [`Control`](redrive_engine::Control) makes the changes.
 
 use clap::Args;
 use redrive::{
@@ -8,58 +8,55 @@ use redrive::{
     RunMode,
 };
 
-use super::{changed::Changes, which::Which};
+use super::{change_listing::PartitionChangeListing, partition_selector::PartitionSelector};
 use crate::{
     confirm::confirm,
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
 };
 
-/// More partitions than this are asked about.
-pub(super) const UNASKED: u64 = 20;
+/// More partitions than this need a confirmation.
+pub(super) const CONFIRM_ABOVE: u64 = 20;
 
-/// What every changing command has.
 #[derive(Debug, Args)]
-pub(super) struct Rails {
-    /// Show what would change, and change nothing
+pub(super) struct ChangeFlags {
+    /// Show what would change, without changing anything
     #[arg(long)]
     pub(super) dry_run: bool,
 
-    /// Do not ask, however many there are
+    /// Skip the confirmation
     #[arg(long)]
     pub(super) yes: bool,
 
-    /// Do not ask, and go on where the raw sink holds no run
+    /// Skip the confirmation, and include partitions without a run in the raw sink
     #[arg(long)]
     pub(super) force: bool,
 
-    /// Why, for the journal
+    /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
     pub(super) reason: Option<String>,
 }
 
-/// What commands that select by filter have.
 #[derive(Debug, Args)]
-pub(super) struct Selected {
+pub(super) struct SelectedPartitions {
     #[command(flatten)]
-    pub(super) which: Which,
+    pub(super) partitions: PartitionSelector,
 
-    /// All of them: without a filter nothing is done unless you say so
+    /// Select all partitions; required if there is no filter
     #[arg(long)]
     pub(super) all: bool,
 
     #[command(flatten)]
-    pub(super) rails: Rails,
+    pub(super) flags_given: ChangeFlags,
 }
 
-/// With whom an attempt competes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum LaneName {
-    /// With what somebody waits for
+    /// Fresh data, claimed first
     Fresh,
-    /// With history
+    /// History, limited to the backfill share
     Backfill,
 }
 
@@ -72,33 +69,32 @@ impl From<LaneName> for Lane {
     }
 }
 
-/// A change that is asked for.
-pub(super) struct Change {
+pub(super) struct PartitionChangeRequest {
     pub(super) action: PartitionAction,
-    /// Its command, as it is written and as the journal has it.
+    /// The command for the journal, such as `state retry`.
     pub(super) command: &'static str,
     pub(super) selection: PartitionSelection,
-    /// What of the selection the journal tells.
+    /// The selection as the journal records it.
     pub(super) filter: PartitionFilter,
-    /// Flags of its own that were given.
+    /// The command's own flags for the journal.
     pub(super) flags: Vec<String>,
-    pub(super) rails: Rails,
-    /// More than this are asked about.
-    pub(super) unasked: u64,
+    pub(super) flags_given: ChangeFlags,
+    /// More partitions than this need a confirmation.
+    pub(super) confirm_above: u64,
 }
 
-impl Change {
-    /// By a filter, which must not be empty.
+impl PartitionChangeRequest {
+    /// Selects by filter. An empty filter needs `--all`.
     pub(super) fn by_filter(
         action: PartitionAction,
         command: &'static str,
-        selected: Selected,
-    ) -> Result<Self, Failure> {
-        let filter = selected.which.filter()?;
+        selected: SelectedPartitions,
+    ) -> Result<Self, CommandError> {
+        let filter = selected.partitions.filter()?;
         if filter.is_empty() && !selected.all {
-            let message = "no partitions are named; nothing was changed";
-            return Err(Failure::new(Exit::Refused, message)
-                .help("name them by filters such as --source NAME, or say --all"));
+            let message = "no partitions are selected; nothing was changed";
+            return Err(CommandError::new(Exit::Refused, message)
+                .help("select partitions by filters such as --source NAME, or pass --all"));
         }
         let flags = if selected.all { vec!["--all".to_owned()] } else { Vec::new() };
         Ok(Self {
@@ -107,12 +103,12 @@ impl Change {
             selection: PartitionSelection::Filter(filter.clone()),
             filter,
             flags,
-            rails: selected.rails,
-            unasked: UNASKED,
+            flags_given: selected.flags_given,
+            confirm_above: CONFIRM_ABOVE,
         })
     }
 
-    /// With a flag of its own, if it was given.
+    /// Adds a flag for the journal, if it was given.
     pub(super) fn with_flag(mut self, flag: &str, given: bool) -> Self {
         if given {
             self.flags.push(flag.to_owned());
@@ -120,18 +116,19 @@ impl Change {
         self
     }
 
-    /// Does it, or shows what it would do.
-    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let missing = if self.action.makes_entries() { Missing::Make } else { Missing::Refuse };
-        let ops = Ops::open(context, missing).await?;
-        let command = self.order();
-        if self.rails.dry_run {
+    /// Makes the change, or shows it in a dry run.
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, CommandError> {
+        let missing =
+            if self.action.makes_entries() { IfMissing::Create } else { IfMissing::Refuse };
+        let ops = OpenStore::open(context, missing).await?;
+        let command = self.partition_command();
+        if self.flags_given.dry_run {
             return self.sweep(&ops, &command, RunMode::DryRun, context).await;
         }
-        if !self.rails.yes && !self.rails.force {
+        if !self.flags_given.yes && !self.flags_given.force {
             let count = ops.partitions().count(&command, &self.selection).await;
-            let count = count.map_err(|error| ops.failure(error))?;
-            if count > self.unasked {
+            let count = count.map_err(|error| ops.store_error(error))?;
+            if count > self.confirm_above {
                 let (command, url) = (self.command, &ops.chosen.url);
                 confirm(&format!("{command}: change {count} partitions in {url}?"), false)?;
             }
@@ -139,46 +136,48 @@ impl Change {
         self.sweep(&ops, &command, RunMode::Real, context).await
     }
 
-    fn order(&self) -> PartitionCommand {
-        let Rails { yes, force, .. } = self.rails;
+    fn partition_command(&self) -> PartitionCommand {
+        let ChangeFlags { yes, force, .. } = self.flags_given;
         let mut flags = self.flags.clone();
         let given = [("--yes", yes), ("--force", force)];
         flags.extend(given.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned()));
-        let order = AuditContext {
-            by: operator(self.rails.reason.clone()),
+        let audit = AuditContext {
+            by: operator(self.flags_given.reason.clone()),
             command: self.command.to_owned(),
             filter: Some(self.filter.clone()),
             flags,
         };
-        let command = PartitionCommand::new(self.action, order);
+        let command = PartitionCommand::new(self.action, audit);
         if force { command.forced() } else { command }
     }
 
     async fn sweep(
         &self,
-        ops: &Ops,
+        ops: &OpenStore,
         command: &PartitionCommand,
         mode: RunMode,
         context: &Context,
-    ) -> Result<Exit, Failure> {
-        let mut changes = Changes::new(mode, context.output);
+    ) -> Result<Exit, CommandError> {
+        let mut listing = PartitionChangeListing::new(mode, context.output);
         let mut sweep = ops.partitions().sweep(command, &self.selection, mode);
         let stopped = loop {
             match sweep.next().await {
-                Ok(Some(page)) => changes.add(page)?,
+                Ok(Some(page)) => listing.add(page)?,
                 Ok(None) => break None,
-                Err(error) => break Some(ops.failure(error)),
+                Err(error) => break Some(ops.store_error(error)),
             }
         };
-        if let Some(failure) = stopped {
-            changes.end(false)?;
-            return Err(failure.help("what was not reached is as it was; say it again for that"));
+        if let Some(error) = stopped {
+            listing.end(false)?;
+            return Err(
+                error.help("the other partitions are unchanged; run the command again for them")
+            );
         }
-        if changes.is_empty() {
+        if listing.is_empty() {
             let message = "no partition matches; nothing was changed";
-            return Err(Failure::new(Exit::Refused, message)
-                .help("`redrive state inspect` shows what there is"));
+            return Err(CommandError::new(Exit::Refused, message)
+                .help("`redrive state inspect` shows the partitions"));
         }
-        changes.end(sweep.has_more_pending())
+        listing.end(sweep.has_more_pending())
     }
 }

@@ -1,60 +1,59 @@
-//! `redrive state gaps`: the days that should be good by now and are not (PAR-9).
+//! `redrive state gaps`: prints expected days that are missing or not good yet (PAR-9).
 
 use clap::Args;
 use redrive::LogicalDate;
 use redrive_ops::{DeclaredSource, GapFilter, views::GapView};
 
-use super::which::parse_part;
+use super::partition_selector::parse_part;
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    output::{Column, Listing, Row},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{Listing, TableColumn, TableRow},
 };
 
-/// The arguments of `state gaps`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A day of a source is expected from its `start` on, once its `lag-days` are over and it is `at` o'clock, in
-UTC. Expected days without an entry are missing; those that are pending or failed are late. A source
-without a schedule expects the days from --since to --until.
+A scheduled source expects every day from `start`, once `lag-days` have passed, at the time `at` in UTC. Expected
+days without a partition are missing; pending and failed ones are late. A source without a schedule expects the
+days from --since to --until.
 
 Examples:
   redrive state gaps
   redrive state gaps --source ads --customer-id 1234567890
   redrive state gaps --source ads --since 2025-01-01 --until 2025-12-31 -o jsonl")]
-pub(crate) struct Arguments {
-    /// Of this source alone
+pub(crate) struct StateGapsArgs {
+    /// Only this source
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = parse_part)]
     source: Option<String>,
 
-    /// Of this customer alone
+    /// Only this customer
     #[arg(long, value_name = "ID", allow_hyphen_values = true, value_parser = parse_part)]
     customer_id: Option<String>,
 
-    /// Of this query alone
+    /// Only this query
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = parse_part)]
     query_name: Option<String>,
 
-    /// Not before this day
+    /// The first day
     #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
     since: Option<LogicalDate>,
 
-    /// Not after this day, which is included
+    /// The last day, inclusive
     #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
     until: Option<LogicalDate>,
 }
 
-impl Row for GapView {
-    const COLUMNS: &'static [Column] = &[
-        Column::key("source"),
-        Column::key("customer_id"),
-        Column::key("query_name"),
-        Column::text("since"),
-        Column::text("until"),
-        Column::number("days"),
-        Column::text("gap"),
-        Column::text("status"),
+impl TableRow for GapView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::key("source"),
+        TableColumn::key("customer_id"),
+        TableColumn::key("query_name"),
+        TableColumn::text("since"),
+        TableColumn::text("until"),
+        TableColumn::number("days"),
+        TableColumn::text("gap"),
+        TableColumn::text("status"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -71,22 +70,21 @@ impl Row for GapView {
     }
 }
 
-/// Runs `state gaps`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    if let (Some(since), Some(until)) = (arguments.since, arguments.until) {
-        super::which::days(since, until)?;
+pub(crate) async fn run(args: StateGapsArgs, context: &Context) -> Result<Exit, CommandError> {
+    if let (Some(since), Some(until)) = (args.since, args.until) {
+        super::partition_selector::date_range(since, until)?;
     }
-    let ops = Ops::open(context, Missing::Refuse).await?;
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let filter = GapFilter {
-        customer_id: arguments.customer_id,
-        query_name: arguments.query_name,
-        since: arguments.since,
-        until: arguments.until,
+        customer_id: args.customer_id,
+        query_name: args.query_name,
+        since: args.since,
+        until: args.until,
     };
     let mut listing = Listing::new(context.output);
     let (mut missing, mut late) = (0, 0);
-    for source in selected(&ops, arguments.source.as_deref())? {
-        let found = ops.gaps(source, &filter).await.map_err(|error| ops.failure(error))?;
+    for source in selected_sources(&ops, args.source.as_deref())? {
+        let found = ops.gaps(source, &filter).await.map_err(|error| ops.store_error(error))?;
         for (series, gaps) in found {
             for gap in &gaps {
                 let count = if gap.status.is_some() { &mut late } else { &mut missing };
@@ -96,20 +94,30 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
         }
     }
     let hidden = listing.end()?;
-    let hidden = if hidden > 0 { format!("; {hidden} rows are not shown") } else { String::new() };
-    context.output.remark(&format!("{missing} days missing, {late} late{hidden}"))?;
+    let hidden = if hidden > 0 {
+        format!("; {hidden} rows are not shown, -o jsonl prints all")
+    } else {
+        String::new()
+    };
+    context.output.footer(&format!("{missing} days missing, {late} late{hidden}"))?;
     Ok(Exit::Ok)
 }
 
-fn selected<'a>(ops: &'a Ops, asked: Option<&str>) -> Result<Vec<&'a DeclaredSource>, Failure> {
+fn selected_sources<'a>(
+    ops: &'a OpenStore,
+    name: Option<&str>,
+) -> Result<Vec<&'a DeclaredSource>, CommandError> {
     let (Some(declared), Some(config)) = (ops.declared(), &ops.config) else {
-        return Err(Failure::new(Exit::Error, "which days are expected is in the configuration")
-            .help("`redrive init` writes one, `--config FILE` names one"));
+        return Err(CommandError::new(
+            Exit::Error,
+            "state gaps needs a configuration, which declares the expected days",
+        )
+        .help("`redrive init` writes one; --config FILE selects a file"));
     };
-    match asked {
+    match name {
         None => Ok(declared.sources.iter().collect()),
         Some(name) => declared.source(name).map(|source| vec![source]).ok_or_else(|| {
-            Failure::usage(format!("--source: there is no source {name:?}"))
+            CommandError::usage(format!("--source: there is no source {name:?}"))
                 .help(config.source_suggestion(name))
         }),
     }

@@ -1,4 +1,4 @@
-//! `redrive state history`: the attempts at a partition (PAR-9).
+//! `redrive state history`: prints the attempts of a partition (PAR-9).
 
 use clap::Args;
 use redrive::{AttemptNumber, PartitionKey};
@@ -6,52 +6,50 @@ use redrive_ops::{views::AttemptView, words::rounded};
 use redrive_store::MAX_PAGE;
 use serde::Serialize;
 
-use super::which::Which;
+use super::partition_selector::PartitionSelector;
 use crate::{
-    context::{Context, Missing},
-    exit::{Exit, Failure},
-    ops::Ops,
-    output::{Column, Row},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{TableColumn, TableRow},
 };
 
-/// The arguments of `state history`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Attempts come by number, from the ledger, where nothing is ever changed. `redrive why` tells the rule
-behind each wait besides.
+Attempts are sorted by number. They come from the ledger, which is append-only. `redrive why` also shows the
+rule behind each wait.
 
 Examples:
   redrive state history partition:ads/1234567890/campaign_daily/2026-01-31
   redrive state history --source ads --customer-id 12 --query-name daily --logical-date 2026-01-31 -o json")]
-pub(crate) struct Arguments {
+pub(crate) struct StateHistoryArgs {
     #[command(flatten)]
-    which: Which,
+    partitions: PartitionSelector,
 
-    /// At most so many, up to 10000
+    /// The most rows to print, up to 10000
     #[arg(long, value_name = "N", default_value_t = 100, allow_hyphen_values = true,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PAGE)))]
     limit: u32,
 
-    /// Those with greater numbers alone
+    /// Start after this attempt number
     #[arg(long, value_name = "ATTEMPT", default_value_t = 0)]
     after: u32,
 }
 
-/// An attempt at a partition.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-struct AttemptEntry(AttemptView);
+struct PartitionAttemptRow(AttemptView);
 
-impl Row for AttemptEntry {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("attempt"),
-        Column::text("run_id"),
-        Column::text("started at"),
-        Column::number("took"),
-        Column::text("outcome"),
-        Column::text("cause"),
-        Column::text("code"),
-        Column::text("message"),
+impl TableRow for PartitionAttemptRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("attempt"),
+        TableColumn::text("run_id"),
+        TableColumn::text("started at"),
+        TableColumn::number("took"),
+        TableColumn::text("outcome"),
+        TableColumn::text("cause"),
+        TableColumn::text("code"),
+        TableColumn::text("message"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -68,27 +66,28 @@ impl Row for AttemptEntry {
     }
 }
 
-/// Runs `state history`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    arguments.which.filter()?;
-    let key: PartitionKey = arguments.which.only_key().ok_or_else(|| {
-        Failure::usage("a history is that of one partition").help(
-            "name it as partition:SOURCE/CUSTOMER/QUERY/DATE, or by all of --source, \
+pub(crate) async fn run(args: StateHistoryArgs, context: &Context) -> Result<Exit, CommandError> {
+    args.partitions.filter()?;
+    let key: PartitionKey = args.partitions.only_key().ok_or_else(|| {
+        CommandError::usage("state history needs exactly one partition").help(
+            "pass partition:SOURCE/CUSTOMER/QUERY/DATE, or all of --source, \
                    --customer-id, --query-name and --logical-date",
         )
     })?;
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let failed = |error| ops.failure(error);
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let failed = |error| ops.store_error(error);
     let Some(found) = ops.partition(&key).await.map_err(failed)? else {
         let message = format!("partition:{key} has no entry in {}", ops.chosen.url);
-        return Err(Failure::new(Exit::Error, message));
+        return Err(CommandError::new(Exit::Error, message));
     };
-    let after = AttemptNumber(arguments.after);
-    let attempts = ops.partition_attempts(&found, after, arguments.limit).await;
+    let after = AttemptNumber(args.after);
+    let attempts = ops.partition_attempts(&found, after, args.limit).await;
     let attempts = attempts.map_err(failed)?;
-    context.output.list(attempts.iter().map(AttemptView::from).map(AttemptEntry))?;
-    if let Some(last) = attempts.last().filter(|_| attempts.len() >= arguments.limit as usize) {
-        context.output.remark(&format!("there may be more: --after {}", last.attempt))?;
+    context.output.list(attempts.iter().map(AttemptView::from).map(PartitionAttemptRow))?;
+    if let Some(last) = attempts.last().filter(|_| attempts.len() >= args.limit as usize) {
+        context
+            .output
+            .footer(&format!("there may be more; continue with --after {}", last.attempt))?;
     }
     Ok(Exit::Ok)
 }

@@ -1,31 +1,29 @@
-//! `redrive state pause` (PAR-9).
+//! `redrive state pause`: pauses partitions (PAR-9).
 
 use clap::Args;
 use redrive::PartitionAction;
 
-use super::change::{Change, Selected};
+use super::change::{PartitionChangeRequest, SelectedPartitions};
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
-/// The arguments of `state pause`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing of the partitions that match is claimed by workers or retried by the daemon until they are resumed.
-An attempt that is under way goes on to its verdict. Asks before more than 20.
-Exit codes: 0 all done, or paused already; 3 some; 1 none; 4 a rail refused, nothing changed.
+Workers do not claim paused partitions, and the daemon does not retry them. An attempt in progress continues to
+its verdict. Asks for confirmation before more than 20.
+Exit codes: 0 all done, or paused already; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:
   redrive state pause --source ads --since 2026-01-01 --reason 'the API is down until noon'
   redrive state pause partition:ads/1234567890/campaign_daily/2026-01-31")]
-pub(crate) struct Arguments {
+pub(crate) struct StatePauseArgs {
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedPartitions,
 }
 
-/// Runs `state pause`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: StatePauseArgs, context: &Context) -> Result<Exit, CommandError> {
     let action = PartitionAction::Pause;
-    Change::by_filter(action, "state pause", arguments.selected)?.run(context).await
+    PartitionChangeRequest::by_filter(action, "state pause", args.selected)?.run(context).await
 }

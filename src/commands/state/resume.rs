@@ -1,30 +1,28 @@
-//! `redrive state resume` (PAR-9).
+//! `redrive state resume`: resumes paused partitions (PAR-9).
 
 use clap::Args;
 use redrive::PartitionAction;
 
-use super::change::{Change, Selected};
+use super::change::{PartitionChangeRequest, SelectedPartitions};
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
-/// The arguments of `state resume`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Work on the partitions that match and are paused goes on. Asks before more than 20.
-Exit codes: 0 all done, or not paused; 3 some; 1 none; 4 a rail refused, nothing changed.
+Resumes the paused partitions that match. Asks for confirmation before more than 20.
+Exit codes: 0 all done, or not paused; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:
   redrive state resume --source ads
   redrive state resume --all --yes")]
-pub(crate) struct Arguments {
+pub(crate) struct StateResumeArgs {
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedPartitions,
 }
 
-/// Runs `state resume`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: StateResumeArgs, context: &Context) -> Result<Exit, CommandError> {
     let action = PartitionAction::Resume;
-    Change::by_filter(action, "state resume", arguments.selected)?.run(context).await
+    PartitionChangeRequest::by_filter(action, "state resume", args.selected)?.run(context).await
 }

@@ -1,45 +1,43 @@
-//! `redrive state retry` (PAR-8).
+//! `redrive state retry`: retries failed partitions (PAR-8).
 
 use clap::Args;
 use redrive::PartitionAction;
 
-use super::change::{Change, LaneName, Selected};
+use super::change::{LaneName, PartitionChangeRequest, SelectedPartitions};
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
+    exit::{CommandError, Exit},
 };
 
-/// The arguments of `state retry`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Failed partitions that match become pending, and a worker of their source tries them again. Their
-attempt_count, current run and history stay as they are. Filters match exactly. Terminal ones, by an
-operator's mark or a limit of their policy, are left alone without --clear-terminal; so are those of
-which the raw sink holds no run, without --force. Asks before more than 20.
-Exit codes: 0 all done, or pending already; 3 some; 1 none; 4 a rail refused, nothing changed.
+attempt_count, current run and history stay unchanged. Filters match exactly. Terminal partitions, marked
+by an operator or given up by their policy, need --clear-terminal; partitions without a run in the raw sink
+need --force. Asks for confirmation before more than 20.
+Exit codes: 0 all done, or pending already; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:
   redrive state retry --source ads --logical-date 2026-01-31
   redrive state retry --source ads --since 2026-01-01 --until 2026-01-31 --dry-run
   redrive state retry partition:ads/1234567890/campaign_daily/2026-01-31 --force
   redrive state retry --all --clear-terminal --yes --reason 'the API is back'")]
-pub(crate) struct Arguments {
+pub(crate) struct StateRetryArgs {
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedPartitions,
 
-    /// Also those that are terminal; an operator's mark is cleared, a policy's limit passed once
+    /// Include terminal partitions: clear the mark of an operator, or exceed the limit of the policy once
     #[arg(long)]
     clear_terminal: bool,
 
-    /// With whom the attempts compete
+    /// The lane of the attempts
     #[arg(long, value_enum, value_name = "LANE", default_value_t = LaneName::Fresh)]
     lane: LaneName,
 }
 
-/// Runs `state retry`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let clear_terminal = arguments.clear_terminal;
-    let action = PartitionAction::Retry { clear_terminal, lane: arguments.lane.into() };
-    let change = Change::by_filter(action, "state retry", arguments.selected)?;
+pub(crate) async fn run(args: StateRetryArgs, context: &Context) -> Result<Exit, CommandError> {
+    let clear_terminal = args.clear_terminal;
+    let action = PartitionAction::Retry { clear_terminal, lane: args.lane.into() };
+    let change = PartitionChangeRequest::by_filter(action, "state retry", args.selected)?;
     change.with_flag("--clear-terminal", clear_terminal).run(context).await
 }

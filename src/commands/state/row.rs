@@ -1,27 +1,27 @@
-//! A partition as it is printed: all of it, or what fits in a row.
+//! A partition as a record, and as a row of a list.
 
 use redrive_ops::views::PartitionView;
 use serde::Serialize;
 
-use crate::output::{Column, Row};
+use crate::output::{TableColumn, TableRow};
 
-impl Row for PartitionView {
-    const COLUMNS: &'static [Column] = &[
-        Column::key("source"),
-        Column::key("customer_id"),
-        Column::key("query_name"),
-        Column::text("logical_date"),
-        Column::text("status"),
-        Column::text("current_run_id"),
-        Column::text("schema_version"),
-        Column::text("record_count"),
-        Column::text("attempt_count"),
-        Column::text("error_message"),
-        Column::text("updated_at"),
-        Column::text("terminal"),
-        Column::text("paused"),
-        Column::text("next_retry_at"),
-        Column::text("why"),
+impl TableRow for PartitionView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::key("source"),
+        TableColumn::key("customer_id"),
+        TableColumn::key("query_name"),
+        TableColumn::text("logical_date"),
+        TableColumn::text("status"),
+        TableColumn::text("current_run_id"),
+        TableColumn::text("schema_version"),
+        TableColumn::text("record_count"),
+        TableColumn::text("attempt_count"),
+        TableColumn::text("error_message"),
+        TableColumn::text("updated_at"),
+        TableColumn::text("terminal"),
+        TableColumn::text("paused"),
+        TableColumn::text("next_retry_at"),
+        TableColumn::text("why"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -46,22 +46,22 @@ impl Row for PartitionView {
     }
 }
 
-/// The same record in a list, where a table has room for less.
+/// The record as a row of a list, with fewer columns in a table.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct PartitionSummary(pub(super) PartitionView);
+pub(super) struct PartitionListRow(pub(super) PartitionView);
 
-impl Row for PartitionSummary {
-    const COLUMNS: &'static [Column] = &[
-        Column::key("source"),
-        Column::key("customer_id"),
-        Column::key("query_name"),
-        Column::text("logical_date"),
-        Column::text("status"),
-        Column::number("attempts"),
-        Column::number("records"),
-        Column::text("updated at"),
-        Column::text("next"),
+impl TableRow for PartitionListRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::key("source"),
+        TableColumn::key("customer_id"),
+        TableColumn::key("query_name"),
+        TableColumn::text("logical_date"),
+        TableColumn::text("status"),
+        TableColumn::number("attempts"),
+        TableColumn::number("records"),
+        TableColumn::text("updated at"),
+        TableColumn::text("next"),
     ];
 
     fn cells(&self) -> Vec<String> {

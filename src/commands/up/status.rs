@@ -1,7 +1,7 @@
-//! How things stand, while everything runs: the last line of a terminal, or a line of the log now and then.
+//! Shows the status of `redrive up`: on the last line of a terminal, or as a log line once a minute.
 //!
-//! It looks at the store and never at the work, together with whoever looks at the dashboard. Counting reads every run once,
-//! so with a million of them it looks more seldom: it may take a twentieth of the time.
+//! The status comes from the store and shares its queries with the dashboard. A query counts every run, so the pause
+//! between two queries grows with their duration: they take at most a twentieth of the time.
 
 use std::{
     io::{self, IsTerminal},
@@ -21,26 +21,25 @@ use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{context::Context, screen};
 
-/// How long it rests between two looks on a terminal.
-const REST: Duration = Duration::from_secs(1);
+/// The shortest pause between two queries on a terminal.
+const MIN_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long it rests where a look becomes a line of a log.
-const LOG_REST: Duration = Duration::from_secs(60);
+/// The pause between two log lines.
+const LOG_PAUSE: Duration = Duration::from_secs(60);
 
-/// It rests so many times as long as it looked.
-const REST_FACTOR: u32 = 20;
+/// The pause is this many times as long as the query.
+const PAUSE_FACTOR: u32 = 20;
 
-/// Shows how things stand, as long as it lives.
-pub(super) struct Status {
+/// Shows the status until it is dropped.
+pub(super) struct StatusLine {
     watcher: JoinHandle<()>,
     line: Option<ProgressBar>,
 }
 
-impl Status {
-    /// Begins.
+impl StatusLine {
     pub(super) fn start(watch: Watch, address: SocketAddr, context: &Context) -> Self {
-        let watched = io::stderr().is_terminal() && context.output.is_talkative();
-        let line = watched.then(line);
+        let is_interactive = io::stderr().is_terminal() && context.output.shows_notes();
+        let line = is_interactive.then(line);
         let shown = line.clone();
         let watcher = tokio::spawn(async move {
             match shown {
@@ -52,8 +51,7 @@ impl Status {
     }
 }
 
-impl Drop for Status {
-    /// Takes what is drawn away.
+impl Drop for StatusLine {
     fn drop(&mut self) {
         self.watcher.abort();
         if let Some(line) = &self.line {
@@ -66,7 +64,7 @@ impl Drop for Status {
 fn line() -> ProgressBar {
     let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
     let line = bars.add(ProgressBar::new_spinner());
-    // A wrong template would be a slip in the program; the default does as well.
+    // The template is constant. If it were invalid, the default style would do.
     if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
         line.set_style(style);
     }
@@ -77,22 +75,22 @@ fn line() -> ProgressBar {
 async fn draw(watch: &Watch, address: SocketAddr, line: &ProgressBar) {
     let clock = SteadyClock::default();
     loop {
-        let began = clock.now();
-        let said = match watch.newest().await {
-            Ok(overview) => in_words(&overview, SystemClock.now()),
-            Err(error) => format!("the store does not answer: {error}"),
+        let started = clock.now();
+        let status = match watch.newest().await {
+            Ok(overview) => describe(&overview, SystemClock.now()),
+            Err(error) => format!("cannot read the store: {error}"),
         };
-        // The address comes last: a narrow terminal cuts the end off.
-        line.set_message(format!("{said} · http://{address}"));
-        sleep(REST.max(between(began, clock.now()) * REST_FACTOR)).await;
+        // The address comes last, because a narrow terminal cuts off the end.
+        line.set_message(format!("{status} · http://{address}"));
+        sleep(MIN_PAUSE.max(between(started, clock.now()) * PAUSE_FACTOR)).await;
     }
 }
 
 async fn log(watch: &Watch) {
     let mut last = None;
     loop {
-        sleep(LOG_REST).await;
-        // A store that does not answer is told of by those who need it.
+        sleep(LOG_PAUSE).await;
+        // The workers log errors of the store.
         let Ok(overview) = watch.newest().await else { continue };
         let failed: u64 = overview.failed().iter().map(|(count, _)| count).sum();
         let figures @ (to_do, to_retry, failed) = (to_do(&overview), to_retry(&overview), failed);
@@ -103,7 +101,7 @@ async fn log(watch: &Watch) {
     }
 }
 
-/// What is for workers, or with them.
+/// Units that wait for a worker or are in progress.
 fn to_do(overview: &OverviewView) -> u64 {
     let open = [
         ("run", "discovered"),
@@ -119,21 +117,21 @@ fn to_retry(overview: &OverviewView) -> u64 {
 }
 
 /// `12 to do · 2 to retry · next in 4s · 1 run given up · 1 dead letter`
-fn in_words(overview: &OverviewView, now: Timestamp) -> String {
-    let mut said = vec![format!("{} to do", to_do(overview))];
+fn describe(overview: &OverviewView, now: Timestamp) -> String {
+    let mut parts = vec![format!("{} to do", to_do(overview))];
     match to_retry(overview) {
         0 => {}
-        many => said.push(format!("{many} to retry")),
+        many => parts.push(format!("{many} to retry")),
     }
     let next: Option<Timestamp> = overview.due.first().and_then(|due| due.at.parse().ok());
     if let Some(at) = next {
-        said.push(match between(now, at).is_zero() {
+        parts.push(match between(now, at).is_zero() {
             true => "next now".to_owned(),
             false => format!("next in {}", apart(now, at)),
         });
     }
-    said.extend(overview.failed().iter().map(|(count, what)| format!("{count} {what}")));
-    said.join(" · ")
+    parts.extend(overview.failed().iter().map(|(count, what)| format!("{count} {what}")));
+    parts.join(" · ")
 }
 
 #[cfg(test)]
@@ -164,10 +162,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_there_is_is_said() {
+    fn zero_counts_are_omitted() {
         let now = Timestamp::UNIX_EPOCH;
         let ended = [("run", "passed", 7), ("partition", "success", 3), ("sample", "succeeded", 2)];
-        assert_eq!(in_words(&overview(&ended, None), now), "0 to do");
+        assert_eq!(describe(&overview(&ended, None), now), "0 to do");
         let much = [
             ("run", "discovered", 5),
             ("run", "processing", 3),
@@ -179,10 +177,10 @@ mod tests {
             ("sample", "dlq", 1),
         ];
         assert_eq!(
-            in_words(&overview(&much, Some("1970-01-01T00:00:04Z")), now),
+            describe(&overview(&much, Some("1970-01-01T00:00:04Z")), now),
             "12 to do · 2 to retry · next in 4s · 6 failed partitions · 1 run given up · 1 dead letter"
         );
         let due = overview(&[("sample", "dlq", 2)], Some("1970-01-01T00:00:00Z"));
-        assert_eq!(in_words(&due, now), "0 to do · next now · 2 dead letters");
+        assert_eq!(describe(&due, now), "0 to do · next now · 2 dead letters");
     }
 }

@@ -1,4 +1,4 @@
-//! What is told when everything has begun: for people on a terminal, as one line of the log elsewhere.
+//! What `redrive up` prints after the start: lines on a terminal, or one log line.
 
 use std::{
     io::{self, IsTerminal},
@@ -10,26 +10,21 @@ use redrive_store::WorkerId;
 
 use crate::{
     context::{ChosenStore, Context},
-    worker_set::Names,
+    worker_set::WorkerNames,
 };
 
-/// What runs, from where, and where it is to be seen.
-pub(super) struct Summary<'a> {
-    /// The configuration file.
+pub(super) struct StartupSummary<'a> {
     pub(super) config: String,
     pub(super) store: &'a ChosenStore,
-    /// Where raw partitions are.
     pub(super) raw: String,
-    pub(super) names: Names,
-    /// How often failed partitions are looked at.
+    pub(super) names: WorkerNames,
     pub(super) interval: HumanDuration,
     pub(super) address: SocketAddr,
     pub(super) process: &'a WorkerId,
 }
 
-impl Summary<'_> {
-    /// Tells it.
-    pub(super) fn tell(&self, context: &Context) {
+impl StartupSummary<'_> {
+    pub(super) fn print(&self, context: &Context) {
         if io::stderr().is_terminal() {
             self.lines().iter().for_each(|line| context.output.note(line));
         } else {
@@ -38,7 +33,7 @@ impl Summary<'_> {
     }
 
     fn lines(&self) -> Vec<String> {
-        let Names { queues, sources, pipelines, notifiers } = &self.names;
+        let WorkerNames { queues, sources, pipelines, notifiers } = &self.names;
         let or_none = |names: &String| match names.as_str() {
             "" => "none".to_owned(),
             names => names.to_owned(),
@@ -50,16 +45,16 @@ impl Summary<'_> {
             ("sources", or_none(sources)),
             ("pipelines", or_none(pipelines)),
             ("notifiers", or_none(notifiers)),
-            ("retries", format!("failed partitions are looked at every {}", self.interval)),
+            ("retries", format!("failed partitions are checked every {}", self.interval)),
             ("open", format!("http://{}", self.address)),
         ];
-        let first = format!("redrive is up, as {} says; Ctrl-C stops it", self.config);
+        let first = format!("redrive is up with {}; Ctrl-C stops it", self.config);
         let fact = |(name, fact)| format!("  {name:<9}  {fact}");
         [first].into_iter().chain(facts.map(fact)).collect()
     }
 
     fn log(&self) {
-        let Names { queues, sources, pipelines, notifiers } = &self.names;
+        let WorkerNames { queues, sources, pipelines, notifiers } = &self.names;
         let (store, interval) = (self.store.url.to_string(), self.interval.to_string());
         tracing::info!(
             config = self.config,

@@ -1,7 +1,7 @@
-//! `redrive uploads add`: files as items of a group.
+//! `redrive uploads add`: adds files as items of a group.
 //!
-//! A file is copied under its hash, so that what is sent is what was added; or it is left where it is,
-//! and refused when it is sent if it has changed. What was added stays, whatever becomes of the rest.
+//! Files are copied under their hash, so that later changes do not matter. With `--in-place` they are not
+//! copied, and a file that has changed is not sent. Added items stay, whatever happens to the others.
 
 use std::{
     fs::File,
@@ -15,79 +15,76 @@ use redrive::{Content, ContentError, ItemGroup, NewContent, NewItem, reference_c
 use redrive_store::{AddedItem, Store};
 use serde::Serialize;
 
-use super::{declaring, listed::Listed};
+use super::{config_with_upload, file_entry::FileEntry};
 use crate::{
-    commands::runs::{Line, Lines, MAX_LINE_BYTES},
-    context::{ChosenStore, Context, Missing},
-    exit::{Exit, Failure},
+    commands::runs::{InputLine, LineReader, MAX_LINE_BYTES},
+    context::{ChosenStore, Context, IfMissing},
+    exit::{CommandError, Exit},
     operator::operator,
-    output::{Column, Row},
+    output::{TableColumn, TableRow},
 };
 
-/// Items that are added in one transaction.
+/// Items per transaction.
 const BATCH: usize = 256;
 
-/// Refusals that are shown; the rest are counted.
+/// The most refused files in the result; further ones are counted.
 const MAX_SHOWN: usize = 100;
 
-/// The arguments of `uploads add`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The name of an item is its path as it is written here, unique in its group. The same file again is a
-no-op; another file under a name that is taken is refused. Files are copied under the folder of [raw];
-with --in-place they stay where they are, and their size and hash are checked when they are sent.
-A line of a list is an object with path, and maybe name, in_place and sha256.
-Exit codes: 0 everything is added, now or before; 3 some were refused; 1 all of them.
+The name of an item is the path of its file as written here, unique in the group. Adding the same file again is
+a no-op; another file under an existing name is refused. Files are copied to the raw sink of [raw]; with
+--in-place they stay at their place, and size and hash are checked when they are sent. Each line of a list is an
+object with path, and optionally name, in_place and sha256.
+Exit codes: 0 all files are added, now or before; 3 some were refused; 1 all were refused.
 
 Examples:
   redrive uploads add --upload tiles --group flight-7 tiles/*.png
   redrive uploads add --upload tiles --group flight-7 --in-place /data/huge.tif
   redrive uploads add --upload tiles --group flight-7 --from tiles.jsonl -o json")]
-pub(crate) struct Arguments {
-    /// The upload, as the configuration names it
+pub(crate) struct UploadsAddArgs {
+    /// The name of a declared upload
     #[arg(long, value_name = "NAME")]
     upload: String,
 
-    /// The group; it is made by its first item
+    /// The group, created with its first item
     #[arg(long, value_name = "NAME")]
     group: String,
 
-    /// The files
+    /// The files to add
     #[arg(value_name = "FILE", required_unless_present = "from")]
     files: Vec<PathBuf>,
 
-    /// A list of files as JSON lines, or - for standard input
+    /// A list of files as JSON lines; - is standard input
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
 
-    /// Leave the files where they are
+    /// Send the files from their place, without a copy
     #[arg(long)]
     in_place: bool,
 }
 
-/// What became of all of them.
 #[derive(Debug, Default, Serialize)]
-struct Tally {
+struct AddedCounts {
     accepted: u64,
     duplicate: u64,
     refused: u64,
     size_bytes: u64,
-    refusals: Vec<Refusal>,
+    refusals: Vec<RefusedFile>,
 }
 
-/// A file that was not added.
 #[derive(Debug, Serialize)]
-struct Refusal {
+struct RefusedFile {
     file: String,
     problem: String,
 }
 
-impl Row for Tally {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("accepted"),
-        Column::text("duplicate"),
-        Column::text("refused"),
-        Column::text("size_bytes"),
+impl TableRow for AddedCounts {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("accepted"),
+        TableColumn::text("duplicate"),
+        TableColumn::text("refused"),
+        TableColumn::text("size_bytes"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -97,34 +94,34 @@ impl Row for Tally {
     }
 }
 
-impl Row for Refusal {
-    const COLUMNS: &'static [Column] = &[Column::text("file"), Column::text("problem")];
+impl TableRow for RefusedFile {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("file"), TableColumn::text("problem")];
 
     fn cells(&self) -> Vec<String> {
         vec![self.file.clone(), self.problem.clone()]
     }
 }
 
-/// Runs `uploads add`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let config = declaring(&arguments.upload, context)?;
-    let list = arguments.from.as_deref().map(open).transpose()?;
+pub(crate) async fn run(args: UploadsAddArgs, context: &Context) -> Result<Exit, CommandError> {
+    let config = config_with_upload(&args.upload, context)?;
+    let list = args.from.as_deref().map(open).transpose()?;
     let chosen = context.store(Some(&config))?;
-    let store = chosen.open(Some(&config), Missing::Make).await?;
-    let mut adding = Adding {
-        group: ItemGroup { upload: arguments.upload, group: arguments.group },
-        in_place: arguments.in_place,
+    let store = chosen.open(Some(&config), IfMissing::Create).await?;
+    let mut adder = ItemAdder {
+        group: ItemGroup { upload: args.upload, group: args.group },
+        in_place: args.in_place,
         content: context.raw(Some(&config))?.content(),
         store,
         chosen: &chosen,
-        waiting: Vec::new(),
-        tally: Tally::default(),
+        batch: Vec::new(),
+        counts: AddedCounts::default(),
     };
-    let ended = adding.add_all(arguments.files, list).await;
-    context.output.record(&adding.tally)?;
-    context.output.remark_list("refused", &adding.tally.refusals)?;
-    ended?;
-    let Tally { accepted, duplicate, refused, .. } = adding.tally;
+    let result = adder.add_all(args.files, list).await;
+    context.output.record(&adder.counts)?;
+    context.output.section("refused", &adder.counts.refusals)?;
+    result?;
+    let AddedCounts { accepted, duplicate, refused, .. } = adder.counts;
     Ok(match (accepted + duplicate, refused) {
         (_, 0) => Exit::Ok,
         (0, _) => Exit::Error,
@@ -132,106 +129,109 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit,
     })
 }
 
-fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
+fn open(path: &Path) -> Result<Box<dyn Read>, CommandError> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(io::stdin()));
     }
     let file = File::open(path).map_err(|error| {
-        Failure::new(Exit::Error, format!("cannot read {}", path.display())).because(error)
+        CommandError::new(Exit::Error, format!("cannot read {}", path.display())).caused_by(error)
     })?;
     Ok(Box::new(file))
 }
 
 /// Why a file is not added.
-enum Problem {
-    OfTheFile(String),
-    OfAll(Failure),
+enum AddError {
+    BadFile(String),
+    Fatal(CommandError),
 }
 
-struct Adding<'a> {
+struct ItemAdder<'a> {
     group: ItemGroup,
     in_place: bool,
     content: Arc<dyn Content>,
     store: Arc<dyn Store>,
     chosen: &'a ChosenStore,
-    waiting: Vec<NewItem>,
-    tally: Tally,
+    batch: Vec<NewItem>,
+    counts: AddedCounts,
 }
 
-impl Adding<'_> {
+impl ItemAdder<'_> {
     async fn add_all(
         &mut self,
         files: Vec<PathBuf>,
         list: Option<Box<dyn Read>>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandError> {
         for file in files {
-            self.add(Listed::file(file)).await?;
+            self.add(FileEntry::file(file)).await?;
         }
         let Some(list) = list else { return self.write().await };
-        let mut lines = Lines::new(BufReader::new(list));
+        let mut lines = LineReader::new(BufReader::new(list));
         loop {
             let number = lines.number() + 1;
             let line = lines.next().map_err(|error| {
-                Failure::new(Exit::Error, "cannot read the list").because(error)
+                CommandError::new(Exit::Error, "cannot read the list").caused_by(error)
             })?;
-            let listed = match line {
+            let entry = match line {
                 None => return self.write().await,
-                Some(Line::Whole(text)) if text.trim_ascii().is_empty() => continue,
-                Some(Line::Whole(text)) => Listed::parse(text),
-                Some(Line::TooLong) => Err(format!("it has more than {MAX_LINE_BYTES} bytes")),
+                Some(InputLine::Whole(text)) if text.trim_ascii().is_empty() => continue,
+                Some(InputLine::Whole(text)) => FileEntry::parse(text),
+                Some(InputLine::TooLong) => {
+                    Err(format!("the line has more than {MAX_LINE_BYTES} bytes"))
+                }
             };
-            match listed {
-                Ok(listed) => self.add(listed).await?,
+            match entry {
+                Ok(entry) => self.add(entry).await?,
                 Err(problem) => self.refuse(format!("line {number}"), problem),
             }
         }
     }
 
-    /// Takes a file. What is wrong with it alone does not stop the rest.
-    async fn add(&mut self, listed: Listed) -> Result<(), Failure> {
-        match self.item(&listed).await {
-            Ok(item) => self.waiting.push(item),
-            Err(Problem::OfTheFile(problem)) => {
-                self.refuse(listed.path.display().to_string(), problem);
+    /// Adds a file. An invalid file does not stop the others.
+    async fn add(&mut self, entry: FileEntry) -> Result<(), CommandError> {
+        match self.item(&entry).await {
+            Ok(item) => self.batch.push(item),
+            Err(AddError::BadFile(problem)) => {
+                self.refuse(entry.path.display().to_string(), problem);
             }
-            Err(Problem::OfAll(failure)) => return Err(failure),
+            Err(AddError::Fatal(error)) => return Err(error),
         }
-        if self.waiting.len() >= BATCH { self.write().await } else { Ok(()) }
+        if self.batch.len() >= BATCH { self.write().await } else { Ok(()) }
     }
 
-    async fn item(&self, listed: &Listed) -> Result<NewItem, Problem> {
-        let name = listed.name().map_err(Problem::OfTheFile)?;
-        let kept = match self.in_place || listed.in_place {
-            true => reference_content(&listed.path).await,
-            false => self.content.keep(NewContent::File(listed.path.clone())).await,
+    async fn item(&self, entry: &FileEntry) -> Result<NewItem, AddError> {
+        let name = entry.name().map_err(AddError::BadFile)?;
+        let kept = match self.in_place || entry.in_place {
+            true => reference_content(&entry.path).await,
+            false => self.content.keep(NewContent::File(entry.path.clone())).await,
         };
         let kept = kept.map_err(|error| match error {
-            ContentError::Write { .. } => Problem::OfAll(Failure::new(Exit::Error, error)),
-            error => Problem::OfTheFile(error.to_string()),
+            ContentError::Write { .. } => AddError::Fatal(CommandError::new(Exit::Error, error)),
+            error => AddError::BadFile(error.to_string()),
         })?;
-        if let Some(expected) = &listed.sha256
+        if let Some(expected) = &entry.sha256
             && !expected.eq_ignore_ascii_case(&kept.sha256)
         {
-            let problem = format!("its hash is {}, the list says {expected}", kept.sha256);
-            return Err(Problem::OfTheFile(problem));
+            let problem = format!("the hash is {}, but the list expects {expected}", kept.sha256);
+            return Err(AddError::BadFile(problem));
         }
         kept.into_item(self.group.clone(), name)
-            .map_err(|error| Problem::OfTheFile(error.to_string()))
+            .map_err(|error| AddError::BadFile(error.to_string()))
     }
 
-    async fn write(&mut self) -> Result<(), Failure> {
-        let items = std::mem::take(&mut self.waiting);
+    async fn write(&mut self) -> Result<(), CommandError> {
+        let items = std::mem::take(&mut self.batch);
         let added = self.store.add_items(&items, &operator(None)).await;
-        let added = added.map_err(|error| self.chosen.failure(error))?;
+        let added = added.map_err(|error| self.chosen.store_error(error))?;
         for (item, added) in items.into_iter().zip(added) {
             match added {
                 AddedItem::Accepted(_) => {
-                    self.tally.accepted += 1;
-                    self.tally.size_bytes += item.size_bytes;
+                    self.counts.accepted += 1;
+                    self.counts.size_bytes += item.size_bytes;
                 }
-                AddedItem::Duplicate(_) => self.tally.duplicate += 1,
+                AddedItem::Duplicate(_) => self.counts.duplicate += 1,
                 AddedItem::Conflict(id) => {
-                    let problem = format!("item {id} has this name in the group and other content");
+                    let problem =
+                        format!("item {id} of the group has the same name and other content");
                     self.refuse(item.name, problem);
                 }
             }
@@ -240,9 +240,9 @@ impl Adding<'_> {
     }
 
     fn refuse(&mut self, file: String, problem: String) {
-        self.tally.refused += 1;
-        if self.tally.refusals.len() < MAX_SHOWN {
-            self.tally.refusals.push(Refusal { file, problem });
+        self.counts.refused += 1;
+        if self.counts.refusals.len() < MAX_SHOWN {
+            self.counts.refusals.push(RefusedFile { file, problem });
         }
     }
 }

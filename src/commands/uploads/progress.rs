@@ -1,4 +1,4 @@
-//! What is shown while an upload goes on: a bar on a terminal, plain lines elsewhere.
+//! Displays the progress of an upload: a bar on a terminal, plain lines elsewhere.
 
 use std::{
     io::{self, IsTerminal},
@@ -15,37 +15,36 @@ use crate::{
     screen,
 };
 
-/// Shows progress.
-pub(super) struct Progress {
+pub(super) struct UploadProgressDisplay {
     bar: ProgressBar,
-    watched: bool,
+    is_interactive: bool,
     output: Output,
 }
 
-impl Progress {
-    /// For so many pending items.
+impl UploadProgressDisplay {
     pub(super) fn new(pending: u64, context: &Context) -> Arc<Self> {
         let output = context.output;
-        let watched = io::stderr().is_terminal() && output.is_talkative();
-        let target =
-            if watched { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let is_interactive = io::stderr().is_terminal() && output.shows_notes();
+        let target = if is_interactive {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
         let bars = MultiProgress::with_draw_target(target);
         let bar = bars.add(ProgressBar::new(pending));
-        // A wrong template would be a slip in the program; the default bar does as well.
+        // The template is constant. If it were invalid, the default style would do.
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} uploaded  {msg}") {
             bar.set_style(style);
         }
         screen::show(&bars);
-        Arc::new(Self { bar, watched, output })
+        Arc::new(Self { bar, is_interactive, output })
     }
 
-    /// What watches the upload for it.
     pub(super) fn observer(self: &Arc<Self>) -> UploadObserver {
         let this = self.clone();
         Arc::new(move |event| this.show(event))
     }
 
-    /// Takes the bar away.
     pub(super) fn end(&self) {
         self.bar.finish_and_clear();
         screen::clear();
@@ -56,7 +55,7 @@ impl Progress {
             UploadEvent::Uploaded(item) => {
                 let name = one_line(&item.name);
                 self.bar.inc(1);
-                if !self.watched {
+                if !self.is_interactive {
                     self.output.note(&format!("uploaded {name}"));
                 }
                 self.bar.set_message(name);

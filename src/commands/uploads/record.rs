@@ -1,25 +1,25 @@
-//! An item as it is printed: all of it, or what fits in a row.
+//! An item as a record, and as a row of a list.
 
 use redrive_ops::views::ItemView;
 use serde::Serialize;
 
-use crate::output::{Column, Row, excerpt};
+use crate::output::{TableColumn, TableRow, excerpt};
 
-impl Row for ItemView {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("id"),
-        Column::text("upload"),
-        Column::text("group"),
-        Column::text("name"),
-        Column::text("content_url"),
-        Column::text("size_bytes"),
-        Column::text("sha256"),
-        Column::text("status"),
-        Column::text("upload_attempts"),
-        Column::text("attempts_at_reset"),
-        Column::text("last_attempt"),
-        Column::text("rejection_reason"),
-        Column::text("updated_at"),
+impl TableRow for ItemView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("id"),
+        TableColumn::text("upload"),
+        TableColumn::text("group"),
+        TableColumn::text("name"),
+        TableColumn::text("content_url"),
+        TableColumn::text("size_bytes"),
+        TableColumn::text("sha256"),
+        TableColumn::text("status"),
+        TableColumn::text("upload_attempts"),
+        TableColumn::text("attempts_at_reset"),
+        TableColumn::text("last_attempt"),
+        TableColumn::text("rejection_reason"),
+        TableColumn::text("updated_at"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -41,20 +41,20 @@ impl Row for ItemView {
     }
 }
 
-/// The same record in a list, where a table has room for less.
+/// The record as a row of a list, with fewer columns in a table.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct ItemSummary(pub(super) ItemView);
+pub(super) struct ItemListRow(pub(super) ItemView);
 
-impl Row for ItemSummary {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("id"),
-        Column::text("upload"),
-        Column::text("group"),
-        Column::text("name"),
-        Column::text("status"),
-        Column::number("attempts"),
-        Column::text("reason"),
+impl TableRow for ItemListRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("id"),
+        TableColumn::text("upload"),
+        TableColumn::text("group"),
+        TableColumn::text("name"),
+        TableColumn::text("status"),
+        TableColumn::number("attempts"),
+        TableColumn::text("reason"),
     ];
 
     fn cells(&self) -> Vec<String> {

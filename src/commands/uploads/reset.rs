@@ -1,6 +1,6 @@
-//! `redrive uploads reset`: the only way back for an item that was given up.
+//! `redrive uploads reset`: makes items pending that were given up.
 //!
-//! Giving up is where people decide. So it is always asked about, and told in the journal.
+//! Only an operator can do that, so the command always asks for confirmation and writes to the journal.
 
 use clap::Args;
 use redrive::{ItemGroup, ItemId};
@@ -9,57 +9,56 @@ use redrive_ops::{ItemSelection, views::ItemChangeView};
 use super::parse_id;
 use crate::{
     confirm::confirm,
-    context::{Context, Missing},
-    exit::{Exit, Failure},
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
-    ops::Ops,
-    output::{Column, Row},
+    output::{TableColumn, TableRow},
 };
 
-/// The arguments of `uploads reset`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-An item goes back to pending, and is given up again only after as many attempts as the first time. Its
-count of attempts goes on. Asks first; items that were not given up are left alone.
-Exit codes: 0 all done; 3 some; 1 none; 4 refused, nothing changed.
+A reset item is pending and has the full number of attempts again; its attempt numbers continue. Items that were
+not given up are not changed. Always asks for confirmation.
+Exit codes: 0 all reset; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:
   redrive uploads reset 17 18 --reason 'tiles were repaired'
   redrive uploads reset --upload tiles --group flight-7 --dry-run
   redrive uploads reset --upload tiles --group flight-7 --yes")]
-pub(crate) struct Arguments {
-    /// The items
+pub(crate) struct UploadsResetArgs {
+    /// The ids of the items
     #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id,
           conflicts_with_all = ["upload", "group"])]
     ids: Vec<ItemId>,
 
-    /// All that were given up in a group of this upload instead
+    /// Select a group of this upload instead of ids
     #[arg(long, value_name = "NAME", requires = "group")]
     upload: Option<String>,
 
-    /// The group
+    /// The group whose given-up items to reset
     #[arg(long, value_name = "NAME", requires = "upload")]
     group: Option<String>,
 
-    /// Why, for the journal
+    /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
-    /// Show what would be done, and do nothing
+    /// Show what would change, without changing anything
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(long)]
     yes: bool,
 }
 
-impl Row for ItemChangeView {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("id"),
-        Column::text("name"),
-        Column::text("outcome"),
-        Column::text("detail"),
+impl TableRow for ItemChangeView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("id"),
+        TableColumn::text("name"),
+        TableColumn::text("outcome"),
+        TableColumn::text("detail"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -69,30 +68,32 @@ impl Row for ItemChangeView {
     }
 }
 
-/// Runs `uploads reset`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let selection = match (arguments.upload, arguments.group) {
+pub(crate) async fn run(args: UploadsResetArgs, context: &Context) -> Result<Exit, CommandError> {
+    let selection = match (args.upload, args.group) {
         (Some(upload), Some(group)) => ItemSelection::Group(ItemGroup { upload, group }),
-        _ if arguments.ids.is_empty() => {
-            return Err(Failure::new(Exit::Refused, "no items are named; nothing was changed")
-                .help("name them by id, or all of a group with --upload NAME --group NAME"));
+        _ if args.ids.is_empty() => {
+            return Err(CommandError::new(
+                Exit::Refused,
+                "no items are selected; nothing was changed",
+            )
+            .help("select items by id, or all of a group with --upload NAME --group NAME"));
         }
-        _ => ItemSelection::Ids(arguments.ids),
+        _ => ItemSelection::Ids(args.ids),
     };
-    let ops = Ops::open(context, Missing::Refuse).await?;
-    let failed = |error| ops.failure(error);
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let failed = |error| ops.store_error(error);
     let ids = ops.select_items(&selection, usize::MAX).await.map_err(failed)?;
     if ids.is_empty() {
-        let message = "no item of the group was given up; nothing was changed";
-        return Err(Failure::new(Exit::Refused, message));
+        let message = "the group has no given-up items; nothing was changed";
+        return Err(CommandError::new(Exit::Refused, message));
     }
-    if !arguments.dry_run {
+    if !args.dry_run {
         let items = if ids.len() == 1 { "item" } else { "items" };
         let question = format!("Reset {} {items} in {}?", ids.len(), ops.chosen.url);
-        confirm(&question, arguments.yes)?;
+        confirm(&question, args.yes)?;
     }
-    let by = operator(arguments.reason);
-    let by = (!arguments.dry_run).then_some(&by);
+    let by = operator(args.reason);
+    let by = (!args.dry_run).then_some(&by);
     let rows = ops.reset_items(&ids, by).await.map_err(failed)?;
     let done = rows.iter().filter(|row| row.is_done()).count();
     let exit = match (done, rows.len() - done) {

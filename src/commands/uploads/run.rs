@@ -1,139 +1,136 @@
-//! `redrive uploads run`: sends what is pending in a group.
+//! `redrive uploads run`: sends the pending items of a group.
 
 use std::time::Duration;
 
 use clap::Args;
 use redrive::{
     GroupBusy, GroupSending, GroupSent, HumanDuration, ItemGroup, Stopper, UploadError,
-    declared_upload,
+    build_upload,
 };
 
-use super::{declaring, progress::Progress, summary::Summary};
+use super::{config_with_upload, progress::UploadProgressDisplay, summary::UploadSummary};
 use crate::{
-    context::{ChosenStore, Context, Missing},
-    exit::{Exit, Failure},
+    context::{ChosenStore, Context, IfMissing},
+    exit::{CommandError, Exit},
     operator::operator,
     signals::Signals,
-    worker_set::worker_name,
+    worker_set::new_worker_id,
 };
 
-/// The arguments of `uploads run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Every pending item is posted to the upload's URL. What is acknowledged is never sent again; what is
-rejected is sent again after 2, 4 and 8 s, and later by the next call, and given up at its fifth
-rejection, unless the configuration says otherwise. One call at a time works on a group: another is
-refused. Ctrl-C and SIGTERM end a sleep at once, and let what is under way end within 10 s.
-Exit codes: 0 everything is uploaded; 3 some is not; 1 an error, or the batch was refused as a whole;
+Posts every pending item to the URL of the upload. Acknowledged items are never sent again. By default, rejected
+items are sent again after 2, 4 and 8 s, then by the next call, and given up at their fifth rejection. Only one
+call at a time works on a group; others are refused. Ctrl-C and SIGTERM end a wait at once, and give requests in
+progress 10 s to finish.
+Exit codes: 0 all items are uploaded; 3 some are not; 1 an error, or the whole batch was refused;
 4 the group is busy; 130, 143 stopped by a signal.
 
 Examples:
   redrive uploads run --upload tiles --group flight-7
   redrive uploads run --upload tiles --group flight-7 -o json -q")]
-pub(crate) struct Arguments {
-    /// The upload, as the configuration names it
+pub(crate) struct UploadsRunArgs {
+    /// The name of a declared upload
     #[arg(long, value_name = "NAME")]
     upload: String,
 
-    /// The group
+    /// The group to send
     #[arg(long, value_name = "NAME")]
     group: String,
 }
 
-/// Runs `uploads run`.
-pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
-    let config = declaring(&arguments.upload, context)?;
-    let Some(declared) = config.upload(&arguments.upload) else {
-        return Err(Failure::usage(format!("there is no upload {:?}", arguments.upload)));
+pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit, CommandError> {
+    let config = config_with_upload(&args.upload, context)?;
+    let Some(declared) = config.upload(&args.upload) else {
+        return Err(CommandError::usage(format!("there is no upload {:?}", args.upload)));
     };
-    let group = ItemGroup { upload: arguments.upload, group: arguments.group };
+    let group = ItemGroup { upload: args.upload, group: args.group };
     let chosen = context.store(Some(&config))?;
-    let store = chosen.open(Some(&config), Missing::Refuse).await?;
-    let counts = store.item_counts(&group).await.map_err(|error| chosen.failure(error))?;
+    let store = chosen.open(Some(&config), IfMissing::Refuse).await?;
+    let counts = store.item_counts(&group).await.map_err(|error| chosen.store_error(error))?;
     if counts.total() == 0 {
         let ItemGroup { upload, group } = &group;
-        let message = format!("upload {upload:?} has no group {group:?}: nothing was added to it");
-        return Err(Failure::new(Exit::Error, message).help(format!(
-            "`redrive uploads add --upload {upload} --group {group} FILE…` adds to it"
+        let message = format!("upload {upload:?} has no group {group:?}");
+        return Err(CommandError::new(Exit::Error, message).help(format!(
+            "`redrive uploads add --upload {upload} --group {group} FILE…` adds items to the group"
         )));
     }
-    let worker = worker_name()?;
-    let progress = Progress::new(counts.pending, context);
+    let worker = new_worker_id()?;
+    let progress = UploadProgressDisplay::new(counts.pending, context);
     let content = context.raw(Some(&config))?.content();
     let folder = &config.folder;
     let observer = Some(progress.observer());
     #[cfg(feature = "otel")]
     crate::spans::start(&chosen, context).await?;
     let traces = context.traces();
-    let upload =
-        declared_upload(declared, folder, store.clone(), content, worker, observer, traces)
-            .map_err(|error| Failure::new(Exit::Error, "cannot start").because(error))?;
+    let upload = build_upload(declared, folder, store.clone(), content, worker, observer, traces)
+        .map_err(|error| CommandError::new(Exit::Error, "cannot start").caused_by(error))?;
     let mut signals = Signals::new()?;
-    let taken = upload.begin(&group, &operator(None)).await;
-    let taken = taken.map_err(|error| chosen.failure(error))?;
-    let sending = taken.map_err(|busy| refusal(&busy, &group))?;
-    let ended = upload_until(sending, &mut signals).await;
+    let started = upload.begin(&group, &operator(None)).await;
+    let started = started.map_err(|error| chosen.store_error(error))?;
+    let sending = started.map_err(|busy| busy_error(&busy, &group))?;
+    let end = upload_until(sending, &mut signals).await;
     progress.end();
-    let (GroupSent { report, lost }, signal) = match ended {
-        Ended::ByItself(sent, signal) => (sent, signal),
-        // What was under way may have been acknowledged; the lease ends by itself.
-        Ended::AtOnce(exit) => return Ok(exit),
+    let (GroupSent { report, lost }, signal) = match end {
+        UploadEnd::Finished(sent, signal) => (sent, signal),
+        // Requests in progress may have been acknowledged. The lease expires by itself.
+        UploadEnd::Aborted(exit) => return Ok(exit),
     };
-    let report = report.map_err(|error| failure(error, &chosen, &group))?;
-    let counts = store.item_counts(&group).await.map_err(|error| chosen.failure(error))?;
-    let summary = Summary::new(&group, &report, &counts);
+    let report = report.map_err(|error| command_error(error, &chosen, &group))?;
+    let counts = store.item_counts(&group).await.map_err(|error| chosen.store_error(error))?;
+    let summary = UploadSummary::new(&group, &report, &counts);
     context.output.record(&summary)?;
-    context.output.remark_list("rejected", &summary.rejections)?;
-    if let Some(advice) = summary.advice() {
-        context.output.remark(&advice)?;
+    context.output.section("rejected", &summary.rejections)?;
+    if let Some(hints) = summary.hints() {
+        context.output.footer(&hints)?;
     }
     if lost {
-        let message = "the lease on the group was lost: another upload may have it";
-        return Err(Failure::new(Exit::Error, message)
-            .help("what was acknowledged is kept; a longer `lease` in the [[upload]] helps"));
+        let message = "the lease of the group was lost; another upload may have claimed the group";
+        return Err(CommandError::new(Exit::Error, message)
+            .help("acknowledged items are kept; set a longer `lease` in the [[upload]]"));
     }
     Ok(signal.unwrap_or_else(|| summary.exit(report.outcome)))
 }
 
-fn refusal(busy: &GroupBusy, group: &ItemGroup) -> Failure {
-    // Nobody waits for a part of a second.
+fn busy_error(busy: &GroupBusy, group: &ItemGroup) -> CommandError {
+    // Round up to full seconds.
     let rest = Duration::from_secs(busy.remaining.as_secs().saturating_add(1));
     let (name, rest) = (&group.group, HumanDuration::from(rest));
     let message = format!("group {name:?} is being uploaded by {busy}; nothing was sent");
-    Failure::new(Exit::Refused, message)
-        .help(format!("if it was killed, the group is free when its lease ends, in {rest}"))
+    CommandError::new(Exit::Refused, message).help(format!(
+        "if that process was killed, its lease ends in {rest}; run the command again then"
+    ))
 }
 
-/// How an upload came to its end.
-enum Ended {
-    /// With a report or an error, perhaps after a signal.
-    ByItself(GroupSent, Option<Exit>),
+enum UploadEnd {
+    /// With a report or an error, possibly after a signal.
+    Finished(GroupSent, Option<Exit>),
     /// By a second signal.
-    AtOnce(Exit),
+    Aborted(Exit),
 }
 
-async fn upload_until(sending: GroupSending, signals: &mut Signals) -> Ended {
+async fn upload_until(sending: GroupSending, signals: &mut Signals) -> UploadEnd {
     let (stopper, stop) = Stopper::new();
     let mut sending = Box::pin(sending.run(stop));
     let signal = tokio::select! {
-        sent = &mut sending => return Ended::ByItself(sent, None),
+        sent = &mut sending => return UploadEnd::Finished(sent, None),
         exit = signals.next() => exit,
     };
     stopper.stop();
     tokio::select! {
-        sent = &mut sending => Ended::ByItself(sent, Some(signal)),
-        again = signals.next() => Ended::AtOnce(again),
+        sent = &mut sending => UploadEnd::Finished(sent, Some(signal)),
+        again = signals.next() => UploadEnd::Aborted(again),
     }
 }
 
-fn failure(error: UploadError, chosen: &ChosenStore, group: &ItemGroup) -> Failure {
+fn command_error(error: UploadError, chosen: &ChosenStore, group: &ItemGroup) -> CommandError {
     match error {
-        UploadError::Store(error) => chosen.failure(error),
-        error @ UploadError::NotReady(_) => Failure::new(Exit::Error, error)
-            .help("nothing was sent; `ready` of the [[upload]] says when"),
+        UploadError::Store(error) => chosen.store_error(error),
+        error @ UploadError::NotReady(_) => CommandError::new(Exit::Error, error)
+            .help("nothing was sent; the `ready` handler of the [[upload]] decides when to send"),
         error => {
             let message = format!("group {:?}: {error}", group.group);
-            Failure::new(Exit::Error, message).help("what was acknowledged before is kept")
+            CommandError::new(Exit::Error, message).help("acknowledged items are kept")
         }
     }
 }

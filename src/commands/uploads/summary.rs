@@ -1,4 +1,4 @@
-//! What an upload came to.
+//! The result of `uploads run`.
 
 use redrive::{ItemGroup, ItemId, ItemOutcome, UploadOutcome, UploadReport};
 use redrive_store::ItemCounts;
@@ -6,19 +6,18 @@ use serde::Serialize;
 
 use crate::{
     exit::Exit,
-    output::{Column, Row},
+    output::{TableColumn, TableRow},
 };
 
-/// Rejections that are shown; the rest are counted.
+/// The most rejected items in the result; further ones are counted.
 const MAX_SHOWN: usize = 20;
 
-/// The summary of a call, and how the group stands.
 #[derive(Debug, Serialize)]
-pub(super) struct Summary {
+pub(super) struct UploadSummary {
     upload: String,
     group: String,
     outcome: &'static str,
-    /// In this call.
+    /// This count and the next two are those of this call.
     uploaded: usize,
     rejected: usize,
     given_up: usize,
@@ -26,24 +25,23 @@ pub(super) struct Summary {
     next_retry_at: Option<String>,
     refusal: Option<String>,
     interrupted: bool,
-    /// In the group.
+    /// This count and the next three are those of the group.
     pending: u64,
     uploaded_in_all: u64,
     given_up_in_all: u64,
     total: u64,
-    pub(super) rejections: Vec<Rejection>,
+    pub(super) rejections: Vec<RejectedItemRow>,
 }
 
-/// An item that was rejected.
 #[derive(Debug, Serialize)]
-pub(super) struct Rejection {
+pub(super) struct RejectedItemRow {
     id: i64,
     status: &'static str,
     code: String,
     reason: String,
 }
 
-impl Summary {
+impl UploadSummary {
     pub(super) fn new(group: &ItemGroup, report: &UploadReport, counts: &ItemCounts) -> Self {
         let is_given_up = |outcome: &ItemOutcome| matches!(outcome, ItemOutcome::GivenUp { .. });
         let is_rejected = |outcome: &ItemOutcome| matches!(outcome, ItemOutcome::Rejected(_));
@@ -51,7 +49,7 @@ impl Summary {
             let status = if is_given_up(&report.outcome) { "upload_giveup" } else { "pending" };
             let (ItemId(id), failure) = (report.item, report.outcome.failure()?);
             let reason = failure.message().as_str().to_owned();
-            Some(Rejection { id, status, code: failure.code().to_string(), reason })
+            Some(RejectedItemRow { id, status, code: failure.code().to_string(), reason })
         });
         Self {
             upload: group.upload.clone(),
@@ -72,7 +70,7 @@ impl Summary {
         }
     }
 
-    /// How the program ends for it. What was given up earlier is still not uploaded.
+    /// The exit code. Items that earlier calls gave up count as not uploaded.
     pub(super) fn exit(&self, outcome: UploadOutcome) -> Exit {
         match outcome {
             UploadOutcome::Success if self.given_up_in_all == 0 => Exit::Ok,
@@ -81,35 +79,35 @@ impl Summary {
         }
     }
 
-    /// What to do about it.
-    pub(super) fn advice(&self) -> Option<String> {
+    pub(super) fn hints(&self) -> Option<String> {
         let Self { upload, group, .. } = self;
-        let mut advice = Vec::new();
+        let mut hints = Vec::new();
         if let Some(at) = &self.next_retry_at {
-            advice.push(format!("{} are pending; come again at {at}", self.pending));
+            hints
+                .push(format!("{} items are pending; run the command again at {at}", self.pending));
         }
         if self.given_up_in_all > 0 {
             let count = self.given_up_in_all;
-            advice.push(format!(
-                "{count} are given up: `redrive uploads list --upload {upload} --group {group} \
-                 --status upload_giveup` shows them, `redrive uploads reset` brings them back"
+            hints.push(format!(
+                "{count} items are given up: `redrive uploads list --upload {upload} --group {group} \
+                 --status upload_giveup` shows them, `redrive uploads reset` makes them pending"
             ));
         }
-        (!advice.is_empty()).then(|| advice.join("\n"))
+        (!hints.is_empty()).then(|| hints.join("\n"))
     }
 }
 
-impl Row for Summary {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("upload"),
-        Column::text("group"),
-        Column::text("outcome"),
-        Column::text("uploaded"),
-        Column::text("rejected"),
-        Column::text("given up"),
-        Column::text("retries"),
-        Column::text("next retry at"),
-        Column::text("in the group"),
+impl TableRow for UploadSummary {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("upload"),
+        TableColumn::text("group"),
+        TableColumn::text("outcome"),
+        TableColumn::text("uploaded"),
+        TableColumn::text("rejected"),
+        TableColumn::text("given up"),
+        TableColumn::text("retries"),
+        TableColumn::text("next retry at"),
+        TableColumn::text("in the group"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -136,12 +134,12 @@ impl Row for Summary {
     }
 }
 
-impl Row for Rejection {
-    const COLUMNS: &'static [Column] = &[
-        Column::number("item"),
-        Column::text("status"),
-        Column::text("code"),
-        Column::text("reason"),
+impl TableRow for RejectedItemRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("item"),
+        TableColumn::text("status"),
+        TableColumn::text("code"),
+        TableColumn::text("reason"),
     ];
 
     fn cells(&self) -> Vec<String> {

@@ -102,13 +102,13 @@ impl Engine {
         Self { traces, ..self }
     }
 
-    pub fn store(&self) -> &Arc<dyn Store> {
-        &self.store
+    /// Counts how long writes of results take, for metrics.
+    pub fn with_write_times(self, write_times: Arc<WriteTimes>) -> Self {
+        Self { write_times, ..self }
     }
 
-    /// How long the store took to write the results of this engine.
-    pub fn write_times(&self) -> &Arc<WriteTimes> {
-        &self.write_times
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
     }
 
     /// Submits runs, and returns the answer to each. This engine need not serve their queues.

@@ -107,6 +107,7 @@ async fn an_address_that_others_can_reach_needs_a_token() {
             uploads: Uploads::new(),
             archive: None,
             limits: ServerLimits::default(),
+            write_times: Default::default(),
         };
         Server::listen("0.0.0.0:0".parse().unwrap(), site).await
     };

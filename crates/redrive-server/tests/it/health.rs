@@ -47,6 +47,7 @@ fn site(store: Arc<dyn Store>) -> ServerSetup {
         uploads: Uploads::new(),
         archive: None,
         limits: ServerLimits::default(),
+        write_times: Default::default(),
     }
 }
 

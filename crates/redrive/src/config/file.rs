@@ -6,45 +6,32 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The name of the file.
 pub const FILE_NAME: &str = "redrive.toml";
 
-/// The largest file that is read. A thousand queues fit ten times.
+/// The largest file that is read: room for about ten thousand queues.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// What some editors write before the first character.
+/// Some editors write a byte order mark before the first character.
 const BOM: char = '\u{feff}';
 
-/// A file that cannot be read as text.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum FileError {
-    /// The operating system refused.
+pub enum ConfigFileError {
     #[error("cannot read {name}")]
     Unreadable {
-        /// The file.
         name: String,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// It is a folder.
     #[error("{0} is a folder, not a file")]
     IsFolder(String),
-    /// It is too large to be what it should be.
-    #[error("{0} is larger than 1 MiB, which no configuration is")]
+    #[error("{0} is larger than 1 MiB, the limit for a configuration file")]
     TooLarge(String),
-    /// It is not UTF-8.
     #[error("{name} is not UTF-8: {problem}")]
-    NotUtf8 {
-        /// The file.
-        name: String,
-        /// What was found, and where.
-        problem: String,
-    },
+    NotUtf8 { name: String, problem: String },
 }
 
-/// The nearest `redrive.toml`: in a folder or in one above it.
+/// Finds the nearest `redrive.toml`, in `folder` or in a folder above.
 pub fn find(folder: &Path) -> Option<PathBuf> {
     folder
         .ancestors()
@@ -52,30 +39,30 @@ pub fn find(folder: &Path) -> Option<PathBuf> {
         .find(|path| path.symlink_metadata().is_ok())
 }
 
-/// The text of a file. `name` is what the file is called in messages.
-pub(super) fn read_text(path: &Path, name: &str) -> Result<String, FileError> {
+/// Reads a file as UTF-8, without a byte order mark. Messages refer to the file as `name`.
+pub(super) fn read_text(path: &Path, name: &str) -> Result<String, ConfigFileError> {
     let name = name.to_owned();
     if path.is_dir() {
-        return Err(FileError::IsFolder(name));
+        return Err(ConfigFileError::IsFolder(name));
     }
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
     if let Err(source) = read {
-        return Err(FileError::Unreadable { name, source });
+        return Err(ConfigFileError::Unreadable { name, source });
     }
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(FileError::TooLarge(name));
+        return Err(ConfigFileError::TooLarge(name));
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        let problem = "it looks like UTF-16; save it as UTF-8".to_owned();
-        return Err(FileError::NotUtf8 { name, problem });
+        let problem = "the file looks like UTF-16; save it as UTF-8".to_owned();
+        return Err(ConfigFileError::NotUtf8 { name, problem });
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let before = error.as_bytes().get(..good).unwrap_or_default();
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-        let problem = format!("line {line} has bytes that are no text");
-        FileError::NotUtf8 { name, problem }
+        let problem = format!("line {line} has invalid bytes");
+        ConfigFileError::NotUtf8 { name, problem }
     })?;
     Ok(text.strip_prefix(BOM).map(str::to_owned).unwrap_or(text))
 }

@@ -1,74 +1,68 @@
-//! Who does the work: a program per unit, long-lived programs, or an HTTP endpoint.
+//! Handlers: a program per unit (`exec`), long-lived programs (`stream`), or an HTTP endpoint (`http`).
 
 use std::time::Duration;
 
 use redrive_engine::DEFAULT_GRACE;
 
 use super::{
-    Http,
+    HttpConfig,
     reader::{Section, Value},
     value::{duration_in, list, set, shorten, text, whole},
 };
 
-/// The most programs one stream handler keeps running.
 const MAX_PROCESSES: u32 = 1_024;
 
-/// The most calls one program of a stream handler gets at once.
 const MAX_IN_FLIGHT: u32 = 10_000;
 
-/// The shortest time a program gets to end; anything shorter is a mistake in the unit.
+/// A shorter grace period is a mistake in the unit of time.
 const MIN_GRACE: Duration = Duration::from_millis(1);
 
-/// The longest: a worker that stops does not wait for ever.
+/// Bounds how long a stopping worker waits for a program.
 const MAX_GRACE: Duration = Duration::from_secs(3_600);
 
-/// The keys that say how a program runs.
+/// The keys that configure a program.
 const PROGRAM_KEYS: [&str; 4] = ["env", "grace", "processes", "in-flight"];
 
-/// A handler that is not written in Rust.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Handler {
-    /// A program started for each unit.
-    Exec(Program),
-    /// Long-lived programs, one JSON call per line.
-    Stream(Stream),
-    /// An HTTP request for each unit.
-    Http(Box<Http>),
+pub enum HandlerConfig {
+    /// Starts a program for each unit.
+    Exec(ProgramConfig),
+    /// Keeps programs running and sends them one JSON call per line.
+    Stream(StreamConfig),
+    /// Sends an HTTP request for each unit.
+    Http(Box<HttpConfig>),
 }
 
-/// Programs that stay running.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stream {
-    /// What is started.
-    pub program: Program,
-    /// How many of it.
+pub struct StreamConfig {
+    pub program: ProgramConfig,
+    /// Default 1.
     pub processes: u32,
-    /// How many calls each gets at once.
+    /// Concurrent calls per process; default 1.
     pub in_flight: u32,
 }
 
-/// A program and what it sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
-    /// The program and its arguments; no shell is involved. Never empty.
+pub struct ProgramConfig {
+    /// The program and its arguments, started without a shell. Never empty.
     pub argv: Vec<String>,
-    /// The environment variables it gets besides the usual few.
+    /// Names of environment variables to pass, in addition to `PATH` and the like.
     pub env: Vec<String>,
-    /// How long it has to end after TERM, before KILL.
+    /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
 }
 
-/// What a handler works on: only samples have a place to put an answer, and only an extraction has
-/// rows.
+/// What a handler processes. Only samples have a place for a reply (`into`), and only extractions
+/// have rows (`rows`, `next`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum HandlerRole {
     Sample,
     Extraction,
     Other,
 }
 
-impl Handler {
-    /// The word that chooses this kind in the file.
+impl HandlerConfig {
+    /// The key that selects this kind in the file.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Exec(_) => "exec",
@@ -77,7 +71,7 @@ impl Handler {
         }
     }
 
-    pub(super) fn read(value: Value<'_>, work: Work) -> Option<Self> {
+    pub(super) fn read(value: Value<'_>, role: HandlerRole) -> Option<Self> {
         value.table(|s| {
             let exec = s.value("exec");
             let stream = s.value("stream");
@@ -85,12 +79,12 @@ impl Handler {
             match (exec, stream, http) {
                 (Some(argv), None, None) => {
                     refuse_each(s, &["processes", "in-flight"], "only for stream handlers");
-                    Program::read(argv, s).map(Self::Exec)
+                    ProgramConfig::read(argv, s).map(Self::Exec)
                 }
                 (None, Some(argv), None) => Self::read_stream(argv, s),
                 (None, None, Some(http)) => {
-                    refuse_each(s, &PROGRAM_KEYS, "an http handler starts no program");
-                    let http = http.table(|s| Http::read(s, work))?;
+                    refuse_each(s, &PROGRAM_KEYS, "an http handler does not start a program");
+                    let http = http.table(|s| HttpConfig::read(s, role))?;
                     Some(Self::Http(Box::new(http)))
                 }
                 (exec, stream, http) => {
@@ -109,29 +103,29 @@ impl Handler {
     fn read_stream(argv: Value<'_>, s: &mut Section<'_>) -> Option<Self> {
         let processes = s.get("processes", whole(1..=MAX_PROCESSES));
         let in_flight = s.get("in-flight", whole(1..=MAX_IN_FLIGHT));
-        Some(Self::Stream(Stream {
-            program: Program::read(argv, s)?,
+        Some(Self::Stream(StreamConfig {
+            program: ProgramConfig::read(argv, s)?,
             processes: processes.unwrap_or(1),
             in_flight: in_flight.unwrap_or(1),
         }))
     }
 }
 
-impl Program {
-    /// Reads a program and, from the section around it, the `env` it gets and its `grace`.
+impl ProgramConfig {
+    /// Reads a program, and its `env` and `grace` from the surrounding section.
     pub(super) fn read(argv: Value<'_>, s: &mut Section<'_>) -> Option<Self> {
         let env = s.value("env").map_or(Some(Vec::new()), set(env_name));
         let grace = s.get("grace", duration_in(MIN_GRACE..=MAX_GRACE)).unwrap_or(DEFAULT_GRACE);
         let whole = argv.clone();
         let argv = list(argument)(argv)?;
         if argv.first().is_some_and(|program| program.is_empty()) {
-            return whole.refuse("the program has no name", "the first element names it");
+            return whole.refuse("the program has no name", "the first element is the program");
         }
         Some(Self { argv, env: env?, grace })
     }
 }
 
-/// The operating system ends an argument at a NUL.
+/// Rejects NUL characters, at which the operating system would cut the argument off.
 fn argument(value: Value<'_>) -> Option<String> {
     let argument = text(value.clone())?;
     if argument.contains('\0') {
@@ -140,7 +134,6 @@ fn argument(value: Value<'_>) -> Option<String> {
     Some(argument)
 }
 
-/// The name of an environment variable.
 pub(super) fn env_name(value: Value<'_>) -> Option<String> {
     let name = text(value.clone())?;
     let begins_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');

@@ -1,4 +1,4 @@
-//! `{ http = { … } }`: a request for each unit.
+//! `{ http = { … } }`: sends a request for each unit.
 
 use std::collections::HashSet;
 
@@ -8,12 +8,12 @@ use serde_json::Value as Json;
 use toml::de::DeValue;
 
 use super::{
-    handler::{Work, env_name},
+    handler::{HandlerRole, env_name},
     reader::{Section, Value},
     value::{flag, parsed, shorten, text, word},
 };
 
-/// Headers that carry secrets. Their values come from the environment, never from the file.
+/// Headers that carry secrets. Their values must come from the environment.
 const SECRET_HEADERS: [&str; 8] = [
     "api-key",
     "authorization",
@@ -25,18 +25,17 @@ const SECRET_HEADERS: [&str; 8] = [
     "x-goog-api-key",
 ];
 
-/// Headers that follow from the body and the connection.
+/// Headers that the HTTP client sets from the body and the connection.
 const FRAMING_HEADERS: [&str; 7] =
     ["connection", "content-length", "expect", "te", "trailer", "transfer-encoding", "upgrade"];
 
-/// An HTTP endpoint that does the work.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Http {
-    /// What is sent for each unit; POST unless given otherwise.
+pub struct HttpConfig {
+    /// The request; its default method is POST.
     pub request: HttpSpec,
-    /// Where a sample gets the reply.
+    /// The place in the sample that receives the reply; only for stages.
     pub into: Option<JsonPointer>,
-    /// Where an extraction finds its rows. Every extraction has it, and nothing else has.
+    /// Where an extraction finds its rows: `Some` for every extraction, `None` otherwise.
     pub paging: Option<Paging>,
 }
 
@@ -48,8 +47,8 @@ const METHODS: [(&str, Method); 5] = [
     ("DELETE", Method::DELETE),
 ];
 
-impl Http {
-    pub(super) fn read(s: &mut Section<'_>, work: Work) -> Option<Self> {
+impl HttpConfig {
+    pub(super) fn read(s: &mut Section<'_>, role: HandlerRole) -> Option<Self> {
         let method = s.get("method", word(&METHODS)).unwrap_or(Method::POST);
         let url = s.require("url", http_url);
         let headers = s.get("headers", headers);
@@ -60,25 +59,25 @@ impl Http {
             }
             _ => body(value),
         });
-        let reply = s.get("reply", |value| match work {
-            Work::Extraction => {
+        let reply = s.get("reply", |value| match role {
+            HandlerRole::Extraction => {
                 value.refuse("does not belong here", "`rows` says where the rows are")
             }
-            Work::Sample | Work::Other => parsed(value),
+            HandlerRole::Sample | HandlerRole::Other => parsed(value),
         });
         let private_addresses = s.get("private-addresses", flag);
-        let into = s.get("into", |value| match work {
-            Work::Sample => parsed(value),
-            Work::Extraction | Work::Other => {
-                value.refuse("does not belong here", "only a stage has a sample")
+        let into = s.get("into", |value| match role {
+            HandlerRole::Sample => parsed(value),
+            HandlerRole::Extraction | HandlerRole::Other => {
+                value.refuse("does not belong here", "only a stage of a pipeline has a sample")
             }
         });
-        let paging = match work {
-            Work::Extraction => {
+        let paging = match role {
+            HandlerRole::Extraction => {
                 let (rows, next) = (s.require("rows", parsed), s.get("next", parsed));
                 Some(Paging { rows: rows?, next })
             }
-            Work::Sample | Work::Other => {
+            HandlerRole::Sample | HandlerRole::Other => {
                 for key in ["rows", "next"] {
                     s.get(key, |value| {
                         value.refuse::<()>("does not belong here", "only an extractor has rows")
@@ -97,14 +96,14 @@ impl Http {
     }
 }
 
-/// An address of the web. Redrive does not follow where it redirects.
+/// An http or https URL. Redrive does not follow redirects.
 pub(super) fn http_url(value: Value<'_>) -> Option<Uri> {
     const SHAPE: &str = "write http://HOST/PATH or https://HOST/PATH";
     let written = text(value.clone())?;
     if written.split('/').nth(2).is_some_and(|host| host.contains('@')) {
         return value.refuse_secret(
             "a URL must not carry a user name or a password",
-            "leave out what stands before the @",
+            "remove the part before the @",
             "give secrets as headers: authorization = { env = \"NAME\" }",
         );
     }
@@ -122,12 +121,11 @@ pub(super) fn http_url(value: Value<'_>) -> Option<Uri> {
         return refuse("the host is missing, or the port is not from 1 to 65535");
     }
     if written.contains('#') {
-        return refuse("what follows a # is never sent; leave it out");
+        return refuse("the fragment after # is never sent; remove it");
     }
     Some(url)
 }
 
-/// Headers by name.
 pub(super) fn headers(value: Value<'_>) -> Option<Vec<(HeaderName, HeaderSource)>> {
     let mut seen = HashSet::new();
     value.named(|name, value| header(name, value, &mut seen))
@@ -139,13 +137,13 @@ fn header(
     seen: &mut HashSet<HeaderName>,
 ) -> Option<(HeaderName, HeaderSource)> {
     let Ok(name) = name.parse::<HeaderName>() else {
-        return value.refuse("not the name of a header", "letters, digits and -");
+        return value.refuse("is not a header name", "letters, digits and -");
     };
     if FRAMING_HEADERS.contains(&name.as_str()) {
-        return value.refuse("cannot be set", "it follows from the body and the connection");
+        return value.refuse("cannot be set", "the HTTP client sets this header");
     }
     if !seen.insert(name.clone()) {
-        return value.refuse("is given twice", "case makes no difference; leave one out");
+        return value.refuse("is given twice", "header names ignore case; remove one");
     }
     if let DeValue::Table(_) = value.node {
         let (variable, prefix) = value.table(|s| {
@@ -156,7 +154,7 @@ fn header(
     }
     if SECRET_HEADERS.contains(&name.as_str()) {
         return value.refuse_secret(
-            "a secret must not stand in the file",
+            "a secret must not be in the file",
             "take it from the environment",
             format!(
                 "write {name} = {{ env = \"NAME\" }}, with prefix = \"Bearer \" if it needs one"
@@ -167,7 +165,7 @@ fn header(
     Some((name, HeaderSource::Literal(literal)))
 }
 
-/// What stands before a secret, such as `Bearer `.
+/// Text before a secret, such as `Bearer `.
 fn prefix(value: Value<'_>) -> Option<String> {
     parsed_header(value.clone())?;
     text(value)
@@ -176,10 +174,10 @@ fn prefix(value: Value<'_>) -> Option<String> {
 fn parsed_header(value: Value<'_>) -> Option<HeaderValue> {
     let written = text(value.clone())?;
     let header = HeaderValue::from_str(&written).ok();
-    header.or_else(|| value.refuse("not the value of a header", "printable characters only"))
+    header.or_else(|| value.refuse("is not a header value", "printable characters only"))
 }
 
-/// A value of the query: plain, or taken from the call.
+/// A query parameter: a literal, or a JSON pointer into the call.
 fn query(name: &str, value: Value<'_>) -> Option<(String, BodyTemplate)> {
     let template = match to_json(value.node) {
         Some(json @ (Json::String(_) | Json::Number(_) | Json::Bool(_))) => BodyTemplate::new(json),
@@ -189,30 +187,33 @@ fn query(name: &str, value: Value<'_>) -> Option<(String, BodyTemplate)> {
     match template {
         Ok(template) => Some((name.to_owned(), template)),
         Err(_) => value.refuse(
-            "is no value of a query",
-            "write a text, a number, or {\"$\": \"/a/b\"}, a JSON pointer into the call",
+            "is not a query parameter",
+            "write text, a number, or {\"$\": \"/a/b\"}, a JSON pointer into the call",
         ),
     }
 }
 
-/// A body as TOML, or as text that holds JSON.
+/// A body as a TOML table, or as text that contains JSON.
 fn body(value: Value<'_>) -> Option<BodyTemplate> {
     let json = match value.node {
         DeValue::String(written) => match serde_json::from_str(written) {
             Ok(json) => json,
             Err(error) => {
-                return value.refuse(format!("not JSON: {error}"), "write a table, or JSON");
+                return value.refuse(format!("is not JSON: {error}"), "write a table, or JSON");
             }
         },
         node => match to_json(node) {
             Some(json) => json,
-            None => return value.refuse("holds a number JSON cannot", "finite numbers only"),
+            None => {
+                return value
+                    .refuse("has a number that JSON cannot represent", "use finite numbers");
+            }
         },
     };
     match BodyTemplate::new(json) {
         Ok(template) => Some(template),
         Err(InvalidTemplate(wrong)) => value.refuse(
-            format!("{wrong} takes no value of the call"),
+            format!("{wrong} does not select a value of the call"),
             "write {\"$\": \"/a/b\"}, a JSON pointer",
         ),
     }

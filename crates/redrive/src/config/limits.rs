@@ -1,4 +1,4 @@
-//! What work of a kind may use: `concurrency`, `timeout`, `lease`.
+//! `concurrency`, `timeout` and `lease` of a queue, a source or a stage.
 
 use std::time::Duration;
 
@@ -9,43 +9,41 @@ use super::{
     value::{duration_in, whole},
 };
 
-/// The most units of one kind that may be worked on at once.
 pub(super) const MAX_CONCURRENCY: u32 = 10_000;
 
-/// The shortest time limit; anything shorter is a mistake in the unit.
+/// A shorter timeout is a mistake in the unit of time.
 const MIN_TIMEOUT: Duration = Duration::from_millis(1);
 
-/// The shortest lease: it is renewed at a third of its length.
+/// Leases are renewed after a third of their length, so shorter ones would load the store.
 const MIN_LEASE: Duration = Duration::from_secs(1);
 
-/// The longest lease: nobody takes over a lost worker's units before it ends.
+/// The units of a lost worker are not claimed again before its lease ends.
 const MAX_LEASE: Duration = Duration::from_secs(86_400);
 
-/// The limits of a queue, a source or a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// How many units are worked on at once in one process.
+pub struct LimitsConfig {
+    /// Units in progress at once, per process.
     pub concurrency: u32,
-    /// How long one attempt may take.
+    /// Time limit of one attempt.
     pub timeout: Duration,
-    /// How long a unit stays with a worker that gives no sign of life.
+    /// How long a unit stays claimed by a worker that stops renewing.
     pub lease: Duration,
 }
 
-impl Default for Limits {
-    /// 8 at once, 5 minutes each, leases of a minute.
+impl Default for LimitsConfig {
+    /// 8 units at once, 5 minutes per attempt, leases of 60 seconds.
     fn default() -> Self {
         Self { concurrency: 8, timeout: Duration::from_secs(300), lease: Duration::from_secs(60) }
     }
 }
 
-impl Limits {
+impl LimitsConfig {
     pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let unless_given = Self::default();
+        let defaults = Self::default();
         Self {
-            concurrency: s.get("concurrency", concurrency()).unwrap_or(unless_given.concurrency),
-            timeout: s.get("timeout", timeout()).unwrap_or(unless_given.timeout),
-            lease: s.get("lease", lease()).unwrap_or(unless_given.lease),
+            concurrency: s.get("concurrency", concurrency()).unwrap_or(defaults.concurrency),
+            timeout: s.get("timeout", timeout()).unwrap_or(defaults.timeout),
+            lease: s.get("lease", lease()).unwrap_or(defaults.lease),
         }
     }
 }

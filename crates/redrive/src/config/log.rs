@@ -1,4 +1,4 @@
-//! Where the reading of one file notes what it met.
+//! Collects the problems of a file and the keys that its readers requested.
 
 use std::{
     cell::RefCell,
@@ -6,57 +6,55 @@ use std::{
     ops::Range,
 };
 
-use super::{Problem, path::Path};
+use super::{ConfigProblem, path::KeyPath};
 
-/// All problems of a file, and every key its readers asked for.
 #[derive(Debug, Default)]
-pub(super) struct Log {
-    problems: RefCell<Vec<Problem>>,
-    asked: RefCell<BTreeSet<String>>,
+pub(super) struct ReadLog {
+    problems: RefCell<Vec<ConfigProblem>>,
+    requested_keys: RefCell<BTreeSet<String>>,
     has_broken_statements: bool,
 }
 
-impl Log {
-    pub(super) fn new(broken_statements: Vec<Problem>) -> Self {
+impl ReadLog {
+    pub(super) fn new(broken_statements: Vec<ConfigProblem>) -> Self {
         Self {
             has_broken_statements: !broken_statements.is_empty(),
             problems: RefCell::new(broken_statements),
-            asked: RefCell::default(),
+            requested_keys: RefCell::default(),
         }
     }
 
-    pub(super) fn note(&self, problem: Problem) {
+    pub(super) fn note(&self, problem: ConfigProblem) {
         self.problems.borrow_mut().push(problem);
     }
 
-    /// Notes a missing key, unless it may stand in a statement that could not be read.
-    pub(super) fn note_missing(&self, problem: Problem) {
+    /// Notes a missing key, unless a broken statement of the file may contain it.
+    pub(super) fn note_missing(&self, problem: ConfigProblem) {
         if !self.has_broken_statements {
             self.note(problem);
         }
     }
 
-    /// How many problems there are so far.
     pub(super) fn count(&self) -> usize {
         self.problems.borrow().len()
     }
 
-    pub(super) fn note_asked(&self, path: &Path) {
-        self.asked.borrow_mut().insert(path.shape());
+    pub(super) fn note_requested(&self, path: &KeyPath) {
+        self.requested_keys.borrow_mut().insert(path.shape());
     }
 
-    /// The problems, and the shapes of all keys that were asked for.
-    pub(super) fn into_parts(self) -> (Vec<Problem>, BTreeSet<String>) {
-        (self.problems.into_inner(), self.asked.into_inner())
+    /// The problems, and the shapes of all requested keys.
+    pub(super) fn into_parts(self) -> (Vec<ConfigProblem>, BTreeSet<String>) {
+        (self.problems.into_inner(), self.requested_keys.into_inner())
     }
 }
 
-/// Names that must differ from each other, with the place of each.
+/// Names that must be unique, each with its position in the file.
 #[derive(Debug, Default)]
-pub(super) struct Names(HashMap<String, Range<usize>>);
+pub(super) struct UniqueNames(HashMap<String, Range<usize>>);
 
-impl Names {
-    /// Takes a name, or gives the place where it was taken before.
+impl UniqueNames {
+    /// Reserves a name. The error is the position of its first use.
     pub(super) fn take(&mut self, name: &str, span: Range<usize>) -> Result<(), Range<usize>> {
         match self.0.get(name) {
             Some(first) => Err(first.clone()),

@@ -1,4 +1,4 @@
-//! `[[notify]]`: whom to tell what went wrong for good.
+//! `[[notify]]`: sends CloudEvents about give-ups, aborts and dead letters to a URL.
 
 use http::{
     Method,
@@ -10,30 +10,29 @@ use redrive_store::MAX_NAME_BYTES;
 use serde_json::json;
 
 use super::{
-    Handler, Http, Limits, Policies, Queue,
+    HandlerConfig, HttpConfig, LimitsConfig, Policies, QueueConfig,
     http::{headers, http_url},
-    log::Names,
+    log::UniqueNames,
     reader::{Section, Value},
     value::{flag, list, text, unique_name, whole, word},
 };
 
-/// How many dead letters are told of at a time, unless given.
+/// Default number of dead letters per event.
 const DEFAULT_EVERY: u64 = 100;
 
-/// What events are, in structured mode.
+/// The content type of CloudEvents in structured mode.
 const CLOUD_EVENT: &str = "application/cloudevents+json";
 
-/// Whom its events are from, unless given.
+/// Default `source` of the events.
 const DEFAULT_SOURCE: &str = "/redrive";
 
-/// What can be told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NotifyEvent {
-    /// Runs, partitions and items that were given up.
+    /// A run, partition or item was given up.
     Giveup,
-    /// Pipeline runs that were aborted.
+    /// A pipeline run was aborted.
     Abort,
-    /// Dead letters of a pipeline run that have become many.
+    /// The number of dead letters of a pipeline run passed a multiple of `dead-letters.every`.
     DeadLetters,
 }
 
@@ -43,38 +42,34 @@ const EVENTS: [(&str, NotifyEvent); 3] = [
     ("dead-letters", NotifyEvent::DeadLetters),
 ];
 
-/// Somebody to tell.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Notify {
-    /// Its name.
+pub struct NotifierConfig {
     pub name: String,
-    /// Whom its events are from: the `source` of CloudEvents.
+    /// The `source` attribute of the CloudEvents.
     pub source: String,
-    /// What is told.
     pub events: Vec<NotifyEvent>,
-    /// Dead letters are told of each time they pass another so many.
+    /// An event is sent each time this many more samples became dead letters.
     pub dead_letters_every: u64,
-    /// The queue of its events, with the request that delivers them.
-    pub queue: Queue,
+    /// The queue of the events; its handler is the request that delivers them.
+    pub queue: QueueConfig,
 }
 
 impl NotifyEvent {
-    /// The word for it in the file.
     pub fn name(self) -> &'static str {
         EVENTS.iter().find(|(_, event)| *event == self).map_or("", |(name, _)| name)
     }
 }
 
-impl Notify {
+impl NotifierConfig {
     pub(super) fn read(
         s: &mut Section<'_>,
         policies: &Policies,
-        names: &mut Names,
+        names: &mut UniqueNames,
     ) -> Option<Self> {
         let name = s.require("name", |value| {
             let name = unique_name("notifiers", names)(value.clone())?;
             if Notifier::queue_name(&name).len() > MAX_NAME_BYTES {
-                return value.refuse("is too long", "it is part of the name of a queue");
+                return value.refuse("is too long", "the name becomes part of a queue name");
             }
             Some(name)
         });
@@ -91,7 +86,7 @@ impl Notify {
             value.table(|s| s.require("every", whole(1..=u64::MAX)))
         });
         let policy = policies.choice(s, Preset::Run);
-        let limits = Limits::read(s);
+        let limits = LimitsConfig::read(s);
         let mut request = HttpSpec::new(Method::POST, url?);
         request.headers = given.unwrap_or_default();
         let kind = HeaderSource::Literal(HeaderValue::from_static(CLOUD_EVENT));
@@ -99,9 +94,13 @@ impl Notify {
         request.private_addresses = private_addresses.unwrap_or(request.private_addresses);
         request.body = BodyTemplate::new(json!({ "$": "/payload" })).ok();
         let name = name?;
-        let queue = Queue {
+        let queue = QueueConfig {
             name: Notifier::queue_name(&name),
-            handler: Handler::Http(Box::new(Http { request, into: None, paging: None })),
+            handler: HandlerConfig::Http(Box::new(HttpConfig {
+                request,
+                into: None,
+                paging: None,
+            })),
             policy: policy?,
             categories: None,
             limits,
@@ -111,21 +110,22 @@ impl Notify {
     }
 }
 
-/// Headers by name; what an event is written as is not among them.
+/// Headers by name. The content type is fixed.
 fn event_headers(value: Value<'_>) -> Option<Vec<(HeaderName, HeaderSource)>> {
     let given = headers(value.clone())?;
     if given.iter().any(|(name, _)| name == CONTENT_TYPE) {
-        return value.refuse("must not name content-type", format!("events are {CLOUD_EVENT}"));
+        return value
+            .refuse("must not set content-type", format!("events have the type {CLOUD_EVENT}"));
     }
     Some(given)
 }
 
-/// A reference to a place, as CloudEvents has it.
+/// A URI reference, as CloudEvents requires.
 fn source(value: Value<'_>) -> Option<String> {
     let written = text(value.clone())?;
     if written.is_empty() || written.chars().any(|c| c.is_whitespace() || c.is_control()) {
         let allowed = "write a URI or a path, such as urn:example:shop or /shop";
-        return value.refuse("is not a source of events", allowed);
+        return value.refuse("is not an event source", allowed);
     }
     Some(written)
 }

@@ -1,68 +1,59 @@
-//! `[[pipeline]]`: samples, their source and their stages.
+//! `[[pipeline]]`: a source of samples and the stages that process them.
 
 use redrive_core::{Class, FailureBudget, PipelineRules, Preset};
 use redrive_engine::DEFAULT_READ_AHEAD;
 
 use super::{
-    Handler, Limits, Policies, PolicyChoice,
-    handler::{Program, Work},
-    log::Names,
+    HandlerConfig, LimitsConfig, Policies, PolicyChoice,
+    handler::{HandlerRole, ProgramConfig},
+    log::UniqueNames,
     reader::{Section, Value},
     source::file_path,
     value::{number_in, set, unique_name, whole, word},
 };
 
-/// The most unfinished samples that are kept at a time.
 const MAX_READ_AHEAD: u32 = 1_000_000;
 
-/// Samples that go through stages.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pipeline {
-    /// Its name.
+pub struct PipelineConfig {
     pub name: String,
-    /// Where samples come from.
-    pub source: SampleSource,
-    /// When a run is a success, and how much may fail before it is stopped.
+    pub source: SampleSourceConfig,
+    /// Success thresholds and the failure budget.
     pub rules: PipelineRules,
-    /// How many unfinished samples are kept at a time.
+    /// The most unfinished samples in the store at a time.
     pub read_ahead: u32,
-    /// What happens to a sample, in order. Never empty.
-    pub stages: Vec<Stage>,
+    /// In order of processing. Never empty.
+    pub stages: Vec<StageConfig>,
 }
 
-/// Where samples come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SampleSource {
-    /// A file of JSON lines, as written.
+pub enum SampleSourceConfig {
+    /// The path of a file of JSON lines, as written.
     Jsonl(String),
     /// A program that prints JSON lines.
-    Exec(Program),
+    Exec(ProgramConfig),
 }
 
-/// One step of a pipeline.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stage {
-    /// Its name.
+pub struct StageConfig {
     pub name: String,
-    /// Who does the work.
-    pub handler: Handler,
-    /// When to try again; the preset `stage` unless given.
+    pub handler: HandlerConfig,
+    /// Default: the preset `stage`.
     pub policy: PolicyChoice,
-    /// What it may use.
-    pub limits: Limits,
+    pub limits: LimitsConfig,
 }
 
-impl Pipeline {
+impl PipelineConfig {
     pub(super) fn read(
         s: &mut Section<'_>,
         policies: &Policies,
-        names: &mut Names,
+        names: &mut UniqueNames,
     ) -> Option<Self> {
         let name = s.require("name", unique_name("pipelines", names));
-        let source = s.require("source", SampleSource::read);
-        let unless_given = PipelineRules::default();
+        let source = s.require("source", SampleSourceConfig::read);
+        let defaults = PipelineRules::default();
         let completed_at = s.get("completed-at", number_in(0.0..=1.0));
-        let completed_at = completed_at.unwrap_or(unless_given.completed_at);
+        let completed_at = completed_at.unwrap_or(defaults.completed_at);
         let partial_at = s.get("partial-at", |value| {
             let share = number_in(0.0..=1.0)(value.clone())?;
             if share > completed_at {
@@ -73,14 +64,14 @@ impl Pipeline {
         });
         let budget = s.get("failure-budget", |value| value.table(read_budget));
         let read_ahead = s.get("read-ahead", whole(1..=MAX_READ_AHEAD));
-        let mut stage_names = Names::default();
-        let stages = s.require_each("stage", |s| Stage::read(s, policies, &mut stage_names));
+        let mut stage_names = UniqueNames::default();
+        let stages = s.require_each("stage", |s| StageConfig::read(s, policies, &mut stage_names));
         Some(Self {
             name: name?,
             source: source?,
             rules: PipelineRules {
                 completed_at,
-                partial_at: partial_at.unwrap_or(unless_given.partial_at.min(completed_at)),
+                partial_at: partial_at.unwrap_or(defaults.partial_at.min(completed_at)),
                 budget: budget.unwrap_or_default(),
             },
             read_ahead: read_ahead.unwrap_or(DEFAULT_READ_AHEAD),
@@ -89,21 +80,24 @@ impl Pipeline {
     }
 }
 
-impl SampleSource {
+impl SampleSourceConfig {
     fn read(value: Value<'_>) -> Option<Self> {
         value.table(|s| match (s.value("jsonl"), s.value("exec")) {
             (Some(path), None) => {
                 for key in ["env", "grace"] {
                     s.get(key, |value| {
-                        value.refuse::<()>("does not belong here", "a file starts no program")
+                        value.refuse::<()>(
+                            "does not belong here",
+                            "a jsonl source does not start a program",
+                        )
                     });
                 }
                 file_path(path).map(Self::Jsonl)
             }
-            (None, Some(argv)) => Program::read(argv, s).map(Self::Exec),
+            (None, Some(argv)) => ProgramConfig::read(argv, s).map(Self::Exec),
             _ => {
                 ["env", "grace"].iter().for_each(|key| _ = s.value(key));
-                s.whole().refuse("must have one origin", "give either `jsonl` or `exec`")
+                s.whole().refuse("must have exactly one origin", "give either `jsonl` or `exec`")
             }
         })
     }
@@ -112,22 +106,22 @@ impl SampleSource {
 fn read_budget(s: &mut Section<'_>) -> Option<FailureBudget> {
     let classes = [Class::Final, Class::Retryable, Class::RateLimited { retry_after: None }]
         .map(|class| (class.name(), class.name()));
-    let unless_given = FailureBudget::default();
+    let defaults = FailureBudget::default();
     let exclude: Option<Vec<&str>> = s.get("exclude", set(word(&classes)));
     Some(FailureBudget {
-        rate: s.get("rate", number_in(0.0..=1.0)).unwrap_or(unless_given.rate),
-        every: s.get("every", whole(1..=u64::MAX)).unwrap_or(unless_given.every),
-        min_samples: s.get("min-samples", whole(0..=u64::MAX)).unwrap_or(unless_given.min_samples),
+        rate: s.get("rate", number_in(0.0..=1.0)).unwrap_or(defaults.rate),
+        every: s.get("every", whole(1..=u64::MAX)).unwrap_or(defaults.every),
+        min_samples: s.get("min-samples", whole(0..=u64::MAX)).unwrap_or(defaults.min_samples),
         exclude: exclude.unwrap_or_default().into_iter().map(str::to_owned).collect(),
     })
 }
 
-impl Stage {
-    fn read(s: &mut Section<'_>, policies: &Policies, names: &mut Names) -> Option<Self> {
+impl StageConfig {
+    fn read(s: &mut Section<'_>, policies: &Policies, names: &mut UniqueNames) -> Option<Self> {
         let name = s.require("name", unique_name("stages of this pipeline", names));
-        let handler = s.require("handler", |value| Handler::read(value, Work::Sample));
+        let handler = s.require("handler", |value| HandlerConfig::read(value, HandlerRole::Sample));
         let policy = policies.choice(s, Preset::Stage);
-        let limits = Limits::read(s);
+        let limits = LimitsConfig::read(s);
         Some(Self { name: name?, handler: handler?, policy: policy?, limits })
     }
 }

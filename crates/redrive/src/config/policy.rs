@@ -11,20 +11,19 @@ use super::{
 };
 use crate::nearest::suggestion;
 
-/// A policy as it is used: by name or written in place.
+/// A policy that a queue, a source or a stage uses: by name, or written inline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicyChoice {
-    /// Its name; `None` if it was written in place.
+    /// `None` for an inline policy.
     pub name: Option<String>,
-    /// What it says.
     pub policy: Policy,
 }
 
-/// Every policy that has a name: the presets, then those of the file.
+/// All named policies: the presets, then the `[policy.NAME]` sections of the file.
 #[derive(Debug, Clone)]
 pub struct Policies {
     named: Vec<(String, Policy)>,
-    /// Named in the file, but wrong. A use of it is not a second mistake.
+    /// Names of invalid policies. Using one is not reported as a second problem.
     broken: BTreeSet<String>,
 }
 
@@ -36,23 +35,22 @@ impl Default for Policies {
 }
 
 impl Policies {
-    /// The policy of that name.
     pub fn get(&self, name: &str) -> Option<&Policy> {
         let found = self.named.iter().find(|(known, _)| known == name);
         found.map(|(_, policy)| policy)
     }
 
-    /// All names and policies, presets first.
+    /// All policies with their names, presets first.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Policy)> + Clone {
         self.named.iter().map(|(name, policy)| (name.as_str(), policy))
     }
 
-    /// The names and policies of the file alone.
+    /// The policies of the file, without the presets.
     pub fn of_file(&self) -> impl Iterator<Item = (&str, &Policy)> {
         self.iter().skip(Preset::ALL.len())
     }
 
-    /// Advice for a name that is not known.
+    /// Suggests a policy for an unknown name.
     pub fn suggestion(&self, name: &str) -> String {
         let broken = self.broken.iter().map(String::as_str);
         suggestion(name, self.iter().map(|(name, _)| name).chain(broken))
@@ -79,7 +77,7 @@ impl Policies {
         policies
     }
 
-    /// Reads the `policy` key of a section: a name, or a table that changes the preset.
+    /// Reads the `policy` key of a section: a name, or a table that overrides settings of the preset.
     pub(super) fn choice(&self, s: &mut Section<'_>, preset: Preset) -> Option<PolicyChoice> {
         let Some(value) = s.value("policy") else {
             return Some(PolicyChoice {
@@ -110,7 +108,7 @@ impl Policies {
     }
 }
 
-/// Reads the settings of a policy over those it starts from.
+/// Reads the settings of a policy; absent ones keep the value of `start`.
 fn read(s: &mut Section<'_>, start: PolicySpec) -> Option<Policy> {
     let problems_before = s.problem_count();
     let base = s.get("base", duration).unwrap_or(start.base);
@@ -133,8 +131,8 @@ fn read(s: &mut Section<'_>, start: PolicySpec) -> Option<Policy> {
     Policy::new(spec).map_err(|invalid| report(s, &invalid, comparable, |field| field)).ok()
 }
 
-/// Notes what is wrong with a policy at the keys that are to blame. `key_of` names the key of a
-/// field. If the base or the cap could not be read, a comparison of the two means nothing.
+/// Notes the problems of a policy at the keys that cause them. `key_of` maps a field to its key. If
+/// `base` or `cap` is invalid, `comparable` is false and the comparison of the two is skipped.
 pub(super) fn report(
     s: &mut Section<'_>,
     invalid: &InvalidPolicy,
@@ -149,12 +147,12 @@ pub(super) fn report(
         if let Some(value) = s.value(key_of(problem.field)) {
             value.refuse::<()>(message, &problem.allowed);
         } else {
-            // Only a cap can be wrong without being given: the base has grown past it.
+            // Only the cap can be invalid while absent: the base exceeds its default.
             let blamed = s.value(key_of("base")).unwrap_or_else(|| s.whole().clone());
             let cap = key_of(problem.field);
             blamed.refuse::<()>(
-                format!("longer than the `{cap}`, which is {} unless given", problem.value),
-                format!("give a `{cap}` of at least this"),
+                format!("is longer than the default `{cap}`, {}", problem.value),
+                format!("set `{cap}` to at least this"),
             );
         }
     }
@@ -163,7 +161,7 @@ pub(super) fn report(
 const BACKOFFS: [(&str, Backoff); 3] =
     [("fixed", Backoff::Fixed), ("linear", Backoff::Linear), ("exponential", Backoff::Exponential)];
 
-/// `"none"` lifts a limit.
+/// `"none"` removes a limit.
 fn or_none<'a, T>(
     limit: impl Fn(Value<'a>) -> Option<T>,
 ) -> impl Fn(Value<'a>) -> Option<Option<T>> {

@@ -1,7 +1,7 @@
-//! What is wrong with a configuration file: all of it, each pointing at its line.
+//! The problems of a configuration file, each with its line.
 //!
-//! People mend files faster when they see every mistake at once. So readers never stop at the first
-//! problem; they note it and go on, and a [`Report`] shows them together.
+//! A user repairs a file faster when every problem is reported at once. So readers note a problem and
+//! go on, and a [`ConfigReport`] shows all problems together.
 
 use std::{fmt, ops::Range};
 
@@ -11,59 +11,56 @@ use miette::{
 };
 use redrive_core::Message;
 
-/// How many problems a rendered report shows; the rest is counted.
+/// The most problems that a rendered report shows; further ones are counted.
 const MAX_RENDERED: usize = 50;
 
-/// The width to which a rendered report is wrapped.
 const WIDTH: usize = 100;
 
-/// One thing that is wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// The key it is about, such as `queue[0].timeout`; empty for the file as a whole.
+pub struct ConfigProblem {
+    /// The path of the key, such as `queue[0].timeout`; empty for a syntax error.
     pub key: String,
-    /// The bytes of the file it is about.
+    /// The byte range in the file.
     pub span: Range<usize>,
-    /// What is wrong.
     pub message: String,
-    /// What is allowed there, or what it should be.
+    /// The allowed values, shown below the marked text.
     pub label: String,
-    /// What to do about it, where that is not plain.
+    /// How to fix the problem, where the label does not say so.
     pub help: Option<String>,
-    /// Another place that belongs to it, such as the first use of a name that is used twice.
+    /// A second marked range with its label, such as the first use of a duplicate name.
     pub related: Option<(Range<usize>, String)>,
-    /// Whether a secret stands there, which a report must not repeat.
+    /// Whether the range contains a secret, which a report must not repeat.
     pub secret: bool,
 }
 
-/// All problems of one file, with what is needed to show them.
+/// All problems of a file, with the text to render them.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct ConfigReport {
     name: String,
     text: String,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
 }
 
-impl Report {
-    pub(super) fn new(name: String, text: String, mut problems: Vec<Problem>) -> Self {
+impl ConfigReport {
+    pub(super) fn new(name: String, text: String, mut problems: Vec<ConfigProblem>) -> Self {
         problems.sort_by_key(|problem| (problem.span.start, problem.span.end));
         Self { name, text, problems }
     }
 
-    /// The problems, in the order of the file. Never empty.
-    pub fn problems(&self) -> &[Problem] {
+    /// In the order of the file. Never empty.
+    pub fn problems(&self) -> &[ConfigProblem] {
         &self.problems
     }
 
-    /// The line and column of a problem, both from 1, the column in characters.
-    pub fn position(&self, problem: &Problem) -> (usize, usize) {
+    /// The line and column of a problem, both counted from 1; the column in characters.
+    pub fn position(&self, problem: &ConfigProblem) -> (usize, usize) {
         let before = self.text.get(..problem.span.start).unwrap_or(&self.text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let column = before.get(line_start..).unwrap_or_default();
         (before.matches('\n').count() + 1, column.chars().count() + 1)
     }
 
-    /// The problems as text for a terminal, each with the line it points at.
+    /// Renders the problems for a terminal, each with its line.
     pub fn render(&self, color: bool) -> String {
         let theme =
             if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
@@ -75,11 +72,12 @@ impl Report {
         let source = NamedSource::new(printable(&self.name), WholeLines(text));
         let mut rendered = String::new();
         for problem in self.problems.iter().take(MAX_RENDERED) {
-            let shown = Shown::new(problem, &source);
+            let rendered_problem = RenderedProblem::new(problem, &source);
             // Writing to a string fails only when the source cannot be read at the span.
-            if handler.render_report(&mut rendered, &shown).is_err() {
+            if handler.render_report(&mut rendered, &rendered_problem).is_err() {
                 let (line, column) = self.position(problem);
-                rendered.push_str(&format!("  × {shown} (line {line}, column {column})\n"));
+                rendered
+                    .push_str(&format!("  × {rendered_problem} (line {line}, column {column})\n"));
             }
             rendered.push('\n');
         }
@@ -90,7 +88,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ConfigReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.problems.len();
         let noun = if count == 1 { "problem" } else { "problems" };
@@ -98,20 +96,20 @@ impl fmt::Display for Report {
     }
 }
 
-impl std::error::Error for Report {}
+impl std::error::Error for ConfigReport {}
 
-/// A problem as the renderer wants it, its texts safe for a terminal.
+/// A problem for the renderer, without control characters.
 #[derive(Debug)]
-struct Shown<'a> {
+struct RenderedProblem<'a> {
     message: Message,
     label: Message,
     help: Option<Message>,
-    problem: &'a Problem,
+    problem: &'a ConfigProblem,
     source: &'a NamedSource<WholeLines>,
 }
 
-impl<'a> Shown<'a> {
-    fn new(problem: &'a Problem, source: &'a NamedSource<WholeLines>) -> Self {
+impl<'a> RenderedProblem<'a> {
+    fn new(problem: &'a ConfigProblem, source: &'a NamedSource<WholeLines>) -> Self {
         Self {
             message: Message::clean(&problem.message),
             label: Message::clean(&problem.label),
@@ -122,15 +120,15 @@ impl<'a> Shown<'a> {
     }
 }
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for RenderedProblem<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.message.fmt(f)
     }
 }
 
-impl std::error::Error for Shown<'_> {}
+impl std::error::Error for RenderedProblem<'_> {}
 
-impl Diagnostic for Shown<'_> {
+impl Diagnostic for RenderedProblem<'_> {
     fn help(&self) -> Option<Box<dyn fmt::Display + '_>> {
         let help = self.help.as_ref()?;
         Some(Box::new(help))
@@ -151,13 +149,13 @@ impl Diagnostic for Shown<'_> {
     }
 }
 
-/// The most that is shown of a marked text, and of the line on each side of it.
+/// The most bytes shown of a marked text, and of its line on each side.
 const MAX_SHOWN_BYTES: usize = 160;
 
-/// Asked for this many lines of context, the source gives the lines of the span alone, but whole.
+/// With this many lines of context, [`WholeLines`] returns the complete lines of the span and no others.
 const WHOLE_LINES: usize = 1;
 
-/// A source that shows whole lines. The renderer knows only the bare span, or the lines around it.
+/// A source that shows complete lines. miette alone shows the bare span or the lines around it.
 #[derive(Debug)]
 struct WholeLines(String);
 
@@ -184,7 +182,7 @@ impl SourceCode for WholeLines {
 }
 
 impl WholeLines {
-    /// What is marked of a span: its first line, and not too much of it.
+    /// The part of a span to mark: its first line, at most [`MAX_SHOWN_BYTES`].
     fn marked(&self, span: &Range<usize>) -> Range<usize> {
         let text = self.0.get(span.clone()).unwrap_or_default();
         let line = text.lines().next().unwrap_or_default();
@@ -192,9 +190,8 @@ impl WholeLines {
     }
 }
 
-/// The text with every secret that a problem is about blanked out, byte by byte, so that spans still
-/// fit.
-fn without_secrets(text: String, problems: &[Problem]) -> String {
+/// Masks every secret that a problem marks, byte by byte, so that spans stay valid.
+fn without_secrets(text: String, problems: &[ConfigProblem]) -> String {
     let mut bytes = text.into_bytes();
     for problem in problems.iter().filter(|problem| problem.secret) {
         for byte in bytes.get_mut(problem.span.clone()).into_iter().flatten() {
@@ -203,12 +200,12 @@ fn without_secrets(text: String, problems: &[Problem]) -> String {
             }
         }
     }
-    // Whole values are blanked, so what is left is still text.
+    // Complete values are masked, so the rest is still UTF-8.
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// The text with every character that a terminal would obey replaced by one that takes as many
-/// bytes, so that spans still fit.
+/// Replaces every control character by a printable one of the same length in bytes, so that spans
+/// stay valid.
 fn printable(text: &str) -> String {
     let mut chars = text.chars().peekable();
     let mut shown = String::with_capacity(text.len());

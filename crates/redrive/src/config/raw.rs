@@ -1,4 +1,4 @@
-//! `[raw]`: where raw partitions are kept.
+//! `[raw]`: the folder or bucket of the raw partitions.
 
 use std::{
     fmt,
@@ -6,52 +6,30 @@ use std::{
     str::FromStr,
 };
 
+use redrive_engine::ObjectService;
+
 use super::{reader::Section, value::parsed};
 use crate::nearest::nearest;
 
 /// The root of all raw partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RawUrl {
-    /// A local folder; a relative one counts from the folder of the file.
+    /// A local folder; a relative path is resolved from the folder of the configuration file.
     Folder(PathBuf),
-    /// A place in an object store.
     Bucket {
-        /// Which one.
-        service: Service,
-        /// The bucket, or the container.
+        service: ObjectService,
+        /// The bucket, or the container in Azure.
         bucket: String,
-        /// The path in it, without slashes at the ends; may be empty.
+        /// The path in the bucket, without leading and trailing slashes; may be empty.
         prefix: String,
     },
 }
 
-/// An object store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Service {
-    /// Amazon S3 and what speaks its protocol.
-    S3,
-    /// Google Cloud Storage.
-    Gcs,
-    /// Azure Blob Storage.
-    Azure,
-}
+const SCHEMES: [(&str, ObjectService); 3] =
+    [("s3", ObjectService::S3), ("gs", ObjectService::Gcs), ("az", ObjectService::Azure)];
 
-impl Service {
-    const SCHEMES: [(&str, Self); 3] = [("s3", Self::S3), ("gs", Self::Gcs), ("az", Self::Azure)];
-
-    /// The scheme of its URLs.
-    pub fn scheme(self) -> &'static str {
-        match self {
-            Self::S3 => "s3",
-            Self::Gcs => "gs",
-            Self::Azure => "az",
-        }
-    }
-}
-
-/// A text that names no place for raw partitions.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{written:?} is not a place for raw partitions: {problem}")]
+#[error("{written:?} is not a URL for raw partitions: {problem}")]
 pub struct InvalidRawUrl {
     written: String,
     problem: String,
@@ -70,7 +48,7 @@ impl FromStr for RawUrl {
         if scheme == "file" {
             return folder(rest).map_err(refuse);
         }
-        let service = Service::SCHEMES.iter().find(|(known, _)| *known == scheme);
+        let service = SCHEMES.iter().find(|(known, _)| *known == scheme);
         let Some((_, service)) = service else {
             let known = ["file", "s3", "gs", "az"];
             let meant = nearest(scheme, known).map(|known| format!("did you mean {known}:? "));
@@ -90,7 +68,7 @@ fn folder(path: &str) -> Result<RawUrl, String> {
     Ok(RawUrl::Folder(PathBuf::from(path)))
 }
 
-fn bucket(service: Service, rest: &str) -> Option<RawUrl> {
+fn bucket(service: ObjectService, rest: &str) -> Option<RawUrl> {
     let (bucket, prefix) =
         rest.strip_prefix("//").map(|rest| rest.split_once('/').unwrap_or((rest, "")))?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -105,7 +83,7 @@ fn bucket(service: Service, rest: &str) -> Option<RawUrl> {
 }
 
 impl RawUrl {
-    /// The same place, with a relative path counted from a folder.
+    /// Resolves a relative path from `folder`.
     pub fn in_folder(self, folder: &Path) -> Self {
         match self {
             Self::Folder(path) => Self::Folder(folder.join(path)),
@@ -119,18 +97,19 @@ impl fmt::Display for RawUrl {
         match self {
             Self::Folder(path) => write!(f, "file:{}", path.display()),
             Self::Bucket { service, bucket, prefix } => {
-                write!(f, "{}://{bucket}/{prefix}", service.scheme())
+                let scheme = SCHEMES.iter().find(|(_, known)| known == service);
+                write!(f, "{}://{bucket}/{prefix}", scheme.map_or("", |(scheme, _)| scheme))
             }
         }
     }
 }
 
-/// What the file says of raw partitions: a folder `raw` beside the file, unless given.
 pub(super) fn read(s: &mut Section<'_>) -> Option<RawUrl> {
     s.get("url", parsed)
 }
 
 impl Default for RawUrl {
+    /// The folder `raw` beside the configuration file.
     fn default() -> Self {
         Self::Folder(PathBuf::from("raw"))
     }

@@ -1,38 +1,38 @@
-//! Reads a file key by key, noting every problem with its place.
+//! Reads a file key by key and notes every problem with its position.
 //!
-//! A [`Section`] is one table. Each part of the configuration asks it for the keys it knows; what
-//! nobody asked for is an unknown key, so a key is named exactly once, where it is read. A problem
-//! never stops the reading: getters note it and answer `None`, and the file is refused at the end.
+//! A [`Section`] is one table. Each part of the configuration requests its keys from the section;
+//! keys that no part requests are unknown. So the code names a key exactly once, where it reads the
+//! key. A problem never stops the reading: getters note the problem and return `None`, and the file
+//! is rejected at the end.
 
 use std::{fmt, ops::Range};
 
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    Problem,
-    log::{Log, Names},
-    path::{Path, Step},
+    ConfigProblem,
+    log::{ReadLog, UniqueNames},
+    path::{KeyPath, KeyPathStep},
     value::shorten,
 };
 use crate::nearest::{nearest, suggestion};
 
-/// A value in the file, with its place.
+/// A value in the file, with its path and position.
 #[derive(Debug, Clone)]
 pub(super) struct Value<'a> {
     pub(super) node: &'a DeValue<'a>,
     pub(super) span: Range<usize>,
-    path: Path,
-    log: &'a Log,
+    path: KeyPath,
+    log: &'a ReadLog,
 }
 
 impl<'a> Value<'a> {
-    /// The file as a whole.
-    pub(super) fn root(node: &'a DeValue<'a>, log: &'a Log) -> Self {
-        Self { node, span: 0..0, path: Path::default(), log }
+    pub(super) fn root(node: &'a DeValue<'a>, log: &'a ReadLog) -> Self {
+        Self { node, span: 0..0, path: KeyPath::default(), log }
     }
 
-    /// Notes what is wrong with this value and what is allowed. Answers `None`, so that a reader
-    /// can end with it.
+    /// Notes a problem with this value and what is allowed. Returns `None`, so that a reader can
+    /// return the result.
     pub(super) fn refuse<T>(
         &self,
         message: impl fmt::Display,
@@ -42,7 +42,7 @@ impl<'a> Value<'a> {
         None
     }
 
-    /// Like [`Value::refuse`], with advice.
+    /// Like [`Value::refuse`], with a hint how to fix the problem.
     pub(super) fn refuse_with_help<T>(
         &self,
         message: impl fmt::Display,
@@ -53,14 +53,14 @@ impl<'a> Value<'a> {
         None
     }
 
-    /// Like [`Value::refuse_with_help`], for a value that must not be shown.
+    /// Like [`Value::refuse_with_help`], for a secret, which the report masks.
     pub(super) fn refuse_secret<T>(
         &self,
         message: &str,
         allowed: &str,
         help: impl Into<String>,
     ) -> Option<T> {
-        self.log.note(Problem {
+        self.log.note(ConfigProblem {
             key: self.path.to_string(),
             span: self.span.clone(),
             message: format!("`{}`: {message}", self.path.title()),
@@ -72,7 +72,6 @@ impl<'a> Value<'a> {
         None
     }
 
-    /// Notes that the value is of the wrong type.
     pub(super) fn refuse_type<T>(&self, wanted: &str) -> Option<T> {
         let found = match self.node {
             DeValue::String(_) => "text",
@@ -86,8 +85,8 @@ impl<'a> Value<'a> {
         self.refuse(format!("must be {wanted}"), format!("this is {found}"))
     }
 
-    /// Takes a name that must differ from the others of its kind.
-    pub(super) fn take_name(&self, name: &str, kind: &str, names: &mut Names) {
+    /// Reserves a name that must be unique among its kind.
+    pub(super) fn take_name(&self, name: &str, kind: &str, names: &mut UniqueNames) {
         if let Err(first) = names.take(name, self.span.clone()) {
             let related = Some((first, "first used here".to_owned()));
             let message = format!("two {kind} have the name {name:?}");
@@ -102,7 +101,7 @@ impl<'a> Value<'a> {
         help: Option<String>,
         related: Option<(Range<usize>, String)>,
     ) {
-        self.log.note(Problem {
+        self.log.note(ConfigProblem {
             key: self.path.to_string(),
             span: self.span.clone(),
             message: format!("`{}`: {message}", self.path.title()),
@@ -113,7 +112,7 @@ impl<'a> Value<'a> {
         });
     }
 
-    /// Reads the value as a table. Keys that `read` does not ask for are unknown.
+    /// Reads the value as a table. Keys that `read` does not request are unknown.
     pub(super) fn table<T>(self, read: impl FnOnce(&mut Section<'a>) -> Option<T>) -> Option<T> {
         let DeValue::Table(table) = self.node else {
             return self.refuse_type("a table");
@@ -124,7 +123,7 @@ impl<'a> Value<'a> {
         value
     }
 
-    /// Reads the value as a table whose keys are names the user chose, in the order of the file.
+    /// Reads the value as a table whose keys are chosen by the user, in the order of the file.
     pub(super) fn named<T>(
         self,
         mut read: impl FnMut(&'a str, Value<'a>) -> Option<T>,
@@ -136,23 +135,22 @@ impl<'a> Value<'a> {
         entries.sort_by_key(|(name, _)| name.span().start);
         let read_entry = |(name, value): (&'a toml::Spanned<_>, &'a toml::Spanned<_>)| {
             let name: &toml::de::DeString<'_> = name.get_ref();
-            let value = self.inner(Step::Name(name.to_string()), value);
-            self.log.note_asked(&value.path);
+            let value = self.inner(KeyPathStep::Name(name.to_string()), value);
+            self.log.note_requested(&value.path);
             read(name, value)
         };
         Some(entries.into_iter().filter_map(read_entry).collect())
     }
 
-    /// The elements of a list.
     pub(super) fn items(&self) -> Option<Vec<Value<'a>>> {
         let DeValue::Array(list) = self.node else {
             return self.refuse_type("a list");
         };
         let items = list.iter().enumerate();
-        Some(items.map(|(index, item)| self.inner(Step::Item(index), item)).collect())
+        Some(items.map(|(index, item)| self.inner(KeyPathStep::Item(index), item)).collect())
     }
 
-    fn inner(&self, step: Step, value: &'a toml::Spanned<DeValue<'a>>) -> Value<'a> {
+    fn inner(&self, step: KeyPathStep, value: &'a toml::Spanned<DeValue<'a>>) -> Value<'a> {
         Value {
             node: value.get_ref(),
             span: value.span(),
@@ -162,7 +160,6 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A table in the file.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
     table: &'a DeTable<'a>,
@@ -172,7 +169,7 @@ pub(super) struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// Reads an optional key. `None` if it is absent or wrong; what is wrong is noted.
+    /// Reads an optional key. Returns `None` for an absent or invalid key; a problem is noted.
     pub(super) fn get<T>(
         &mut self,
         key: &'static str,
@@ -181,8 +178,8 @@ impl<'a> Section<'a> {
         self.value(key).and_then(read)
     }
 
-    /// Reads a key that must be there. `None` if it is absent or wrong; either is noted, what is
-    /// absent at the end of the table.
+    /// Reads a required key. Returns `None` for an absent or invalid key and notes a problem; missing
+    /// keys are noted after the table was read.
     pub(super) fn require<T>(
         &mut self,
         key: &'static str,
@@ -195,7 +192,7 @@ impl<'a> Section<'a> {
         value.and_then(read)
     }
 
-    /// Reads a list of tables, such as all `[[queue]]`. Empty if there is none.
+    /// Reads a list of tables, such as all `[[queue]]` sections.
     pub(super) fn each<T>(
         &mut self,
         key: &'static str,
@@ -210,7 +207,7 @@ impl<'a> Section<'a> {
         items.unwrap_or_default().into_iter().filter_map(read_item).collect()
     }
 
-    /// Like [`Section::each`], but there must be at least one.
+    /// Like [`Section::each`], but requires at least one table.
     pub(super) fn require_each<T>(
         &mut self,
         key: &'static str,
@@ -225,26 +222,26 @@ impl<'a> Section<'a> {
         self.each(key, read)
     }
 
-    /// The value of a key, which is then known.
+    /// The value of a key, which counts as known from now on.
     pub(super) fn value(&mut self, key: &'static str) -> Option<Value<'a>> {
-        let step = Step::Key(key);
-        self.whole.log.note_asked(&self.whole.path.then(step.clone()));
+        let step = KeyPathStep::Key(key);
+        self.whole.log.note_requested(&self.whole.path.then(step.clone()));
         self.known.push(key);
         let value = self.table.get(key)?;
         Some(self.whole.inner(step, value))
     }
 
-    /// The table as a value, for what concerns several keys at once.
+    /// The table as a value, for problems that concern several keys.
     pub(super) fn whole(&self) -> &Value<'a> {
         &self.whole
     }
 
-    /// How many problems the file has so far.
+    /// The number of problems noted for the whole file so far.
     pub(super) fn problem_count(&self) -> usize {
         self.whole.log.count()
     }
 
-    fn place(&self) -> String {
+    fn in_table(&self) -> String {
         let title = self.whole.path.title();
         if title.is_empty() { String::new() } else { format!(" in `{title}`") }
     }
@@ -256,25 +253,25 @@ impl<'a> Section<'a> {
             if self.known.contains(&written) {
                 continue;
             }
-            // A required key that is merely misspelt is not missing as well.
+            // A misspelled required key is reported once, as unknown, and not as missing too.
             let meant = nearest(written, missing.iter().copied());
             missing.retain(|key| Some(*key) != meant);
-            self.whole.log.note(Problem {
-                key: self.whole.path.then(Step::Name(written.to_owned())).to_string(),
+            self.whole.log.note(ConfigProblem {
+                key: self.whole.path.then(KeyPathStep::Name(written.to_owned())).to_string(),
                 span: name.span(),
-                message: format!("unknown key `{}`{}", shorten(written), self.place()),
-                label: "Redrive does not know this".to_owned(),
+                message: format!("unknown key `{}`{}", shorten(written), self.in_table()),
+                label: "not a key of this table".to_owned(),
                 help: Some(suggestion(written, self.known.iter().copied())),
                 related: None,
                 secret: false,
             });
         }
         for key in missing {
-            self.whole.log.note_missing(Problem {
-                key: self.whole.path.then(Step::Key(key)).to_string(),
+            self.whole.log.note_missing(ConfigProblem {
+                key: self.whole.path.then(KeyPathStep::Key(key)).to_string(),
                 span: self.whole.span.clone(),
-                message: format!("missing key `{key}`{}", self.place()),
-                label: format!("`{key}` must be given here"),
+                message: format!("missing key `{key}`{}", self.in_table()),
+                label: format!("`{key}` is required here"),
                 help: None,
                 related: None,
                 secret: false,

@@ -1,4 +1,4 @@
-//! `schedule = { every = "day", … }`: when partitions become due by themselves.
+//! `schedule = { every = "day", … }`: when a source requests new partitions.
 
 use jiff::civil::{Date, Time};
 
@@ -7,33 +7,30 @@ use super::{
     value::{date, time_of_day, whole, word},
 };
 
-/// Data that is later than ten years is not late.
+/// Ten years. A longer lag is a mistake.
 const MAX_LAG_DAYS: u32 = 3_650;
 
-/// A partition for every day, made when the day's data should be there. Days that were missed are
-/// caught up.
+/// Requests a partition for every day, once the data of the day is expected. Catches up on missed days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Schedule {
-    /// How often.
-    pub every: Every,
-    /// The time of day, in UTC.
+pub struct ScheduleConfig {
+    pub every: ScheduleInterval,
+    /// The time of day in UTC; default 00:00.
     pub at: Time,
-    /// How many days after a day its data is asked for.
+    /// Days between a logical date and its request; default 1.
     pub lag_days: u32,
-    /// The first day.
+    /// The first logical date.
     pub start: Date,
 }
 
-/// How often partitions become due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Every {
-    /// Once a day, for one logical date.
+pub enum ScheduleInterval {
+    /// One logical date per day.
     Day,
 }
 
-impl Schedule {
+impl ScheduleConfig {
     pub(super) fn read(s: &mut Section<'_>) -> Option<Self> {
-        let every = s.require("every", word(&[("day", Every::Day)]));
+        let every = s.require("every", word(&[("day", ScheduleInterval::Day)]));
         let at = s.get("at", time_of_day);
         let lag_days = s.get("lag-days", whole(0..=MAX_LAG_DAYS));
         let start = s.require("start", date);

@@ -1,6 +1,6 @@
-//! The JSON Schema of the file, for editors.
+//! The JSON Schema of `redrive.toml`, for editors.
 
-/// The JSON Schema of `redrive.toml`. A test keeps it in step with what is read.
+/// The JSON Schema of `redrive.toml`. A test compares its keys with those that the readers request.
 pub const SCHEMA: &str = include_str!("redrive.schema.json");
 
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod tests {
         }
     }
 
-    /// Collects the keys a schema describes, written as the reader writes those it asks for.
+    /// Collects the keys that a schema describes, in the notation of `KeyPath::shape`.
     fn walk(root: &Value, schema: &Value, path: &str, keys: &mut BTreeSet<String>) {
         let schema = resolve(root, schema);
         for (key, property) in schema["properties"].as_object().into_iter().flatten() {

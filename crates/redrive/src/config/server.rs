@@ -1,4 +1,4 @@
-//! `[server]`: where the API and the dashboard listen, and who may ask.
+//! `[server]`: the address, access and limits of the API and the dashboard.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -15,37 +15,34 @@ use super::{
 
 const DEFAULT_PORT: u16 = 7878;
 
-/// The longest name of a host.
+/// The longest DNS name.
 const MAX_HOST_BYTES: usize = 253;
 
-/// The most connections at once: each is a file of the process.
+/// Each connection is an open file of the process.
 const MAX_CONNECTIONS: usize = 100_000;
 
-/// The most requests of one address within a second.
 const MAX_REQUESTS: u32 = 1_000_000;
 
-/// The least and the most time for a client to say what it wants.
+/// The range of `patience`, the time a client has to send its request.
 const PATIENCE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3_600)];
 
-/// The most bytes of an item that comes over HTTP, which are held in memory.
+/// The server holds an uploaded item in memory.
 const MAX_ITEM_BYTES: usize = 1024 * 1024 * 1024;
 
-/// What the file says of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Server {
-    /// Where it listens: this machine alone, unless given.
+pub struct ServerConfig {
+    /// Default: 127.0.0.1:7878, which only this machine reaches.
     pub listen: SocketAddr,
-    /// Names under which it may be asked, beside its address and those of this machine.
+    /// Accepted `Host` names, in addition to the listen address and the names of this machine.
     pub hosts: Vec<String>,
-    /// The environment variable with the token that allows everything.
+    /// The environment variable that holds the token for full access.
     pub operator_token: Option<String>,
-    /// The environment variable with the token that allows looking.
+    /// The environment variable that holds the token for read access.
     pub viewer_token: Option<String>,
-    /// How much is taken from those who ask.
     pub limits: ServerLimits,
 }
 
-impl Default for Server {
+impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT),
@@ -57,7 +54,7 @@ impl Default for Server {
     }
 }
 
-impl Server {
+impl ServerConfig {
     pub(super) fn read(s: &mut Section<'_>) -> Option<Self> {
         let listen = s.get("listen", address);
         let hosts = s.get("hosts", set(host));
@@ -75,38 +72,40 @@ impl Server {
 }
 
 fn limits(s: &mut Section<'_>) -> ServerLimits {
-    let usual = ServerLimits::default();
+    let defaults = ServerLimits::default();
     let [least, most] = PATIENCE;
     ServerLimits {
         connections: s
             .get("max-connections", whole(1..=MAX_CONNECTIONS))
-            .unwrap_or(usual.connections),
+            .unwrap_or(defaults.connections),
         client_timeout: s
             .get("patience", duration_in(least..=most))
-            .unwrap_or(usual.client_timeout),
+            .unwrap_or(defaults.client_timeout),
         requests_a_second: s
             .get("max-requests-per-second", whole(1..=MAX_REQUESTS))
-            .unwrap_or(usual.requests_a_second),
-        item_bytes: s.get("max-item-bytes", whole(1..=MAX_ITEM_BYTES)).unwrap_or(usual.item_bytes),
+            .unwrap_or(defaults.requests_a_second),
+        item_bytes: s
+            .get("max-item-bytes", whole(1..=MAX_ITEM_BYTES))
+            .unwrap_or(defaults.item_bytes),
     }
 }
 
-/// The variable that a token is in. A token in the file would be read by everyone who reads the file.
+/// The variable that holds a token. Tokens must not be in the file, which many people can read.
 fn token(value: Value<'_>) -> Option<String> {
     value.table(|s| s.require("env", env_name))
 }
 
-/// A name as it stands in the header `Host`, without a port.
+/// A value of the `Host` header, without a port.
 fn host(value: Value<'_>) -> Option<String> {
     let name = text(value.clone())?;
-    let is_one = !name.is_empty()
+    let is_valid = !name.is_empty()
         && name.len() <= MAX_HOST_BYTES
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
-    if is_one {
+    if is_valid {
         return Some(name);
     }
     value.refuse(
-        format!("{:?} is not the name of a host", shorten(&name)),
+        format!("{:?} is not a host name", shorten(&name)),
         "write a name such as redrive.example.com, without a port",
     )
 }

@@ -1,75 +1,70 @@
-//! `[[source]]`: partitions, who extracts them and who judges them.
+//! `[[source]]`: partitions, their extractor and their validation.
 
 use redrive_core::Preset;
 
 use super::{
-    Handler, Limits, Policies, PolicyChoice, Schedule,
-    handler::Work,
-    log::Names,
+    HandlerConfig, LimitsConfig, Policies, PolicyChoice, ScheduleConfig,
+    handler::HandlerRole,
+    log::UniqueNames,
     reader::{Section, Value},
     value::{number_in, set, text, unique_name, whole},
 };
 
-/// Neither kind of work may starve the other, so neither share is zero.
+/// Neither fresh data nor backfill may starve the other.
 const BACKFILL_SHARES: std::ops::RangeInclusive<f64> = 0.01..=0.99;
 
-/// Three of ten partitions, unless given.
+/// Default share: three of ten partitions.
 const BACKFILL_SHARE: f64 = 0.3;
 
-/// Where partitions come from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Source {
-    /// Its name, the first part of every key.
+pub struct SourceConfig {
+    /// The first part of every partition key.
     pub name: String,
-    /// Whose data is extracted. Never empty.
+    /// Never empty.
     pub customers: Vec<String>,
-    /// Which queries are extracted. Never empty.
+    /// Never empty.
     pub queries: Vec<String>,
-    /// Who extracts.
-    pub extract: Handler,
-    /// The schema of its rows, where the extractor says nothing of it.
+    pub extract: HandlerConfig,
+    /// The schema version of rows for which the extractor reports none.
     pub schema_version: Option<String>,
-    /// What the validator asks of a partition.
-    pub validate: Validate,
-    /// When to try again; the preset `partition` unless given.
+    pub validate: ValidationConfig,
+    /// Default: the preset `partition`.
     pub policy: PolicyChoice,
-    /// When partitions become due by themselves, if they do.
-    pub schedule: Option<Schedule>,
-    /// The share of the work that goes to backfill while there is fresh data as well.
+    /// Without a schedule, only operators request partitions.
+    pub schedule: Option<ScheduleConfig>,
+    /// The share of claims for backfill while fresh data is pending too.
     pub backfill_share: f64,
-    /// What it may use.
-    pub limits: Limits,
+    pub limits: LimitsConfig,
 }
 
-/// What the validator asks beyond its own checks.
+/// Requirements of a partition, in addition to the built-in checks.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Validate {
-    /// The fewest rows.
+pub struct ValidationConfig {
     pub min_rows: Option<u64>,
-    /// The most rows.
     pub max_rows: Option<u64>,
-    /// A file with a JSON Schema that every row must fit, as written.
+    /// The path of a JSON Schema for rows, as written.
     pub schema: Option<String>,
-    /// Who has the last word.
-    pub handler: Option<Handler>,
+    /// Judges the partition after all other checks passed.
+    pub handler: Option<HandlerConfig>,
 }
 
-impl Source {
+impl SourceConfig {
     pub(super) fn read(
         s: &mut Section<'_>,
         policies: &Policies,
-        names: &mut Names,
+        names: &mut UniqueNames,
     ) -> Option<Self> {
         let name = s.require("name", unique_name("sources", names));
         let customers = s.require("customers", key_parts);
         let queries = s.require("queries", key_parts);
-        let extract = s.require("extract", |value| Handler::read(value, Work::Extraction));
+        let extract =
+            s.require("extract", |value| HandlerConfig::read(value, HandlerRole::Extraction));
         let schema_version = s.get("schema-version", text);
-        let validate = s.get("validate", |value| value.table(Validate::read));
+        let validate = s.get("validate", |value| value.table(ValidationConfig::read));
         let policy = policies.choice(s, Preset::Partition);
-        let schedule = s.get("schedule", |value| value.table(Schedule::read));
+        let schedule = s.get("schedule", |value| value.table(ScheduleConfig::read));
         let backfill_share = s.get("backfill-share", number_in(BACKFILL_SHARES));
-        let limits = Limits::read(s);
+        let limits = LimitsConfig::read(s);
         Some(Self {
             name: name?,
             customers: customers?,
@@ -85,7 +80,7 @@ impl Source {
     }
 }
 
-impl Validate {
+impl ValidationConfig {
     fn read(s: &mut Section<'_>) -> Option<Self> {
         let min_rows = s.get("min-rows", whole(0..=u64::MAX));
         let max_rows = s.get("max-rows", |value| {
@@ -100,12 +95,12 @@ impl Validate {
             min_rows,
             max_rows,
             schema: s.get("schema", file_path),
-            handler: s.get("handler", |value| Handler::read(value, Work::Other)),
+            handler: s.get("handler", |value| HandlerConfig::read(value, HandlerRole::Other)),
         })
     }
 }
 
-/// Parts of a partition's key: any text but empty, over-long or with a NUL.
+/// Parts of a partition key: not empty, not too long, without NUL characters.
 fn key_parts(value: Value<'_>) -> Option<Vec<String>> {
     let parts = set(key_part)(value.clone())?;
     if parts.is_empty() {
@@ -117,22 +112,22 @@ fn key_parts(value: Value<'_>) -> Option<Vec<String>> {
 fn key_part(value: Value<'_>) -> Option<String> {
     let part = text(value.clone())?;
     let problem = if part.is_empty() {
-        "it must not be empty"
+        "the text must not be empty"
     } else if part.contains('\0') {
-        "it must not contain a NUL character"
+        "the text must not contain a NUL character"
     } else if part.len() > redrive_core::MAX_KEY_BYTES {
-        "it is too long; 512 bytes are allowed"
+        "the text is too long; 512 bytes are allowed"
     } else {
         return Some(part);
     };
     value.refuse("cannot be part of a key", problem)
 }
 
-/// A path as written; it counts from the folder of the file.
+/// A path as written; relative paths are resolved from the folder of the file.
 pub(super) fn file_path(value: Value<'_>) -> Option<String> {
     let path = text(value.clone())?;
     if path.is_empty() || path.contains('\0') {
-        return value.refuse("not the name of a file", "write a path, from this file's folder");
+        return value.refuse("is not a path", "write a path relative to the folder of this file");
     }
     Some(path)
 }

@@ -1,4 +1,4 @@
-//! `[store]`: where state is kept.
+//! `[store]`: the database.
 
 use std::fmt;
 
@@ -11,21 +11,17 @@ use super::{
 };
 use crate::StoreUrl;
 
-/// What the file says of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Store {
-    /// Which store, if the file says.
+pub struct StoreConfig {
     pub url: Option<StoreLocation>,
-    /// How hard SQLite tries to survive a power cut.
-    pub synchronous: Synchronous,
+    pub synchronous: SynchronousMode,
 }
 
-/// A store, by its URL or by the environment variable that holds the URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreLocation {
-    /// The URL itself; a relative path counts from the folder of the file.
+    /// A relative path is resolved from the folder of the file.
     Url(StoreUrl),
-    /// The name of an environment variable.
+    /// The environment variable that holds the URL.
     Env(String),
 }
 
@@ -40,18 +36,17 @@ impl fmt::Display for StoreLocation {
 
 /// When SQLite waits for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Synchronous {
-    /// At every commit: nothing acknowledged is lost, whatever happens.
+pub enum SynchronousMode {
+    /// At every commit: a power cut loses nothing that was acknowledged.
     #[default]
     Full,
     /// At checkpoints: a power cut may lose the last commits, a crash of the program none.
     Normal,
 }
 
-impl Synchronous {
+impl SynchronousMode {
     const WORDS: [(&str, Self); 2] = [("full", Self::Full), ("normal", Self::Normal)];
 
-    /// The word used in configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -60,15 +55,15 @@ impl Synchronous {
     }
 }
 
-impl Store {
+impl StoreConfig {
     pub(super) fn read(s: &mut Section<'_>) -> Option<Self> {
         let url = s.get("url", location);
-        let synchronous = s.get("synchronous", word(&Synchronous::WORDS));
+        let synchronous = s.get("synchronous", word(&SynchronousMode::WORDS));
         Some(Self { url, synchronous: synchronous.unwrap_or_default() })
     }
 }
 
-/// Secrets have no place in the file, so a URL with a password comes from the environment.
+/// A URL with a password must come from the environment.
 fn location(value: Value<'_>) -> Option<StoreLocation> {
     if let DeValue::Table(_) = value.node {
         let env = value.table(|s| s.require("env", env_name))?;
@@ -76,7 +71,7 @@ fn location(value: Value<'_>) -> Option<StoreLocation> {
     }
     match text(value.clone())?.parse::<StoreUrl>() {
         Ok(url) if url.has_password() => value.refuse_secret(
-            "a password must not stand in the file",
+            "a password must not be in the file",
             "take the URL from the environment",
             "write url = { env = \"DATABASE_URL\" }",
         ),

@@ -1,30 +1,28 @@
-//! TOML that may be broken in several places.
+//! Finds every syntax error of a TOML file.
 //!
-//! A parser that goes on after an error reports the consequences of the first mistake as further
-//! mistakes: one missing bracket and every line below is wrong. So a broken statement is noted once,
-//! blanked out, and the rest is parsed again, until what is left is sound. Blanks keep every byte in
-//! its place, so all spans point into the file as it is.
+//! A parser that goes on after an error reports consequences of the first error as further errors:
+//! after one missing bracket every line below is wrong. So this module notes a broken statement once,
+//! replaces it by spaces, and parses the text again until it is valid. Spaces keep every byte at its
+//! position, so all spans are valid in the original file.
 
 use std::ops::Range;
 
 use toml::de::{DeTable, Error};
 
-use super::Problem;
+use super::ConfigProblem;
 
-/// How many broken statements are looked for before giving up on the rest.
+/// The most broken statements that are reported.
 const MAX_BROKEN: usize = 20;
 
-/// The sound part of a file, and what was wrong with the rest.
-pub(super) struct Sound {
-    /// The text with every broken statement blanked out.
+pub(super) struct SoundText {
+    /// The text with spaces for every broken statement.
     pub(super) text: String,
-    /// One problem for each broken statement.
-    pub(super) problems: Vec<Problem>,
+    /// One per broken statement.
+    pub(super) problems: Vec<ConfigProblem>,
 }
 
-/// Finds the broken statements of a text.
-pub(super) fn sound_part(text: &str) -> Sound {
-    let mut sound = Sound { text: text.to_owned(), problems: Vec::new() };
+pub(super) fn sound_part(text: &str) -> SoundText {
+    let mut sound = SoundText { text: text.to_owned(), problems: Vec::new() };
     while let Some(error) = first_error(&sound.text) {
         let (problem, broken) = diagnose(&error, &sound.text);
         let found = sound.text.get(broken.clone()).unwrap_or_default();
@@ -46,7 +44,7 @@ fn first_error(text: &str) -> Option<Error> {
     errors.into_iter().min_by_key(|error| error.span().map_or(0, |span| span.start))
 }
 
-/// An error between two characters is shown at the one after it, or before it at the end of a line.
+/// Widens an empty span to the next character, or to the previous one at the end of a line.
 fn visible(span: Range<usize>, text: &str) -> Range<usize> {
     if !span.is_empty() {
         return span;
@@ -60,20 +58,20 @@ fn visible(span: Range<usize>, text: &str) -> Range<usize> {
     }
 }
 
-/// The parser guesses from the first letter what a bare word was meant to be: `full` would be a
-/// broken `false`. Nearly always it is text without quotes.
-fn describe(error: &Error, span: &Range<usize>, text: &str) -> Problem {
+/// The parser guesses from the first letter what a bare word means: it takes `full` for a broken
+/// `false`. Nearly always the word is text without quotes.
+fn describe(error: &Error, span: &Range<usize>, text: &str) -> ConfigProblem {
     let word = text.get(span.clone()).unwrap_or_default();
     let is_word = word.starts_with(|c: char| c.is_alphabetic() || c == '.' || c == '/');
     let bare = is_word && error.message().starts_with("invalid ")
         || error.message().starts_with("string values must be quoted");
     let (message, label) = match error.message().split_once(", expected ") {
-        _ if bare && word.trim().is_empty() => ("a value is missing", "give one".to_owned()),
+        _ if bare && word.trim().is_empty() => ("the value is missing", "write a value".to_owned()),
         _ if bare => ("text must be in quotes", format!("write \"{word}\"")),
         Some((message, expected)) => (message, format!("expected {expected}")),
         None => (error.message(), String::new()),
     };
-    Problem {
+    ConfigProblem {
         key: String::new(),
         span: visible(span.clone(), text),
         message: format!("not valid TOML: {message}"),
@@ -84,10 +82,10 @@ fn describe(error: &Error, span: &Range<usize>, text: &str) -> Problem {
     }
 }
 
-/// What is wrong, and what to blank out for it: the whole statement around the error.
-fn diagnose(error: &Error, text: &str) -> (Problem, Range<usize>) {
+/// The problem, and the range of the statement around the error.
+fn diagnose(error: &Error, text: &str) -> (ConfigProblem, Range<usize>) {
     let span = error.span().unwrap_or_default();
-    let lines = Lines::of(text);
+    let lines = StatementLines::of(text);
     let here = lines.at(span.start);
     let problem = describe(error, &span, text);
     if error.message().contains("multi-line")
@@ -96,7 +94,7 @@ fn diagnose(error: &Error, text: &str) -> (Problem, Range<usize>) {
         return diagnose_long_text(opened, span.start, problem, &lines);
     }
     match lines.bracket_open_before(here) {
-        // A bracket is open and yet a new statement begins: it was never closed.
+        // A new statement begins while a bracket is open, so the bracket was never closed.
         Some((first, bracket)) if lines.starts_statement(here) => {
             let unclosed = never_closed("bracket", bracket..bracket + 1, problem);
             (unclosed, lines.start(first)..lines.start(here))
@@ -106,13 +104,13 @@ fn diagnose(error: &Error, text: &str) -> (Problem, Range<usize>) {
     }
 }
 
-/// Text of several lines ends with the quotes that opened it, or never.
+/// Multi-line text ends with the quotes that opened it, or is never closed.
 fn diagnose_long_text(
     opened: usize,
     error: usize,
-    problem: Problem,
-    lines: &Lines<'_>,
-) -> (Problem, Range<usize>) {
+    problem: ConfigProblem,
+    lines: &StatementLines<'_>,
+) -> (ConfigProblem, Range<usize>) {
     let first = lines.at(opened);
     let quotes = opened..opened + 3;
     if error >= lines.text.trim_end().len() {
@@ -124,14 +122,14 @@ fn diagnose_long_text(
     (problem, lines.statement(first, last))
 }
 
-/// Where the last text of several lines opens.
+/// The position of the last opening multi-line quotes.
 fn opening_quotes(head: &str) -> Option<usize> {
     ["\"\"\"", "'''"].iter().filter_map(|quotes| head.rfind(quotes)).max()
 }
 
-/// Where something was opened says more than where its end was missed.
-fn never_closed(what: &str, opened: Range<usize>, problem: Problem) -> Problem {
-    Problem {
+/// Points at the opening bracket or quotes, which tells more than the position where the parser failed.
+fn never_closed(what: &str, opened: Range<usize>, problem: ConfigProblem) -> ConfigProblem {
+    ConfigProblem {
         span: opened,
         message: format!("not valid TOML: this {what} is never closed"),
         label: "opened here".to_owned(),
@@ -139,7 +137,7 @@ fn never_closed(what: &str, opened: Range<usize>, problem: Problem) -> Problem {
     }
 }
 
-/// Newlines stay, so that lines keep their numbers.
+/// Replaces a range by spaces. Newlines stay, so that lines keep their numbers.
 fn blank(text: &mut String, range: Range<usize>) {
     let blanks: String = text
         .get(range.clone())
@@ -150,15 +148,15 @@ fn blank(text: &mut String, range: Range<usize>) {
     text.replace_range(range, &blanks);
 }
 
-/// A list that is longer than this is not looked through for its beginning.
+/// The most lines to search backwards for the start of a list.
 const MAX_LINES_BACK: usize = 300;
 
-struct Lines<'a> {
+struct StatementLines<'a> {
     text: &'a str,
     starts: Vec<usize>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> StatementLines<'a> {
     fn of(text: &'a str) -> Self {
         let after_newlines = text.match_indices('\n').map(|(at, _)| at + 1);
         Self { text, starts: std::iter::once(0).chain(after_newlines).collect() }
@@ -168,7 +166,7 @@ impl<'a> Lines<'a> {
         self.starts.len()
     }
 
-    /// The line that holds a byte.
+    /// The line of a byte.
     fn at(&self, byte: usize) -> usize {
         self.starts.partition_point(|start| *start <= byte) - 1
     }
@@ -182,8 +180,8 @@ impl<'a> Lines<'a> {
         whole.unwrap_or_default().trim()
     }
 
-    /// The range of a broken statement. Without its header a section's keys would fall to the
-    /// section above, so a broken header takes its section with it.
+    /// The range of a broken statement. A broken header takes its section with it, because the keys
+    /// of the section would otherwise belong to the section above.
     fn statement(&self, first: usize, last: usize) -> Range<usize> {
         let mut end = last.max(first) + 1;
         let ends = |line: &usize| *line >= self.count() || self.starts_statement(*line);
@@ -197,7 +195,7 @@ impl<'a> Lines<'a> {
         self.start(first)..self.start(end)
     }
 
-    /// The nearest statement before a line that leaves a bracket open, and where the bracket is.
+    /// The nearest statement before a line that leaves a bracket open, and the position of the bracket.
     fn bracket_open_before(&self, line: usize) -> Option<(usize, usize)> {
         (line.saturating_sub(MAX_LINES_BACK)..line)
             .rev()
@@ -205,8 +203,8 @@ impl<'a> Lines<'a> {
             .find_map(|first| Some((first, self.unclosed_bracket(first, line)?)))
     }
 
-    /// The last bracket that opens in these lines and does not close. Strings are skipped; one
-    /// that spans lines may mislead this, but then only the report is less exact.
+    /// The last bracket that these lines open and do not close. Strings are skipped. A multi-line
+    /// string can mislead this search; the report is then less exact, but still reports the error.
     fn unclosed_bracket(&self, first: usize, end: usize) -> Option<usize> {
         let (mut open, mut quote, mut escaped) = (Vec::new(), None, false);
         let text = self.text.get(self.start(first)..self.start(end))?;
@@ -217,7 +215,7 @@ impl<'a> Lines<'a> {
                     escaped = !escaped;
                     continue;
                 }
-                (Some(begun), _) if begun == c && !escaped => quote = None,
+                (Some(opened), _) if opened == c && !escaped => quote = None,
                 (Some(_), _) => {}
                 (None, '"' | '\'' | '#') => quote = Some(c),
                 (None, '[' | '{') => open.push(self.start(first) + at),
@@ -229,7 +227,7 @@ impl<'a> Lines<'a> {
         open.pop()
     }
 
-    /// Whether a line looks like the beginning of `key = …` or of a section.
+    /// Whether a line looks like the start of `key = …` or of a section.
     fn starts_statement(&self, line: usize) -> bool {
         let line = self.line(line);
         let key = line.split_once('=').map_or("", |(key, _)| key.trim_end());

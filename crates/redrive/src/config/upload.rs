@@ -1,4 +1,4 @@
-//! `[[upload]]`: items, where they go and how often they are sent again.
+//! `[[upload]]`: the URL that items are posted to, and their retries.
 
 use std::path::PathBuf;
 
@@ -7,18 +7,18 @@ use redrive_core::{Policy, PolicySpec, Preset};
 use redrive_engine::HttpSpec;
 
 use super::{
-    Handler,
-    handler::Work,
+    HandlerConfig,
+    handler::HandlerRole,
     http::{headers, http_url},
     limits::{concurrency, lease, timeout},
-    log::Names,
+    log::UniqueNames,
     policy::report,
     reader::Section,
     source::file_path,
     value::{duration, flag, number, unique_name, whole},
 };
 
-/// More retries inside one call than this and the call never ends.
+/// Bounds the duration of one call.
 const MAX_IN_CALL_RETRIES: u32 = 100;
 
 const DEFAULT_CONCURRENCY: u32 = 4;
@@ -26,39 +26,36 @@ const DEFAULT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 const DEFAULT_LEASE: std::time::Duration = std::time::Duration::from_secs(30);
 const DEFAULT_IN_CALL_RETRIES: u32 = 3;
 
-/// A place that items are uploaded to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Upload {
-    /// Its name.
+pub struct UploadConfig {
     pub name: String,
-    /// Where items are posted, and with which headers.
+    /// The request that posts an item.
     pub request: HttpSpec,
-    /// Who says whether an upload may start; without it, it always may.
-    pub ready: Option<Handler>,
-    /// How many items are sent at once.
+    /// Decides whether an upload may start. Without a handler every upload may.
+    pub ready: Option<HandlerConfig>,
+    /// Items sent at once.
     pub concurrency: u32,
-    /// How long one item may take.
+    /// Time limit per item.
     pub timeout: std::time::Duration,
-    /// How long a group stays with an upload that gives no sign of life.
+    /// How long a group stays claimed by an upload that stops renewing.
     pub lease: std::time::Duration,
-    /// A file that is told of every give-up, as JSON lines; a relative one counts from the folder of
-    /// the file.
+    /// The file that receives every give-up as a JSON line; path as written.
     pub giveup_file: Option<PathBuf>,
-    /// Whether a partial success is left as it is.
+    /// Whether one call sends rejected items only once.
     pub disable_retry: bool,
-    /// How often one call sends again what was rejected.
+    /// How often one call sends rejected items again.
     pub max_in_call_retries: u32,
-    /// The waits inside a call, and how many attempts an item has in its life.
+    /// The waits within a call, and the attempts per item over all calls.
     pub policy: Policy,
 }
 
-impl Upload {
-    pub(super) fn read(s: &mut Section<'_>, names: &mut Names) -> Option<Self> {
+impl UploadConfig {
+    pub(super) fn read(s: &mut Section<'_>, names: &mut UniqueNames) -> Option<Self> {
         let name = s.require("name", unique_name("uploads", names));
         let url = s.require("url", http_url);
         let headers = s.get("headers", headers);
         let private_addresses = s.get("private-addresses", flag);
-        let ready = s.get("ready", |value| Handler::read(value, Work::Other));
+        let ready = s.get("ready", |value| HandlerConfig::read(value, HandlerRole::Other));
         let concurrency = s.get("concurrency", concurrency());
         let timeout = s.get("timeout", timeout());
         let lease = s.get("lease", lease());
@@ -84,7 +81,7 @@ impl Upload {
     }
 }
 
-/// An upload has few settings of its own; the rest is the preset `upload`.
+/// Overrides a few settings of the preset `upload`.
 fn read_policy(s: &mut Section<'_>) -> Option<Policy> {
     let problems_before = s.problem_count();
     let preset = Preset::Upload.spec();

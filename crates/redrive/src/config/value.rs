@@ -1,6 +1,7 @@
-//! What single values may be: text, numbers, times, names, and lists of them.
+//! Readers of single values: text, numbers, times, names, and lists of them.
 //!
-//! Each reader is a function from a [`Value`] to an `Option`; what is wrong is noted on the way.
+//! Each reader is a function from a [`Value`] to an `Option`. A reader notes a problem and returns
+//! `None`.
 
 use std::{
     collections::HashSet, fmt::Display, hash::Hash, ops::RangeInclusive, str::FromStr,
@@ -11,10 +12,9 @@ use jiff::civil::{Date, Time};
 use redrive_core::{HumanDuration, MAX_KEY_BYTES};
 use toml::de::DeValue;
 
-use super::{log::Names, reader::Value};
+use super::{log::UniqueNames, reader::Value};
 use crate::nearest::nearest;
 
-/// Any text.
 pub(super) fn text(value: Value<'_>) -> Option<String> {
     match value.node {
         DeValue::String(text) => Some(text.to_string()),
@@ -22,7 +22,6 @@ pub(super) fn text(value: Value<'_>) -> Option<String> {
     }
 }
 
-/// `true` or `false`.
 pub(super) fn flag(value: Value<'_>) -> Option<bool> {
     match value.node {
         DeValue::Boolean(flag) => Some(*flag),
@@ -30,7 +29,7 @@ pub(super) fn flag(value: Value<'_>) -> Option<bool> {
     }
 }
 
-/// Text that is parsed further. The error says what is wrong and what is allowed.
+/// Text that implements [`FromStr`]. The error text has the form `problem: what is allowed`.
 pub(super) fn parsed<T>(value: Value<'_>) -> Option<T>
 where
     T: FromStr,
@@ -46,7 +45,7 @@ where
     }
 }
 
-/// The name of a thing the file declares.
+/// The name of a declared queue, source, upload, pipeline, stage, policy or notifier.
 pub(super) fn name(value: Value<'_>) -> Option<String> {
     let name = text(value.clone())?;
     match wrong_name(&name) {
@@ -58,22 +57,22 @@ pub(super) fn name(value: Value<'_>) -> Option<String> {
 /// Why a text cannot be a name. Names become part of keys, paths and log lines.
 pub(super) fn wrong_name(name: &str) -> Option<&'static str> {
     if name.is_empty() {
-        Some("it must not be empty")
+        Some("a name must not be empty")
     } else if name.len() > MAX_KEY_BYTES {
-        Some("it is too long; 512 bytes are allowed")
+        Some("the name is too long; 512 bytes are allowed")
     } else if name.chars().any(char::is_control) {
-        Some("it must not contain control characters")
+        Some("a name must not contain control characters")
     } else if name.trim() != name {
-        Some("it must not begin or end with a space")
+        Some("a name must not begin or end with a space")
     } else {
         None
     }
 }
 
-/// A name that no other thing of its kind has.
+/// A name that is unique among its kind.
 pub(super) fn unique_name<'a>(
     kind: &'static str,
-    taken: &mut Names,
+    taken: &mut UniqueNames,
 ) -> impl FnOnce(Value<'a>) -> Option<String> {
     move |value| {
         let name = name(value.clone())?;
@@ -82,7 +81,7 @@ pub(super) fn unique_name<'a>(
     }
 }
 
-/// One of a few words.
+/// One of a fixed set of words.
 pub(super) fn word<T: Clone>(words: &[(&'static str, T)]) -> impl Fn(Value<'_>) -> Option<T> {
     move |value| {
         let written = text(value.clone())?;
@@ -101,7 +100,7 @@ pub(super) fn word<T: Clone>(words: &[(&'static str, T)]) -> impl Fn(Value<'_>) 
     }
 }
 
-/// A whole number within bounds.
+/// A whole number within a range.
 pub(super) fn whole<T>(range: RangeInclusive<T>) -> impl Fn(Value<'_>) -> Option<T>
 where
     T: Copy + Display + PartialOrd + TryFrom<u128>,
@@ -119,7 +118,7 @@ where
     }
 }
 
-/// A number, whole or not, but never NaN or infinite.
+/// A finite number.
 pub(super) fn number(value: Value<'_>) -> Option<f64> {
     let (number, written) = match value.node {
         DeValue::Float(float) => (float.as_str().parse().ok(), float.to_string()),
@@ -133,7 +132,7 @@ pub(super) fn number(value: Value<'_>) -> Option<f64> {
     finite.or_else(|| value.refuse(format!("{written} is not allowed"), "a finite number"))
 }
 
-/// A number within bounds.
+/// A number within a range.
 pub(super) fn number_in(range: RangeInclusive<f64>) -> impl Fn(Value<'_>) -> Option<f64> {
     move |value| {
         let number = number(value.clone())?;
@@ -153,7 +152,7 @@ pub(super) fn duration(value: Value<'_>) -> Option<Duration> {
     parsed::<HumanDuration>(value).map(Duration::from)
 }
 
-/// A duration within bounds.
+/// A duration within a range.
 pub(super) fn duration_in(
     range: RangeInclusive<Duration>,
 ) -> impl Fn(Value<'_>) -> Option<Duration> {
@@ -168,7 +167,7 @@ pub(super) fn duration_in(
     }
 }
 
-/// A calendar day, `2026-01-31`, in quotes or not.
+/// A calendar day such as `2026-01-31`, with or without quotes.
 pub(super) fn date(value: Value<'_>) -> Option<Date> {
     let written = text_or_time(&value, "a day such as \"2026-01-31\"")?;
     let shaped = written.len() == 10 && !written.starts_with("0000");
@@ -181,7 +180,7 @@ pub(super) fn date(value: Value<'_>) -> Option<Date> {
     })
 }
 
-/// A time of day, `04:00`.
+/// A time of day such as `04:00`.
 pub(super) fn time_of_day(value: Value<'_>) -> Option<Time> {
     let written = text_or_time(&value, "a time of day such as \"04:00\"")?;
     let shaped =
@@ -195,7 +194,7 @@ pub(super) fn time_of_day(value: Value<'_>) -> Option<Time> {
     })
 }
 
-/// TOML has dates and times of its own; quotes are as good.
+/// TOML has literals for dates and times; quoted text is accepted too.
 fn text_or_time(value: &Value<'_>, wanted: &str) -> Option<String> {
     match value.node {
         DeValue::String(text) => Some(text.to_string()),
@@ -204,7 +203,7 @@ fn text_or_time(value: &Value<'_>, wanted: &str) -> Option<String> {
     }
 }
 
-/// A list with at least one element; all of them must be right.
+/// A list with at least one element, all of which must be valid.
 pub(super) fn list<'a, T>(
     item: impl Fn(Value<'a>) -> Option<T>,
 ) -> impl Fn(Value<'a>) -> Option<Vec<T>> {
@@ -219,7 +218,7 @@ pub(super) fn list<'a, T>(
     }
 }
 
-/// A list that may be empty; all elements must be right and differ.
+/// A list that may be empty; all elements must be valid and unique.
 pub(super) fn set<'a, T: Clone + Eq + Hash>(
     item: impl Fn(Value<'a>) -> Option<T>,
 ) -> impl Fn(Value<'a>) -> Option<Vec<T>> {
@@ -232,7 +231,7 @@ pub(super) fn set<'a, T: Clone + Eq + Hash>(
                 continue;
             };
             if !seen.insert(read.clone()) {
-                element.refuse::<()>("is in the list twice", "leave one out");
+                element.refuse::<()>("is in the list twice", "remove one");
                 continue;
             }
             set.push(read);
@@ -241,7 +240,7 @@ pub(super) fn set<'a, T: Clone + Eq + Hash>(
     }
 }
 
-/// Long foreign text does not belong into a message.
+/// Limits how much of a user's text a message repeats.
 pub(super) fn shorten(text: &str) -> String {
     const MAX_QUOTED_CHARS: usize = 80;
     text.chars().take(MAX_QUOTED_CHARS).collect()

@@ -1,8 +1,8 @@
 //! Every value of the configuration that can be given wrong, given wrong.
 
-use redrive::config::{self, Config, Report};
+use redrive::config::{self, Config, ConfigReport};
 
-fn parse(text: &str) -> Result<Config, Report> {
+fn parse(text: &str) -> Result<Config, ConfigReport> {
     config::parse(text, "redrive.toml", "/folder".as_ref())
 }
 
@@ -82,7 +82,7 @@ fn a_wrong_setting_of_a_policy_is_refused_at_its_place() {
     check("base", "\"-1s\"", &["\"-1s\" is not a duration", "negative"]);
     check("base", "\"1\"", &["the unit is missing"]);
     check("base", "\"\"", &["\"\" is not a duration"]);
-    check("base", "\"9h\"", &["longer than the `cap`", "give a `cap` of at least this"]);
+    check("base", "\"9h\"", &["longer than the default `cap`", "set `cap` to at least this"]);
     check("multiplier", "nan", &["nan is not allowed", "a finite number"]);
     check("multiplier", "inf", &["inf is not allowed", "a finite number"]);
     check("multiplier", "1e999", &["1e999 is not allowed", "a finite number"]);
@@ -111,7 +111,7 @@ fn a_wrong_setting_of_a_policy_is_refused_at_its_place() {
 #[test]
 fn a_policy_is_known_by_a_name_of_its_own() {
     wrong("[policy.run]", "policy.run", &["is the name of a preset"]);
-    wrong("[policy.\"\"]", "policy.", &["it must not be empty"]);
+    wrong("[policy.\"\"]", "policy.", &["must not be empty"]);
     wrong("[policy.\"a\\u0007\"]", "policy.a\u{7}", &["control characters"]);
     wrong("policy = 1", "policy", &["must be a table"]);
     wrong("policy.p = 1", "policy.p", &["must be a table"]);
@@ -169,7 +169,7 @@ fn a_wrong_store_is_refused_at_its_place() {
     wrong("[store]\nurl = {}", "store.url.env", &["missing key `env` in `store.url`"]);
     wrong("[store]\nsynchronous = \"off\"", "store.synchronous", &["\"full\" or \"normal\""]);
     let secret = "[store]\nurl = \"postgres://ann:secret@h/db\"";
-    wrong(secret, "store.url", &["a password must not stand in the file", "url = { env ="]);
+    wrong(secret, "store.url", &["a password must not be in the file", "url = { env ="]);
 }
 
 #[test]
@@ -196,16 +196,20 @@ fn a_wrong_place_for_raw_partitions_is_refused() {
 #[test]
 fn what_is_wrong_in_up_is_refused() {
     let none = "[up]\npipelines = [\"score\"]";
-    wrong(none, "up.pipelines[0]", &["there is no pipeline \"score\"", "the file declares none"]);
+    wrong(
+        none,
+        "up.pipelines[0]",
+        &["there is no pipeline \"score\"", "the file declares no pipelines"],
+    );
     let pipeline = "[[pipeline]]\nname = \"score\"\nsource = { jsonl = \"x\" }\n\
                     [[pipeline.stage]]\nname = \"s\"\nhandler = { exec = [\"x\"] }\n";
     let near = format!("[up]\npipelines = [\"scores\"]\n{pipeline}");
     wrong(&near, "up.pipelines[0]", &["did you mean `score`?"]);
     good(&format!("[up]\npipelines = [\"score\"]\nsubmit = [\"a\", \"b\"]\n{pipeline}"));
     wrong("[up]\nsubmit = \"a\"", "up.submit", &["must be a list"]);
-    wrong("[up]\nsubmit = [\"\"]", "up.submit[0]", &["not the name of a file"]);
+    wrong("[up]\nsubmit = [\"\"]", "up.submit[0]", &["is not a path"]);
     wrong("[up]\nsubmit = [\"a\", \"a\"]", "up.submit[1]", &["twice"]);
-    wrong("[up]\nqueues = []", "up.queues", &["known are submit, pipelines"]);
+    wrong("[up]\nqueues = []", "up.queues", &["known names: submit, pipelines"]);
 }
 
 #[test]
@@ -215,7 +219,7 @@ fn a_wrong_address_to_listen_on_is_refused() {
         wrong(&text, "server.listen", &["write an IP address and a port"]);
     }
     wrong("[server]\nlisten = 7878", "server.listen", &["must be text"]);
-    wrong("[server]\nport = 1", "server.port", &["known are listen"]);
+    wrong("[server]\nport = 1", "server.port", &["known names: listen"]);
 }
 
 #[test]
@@ -242,7 +246,7 @@ fn a_wrong_queue_is_refused_at_its_place() {
     wrong("[[queue]]\nname = \"q\"", "queue[0].handler", &["missing key `handler` in `queue`"]);
     wrong("[[queue]]\nhandler = { exec = [\"x\"] }", "queue[0].name", &["missing key `name`"]);
     let named = |name: &str| format!("[[queue]]\nname = {name}\nhandler = {{ exec = [\"x\"] }}\n");
-    wrong(&named("\"\""), "queue[0].name", &["it must not be empty"]);
+    wrong(&named("\"\""), "queue[0].name", &["must not be empty"]);
     wrong(&named("\" a\""), "queue[0].name", &["begin or end with a space"]);
     wrong(&named("\"a\\u0000\""), "queue[0].name", &["control characters"]);
     wrong(&named(&format!("\"{}\"", "a".repeat(513))), "queue[0].name", &["512 bytes"]);
@@ -289,7 +293,7 @@ fn a_wrong_program_is_refused_at_its_place() {
     }
     wrong(&grace("5"), "queue[0].handler.grace", &["a duration in quotes"]);
     let http = handler("{ http = { url = \"http://h\" }, grace = \"5s\" }");
-    wrong(&http, "queue[0].handler.grace", &["starts no program"]);
+    wrong(&http, "queue[0].handler.grace", &["does not start a program"]);
 }
 
 #[test]
@@ -303,25 +307,25 @@ fn a_wrong_http_handler_is_refused_at_its_place() {
     wrong(&handler("{ http = \"http://h\" }"), "queue[0].handler.http", &["must be a table"]);
     wrong(&handler("{ http = {} }"), "queue[0].handler.http.url", &["missing key `url`"]);
     let env = handler("{ http = { url = \"http://h\" }, env = [\"A\"] }");
-    wrong(&env, "queue[0].handler.env", &["an http handler starts no program"]);
+    wrong(&env, "queue[0].handler.env", &["an http handler does not start a program"]);
     for url in ["", "h", "/path", "ftp://h", "http://", "http:///x", "http://h h", "http:h"] {
         check(&format!("url = \"{url}\""), "url", &["is not a URL", "http://HOST/PATH"]);
     }
     check("url = \"http://h:0\"", "url", &["the port is not from 1 to 65535"]);
     check("url = \"http://h:65536\"", "url", &["the port is not from 1 to 65535"]);
-    check("url = \"http://h/#top\"", "url", &["what follows a # is never sent"]);
+    check("url = \"http://h/#top\"", "url", &["the fragment after # is never sent"]);
     check("url = \"http://ann:pw@h\"", "url", &["must not carry a user name or a password"]);
     check("method = \"FETCH\"", "method", &["write \"POST\""]);
     check("method = \"post\"", "method", &["did you mean \"POST\"?"]);
     check("method = \"GET\", body = {}", "body", &["a GET request has no body"]);
     check("method = \"DELETE\", body = {}", "body", &["a DELETE request has no body"]);
     check("headers = []", "headers", &["must be a table"]);
-    check("headers = { \"a b\" = \"x\" }", "headers.a b", &["not the name of a header"]);
-    check("headers = { accept = \"a\\nb\" }", "headers.accept", &["not the value of a header"]);
+    check("headers = { \"a b\" = \"x\" }", "headers.a b", &["is not a header name"]);
+    check("headers = { accept = \"a\\nb\" }", "headers.accept", &["is not a header value"]);
     check("headers = { accept = 1 }", "headers.accept", &["must be text"]);
     check("headers = { accept = { env = \"\" } }", "headers.accept.env", &["is not the name"]);
     let prefix = "headers = { accept = { env = \"A\", prefix = \"a\\nb\" } }";
-    check(prefix, "headers.accept.prefix", &["not the value of a header"]);
+    check(prefix, "headers.accept.prefix", &["is not a header value"]);
     let prefix = "headers = { accept = { prefix = \"a\" } }";
     check(prefix, "headers.accept.env", &["missing key `env`"]);
     let twice = "headers = { accept = \"a\", Accept = \"b\" }";
@@ -334,13 +338,17 @@ fn a_wrong_http_handler_is_refused_at_its_place() {
     for name in ["authorization", "Authorization", "x-api-key", "cookie", "proxy-authorization"] {
         let key = format!("headers.{name}");
         let fields = format!("headers = {{ {name} = \"secret\" }}");
-        check(&fields, &key, &["a secret must not stand in the file", "{ env = \"NAME\" }"]);
+        check(&fields, &key, &["a secret must not be in the file", "{ env = \"NAME\" }"]);
     }
     check("body = \"{\"", "body", &["not JSON"]);
     check("body = { a = nan }", "body", &["finite numbers only"]);
-    check("body = { a = { \"$\" = \"x\" } }", "body", &["takes no value of the call"]);
-    check("body = { a = [{ \"$\" = 1 }] }", "body", &["takes no value of the call"]);
-    check("body = { a = { \"$\" = \"/x\", b = 1 } }", "body", &["takes no value of the call"]);
+    check("body = { a = { \"$\" = \"x\" } }", "body", &["does not select a value of the call"]);
+    check("body = { a = [{ \"$\" = 1 }] }", "body", &["does not select a value of the call"]);
+    check(
+        "body = { a = { \"$\" = \"/x\", b = 1 } }",
+        "body",
+        &["does not select a value of the call"],
+    );
     check("reply = \"choices\"", "reply", &["is not a JSON pointer"]);
     check("reply = \"/a~2\"", "reply", &["is not a JSON pointer"]);
     check("into = \"/x\"", "into", &["only a stage has a sample"]);
@@ -348,9 +356,9 @@ fn a_wrong_http_handler_is_refused_at_its_place() {
 
 #[test]
 fn a_wrong_source_is_refused_at_its_place() {
-    wrong(&source("name = \"\""), "source[0].name", &["it must not be empty"]);
+    wrong(&source("name = \"\""), "source[0].name", &["must not be empty"]);
     wrong(&source("customers = []"), "source[0].customers", &["must not be empty"]);
-    wrong(&source("customers = [\"\"]"), "source[0].customers[0]", &["it must not be empty"]);
+    wrong(&source("customers = [\"\"]"), "source[0].customers[0]", &["must not be empty"]);
     wrong(&source("customers = [\"\\u0000\"]"), "source[0].customers[0]", &["NUL"]);
     let long = format!("queries = [\"{}\"]", "x".repeat(513));
     wrong(&source(&long), "source[0].queries[0]", &["512 bytes"]);
@@ -364,7 +372,7 @@ fn a_wrong_source_is_refused_at_its_place() {
     let key = |key: &str| format!("source[0].validate.{key}");
     wrong(&validate("min-rows = -1"), &key("min-rows"), &["-1 is not allowed"]);
     wrong(&validate("min-rows = 2, max-rows = 1"), &key("max-rows"), &["at least `min-rows`, 2"]);
-    wrong(&validate("schema = \"\""), &key("schema"), &["not the name of a file"]);
+    wrong(&validate("schema = \"\""), &key("schema"), &["is not a path"]);
     wrong(&validate("handler = {}"), &key("handler"), &["no kind of handler"]);
     let bare = "[[source]]\nname = \"s\"\ncustomers = [\"c\"]\nqueries = [\"q\"]\n";
     wrong(bare, "source[0].extract", &["missing key `extract`"]);
@@ -417,18 +425,18 @@ fn a_wrong_upload_is_refused_at_its_place() {
     check("concurrency = 0", &["from 1 to 10000"]);
     check("timeout = \"0s\"", &["from 1ms to 36500d"]);
     check("lease = \"0s\"", &["from 1s to 1d"]);
-    check("giveup-file = \"\"", &["not the name of a file"]);
+    check("giveup-file = \"\"", &["is not a path"]);
     check("private-addresses = 1", &["must be true or false"]);
     check("disable-retry = \"no\"", &["must be true or false"]);
     check("max-in-call-retries = 101", &["from 0 to 100"]);
     check("max-in-call-retries = -1", &["from 0 to 100"]);
     check("max-item-attempts = 0", &["at least 1"]);
     check("backoff-base = \"0s\"", &["longer than zero"]);
-    check("backoff-base = \"2m\"", &["longer than the `backoff-cap`, which is 1m unless given"]);
+    check("backoff-base = \"2m\"", &["longer than the default `backoff-cap`, 1m"]);
     check("backoff-multiplier = 0", &["from 1 to 1000"]);
     check("backoff-cap = \"1s\"", &["at least the base, 2s"]);
     let secret = upload("headers = { authorization = \"Bearer hunter2\" }");
-    wrong(&secret, "upload[0].headers.authorization", &["a secret must not stand in the file"]);
+    wrong(&secret, "upload[0].headers.authorization", &["a secret must not be in the file"]);
     wrong("[[upload]]\nname = \"u\"", "upload[0].url", &["missing key `url`"]);
     let config = good(&upload("max-in-call-retries = 0"));
     assert_eq!(config.uploads[0].policy, redrive::Preset::Upload.policy());
@@ -441,9 +449,17 @@ fn a_wrong_pipeline_is_refused_at_its_place() {
         wrong(&pipeline(line), &format!("pipeline[0].{key}"), parts);
     }
     check("source = {}", "source", &["give either `jsonl` or `exec`"]);
-    check("source = { jsonl = \"a\", exec = [\"b\"] }", "source", &["must have one origin"]);
-    check("source = { jsonl = \"\" }", "source.jsonl", &["not the name of a file"]);
-    check("source = { jsonl = \"a\", env = [] }", "source.env", &["a file starts no program"]);
+    check(
+        "source = { jsonl = \"a\", exec = [\"b\"] }",
+        "source",
+        &["must have exactly one origin"],
+    );
+    check("source = { jsonl = \"\" }", "source.jsonl", &["is not a path"]);
+    check(
+        "source = { jsonl = \"a\", env = [] }",
+        "source.env",
+        &["a jsonl source does not start a program"],
+    );
     check("source = { exec = [] }", "source.exec", &["must not be empty"]);
     check("completed-at = 1.1", "completed-at", &["from 0 to 1"]);
     check("completed-at = 95", "completed-at", &["from 0 to 1"]);

@@ -176,14 +176,14 @@ async fn the_waits_of_a_named_unit_are_those_of_the_schedule() {
 async fn services_that_are_not_http_are_judged_as_told() {
     let errors = [Err(io::ErrorKind::ConnectionRefused), Ok(7), Err(io::ErrorKind::NotFound)];
     let script = Script::new(errors.map(|answer| answer.map_err(io::Error::from)));
-    let mut client = redrive::tower::retry(policy(steady(3))).errors_alone().layer(script.clone());
+    let mut client = redrive::tower::retry(policy(steady(3))).errors_only().layer(script.clone());
     assert_eq!(client.ready().await.unwrap().call(Request::new(())).await.unwrap(), 7);
     client.ready().await.unwrap().call(Request::new(())).await.unwrap_err();
     assert_eq!(script.seconds(), [0, 1, 1], "a missing file stays missing");
 
     let script = Script::new([Ok(1), Err("lost"), Ok(2), Err("gone")]);
     let mut client = redrive::tower::retry(policy(steady(9)))
-        .judge(|answer: &i32| (*answer == 1).then(|| Failure::http(503, None, "one")))
+        .when_response(|answer: &i32| (*answer == 1).then(|| Failure::http(503, None, "one")))
         .when(|error: &&str| if *error == "gone" { Class::Final } else { Class::Retryable })
         .layer(script.clone());
     assert_eq!(client.ready().await.unwrap().call(Request::new(())).await, Ok(2));
@@ -191,6 +191,6 @@ async fn services_that_are_not_http_are_judged_as_told() {
     assert_eq!(script.seconds(), [0, 1, 2, 2]);
 
     let script = Script::new([Err("no idea"), Ok(3)]);
-    let client = redrive::tower::retry(policy(steady(9))).errors_alone().any_error();
+    let client = redrive::tower::retry(policy(steady(9))).errors_only().any_error();
     assert_eq!(client.layer(script).oneshot(Request::new(())).await, Ok(3));
 }

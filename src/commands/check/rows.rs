@@ -1,6 +1,8 @@
-//! What a configuration declares, kind by kind.
+//! The declared queues, sources, uploads, pipelines and stages as rows.
 
-use redrive::config::{Pipeline, Queue, SampleSource, Source, Stage, Upload};
+use redrive::config::{
+    PipelineConfig, QueueConfig, SampleSourceConfig, SourceConfig, StageConfig, UploadConfig,
+};
 use redrive_ops::{
     views::PolicyView,
     words::{human, seconds},
@@ -8,31 +10,31 @@ use redrive_ops::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::parts::{LimitFields, Worker, clock_time, policy_name, program, schedule, validate};
+use super::shared_fields::{
+    HandlerView, LimitFields, clock_time, policy_name, program, schedule, validate,
+};
 use crate::{
     commands::policy::chosen,
-    output::{Column, Row},
+    output::{TableColumn, TableRow},
 };
 
-/// A queue.
 #[derive(Debug, Serialize)]
 pub(crate) struct QueueRow<'a> {
     name: &'a str,
-    handler: Worker<'a>,
+    handler: HandlerView<'a>,
     policy: PolicyView,
     categories: Option<&'a [String]>,
     #[serde(flatten)]
     limits: LimitFields,
     #[serde(skip)]
-    queue: &'a Queue,
+    queue: &'a QueueConfig,
 }
 
 impl<'a> QueueRow<'a> {
-    /// From its declaration.
-    pub(crate) fn new(queue: &'a Queue) -> Self {
+    pub(crate) fn new(queue: &'a QueueConfig) -> Self {
         Self {
             name: &queue.name,
-            handler: Worker(&queue.handler),
+            handler: HandlerView(&queue.handler),
             policy: chosen(&queue.policy),
             categories: queue.categories.as_deref(),
             limits: queue.limits.into(),
@@ -41,14 +43,14 @@ impl<'a> QueueRow<'a> {
     }
 }
 
-impl Row for QueueRow<'_> {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("name"),
-        Column::text("handler"),
-        Column::text("policy"),
-        Column::text("categories"),
-        Column::number("concurrency"),
-        Column::number("timeout"),
+impl TableRow for QueueRow<'_> {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("name"),
+        TableColumn::text("handler"),
+        TableColumn::text("policy"),
+        TableColumn::text("categories"),
+        TableColumn::number("concurrency"),
+        TableColumn::number("timeout"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -67,13 +69,12 @@ impl Row for QueueRow<'_> {
     }
 }
 
-/// A source.
 #[derive(Debug, Serialize)]
 pub(crate) struct SourceRow<'a> {
     name: &'a str,
     customers: &'a [String],
     queries: &'a [String],
-    extract: Worker<'a>,
+    extract: HandlerView<'a>,
     schema_version: Option<&'a str>,
     validate: Value,
     policy: PolicyView,
@@ -82,17 +83,16 @@ pub(crate) struct SourceRow<'a> {
     #[serde(flatten)]
     limits: LimitFields,
     #[serde(skip)]
-    source: &'a Source,
+    source: &'a SourceConfig,
 }
 
 impl<'a> SourceRow<'a> {
-    /// From its declaration.
-    pub(crate) fn new(source: &'a Source) -> Self {
+    pub(crate) fn new(source: &'a SourceConfig) -> Self {
         Self {
             name: &source.name,
             customers: &source.customers,
             queries: &source.queries,
-            extract: Worker(&source.extract),
+            extract: HandlerView(&source.extract),
             schema_version: source.schema_version.as_deref(),
             validate: validate(&source.validate),
             policy: chosen(&source.policy),
@@ -104,15 +104,15 @@ impl<'a> SourceRow<'a> {
     }
 }
 
-impl Row for SourceRow<'_> {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("name"),
-        Column::number("customers"),
-        Column::number("queries"),
-        Column::text("extract"),
-        Column::text("policy"),
-        Column::text("scheduled from"),
-        Column::text("daily at (utc)"),
+impl TableRow for SourceRow<'_> {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("name"),
+        TableColumn::number("customers"),
+        TableColumn::number("queries"),
+        TableColumn::text("extract"),
+        TableColumn::text("policy"),
+        TableColumn::text("scheduled from"),
+        TableColumn::text("daily at (utc)"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -132,14 +132,13 @@ impl Row for SourceRow<'_> {
     }
 }
 
-/// An upload.
 #[derive(Debug, Serialize)]
 pub(crate) struct UploadRow<'a> {
     name: &'a str,
     url: String,
     headers: Vec<&'a str>,
     private_addresses: bool,
-    ready: Option<Worker<'a>>,
+    ready: Option<HandlerView<'a>>,
     concurrency: u32,
     timeout_s: Value,
     lease_s: Value,
@@ -150,14 +149,13 @@ pub(crate) struct UploadRow<'a> {
 }
 
 impl<'a> UploadRow<'a> {
-    /// From its declaration.
-    pub(crate) fn new(upload: &'a Upload) -> Self {
+    pub(crate) fn new(upload: &'a UploadConfig) -> Self {
         Self {
             name: &upload.name,
             url: upload.request.url.to_string(),
             headers: upload.request.headers.iter().map(|(name, _)| name.as_str()).collect(),
             private_addresses: upload.request.private_addresses,
-            ready: upload.ready.as_ref().map(Worker),
+            ready: upload.ready.as_ref().map(HandlerView),
             concurrency: upload.concurrency,
             timeout_s: seconds(upload.timeout),
             lease_s: seconds(upload.lease),
@@ -169,13 +167,13 @@ impl<'a> UploadRow<'a> {
     }
 }
 
-impl Row for UploadRow<'_> {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("name"),
-        Column::text("url"),
-        Column::number("retries in a call"),
-        Column::number("attempts of an item"),
-        Column::text("backoff"),
+impl TableRow for UploadRow<'_> {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("name"),
+        TableColumn::text("url"),
+        TableColumn::number("retries in a call"),
+        TableColumn::number("attempts of an item"),
+        TableColumn::text("backoff"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -192,7 +190,6 @@ impl Row for UploadRow<'_> {
     }
 }
 
-/// A pipeline.
 #[derive(Debug, Serialize)]
 pub(crate) struct PipelineRow<'a> {
     name: &'a str,
@@ -201,22 +198,20 @@ pub(crate) struct PipelineRow<'a> {
     partial_at: f64,
     failure_budget: Value,
     read_ahead: u32,
-    /// Its stages.
     pub(crate) stages: Vec<StageRow<'a>>,
     #[serde(skip)]
-    pipeline: &'a Pipeline,
+    pipeline: &'a PipelineConfig,
 }
 
 impl<'a> PipelineRow<'a> {
-    /// From its declaration.
-    pub(crate) fn new(pipeline: &'a Pipeline) -> Self {
+    pub(crate) fn new(pipeline: &'a PipelineConfig) -> Self {
         let budget = &pipeline.rules.budget;
         let stages = pipeline.stages.iter();
         Self {
             name: &pipeline.name,
             source: match &pipeline.source {
-                SampleSource::Jsonl(path) => json!({ "jsonl": path }),
-                SampleSource::Exec(exec) => program(exec),
+                SampleSourceConfig::Jsonl(path) => json!({ "jsonl": path }),
+                SampleSourceConfig::Exec(exec) => program(exec),
             },
             completed_at: pipeline.rules.completed_at,
             partial_at: pipeline.rules.partial_at,
@@ -233,14 +228,14 @@ impl<'a> PipelineRow<'a> {
     }
 }
 
-impl Row for PipelineRow<'_> {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("name"),
-        Column::number("stages"),
-        Column::number("completed at"),
-        Column::number("partial at"),
-        Column::number("failure budget"),
-        Column::number("read ahead"),
+impl TableRow for PipelineRow<'_> {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("name"),
+        TableColumn::number("stages"),
+        TableColumn::number("completed at"),
+        TableColumn::number("partial at"),
+        TableColumn::number("failure budget"),
+        TableColumn::number("read ahead"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -255,25 +250,24 @@ impl Row for PipelineRow<'_> {
     }
 }
 
-/// A stage of a pipeline.
 #[derive(Debug, Serialize)]
 pub(crate) struct StageRow<'a> {
     name: &'a str,
-    handler: Worker<'a>,
+    handler: HandlerView<'a>,
     policy: PolicyView,
     #[serde(flatten)]
     limits: LimitFields,
     #[serde(skip)]
     pipeline: &'a str,
     #[serde(skip)]
-    stage: &'a Stage,
+    stage: &'a StageConfig,
 }
 
 impl<'a> StageRow<'a> {
-    fn new(pipeline: &'a str, stage: &'a Stage) -> Self {
+    fn new(pipeline: &'a str, stage: &'a StageConfig) -> Self {
         Self {
             name: &stage.name,
-            handler: Worker(&stage.handler),
+            handler: HandlerView(&stage.handler),
             policy: chosen(&stage.policy),
             limits: stage.limits.into(),
             pipeline,
@@ -282,14 +276,14 @@ impl<'a> StageRow<'a> {
     }
 }
 
-impl Row for StageRow<'_> {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("pipeline"),
-        Column::text("stage"),
-        Column::text("handler"),
-        Column::text("policy"),
-        Column::number("concurrency"),
-        Column::number("timeout"),
+impl TableRow for StageRow<'_> {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("pipeline"),
+        TableColumn::text("stage"),
+        TableColumn::text("handler"),
+        TableColumn::text("policy"),
+        TableColumn::number("concurrency"),
+        TableColumn::number("timeout"),
     ];
 
     fn cells(&self) -> Vec<String> {

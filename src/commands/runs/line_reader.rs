@@ -1,55 +1,52 @@
-//! A file read line by line, however long it is and however long its lines are.
+//! Reads a file line by line in bounded memory.
 
 use std::io::{self, BufRead, BufReader, Read};
 
-/// The longest line that is read, in bytes: the largest payload, with room for escapes and the other
-/// fields.
+/// The longest line: the largest payload, with room for escapes and the other fields.
 pub(crate) const MAX_LINE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Some editors begin a file with it.
+/// Some editors write a byte order mark at the start of a file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Lines, numbered from 1.
-pub(crate) struct Lines<R> {
+/// Numbers lines from 1.
+pub(crate) struct LineReader<R> {
     source: BufReader<R>,
     line: Vec<u8>,
     number: u64,
     bytes: u64,
 }
 
-/// A line, or that it was too long to be one.
-pub(crate) enum Line<'a> {
-    /// What stands in it, without its end.
+pub(crate) enum InputLine<'a> {
+    /// The text without the line feed.
     Whole(&'a [u8]),
-    /// More than [`MAX_LINE_BYTES`]; the rest of it was passed over.
+    /// The line has more than [`MAX_LINE_BYTES`] and was skipped.
     TooLong,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> LineReader<R> {
     pub(crate) fn new(source: BufReader<R>) -> Self {
         Self { source, line: Vec::new(), number: 0, bytes: 0 }
     }
 
-    /// How many lines were read.
+    /// The number of the last line.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// How many bytes were read.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether the next line may have to be waited for.
+    /// Whether reading the next line may block.
     pub(crate) fn may_wait(&self) -> bool {
         !self.source.buffer().contains(&b'\n')
     }
 
     /// The next line; `None` at the end.
-    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<InputLine<'_>>> {
         self.line.clear();
         let mut too_long = false;
-        let mut began = false;
+        let mut has_bytes = false;
         loop {
             let part = match self.source.fill_buf() {
                 Ok(part) => part,
@@ -59,7 +56,7 @@ impl<R: Read> Lines<R> {
             if part.is_empty() {
                 break;
             }
-            began = true;
+            has_bytes = true;
             let end = part.iter().position(|byte| *byte == b'\n');
             let (text, taken) = match end {
                 Some(end) => (part.get(..end).unwrap_or_default(), end + 1),
@@ -76,18 +73,18 @@ impl<R: Read> Lines<R> {
                 break;
             }
         }
-        if !began {
+        if !has_bytes {
             return Ok(None);
         }
         self.number += 1;
         if too_long {
             self.line = Vec::new();
-            return Ok(Some(Line::TooLong));
+            return Ok(Some(InputLine::TooLong));
         }
         let line = self.line.as_slice();
         let first = self.number == 1;
         let text = line.strip_prefix(BYTE_ORDER_MARK).filter(|_| first).unwrap_or(line);
-        Ok(Some(Line::Whole(text)))
+        Ok(Some(InputLine::Whole(text)))
     }
 }
 
@@ -98,12 +95,12 @@ mod tests {
     /// Reads through a buffer of three bytes, so that lines come in parts.
     #[track_caller]
     fn check(text: &[u8], expected: &[&[u8]]) {
-        let mut lines = Lines::new(BufReader::with_capacity(3, text));
+        let mut lines = LineReader::new(BufReader::with_capacity(3, text));
         let mut read = Vec::new();
         while let Ok(Some(line)) = lines.next() {
             read.push(match line {
-                Line::Whole(line) => line.to_vec(),
-                Line::TooLong => b"too long".to_vec(),
+                InputLine::Whole(line) => line.to_vec(),
+                InputLine::TooLong => b"too long".to_vec(),
             });
         }
         assert_eq!(read, expected);

@@ -1,32 +1,32 @@
-//! What became of each run that an operator named, as it is printed.
+//! The outcome of `runs retry | cancel` for each run, as rows.
 
 use redrive::RunMode;
 use redrive_ops::views::RunChangeView;
 
 use crate::{
     context::Context,
-    exit::{Exit, Failure},
-    output::{Column, Row},
+    exit::{CommandError, Exit},
+    output::{TableColumn, TableRow},
 };
 
-/// The most rows of a table; programs get them all.
+/// The most rows of a table; JSON formats print all rows.
 const MAX_TABLE_ROWS: usize = 1_000;
 
-impl Row for RunChangeView {
-    const COLUMNS: &'static [Column] =
-        &[Column::number("id"), Column::text("outcome"), Column::text("")];
+impl TableRow for RunChangeView {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::number("id"), TableColumn::text("outcome"), TableColumn::text("")];
 
     fn cells(&self) -> Vec<String> {
         vec![self.id.to_string(), self.outcome.replace('_', " "), self.note.clone()]
     }
 }
 
-/// Prints what became of each run, and says how the command ends.
+/// Prints the outcome of each run. Returns the exit code.
 pub(super) fn print(
     changes: &[RunChangeView],
     mode: RunMode,
     context: &Context,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     let count = |outcome: &str| changes.iter().filter(|it| it.outcome == outcome).count();
     let (refused, unknown) = (count("refused"), count("unknown"));
     let done = changes.len() - refused - unknown;
@@ -38,9 +38,12 @@ pub(super) fn print(
     };
     let mut summary = format!("{done} {verb}, {refused} refused, {unknown} unknown");
     if changes.len() > shown {
-        summary.push_str(&format!("; {shown} of {} are shown, -o jsonl has all", changes.len()));
+        summary.push_str(&format!(
+            "; {shown} of {} rows are shown, -o jsonl prints all",
+            changes.len()
+        ));
     }
-    context.output.remark(&summary)?;
+    context.output.footer(&summary)?;
     Ok(match (done, refused + unknown) {
         (_, 0) => Exit::Ok,
         (0, _) => Exit::Error,

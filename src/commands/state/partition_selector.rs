@@ -1,52 +1,51 @@
-//! The partitions that a command is for, as its flags name them.
+//! Flags that select partitions.
 
 use clap::Args;
 use redrive::{DateRange, LogicalDate, PartitionFilter, PartitionKey};
 
-use crate::exit::Failure;
+use crate::exit::CommandError;
 
-/// Which partitions. Everything given must match exactly.
+/// PartitionSelector partitions. Everything given must match exactly.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Which {
+pub(crate) struct PartitionSelector {
     /// One partition, as partition:SOURCE/CUSTOMER/QUERY/DATE, instead of filters
     #[arg(value_name = "PARTITION", value_parser = parse_partition, conflicts_with_all =
           ["source", "customer_id", "query_name", "logical_date", "since", "until"])]
     pub(crate) partition: Option<PartitionKey>,
 
-    /// Of this source alone
+    /// Only this source
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = parse_part)]
     pub(crate) source: Option<String>,
 
-    /// Of this customer alone
+    /// Only this customer
     #[arg(long, value_name = "ID", allow_hyphen_values = true, value_parser = parse_part)]
     pub(crate) customer_id: Option<String>,
 
-    /// Of this query alone
+    /// Only this query
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = parse_part)]
     pub(crate) query_name: Option<String>,
 
-    /// Of this day alone, as YYYY-MM-DD
+    /// Only this day, as YYYY-MM-DD
     #[arg(long, value_name = "DATE", allow_hyphen_values = true,
           conflicts_with_all = ["since", "until"])]
     pub(crate) logical_date: Option<LogicalDate>,
 
-    /// Not before this day
+    /// The first day
     #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
     pub(crate) since: Option<LogicalDate>,
 
-    /// Not after this day, which is included
+    /// The last day, inclusive
     #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
     pub(crate) until: Option<LogicalDate>,
 }
 
-impl Which {
-    /// The filter they make.
-    pub(crate) fn filter(&self) -> Result<PartitionFilter, Failure> {
+impl PartitionSelector {
+    pub(crate) fn filter(&self) -> Result<PartitionFilter, CommandError> {
         if let Some(key) = &self.partition {
-            return Ok(of_key(key));
+            return Ok(filter_for_key(key));
         }
         if let (Some(since), Some(until)) = (self.since, self.until) {
-            days(since, until)?;
+            date_range(since, until)?;
         }
         Ok(PartitionFilter {
             source: self.source.clone(),
@@ -58,7 +57,7 @@ impl Which {
         })
     }
 
-    /// The one partition that is named, if it is one.
+    /// The key, if the flags select exactly one partition.
     pub(crate) fn only_key(&self) -> Option<PartitionKey> {
         if let Some(key) = &self.partition {
             return Some(key.clone());
@@ -70,7 +69,7 @@ impl Which {
     }
 }
 
-fn of_key(key: &PartitionKey) -> PartitionFilter {
+fn filter_for_key(key: &PartitionKey) -> PartitionFilter {
     let filter = PartitionFilter {
         source: Some(key.source().to_owned()),
         customer_id: Some(key.customer_id().to_owned()),
@@ -80,15 +79,16 @@ fn of_key(key: &PartitionKey) -> PartitionFilter {
     filter.on(key.logical_date())
 }
 
-/// Days from one to another, which must not be earlier.
-pub(super) fn days(since: LogicalDate, until: LogicalDate) -> Result<DateRange, Failure> {
+pub(super) fn date_range(
+    since: LogicalDate,
+    until: LogicalDate,
+) -> Result<DateRange, CommandError> {
     DateRange::new(since, until).map_err(|_| {
-        Failure::usage(format!("--since {since} is after --until {until}"))
-            .help("both days are included, so the first must not be the later one")
+        CommandError::usage(format!("--since {since} is after --until {until}"))
+            .help("--since must not be later than --until")
     })
 }
 
-/// A part of a key: any text but empty, over-long or with a NUL.
 pub(super) fn parse_part(text: &str) -> Result<String, String> {
     match PartitionKey::new(text, "-", "-", LogicalDate::MIN) {
         Ok(_) => Ok(text.to_owned()),
@@ -96,7 +96,7 @@ pub(super) fn parse_part(text: &str) -> Result<String, String> {
     }
 }
 
-/// A partition, with or without the word in front.
+/// A partition key, with or without the prefix `partition:`.
 pub(crate) fn parse_partition(text: &str) -> Result<PartitionKey, String> {
     let key = text.strip_prefix("partition:").unwrap_or(text);
     key.parse().map_err(|error: redrive::InvalidUnit| error.to_string())

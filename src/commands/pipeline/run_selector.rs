@@ -1,15 +1,14 @@
-//! The run that a command is about.
+//! Flags that select a pipeline run.
 
 use clap::Args;
 use redrive::{PipelineRunId, PipelineRunRecord};
 
 use super::parse_id;
-use crate::{exit::Failure, ops::Ops};
+use crate::{exit::CommandError, open_store::OpenStore};
 
-/// A run by its id, or the newest.
 #[derive(Debug, Args)]
-pub(super) struct Which {
-    /// The run [default: the newest]
+pub(super) struct PipelineRunSelector {
+    /// The id of the run [default: the newest run]
     #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id,
           conflicts_with = "pipeline")]
     id: Option<PipelineRunId>,
@@ -19,9 +18,8 @@ pub(super) struct Which {
     pipeline: Option<String>,
 }
 
-impl Which {
-    /// Finds it.
-    pub(super) async fn find(self, ops: &Ops) -> Result<PipelineRunRecord, Failure> {
+impl PipelineRunSelector {
+    pub(super) async fn find(self, ops: &OpenStore) -> Result<PipelineRunRecord, CommandError> {
         match self.id {
             Some(id) => ops.pipeline_run(id).await,
             None => ops.newest_run(self.pipeline).await,

@@ -1,14 +1,15 @@
-//! What a configuration declares, for those who look.
+//! Lists what a configuration declares, for the views of the CLI, the API and the dashboard.
 
 use redrive_core::InvalidUnit;
 use redrive_ops::{Declarations, DeclaredPipeline, DeclaredQueue, DeclaredSource, DeclaredUpload};
 
-use crate::{config, wiring::declared_calendar};
+use crate::{config, wiring::build_calendar};
 
-/// All of it. A schedule that begins on a day that no partition can have is refused.
-pub fn declared(config: &config::Config) -> Result<Declarations, InvalidUnit> {
-    let told = config.notifiers.iter().map(|notifier| &notifier.queue);
-    let queues = config.queues.iter().chain(told).map(|queue| DeclaredQueue {
+/// Lists the declared policies, queues, sources, uploads and pipelines. Fails if a schedule starts on a
+/// date that no partition key can have.
+pub fn build_declarations(config: &config::Config) -> Result<Declarations, InvalidUnit> {
+    let notifier_queues = config.notifiers.iter().map(|notifier| &notifier.queue);
+    let queues = config.queues.iter().chain(notifier_queues).map(|queue| DeclaredQueue {
         name: queue.name.clone(),
         policy: queue.policy.policy.clone(),
         categories: queue.categories.clone(),
@@ -18,7 +19,7 @@ pub fn declared(config: &config::Config) -> Result<Declarations, InvalidUnit> {
             name: source.name.clone(),
             customers: source.customers.clone(),
             queries: source.queries.clone(),
-            calendar: source.schedule.as_ref().map(declared_calendar).transpose()?,
+            calendar: source.schedule.as_ref().map(build_calendar).transpose()?,
         })
     });
     let uploads = config.uploads.iter().map(|upload| DeclaredUpload {

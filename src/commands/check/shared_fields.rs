@@ -1,60 +1,62 @@
-//! What several kinds of work have in common, as it is printed.
+//! Fields that several kinds of rows have: handlers, limits, policies, schedules.
 
 use std::fmt;
 
 use jiff::civil::Time;
 use redrive::{
     BodyTemplate, JsonPointer,
-    config::{Every, Handler, Http, Limits, PolicyChoice, Program, Schedule, Validate},
+    config::{
+        HandlerConfig, HttpConfig, LimitsConfig, PolicyChoice, ProgramConfig, ScheduleConfig,
+        ScheduleInterval, ValidationConfig,
+    },
 };
 use redrive_ops::words::seconds;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-/// A handler, as an object or in a few words.
+/// A handler, printed as a JSON object or as a few words.
 #[derive(Debug)]
-pub(crate) struct Worker<'a>(pub(crate) &'a Handler);
+pub(crate) struct HandlerView<'a>(pub(crate) &'a HandlerConfig);
 
-impl Serialize for Worker<'_> {
+impl Serialize for HandlerView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let handler = match self.0 {
-            Handler::Exec(exec) => program(exec),
-            Handler::Stream(stream) => json!({
+            HandlerConfig::Exec(exec) => program(exec),
+            HandlerConfig::Stream(stream) => json!({
                 "stream": stream.program.argv,
                 "env": stream.program.env,
                 "grace_s": seconds(stream.program.grace),
                 "processes": stream.processes,
                 "in_flight": stream.in_flight,
             }),
-            Handler::Http(http) => json!({ "http": request(http) }),
+            HandlerConfig::Http(http) => json!({ "http": request(http) }),
         };
         handler.serialize(serializer)
     }
 }
 
-impl fmt::Display for Worker<'_> {
+impl fmt::Display for HandlerView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Handler::Exec(exec) => write!(f, "exec {}", exec.argv.join(" ")),
-            Handler::Stream(stream) => {
+            HandlerConfig::Exec(exec) => write!(f, "exec {}", exec.argv.join(" ")),
+            HandlerConfig::Stream(stream) => {
                 write!(f, "stream {} × {}", stream.program.argv.join(" "), stream.processes)?;
                 match stream.in_flight {
                     1 => Ok(()),
                     calls => write!(f, ", {calls} in flight"),
                 }
             }
-            Handler::Http(http) => write!(f, "{} {}", http.request.method, http.request.url),
+            HandlerConfig::Http(http) => write!(f, "{} {}", http.request.method, http.request.url),
         }
     }
 }
 
-/// A program as the file writes it.
-pub(crate) fn program(program: &Program) -> Value {
+pub(crate) fn program(program: &ProgramConfig) -> Value {
     json!({ "exec": program.argv, "env": program.env, "grace_s": seconds(program.grace) })
 }
 
-/// Headers by name alone: their values are nobody's business.
-fn request(http: &Http) -> Value {
+/// Prints the names of headers without their values, which may be secrets.
+fn request(http: &HttpConfig) -> Value {
     let request = &http.request;
     let query = request.query.iter();
     let query = query.map(|(name, value)| (name.clone(), value.as_json().clone()));
@@ -73,7 +75,7 @@ fn request(http: &Http) -> Value {
     })
 }
 
-/// Limits as fields of the object they belong to.
+/// Flattened into the object of the queue, source or stage.
 #[derive(Debug, Serialize)]
 pub(crate) struct LimitFields {
     concurrency: u32,
@@ -81,8 +83,8 @@ pub(crate) struct LimitFields {
     lease_s: Value,
 }
 
-impl From<Limits> for LimitFields {
-    fn from(limits: Limits) -> Self {
+impl From<LimitsConfig> for LimitFields {
+    fn from(limits: LimitsConfig) -> Self {
         Self {
             concurrency: limits.concurrency,
             timeout_s: seconds(limits.timeout),
@@ -91,25 +93,22 @@ impl From<Limits> for LimitFields {
     }
 }
 
-/// The name of a policy, or that it has none.
 pub(crate) fn policy_name(choice: &PolicyChoice) -> String {
     choice.name.clone().unwrap_or_else(|| "in place".to_owned())
 }
 
-/// What the validator asks.
-pub(crate) fn validate(validate: &Validate) -> Value {
+pub(crate) fn validate(validate: &ValidationConfig) -> Value {
     json!({
         "min_rows": validate.min_rows,
         "max_rows": validate.max_rows,
         "schema": validate.schema,
-        "handler": validate.handler.as_ref().map(Worker),
+        "handler": validate.handler.as_ref().map(HandlerView),
     })
 }
 
-/// When partitions become due.
-pub(crate) fn schedule(schedule: &Schedule) -> Value {
+pub(crate) fn schedule(schedule: &ScheduleConfig) -> Value {
     let every = match schedule.every {
-        Every::Day => "day",
+        ScheduleInterval::Day => "day",
     };
     json!({
         "every": every,
@@ -119,7 +118,7 @@ pub(crate) fn schedule(schedule: &Schedule) -> Value {
     })
 }
 
-/// Hours and minutes, which is all a schedule has.
+/// Hours and minutes; a schedule has no seconds.
 pub(crate) fn clock_time(time: Time) -> String {
     format!("{:02}:{:02}", time.hour(), time.minute())
 }

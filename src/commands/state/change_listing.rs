@@ -1,29 +1,29 @@
-//! What became of each partition that a command was for, as it is printed.
+//! The outcome of a change for each partition, as rows.
 
 use redrive::{ChangeCounts, PartitionOutcome, RunMode};
 use redrive_ops::views::PartitionChangeView;
 
 use crate::{
-    exit::{Exit, Failure},
-    output::{Column, Listing, Output, Row},
+    exit::{CommandError, Exit},
+    output::{Listing, Output, TableColumn, TableRow},
 };
 
-/// What became of some partitions, printed as it happens.
-pub(super) struct Changes {
+/// Prints outcomes page by page and counts them.
+pub(super) struct PartitionChangeListing {
     mode: RunMode,
     output: Output,
     listing: Listing<PartitionChangeView>,
-    tally: ChangeCounts,
+    counts: ChangeCounts,
 }
 
-impl Row for PartitionChangeView {
-    const COLUMNS: &'static [Column] = &[
-        Column::key("source"),
-        Column::key("customer_id"),
-        Column::key("query_name"),
-        Column::text("logical_date"),
-        Column::text("outcome"),
-        Column::text(""),
+impl TableRow for PartitionChangeView {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::key("source"),
+        TableColumn::key("customer_id"),
+        TableColumn::key("query_name"),
+        TableColumn::text("logical_date"),
+        TableColumn::text("outcome"),
+        TableColumn::text(""),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -38,26 +38,26 @@ impl Row for PartitionChangeView {
     }
 }
 
-impl Changes {
+impl PartitionChangeListing {
     pub(super) fn new(mode: RunMode, output: Output) -> Self {
-        Self { mode, output, listing: Listing::new(output), tally: ChangeCounts::default() }
+        Self { mode, output, listing: Listing::new(output), counts: ChangeCounts::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.tally.total() == 0
+        self.counts.total() == 0
     }
 
-    pub(super) fn add(&mut self, outcomes: Vec<PartitionOutcome>) -> Result<(), Failure> {
+    pub(super) fn add(&mut self, outcomes: Vec<PartitionOutcome>) -> Result<(), CommandError> {
         let mode = self.mode;
-        outcomes.iter().for_each(|outcome| self.tally.add(outcome));
+        outcomes.iter().for_each(|outcome| self.counts.add(outcome));
         self.listing
             .add(outcomes.into_iter().map(|outcome| PartitionChangeView::new(outcome, mode)))
     }
 
-    /// Ends the list, and says how the command ends.
-    pub(super) fn end(self, more_pending: bool) -> Result<Exit, Failure> {
+    /// Ends the list. Returns the exit code.
+    pub(super) fn end(self, more_pending: bool) -> Result<Exit, CommandError> {
         let hidden = self.listing.end()?;
-        let ChangeCounts { done, already, overridable, refused } = self.tally;
+        let ChangeCounts { done, already, overridable, refused } = self.counts;
         let verb = match self.mode {
             RunMode::Real => "done",
             RunMode::DryRun => "would be done",
@@ -65,12 +65,12 @@ impl Changes {
         let mut summary =
             format!("{done} {verb}, {already} already, {} refused", overridable + refused);
         if more_pending {
-            summary.push_str("; more are pending already than are shown");
+            summary.push_str("; further partitions are pending already and not shown");
         }
         if hidden > 0 {
-            summary.push_str(&format!("; {hidden} are not shown, -o jsonl has all"));
+            summary.push_str(&format!("; {hidden} rows are not shown, -o jsonl prints all"));
         }
-        self.output.remark(&summary)?;
+        self.output.footer(&summary)?;
         Ok(match (done, overridable, refused) {
             (_, 0, 0) => Exit::Ok,
             (0, 0, _) => Exit::Error,
