@@ -1,4 +1,4 @@
--- SQLite takes the message and the unit from the row that has the greatest id.
+-- SQLite takes message and unit from the row with the greatest id.
 SELECT
     kind, coalesce(fingerprint, ''), coalesce(code, ''), coalesce(message, ''), unit_id, count(*) AS attempts,
     ended_at, max(id)

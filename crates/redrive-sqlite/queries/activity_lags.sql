@@ -1,4 +1,5 @@
--- How long runs waited for their first attempt, since they could begin. The bounds are TIME_BOUNDS_US.
+-- The wait of runs from the time they could start to their first attempt. The bounds are
+-- TIME_BOUNDS_US.
 SELECT
     (waited >= 5000) + (waited >= 20000) + (waited >= 100000) + (waited >= 500000)
         + (waited >= 2000000) + (waited >= 10000000) + (waited >= 60000000) + (waited >= 300000000) AS reached,

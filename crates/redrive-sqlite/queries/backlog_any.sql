@@ -1,5 +1,5 @@
--- Of every category: whether something is ready, whether something is held, and when the next is due.
--- What is held is found among all that is held, in whatever queue.
+-- All categories: whether a run is ready, whether a run is held, and when the next run is due. Held
+-- runs are searched among the held runs of all queues.
 SELECT
     NOT EXISTS (SELECT 1 FROM paused_queues WHERE queue = ?1)
         AND EXISTS (SELECT 1 FROM runs WHERE queue = ?1 AND ready = 1),

@@ -1,6 +1,6 @@
--- Of the named categories (?2, a JSON array): whether something is ready, whether something is held, and
--- when the next is due. Waiting runs of other categories that are due sooner are passed over one by
--- one; the category is not in their index, which every retry writes to.
+-- The named categories (?2, a JSON array): whether a run is ready, whether a run is held, and when
+-- the next run is due. The index on due times does not contain the category, because every retry
+-- writes to it; so earlier due runs of other categories are skipped one by one.
 SELECT
     NOT EXISTS (SELECT 1 FROM paused_queues WHERE queue = ?1)
         AND EXISTS (

@@ -1,5 +1,5 @@
--- One run, if it is still in the state in which it was looked at. A worker that holds it holds an
--- older epoch from here on.
+-- One run, if it is still in the state that was read. The new epoch makes the lease of a worker
+-- stale.
 UPDATE runs SET
     status = 'cancelled', ready = 0, due_at = NULL, next_retry_at = NULL,
     lease_epoch = lease_epoch + (status = 'processing'), lease_owner = NULL, lease_until = NULL

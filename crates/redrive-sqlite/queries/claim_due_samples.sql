@@ -1,4 +1,4 @@
--- Of one run, at one stage: retries that are due (?6), the longest waiting first. OR FAIL: see
+-- One run, one stage: retries that are due (?6), the longest waiting first. OR FAIL: see
 -- claim_runs_in.
 UPDATE OR FAIL samples SET
     lease_owner = ?4, lease_epoch = lease_epoch + 1, lease_until = ?5, next_retry_at = NULL

@@ -1,5 +1,5 @@
--- Sources that nobody reads, of the runs that are served (?1, a JSON array), the oldest first. OR FAIL:
--- see claim_runs_in.
+-- Sources without a reader, of the served runs (?1, a JSON array), the oldest first. OR FAIL: see
+-- claim_runs_in.
 UPDATE OR FAIL pipeline_runs SET lease_owner = ?3, lease_epoch = lease_epoch + 1, lease_until = ?4
 WHERE id IN (
     SELECT id FROM pipeline_runs

@@ -1,4 +1,4 @@
--- Nothing is returned when someone else holds the group.
+-- Returns no row if another worker holds the group.
 INSERT INTO upload_groups (upload, group_name, lease_owner, lease_epoch, lease_until)
 VALUES (?1, ?2, ?3, 1, ?4)
 ON CONFLICT (upload, group_name) DO UPDATE SET

@@ -1,9 +1,8 @@
--- Claims of every category; none of a paused queue. The categories that have something ready are
--- found by skipping along the index. Then their queues are merged: the oldest run of all is taken and
--- the next of its category joins the contest, until the limit is reached. OR FAIL: see
--- claim_runs_in.
+-- Claims from all categories; nothing from a paused queue. A skip scan of the index finds the
+-- categories with ready runs. Then the categories are merged: take the oldest run, add the next run
+-- of its category as a candidate, and repeat until the limit. OR FAIL: see claim_runs_in.
 WITH RECURSIVE present (category) AS (
-    -- CASE, because as a condition it would be tried on every run that is ready.
+    -- CASE, because a condition would be evaluated for every ready run.
     SELECT CASE
         WHEN NOT EXISTS (SELECT 1 FROM paused_queues WHERE queue = ?1)
         THEN (SELECT min(category) FROM runs WHERE queue = ?1 AND ready = 1)
@@ -26,7 +25,7 @@ oldest (category, submitted_at, id) AS (
     UNION ALL
     SELECT next.category, next.submitted_at, next.id
     FROM oldest
-    -- Two looks, because one for the pair would read every run of the same moment again.
+    -- Two lookups, because one lookup of the pair would read every run with the same time again.
     CROSS JOIN runs AS next ON next.id = coalesce(
         (
             SELECT id FROM runs

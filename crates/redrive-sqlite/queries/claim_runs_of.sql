@@ -1,7 +1,6 @@
--- Claims of the named categories (?5, a JSON array); others are never looked at, and a paused queue
--- has none. Their queues are merged: the oldest run of all is taken and the next of its category joins
--- the contest, until the limit is reached. OR FAIL: see
--- claim_runs_in.
+-- Claims from the named categories (?5, a JSON array); other categories are not read, and a paused
+-- queue has no runs to claim. The categories are merged: take the oldest run, add the next run of
+-- its category as a candidate, and repeat until the limit. OR FAIL: see claim_runs_in.
 WITH RECURSIVE allowed (category) AS (
     SELECT DISTINCT value FROM json_each(?5)
     WHERE NOT EXISTS (SELECT 1 FROM paused_queues WHERE queue = ?1)
@@ -17,7 +16,7 @@ oldest (category, submitted_at, id) AS (
     UNION ALL
     SELECT next.category, next.submitted_at, next.id
     FROM oldest
-    -- Two looks, because one for the pair would read every run of the same moment again.
+    -- Two lookups, because one lookup of the pair would read every run with the same time again.
     CROSS JOIN runs AS next ON next.id = coalesce(
         (
             SELECT id FROM runs

@@ -1,5 +1,5 @@
--- Of one run, at one stage. What is held is passed over: no more than this process and others hold there.
--- OR FAIL: see claim_runs_in.
+-- One run, one stage. Held samples are skipped; they are no more than the workers hold there. OR
+-- FAIL: see claim_runs_in.
 UPDATE OR FAIL samples SET lease_owner = ?4, lease_epoch = lease_epoch + 1, lease_until = ?5
 WHERE id IN (
     SELECT id FROM samples INDEXED BY samples_open

@@ -1,5 +1,5 @@
--- The rows of work that a claim of ?2 takes, ?3 of them for backfill while there is both: the oldest of
--- each lane. What one lane leaves, the other gets.
+-- The work rows that a claim of ?2 takes, ?3 of them from backfill while both lanes have requests:
+-- the oldest of each lane. Capacity that one lane leaves goes to the other.
 WITH fresh AS MATERIALIZED (
     SELECT id FROM partition_work
     WHERE source = ?1 AND lane = 'fresh'

@@ -1,4 +1,4 @@
--- How many runs prunable_runs finds.
+-- The number of runs that prunable_runs finds.
 SELECT count(*) FROM runs
 WHERE submitted_at < ?1 AND (?2 IS NULL OR queue = ?2)
     AND (

@@ -1,4 +1,4 @@
--- How many samples prunable_samples finds.
+-- The number of samples that prunable_samples finds.
 SELECT count(*)
 FROM samples CROSS JOIN pipeline_runs ON pipeline_runs.id = samples.run_id
 WHERE samples.status <> 'pending'

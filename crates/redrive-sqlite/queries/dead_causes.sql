@@ -1,8 +1,8 @@
--- What dead letters died of, the most frequent first. The filter is that of samples_page.
+-- Causes of dead letters, the most frequent first. The filter is that of samples_page.
 SELECT fingerprint, pipeline_runs.pipeline,
     CASE WHEN data IS NULL THEN 'source' ELSE pipeline_runs.stages ->> stage END AS stage_name,
     error_code,
-    -- SQLite takes the other columns from the row that has the minimum.
+    -- SQLite takes the other columns from the row with the minimum.
     error_message, min(samples.id), count(*) AS deaths, max(last_attempt_at)
 FROM pipeline_runs CROSS JOIN samples INDEXED BY samples_dlq
     ON samples.run_id = pipeline_runs.id AND samples.status = 'dlq'

@@ -1,4 +1,4 @@
--- The same of dead letters alone, which are few: found by their own index.
+-- samples_page for dead letters, which have their own index.
 SELECT samples.id, samples.run_id, pipeline_runs.pipeline, line, data, samples.status, stage,
     pipeline_runs.stages ->> stage, attempts, attempts_at_reset, retry_count, deferrals, next_retry_at,
     first_attempt_at, last_attempt_at, error_class, error_code, error_message, fingerprint, skip_reason,

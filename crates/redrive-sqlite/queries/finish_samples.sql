@@ -1,5 +1,6 @@
--- One sample. Changes nothing unless it is still held under this epoch. A sample that goes on to
--- another stage begins there with nothing, and stays with who keeps it (?17) until then (?18), or with nobody.
+-- One sample. Changes nothing unless the sample is still held under this epoch. A sample that
+-- continues to another stage starts there with empty counts; the worker ?17 keeps it until ?18, or
+-- no worker does.
 UPDATE samples SET
     status = ?3, stage = ?4, claim_stage = iif(?17 IS NULL, ?4, claim_stage), data = coalesce(?5, data), attempts = ?6,
     attempts_at_reset = CASE stage WHEN ?4 THEN attempts_at_reset ELSE 0 END,

@@ -1,4 +1,4 @@
--- One partition: pending, never judged. Nothing is returned when there is an entry.
+-- One pending partition. Returns no row if the partition exists.
 INSERT INTO partition_state (source, customer_id, query_name, logical_date, updated_at)
 VALUES (?1, ?2, ?3, ?4, ?5)
 ON CONFLICT (source, customer_id, query_name, logical_date) DO NOTHING

@@ -1,5 +1,6 @@
--- One run. Nothing is inserted when its idempotency key is taken. No RETURNING: it would open a
--- table of its own for each run, and the id is known anyway (PostgreSQL has many runs, and returns them).
+-- One run. Inserts nothing if the idempotency key exists. No RETURNING, because it would open a
+-- temporary table per run, and the id is known without it. (PostgreSQL inserts many runs and
+-- returns them.)
 INSERT INTO runs
     (queue, category, payload, submitted_at, not_before, idempotency_key, ready, due_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)

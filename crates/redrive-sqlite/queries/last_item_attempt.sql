@@ -1,2 +1,2 @@
--- PostgreSQL's move_items does this itself.
+-- SQLite only: PostgreSQL's move_items returns the number.
 SELECT last_attempt FROM items WHERE id = ?1

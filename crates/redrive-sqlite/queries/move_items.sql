@@ -1,6 +1,6 @@
--- One item. A reset (?6) records the count it happened at; the count itself never goes down. An attempt (?7)
--- gets the next number, which last_item_attempt reads: here, RETURNING would make a table for one row. It may name
--- the number that it comes after (?8).
+-- One item. A reset (?6) stores the current count; the count itself never decreases. An attempt
+-- (?7) gets the next number, which last_item_attempt reads, because RETURNING would create a
+-- temporary table for one row. ?8 is the number of the attempt before, if given.
 UPDATE items SET
     status = ?3, updated_at = ?4, rejection_reason = coalesce(?5, rejection_reason),
     attempts_at_reset = CASE WHEN ?6 THEN upload_attempts ELSE attempts_at_reset END,

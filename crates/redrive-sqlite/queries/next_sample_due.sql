@@ -1,4 +1,4 @@
--- Of the runs that are served (?1, a JSON array), at a stage (?2).
+-- The served runs (?1, a JSON array), at a stage (?2).
 SELECT min((
     SELECT next_retry_at FROM samples
     WHERE run_id = served.value AND claim_stage = ?2 AND next_retry_at IS NOT NULL

@@ -1,5 +1,5 @@
--- Of a source: whether something may be claimed, and whether something is held. What is held is found
--- among all that is held, of whatever source. Nothing becomes due by itself.
+-- A source: whether a partition can be claimed, and whether one is held. Held partitions are
+-- searched among the held ones of all sources. No partition becomes due by time.
 SELECT
     EXISTS (
         SELECT 1 FROM partition_work

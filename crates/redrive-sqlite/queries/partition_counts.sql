@@ -1,3 +1,3 @@
--- Reads every partition once, as they lie there, and the caller adds up: GROUP BY would sort them all. No index has
--- the counts; keeping them would be paid by every verdict.
+-- Reads every partition once in storage order, and the caller adds up, because GROUP BY would sort
+-- all rows. No index has the counts, because every verdict would pay for it.
 SELECT source, status FROM partition_state

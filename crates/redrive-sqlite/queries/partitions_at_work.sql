@@ -1,4 +1,4 @@
--- By row of work (?1, a JSON array).
+-- By the ids of work rows (?1, a JSON array).
 SELECT
     state.id, state.source, state.customer_id, state.query_name, state.logical_date, state.status,
     state.current_run_id, state.schema_version, state.record_count, state.attempt_count,

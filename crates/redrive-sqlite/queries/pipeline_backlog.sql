@@ -1,5 +1,5 @@
--- Of the runs that are served (?1, a JSON array): whether something is ready or a source is to be
--- read, whether something is held, and when the next sample is due.
+-- The served runs (?1, a JSON array): whether a sample is ready or a source can be read, whether
+-- something is held, and when the next sample is due.
 SELECT
     EXISTS (
         SELECT 1 FROM samples INDEXED BY samples_open

@@ -1,4 +1,4 @@
--- Ended samples of runs that ended before a moment (?1).
+-- Ended samples of runs that ended before a time (?1).
 SELECT samples.id, samples.run_id, pipeline_runs.pipeline, line, data, samples.status, stage,
     pipeline_runs.stages ->> stage, attempts, attempts_at_reset, retry_count, deferrals, next_retry_at,
     first_attempt_at, last_attempt_at, error_class, error_code, error_message, fingerprint, skip_reason,

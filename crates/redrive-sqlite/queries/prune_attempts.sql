@@ -1,2 +1,3 @@
--- The ledger of a unit that is gone. Refused, unless the table pruning names the entry that tells of it.
+-- The ledger rows of a pruned unit. A trigger refuses this unless the table pruning names the
+-- journal entry.
 DELETE FROM attempts WHERE kind = ?1 AND unit_id = ?2

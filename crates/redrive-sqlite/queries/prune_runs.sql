@@ -1,4 +1,4 @@
--- A run that is as it was written down (?3 to ?5), if prunable_runs still finds it.
+-- A run that is unchanged since it was archived (?3 to ?5), if prunable_runs still finds it.
 DELETE FROM runs
 WHERE id = ?3 AND attempts = ?4 AND lease_epoch = ?5 AND submitted_at < ?1 AND (?2 IS NULL OR queue = ?2)
     AND (

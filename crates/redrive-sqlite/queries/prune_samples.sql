@@ -1,4 +1,4 @@
--- A sample that is as it was written down (?3 to ?5), if prunable_samples still finds it.
+-- A sample that is unchanged since it was archived (?3 to ?5), if prunable_samples still finds it.
 DELETE FROM samples
 WHERE id = ?3 AND attempts = ?4 AND lease_epoch = ?5 AND status <> 'pending'
     AND (last_attempt_at IS NULL OR last_attempt_at < ?1)

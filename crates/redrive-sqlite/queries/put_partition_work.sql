@@ -1,4 +1,4 @@
--- The work of one partition, new or changed.
+-- Inserts or updates the work row of one partition.
 INSERT INTO partition_work (
     partition_id, source, kind, lane, requested_at, requested_by, run_id, lease_owner, lease_epoch,
     lease_until, paused_at, paused_by, pause_reason

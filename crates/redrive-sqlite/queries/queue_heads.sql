@@ -1,4 +1,5 @@
--- When the oldest run of a queue that is ready was submitted, looked for in each category, and when its next is due.
+-- The submission time of the oldest ready run of a queue, over all categories, and the next due
+-- time.
 WITH RECURSIVE present (category) AS (
     SELECT (SELECT min(category) FROM runs WHERE queue = ?1 AND ready = 1)
     UNION ALL

@@ -1,3 +1,3 @@
--- One sample. What was decided about earlier attempts stays.
+-- One sample. The results of earlier attempts stay.
 UPDATE samples SET claim_stage = stage, lease_owner = NULL, lease_until = NULL
 WHERE id = ?1 AND lease_epoch = ?2 AND lease_owner IS NOT NULL

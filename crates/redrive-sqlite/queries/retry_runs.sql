@@ -1,4 +1,4 @@
--- One run, if it is still in the state in which it was looked at. Its last error stays to be read.
+-- One run, if it is still in the state that was read. The last error stays.
 UPDATE runs SET
     status = 'discovered', ready = 1, due_at = NULL, next_retry_at = NULL, retry_count = 0,
     deferrals = 0, first_attempt_at = NULL, attempts_at_reset = attempts

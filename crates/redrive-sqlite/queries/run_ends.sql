@@ -1,4 +1,4 @@
--- How far runs, ledger and journal go.
+-- The last ids of runs, ledger and journal.
 SELECT
     (SELECT coalesce(max(id), 0) FROM runs), (SELECT coalesce(max(id), 0) FROM attempts),
     (SELECT coalesce(max(id), 0) FROM journal)

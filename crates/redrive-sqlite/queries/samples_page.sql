@@ -1,4 +1,4 @@
--- Everything that is given must match: run (?1), pipeline (?2), status (?3), stage (?4), a text in the
+-- Every given filter must match: run (?1), pipeline (?2), status (?3), stage (?4), a text in the
 -- error (?5), code (?6), fingerprint (?7).
 SELECT samples.id, samples.run_id, pipeline_runs.pipeline, line, data, samples.status, stage,
     pipeline_runs.stages ->> stage, attempts, attempts_at_reset, retry_count, deferrals, next_retry_at,

@@ -1,4 +1,4 @@
--- Where the samples of a run are: what is open, waiting, skipped and dead, each by its own index.
+-- The samples of a run by stage: open, waiting, skipped and dead, each by its own index.
 SELECT stage, iif(lease_owner IS NULL, 'ready', 'running') AS state, count(*)
 FROM samples INDEXED BY samples_open
 WHERE run_id = ?1 AND status = 'pending' AND next_retry_at IS NULL

@@ -1,4 +1,4 @@
--- How many samples of a run had how many executions at which stage.
+-- Samples of a run by stage and number of attempts.
 SELECT stage, executions, count(*)
 FROM (
     SELECT attempts.stage AS stage, max(attempt) AS executions

@@ -1,4 +1,4 @@
--- How the attempts of a run ended at which stage, and with which code.
+-- Attempts of a run by stage, outcome and code.
 SELECT attempts.stage, outcome, code, count(*)
 FROM samples CROSS JOIN attempts ON attempts.kind = 'sample' AND attempts.unit_id = samples.id
 WHERE samples.run_id = ?1

@@ -1,4 +1,4 @@
--- How a run stands. One that goes on has no end.
+-- The progress of a run. A running run has no end.
 UPDATE pipeline_runs SET
     status = ?2, total = ?3, succeeded = ?4, skipped = ?5, dlq = ?6, source_done = ?7,
     budget_processed = ?8, budget_failed = ?9,

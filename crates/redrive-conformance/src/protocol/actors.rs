@@ -1,4 +1,4 @@
-//! What those who write to a run know, and what they write.
+//! Claims and completions of the workers and reapers in the model.
 
 use std::time::Duration;
 
@@ -10,56 +10,47 @@ use redrive_core::{
 
 use redrive_store::{RunCompletion, RunFinish, Verdict, WorkerId};
 
-/// What a worker knows of the run it holds, or a reaper of the run it found.
+/// What a worker knows of the run that it holds, or a reaper of the run that it found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ModelClaim {
-    /// Which of all claims this is. Nobody in the state can see it; the invariants can.
+    /// The number of the claim. Only the invariants use it; no actor can see it.
     pub(super) serial: i64,
-    /// The epoch under which it is held.
     pub epoch: i64,
-    /// The number of the attempt.
     pub attempt: u32,
-    /// Counted failures before it.
     pub counted: u32,
-    /// Waits for a hint before it.
     pub deferrals: u32,
 }
 
-/// How an attempt may end.
+/// How an attempt may complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ModelCompletion {
-    /// The handler judged it good.
     Passed,
-    /// The handler wants a person to look.
     NeedsReview,
-    /// The handler judged it bad.
     Failed,
-    /// A failure that may be tried again.
+    /// A retryable failure.
     Error,
-    /// A failure with a hint.
+    /// A failure with a Retry-After hint.
     Hint,
-    /// A failure for good.
     Final,
-    /// Its worker was lost: what a reaper says.
+    /// The worker was lost; reported by a reaper.
     Lost,
 }
 
 impl ModelCompletion {
-    /// What a worker may say.
+    /// The completions that a worker may report.
     pub const OF_A_WORKER: [Self; 6] =
         [Self::Passed, Self::NeedsReview, Self::Failed, Self::Error, Self::Hint, Self::Final];
 }
 
-/// What somebody says of a run they hold.
+/// What a worker reports about a run that it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum WorkerReport {
-    /// The attempt ended.
     Completed(ModelCompletion),
-    /// It goes back untried.
+    /// Released without an attempt.
     Released,
 }
 
-/// Two attempts, one uncounted wait: the least that has every branch.
+/// Two attempts and one uncounted wait: the smallest policy that reaches every branch.
 pub(super) const MAX_ATTEMPTS: u32 = 2;
 
 fn policy() -> Policy {
@@ -73,12 +64,11 @@ fn policy() -> Policy {
 }
 
 impl ModelClaim {
-    /// What the store told its holder.
     pub(crate) fn of(epoch: Epoch, attempt: AttemptNumber, counted: u32, deferrals: u32) -> Self {
         Self { serial: 0, epoch: epoch.0, attempt: attempt.0, counted, deferrals }
     }
 
-    /// What is written at the end of an attempt at a run, as workers and reapers work it out.
+    /// The finish that workers and reapers write.
     pub fn finish(&self, id: RunId, end: ModelCompletion, now: Timestamp) -> RunFinish {
         let history =
             History { counted: self.counted, deferrals: self.deferrals, first_attempt_at: None };

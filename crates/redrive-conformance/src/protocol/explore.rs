@@ -1,4 +1,4 @@
-//! Every state that can be reached, each once.
+//! Visits every reachable state once.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -11,12 +11,11 @@ use super::{
     state::{ActorCounts, ModelState, ModelStep},
 };
 
-/// A walk that leads where nothing should.
+/// A walk that violates an invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The invariant that is broken at its end.
     pub invariant: &'static str,
-    /// The shortest way there.
+    /// A shortest walk to the violation.
     pub steps: Vec<ModelStep>,
 }
 
@@ -27,18 +26,17 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Everything there is.
+/// The result of a complete exploration.
 #[derive(Debug)]
 pub struct Exploration {
     states: Vec<Visit>,
-    /// How many steps lead from one to another.
+    /// The number of transitions.
     pub steps: usize,
-    /// One walk for every situation that a store can be in: the row, and who wants what of it.
+    /// One walk for every situation of a store: the row, and the step of an actor.
     pub walks: Vec<Vec<ModelStep>>,
 }
 
 impl Exploration {
-    /// How many states there are.
     pub fn states(&self) -> usize {
         self.states.len()
     }
@@ -47,13 +45,13 @@ impl Exploration {
 #[derive(Debug)]
 struct Visit {
     state: ModelState,
-    /// Where it was first come from, and how.
+    /// The state and step from which this state was first reached.
     from: Option<(usize, ModelStep)>,
-    /// From where a step that is_progress leads here.
+    /// The states from which a progress step leads here.
     progress_from: Vec<usize>,
 }
 
-/// Visits every state. The error is the first invariant that is broken, by one of the shortest walks.
+/// Visits every state. The error is the first violation, with one of the shortest walks.
 pub fn explore(cast: ActorCounts, mutant: Option<ModelMutant>) -> Result<Exploration, Violation> {
     let first = ModelState::new(cast);
     let mut seen = HashMap::from([(first.relative(), 0)]);
@@ -87,14 +85,13 @@ pub fn explore(cast: ActorCounts, mutant: Option<ModelMutant>) -> Result<Explora
     }
     match stuck(&states) {
         Some(at) => Err(Violation {
-            invariant: "whatever happens, an end can be reached",
+            invariant: "an end can be reached from every state",
             steps: walk(&states, at),
         }),
         None => Ok(Exploration { states, steps, walks }),
     }
 }
 
-/// The steps that lead to a state.
 fn walk(states: &[Visit], mut at: usize) -> Vec<ModelStep> {
     let mut steps = Vec::new();
     while let Some((from, step)) = states.get(at).and_then(|visit| visit.from) {
@@ -105,7 +102,7 @@ fn walk(states: &[Visit], mut at: usize) -> Vec<ModelStep> {
     steps
 }
 
-/// A state from which steps that help do not lead to an end.
+/// A state from which progress steps do not lead to an end.
 fn stuck(states: &[Visit]) -> Option<usize> {
     let over = |at: &usize| states.get(*at).is_some_and(|visit| is_over(visit.state.row.state));
     let mut waiting: Vec<usize> = (0..states.len()).filter(over).collect();
@@ -117,7 +114,7 @@ fn stuck(states: &[Visit]) -> Option<usize> {
     (0..states.len()).find(|at| !good.contains(at))
 }
 
-/// What a statement meets: the row, what is wanted, and whether who wants it holds the run.
+/// The input of a statement: the row, the step, and whether the actor holds the run.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Situation {
     row: ModelRow,

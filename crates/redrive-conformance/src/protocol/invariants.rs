@@ -1,4 +1,4 @@
-//! What must hold at every step, whoever takes it.
+//! The invariants of every step.
 
 use redrive_core::RunState;
 
@@ -9,7 +9,7 @@ use super::{
 };
 use redrive_store::RunAction;
 
-/// Whether a run has come to an end, until an operator says otherwise.
+/// Whether a run has ended; only an operator can change it then.
 pub(super) fn is_over(state: RunState) -> bool {
     match state {
         RunState::Passed
@@ -21,7 +21,7 @@ pub(super) fn is_over(state: RunState) -> bool {
     }
 }
 
-/// The invariant that a step breaks.
+/// The invariant that the step violates, if any.
 pub(super) fn broken(
     before: &ModelState,
     step: ModelStep,
@@ -34,10 +34,10 @@ pub(super) fn broken(
     let closed: Vec<i64> = effects.iter().filter_map(|effect| effect.closed()).collect();
     let ledger: Vec<u32> = effects.iter().filter_map(|effect| effect.ledger()).collect();
     let invariants = [
-        (!claimed || was.holder.is_none(), "nobody claims what is held"),
+        (!claimed || was.holder.is_none(), "a held run is not claimed"),
         (
             closed.iter().all(|serial| was.holder == Some(*serial)),
-            "only who holds a run ends its attempt",
+            "only the holder of a run ends its attempt",
         ),
         (closed.len() <= 1, "a claim ends once"),
         (
@@ -46,7 +46,7 @@ pub(super) fn broken(
         ),
         (
             effects.iter().filter_map(|effect| effect.renewed()).all(|it| was.holder == Some(it)),
-            "only who holds a run renews its lease",
+            "only the holder of a run renews its lease",
         ),
         (
             match step {
@@ -54,15 +54,15 @@ pub(super) fn broken(
                 ModelStep::Operate(RunAction::Cancel) => is.state == RunState::Cancelled,
                 _ => true,
             },
-            "an operator's wish is done when it is answered",
+            "an operator action has taken effect when the call returns",
         ),
         (
             operated || !is_over(was.state) || is.state == was.state,
-            "what is over stays so unless an operator says otherwise",
+            "an ended run changes only by an operator action",
         ),
         (
             operated || claimed || was.state == is.state || was.state == RunState::Processing,
-            "nothing changes a run that nobody holds",
+            "a run without a holder changes only by a claim or an operator action",
         ),
         (
             matches!(step, ModelStep::Report(..) | ModelStep::Reap(..)) || ledger.is_empty(),
@@ -79,7 +79,7 @@ pub(super) fn broken(
         (
             (is.state == RunState::Processing) == is.lease.is_some()
                 && is.lease.is_some() == is.holder.is_some(),
-            "who works has a lease, and nobody else",
+            "a run has a lease exactly while it is processing",
         ),
         (is.epoch >= was.epoch, "epochs never go back"),
         (is.counted < MAX_ATTEMPTS, "no run is tried more often than its policy allows"),

@@ -1,17 +1,19 @@
-//! The protocol of leases and finishes, as a model that is small enough to be looked at completely.
+//! A model of the lease protocol, small enough to explore completely.
 //!
-//! One run, any number of workers and reapers, an operator. Whatever anybody may do next is a [`ModelStep`]; a
-//! worker may be slow, die, or never hear the answer to what it wrote, and so every order of every step is
-//! a walk through the model. There is no bound on claims, losses or wishes: epochs and numbers matter only
-//! relative to the row, so the states are finitely many, and [`explore()`] visits each.
+//! The model has one run, any number of workers and reapers, and an operator. A [`ModelStep`] is
+//! one action of an actor. A worker may be slow, crash, or miss the response to a write, so every
+//! order of steps is a walk through the model. The number of claims, losses and actions is not
+//! limited: epochs and attempt numbers matter only relative to the row, so the number of states is
+//! finite, and [`explore()`] visits each state.
 //!
-//! What is modelled is what SQL does, and no more: `row.rs` has the guards of the statements. What they write
-//! comes from the code that the stores use: [`RunState`](redrive_core::RunState),
+//! The model covers what SQL does: `row.rs` has the guards of the statements. The written values
+//! come from the code of the stores: [`RunState`](redrive_core::RunState),
 //! [`decide`](redrive_core::decide), [`RunFinish::columns`](redrive_store::RunFinish::columns) and
-//! [`RunAction::changes`](redrive_store::RunAction::changes). So that the guards are not a copy that drifts, the
-//! conformance suite walks every situation of the model on the real store.
+//! [`RunAction::changes`](redrive_store::RunAction::changes). The conformance suite walks every
+//! situation of the model on the real stores, so the guards cannot drift from the SQL.
 //!
-//! `invariants.rs` says what must hold at every step. A [`ModelMutant`] breaks one rule; a test has each found out.
+//! `invariants.rs` has the invariants of every step. A [`ModelMutant`] breaks one rule; a test
+//! checks that each mutant violates an invariant.
 
 mod actors;
 mod explore;

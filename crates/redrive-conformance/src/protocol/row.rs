@@ -1,4 +1,5 @@
-//! The row of a run, and the guarded statements that change it: what SQL does in the stores.
+//! The row of a run, and the guarded statements that change it, as the stores implement them in
+//! SQL.
 
 use std::collections::HashMap;
 
@@ -8,39 +9,28 @@ use redrive_core::{RunEvent, RunId, RunState};
 use super::actors::{ModelClaim, ModelCompletion};
 use redrive_store::{RunAction, RunChange, Written};
 
-/// A rule that the model may break.
+/// A rule that the model can break on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ModelMutant {
-    /// A result is taken whatever its epoch.
     FinishIgnoresEpoch,
-    /// A result is taken whatever the state of the run.
     FinishIgnoresState,
-    /// A result is written and its row of the ledger is not.
     FinishForgetsLedger,
-    /// A row of the ledger is written though the result was refused.
+    /// A ledger row is written although the finish was stale.
     LedgerOutsideTheGuard,
-    /// A reaper's result is taken whatever its epoch.
     ReaperIgnoresEpoch,
-    /// A reaper sends a lost run back without counting.
+    /// A reaper returns a lost run without counting the attempt.
     ReaperDoesNotCount,
-    /// Nobody looks for ended leases.
     NoReaper,
-    /// A claim does not raise the epoch.
     ClaimKeepsEpoch,
-    /// A claim takes what is held.
     ClaimTakesWhatIsHeld,
-    /// A hand-back is taken whatever its epoch.
     ReleaseIgnoresEpoch,
-    /// A hand-back is taken whatever the state of the run.
     ReleaseIgnoresState,
-    /// A lease is renewed whatever the epoch.
     RenewalIgnoresEpoch,
-    /// An operator's cancel is done when the worker hears of it.
+    /// A cancel takes effect only when the worker notices it.
     CancelWaitsForTheWorker,
 }
 
 impl ModelMutant {
-    /// All of them.
     pub const ALL: [Self; 13] = [
         Self::FinishIgnoresEpoch,
         Self::FinishIgnoresState,
@@ -58,44 +48,38 @@ impl ModelMutant {
     ];
 }
 
-/// The run as it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ModelRow {
-    /// Its state.
     pub state: RunState,
-    /// The last epoch it was held under.
+    /// The epoch of the last lease.
     pub epoch: i64,
-    /// Whether it has a lease, and whether that has ended.
     pub lease: Option<ModelLease>,
-    /// Rows of the ledger.
+    /// The number of ledger rows.
     pub attempts: u32,
     /// Counted failures since the last reset.
     pub counted: u32,
-    /// Waits for a hint in a row.
+    /// Consecutive waits for a hint.
     pub deferrals: u32,
-    /// The claim that is open, which nobody in the state can see.
+    /// The open claim; no actor can see it.
     pub(super) holder: Option<i64>,
-    /// How many claims there were.
+    /// The number of claims so far.
     pub(super) claims: i64,
 }
 
-/// The end of a lease, on the clock of leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ModelLease {
-    /// It is still to come.
     Live,
-    /// It has passed.
     Expired,
 }
 
-/// What a write left behind, beside the row.
+/// What a write did besides changing the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// A claim ended, with a row of ledger or journal, by whoever had this claim.
+    /// The claim ended with a ledger or journal row, written by the holder of this claim.
     Closed(i64),
-    /// A row of the ledger, with its number.
+    /// A ledger row with this attempt number.
     Ledger(u32),
-    /// A lease was renewed by whoever had this claim.
+    /// The holder of this claim renewed its lease.
     Renewed(i64),
 }
 
@@ -113,7 +97,6 @@ impl ModelRow {
         }
     }
 
-    /// What a reader sees of the run.
     pub(super) fn read(&self) -> ModelClaim {
         ModelClaim {
             serial: self.holder.unwrap_or_default(),
@@ -124,7 +107,7 @@ impl ModelRow {
         }
     }
 
-    /// `claim_runs`: what is ready is taken under the next epoch.
+    /// `claim_runs`: takes a ready run under the next epoch.
     pub(super) fn claim(&mut self, mutant: Option<ModelMutant>) -> Option<ModelClaim> {
         let held = self.state == RunState::Processing;
         let state = match self.state.apply(RunEvent::Claim) {
@@ -156,7 +139,7 @@ impl ModelRow {
         Written::Applied
     }
 
-    /// `finish_runs`, of a worker or of a reaper.
+    /// `finish_runs`, called by a worker or a reaper.
     pub(super) fn finish(
         &mut self,
         claim: &ModelClaim,
@@ -218,7 +201,7 @@ impl ModelRow {
         Written::Applied
     }
 
-    /// `retry_runs` and `cancel_runs`. A run that is stopped loses its worker.
+    /// `retry_runs` and `cancel_runs`. A cancelled run loses its worker.
     pub(super) fn action(
         &mut self,
         action: RunAction,

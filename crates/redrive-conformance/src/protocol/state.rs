@@ -1,4 +1,4 @@
-//! Everyone, and what each may do next.
+//! The state of the model, and the steps of its actors.
 
 use redrive_core::RunState;
 
@@ -8,65 +8,52 @@ use super::{
 };
 use redrive_store::{RunAction, Written};
 
-/// How many there are of each. The operator is one.
+/// The number of workers and reapers. There is always one operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ActorCounts {
-    /// Workers.
     pub workers: usize,
-    /// Reapers.
     pub reapers: usize,
 }
 
-/// A worker or a reaper.
+/// The state of a worker or a reaper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ModelActor {
-    /// It holds nothing; a worker that died is such a one again.
+    /// Holds nothing. A crashed actor restarts idle.
     Idle,
-    /// It holds a run, as far as it knows.
+    /// Holds a run, as far as the actor knows.
     Holds(ModelClaim),
-    /// It wrote something and acknowledged no answer, so it will write the same again.
+    /// Wrote a report but received no response, so the actor will write the same report again.
     Unsure(ModelClaim, WorkerReport),
 }
 
-/// One moment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ModelState {
-    /// The run.
     pub row: ModelRow,
-    /// Who works.
     pub workers: Vec<ModelActor>,
-    /// Who looks for the lost.
     pub reapers: Vec<ModelActor>,
 }
 
-/// What may happen next. The number says who.
+/// One step. The number is the index of the worker or reaper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ModelStep {
-    /// A worker claims.
     Claim(usize),
-    /// A worker renews its lease.
     Renew(usize),
-    /// A worker writes what became of its run, and hears the answer or does not.
+    /// A worker writes its report. The flag says whether the worker receives the response.
     Report(usize, WorkerReport, bool),
-    /// A worker dies.
     CrashWorker(usize),
-    /// Time passes.
     ExpireLease,
-    /// A reaper finds an ended lease.
     FindExpired(usize),
-    /// A reaper writes to a lease that ended, to hear whether the store takes writes. Here it makes the lease good
-    /// again, which is more than a reaper does: it moves no end.
+    /// A reaper writes to an ended lease to check that the store accepts writes. The model makes
+    /// the lease live again, which is more than a reaper does: a reaper does not move the end.
     Probe(usize),
-    /// A reaper writes what it decided, and hears the answer or does not.
+    /// A reaper writes its decision. The flag says whether the reaper receives the response.
     Reap(usize, bool),
-    /// A reaper dies.
     CrashReaper(usize),
-    /// An operator wishes.
     Operate(RunAction),
 }
 
 impl ModelStep {
-    /// Whether it brings the run on: nobody dies, nothing is lost on the way, nobody interferes.
+    /// Whether the step advances the run: no crash, no lost response, no interference.
     pub(super) fn is_progress(self) -> bool {
         match self {
             Self::Claim(_) | Self::ExpireLease | Self::FindExpired(_) => true,
@@ -81,7 +68,6 @@ impl ModelStep {
 }
 
 impl ModelState {
-    /// Before anything.
     pub(crate) fn new(cast: ActorCounts) -> Self {
         let actors = |count| vec![ModelActor::Idle; count];
         Self {
@@ -91,7 +77,7 @@ impl ModelState {
         }
     }
 
-    /// Everything that may happen now.
+    /// The possible next steps.
     pub(super) fn steps(&self, mutant: Option<ModelMutant>) -> Vec<ModelStep> {
         let mut steps: Vec<ModelStep> =
             RunAction::ALL.into_iter().map(ModelStep::Operate).collect();
@@ -135,7 +121,7 @@ impl ModelState {
         steps
     }
 
-    /// The state after a step, and what the step left behind; nothing if it changes nothing.
+    /// The state after a step and the effects of the step; `None` if the step changes nothing.
     pub(crate) fn after(
         &self,
         step: ModelStep,
@@ -196,8 +182,8 @@ impl ModelState {
         Some((state, effects))
     }
 
-    /// The same state with numbers that count from the row: what differs in nothing that matters is one
-    /// state. A claim under an epoch that is past can be told from no other such claim.
+    /// The state with numbers relative to the row, so that equivalent states are equal. All claims
+    /// under past epochs are equivalent.
     pub(super) fn relative(&self) -> Self {
         let row = self.row;
         let claim = |claim: ModelClaim| {
@@ -216,7 +202,7 @@ impl ModelState {
             ModelActor::Idle => ModelActor::Idle,
             ModelActor::Holds(it) => ModelActor::Holds(claim(it)),
             ModelActor::Unsure(it, report) => match claim(it) {
-                // Whatever it says, it will be told that it is late.
+                // Any report of this actor is stale.
                 late if (late.epoch, late.serial) == (0, 0) => ModelActor::Holds(late),
                 it => ModelActor::Unsure(it, report),
             },
@@ -241,7 +227,7 @@ impl ModelState {
 }
 
 impl ModelActor {
-    /// What it holds, as far as it knows.
+    /// The claim that the actor believes to hold.
     pub fn claim(&self) -> Option<ModelClaim> {
         match self {
             Self::Idle => None,

@@ -1,4 +1,4 @@
-//! Claiming: which run comes next (RUN-2), and who may have it.
+//! Claiming runs: their order (RUN-2) and exclusive leases.
 
 use std::{collections::HashSet, time::Duration};
 

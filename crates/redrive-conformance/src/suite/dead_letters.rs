@@ -1,4 +1,4 @@
-//! Dead letters: finding them, grouping them, bringing them back.
+//! Dead letters: finding, grouping and reprocessing them.
 
 use redrive_core::{
     AttemptNumber, BudgetCount, Cause, Failure, Fingerprint, PipelineRunId, PipelineStatus,

@@ -284,7 +284,7 @@ pub async fn a_sample_has_every_column_as_it_was_written(f: &Fixture) {
 
 pub async fn a_partition_has_every_column_as_it_was_written(f: &Fixture) {
     let key = day(1);
-    f.wishing(FRESH, std::slice::from_ref(&key), at(1)).await;
+    f.change_all(FRESH, std::slice::from_ref(&key), at(1)).await;
     let id = f.partition(&key).await.id;
     let request = |kind, seconds| WorkRequest {
         kind,
@@ -328,7 +328,7 @@ pub async fn a_partition_has_every_column_as_it_was_written(f: &Fixture) {
         ..asked(WorkKind::First, 1, claimed.lease.id)
     };
     assert_eq!(f.partition(&key).await, PartitionRecord { work: Some(work), ..expected.clone() });
-    f.wishing(PartitionAction::Resume, std::slice::from_ref(&key), at(5)).await;
+    f.change_all(PartitionAction::Resume, std::slice::from_ref(&key), at(5)).await;
 
     let attempt = verdict(&claimed, at(11), rejected("no rows"));
     let written = f.store.finish_partitions(std::slice::from_ref(&attempt)).await;
@@ -346,7 +346,7 @@ pub async fn a_partition_has_every_column_as_it_was_written(f: &Fixture) {
     let unit = UnitRow::new(UnitKind::Partition, id.0);
     assert_eq!(f.only_attempt(unit).await, attempt.ledger_row(id));
 
-    f.wishing(RETRY, std::slice::from_ref(&key), at(12)).await;
+    f.change_all(RETRY, std::slice::from_ref(&key), at(12)).await;
     let claimed = f.take(at(13)).await;
     f.judge(&claimed, at(15), accepted(6)).await;
     let good = PartitionRecord {

@@ -1,4 +1,4 @@
-//! Figures for those who watch.
+//! Figures for dashboards and metrics.
 
 use std::time::Duration;
 

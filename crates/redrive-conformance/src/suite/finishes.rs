@@ -1,4 +1,4 @@
-//! Ending attempts: state, ledger and journal in one step, once.
+//! Finishing runs: state, ledger and journal change together, once.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Items of uploads.
+//! Upload items.
 
 use redrive_core::{AttemptNumber, Failure, ItemEvent, ItemId, ItemStatus, Message};
 

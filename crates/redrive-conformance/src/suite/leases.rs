@@ -1,4 +1,4 @@
-//! Leases: renewing, losing, handing back.
+//! Leases: renewing, losing and releasing them.
 
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ pub async fn the_next_lease_end_is_the_earliest_that_is_still_to_come(f: &Fixtur
 }
 
 // OPS-6
-pub async fn a_run_handed_back_is_claimable_at_once_and_uncounted(f: &Fixture) {
+pub async fn a_released_run_is_claimable_at_once_and_uncounted(f: &Fixture) {
     let id = f.submit(&[run("q", "", at(0))], at(0)).await[0];
     let first = f.claim_one(at(1)).await;
     f.end(&first, at(2), retry(at(2), Duration::from_secs(1), true)).await;
@@ -121,7 +121,7 @@ pub async fn a_run_handed_back_is_claimable_at_once_and_uncounted(f: &Fixture) {
 }
 
 // OPS-6, RUN-7
-pub async fn a_lost_lease_cannot_be_handed_back(f: &Fixture) {
+pub async fn a_lost_lease_cannot_be_released(f: &Fixture) {
     let id = f.submit(&[run("q", "", at(0))], at(0)).await[0];
     let claimed = f.claim_one(at(1)).await;
     f.end(&claimed, at(2), passed()).await;

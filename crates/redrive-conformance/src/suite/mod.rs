@@ -1,8 +1,8 @@
-//! The suite every store runs in full.
+//! The test suite that every store runs in full.
 //!
-//! A store's test binary makes a [`Fixture`] on a fresh database and calls
-//! [`conformance_tests!`](crate::conformance_tests) once; each case below becomes a test of its own
-//! there. What a store must do is written here first.
+//! The test binary of a store makes a [`Fixture`] on a fresh database and calls
+//! [`conformance_tests!`](crate::conformance_tests) once; each case becomes a test. New store
+//! behaviour starts here.
 
 #![allow(
     clippy::expect_used,
@@ -113,8 +113,8 @@ macro_rules! conformance_tests {
                 a_lost_lease_cannot_be_renewed
                 ended_leases_are_found_page_by_page
                 the_next_lease_end_is_the_earliest_that_is_still_to_come
-                a_run_handed_back_is_claimable_at_once_and_uncounted
-                a_lost_lease_cannot_be_handed_back
+                a_released_run_is_claimable_at_once_and_uncounted
+                a_lost_lease_cannot_be_released
             }
             operators {
                 an_operator_moves_a_run_only_from_where_it_may
@@ -153,8 +153,8 @@ macro_rules! conformance_tests {
                 pausing_what_is_held_lets_it_end_and_holds_back_what_comes
                 a_renewed_lease_of_a_partition_ends_later_and_a_lost_one_does_not
                 what_a_lost_worker_held_is_found_page_by_page_and_read_back
-                a_partition_handed_back_is_claimable_at_once_and_uncounted
-                a_lost_partition_cannot_be_handed_back
+                a_released_partition_is_claimable_at_once_and_uncounted
+                a_lost_partition_cannot_be_released
                 the_backlog_of_a_source_is_what_it_has_to_do
                 whatever_partition_may_be_claimed_wakes_who_listens
             }
@@ -229,8 +229,8 @@ macro_rules! conformance_tests {
                 runs_are_served_one_after_the_other_or_one_alone
                 claims_at_once_never_share_a_sample
                 leases_of_samples_are_renewed_and_lost
-                a_sample_handed_back_is_claimable_at_once_and_uncounted
-                the_lease_on_a_source_is_renewed_lost_and_handed_back
+                a_released_sample_is_claimable_at_once_and_uncounted
+                the_lease_on_a_source_is_renewed_lost_and_released
                 the_backlog_of_a_pipeline_is_what_its_runs_have_to_do
                 whatever_sample_may_be_claimed_wakes_who_listens
             }
@@ -281,7 +281,7 @@ macro_rules! conformance_tests {
             }
             upload_groups {
                 a_held_group_is_refused_until_its_lease_ends
-                a_group_given_back_can_be_taken_at_once
+                a_released_group_can_be_taken_at_once
                 a_group_that_was_taken_over_is_lost_to_who_held_it
                 claims_of_one_group_at_once_are_granted_to_one
                 ended_leases_of_groups_are_found

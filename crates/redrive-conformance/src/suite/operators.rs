@@ -1,4 +1,4 @@
-//! What operators do to runs: send them back, or stop them.
+//! Operator actions on runs: retry and cancel.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the control plane does to partitions.
+//! Control plane actions on partitions.
 
 use redrive_core::{
     PartitionEvent, PartitionKey, PartitionState, PartitionStatus, TERMINAL_MARK, TerminalReason,
@@ -37,13 +37,13 @@ pub async fn a_partition_moves_only_from_where_it_may(f: &Fixture) {
             let (before, told) = (f.entry(&key).await, f.told_of(&key).await);
             let cleared = action == RETRY_CLEARED && from == PartitionState::Terminal;
             let after = if cleared { Ok(PartitionState::Pending) } else { from.apply(event) };
-            let change = f.wishing_one(action, &key, at(50)).await;
+            let change = f.change_one(action, &key, at(50)).await;
             match after {
                 Ok(to) => {
                     assert_eq!(change, done(from), "{what}");
                     assert_eq!(f.partition_state(&key).await, to, "{what}");
                     assert_eq!(f.told_of(&key).await.len(), told.len() + 1, "{what}");
-                    let again = f.wishing_one(action, &key, at(51)).await;
+                    let again = f.change_one(action, &key, at(51)).await;
                     assert_eq!(again, PartitionChange::Already(to), "{what}, again");
                 }
                 Err(_) => {
@@ -67,7 +67,7 @@ pub async fn a_partition_moves_only_from_where_it_may(f: &Fixture) {
 pub async fn a_retry_leaves_counts_runs_and_history_alone(f: &Fixture) {
     f.partition_in(PartitionState::Failed, &day(1)).await;
     let (failed, attempts) = (f.partition(&day(1)).await, f.partition_attempts(&day(1)).await);
-    assert_eq!(f.wishing_one(RETRY, &day(1), at(20)).await, done(PartitionState::Failed));
+    assert_eq!(f.change_one(RETRY, &day(1), at(20)).await, done(PartitionState::Failed));
     let pending = f.partition(&day(1)).await;
     assert_eq!((pending.status, pending.updated_at), (PartitionStatus::Pending, at(20)));
     assert_eq!(pending.attempt_count, failed.attempt_count);
@@ -86,7 +86,7 @@ pub async fn a_retry_of_what_is_pending_says_so_and_does_nothing(f: &Fixture) {
     let held = f.claim_partitions(&claim_of(1, 0, at(1))).await;
     for key in [day(1), day(2)] {
         let before = f.partition(&key).await;
-        let change = f.wishing_one(RETRY, &key, at(20)).await;
+        let change = f.change_one(RETRY, &key, at(20)).await;
         assert_eq!(change, PartitionChange::Already(PartitionState::Pending));
         assert_eq!(f.partition(&key).await, before);
     }
@@ -100,11 +100,11 @@ pub async fn a_terminal_partition_is_passed_over_unless_its_mark_is_cleared(f: &
     assert_eq!(marked.status, PartitionStatus::Failed, "terminal is no status");
     assert_eq!(marked.error_message.as_deref(), Some("[terminal] no rows"));
     for action in [RETRY, FORCE] {
-        let change = f.wishing_one(action, &day(1), at(20)).await;
+        let change = f.change_one(action, &day(1), at(20)).await;
         assert_eq!(change, PartitionChange::Refused(PartitionState::Terminal), "{action:?}");
     }
     assert_eq!(f.partition(&day(1)).await, marked);
-    assert_eq!(f.wishing_one(RETRY_CLEARED, &day(1), at(21)).await, done(PartitionState::Terminal));
+    assert_eq!(f.change_one(RETRY_CLEARED, &day(1), at(21)).await, done(PartitionState::Terminal));
     let pending = f.partition(&day(1)).await;
     assert_eq!(pending.state(), PartitionState::Pending);
     assert_eq!(pending.error_message.as_deref(), Some("no rows"));
@@ -114,7 +114,7 @@ pub async fn a_terminal_partition_is_passed_over_unless_its_mark_is_cleared(f: &
 pub async fn a_cleared_mark_leaves_a_failed_partition(f: &Fixture) {
     f.partition_in(PartitionState::Terminal, &day(1)).await;
     let action = PartitionAction::ClearTerminal;
-    assert_eq!(f.wishing_one(action, &day(1), at(20)).await, done(PartitionState::Terminal));
+    assert_eq!(f.change_one(action, &day(1), at(20)).await, done(PartitionState::Terminal));
     let failed = f.partition(&day(1)).await;
     assert_eq!((failed.state(), failed.work.clone()), (PartitionState::Failed, None));
     assert_eq!(failed.error_message.as_deref(), Some("no rows"));
@@ -129,7 +129,7 @@ pub async fn a_backfill_respects_what_is_there(f: &Fixture) {
         f.partition_in(state, key).await;
     }
     let before = f.store.partitions_by_key(&keys).await.expect("read");
-    let changes = f.wishing(BACKFILL, &keys, at(20)).await;
+    let changes = f.change_all(BACKFILL, &keys, at(20)).await;
     assert_eq!(
         changes,
         [
@@ -148,7 +148,7 @@ pub async fn a_backfill_respects_what_is_there(f: &Fixture) {
     let request = new.work.and_then(|work| work.request).expect("asked for");
     assert_eq!((request.kind, request.lane), (WorkKind::First, Lane::Backfill));
 
-    let changes = f.wishing(FORCE, &keys, at(21)).await;
+    let changes = f.change_all(FORCE, &keys, at(21)).await;
     assert_eq!(changes[4], done(PartitionState::Failed));
     assert_eq!(changes[2], PartitionChange::Refused(PartitionState::Success), "never demoted");
     assert_eq!(changes[3], PartitionChange::Refused(PartitionState::Reprocessing));
@@ -159,16 +159,16 @@ pub async fn a_backfill_respects_what_is_there(f: &Fixture) {
 pub async fn a_partition_named_twice_is_changed_once_and_answers_come_in_order(f: &Fixture) {
     f.partition_in(PartitionState::Failed, &day(5)).await;
     let keys = [day(9), day(5), day(1), day(5), day(9)];
-    let changes = f.wishing(FORCE, &keys, at(20)).await;
+    let changes = f.change_all(FORCE, &keys, at(20)).await;
     let already = PartitionChange::Already(PartitionState::Pending);
     let absent = done(PartitionState::Absent);
     assert_eq!(changes, [absent, done(PartitionState::Failed), absent, already, already]);
     assert_eq!(f.actions_on(&day(9)).await.len(), 1);
     assert_eq!(
-        f.wishing(RETRY, &[day(3), day(1)], at(21)).await,
+        f.change_all(RETRY, &[day(3), day(1)], at(21)).await,
         [PartitionChange::Unknown, already]
     );
-    assert_eq!(f.wishing(RETRY, &[], at(21)).await, []);
+    assert_eq!(f.change_all(RETRY, &[], at(21)).await, []);
 }
 
 // PAR-8, DMN-2
@@ -176,7 +176,7 @@ pub async fn what_has_changed_since_it_was_seen_is_left_alone(f: &Fixture) {
     f.partition_in(PartitionState::Failed, &day(1)).await;
     let seen = NamedPartition::from(&f.partition(&day(1)).await);
     // Another daemon retries it, and it fails again.
-    f.wishing_one(RETRY, &day(1), at(20)).await;
+    f.change_one(RETRY, &day(1), at(20)).await;
     let claimed = f.take(at(21)).await;
     f.judge(&claimed, at(22), rejected("no rows")).await;
     let retry = async |named: &NamedPartition| {
@@ -197,9 +197,9 @@ pub async fn what_has_changed_since_it_was_seen_is_left_alone(f: &Fixture) {
     assert_eq!(f.partition(&day(1)).await, now);
     // Pausing changes neither its status nor its times.
     let seen = NamedPartition::from(&now);
-    f.wishing_one(PartitionAction::Pause, &day(1), at(22)).await;
+    f.change_one(PartitionAction::Pause, &day(1), at(22)).await;
     assert_eq!(retry(&seen).await, PartitionChange::Moved(PartitionState::Failed));
-    f.wishing_one(PartitionAction::Resume, &day(1), at(22)).await;
+    f.change_one(PartitionAction::Resume, &day(1), at(22)).await;
     assert_eq!(retry(&seen).await, done(PartitionState::Failed));
 }
 
@@ -276,7 +276,7 @@ pub async fn backfills_at_once_make_each_entry_once(f: &Fixture) {
 // PAR-9
 pub async fn a_partition_is_paused_once_and_resumed_once(f: &Fixture) {
     assert_eq!(
-        f.wishing_one(PartitionAction::Pause, &day(9), at(1)).await,
+        f.change_one(PartitionAction::Pause, &day(9), at(1)).await,
         PartitionChange::Unknown
     );
     for state in [PartitionState::Success, PartitionState::Failed, PartitionState::Pending] {
@@ -284,8 +284,8 @@ pub async fn a_partition_is_paused_once_and_resumed_once(f: &Fixture) {
         f.partition_in(state, &key).await;
         let before = f.partition(&key).await;
         for (action, paused) in [(PartitionAction::Pause, true), (PartitionAction::Resume, false)] {
-            assert_eq!(f.wishing_one(action, &key, at(20)).await, done(state));
-            let again = f.wishing_one(action, &key, at(21)).await;
+            assert_eq!(f.change_one(action, &key, at(20)).await, done(state));
+            let again = f.change_one(action, &key, at(21)).await;
             assert_eq!(again, PartitionChange::Already(state), "{action:?}");
             assert_eq!(f.partition(&key).await.paused().is_some(), paused);
         }
@@ -293,7 +293,7 @@ pub async fn a_partition_is_paused_once_and_resumed_once(f: &Fixture) {
         let actions = f.actions_on(&key).await;
         assert_eq!(actions, ["partition.backfill", "partition.pause", "partition.resume"]);
     }
-    f.wishing_one(PartitionAction::Pause, &key("pending", "2026-03-01"), at(30)).await;
+    f.change_one(PartitionAction::Pause, &key("pending", "2026-03-01"), at(30)).await;
     let by = f.partition(&key("pending", "2026-03-01")).await.paused().cloned();
     assert_eq!(by, Some(order(at(30)).by), "who, when and why");
 }
@@ -383,9 +383,9 @@ pub async fn marking_keeps_whatever_the_message_was(f: &Fixture) {
     let long = "é".repeat(10_000);
     f.judge(&claimed, at(2), rejected(&long)).await;
     let kept = f.partition(&day(1)).await.error_message.expect("a message");
-    f.wishing_one(PartitionAction::MarkTerminal, &day(1), at(3)).await;
+    f.change_one(PartitionAction::MarkTerminal, &day(1), at(3)).await;
     let marked = f.partition(&day(1)).await.error_message.expect("a message");
     assert_eq!(marked, format!("{TERMINAL_MARK} {kept}"));
-    f.wishing_one(PartitionAction::ClearTerminal, &day(1), at(4)).await;
+    f.change_one(PartitionAction::ClearTerminal, &day(1), at(4)).await;
     assert_eq!(f.partition(&day(1)).await.error_message, Some(kept));
 }

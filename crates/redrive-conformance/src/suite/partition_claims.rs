@@ -1,4 +1,4 @@
-//! Claiming partitions, holding them, and giving them back.
+//! Claiming, holding and releasing partitions.
 
 use std::collections::HashSet;
 
@@ -44,7 +44,7 @@ pub async fn a_claimed_partition_is_held_for_its_run(f: &Fixture) {
 pub async fn a_partition_has_one_live_attempt(f: &Fixture) {
     f.partition_in(PartitionState::Success, &day(1)).await;
     f.ask_for(&[day(2)], at(20)).await;
-    assert_eq!(f.wishing_one(REPROCESS, &day(1), at(20)).await, done(PartitionState::Success));
+    assert_eq!(f.change_one(REPROCESS, &day(1), at(20)).await, done(PartitionState::Success));
     let held = f.claim_partitions(&claim_of(10, 5, at(21))).await;
     assert_eq!(held.len(), 2);
     assert_eq!(
@@ -101,8 +101,8 @@ pub async fn lanes_share_a_claim_by_weight_and_what_one_leaves_the_other_gets(f:
         let keys = |lane: &str, count| -> Vec<PartitionKey> {
             (0..count).map(|n| key(&format!("{what} {lane} {n}"), "2026-03-01")).collect()
         };
-        f.wishing(FRESH, &keys("fresh", fresh), at(0)).await;
-        f.wishing(BACKFILL, &keys("backfill", backfill), at(0)).await;
+        f.change_all(FRESH, &keys("fresh", fresh), at(0)).await;
+        f.change_all(BACKFILL, &keys("backfill", backfill), at(0)).await;
         let claimed = f.claim_partitions(&claim_of(limit, share, at(1))).await;
         let fresh = claimed.iter().filter(|one| one.request.lane == Lane::Fresh).count();
         assert_eq!((fresh, claimed.len() - fresh), expected, "{what}");
@@ -113,10 +113,10 @@ pub async fn lanes_share_a_claim_by_weight_and_what_one_leaves_the_other_gets(f:
 
 // PAR-10
 pub async fn the_oldest_request_of_a_lane_comes_first(f: &Fixture) {
-    f.wishing(FRESH, &[day(3)], at(30)).await;
-    f.wishing(FRESH, &[day(1)], at(10)).await;
-    f.wishing(BACKFILL, &[day(9)], at(1)).await;
-    f.wishing(FRESH, &[day(2), day(4)], at(20)).await;
+    f.change_all(FRESH, &[day(3)], at(30)).await;
+    f.change_all(FRESH, &[day(1)], at(10)).await;
+    f.change_all(BACKFILL, &[day(9)], at(1)).await;
+    f.change_all(FRESH, &[day(2), day(4)], at(20)).await;
     let claimed = f.claim_partitions(&claim_of(3, 0, at(40))).await;
     let keys: Vec<_> = claimed.into_iter().map(|claimed| claimed.key).collect();
     assert_eq!(keys, [day(1), day(2), day(4)], "ties in the order they were asked for");
@@ -141,14 +141,14 @@ pub async fn a_claim_leaves_other_sources_alone(f: &Fixture) {
 pub async fn a_paused_partition_is_not_claimed(f: &Fixture) {
     f.ask_for(&[day(1), day(2)], at(0)).await;
     assert_eq!(
-        f.wishing_one(PartitionAction::Pause, &day(1), at(1)).await,
+        f.change_one(PartitionAction::Pause, &day(1), at(1)).await,
         done(PartitionState::Pending)
     );
     let claimed = f.claim_partitions(&claim_of(5, 2, at(2))).await;
     assert_eq!(claimed.len(), 1);
     assert_eq!(claimed[0].key, day(2));
     assert_eq!(
-        f.wishing_one(PartitionAction::Resume, &day(1), at(3)).await,
+        f.change_one(PartitionAction::Resume, &day(1), at(3)).await,
         done(PartitionState::Pending)
     );
     assert_eq!(f.take(at(4)).await.key, day(1));
@@ -158,7 +158,7 @@ pub async fn a_paused_partition_is_not_claimed(f: &Fixture) {
 pub async fn pausing_what_is_held_lets_it_end_and_holds_back_what_comes(f: &Fixture) {
     f.ask_for(&[day(1)], at(0)).await;
     let held = f.take(at(1)).await;
-    f.wishing_one(PartitionAction::Pause, &day(1), at(2)).await;
+    f.change_one(PartitionAction::Pause, &day(1), at(2)).await;
     let renewed = f.store.renew_leases(Leased::Partition, &[held.lease], at(500)).await;
     assert_eq!(renewed.expect("answered"), [Written::Applied]);
     f.judge(&held, at(3), rejected("no rows")).await;
@@ -171,9 +171,9 @@ pub async fn pausing_what_is_held_lets_it_end_and_holds_back_what_comes(f: &Fixt
     assert_ne!(work.id, held.lease.id, "so that no old lease can match");
 
     let retry = super::partition_samples::RETRY;
-    assert_eq!(f.wishing_one(retry, &day(1), at(4)).await, done(PartitionState::Failed));
+    assert_eq!(f.change_one(retry, &day(1), at(4)).await, done(PartitionState::Failed));
     assert_eq!(f.claim_partitions(&claim_of(5, 2, at(5))).await, [], "still paused");
-    f.wishing_one(PartitionAction::Resume, &day(1), at(6)).await;
+    f.change_one(PartitionAction::Resume, &day(1), at(6)).await;
     assert_eq!(f.take(at(7)).await.request.kind, WorkKind::Retry);
 }
 
@@ -218,7 +218,7 @@ pub async fn what_a_lost_worker_held_is_found_page_by_page_and_read_back(f: &Fix
 }
 
 // PAR-6, OPS-6
-pub async fn a_partition_handed_back_is_claimable_at_once_and_uncounted(f: &Fixture) {
+pub async fn a_released_partition_is_claimable_at_once_and_uncounted(f: &Fixture) {
     f.ask_for(&[day(1)], at(0)).await;
     let first = f.take(at(1)).await;
     let back = release_leases(first.lease);
@@ -245,7 +245,7 @@ pub async fn a_partition_handed_back_is_claimable_at_once_and_uncounted(f: &Fixt
 }
 
 // PAR-10, OPS-6
-pub async fn a_lost_partition_cannot_be_handed_back(f: &Fixture) {
+pub async fn a_lost_partition_cannot_be_released(f: &Fixture) {
     f.ask_for(&[day(1)], at(0)).await;
     let held = f.take(at(1)).await;
     f.judge(&held, at(2), accepted(1)).await;
@@ -264,7 +264,7 @@ pub async fn the_backlog_of_a_source_is_what_it_has_to_do(f: &Fixture) {
     let look = async |source: &str| f.store.partition_backlog(source).await.expect("read");
     let nothing = Backlog::default();
     assert_eq!(look("ads").await, nothing);
-    f.wishing(BACKFILL, &[day(1)], at(0)).await;
+    f.change_all(BACKFILL, &[day(1)], at(0)).await;
     assert_eq!(look("ads").await, Backlog { ready: true, ..nothing });
     assert_eq!(look("ad").await, nothing);
     let held = f.take(at(1)).await;
@@ -272,7 +272,7 @@ pub async fn the_backlog_of_a_source_is_what_it_has_to_do(f: &Fixture) {
     f.judge(&held, at(2), rejected("no rows")).await;
     assert_eq!(look("ads").await, nothing, "the daemon is nobody's work");
     f.ask_for(&[day(2)], at(3)).await;
-    f.wishing_one(PartitionAction::Pause, &day(2), at(4)).await;
+    f.change_one(PartitionAction::Pause, &day(2), at(4)).await;
     assert_eq!(look("ads").await, nothing, "what is paused is nobody's work");
 }
 
@@ -293,9 +293,9 @@ pub async fn whatever_partition_may_be_claimed_wakes_who_listens(f: &Fixture) {
     let held = f.take(at(3)).await;
     let finish = verdict(&held, at(4), accepted(1));
     assert_eq!(f.store.finish_partitions(&[finish]).await.expect("answered"), [Written::Applied]);
-    f.wishing_one(REPROCESS, &day(1), at(5)).await;
+    f.change_one(REPROCESS, &day(1), at(5)).await;
     woken("a reprocess");
-    f.wishing_one(PartitionAction::Pause, &day(1), at(6)).await;
-    f.wishing_one(PartitionAction::Resume, &day(1), at(7)).await;
+    f.change_one(PartitionAction::Pause, &day(1), at(6)).await;
+    f.change_one(PartitionAction::Resume, &day(1), at(7)).await;
     woken("a partition that was resumed");
 }

@@ -184,7 +184,7 @@ pub async fn failed_partitions_come_page_by_page_while_they_change(f: &Fixture) 
     let first = f.store.partitions_page(&filter, None, 4).await.expect("read");
     let first: Vec<PartitionKey> = first.into_iter().map(|record| record.key).collect();
     assert_eq!(first, keys[..4]);
-    f.wishing(super::partition_samples::RETRY, &first, at(3)).await;
+    f.change_all(super::partition_samples::RETRY, &first, at(3)).await;
     let rest = f.store.partitions_page(&filter, first.last(), 100).await.expect("read");
     let rest: Vec<PartitionKey> = rest.into_iter().map(|record| record.key).collect();
     assert_eq!(rest, keys[5..], "none is passed over because others were retried");

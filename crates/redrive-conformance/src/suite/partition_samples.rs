@@ -1,4 +1,4 @@
-//! What the cases about partitions are made of.
+//! Fixtures for partitions.
 
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::{
@@ -93,7 +93,7 @@ pub(super) fn done(before: PartitionState) -> PartitionChange {
 
 impl Fixture {
     /// Wishes something of partitions, however they are.
-    pub(super) async fn wishing(
+    pub(super) async fn change_all(
         &self,
         action: PartitionAction,
         keys: &[PartitionKey],
@@ -103,18 +103,18 @@ impl Fixture {
         self.store.change_partitions(&action, &named, &order(now)).await.expect("answered")
     }
 
-    pub(super) async fn wishing_one(
+    pub(super) async fn change_one(
         &self,
         action: PartitionAction,
         key: &PartitionKey,
         now: Timestamp,
     ) -> PartitionChange {
-        self.wishing(action, std::slice::from_ref(key), now).await[0]
+        self.change_all(action, std::slice::from_ref(key), now).await[0]
     }
 
     /// Makes entries, which must not be there.
     pub(super) async fn ask_for(&self, keys: &[PartitionKey], now: Timestamp) {
-        let changes = self.wishing(FRESH, keys, now).await;
+        let changes = self.change_all(FRESH, keys, now).await;
         assert!(
             changes.iter().all(|change| *change == done(PartitionState::Absent)),
             "{changes:?}"
@@ -170,7 +170,7 @@ impl Fixture {
             PartitionState::Terminal => PartitionAction::MarkTerminal,
             _ => return,
         };
-        assert!(matches!(self.wishing_one(further, key, at(12)).await, PartitionChange::Done(_)));
+        assert!(matches!(self.change_one(further, key, at(12)).await, PartitionChange::Done(_)));
     }
 
     pub(super) async fn partition(&self, key: &PartitionKey) -> PartitionRecord {

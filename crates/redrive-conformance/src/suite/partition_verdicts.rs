@@ -1,4 +1,4 @@
-//! Verdicts: state, ledger and journal in one step, once, and never against a success.
+//! Verdicts: state, ledger and journal change together, once, and never replace a success.
 
 use redrive_core::{
     AttemptNumber, Cause, Epoch, Failure, PartitionRunId, PartitionState, PartitionStatus,
@@ -72,7 +72,7 @@ pub async fn every_verdict_counts_once_and_numbers_have_no_gaps(f: &Fixture) {
         let judged = f.partition(&day(1)).await;
         assert_eq!((judged.attempt_count, judged.error_message.is_none()), (n, n >= 4));
         let again = if n < 4 { RETRY } else { REPROCESS };
-        f.wishing_one(again, &day(1), at(now + 2)).await;
+        f.change_one(again, &day(1), at(now + 2)).await;
         now += 10;
     }
     let numbers: Vec<u32> =
@@ -85,7 +85,7 @@ pub async fn every_verdict_counts_once_and_numbers_have_no_gaps(f: &Fixture) {
 pub async fn a_reprocess_that_fails_leaves_the_success_as_it_was(f: &Fixture) {
     f.partition_in(PartitionState::Success, &day(1)).await;
     let good = f.partition(&day(1)).await;
-    assert_eq!(f.wishing_one(REPROCESS, &day(1), at(20)).await, done(PartitionState::Success));
+    assert_eq!(f.change_one(REPROCESS, &day(1), at(20)).await, done(PartitionState::Success));
     let asked = f.partition(&day(1)).await;
     assert_eq!((authority(&asked), asked.updated_at), (authority(&good), good.updated_at));
     let claimed = f.take(at(21)).await;
@@ -137,7 +137,7 @@ pub async fn an_older_run_never_takes_authority_back(f: &Fixture) {
     // Its worker is taken for lost, and the partition is reprocessed once more.
     let lost = Failure::lost_worker("no word from w1");
     f.judge(&older, at(90), PartitionVerdict::Rejected { failure: lost }).await;
-    f.wishing_one(REPROCESS, &day(1), at(91)).await;
+    f.change_one(REPROCESS, &day(1), at(91)).await;
     let newer = f.take(at(92)).await;
     assert_ne!(newer.lease.id, older.lease.id, "every request has a row of its own");
     assert_eq!(f.judging(&older, at(93), accepted(1)).await, Written::Stale, "while it runs");
@@ -196,7 +196,7 @@ pub async fn a_lost_workers_partition_is_judged_and_told_in_the_journal(f: &Fixt
 // PAR-5
 pub async fn a_late_verdict_on_a_failed_partition_only_counts(f: &Fixture) {
     f.partition_in(PartitionState::Failed, &day(1)).await;
-    f.wishing_one(RETRY, &day(1), at(20)).await;
+    f.change_one(RETRY, &day(1), at(20)).await;
     let claimed = f.take(at(21)).await;
     // No command leads here: somebody with a database shell does.
     f.raw.execute("UPDATE partition_state SET status = 'failed'").await.expect("changed");
@@ -218,7 +218,7 @@ pub async fn no_verdict_can_write_the_terminal_mark(f: &Fixture) {
     assert_eq!(failed.state(), PartitionState::Failed);
     let attempts = f.partition_attempts(&day(1)).await;
     assert_eq!(attempts[0].message.as_deref(), Some("(terminal) please (terminal)"));
-    assert_eq!(f.wishing_one(RETRY, &day(1), at(3)).await, done(PartitionState::Failed));
+    assert_eq!(f.change_one(RETRY, &day(1), at(3)).await, done(PartitionState::Failed));
 }
 
 // PAR-4
@@ -232,7 +232,7 @@ pub async fn foreign_text_about_a_partition_is_kept_whatever_it_holds(f: &Fixtur
         assert!(!kept.is_empty() && !kept.contains(['\0', '\x1b']) && kept.len() < 10_000);
         let attempts = f.partition_attempts(&day(1)).await;
         assert_eq!(attempts.last().and_then(|row| row.message.clone()), Some(kept));
-        f.wishing_one(RETRY, &day(1), at(n * 10 + 2)).await;
+        f.change_one(RETRY, &day(1), at(n * 10 + 2)).await;
     }
     let claimed = f.take(at(100)).await;
     let schema_version = Some("v\0\x1b".to_owned());
@@ -298,11 +298,11 @@ async fn in_steps(store: &dyn redrive_store::Store, verdicts: &[PartitionFinish]
 pub async fn a_paused_reprocess_keeps_the_success_and_the_pause(f: &Fixture) {
     f.partition_in(PartitionState::Reprocessing, &day(1)).await;
     let claimed = f.take(at(20)).await;
-    f.wishing_one(PartitionAction::Pause, &day(1), at(21)).await;
+    f.change_one(PartitionAction::Pause, &day(1), at(21)).await;
     f.judge(&claimed, at(22), accepted(5)).await;
     let good = f.partition(&day(1)).await;
     assert_eq!((good.state(), good.record_count), (PartitionState::Success, Some(5)));
     assert!(good.paused().is_some());
-    f.wishing_one(PartitionAction::Resume, &day(1), at(23)).await;
+    f.change_one(PartitionAction::Resume, &day(1), at(23)).await;
     assert_eq!(f.partition(&day(1)).await.work, None, "nothing is outstanding");
 }

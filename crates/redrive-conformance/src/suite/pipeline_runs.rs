@@ -1,4 +1,4 @@
-//! Runs of pipelines: beginning, ending, stopping, going on.
+//! Pipeline runs: start, end, cancel and resume.
 
 use std::time::Duration;
 
@@ -159,7 +159,7 @@ pub async fn a_run_is_stopped_at_the_very_sample_that_exceeds_its_budget(f: &Fix
 
     let lenient =
         PipelineRules { budget: FailureBudget { rate: 0.9, ..rules.budget.clone() }, ..rules };
-    let resumed = f.wish_of_run(id, PipelineAction::Resume(lenient.clone())).await;
+    let resumed = f.change_run(id, PipelineAction::Resume(lenient.clone())).await;
     assert_eq!(resumed, PipelineChange::Done(PipelineStatus::Aborted));
     let run = f.pipeline_run(id).await;
     assert_eq!((run.progress.status, run.rules), (PipelineStatus::Running, lenient));
@@ -190,7 +190,7 @@ pub async fn excluded_failures_and_too_few_samples_stop_nothing(f: &Fixture) {
     let run = f.pipeline_run(id).await;
     assert_eq!(run.progress.status, PipelineStatus::Aborted, "the fourth looks at all of them");
     assert_eq!(run.progress.budget, BudgetCount { processed: 4, failed: 3 });
-    let resumed = f.wish_of_run(id, PipelineAction::Resume(run.rules)).await;
+    let resumed = f.change_run(id, PipelineAction::Resume(run.rules)).await;
     assert_eq!(resumed, PipelineChange::Done(PipelineStatus::Aborted));
     f.end_each(at(7), vec![busy(), busy(), busy(), busy(), busy()]).await;
     let progress = f.progress(id).await;
@@ -220,9 +220,9 @@ pub async fn a_cancelled_run_gives_nothing_and_lets_what_is_held_end(f: &Fixture
     assert_eq!(run.progress.counts, counts([3, 2, 0, 0], false));
     assert_eq!((run.progress.status, run.ended_at), (PipelineStatus::Cancelled, Some(at(50))));
 
-    let again = f.wish_of_run(id, PipelineAction::Cancel).await;
+    let again = f.change_run(id, PipelineAction::Cancel).await;
     assert_eq!(again, PipelineChange::Refused(PipelineStatus::Cancelled));
-    let resumed = f.wish_of_run(id, PipelineAction::Resume(run.rules)).await;
+    let resumed = f.change_run(id, PipelineAction::Resume(run.rules)).await;
     assert_eq!(resumed, PipelineChange::Done(PipelineStatus::Cancelled));
     assert_eq!(f.samples_at(0, 9, at(53)).await.len(), 1);
     f.feed(feed, &lines(4..=4), true).await;
@@ -235,10 +235,10 @@ pub async fn a_run_that_is_over_is_not_stopped_or_resumed(f: &Fixture) {
     let id = f.run_of(0).await;
     assert_eq!(f.progress(id).await.status, PipelineStatus::Completed);
     let refused = PipelineChange::Refused(PipelineStatus::Completed);
-    assert_eq!(f.wish_of_run(id, PipelineAction::Cancel).await, refused);
-    assert_eq!(f.wish_of_run(id, PipelineAction::Resume(new_run().rules)).await, refused);
+    assert_eq!(f.change_run(id, PipelineAction::Cancel).await, refused);
+    assert_eq!(f.change_run(id, PipelineAction::Resume(new_run().rules)).await, refused);
     let unknown = PipelineRunId(id.0 + 1);
-    assert_eq!(f.wish_of_run(unknown, PipelineAction::Cancel).await, PipelineChange::Unknown);
+    assert_eq!(f.change_run(unknown, PipelineAction::Cancel).await, PipelineChange::Unknown);
     assert_eq!(f.told_by("pipeline.cancel").await, []);
     assert_eq!(f.told_by("pipeline.resume").await, []);
 }
@@ -250,7 +250,7 @@ pub async fn a_stopped_run_with_nothing_left_is_over_when_it_is_resumed(f: &Fixt
     f.cancel_pipeline_run(id).await;
     f.end_sample(&held, 0, at(3), broken()).await;
     assert_eq!(f.progress(id).await.status, PipelineStatus::Cancelled);
-    f.wish_of_run(id, PipelineAction::Resume(new_run().rules)).await;
+    f.change_run(id, PipelineAction::Resume(new_run().rules)).await;
     let run = f.pipeline_run(id).await;
     assert_eq!((run.progress.status, run.ended_at), (PipelineStatus::Failed, Some(at(50))));
 }

@@ -1,4 +1,4 @@
-//! What the cases about pipelines are made of.
+//! Fixtures for pipelines.
 
 use std::time::Duration;
 
@@ -222,7 +222,7 @@ impl Fixture {
         self.pipeline_run(id).await.progress
     }
 
-    pub(super) async fn wish_of_run(
+    pub(super) async fn change_run(
         &self,
         id: PipelineRunId,
         action: PipelineAction,
@@ -232,7 +232,7 @@ impl Fixture {
 
     pub(super) async fn cancel_pipeline_run(&self, id: PipelineRunId) {
         let done = PipelineChange::Done(PipelineStatus::Running);
-        assert_eq!(self.wish_of_run(id, PipelineAction::Cancel).await, done);
+        assert_eq!(self.change_run(id, PipelineAction::Cancel).await, done);
     }
 
     /// The ledger of a sample at a stage.

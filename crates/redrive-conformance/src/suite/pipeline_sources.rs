@@ -1,4 +1,4 @@
-//! Sources of pipeline runs: who reads them, what is added, what is no sample.
+//! Sources of pipeline runs: claims, added samples and invalid lines.
 
 use std::collections::HashSet;
 

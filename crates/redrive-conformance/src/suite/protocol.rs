@@ -1,5 +1,4 @@
-//! The model of leases and finishes beside the store: every situation of the model is brought about here
-//! too, and must come out the same.
+//! Walks every situation of the lease model on the store, and compares the results.
 
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::{AttemptNumber, Epoch, RunId, RunState};
@@ -16,7 +15,7 @@ use redrive_store::{
     ClaimRequest, LeaseRef, LeaseRelease, Leased, RunAction, RunChange, RunRecord, WorkerId,
 };
 
-/// One of each, and one who comes too late.
+/// One actor of each kind, and a second worker that comes too late.
 const ACTORS: ActorCounts = ActorCounts { workers: 2, reapers: 1 };
 
 // RUN-7, PAR-10
@@ -42,13 +41,13 @@ pub async fn every_step_of_the_protocol_comes_out_as_in_its_model(f: &Fixture) {
     }
 }
 
-/// Takes the steps of a walk on the store, beside the model.
+/// Executes the steps of a walk on the store and in the model.
 struct Walker<'a> {
     f: &'a Fixture,
     queue: String,
     id: RunId,
     state: ModelState,
-    /// What each really holds, as it was told by the store.
+    /// The claims that the store returned.
     workers: Vec<Option<ModelClaim>>,
     reapers: Vec<Option<ModelClaim>>,
     now: Timestamp,
@@ -56,7 +55,7 @@ struct Walker<'a> {
 
 impl Walker<'_> {
     async fn take(&mut self, step: ModelStep) {
-        // Whatever waits is due by the next step.
+        // Every waiting run is due by the next step.
         self.now += SignedDuration::from_hours(1);
         let (state, _) = self.state.after(step, None).expect("a step of the model");
         let store = &self.f.store;
@@ -122,7 +121,6 @@ impl Walker<'_> {
         _ = self.f.store.finish_runs(&[finish], self.now).await.expect("answered");
     }
 
-    /// Checks that the store has what the model has.
     async fn compare(&self, walk: &[ModelStep]) {
         let run: RunRecord = self.f.run(self.id).await;
         let row = &self.state.row;

@@ -1,4 +1,4 @@
-//! What may leave a store, and how.
+//! Pruning: which units may be removed, and how.
 
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, GiveUpReason, RunId, RunStatus, SampleId};

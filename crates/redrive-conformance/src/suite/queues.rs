@@ -1,4 +1,4 @@
-//! Queues as a whole: pausing, counting, looking ahead, waking.
+//! Queues: pauses, statistics, backlog and wake-ups.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Claims of samples: which, in what order, by whom; and their leases.
+//! Claiming samples: selection, order and leases.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -183,7 +183,7 @@ pub async fn leases_of_samples_are_renewed_and_lost(f: &Fixture) {
 }
 
 // PIP-1
-pub async fn a_sample_handed_back_is_claimable_at_once_and_uncounted(f: &Fixture) {
+pub async fn a_released_sample_is_claimable_at_once_and_uncounted(f: &Fixture) {
     f.run_of(1).await;
     let first = f.sample_at(0, at(2)).await;
     f.end_sample(&first, 0, at(3), answered("{\"n\": 7}")).await;
@@ -205,7 +205,7 @@ pub async fn a_sample_handed_back_is_claimable_at_once_and_uncounted(f: &Fixture
 }
 
 // PIP-2
-pub async fn the_lease_on_a_source_is_renewed_lost_and_handed_back(f: &Fixture) {
+pub async fn the_lease_on_a_source_is_renewed_lost_and_released(f: &Fixture) {
     let feed = f.reading(&new_run()).await;
     let id = PipelineRunId(feed.id);
     let renew = async |lease| {
@@ -291,6 +291,6 @@ pub async fn whatever_sample_may_be_claimed_wakes_who_listens(f: &Fixture) {
     woken("a dead letter that was brought back");
     let id = PipelineRunId(feed.id);
     f.cancel_pipeline_run(id).await;
-    f.wish_of_run(id, PipelineAction::Resume(new_run().rules)).await;
+    f.change_run(id, PipelineAction::Resume(new_run().rules)).await;
     woken("a run that goes on");
 }

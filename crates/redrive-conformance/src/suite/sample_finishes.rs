@@ -1,4 +1,4 @@
-//! Ends of attempts at samples: what they write, and what they leave alone.
+//! Finishing samples: what is written, and what stays unchanged.
 
 use std::time::Duration;
 

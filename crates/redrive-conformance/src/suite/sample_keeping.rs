@@ -1,4 +1,4 @@
-//! Samples that stay with their worker from one stage to the next.
+//! Samples that a worker keeps from one stage to the next.
 
 use redrive_core::{AttemptNumber, Epoch, History, PipelineStatus, SampleState, SampleStatus};
 

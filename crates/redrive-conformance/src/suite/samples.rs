@@ -1,4 +1,4 @@
-//! What the cases are made of.
+//! Fixtures for runs.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Who uploads a group of items.
+//! Leases of upload groups.
 
 use jiff::Timestamp;
 use redrive_core::Epoch;
@@ -45,7 +45,7 @@ pub async fn a_held_group_is_refused_until_its_lease_ends(f: &Fixture) {
 }
 
 // UPL-7
-pub async fn a_group_given_back_can_be_taken_at_once(f: &Fixture) {
+pub async fn a_released_group_can_be_taken_at_once(f: &Fixture) {
     let lease = Fixture::held(f.claimed(&claim("g", "w1", at(0), at(30))).await);
     let written = f.store.release_leases(Leased::Group, &[back(lease, "done")], at(5)).await;
     assert_eq!(written.expect("answered"), [Written::Applied]);

@@ -1,4 +1,4 @@
-//! What belongs to no aggregate.
+//! The methods of the store itself.
 
 use redrive_core::AttemptNumber;
 

@@ -25,19 +25,22 @@ fn two_reapers_do_no_more_than_one() {
 #[test]
 fn a_model_that_breaks_one_rule_is_found_out() {
     for (mutant, invariant) in [
-        (ModelMutant::FinishIgnoresEpoch, "only who holds a run ends its attempt"),
-        (ModelMutant::FinishIgnoresState, "only who holds a run ends its attempt"),
+        (ModelMutant::FinishIgnoresEpoch, "only the holder of a run ends its attempt"),
+        (ModelMutant::FinishIgnoresState, "only the holder of a run ends its attempt"),
         (ModelMutant::FinishForgetsLedger, "the run knows how many rows the ledger has"),
         (ModelMutant::LedgerOutsideTheGuard, "the run knows how many rows the ledger has"),
-        (ModelMutant::ReaperIgnoresEpoch, "only who holds a run ends its attempt"),
+        (ModelMutant::ReaperIgnoresEpoch, "only the holder of a run ends its attempt"),
         (ModelMutant::ReaperDoesNotCount, "a lost worker counts"),
-        (ModelMutant::NoReaper, "whatever happens, an end can be reached"),
-        (ModelMutant::ClaimKeepsEpoch, "only who holds a run ends its attempt"),
-        (ModelMutant::ClaimTakesWhatIsHeld, "nobody claims what is held"),
-        (ModelMutant::ReleaseIgnoresEpoch, "only who holds a run ends its attempt"),
-        (ModelMutant::ReleaseIgnoresState, "only who holds a run ends its attempt"),
-        (ModelMutant::RenewalIgnoresEpoch, "only who holds a run renews its lease"),
-        (ModelMutant::CancelWaitsForTheWorker, "an operator's wish is done when it is answered"),
+        (ModelMutant::NoReaper, "an end can be reached from every state"),
+        (ModelMutant::ClaimKeepsEpoch, "only the holder of a run ends its attempt"),
+        (ModelMutant::ClaimTakesWhatIsHeld, "a held run is not claimed"),
+        (ModelMutant::ReleaseIgnoresEpoch, "only the holder of a run ends its attempt"),
+        (ModelMutant::ReleaseIgnoresState, "only the holder of a run ends its attempt"),
+        (ModelMutant::RenewalIgnoresEpoch, "only the holder of a run renews its lease"),
+        (
+            ModelMutant::CancelWaitsForTheWorker,
+            "an operator action has taken effect when the call returns",
+        ),
     ] {
         let violation =
             explore(ACTORS, Some(mutant)).expect_err(&format!("{mutant:?} was not noticed"));
@@ -50,6 +53,6 @@ fn a_model_that_breaks_one_rule_is_found_out() {
 fn every_mutant_is_tried() {
     let text = include_str!("protocol_model.rs");
     for mutant in ModelMutant::ALL {
-        assert!(text.contains(&format!("(ModelMutant::{mutant:?}, ")), "{mutant:?}");
+        assert!(text.contains(&format!("ModelMutant::{mutant:?},")), "{mutant:?}");
     }
 }
