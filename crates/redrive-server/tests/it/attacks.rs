@@ -79,7 +79,7 @@ async fn a_name_that_resolves_to_this_machine_is_not_enough() {
 /// Forms as other sites can send them, and scripts of theirs.
 fn strangers(client: &Client) -> Vec<Client> {
     let origin = |origin: &str| client.with("Origin", origin);
-    let site = |site: &str| client.with("Sec-Fetch-ServerSetup", site);
+    let site = |site: &str| client.with("Sec-Fetch-Site", site);
     vec![
         site("cross-site"),
         site("same-site"),
@@ -118,10 +118,9 @@ async fn a_page_of_another_site_changes_nothing() {
             stranger.post("/v1/queues/q/pause", &json!({})).await.problem(403);
         }
         assert_eq!(site.journal().await, []);
-        let ours =
-            client.with("Sec-Fetch-ServerSetup", "same-origin").with("Origin", "http://localhost");
+        let ours = client.with("Sec-Fetch-Site", "same-origin").with("Origin", "http://localhost");
         assert_eq!(ours.submit("/queues/pause", "queue=q").await.status, 200);
-        let typed = client.with("Sec-Fetch-ServerSetup", "none");
+        let typed = client.with("Sec-Fetch-Site", "none");
         assert_eq!(typed.submit("/queues/resume", "queue=q").await.status, 200);
         let older = client.with("Origin", "http://localhost");
         assert_eq!(older.submit("/queues/pause", "queue=q").await.status, 200);

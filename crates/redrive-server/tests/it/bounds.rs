@@ -70,7 +70,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     {
         let mut connection = TcpStream::connect(site.client.address()).await.unwrap();
         let request = format!(
-            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nSec-Fetch-ServerSetup: same-origin\r\n\
+            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nSec-Fetch-Site: same-origin\r\n\
              Connection: close\r\nContent-Type: {kind}\r\nContent-Length: 100\r\n\r\n{{\"queue"
         );
         connection.write_all(request.as_bytes()).await.unwrap();

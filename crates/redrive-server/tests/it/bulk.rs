@@ -172,7 +172,7 @@ async fn the_dashboard_previews_what_many_would_become_and_does_it_when_confirme
     ] {
         let page = browser.get(look).await;
         assert_eq!(page.status, 200, "{page:?}");
-        assert!(page.body.contains(&format!("Yes, do it: {count}")), "{look}: {}", page.body);
+        assert!(page.body.contains(&format!("Confirm: {count}")), "{look}: {}", page.body);
         assert!(page.body.contains(&format!("action=\"{act}\"")), "{look}");
         let form = fields(&page.body);
         let done = browser.submit(act, &format!("{form}&reason=mended")).await;

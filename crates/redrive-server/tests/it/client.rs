@@ -90,7 +90,7 @@ impl Client {
 
     /// As a browser that shows pages of the server's own.
     pub(crate) fn browsing(&self) -> Self {
-        self.with("Accept", "text/html,*/*;q=0.8").with("Sec-Fetch-ServerSetup", "same-origin")
+        self.with("Accept", "text/html,*/*;q=0.8").with("Sec-Fetch-Site", "same-origin")
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

@@ -142,8 +142,8 @@ async fn only_operators_on_pages_of_ours_add_and_send() {
     let site = Running::empty().await;
     assert_eq!(put(&site.client, item, "x").await.status, 201);
     for (name, value) in [
-        ("Sec-Fetch-ServerSetup", "cross-site"),
-        ("Sec-Fetch-ServerSetup", "same-site"),
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Sec-Fetch-Site", "same-site"),
         ("Origin", "http://evil.example"),
         ("Origin", "null"),
     ] {
