@@ -1,4 +1,4 @@
-"""Says whether a text is short or long, as a model would say more: loaded once, asked often."""
+"""Classifies a text as short or long. A real model would also be loaded once and called often."""
 
 import redrive
 

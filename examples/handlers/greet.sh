@@ -1,8 +1,8 @@
 #!/bin/sh
 #
-# Answers call after call: a line of JSON in, a line of JSON out. A shell does not parse JSON. What is
-# safe to cut out without a parser is the id, because it comes first and has no escapes in it; of the
-# payload this takes {"name": "…"} where the name is letters alone. For more, call `jq`, or use another
+# Reads one call per line and writes one reply per line, both as JSON. A shell cannot parse JSON. Only
+# the id can be cut out without a parser, because it comes first and has no escapes. From the payload this
+# handler takes {"name": "…"} if the name consists of letters. For more, call `jq`, or use another
 # language.
 
 while IFS= read -r call; do

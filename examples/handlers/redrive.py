@@ -1,16 +1,15 @@
-"""Handlers in Python: copy this file beside yours. It needs the standard library alone.
+"""Handlers in Python: copy this file beside yours. It needs only the standard library.
 
     import redrive
 
     @redrive.handler
     def work(call):                       # the call as a dict; its payload is call["payload"]
-        return {"answer": 42}             # anything JSON can say
+        return {"answer": 42}             # any JSON value
 
     redrive.serve()
 
-Raise Final when trying again cannot help, Error to say more, Skip for a sample to pass over. Any
-other exception is an error that may be tried again. What you print goes to stderr: stdout belongs
-to the replies.
+Raise Final if a retry cannot help, Error to state class, code and wait, Skip to skip a sample. Any
+other exception is a retryable error. Printed text goes to stderr, because stdout carries the replies.
 """
 
 import json
@@ -33,7 +32,7 @@ class Final(Error):
 
 
 class Skip(Exception):
-    """Passes a sample over, and says why."""
+    """Skips a sample, with a reason."""
 
 
 class Judged:
@@ -47,7 +46,7 @@ _handle = None
 
 
 def handler(function):
-    """Makes a function of the call the handler of this program."""
+    """Registers a function of the call as the handler of this program."""
     global _handle
     _handle = function
     return function
@@ -63,7 +62,7 @@ def _reply(call):
         return _line(call, skip=str(skip))
     except Error as error:
         return _line(call, error=error.fields)
-    except Exception as error:  # also an answer that JSON cannot say
+    except Exception as error:  # also an answer that is not JSON
         traceback.print_exc()
         return _line(call, error={"code": type(error).__name__[:64], "message": str(error)})
 
@@ -73,7 +72,7 @@ def _line(call, **reply):
 
 
 def serve():
-    """Answers calls, one after the other, until the input ends."""
+    """Handles calls one after the other, until the input ends."""
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in iter(sys.stdin.buffer.readline, b""):

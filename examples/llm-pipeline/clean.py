@@ -1,4 +1,4 @@
-"""A stage that cleans prompts: one call a line in, one reply a line out."""
+"""A stage that cleans prompts: reads one call per line, writes one reply per line."""
 
 import json
 import sys

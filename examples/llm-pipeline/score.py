@@ -1,4 +1,4 @@
-"""A stage that scores answers: the share of the prompt's words that the answer takes up."""
+"""A stage that scores answers: the share of the words of the prompt that the answer contains."""
 
 import json
 import sys

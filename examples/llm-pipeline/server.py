@@ -1,7 +1,7 @@
-"""A language model that speaks the chat protocol and has its bad moments: python3 server.py [PORT]
+"""A simulated language model with the chat protocol that fails sometimes: python3 server.py [PORT]
 
-Which moment is in the prompt. "crowded" is told to come again after a while, once; "flaky" gets an error twice;
-"outage" gets one three times, which is more than the example retries; "forbidden" is refused for good.
+The prompt selects the failure: "crowded" gets one 429 with Retry-After, "flaky" two errors, "outage" three errors,
+which is more than the example retries, and "forbidden" a final error.
 """
 
 import json
@@ -9,7 +9,7 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-seen = {}    # how often a prompt came
+seen = {}    # requests per prompt
 lock = threading.Lock()
 
 

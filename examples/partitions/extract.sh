@@ -1,8 +1,8 @@
 #!/bin/sh
-# Prints one row for each hour of the day that is asked for: all of stdout is rows. The key is in the
-# environment, and as JSON on stdin. The last line of stderr may say what the rows are.
+# Prints one row for each hour of the requested day: every line of stdout is a row. The key is in the
+# environment, and as JSON on stdin. The last line of stderr may describe the rows.
 
-# Every tenth day the station is silent at first; 75 says that it may be tried again.
+# Every tenth day the first attempt fails; exit code 75 requests a retry.
 case "$REDRIVE_LOGICAL_DATE:$REDRIVE_ATTEMPT" in
 *-10:1 | *-20:1)
     echo "the station in $REDRIVE_CUSTOMER_ID does not answer" >&2

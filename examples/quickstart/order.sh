@@ -1,5 +1,5 @@
 #!/bin/sh
-# Handles one order. The exit code and the last line say how it went; docs/handlers.md has all of it.
+# Handles one order. The exit code and the last line are the result; see docs/handlers.md.
 
 case "$REDRIVE_CATEGORY:$REDRIVE_ATTEMPT" in
 slow:*)
@@ -8,19 +8,19 @@ slow:*)
     ;;
 flaky:1 | flaky:2)
     echo "the connection to the till was cut" >&2
-    exit 75 # try again
+    exit 75 # retry
     ;;
 busy:1)
-    # Asks for patience: the wait is as long as this says, and does not count.
+    # A rate limit: the wait is as long as retry_after and does not count as an attempt.
     echo '{"error": {"class": "rate_limited", "code": 429, "message": "too many orders at once", "retry_after": 6}}'
     ;;
 down:*)
     echo "the fishmonger does not answer" >&2
-    exit 75 # again and again, until the policy gives up
+    exit 75 # retried until the policy gives up
     ;;
 broken:*)
     echo "the order cannot be read" >&2
-    exit 65 # final: trying again cannot help
+    exit 65 # final: a retry cannot help
     ;;
 odd:*)
     echo '{"ok": {"why": "nobody orders 1000 eggs"}, "verdict": "needs_review"}'

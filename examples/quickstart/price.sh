@@ -1,5 +1,5 @@
 #!/bin/sh
-# Puts a price on one dish: a coin for each letter. The price list is not at hand at first for some.
+# Prices one dish at one coin per letter. For some dishes the first attempt fails.
 
 call=$(cat)
 dish=$(echo "$call" | sed 's/.*"dish":"\([a-z]*\)".*/\1/')

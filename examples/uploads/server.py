@@ -1,14 +1,14 @@
-"""A server that takes tiles, and has its bad moments: python3 server.py [PORT]
+"""A server that stores tiles and fails sometimes: python3 server.py [PORT]
 
-What becomes of a tile is in its first word: "slow" is told to come again once, "lost" is taken but the
-answer never arrives the first time, "torn" is never good. A tile that was taken before, by its
-Idempotency-Key, is acknowledged again and not kept twice.
+The first word of a tile selects the failure: "slow" gets one 429 with Retry-After, "lost" is stored but the
+first response is lost, "torn" is always rejected. A tile whose Idempotency-Key is known is acknowledged again
+and not stored twice.
 """
 
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-seen = {}    # how often a key came
+seen = {}    # requests per key
 kept = {}    # tiles by their key
 
 

@@ -31,7 +31,7 @@ Examples:
   redrive prune --older-than 90d --export archive --yes
   redrive prune --older-than 30d --export archive --queue verify --yes -o json")]
 pub(crate) struct PruneArgs {
-    /// The age of the last change, such as 90d
+    /// The minimum time since the last change, such as 90d
     #[arg(long, value_name = "DURATION")]
     older_than: HumanDuration,
 

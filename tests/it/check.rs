@@ -93,8 +93,8 @@ fn without_a_file_it_says_how_to_get_one() {
     let complaint = Folder::new().run(&["check"]).failed(1);
     assert_eq!(
         complaint,
-        "error: there is no redrive.toml here or in a folder above\n  \
-         help: `redrive init` writes one; `--config FILE` names another\n"
+        "error: there is no redrive.toml in this folder or in a folder above\n  \
+         help: `redrive init` writes one; --config FILE selects another file\n"
     );
 }
 

@@ -55,7 +55,7 @@ fn a_store_goes_up_and_down_and_up_again() {
 
         let again = db(&folder, &store, &["migrate"]);
         assert_eq!((again.code, again.stdout.as_str()), (Some(0), ""));
-        assert!(again.stderr.contains("the schema was up to date"), "{}", again.stderr);
+        assert!(again.stderr.contains("the schema is up to date"), "{}", again.stderr);
 
         let down = db(&folder, &store, &["rollback", "--yes", "-o", "json"]).json();
         assert_eq!(down, json!([step(LATEST, "down")]));
@@ -103,7 +103,7 @@ fn a_rollback_asks_on_a_terminal_and_does_as_it_is_told() {
     db(&folder, &store, &["migrate"]).ok();
     for answer in ["n\n", "\n", "what?\n"] {
         let (code, shown) = on_a_terminal(&folder, answer);
-        let question = format!("from schema {LATEST} to {}, losing what it holds?", LATEST - 1);
+        let question = format!("from schema {LATEST} to {} and lose the data of the newer schema?", LATEST - 1);
         assert!(shown.contains(&format!("{question} [y/N]")), "{shown}");
         assert_eq!(code, Some(4), "{shown}");
         assert_eq!(versions(&folder, &store), [true; LATEST]);

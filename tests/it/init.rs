@@ -7,7 +7,7 @@ fn the_file_it_writes_passes_check() {
     let folder = Folder::new();
     let ended = folder.run(&["init"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""));
-    assert_eq!(ended.stderr, "wrote redrive.toml; `redrive check` looks for mistakes in it\n");
+    assert_eq!(ended.stderr, "wrote redrive.toml; `redrive check` validates it\n");
     let checked = folder.run(&["check", "-o", "json"]).json();
     assert_eq!(checked["valid"], true);
     assert_eq!(checked["queues"][0]["name"], "verify");
@@ -38,7 +38,7 @@ fn the_examples_in_the_file_pass_check_once_uncommented() {
 fn a_file_that_exists_is_overwritten_only_by_force() {
     let folder = Folder::with_config("jitter-seed = 1\n");
     let complaint = folder.run(&["init"]).failed(4);
-    assert_eq!(complaint, "error: redrive.toml exists already\n  help: --force overwrites it\n");
+    assert_eq!(complaint, "error: redrive.toml already exists; nothing was written\n  help: --force overwrites the file\n");
     assert_eq!(folder.read("redrive.toml"), "jitter-seed = 1\n");
 
     assert_eq!(folder.run(&["init", "--force"]).code, Some(0));

@@ -48,7 +48,7 @@ fn queues_are_listed_whether_declared_used_or_paused() {
     for shop in Shop::both() {
         let stranger = shop.run(&["queue", "pause", "wrok"]);
         assert_eq!(stranger.code, Some(0));
-        assert!(stranger.stderr.contains("\"wrok\" is neither declared"), "{}", stranger.stderr);
+        assert!(stranger.stderr.contains("\"wrok\" is not declared"), "{}", stranger.stderr);
         shop.run(&["runs", "submit", "--queue", "old", "-q"]).ok();
         let table = shop.run(&["queue", "list"]).ok();
         let names: Vec<&str> =

@@ -33,7 +33,7 @@ fn runs_are_listed_by_id_and_by_exact_filters() {
 
         let table = shop.run(&["runs", "list", "--limit", "2"]).ok();
         assert!(table.contains("ID  QUEUE  CATEGORY  STATUS  ATTEMPTS"), "{table}");
-        assert!(table.ends_with(&format!("there may be more: --after {bad}\n")), "{table}");
+        assert!(table.ends_with(&format!("there may be more; continue with --after {bad}\n")), "{table}");
         let lines = shop.run(&["runs", "list", "-o", "jsonl"]).ok();
         assert_eq!(lines.lines().count(), 4);
     }
@@ -110,7 +110,7 @@ fn stats_count_every_state_and_mark_what_nobody_serves() {
         let late = ["--not-before", "2999-01-01T00:00:00Z"];
         shop.run(&[&["runs", "submit", "--queue", "work"], &late[..]].concat()).ok();
         let stranger = shop.run(&["runs", "submit", "--queue", "nobody"]);
-        assert!(stranger.stderr.contains("the file declares no queue \"nobody\""));
+        assert!(stranger.stderr.contains("the configuration does not declare queue \"nobody\""));
         shop.run(&["queue", "pause", "patient"]).ok();
 
         let stats = shop.run(&["runs", "stats", "-o", "json"]).json();

@@ -113,7 +113,7 @@ fn refused_lines_are_named_and_do_not_stop_the_rest() {
         let expected = [
             (4, "unknown field `priority`"),
             (6, "not a JSON object"),
-            (7, "run 1 has other content under the same idempotency_key"),
+            (7, "run 1 has the same idempotency_key and other content"),
             (8, "not_before \"tomorrow\" is not an instant"),
         ];
         assert_eq!(refusals.len(), expected.len());
@@ -190,7 +190,7 @@ fn a_line_without_end_costs_no_memory_and_is_refused() {
     text.extend_from_slice(b"\n{\"queue\": \"work\"}\n");
     let ended = shop.run_reading(&text, &["runs", "submit", "--from", "-", "-o", "json"]);
     assert_eq!(ended.code, Some(3));
-    assert!(ended.stderr.contains("line 1: it has more than 4194304 bytes"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("line 1: the line has more than 4194304 bytes"), "{}", ended.stderr);
     assert_eq!(count(&shop), 1);
     let large = format!("{{\"queue\": \"work\", \"payload\": \"{}\"}}", "x".repeat(1024 * 1024));
     let ended = shop.run_reading(&large, &["runs", "submit", "--from", "-"]);
@@ -281,5 +281,5 @@ fn a_wrong_submit_is_refused_and_makes_no_store() {
         check(&["--from", "x.jsonl", flag], 2, "cannot be used with");
     }
     check(&["--from", "missing.jsonl"], 1, "cannot read missing.jsonl");
-    check(&["--from", "."], 1, "it is a folder");
+    check(&["--from", "."], 1, "the path is a folder");
 }

@@ -74,8 +74,8 @@ fn a_wrong_url_is_refused_with_what_is_allowed() {
     check("sqlite:///abs/x.db", "without //");
     check("sqlite::memry:", "did you mean sqlite::memory:?");
     check("sqlite:x.db?mode=ro", "options belong in [store]");
-    check("sqlite:~/x.db", "write the whole path");
-    check("sqlite:data/", "this is a folder");
+    check("sqlite:~/x.db", "write the complete path");
+    check("sqlite:data/", "the path is a folder");
     check("sqllite:x.db", "did you mean sqlite:?");
     check("postgre://h/db", "did you mean postgres:?");
     check("POSTGRES://h/db", "did you mean postgres:?");

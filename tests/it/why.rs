@@ -168,7 +168,7 @@ fn a_unit_that_has_no_story_is_one_clear_message() {
     }
     for unit in ["sample:", "sample:0", "sample:+1"] {
         let complaint = folder.run(&["why", unit]).failed(2);
-        assert!(complaint.contains("an id is a whole number from 1"), "{complaint}");
+        assert!(complaint.contains("an id is a whole number, 1 or greater"), "{complaint}");
     }
     let json = folder.run(&["runs", "list", "-o", "json"]).json();
     assert_eq!(json, json!([]));

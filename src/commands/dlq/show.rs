@@ -36,29 +36,29 @@ impl TableRow for SampleWithLedger {
 
 pub(crate) async fn run(args: DlqShowArgs, context: &Context) -> Result<Exit, CommandError> {
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
-    let (mut shown, mut unknown) = (Vec::new(), Vec::new());
+    let (mut found, mut unknown) = (Vec::new(), Vec::new());
     for id in &args.ids {
         match ops.sample(*id).await.map_err(|error| ops.store_error(error))? {
-            Some(sample) => shown.push(sample),
+            Some(sample) => found.push(sample),
             None => unknown.push(id.to_string()),
         }
     }
     let unknown =
         (!unknown.is_empty()).then(|| format!("there is no sample {}", unknown.join(", ")));
-    if let (Some(unknown), true) = (&unknown, shown.is_empty()) {
+    if let (Some(unknown), true) = (&unknown, found.is_empty()) {
         return Err(CommandError::new(Exit::Error, unknown)
             .help("`redrive dlq list` shows the dead letters"));
     }
     let output = context.output;
     if output.is_table() {
-        for (place, sample) in shown.iter().enumerate() {
-            output.text(if place > 0 { "\n" } else { "" })?;
+        for (index, sample) in found.iter().enumerate() {
+            output.text(if index > 0 { "\n" } else { "" })?;
             output.record(sample)?;
             let attempts: Vec<_> = sample.ledger.iter().map(StageAttempt).collect();
             output.section("attempts", &attempts)?;
         }
     } else {
-        output.list(shown)?;
+        output.list(found)?;
     }
     let Some(unknown) = unknown else { return Ok(Exit::Ok) };
     output.note(&unknown);

@@ -23,7 +23,7 @@ pub(crate) struct PipelineOutputArgs {
     #[command(flatten)]
     run: PipelineRunSelector,
 
-    /// Print {\"id\", \"line\", \"data\"} per sample, with the id and the line in the source
+    /// Print {"id", "line", "data"} per sample, with the id and the line in the source
     #[arg(long)]
     with_ids: bool,
 }

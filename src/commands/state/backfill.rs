@@ -6,7 +6,7 @@ use redrive::{
 };
 
 use super::{
-    change::{ChangeFlags, LaneName, PartitionChangeRequest},
+    change::{ChangeOptions, LaneName, PartitionChangeRequest},
     partition_selector::{date_range, parse_part},
 };
 use crate::{
@@ -62,7 +62,7 @@ pub(crate) struct StateBackfillArgs {
     lane: LaneName,
 
     #[command(flatten)]
-    flags_given: ChangeFlags,
+    options: ChangeOptions,
 }
 
 pub(crate) async fn run(args: StateBackfillArgs, context: &Context) -> Result<Exit, CommandError> {
@@ -101,7 +101,7 @@ pub(crate) async fn run(args: StateBackfillArgs, context: &Context) -> Result<Ex
         selection: PartitionSelection::Grid(grid),
         filter,
         flags,
-        flags_given: args.flags_given,
+        options: args.options,
         confirm_above: CONFIRM_ABOVE,
     };
     change.with_flag("--force-pending", force_pending).run(context).await

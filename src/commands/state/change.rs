@@ -21,7 +21,7 @@ use crate::{
 pub(super) const CONFIRM_ABOVE: u64 = 20;
 
 #[derive(Debug, Args)]
-pub(super) struct ChangeFlags {
+pub(super) struct ChangeOptions {
     /// Show what would change, without changing anything
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -49,14 +49,14 @@ pub(super) struct SelectedPartitions {
     pub(super) all: bool,
 
     #[command(flatten)]
-    pub(super) flags_given: ChangeFlags,
+    pub(super) options: ChangeOptions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum LaneName {
-    /// Fresh data, claimed first
+    /// Compete with fresh data
     Fresh,
-    /// History, limited to the backfill share
+    /// Compete with backfill
     Backfill,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct PartitionChangeRequest {
     pub(super) filter: PartitionFilter,
     /// The command's own flags for the journal.
     pub(super) flags: Vec<String>,
-    pub(super) flags_given: ChangeFlags,
+    pub(super) options: ChangeOptions,
     /// More partitions than this need a confirmation.
     pub(super) confirm_above: u64,
 }
@@ -103,7 +103,7 @@ impl PartitionChangeRequest {
             selection: PartitionSelection::Filter(filter.clone()),
             filter,
             flags,
-            flags_given: selected.flags_given,
+            options: selected.options,
             confirm_above: CONFIRM_ABOVE,
         })
     }
@@ -122,10 +122,10 @@ impl PartitionChangeRequest {
             if self.action.makes_entries() { IfMissing::Create } else { IfMissing::Refuse };
         let ops = OpenStore::open(context, missing).await?;
         let command = self.partition_command();
-        if self.flags_given.dry_run {
+        if self.options.dry_run {
             return self.sweep(&ops, &command, RunMode::DryRun, context).await;
         }
-        if !self.flags_given.yes && !self.flags_given.force {
+        if !self.options.yes && !self.options.force {
             let count = ops.partitions().count(&command, &self.selection).await;
             let count = count.map_err(|error| ops.store_error(error))?;
             if count > self.confirm_above {
@@ -137,12 +137,12 @@ impl PartitionChangeRequest {
     }
 
     fn partition_command(&self) -> PartitionCommand {
-        let ChangeFlags { yes, force, .. } = self.flags_given;
+        let ChangeOptions { yes, force, .. } = self.options;
         let mut flags = self.flags.clone();
         let given = [("--yes", yes), ("--force", force)];
         flags.extend(given.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned()));
         let audit = AuditContext {
-            by: operator(self.flags_given.reason.clone()),
+            by: operator(self.options.reason.clone()),
             command: self.command.to_owned(),
             filter: Some(self.filter.clone()),
             flags,

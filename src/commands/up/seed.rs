@@ -137,7 +137,7 @@ fn read_file(path: &Path, runs: &mut Vec<SeedRun>) -> Result<(), CommandError> {
                 .help("without a key, every start would submit the run again"));
         }
         if runs.len() == MAX_RUNS {
-            return Err(refuse("[up] has more than 10000 runs")
+            return Err(refuse(&format!("[up] has more than {MAX_RUNS} runs"))
                 .help("`redrive runs submit --from FILE` submits any number"));
         }
         runs.push(SeedRun { place, run });

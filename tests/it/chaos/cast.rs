@@ -135,6 +135,6 @@ fn begun(log: &str) -> bool {
 
 /// What nobody may ever see.
 pub(super) fn bug_in(name: &str, log: &str) -> Option<String> {
-    let line = log.lines().find(|line| line.contains("this is a bug"))?;
+    let line = log.lines().find(|line| line.contains("bug in Redrive"))?;
     Some(format!("{name} met a bug: {line}"))
 }

@@ -96,7 +96,7 @@ fn a_dead_letter_is_shown_and_exported_with_all_that_is_known_of_it() {
         mill.run(&["dlq", "export", "--to", "dead.jsonl", "-q"]).ok();
         assert_eq!(mill.shop.folder.read("dead.jsonl"), ended.stdout);
         let complaint = mill.run(&["dlq", "export", "--to", "dead.jsonl"]).failed(4);
-        assert!(complaint.contains("exists already"), "{complaint}");
+        assert!(complaint.contains("already exists"), "{complaint}");
         mill.run(&["dlq", "export", "--to", "dead.jsonl", "--force", "--stage", "sift", "-q"]).ok();
         assert_eq!(mill.shop.folder.read("dead.jsonl"), "");
         mill.run(&["dlq", "export", "--to", "no/such/folder.jsonl"]).failed(1);
@@ -168,9 +168,9 @@ fn many_dead_letters_are_asked_about_and_an_empty_filter_is_refused() {
     for mill in Mill::both(&["bad"; 21]) {
         mill.grind(1);
         let complaint = mill.run(&["dlq", "reprocess"]).failed(4);
-        assert!(complaint.contains("no dead letters are named"), "{complaint}");
+        assert!(complaint.contains("no dead letters are selected"), "{complaint}");
         let complaint = mill.run(&["dlq", "reprocess", "--code", "65"]).failed(4);
-        assert!(complaint.contains("Bring back 21 dead letters"), "{complaint}");
+        assert!(complaint.contains("Reprocess 21 dead letters"), "{complaint}");
         let complaint = mill.run(&["dlq", "reprocess", "--code", "66"]).failed(4);
         assert!(complaint.contains("no dead letter matches"), "{complaint}");
         assert_eq!(counts(&mill.status()), [21, 0, 0, 21, 0]);

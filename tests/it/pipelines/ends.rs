@@ -99,7 +99,7 @@ fn a_signal_stops_the_work_and_says_how_to_go_on() {
         run.signal(signal);
         let (ended, said) = run.end();
         assert_eq!(ended, Some(code), "{said}");
-        assert!(said.contains("`redrive pipeline resume 1` goes on"), "{said}");
+        assert!(said.contains("`redrive pipeline resume 1` continues it"), "{said}");
         let run = mill.status();
         assert_eq!((&run["status"], &run["pending"]), (&json!("running"), &json!(1)));
         let handed_back = "SELECT 'x' FROM journal WHERE action = 'sample.handback'";

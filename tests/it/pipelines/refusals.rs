@@ -17,11 +17,11 @@ fn bad_input_is_one_clear_message() {
     check(&["pipeline", "run", "flour", "--grace", "soon"], 2, "--grace <DURATION>");
     for id in ["0", "-1", "+1", "one", "01", "99999999999999999999", "1;drop"] {
         for command in ["status", "stats", "output", "resume", "cancel"] {
-            check(&["pipeline", command, id], 2, "an id is a whole number from 1");
+            check(&["pipeline", command, id], 2, "an id is a whole number, 1 or greater");
         }
-        check(&["dlq", "show", id], 2, "an id is a whole number from 1");
-        check(&["dlq", "reprocess", id], 2, "an id is a whole number from 1");
-        check(&["dlq", "list", "--run", id], 2, "an id is a whole number from 1");
+        check(&["dlq", "show", id], 2, "an id is a whole number, 1 or greater");
+        check(&["dlq", "reprocess", id], 2, "an id is a whole number, 1 or greater");
+        check(&["dlq", "list", "--run", id], 2, "an id is a whole number, 1 or greater");
     }
     check(&["pipeline", "status", "1", "--pipeline", "flour"], 2, "cannot be used with");
     check(&["pipeline", "list", "--status", "done"], 2, "the statuses are running, completed");
@@ -45,7 +45,7 @@ fn what_cannot_be_run_is_refused_before_a_run_is_started() {
     let complaint = Folder::new().run(&["pipeline", "run", "flour"]).failed(1);
     assert!(complaint.contains("there is no redrive.toml"), "{complaint}");
     let complaint = Folder::with_config("").run(&["pipeline", "run", "flour"]).failed(2);
-    assert!(complaint.contains("the file declares none"), "{complaint}");
+    assert!(complaint.contains("declares no pipelines"), "{complaint}");
     let folder = Folder::with_config(CONFIG);
     let complaint = folder.run(&["pipeline", "run", "flour"]).failed(1);
     assert!(complaint.contains("in.jsonl: No such file"), "{complaint}");

@@ -51,7 +51,7 @@ fn runs_are_listed_page_by_page_and_by_status() {
         assert_eq!(ids(&["--status", "running", "--pipeline", "flour"]), [3, 2]);
         assert_eq!(ids(&["--pipeline", "flou%"]), [0_i64; 0]);
         let table = mill.run(&["pipeline", "list", "--limit", "1"]).ok();
-        assert!(table.ends_with("\nthere may be more: --after 3\n"), "{table}");
+        assert!(table.ends_with("\nthere may be more; continue with --after 3\n"), "{table}");
     }
 }
 

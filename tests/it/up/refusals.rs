@@ -42,7 +42,7 @@ fn a_folder_is_the_one_with_the_file() {
     let complaint = folder.run(&["up", "empty"]).failed(1);
     assert!(complaint.contains("there is no redrive.toml in empty"), "{complaint}");
     let complaint = folder.run(&["up", ".", "--config", "redrive.toml"]).failed(2);
-    assert!(complaint.contains("both name the configuration"), "{complaint}");
+    assert!(complaint.contains("both select the configuration"), "{complaint}");
     let complaint = Folder::new().run(&["up"]).failed(1);
     assert!(complaint.contains("there is no redrive.toml here"), "{complaint}");
     for wrong in ["0s", "1ms", "soon"] {

@@ -21,7 +21,7 @@ fn on_a_terminal_it_sums_up_and_the_last_line_says_how_things_stand() {
     // What the terminal shows is the log here.
     command.args(["-c", "exec script -qefc \"$0\" /dev/null < /dev/null >&2", &up]);
     let mut terminal = Process::start(command);
-    for words in ["redrive is up, as redrive.toml says", "redrive.db", "work", "ads", "flour"] {
+    for words in ["redrive is up with redrive.toml", "redrive.db", "work", "ads", "flour"] {
         terminal.wait_for(words);
     }
     terminal.wait_for("open       http://127.0.0.1:");

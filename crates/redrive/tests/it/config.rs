@@ -341,7 +341,7 @@ fn a_wrong_http_handler_is_refused_at_its_place() {
         check(&fields, &key, &["a secret must not be in the file", "{ env = \"NAME\" }"]);
     }
     check("body = \"{\"", "body", &["not JSON"]);
-    check("body = { a = nan }", "body", &["finite numbers only"]);
+    check("body = { a = nan }", "body", &["use finite numbers"]);
     check("body = { a = { \"$\" = \"x\" } }", "body", &["does not select a value of the call"]);
     check("body = { a = [{ \"$\" = 1 }] }", "body", &["does not select a value of the call"]);
     check(
@@ -351,7 +351,7 @@ fn a_wrong_http_handler_is_refused_at_its_place() {
     );
     check("reply = \"choices\"", "reply", &["is not a JSON pointer"]);
     check("reply = \"/a~2\"", "reply", &["is not a JSON pointer"]);
-    check("into = \"/x\"", "into", &["only a stage has a sample"]);
+    check("into = \"/x\"", "into", &["only a stage of a pipeline has a sample"]);
 }
 
 #[test]
