@@ -40,8 +40,9 @@ pub(crate) struct NotifierLoop {
 impl NotifierLoop {
     /// Registers a new notifier at the end of the journal: only later entries make events.
     pub(crate) async fn begin(&self) {
-        let begun = self.store.journal_reader(&self.notifier.queue.name, self.store.now()).await;
-        if let Err(error) = begun {
+        let registered =
+            self.store.journal_reader(&self.notifier.queue.name, self.store.now()).await;
+        if let Err(error) = registered {
             self.warn(&error);
         }
     }
@@ -93,9 +94,9 @@ impl NotifierLoop {
     async fn catch_up(&self) -> Result<i64> {
         let (store, name) = (&self.store, self.notifier.queue.name.as_str());
         let place = store.journal_reader(name, store.now()).await?;
-        let begun = store.now();
+        let started = store.now();
         let end = self.read_from(place.settled).await?;
-        if let Some(next) = place.moved(end, begun) {
+        if let Some(next) = place.moved(end, started) {
             // A stale write means that another process has read as far.
             let _ = store.move_journal_reader(name, &place, &next).await?;
         }

@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-type SleepFn = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+type RetrySleep = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// Wraps an uploader.
 ///
@@ -28,7 +28,7 @@ pub struct RetryingUploader<U> {
     store: Arc<dyn Store>,
     settings: RetrySettings,
     clock: Arc<dyn Clock>,
-    sleep: SleepFn,
+    sleep: RetrySleep,
     actor: String,
     observer: UploadObserver,
     giveup_file: Option<GiveupFile>,

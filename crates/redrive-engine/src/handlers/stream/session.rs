@@ -35,7 +35,7 @@ use redrive_retry::monotonic;
 /// The most commands taken from the channel at a time.
 const BATCH: usize = 256;
 
-/// What a program's task is told.
+/// A command to the session of a program.
 #[derive(Debug)]
 pub(super) enum ProgramCommand {
     Call(CallRequest),
