@@ -6,6 +6,6 @@ FROM (
     SELECT greatest((extract(epoch FROM
         attempts.started_at - greatest(runs.submitted_at, runs.not_before)) * 1000000)::bigint, 0) AS waited
     FROM redrive.attempts JOIN redrive.runs ON runs.id = attempts.unit_id
-    WHERE attempts.id > $1 AND attempts.id <= $2 AND attempts.kind = 'run' AND attempts.attempt = 1
+    WHERE attempts.id > :after AND attempts.id <= :end AND attempts.kind = 'run' AND attempts.attempt = 1
 ) AS first
 GROUP BY reached

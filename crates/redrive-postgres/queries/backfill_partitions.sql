@@ -3,20 +3,22 @@
 -- were made. Joined by hash: the same text is in every row but for the key and its unit.
 WITH given AS MATERIALIZED (
     SELECT source, customer_id, query_name, logical_date, unit, place
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::date[], $5::text[])
-        WITH ORDINALITY AS new (source, customer_id, query_name, logical_date, unit, place)
+    FROM unnest(
+        :source::text[], :customer_id::text[], :query_name::text[], :logical_date::date[],
+        :unit::text[]
+    ) WITH ORDINALITY AS new (source, customer_id, query_name, logical_date, unit, place)
 ), made AS (
     INSERT INTO redrive.partition_state (source, customer_id, query_name, logical_date, updated_at)
-    SELECT source, customer_id, query_name, logical_date, $6 FROM given ORDER BY place
+    SELECT source, customer_id, query_name, logical_date, :at FROM given ORDER BY place
     ON CONFLICT (source, customer_id, query_name, logical_date) DO NOTHING
     RETURNING id, source, customer_id, query_name, logical_date
 ), asked AS (
     INSERT INTO redrive.partition_work
         (partition_id, source, kind, lane, requested_at, requested_by, lease_epoch)
-    SELECT id, source, $7, $8, $6, $9, 0 FROM made
+    SELECT id, source, :kind, :lane, :at, :actor, 0 FROM made
 ), told AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details)
-    SELECT $6, $9, $10, given.unit, $11, $12
+    SELECT :at, :actor, :action, given.unit, :filter, :details
     FROM made
     JOIN given USING (source, customer_id, query_name, logical_date)
     ORDER BY given.place

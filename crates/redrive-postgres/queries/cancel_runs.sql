@@ -7,11 +7,11 @@ WITH cancelled AS (
         lease_epoch = run.lease_epoch + CASE WHEN run.status = 'processing' THEN 1 ELSE 0 END,
         lease_owner = NULL, lease_until = NULL
     FROM (SELECT * FROM unnest(
-        $1::bigint[], $2::text[], $3::boolean[], $4::timestamptz[], $5::text[], $6::text[],
-        $7::text[], $8::text[], $9::text[], $10::text[]
+        :id::bigint[], :old_status::text[], :waits::boolean[], :at::timestamptz[], :actor::text[],
+        :action::text[], :unit::text[], :filter::text[], :details::text[], :dedupe_key::text[]
     ) WITH ORDINALITY AS named
         (id, old_status, waits, at, actor, action, unit, filter, details, dedupe_key, place)
-        LIMIT cardinality($1)
+        LIMIT cardinality(:id)
     ) AS named
     WHERE run.id = named.id AND run.status = named.old_status
         AND (run.next_retry_at IS NOT NULL) = named.waits

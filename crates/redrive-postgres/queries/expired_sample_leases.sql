@@ -3,7 +3,7 @@
 WITH ended AS MATERIALIZED (
     SELECT id, lease_epoch, lease_owner, lease_until FROM redrive.samples
     WHERE status = 'pending' AND next_retry_at IS NULL
-        AND lease_owner IS NOT NULL AND lease_until <= $1
+        AND lease_owner IS NOT NULL AND lease_until <= :now
 )
 SELECT id, lease_epoch, lease_owner, lease_until FROM ended
-WHERE id > $2 ORDER BY id LIMIT $3::bigint
+WHERE id > :after ORDER BY id LIMIT :limit::bigint

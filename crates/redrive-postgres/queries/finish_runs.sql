@@ -15,15 +15,18 @@ WITH finished AS (
         error_message = given.error_message, result = given.result, ready = given.ready,
         due_at = given.due_at, lease_owner = NULL, lease_until = NULL
     FROM (SELECT * FROM unnest(
-        $1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
-        $7::timestamptz[], $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::boolean[],
-        $13::timestamptz[], $14::boolean[], $15::timestamptz[], $16::timestamptz[], $17::text[],
-        $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::bigint[], $24::text[]
+        :id::bigint[], :epoch::bigint[], :status::text[], :attempt::bigint[],
+        :retry_count::bigint[], :deferrals::bigint[], :next_retry_at::timestamptz[],
+        :first_attempt_at::timestamptz[], :error_class::text[], :error_message::text[],
+        :result::text[], :ready::boolean[], :due_at::timestamptz[], :counted::boolean[],
+        :started_at::timestamptz[], :ended_at::timestamptz[], :outcome::text[], :class::text[],
+        :code::text[], :message::text[], :fingerprint::text[], :cause::text[], :delay_us::bigint[],
+        :worker::text[]
     ) WITH ORDINALITY AS given (
         id, epoch, status, attempt, retry_count, deferrals, next_retry_at, first_attempt_at,
         error_class, error_message, result, ready, due_at, counted, started_at, ended_at, outcome,
         class, code, message, fingerprint, cause, delay_us, worker, place
-    ) LIMIT cardinality($1)) AS given
+    ) LIMIT cardinality(:id)) AS given
     WHERE run.id = given.id AND run.lease_epoch = given.epoch AND run.status = 'processing'
     RETURNING given.*, CASE WHEN given.ready THEN run.submitted_at END AS ready_since
 ),
@@ -41,8 +44,8 @@ told AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)
     SELECT at, actor, action, unit, filter, details, dedupe_key
     FROM unnest(
-        $25::bigint[], $26::timestamptz[], $27::text[], $28::text[], $29::text[], $30::text[],
-        $31::text[], $32::text[]
+        :finish_place::bigint[], :at::timestamptz[], :actor::text[], :action::text[],
+        :unit::text[], :filter::text[], :details::text[], :dedupe_key::text[]
     ) WITH ORDINALITY AS entry
         (finish_place, at, actor, action, unit, filter, details, dedupe_key, place)
     -- IS TRUE keeps this a lookup in a hash table; as a join, with hash joins off, it would compare

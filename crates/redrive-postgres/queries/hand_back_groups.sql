@@ -2,8 +2,8 @@
 -- The LIMIT limits nothing: see finish_runs.
 UPDATE redrive.upload_groups AS work SET lease_owner = NULL, lease_until = NULL
 FROM (
-    SELECT * FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS given (id, epoch, place)
-    LIMIT cardinality($1)
+    SELECT * FROM unnest(:id::bigint[], :epoch::bigint[]) WITH ORDINALITY AS given (id, epoch, place)
+    LIMIT cardinality(:id)
 ) AS given
 WHERE work.id = given.id AND work.lease_epoch = given.epoch AND work.lease_owner IS NOT NULL
 RETURNING given.place, work.upload, work.group_name

@@ -5,11 +5,11 @@ WITH returned AS (
     UPDATE redrive.runs AS run SET
         status = 'discovered', ready = true, lease_owner = NULL, lease_until = NULL
     FROM (SELECT * FROM unnest(
-        $1::bigint[], $2::bigint[], $3::timestamptz[], $4::text[], $5::text[], $6::text[],
-        $7::text[], $8::text[], $9::text[]
+        :id::bigint[], :epoch::bigint[], :at::timestamptz[], :actor::text[], :action::text[],
+        :unit::text[], :filter::text[], :details::text[], :dedupe_key::text[]
     ) WITH ORDINALITY AS held
         (id, epoch, at, actor, action, unit, filter, details, dedupe_key, place)
-        LIMIT cardinality($1)
+        LIMIT cardinality(:id)
     ) AS held
     WHERE run.id = held.id AND run.lease_epoch = held.epoch AND run.status = 'processing'
     RETURNING held.*

@@ -4,8 +4,8 @@
 UPDATE redrive.samples AS sample SET
     claim_stage = sample.stage, lease_owner = NULL, lease_until = NULL
 FROM (
-    SELECT * FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS given (id, epoch, place)
-    ORDER BY id LIMIT cardinality($1)
+    SELECT * FROM unnest(:id::bigint[], :epoch::bigint[]) WITH ORDINALITY AS given (id, epoch, place)
+    ORDER BY id LIMIT cardinality(:id)
 ) AS given
 WHERE sample.id = given.id AND sample.lease_epoch = given.epoch AND sample.lease_owner IS NOT NULL
 RETURNING given.place, (

@@ -3,7 +3,8 @@
 INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)
 SELECT at, actor, action, unit, filter, details, dedupe_key
 FROM unnest(
-    $1::timestamptz[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[]
+    :at::timestamptz[], :actor::text[], :action::text[], :unit::text[], :filter::text[],
+    :details::text[], :dedupe_key::text[]
 ) WITH ORDINALITY AS new (at, actor, action, unit, filter, details, dedupe_key, place)
 ORDER BY place
 ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING

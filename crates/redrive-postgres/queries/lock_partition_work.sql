@@ -3,7 +3,7 @@
 -- for them. LATERAL: see idempotent_runs.
 WITH asked AS MATERIALIZED (
     SELECT work.id
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::date[])
+    FROM unnest(:source::text[], :customer_id::text[], :query_name::text[], :logical_date::date[])
         AS named (source, customer_id, query_name, logical_date)
     CROSS JOIN LATERAL (
         SELECT id FROM redrive.partition_state

@@ -1,5 +1,6 @@
 -- PostgreSQL alone, where the rest of the outlook may read all runs. Of every category, or of the named
--- ones ($2): see outlook_of.
+-- ones (:categories): see outlook_of.
 SELECT due_at FROM redrive.runs
-WHERE queue = $1 AND due_at IS NOT NULL AND ($2::text[] IS NULL OR category = ANY ($2))
+WHERE queue = :queue AND due_at IS NOT NULL
+    AND (:categories::text[] IS NULL OR category = ANY (:categories))
 ORDER BY due_at LIMIT 1

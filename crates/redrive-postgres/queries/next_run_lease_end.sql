@@ -1,1 +1,1 @@
-SELECT min(lease_until) FROM redrive.runs WHERE status = 'processing' AND lease_until > $1
+SELECT min(lease_until) FROM redrive.runs WHERE status = 'processing' AND lease_until > :after

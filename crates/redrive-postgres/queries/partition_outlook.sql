@@ -3,9 +3,9 @@
 SELECT
     EXISTS (
         SELECT FROM redrive.partition_work
-        WHERE source = $1 AND lane IN ('fresh', 'backfill')
+        WHERE source = :source AND lane IN ('fresh', 'backfill')
             AND kind IS NOT NULL AND lease_owner IS NULL AND paused_at IS NULL
     ),
     EXISTS (
-        SELECT FROM redrive.partition_work WHERE lease_owner IS NOT NULL AND source = $1
+        SELECT FROM redrive.partition_work WHERE lease_owner IS NOT NULL AND source = :source
     )

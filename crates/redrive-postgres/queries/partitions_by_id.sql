@@ -14,4 +14,4 @@ FROM redrive.partition_state AS state
 LEFT JOIN LATERAL (
     SELECT * FROM redrive.partition_work WHERE partition_id = state.id LIMIT 1
 ) AS work ON true
-WHERE state.id > $1 ORDER BY state.id LIMIT $2::bigint
+WHERE state.id > :after ORDER BY state.id LIMIT :limit::bigint

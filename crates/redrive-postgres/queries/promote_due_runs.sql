@@ -4,12 +4,12 @@
 -- locked is found again by its place in the table, and the second LIMIT limits nothing: see
 -- finish_runs. The claim that follows in the same transaction learns where the oldest of them is.
 WITH due AS MATERIALIZED (
-    SELECT ctid AS tid FROM redrive.runs WHERE queue = $1 AND due_at <= $2
-    ORDER BY due_at LIMIT $3::bigint FOR UPDATE SKIP LOCKED
+    SELECT ctid AS tid FROM redrive.runs WHERE queue = :queue AND due_at <= :now
+    ORDER BY due_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
 ),
 promoted AS (
     UPDATE redrive.runs AS run SET ready = true, due_at = NULL
-    FROM (SELECT tid FROM due LIMIT $3::bigint) AS few WHERE run.ctid = few.tid
+    FROM (SELECT tid FROM due LIMIT :limit::bigint) AS few WHERE run.ctid = few.tid
     RETURNING run.submitted_at
 )
 SELECT count(*), set_config('redrive.oldest_promoted', coalesce(min(submitted_at)::text, ''), true)

@@ -1,17 +1,18 @@
--- Samples that are as they were written down ($3 to $5), if prunable_samples still finds them, and their
+-- Samples that are as they were written down (:id to :epoch), if prunable_samples still finds them, and their
 -- rows of the ledger; their runs know how many are gone. How many of each. Samples first, then runs, both
 -- in the order of their ids: see lock_pipeline_runs. The LIMIT limits nothing: see finish_runs.
 WITH gone AS (
     DELETE FROM redrive.samples USING (
-        SELECT * FROM unnest($3::bigint[], $4::bigint[], $5::bigint[]) AS named (id, attempts, epoch)
-        ORDER BY id LIMIT cardinality($3)
+        SELECT * FROM unnest(:id::bigint[], :attempts::bigint[], :epoch::bigint[])
+            AS named (id, attempts, epoch)
+        ORDER BY id LIMIT cardinality(:id)
     ) AS named, redrive.pipeline_runs AS run
     WHERE samples.id = named.id AND samples.attempts = named.attempts
         AND samples.lease_epoch = named.epoch AND run.id = samples.run_id
         AND samples.status <> 'pending'
-        AND (samples.last_attempt_at IS NULL OR samples.last_attempt_at < $1)
-        AND run.status <> 'running' AND run.ended_at < $1
-        AND ($2::text IS NULL OR run.pipeline = $2)
+        AND (samples.last_attempt_at IS NULL OR samples.last_attempt_at < :before)
+        AND run.status <> 'running' AND run.ended_at < :before
+        AND (:pipeline::text IS NULL OR run.pipeline = :pipeline)
     RETURNING samples.id, samples.run_id, samples.status
 ),
 forgotten AS (

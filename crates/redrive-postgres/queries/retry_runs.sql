@@ -6,11 +6,11 @@ WITH sent_back AS (
         status = 'discovered', ready = true, due_at = NULL, next_retry_at = NULL, retry_count = 0,
         deferrals = 0, first_attempt_at = NULL, attempts_at_reset = run.attempts
     FROM (SELECT * FROM unnest(
-        $1::bigint[], $2::text[], $3::boolean[], $4::timestamptz[], $5::text[], $6::text[],
-        $7::text[], $8::text[], $9::text[], $10::text[]
+        :id::bigint[], :old_status::text[], :waits::boolean[], :at::timestamptz[], :actor::text[],
+        :action::text[], :unit::text[], :filter::text[], :details::text[], :dedupe_key::text[]
     ) WITH ORDINALITY AS named
         (id, old_status, waits, at, actor, action, unit, filter, details, dedupe_key, place)
-        LIMIT cardinality($1)
+        LIMIT cardinality(:id)
     ) AS named
     WHERE run.id = named.id AND run.status = named.old_status
         AND (run.next_retry_at IS NOT NULL) = named.waits

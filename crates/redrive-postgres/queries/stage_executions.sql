@@ -6,5 +6,5 @@ CROSS JOIN LATERAL (
     WHERE kind = 'sample' AND unit_id = samples.id
     GROUP BY stage
 ) AS executed
-WHERE samples.run_id = $1
+WHERE samples.run_id = :run_id
 GROUP BY executed.stage, executions ORDER BY executed.stage, executions

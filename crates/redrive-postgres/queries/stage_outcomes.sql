@@ -6,6 +6,6 @@ CROSS JOIN LATERAL (
     WHERE kind = 'sample' AND unit_id = samples.id
     GROUP BY stage, outcome, code
 ) AS ended
-WHERE samples.run_id = $1
+WHERE samples.run_id = :run_id
 GROUP BY ended.stage, ended.outcome, ended.code
 ORDER BY ended.stage, ended.outcome, ended.code

@@ -6,20 +6,18 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::{
+    PostgresStore,
+    batch::each,
+    bound_query::bind,
+    columns::{Micros, read_rows},
+    partition_columns::{KeyColumns, read_key, read_partition},
+    queries,
+};
 use redrive_core::{PartitionId, PartitionKey, PartitionState};
 use redrive_store::{
     AuditContext, NamedPartition, PartitionAction, PartitionChange, PartitionRecord,
     PartitionWrite, Result,
-};
-use tokio_postgres::types::ToSql;
-
-use crate::{
-    PostgresStore,
-    batch::each,
-    columns::{Micros, read_rows},
-    partition_columns::{KeyColumns, read_key, read_partition},
-    queries,
-    session::Command,
 };
 
 /// Begins the transaction of a backfill. Its rows are many and the join is by text: the settings that keep
@@ -42,21 +40,21 @@ pub(crate) async fn backfill(
         each(&writes, |write| write.journal.first().and_then(|entry| entry.unit.as_deref()));
     let entry = first.journal.first();
     let request = first.after.work.as_ref().and_then(|work| work.request.as_ref());
-    let (columns, at) = (KeyColumns::of(&keys), Micros(order.by.at));
-    let rest: [&(dyn ToSql + Sync); 8] = [
-        &units,
-        &at,
-        &request.map(|request| request.kind.name()),
-        &request.map(|request| request.lane.name()),
-        &order.by.actor,
-        &action.action(),
-        &entry.and_then(|entry| entry.filter.as_deref()),
-        &entry.map(|entry| entry.details.as_str()),
-    ];
-    let values: Vec<_> = columns.values().into_iter().chain(rest).collect();
+    let columns = KeyColumns::of(&keys);
+    let insert = bind!(
+        queries::BACKFILL_PARTITIONS,
+        unit => &units,
+        at => &Micros(order.by.at),
+        kind => &request.map(|request| request.kind.name()),
+        lane => &request.map(|request| request.lane.name()),
+        actor => &order.by.actor,
+        action => &action.action(),
+        filter => &entry.and_then(|entry| entry.filter.as_deref()),
+        details => &entry.map(|entry| entry.details.as_str()),
+        ..KeyColumns(columns)
+    );
     let mut session = store.session(DOING).await?;
-    let command = Command { sql: queries::BACKFILL_PARTITIONS, values: &values };
-    let answers = session.transaction_begun_by(BY_HASH, &[command]).await?;
+    let answers = session.transaction_begun_by(BY_HASH, &[insert]).await?;
     let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
     let made: HashMap<PartitionKey, PartitionRecord> = read_rows(rows, DOING, |row| {
         let (id, key) = (PartitionId(row.get()?), read_key(row)?);
@@ -70,7 +68,7 @@ pub(crate) async fn backfill(
     let there: Vec<&PartitionKey> =
         keys.into_iter().filter(|key| !made.contains_key(*key)).collect();
     let columns = KeyColumns::of(&there);
-    let rows = session.query(queries::PARTITIONS_BY_KEY, &columns.values()).await?;
+    let rows = session.query(bind!(queries::PARTITIONS_BY_KEY, ..KeyColumns(columns))).await?;
     let found = read_rows(&rows, DOING, read_partition)?;
     let found = found.into_iter().map(|record| (record.key.clone(), record)).collect();
     let changes = action.changes(named, found, made, order);

@@ -7,21 +7,13 @@
 use std::{collections::HashSet, hash::Hash};
 
 use redrive_store::{Result, Written};
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::Row;
 
 use crate::columns::Columns;
 
 /// One column of a batch.
 pub(crate) fn each<'a, T, U>(rows: &'a [T], column: impl FnMut(&'a T) -> U) -> Vec<U> {
     rows.iter().map(column).collect()
-}
-
-/// A column of whatever type.
-pub(crate) type Column<'a> = Box<dyn ToSql + Sync + Send + 'a>;
-
-/// Columns as a statement takes them.
-pub(crate) fn references<'a>(columns: &'a [Column<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {
-    columns.iter().map(|column| &**column as &(dyn ToSql + Sync)).collect()
 }
 
 /// The rows of a batch that come for the first time. For guarded writes whose repetition is always

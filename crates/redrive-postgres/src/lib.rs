@@ -9,6 +9,7 @@
 //! The statements are in `queries/`, one file each; the schema is the sum of `migrations/`, written
 //! out in `schema.sql`. A store never migrates: [`PostgresMigrator`] does, when someone asks.
 
+mod bound_query;
 mod queries;
 
 mod error;
@@ -53,6 +54,7 @@ mod submit;
 mod submit_in;
 
 pub use backfill::BY_HASH;
+pub use bound_query::SqlQuery;
 pub use connection::SESSION;
 pub use migrator::{MIGRATIONS, PostgresMigrator};
 pub use queries::ALL as QUERIES;

@@ -10,6 +10,7 @@ use redrive_store::{
 
 use crate::{
     PostgresOptions,
+    bound_query::{SqlQuery, bind, sql_query},
     columns::{Micros, read_rows},
     pool::{Limits, Pool},
     session::Session,
@@ -86,6 +87,41 @@ const MIGRATION_TIMEOUT: Duration = Duration::from_secs(3_600);
 /// The advisory lock that migrations take: `redrive` in ASCII.
 const LOCK: i64 = 0x72_65_64_72_69_76_65;
 
+const LOCK_MIGRATIONS: SqlQuery =
+    sql_query!("lock_migrations", "SELECT pg_advisory_xact_lock(:lock)");
+
+/// `schema_migrations` if there is one, or else any relation of the schema.
+const FIRST_RELATION: SqlQuery = sql_query!(
+    "first_relation",
+    "SELECT relname FROM pg_catalog.pg_class
+     WHERE relnamespace = pg_catalog.to_regnamespace('redrive')
+         AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+     ORDER BY relname = 'schema_migrations' DESC, relname LIMIT 1"
+);
+
+const MIGRATION_SETTING: SqlQuery = sql_query!(
+    "migration_setting",
+    "SELECT pg_catalog.current_setting('server_encoding'), current_user::text,
+        pg_catalog.to_regnamespace('redrive') IS NOT NULL,
+        pg_catalog.to_regclass('redrive.schema_migrations') IS NOT NULL"
+);
+
+const APPLIED_MIGRATIONS: SqlQuery = sql_query!(
+    "applied_migrations",
+    "SELECT version, name, applied_at FROM redrive.schema_migrations ORDER BY version"
+);
+
+const INSERT_MIGRATION: SqlQuery = sql_query!(
+    "insert_migration",
+    "INSERT INTO redrive.schema_migrations (version, name, applied_at)
+     VALUES (:version, :name, :applied_at)"
+);
+
+const DELETE_MIGRATION: SqlQuery = sql_query!(
+    "delete_migration",
+    "DELETE FROM redrive.schema_migrations WHERE version = :version"
+);
+
 /// Changes the schema `redrive` of a PostgreSQL database.
 ///
 /// Rolling back to version 0 leaves the schema with its bookkeeping alone, so that permissions that an
@@ -126,7 +162,7 @@ impl Migrator for PostgresMigrator {
             return Ok(Vec::new());
         }
         session.allow(MIGRATION_TIMEOUT).await?;
-        session.begin("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
+        session.begin(bind!(LOCK_MIGRATIONS, lock => &LOCK)).await?;
         redrive_store::failpoint!("postgres.migrate.locked");
         // Whoever uses a table queues behind a migration that waits for it. It must not wait long.
         let patience = self.limits.statement.as_millis().clamp(1, i32::MAX as u128);
@@ -141,15 +177,7 @@ const READING: &str = "reading the schema version";
 
 /// The migrations a database has. Refuses a schema of the same name that is someone else's.
 pub(crate) async fn read_status(session: &mut Session) -> Result<SchemaStatus> {
-    let found = session
-        .query(
-            "SELECT relname FROM pg_catalog.pg_class
-             WHERE relnamespace = pg_catalog.to_regnamespace('redrive')
-                 AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
-             ORDER BY relname = 'schema_migrations' DESC, relname LIMIT 1",
-            &[],
-        )
-        .await?;
+    let found = session.query(bind!(FIRST_RELATION)).await?;
     let first = read_rows(&found, READING, |row| row.get::<String>())?;
     match first.first().map(String::as_str) {
         None => return Ok(SchemaStatus { applied: Vec::new(), known: MIGRATIONS }),
@@ -166,12 +194,7 @@ pub(crate) async fn read_status(session: &mut Session) -> Result<SchemaStatus> {
             });
         }
     }
-    let rows = session
-        .query(
-            "SELECT version, name, applied_at FROM redrive.schema_migrations ORDER BY version",
-            &[],
-        )
-        .await?;
+    let rows = session.query(bind!(APPLIED_MIGRATIONS)).await?;
     let applied = read_rows(&rows, READING, |row| {
         Ok(AppliedMigration {
             version: row.count("version")?,
@@ -198,13 +221,16 @@ async fn run_steps(session: &mut Session, version: u32, now: Timestamp) -> Resul
         let version = i64::from(version);
         match step.direction {
             Direction::Up => {
-                let sql = "INSERT INTO redrive.schema_migrations (version, name, applied_at)
-                           VALUES ($1, $2, $3)";
-                session.query(sql, &[&version, &name, &Micros(now)]).await?;
+                let insert = bind!(
+                    INSERT_MIGRATION,
+                    version => &version,
+                    name => &name,
+                    applied_at => &Micros(now),
+                );
+                session.query(insert).await?;
             }
             Direction::Down => {
-                let sql = "DELETE FROM redrive.schema_migrations WHERE version = $1";
-                session.query(sql, &[&version]).await?;
+                session.query(bind!(DELETE_MIGRATION, version => &version)).await?;
             }
         }
         redrive_store::failpoint!("postgres.migrate.noted");
@@ -216,14 +242,7 @@ async fn run_steps(session: &mut Session, version: u32, now: Timestamp) -> Resul
 /// Makes schema and bookkeeping where there are none. Asked for by name alone where they are, so that
 /// a user who may not create schemas can migrate one that an administrator made.
 async fn prepare(session: &mut Session) -> Result<()> {
-    let rows = session
-        .query(
-            "SELECT pg_catalog.current_setting('server_encoding'), current_user::text,
-                pg_catalog.to_regnamespace('redrive') IS NOT NULL,
-                pg_catalog.to_regclass('redrive.schema_migrations') IS NOT NULL",
-            &[],
-        )
-        .await?;
+    let rows = session.query(bind!(MIGRATION_SETTING)).await?;
     let mut found = read_rows(&rows, READING, |row| {
         Ok((row.get::<String>()?, row.get::<String>()?, row.get::<bool>()?, row.get::<bool>()?))
     })?;

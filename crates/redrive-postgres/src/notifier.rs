@@ -14,7 +14,7 @@ use std::{
 use redrive_store::Result;
 use tokio::{runtime::Handle, sync::oneshot, task::JoinSet, time::sleep};
 
-use crate::{pool::Pool, queries};
+use crate::{bound_query::bind, pool::Pool, queries};
 
 /// The least time between two notifications.
 const PACE: Duration = Duration::from_millis(3);
@@ -108,7 +108,7 @@ impl Shared {
 
     async fn notify(&self) -> Result<()> {
         let mut session = self.pool.session("notifying others").await?;
-        session.query(queries::NOTIFY_WAKE, &[]).await.map(drop)
+        session.query(bind!(queries::NOTIFY_WAKE)).await.map(drop)
     }
 }
 

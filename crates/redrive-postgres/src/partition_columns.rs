@@ -1,20 +1,21 @@
 //! Between partitions and their columns.
 
-use redrive_core::{PartitionId, PartitionKey, PartitionRunId, PartitionStatus};
-use redrive_store::{Error, Lane, PartitionRecord, PartitionWork, Result, WorkColumns, WorkKind};
-use tokio_postgres::types::ToSql;
-
 use crate::{
     batch::each,
+    bound_query::columns,
     columns::{Columns, Day},
 };
+use redrive_core::{PartitionId, PartitionKey, PartitionRunId, PartitionStatus};
+use redrive_store::{Error, Lane, PartitionRecord, PartitionWork, Result, WorkColumns, WorkKind};
 
-/// Keys as arrays, in the order in which every statement takes them.
-pub(crate) struct KeyColumns<'a> {
-    source: Vec<&'a str>,
-    customer_id: Vec<&'a str>,
-    query_name: Vec<&'a str>,
-    logical_date: Vec<Day>,
+columns! {
+    /// Partition keys as arrays.
+    pub(crate) struct KeyColumns<'a> {
+        source: Vec<&'a str>,
+        customer_id: Vec<&'a str>,
+        query_name: Vec<&'a str>,
+        logical_date: Vec<Day>,
+    }
 }
 
 impl<'a> KeyColumns<'a> {
@@ -25,10 +26,6 @@ impl<'a> KeyColumns<'a> {
             query_name: each(keys, |key| key.query_name()),
             logical_date: each(keys, |key| Day::On(key.logical_date())),
         }
-    }
-
-    pub(crate) fn values(&self) -> [&(dyn ToSql + Sync); 4] {
-        [&self.source, &self.customer_id, &self.query_name, &self.logical_date]
     }
 }
 

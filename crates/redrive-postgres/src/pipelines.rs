@@ -3,6 +3,15 @@
 //! Whoever changes the row of a run locks it, in the order of the ids, and after any samples: batches of
 //! ended samples come last to it, so that others wait for no more than its being written.
 
+use crate::{
+    PostgresStore,
+    batch::{Firsts, each},
+    bound_query::{BoundQuery, bind},
+    columns::{Columns, Micros, read_rows},
+    journal::JournalColumns,
+    queries,
+    session::Session,
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{Epoch, PipelineRunId, PipelineStatus};
@@ -12,16 +21,6 @@ use redrive_store::{
     Pipelines, PrunedSamples, Result, Served, SourceClaim, SourceFinish, SourcePosition,
     StageCount, StageStats, WorkerId, Written, progress_of, rules_from_json, rules_to_json,
     start_entry,
-};
-use tokio_postgres::types::ToSql;
-
-use crate::{
-    PostgresStore,
-    batch::{Firsts, each},
-    columns::{Columns, Micros, read_rows},
-    journal::JournalColumns,
-    queries,
-    session::{Command, Session},
 };
 
 #[async_trait]
@@ -50,9 +49,14 @@ impl Pipelines for PostgresStore {
     ) -> Result<Vec<PipelineRunRecord>> {
         let PipelineRunFilter { pipeline, status } = filter;
         let status = status.map(PipelineStatus::name);
-        let values: [&(dyn ToSql + Sync); 4] = [&before.0, &i64::from(limit), pipeline, &status];
-        let mut session = self.session(READING).await?;
-        let rows = session.query(queries::PIPELINE_RUNS_PAGE, &values).await?;
+        let page = bind!(
+            queries::PIPELINE_RUNS_PAGE,
+            before => &before.0,
+            limit => &i64::from(limit),
+            pipeline => pipeline,
+            status => &status,
+        );
+        let rows = self.session(READING).await?.query(page).await?;
         read_rows(&rows, READING, read_run)
     }
 
@@ -71,10 +75,16 @@ impl Pipelines for PostgresStore {
     async fn claim_feeds(&self, claim: &SourceClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>> {
         const DOING: &str = "claiming sources";
         let Served { pipeline, stages, run } = &claim.served;
-        let (only, limit) = (run.map(|run| run.0), i64::from(claim.limit));
-        let (owner, until) = (&claim.owner.0, Micros(claim.lease_until));
-        let values: [&(dyn ToSql + Sync); 6] = [pipeline, stages, &only, &limit, owner, &until];
-        let rows = self.session(DOING).await?.query(queries::CLAIM_FEEDS, &values).await?;
+        let take = bind!(
+            queries::CLAIM_FEEDS,
+            pipeline => pipeline,
+            stages => stages,
+            run_id => &run.map(|run| run.0),
+            limit => &i64::from(claim.limit),
+            owner => &claim.owner.0,
+            lease_until => &Micros(claim.lease_until),
+        );
+        let rows = self.session(DOING).await?.query(take).await?;
         redrive_store::failpoint!("postgres.claim_feed.committed");
         let mut runs = read_rows(&rows, DOING, read_run)?;
         // RETURNING promises no order.
@@ -98,7 +108,7 @@ impl Pipelines for PostgresStore {
         let mut session = self.session(DOING).await?;
         let Some(run) = by_id(&mut session, &[id]).await?.pop() else { return Ok(Vec::new()) };
         let mut stages = vec![StageCount::default(); run.stages.len()];
-        let rows = session.query(queries::STAGE_COUNTS, &[&id.0]).await?;
+        let rows = session.query(bind!(queries::STAGE_COUNTS, run_id => &id.0)).await?;
         let counts = read_rows(&rows, DOING, |row| {
             Ok((row.count::<usize>("stage")?, row.get::<String>()?, row.count("count")?))
         })?;
@@ -114,11 +124,11 @@ impl Pipelines for PostgresStore {
         const DOING: &str = "reading the ledger";
         let mut session = self.session(DOING).await?;
         let Some(run) = by_id(&mut session, &[id]).await?.pop() else { return Ok(Vec::new()) };
-        let rows = session.query(queries::STAGE_EXECUTIONS, &[&id.0]).await?;
+        let rows = session.query(bind!(queries::STAGE_EXECUTIONS, run_id => &id.0)).await?;
         let executions = read_rows(&rows, DOING, |row| {
             Ok((row.get()?, row.count("executions")?, row.count("count")?))
         })?;
-        let rows = session.query(queries::STAGE_OUTCOMES, &[&id.0]).await?;
+        let rows = session.query(bind!(queries::STAGE_OUTCOMES, run_id => &id.0)).await?;
         let outcomes = read_rows(&rows, DOING, |row| {
             let stage = row.get()?;
             let outcome = row.named("outcome", AttemptOutcome::from_name)?;
@@ -129,8 +139,13 @@ impl Pipelines for PostgresStore {
 
     async fn pipeline_backlog(&self, served: &Served) -> Result<Backlog> {
         let Served { pipeline, stages, run } = served;
-        let values: [&(dyn ToSql + Sync); 3] = [pipeline, stages, &run.map(|run| run.0)];
-        let rows = self.session(READING).await?.query(queries::PIPELINE_OUTLOOK, &values).await?;
+        let backlog = bind!(
+            queries::PIPELINE_OUTLOOK,
+            pipeline => pipeline,
+            stages => stages,
+            run_id => &run.map(|run| run.0),
+        );
+        let rows = self.session(READING).await?.query(backlog).await?;
         let outlooks = read_rows(&rows, READING, |row| {
             Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
         })?;
@@ -139,9 +154,14 @@ impl Pipelines for PostgresStore {
 
     async fn next_sample_due(&self, served: &Served, stage: u32) -> Result<Option<Timestamp>> {
         let Served { pipeline, stages, run } = served;
-        let (only, stage) = (run.map(|run| run.0), i64::from(stage));
-        let values: [&(dyn ToSql + Sync); 4] = [pipeline, stages, &only, &stage];
-        let rows = self.session(READING).await?.query(queries::NEXT_SAMPLE_DUE, &values).await?;
+        let next = bind!(
+            queries::NEXT_SAMPLE_DUE,
+            pipeline => pipeline,
+            stages => stages,
+            run_id => &run.map(|run| run.0),
+            stage => &i64::from(stage),
+        );
+        let rows = self.session(READING).await?.query(next).await?;
         let due = read_rows(&rows, READING, |row| row.optional_timestamp())?;
         Ok(due.into_iter().flatten().next())
     }
@@ -157,16 +177,17 @@ async fn start(
     const DOING: &str = "starting a pipeline run";
     let NewPipelineRun { pipeline, stages, rules, read_ahead, source } = run;
     let mut session = store.session(DOING).await?;
-    let values: [&(dyn ToSql + Sync); 7] = [
-        pipeline,
-        stages,
-        &rules_to_json(rules),
-        &i64::from(*read_ahead),
-        source,
-        &Micros(by.at),
-        &by.actor,
-    ];
-    let rows = session.begin(queries::INSERT_PIPELINE_RUNS, &values).await?;
+    let insert = bind!(
+        queries::INSERT_PIPELINE_RUNS,
+        pipeline => pipeline,
+        stages => stages,
+        rules => &rules_to_json(rules),
+        read_ahead => &i64::from(*read_ahead),
+        source => source,
+        started_at => &Micros(by.at),
+        started_by => &by.actor,
+    );
+    let rows = session.begin(insert).await?;
     redrive_store::failpoint!("postgres.pipeline_start.row");
     let ids = read_rows(&rows, DOING, |row| row.get().map(PipelineRunId))?;
     let Some(id) = ids.into_iter().next() else {
@@ -174,8 +195,7 @@ async fn start(
     };
     let told = start_entry(id, pipeline, by);
     let journal = JournalColumns::of([Some(&told)]);
-    let tell = Command { sql: queries::INSERT_JOURNAL, values: &journal.values() };
-    session.commit_all(&[tell]).await?;
+    session.commit_all(&[bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal))]).await?;
     Ok(id)
 }
 
@@ -187,14 +207,14 @@ async fn change(
 ) -> Result<PipelineChange> {
     const DOING: &str = "changing a pipeline run";
     let mut session = store.session(DOING).await?;
-    let rows = session.begin(queries::LOCK_PIPELINE_RUNS, &[&vec![id.0]]).await?;
+    let lock = bind!(queries::LOCK_PIPELINE_RUNS, ids => &vec![id.0]);
+    let rows = session.begin(lock).await?;
     let run = read_rows(&rows, DOING, read_run)?.pop();
     redrive_store::failpoint!("postgres.pipeline_change.locked");
     let before = run.as_ref().map(|run| run.progress.status);
     let write = run.as_ref().and_then(|run| action.write(run, by));
     let rules = run.as_ref().map(|run| rules_to_json(action.rules(run)));
-    let rules: [&(dyn ToSql + Sync); 2] = [&id.0, &rules];
-    let set_rules = Command { sql: queries::SET_PIPELINE_RULES, values: &rules };
+    let set_rules = bind!(queries::SET_PIPELINE_RULES, id => &id.0, rules => &rules);
     match &write {
         Some(write) => drop(write_runs(&mut session, &[(id, write)], &[set_rules]).await?),
         None => session.commit().await?,
@@ -213,7 +233,8 @@ async fn finish(store: &PostgresStore, finishes: &[SourceFinish]) -> Result<Vec<
     let ids = each(&batch.rows, |finish| finish.lease.id);
     let epochs = each(&batch.rows, |finish| finish.lease.epoch.0);
     let mut session = store.session(DOING).await?;
-    let rows = session.begin(queries::FINISH_FEEDS, &[&ids, &epochs]).await?;
+    let finish = bind!(queries::FINISH_FEEDS, id => &ids, epoch => &epochs);
+    let rows = session.begin(finish).await?;
     redrive_store::failpoint!("postgres.finish_feed.row");
     let writes = read_rows(&rows, DOING, |row| {
         let place: usize = row.count("place")?;
@@ -232,7 +253,8 @@ async fn finish(store: &PostgresStore, finishes: &[SourceFinish]) -> Result<Vec<
 }
 
 async fn by_id(session: &mut Session, ids: &[PipelineRunId]) -> Result<Vec<PipelineRunRecord>> {
-    let rows = session.query(queries::PIPELINE_RUNS_BY_ID, &[&each(ids, |id| id.0)]).await?;
+    let read = bind!(queries::PIPELINE_RUNS_BY_ID, ids => &each(ids, |id| id.0));
+    let rows = session.query(read).await?;
     read_rows(&rows, READING, read_run)
 }
 
@@ -241,34 +263,33 @@ async fn by_id(session: &mut Session, ids: &[PipelineRunId]) -> Result<Vec<Pipel
 pub(crate) async fn write_runs(
     session: &mut Session,
     writes: &[(PipelineRunId, &PipelineWrite)],
-    more: &[Command<'_>],
+    more: &[BoundQuery<'_>],
 ) -> Result<Vec<PipelineRunRecord>> {
     if writes.is_empty() {
         return session.commit_all(more).await.map(|_| Vec::new());
     }
     let progress = each(writes, |(_, write)| write.progress);
-    let values: [&(dyn ToSql + Sync); 11] = [
-        &each(writes, |(id, _)| id.0),
-        &each(&progress, |progress| progress.status.name()),
-        &each(&progress, |progress| number(progress.tally.total)),
-        &each(&progress, |progress| number(progress.tally.succeeded)),
-        &each(&progress, |progress| number(progress.tally.skipped)),
-        &each(&progress, |progress| number(progress.tally.dlq)),
-        &each(&progress, |progress| progress.tally.source_done),
-        &each(&progress, |progress| number(progress.budget.processed)),
-        &each(&progress, |progress| number(progress.budget.failed)),
-        &each(writes, |(_, write)| write.ended_at.map(Micros)),
-        &each(writes, |(_, write)| write.stop_reason.as_deref()),
-    ];
+    let update = bind!(
+        queries::WRITE_PIPELINE_RUNS,
+        id => &each(writes, |(id, _)| id.0),
+        status => &each(&progress, |progress| progress.status.name()),
+        total => &each(&progress, |progress| number(progress.tally.total)),
+        succeeded => &each(&progress, |progress| number(progress.tally.succeeded)),
+        skipped => &each(&progress, |progress| number(progress.tally.skipped)),
+        dlq => &each(&progress, |progress| number(progress.tally.dlq)),
+        source_done => &each(&progress, |progress| progress.tally.source_done),
+        budget_processed => &each(&progress, |progress| number(progress.budget.processed)),
+        budget_failed => &each(&progress, |progress| number(progress.budget.failed)),
+        ended_at => &each(writes, |(_, write)| write.ended_at.map(Micros)),
+        stop_reason => &each(writes, |(_, write)| write.stop_reason.as_deref()),
+    );
     let told: Vec<&JournalEntry> = writes.iter().flat_map(|(_, write)| &write.journal).collect();
     let journal = JournalColumns::of(told.iter().copied().map(Some));
-    let journal = journal.values();
-    let mut commands = more.to_vec();
-    if !told.is_empty() {
-        commands.push(Command { sql: queries::INSERT_JOURNAL, values: &journal });
-    }
-    commands.push(Command { sql: queries::WRITE_PIPELINE_RUNS, values: &values });
-    let written = session.commit_all(&commands).await?.pop().unwrap_or_default();
+    let insert = bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal));
+    let mut all = more.to_vec();
+    all.extend((!told.is_empty()).then_some(insert));
+    all.push(update);
+    let written = session.commit_all(&all).await?.pop().unwrap_or_default();
     read_rows(&written, "writing pipeline runs", read_run)
 }
 

@@ -1,23 +1,21 @@
 //! Queues as a whole.
 
+use crate::{
+    PostgresStore,
+    bound_query::bind,
+    columns::{Columns, Micros, read_rows},
+    connection::WHOLE_TABLES,
+    queries,
+};
 use jiff::Timestamp;
 use redrive_core::{RunState, RunStatus};
 use redrive_store::{
     Backlog, Categories, Operator, PausedQueue, QueueAction, QueueCount, QueueStats, Result,
 };
-use tokio_postgres::types::ToSql;
-
-use crate::{
-    PostgresStore,
-    columns::{Columns, Micros, read_rows},
-    connection::WHOLE_TABLES,
-    queries,
-    session::Command,
-};
 
 pub(crate) async fn stats(store: &PostgresStore) -> Result<Vec<QueueStats>> {
     const DOING: &str = "counting runs";
-    let count = Command { sql: queries::QUEUE_STATS, values: &[] };
+    let count = bind!(queries::QUEUE_STATS);
     let mut session = store.session(DOING).await?;
     let answers = session.transaction_begun_by(WHOLE_TABLES, &[count]).await?;
     let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
@@ -43,10 +41,16 @@ fn read_count(row: &mut Columns<'_>) -> Result<QueueCount> {
 pub(crate) async fn pause(store: &PostgresStore, queue: &str, by: &Operator) -> Result<bool> {
     let action = QueueAction::Pause;
     let told = action.journal_entry(queue, by);
-    let at = Micros(by.at);
-    let values: [&(dyn ToSql + Sync); 6] =
-        [&queue, &at, &by.actor, &by.reason, &told.action, &told.details];
-    let rows = store.session(action.doing()).await?.query(queries::PAUSE_QUEUE, &values).await?;
+    let pause = bind!(
+        queries::PAUSE_QUEUE,
+        queue => &queue,
+        at => &Micros(by.at),
+        actor => &by.actor,
+        reason => &by.reason,
+        action => &told.action,
+        details => &told.details,
+    );
+    let rows = store.session(action.doing()).await?.query(pause).await?;
     Ok(!rows.is_empty())
 }
 
@@ -54,15 +58,21 @@ pub(crate) async fn pause(store: &PostgresStore, queue: &str, by: &Operator) -> 
 pub(crate) async fn resume(store: &PostgresStore, queue: &str, by: &Operator) -> Result<bool> {
     let action = QueueAction::Resume;
     let told = action.journal_entry(queue, by);
-    let values: [&(dyn ToSql + Sync); 5] =
-        [&queue, &Micros(by.at), &by.actor, &told.action, &told.details];
-    let rows = store.session(action.doing()).await?.query(queries::RESUME_QUEUE, &values).await?;
+    let resume = bind!(
+        queries::RESUME_QUEUE,
+        queue => &queue,
+        at => &Micros(by.at),
+        actor => &by.actor,
+        action => &told.action,
+        details => &told.details,
+    );
+    let rows = store.session(action.doing()).await?.query(resume).await?;
     Ok(!rows.is_empty())
 }
 
 pub(crate) async fn paused(store: &PostgresStore) -> Result<Vec<PausedQueue>> {
     const DOING: &str = "listing paused queues";
-    let rows = store.session(DOING).await?.query(queries::PAUSED_QUEUES, &[]).await?;
+    let rows = store.session(DOING).await?.query(bind!(queries::PAUSED_QUEUES)).await?;
     read_rows(&rows, DOING, |row| {
         Ok(PausedQueue {
             queue: row.get()?,
@@ -78,10 +88,13 @@ pub(crate) async fn backlog(
 ) -> Result<Backlog> {
     const DOING: &str = "looking at what a queue has to do";
     let mut session = store.session(DOING).await?;
-    let rows = match categories {
-        Categories::All => session.query(queries::OUTLOOK_ANY, &[&queue]).await?,
-        Categories::Only(named) => session.query(queries::OUTLOOK_OF, &[&queue, named]).await?,
+    let backlog = match categories {
+        Categories::All => bind!(queries::OUTLOOK_ANY, queue => &queue),
+        Categories::Only(named) => {
+            bind!(queries::OUTLOOK_OF, queue => &queue, categories => named)
+        }
     };
+    let rows = session.query(backlog).await?;
     let mut outlooks = read_rows(&rows, DOING, |row| {
         Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
     })?;
@@ -99,6 +112,7 @@ pub(crate) async fn next_due(
         Categories::Only(named) => Some(named),
     };
     let mut session = store.session(DOING).await?;
-    let rows = session.query(queries::NEXT_DUE, &[&queue, &named]).await?;
+    let next = bind!(queries::NEXT_DUE, queue => &queue, categories => &named);
+    let rows = session.query(next).await?;
     Ok(read_rows(&rows, DOING, |row| row.timestamp())?.pop())
 }

@@ -8,17 +8,18 @@ use redrive_store::{
     QueueStats, Result, RunAction, RunChange, RunFilter, RunFinish, RunRecord, Runs, SubmittedRun,
     WorkerId, Written,
 };
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::Row;
 
 use crate::{
     PostgresStore,
     batch::{Firsts, each},
+    bound_query::{bind, columns},
     columns::{Columns, Micros, duration_micros, read_rows},
     journal::JournalColumns,
     marks::Place,
     operators::change_runs,
     queries, queues,
-    session::{Command, Session},
+    session::Session,
     submit::submit,
 };
 
@@ -97,7 +98,7 @@ impl Runs for PostgresStore {
         const DOING: &str = "reading runs";
         let ids = each(ids, |id| id.0);
         let mut session = self.session(DOING).await?;
-        let rows = session.query(queries::RUNS_BY_ID, &[&ids]).await?;
+        let rows = session.query(bind!(queries::RUNS_BY_ID, ids => &ids)).await?;
         read_rows(&rows, DOING, read_run)
     }
 
@@ -109,10 +110,15 @@ impl Runs for PostgresStore {
     ) -> Result<Vec<RunRecord>> {
         const DOING: &str = "listing runs";
         let RunFilter { queue, category, status } = filter;
-        let (limit, status) = (i64::from(limit), status.map(RunStatus::name));
-        let mut session = self.session(DOING).await?;
-        let values: [&(dyn ToSql + Sync); 5] = [&after.0, &limit, queue, category, &status];
-        let rows = session.query(queries::RUNS_PAGE, &values).await?;
+        let page = bind!(
+            queries::RUNS_PAGE,
+            after => &after.0,
+            limit => &i64::from(limit),
+            queue => queue,
+            category => category,
+            status => &status.map(RunStatus::name),
+        );
+        let rows = self.session(DOING).await?.query(page).await?;
         read_rows(&rows, DOING, read_run)
     }
 
@@ -175,10 +181,13 @@ enum Look {
 
 /// Makes more of what is due claimable, and says how many that were.
 async fn promote(session: &mut Session, request: &ClaimRequest) -> Result<i64> {
-    let now = Micros(request.now);
-    let rows =
-        session.query(queries::PROMOTE_DUE_RUNS, &[&request.queue, &now, &MAX_PROMOTED]).await?;
-    count(&rows)
+    let promote = bind!(
+        queries::PROMOTE_DUE_RUNS,
+        queue => &request.queue,
+        now => &Micros(request.now),
+        limit => &MAX_PROMOTED,
+    );
+    count(&session.query(promote).await?)
 }
 
 /// Claims what a request still has room for.
@@ -205,6 +214,18 @@ struct Claimed {
     oldest: Option<RunId>,
 }
 
+columns! {
+    struct ClaimValues<'a> {
+        queue: &'a str,
+        limit: i64,
+        owner: &'a str,
+        lease_until: Micros,
+        to_the_limit: bool,
+        from_submitted_at: Micros,
+        from_id: i64,
+    }
+}
+
 /// Promotes and claims in one exchange.
 async fn claim(
     session: &mut Session,
@@ -212,22 +233,27 @@ async fn claim(
     from: Place,
     look: Look,
 ) -> Result<Claimed> {
-    let (limit, further) = (i64::from(request.limit), look == Look::Further);
-    let (until, from_time) = (Micros(request.lease_until), Micros(from.submitted_at));
-    let mut values: Vec<&(dyn ToSql + Sync)> =
-        vec![&request.queue, &limit, &request.owner.0, &until, &further, &from_time, &from.id.0];
-    let sql = match &request.categories {
-        Categories::All => queries::CLAIM_RUNS_ANY,
+    let promote = bind!(
+        queries::PROMOTE_DUE_RUNS,
+        queue => &request.queue,
+        now => &Micros(request.now),
+        limit => &MAX_PROMOTED,
+    );
+    let values = ClaimValues {
+        queue: &request.queue,
+        limit: i64::from(request.limit),
+        owner: &request.owner.0,
+        lease_until: Micros(request.lease_until),
+        to_the_limit: look == Look::Further,
+        from_submitted_at: Micros(from.submitted_at),
+        from_id: from.id.0,
+    };
+    let claim = match &request.categories {
+        Categories::All => bind!(queries::CLAIM_RUNS_ANY, ..ClaimValues(values)),
         Categories::Only(categories) => {
-            values.push(categories);
-            queries::CLAIM_RUNS_OF
+            bind!(queries::CLAIM_RUNS_OF, categories => categories, ..ClaimValues(values))
         }
     };
-    let promote = Command {
-        sql: queries::PROMOTE_DUE_RUNS,
-        values: &[&request.queue, &Micros(request.now), &MAX_PROMOTED],
-    };
-    let claim = Command { sql, values: &values };
     let answers = session.transaction(&[promote, claim]).await?;
     let promoted = count(answers.first().map(Vec::as_slice).unwrap_or_default())?;
     let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
@@ -264,35 +290,36 @@ async fn finish(
     }
     let journal = JournalColumns::of(entries.iter().map(Some));
     let id = each(&batch.rows, |finish| finish.id.0);
-    let values: [&(dyn ToSql + Sync); 25] = [
-        &id,
-        &each(&batch.rows, |finish| finish.epoch.0),
-        &each(&columns, |run| run.status.name()),
-        &each(&ledger, |row| i64::from(row.attempt.0)),
-        &each(&columns, |run| i64::from(run.retry_count)),
-        &each(&columns, |run| i64::from(run.deferrals)),
-        &each(&columns, |run| run.next_retry_at.map(Micros)),
-        &each(&columns, |run| Micros(run.first_attempt_at)),
-        &each(&columns, |run| run.error_class),
-        &each(&columns, |run| run.error_message),
-        &each(&columns, |run| run.result),
-        &each(&columns, |run| run.ready),
-        &each(&columns, |run| run.due_at.map(Micros)),
-        &each(&ledger, |row| row.counted),
-        &each(&ledger, |row| Micros(row.started_at)),
-        &each(&ledger, |row| Micros(row.ended_at)),
-        &each(&ledger, |row| row.outcome.name()),
-        &each(&ledger, |row| row.class.as_deref()),
-        &each(&ledger, |row| row.code.as_deref()),
-        &each(&ledger, |row| row.message.as_deref()),
-        &each(&ledger, |row| row.fingerprint.as_deref()),
-        &each(&ledger, |row| row.cause.map(Cause::name)),
-        &each(&ledger, |row| row.delay.map(duration_micros)),
-        &each(&ledger, |row| row.worker.as_str()),
-        &places,
-    ];
-    let values: Vec<&(dyn ToSql + Sync)> = values.into_iter().chain(journal.values()).collect();
-    let rows = session.query(queries::FINISH_RUNS, &values).await?;
+    let write = bind!(
+        queries::FINISH_RUNS,
+        id => &id,
+        epoch => &each(&batch.rows, |finish| finish.epoch.0),
+        status => &each(&columns, |run| run.status.name()),
+        attempt => &each(&ledger, |row| i64::from(row.attempt.0)),
+        retry_count => &each(&columns, |run| i64::from(run.retry_count)),
+        deferrals => &each(&columns, |run| i64::from(run.deferrals)),
+        next_retry_at => &each(&columns, |run| run.next_retry_at.map(Micros)),
+        first_attempt_at => &each(&columns, |run| Micros(run.first_attempt_at)),
+        error_class => &each(&columns, |run| run.error_class),
+        error_message => &each(&columns, |run| run.error_message),
+        result => &each(&columns, |run| run.result),
+        ready => &each(&columns, |run| run.ready),
+        due_at => &each(&columns, |run| run.due_at.map(Micros)),
+        counted => &each(&ledger, |row| row.counted),
+        started_at => &each(&ledger, |row| Micros(row.started_at)),
+        ended_at => &each(&ledger, |row| Micros(row.ended_at)),
+        outcome => &each(&ledger, |row| row.outcome.name()),
+        class => &each(&ledger, |row| row.class.as_deref()),
+        code => &each(&ledger, |row| row.code.as_deref()),
+        message => &each(&ledger, |row| row.message.as_deref()),
+        fingerprint => &each(&ledger, |row| row.fingerprint.as_deref()),
+        cause => &each(&ledger, |row| row.cause.map(Cause::name)),
+        delay_us => &each(&ledger, |row| row.delay.map(duration_micros)),
+        worker => &each(&ledger, |row| row.worker.as_str()),
+        finish_place => &places,
+        ..JournalColumns(journal)
+    );
+    let rows = session.query(write).await?;
     let ready = read_rows(&rows, DOING, |row| {
         let place: usize = row.count("place")?;
         let id = place.checked_sub(1).and_then(|place| id.get(place).copied());

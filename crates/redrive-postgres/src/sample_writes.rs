@@ -14,18 +14,19 @@ use redrive_store::{
     SampleChange, SampleColumns, SampleEnds, SampleFinish, SampleRecord, SampleWritten,
     SourcePosition, reopened, reprocess_entry, source_death_entry,
 };
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::Row;
 
 use crate::{
     PostgresStore,
-    batch::{Column, Firsts, each, references},
+    batch::{Firsts, each},
+    bound_query::{bind, columns},
     columns::{Micros, read_rows},
     journal::JournalColumns,
     ledger::AttemptColumns,
     pipelines::{number, read_run, write_runs},
     queries,
     samples::read_sample,
-    session::{Command, Session},
+    session::Session,
 };
 
 /// Adds what was read of a source; nothing if someone else reads it by now.
@@ -38,7 +39,8 @@ pub(crate) async fn append(
 ) -> Result<Option<PipelineRunRecord>> {
     const DOING: &str = "adding samples";
     let mut session = store.session(DOING).await?;
-    let rows = session.begin(queries::LOCK_PIPELINE_RUNS, &[&vec![feed.id]]).await?;
+    let lock = bind!(queries::LOCK_PIPELINE_RUNS, ids => &vec![feed.id]);
+    let rows = session.begin(lock).await?;
     let run = read_rows(&rows, DOING, read_run)?.pop();
     let Some(run) = run.filter(|run| run.is_fed_by(feed)) else {
         session.commit().await?;
@@ -55,10 +57,14 @@ pub(crate) async fn append(
     let died =
         deaths.iter().map(|(id, failure)| source_death_entry(run.id, *id, failure, at, actor));
     write.journal.splice(0..0, died);
-    let (lines, bytes) = (number(position.lines), number(position.bytes));
-    let values: [&(dyn ToSql + Sync); 4] = [&run.id.0, &lines, &bytes, &position.check];
-    let moved = Command { sql: queries::MOVE_SOURCE, values: &values };
-    Ok(write_runs(&mut session, &[(run.id, &write)], &[moved]).await?.pop())
+    let move_source = bind!(
+        queries::MOVE_SOURCE,
+        id => &run.id.0,
+        source_lines => &number(position.lines),
+        source_bytes => &number(position.bytes),
+        source_check => &position.check,
+    );
+    Ok(write_runs(&mut session, &[(run.id, &write)], &[move_source]).await?.pop())
 }
 
 /// Inserts samples, and says which died at once, in their order.
@@ -83,18 +89,20 @@ async fn insert<'a>(
         let (code, message) = (code(sample)?, message(sample)?);
         Some(Fingerprint::of(&code, message).to_string())
     };
-    let values: [&(dyn ToSql + Sync); 9] = [
-        &run.0,
-        &each(samples, |sample| number(sample.line)),
-        &each(samples, |sample| sample.data.as_deref().ok()),
-        &each(samples, status),
-        &each(samples, |sample| failure(sample).map(|failure| failure.class().name())),
-        &each(samples, code),
-        &each(samples, message),
-        &each(samples, fingerprint),
-        &Micros(at),
-    ];
-    let rows = session.query(queries::INSERT_SAMPLES, &values).await?;
+    let class = |sample| failure(sample).map(|failure| failure.class().name());
+    let insert = bind!(
+        queries::INSERT_SAMPLES,
+        run_id => &run.0,
+        line => &each(samples, |sample| number(sample.line)),
+        data => &each(samples, |sample| sample.data.as_deref().ok()),
+        status => &each(samples, status),
+        error_class => &each(samples, class),
+        error_code => &each(samples, code),
+        error_message => &each(samples, message),
+        fingerprint => &each(samples, fingerprint),
+        at => &Micros(at),
+    );
+    let rows = session.query(insert).await?;
     let dead =
         read_rows(&rows, doing, |row| Ok((SampleId(row.get()?), row.count::<u64>("line")?)))?;
     let dead: HashMap<u64, SampleId> = dead.into_iter().map(|(id, line)| (line, id)).collect();
@@ -132,24 +140,25 @@ async fn finish_some(
     let ledger = each(&batch.rows, |finish| finish.ledger_row());
     let ledger_columns = AttemptColumns::of(&each(&ledger, |row| row));
     let columns = each(&batch.rows, |finish| finish.columns());
-    let columns = sample_columns(&batch.rows, &columns);
+    let columns = SampleArrays::of(&batch.rows, &columns);
     let (places, entries) = journal_rows(&batch.rows);
     let journal = JournalColumns::of(entries.iter().map(Some));
-    let mut values = references(&columns);
-    values.extend(ledger_columns.values());
-    values.push(&places);
-    values.extend(journal.values());
-    let kept = runs_of(&batch.rows, |finish| finish.keeper().is_some());
-    values.push(&kept);
-    let write = Command { sql: queries::FINISH_SAMPLES, values: &values };
+    let write = bind!(
+        queries::FINISH_SAMPLES,
+        finish_place => &places,
+        keeping_runs => &runs_of(&batch.rows, |finish| finish.keeper().is_some()),
+        ..SampleArrays(columns),
+        ..AttemptColumns(ledger_columns),
+        ..JournalColumns(journal)
+    );
 
     let mut session = store.session(DOING).await?;
     let ending = runs_of(&batch.rows, |finish| finish.end().is_some());
     if ending.is_empty() {
-        let rows = session.query(write.sql, write.values).await?;
+        let rows = session.query(write).await?;
         return Ok((written(&batch, &rows, DOING)?, false));
     }
-    let lock = Command { sql: queries::LOCK_PIPELINE_RUNS, values: &[&ending] };
+    let lock = bind!(queries::LOCK_PIPELINE_RUNS, ids => &ending);
     let answers = session.begin_all(&[write, lock]).await?;
     redrive_store::failpoint!("postgres.finish_samples.rows");
     let answer = |place: usize| answers.get(place).map(Vec::as_slice).unwrap_or_default();
@@ -177,7 +186,8 @@ pub(crate) async fn reprocess(
 ) -> Result<Vec<SampleChange>> {
     const DOING: &str = "reprocessing dead letters";
     let mut session = store.session(DOING).await?;
-    let rows = session.begin(queries::LOCK_SAMPLES, &[&each(ids, |id| id.0)]).await?;
+    let lock = bind!(queries::LOCK_SAMPLES, ids => &each(ids, |id| id.0));
+    let rows = session.begin(lock).await?;
     redrive_store::failpoint!("postgres.reprocess_samples.locked");
     let found = read_rows(&rows, DOING, read_sample)?.into_iter();
     let mut found: HashMap<SampleId, SampleRecord> =
@@ -202,12 +212,12 @@ pub(crate) async fn reprocess(
     }
     let runs: Vec<i64> = reopens.keys().map(|run| run.0).collect();
     let journal = JournalColumns::of(told.iter().map(Some));
-    let commands = [
-        Command { sql: queries::REPROCESS_SAMPLES, values: &[&back] },
-        Command { sql: queries::INSERT_JOURNAL, values: &journal.values() },
-        Command { sql: queries::LOCK_PIPELINE_RUNS, values: &[&runs] },
+    let writes = [
+        bind!(queries::REPROCESS_SAMPLES, id => &back),
+        bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal)),
+        bind!(queries::LOCK_PIPELINE_RUNS, ids => &runs),
     ];
-    let answers = session.continue_all(&commands).await?;
+    let answers = session.continue_all(&writes).await?;
     redrive_store::failpoint!("postgres.reprocess_samples.rows");
     let locked = answers.last().map(Vec::as_slice).unwrap_or_default();
     let reopen = |(id, run): (PipelineRunId, PipelineRunRecord)| {
@@ -255,27 +265,49 @@ fn journal_rows(finishes: &[&SampleFinish]) -> (Vec<i64>, Vec<JournalEntry>) {
     rows.unzip()
 }
 
-fn sample_columns<'a>(
-    finishes: &[&'a SampleFinish],
-    columns: &'a [SampleColumns<'a>],
-) -> [Column<'a>; 17] {
-    [
-        Box::new(each(finishes, |finish| finish.id.0)),
-        Box::new(each(finishes, |finish| finish.epoch.0)),
-        Box::new(each(columns, |sample| sample.status.name())),
-        Box::new(each(columns, |sample| i64::from(sample.stage))),
-        Box::new(each(columns, |sample| sample.data)),
-        Box::new(each(columns, |sample| i64::from(sample.attempts))),
-        Box::new(each(columns, |sample| i64::from(sample.retry_count))),
-        Box::new(each(columns, |sample| i64::from(sample.deferrals))),
-        Box::new(each(columns, |sample| sample.next_retry_at.map(Micros))),
-        Box::new(each(columns, |sample| sample.first_attempt_at.map(Micros))),
-        Box::new(each(columns, |sample| sample.last_attempt_at.map(Micros))),
-        Box::new(each(columns, |sample| sample.error_class)),
-        Box::new(each(columns, |sample| sample.error_code.as_deref())),
-        Box::new(each(columns, |sample| sample.error_message)),
-        Box::new(each(columns, |sample| sample.fingerprint.as_deref())),
-        Box::new(each(columns, |sample| sample.skip_reason.as_ref().map(Message::as_str))),
-        Box::new(each(finishes, |finish| finish.keeper().map(|(_, until)| Micros(until)))),
-    ]
+columns! {
+    /// What finishes write to samples, as arrays.
+    struct SampleArrays<'a> {
+        id: Vec<i64>,
+        epoch: Vec<i64>,
+        status: Vec<&'static str>,
+        stage_place: Vec<i64>,
+        data: Vec<Option<&'a str>>,
+        attempts: Vec<i64>,
+        retry_count: Vec<i64>,
+        deferrals: Vec<i64>,
+        next_retry_at: Vec<Option<Micros>>,
+        first_attempt_at: Vec<Option<Micros>>,
+        last_attempt_at: Vec<Option<Micros>>,
+        error_class: Vec<Option<&'a str>>,
+        error_code: Vec<Option<&'a str>>,
+        error_message: Vec<Option<&'a str>>,
+        error_fingerprint: Vec<Option<&'a str>>,
+        skip_reason: Vec<Option<&'a str>>,
+        keep_until: Vec<Option<Micros>>,
+    }
+}
+
+impl<'a> SampleArrays<'a> {
+    fn of(finishes: &[&SampleFinish], columns: &'a [SampleColumns<'a>]) -> Self {
+        Self {
+            id: each(finishes, |finish| finish.id.0),
+            epoch: each(finishes, |finish| finish.epoch.0),
+            status: each(columns, |sample| sample.status.name()),
+            stage_place: each(columns, |sample| i64::from(sample.stage)),
+            data: each(columns, |sample| sample.data),
+            attempts: each(columns, |sample| i64::from(sample.attempts)),
+            retry_count: each(columns, |sample| i64::from(sample.retry_count)),
+            deferrals: each(columns, |sample| i64::from(sample.deferrals)),
+            next_retry_at: each(columns, |sample| sample.next_retry_at.map(Micros)),
+            first_attempt_at: each(columns, |sample| sample.first_attempt_at.map(Micros)),
+            last_attempt_at: each(columns, |sample| sample.last_attempt_at.map(Micros)),
+            error_class: each(columns, |sample| sample.error_class),
+            error_code: each(columns, |sample| sample.error_code.as_deref()),
+            error_message: each(columns, |sample| sample.error_message),
+            error_fingerprint: each(columns, |sample| sample.fingerprint.as_deref()),
+            skip_reason: each(columns, |sample| sample.skip_reason.as_ref().map(Message::as_str)),
+            keep_until: each(finishes, |finish| Some(Micros(finish.keeper()?.1))),
+        }
+    }
 }

@@ -1,5 +1,13 @@
 //! Samples of pipelines.
 
+use crate::{
+    PostgresStore,
+    batch::each,
+    bound_query::{bind, columns},
+    columns::{Columns, Micros, read_rows},
+    queries,
+    sample_writes::{append, finish, reprocess},
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Epoch, History, PipelineRunId, SampleId, SampleStatus};
@@ -7,15 +15,6 @@ use redrive_store::{
     ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord, Result,
     SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleRecord, SampleWritten, Samples,
     Served, SourcePosition, WorkerId, stage_or_source,
-};
-use tokio_postgres::{Row, types::ToSql};
-
-use crate::{
-    PostgresStore,
-    batch::each,
-    columns::{Columns, Micros, read_rows},
-    queries,
-    sample_writes::{append, finish, reprocess},
 };
 
 #[async_trait]
@@ -36,13 +35,18 @@ impl Samples for PostgresStore {
     async fn claim_samples(&self, claim: &SampleClaim) -> Result<Vec<ClaimedSample>> {
         const DOING: &str = "claiming samples";
         let Served { pipeline, stages, run } = &claim.served;
-        let only = run.map(|run| run.0);
-        let (stage, limit) = (i64::from(claim.stage), i64::from(claim.limit));
-        let (owner, until) = (&claim.owner.0, Micros(claim.lease_until));
-        let due = Micros(claim.now);
-        let values: [&(dyn ToSql + Sync); 8] =
-            [pipeline, stages, &only, &stage, &limit, owner, &until, &due];
-        let rows = self.session(DOING).await?.query(queries::CLAIM_SAMPLES, &values).await?;
+        let take = bind!(
+            queries::CLAIM_SAMPLES,
+            pipeline => pipeline,
+            stages => stages,
+            run_id => &run.map(|run| run.0),
+            stage => &i64::from(claim.stage),
+            limit => &i64::from(claim.limit),
+            owner => &claim.owner.0,
+            lease_until => &Micros(claim.lease_until),
+            now => &Micros(claim.now),
+        );
+        let rows = self.session(DOING).await?.query(take).await?;
         redrive_store::failpoint!("postgres.claim_samples.committed");
         let mut claimed = read_rows(&rows, DOING, |row| {
             let due: bool = row.get()?;
@@ -70,7 +74,7 @@ impl Samples for PostgresStore {
     async fn samples_by_id(&self, ids: &[SampleId]) -> Result<Vec<SampleRecord>> {
         let ids = each(ids, |id| id.0);
         let mut session = self.session(READING).await?;
-        let rows = session.query(queries::SAMPLES_BY_ID, &[&ids]).await?;
+        let rows = session.query(bind!(queries::SAMPLES_BY_ID, ids => &ids)).await?;
         read_rows(&rows, READING, read_sample)
     }
 
@@ -80,22 +84,33 @@ impl Samples for PostgresStore {
         after: SampleId,
         limit: u32,
     ) -> Result<Vec<SampleRecord>> {
-        let sql = match filter.status {
-            Some(SampleStatus::Dlq) => queries::DEAD_SAMPLES_PAGE,
-            _ => queries::SAMPLES_PAGE,
-        };
-        let rows = read(self, sql, filter, &[&after.0, &i64::from(limit)]).await?;
+        let (status, filter) = (filter.status, FilterValues::of(filter));
+        let page = bind!(
+            match status {
+                Some(SampleStatus::Dlq) => queries::DEAD_SAMPLES_PAGE,
+                _ => queries::SAMPLES_PAGE,
+            },
+            after => &after.0,
+            limit => &i64::from(limit),
+            ..FilterValues(filter)
+        );
+        let rows = self.session(READING).await?.query(page).await?;
         read_rows(&rows, READING, read_sample)
     }
 
     async fn count_samples(&self, filter: &SampleFilter) -> Result<u64> {
-        let rows = read(self, queries::COUNT_SAMPLES, filter, &[]).await?;
+        let filter = FilterValues::of(filter);
+        let count = bind!(queries::COUNT_SAMPLES, ..FilterValues(filter));
+        let rows = self.session(READING).await?.query(count).await?;
         let counts = read_rows(&rows, READING, |row| row.count("count"))?;
         Ok(counts.into_iter().next().unwrap_or_default())
     }
 
     async fn dead_causes(&self, filter: &SampleFilter, limit: u32) -> Result<Vec<DeadCause>> {
-        let rows = read(self, queries::DEAD_CAUSES, filter, &[&i64::from(limit)]).await?;
+        let filter = FilterValues::of(filter);
+        let causes =
+            bind!(queries::DEAD_CAUSES, limit => &i64::from(limit), ..FilterValues(filter));
+        let rows = self.session(READING).await?.query(causes).await?;
         read_rows(&rows, READING, read_cause)
     }
 
@@ -116,19 +131,32 @@ impl Samples for PostgresStore {
 
 const READING: &str = "reading samples";
 
-/// Reads by a filter, which every such statement takes first.
-async fn read(
-    store: &PostgresStore,
-    sql: &str,
-    filter: &SampleFilter,
-    more: &[&(dyn ToSql + Sync)],
-) -> Result<Vec<Row>> {
-    let SampleFilter { pipeline, run, status, stage, error, code, cause } = filter;
-    let (run, status) = (run.map(|run| run.0), status.map(SampleStatus::name));
-    let mut values: Vec<&(dyn ToSql + Sync)> =
-        vec![&run, pipeline, &status, stage, error, code, cause];
-    values.extend(more);
-    store.session(READING).await?.query(sql, &values).await
+columns! {
+    /// What samples must have, where it is given.
+    struct FilterValues<'a> {
+        run_id: Option<i64>,
+        pipeline: Option<&'a str>,
+        status: Option<&'static str>,
+        stage: Option<&'a str>,
+        error: Option<&'a str>,
+        code: Option<&'a str>,
+        fingerprint: Option<&'a str>,
+    }
+}
+
+impl<'a> FilterValues<'a> {
+    fn of(filter: &'a SampleFilter) -> Self {
+        let SampleFilter { pipeline, run, status, stage, error, code, cause } = filter;
+        Self {
+            run_id: run.map(|run| run.0),
+            pipeline: pipeline.as_deref(),
+            status: status.map(SampleStatus::name),
+            stage: stage.as_deref(),
+            error: error.as_deref(),
+            code: code.as_deref(),
+            fingerprint: cause.as_deref(),
+        }
+    }
 }
 
 fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedSample> {

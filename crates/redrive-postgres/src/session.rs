@@ -9,22 +9,12 @@ use std::{borrow::Cow, future::poll_fn, pin::Pin, task::Poll, time::Duration};
 use deadpool_postgres::Object;
 use redrive_store::{Error, Result};
 use tokio::time::timeout;
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::Row;
 
-use crate::{connection::time_limits, error, pool::patience};
+use crate::{bound_query::BoundQuery, connection::time_limits, error, pool::patience};
 
 /// Tries at a transaction that others get in the way of.
 const MAX_CONFLICTS: u32 = 5;
-
-/// Values of a statement.
-pub(crate) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
-
-/// A statement with its values.
-#[derive(Clone, Copy)]
-pub(crate) struct Command<'a> {
-    pub(crate) sql: &'a str,
-    pub(crate) values: Values<'a>,
-}
 
 /// A connection in use.
 pub(crate) struct Session {
@@ -52,23 +42,26 @@ impl Session {
     }
 
     /// Runs one statement in a transaction of its own.
-    pub(crate) async fn query(&mut self, sql: &str, values: Values<'_>) -> Result<Vec<Row>> {
-        self.exchange(&[Message::Statement(Command { sql, values })]).await.map(last)
+    pub(crate) async fn query(&mut self, query: BoundQuery<'_>) -> Result<Vec<Row>> {
+        self.exchange(&[Message::Statement(query)]).await.map(last)
     }
 
     /// Runs statements in one transaction, in one round trip. Answers come in their order.
-    pub(crate) async fn transaction(&mut self, commands: &[Command<'_>]) -> Result<Vec<Vec<Row>>> {
-        self.transaction_begun_by("BEGIN", commands).await
+    pub(crate) async fn transaction(
+        &mut self,
+        queries: &[BoundQuery<'_>],
+    ) -> Result<Vec<Vec<Row>>> {
+        self.transaction_begun_by("BEGIN", queries).await
     }
 
     /// The same, begun by a script that may change settings for it.
     pub(crate) async fn transaction_begun_by(
         &mut self,
         begin: &str,
-        commands: &[Command<'_>],
+        queries: &[BoundQuery<'_>],
     ) -> Result<Vec<Vec<Row>>> {
         let mut messages = vec![Message::Script(begin)];
-        messages.extend(commands.iter().copied().map(Message::Statement));
+        messages.extend(queries.iter().copied().map(Message::Statement));
         messages.push(Message::Script("COMMIT"));
         let mut answers = self.exchange(&messages).await?;
         answers.pop();
@@ -77,14 +70,14 @@ impl Session {
 
     /// Begins a transaction with a statement. Until [`Session::commit`], dropping the session rolls
     /// it back.
-    pub(crate) async fn begin(&mut self, sql: &str, values: Values<'_>) -> Result<Vec<Row>> {
-        self.begin_all(&[Command { sql, values }]).await.map(last)
+    pub(crate) async fn begin(&mut self, query: BoundQuery<'_>) -> Result<Vec<Row>> {
+        self.begin_all(&[query]).await.map(last)
     }
 
     /// Begins a transaction with several statements, in one round trip. Answers come in their order.
-    pub(crate) async fn begin_all(&mut self, commands: &[Command<'_>]) -> Result<Vec<Vec<Row>>> {
+    pub(crate) async fn begin_all(&mut self, queries: &[BoundQuery<'_>]) -> Result<Vec<Vec<Row>>> {
         let mut messages = vec![Message::Script("BEGIN")];
-        messages.extend(commands.iter().copied().map(Message::Statement));
+        messages.extend(queries.iter().copied().map(Message::Statement));
         let answers = self.exchange(&messages).await;
         self.open = true;
         if answers.is_err() && !self.waiting {
@@ -94,15 +87,18 @@ impl Session {
     }
 
     /// Runs several statements in the transaction that was begun, in one round trip.
-    pub(crate) async fn continue_all(&mut self, commands: &[Command<'_>]) -> Result<Vec<Vec<Row>>> {
-        let messages: Vec<Message<'_>> = commands.iter().copied().map(Message::Statement).collect();
+    pub(crate) async fn continue_all(
+        &mut self,
+        queries: &[BoundQuery<'_>],
+    ) -> Result<Vec<Vec<Row>>> {
+        let messages: Vec<Message<'_>> = queries.iter().copied().map(Message::Statement).collect();
         self.exchange(&messages).await
     }
 
     /// Ends a transaction that was begun with several statements, in one round trip.
-    pub(crate) async fn commit_all(&mut self, commands: &[Command<'_>]) -> Result<Vec<Vec<Row>>> {
+    pub(crate) async fn commit_all(&mut self, queries: &[BoundQuery<'_>]) -> Result<Vec<Vec<Row>>> {
         let mut messages: Vec<Message<'_>> =
-            commands.iter().copied().map(Message::Statement).collect();
+            queries.iter().copied().map(Message::Statement).collect();
         messages.push(Message::Script("COMMIT"));
         redrive_store::failpoint!("postgres.session.committing");
         let mut answers = self.exchange(&messages).await?;
@@ -188,7 +184,7 @@ enum Message<'a> {
     /// Text, for what has no values and no answer.
     Script(&'a str),
     /// A prepared statement.
-    Statement(Command<'a>),
+    Statement(BoundQuery<'a>),
 }
 
 enum Failure {
@@ -226,9 +222,11 @@ async fn send_all(
             Message::Script(sql) => sending.push(Box::pin(async move {
                 client.batch_execute(sql).await.map(|()| Vec::new())
             })),
-            Message::Statement(Command { sql, values }) => {
-                let statement = client.prepare_cached(sql).await?;
-                sending.push(Box::pin(async move { client.query(&statement, values).await }));
+            Message::Statement(bound) => {
+                let statement = client.prepare_cached(bound.query.sql()).await?;
+                sending.push(Box::pin(async move {
+                    client.query(&statement, &bound.ordered_values()).await
+                }));
             }
         }
     }

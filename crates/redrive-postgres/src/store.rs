@@ -11,6 +11,7 @@ use redrive_store::{Error, Result, SchemaStatus, Store, Wakes, latest_version, r
 use tokio::{runtime::Handle, sync::watch};
 
 use crate::{
+    bound_query::{SqlQuery, bind, sql_query},
     columns::read_rows,
     listener::Listener,
     marks::Marks,
@@ -24,9 +25,14 @@ use crate::{
 };
 
 /// What a server must have on to keep what it committed. `synchronous_commit` is told as a session of ours has it.
-const SETTINGS_OF_DURABILITY: &str = "
-    SELECT name, pg_catalog.current_setting(name)
-    FROM (VALUES ('fsync'), ('full_page_writes'), ('synchronous_commit')) AS it (name)";
+const DURABILITY_SETTINGS: SqlQuery = sql_query!(
+    "durability_settings",
+    "SELECT name, pg_catalog.current_setting(name)
+     FROM (VALUES ('fsync'), ('full_page_writes'), ('synchronous_commit')) AS setting (name)"
+);
+const SERVER_VERSION: SqlQuery =
+    sql_query!("server_version", "SELECT pg_catalog.current_setting('server_version')");
+const PING: SqlQuery = sql_query!("ping", "SELECT 1");
 
 /// How to connect.
 #[derive(Clone)]
@@ -152,7 +158,7 @@ impl PostgresStore {
 
 async fn server_version(session: &mut Session) -> Result<String> {
     const DOING: &str = "asking the server for its version";
-    let rows = session.query("SELECT pg_catalog.current_setting('server_version')", &[]).await?;
+    let rows = session.query(bind!(SERVER_VERSION)).await?;
     let mut versions = read_rows(&rows, DOING, |row| row.get::<String>())?;
     // "15.14 (Debian 15.14-0+deb12u1)"
     let version = versions.pop().unwrap_or_default();
@@ -167,7 +173,7 @@ async fn sample(
     session.now_doing(DOING);
     // The first use of a statement takes a round trip of its own.
     let asked = monotonic();
-    let rows = session.query(queries::READ_SERVER_CLOCK, &[]).await?;
+    let rows = session.query(bind!(queries::READ_SERVER_CLOCK)).await?;
     let answered = monotonic();
     let server = read_rows(&rows, DOING, |row| row.timestamp())?
         .pop()
@@ -215,7 +221,7 @@ impl Store for PostgresStore {
 
     async fn ping(&self) -> Result<()> {
         let mut session = self.session("asking the database").await?;
-        session.query("SELECT 1", &[]).await.map(drop)
+        session.query(bind!(PING)).await.map(drop)
     }
 
     async fn schema(&self) -> Result<SchemaStatus> {
@@ -225,7 +231,7 @@ impl Store for PostgresStore {
     async fn durability_doubts(&self) -> Result<Vec<String>> {
         const DOING: &str = "asking the server for its settings";
         let mut session = self.session(DOING).await?;
-        let rows = session.query(SETTINGS_OF_DURABILITY, &[]).await?;
+        let rows = session.query(bind!(DURABILITY_SETTINGS)).await?;
         let settings = read_rows(&rows, DOING, |row| Ok((row.get()?, row.get()?)))?;
         let doubts = settings.into_iter().filter(|(_, value): &(String, String)| value == "off");
         Ok(doubts.map(|(name, _)| format!("{name} is off on the server")).collect())
@@ -234,7 +240,7 @@ impl Store for PostgresStore {
     async fn integrity_problems(&self) -> Result<Vec<String>> {
         const DOING: &str = "checking the database";
         let mut session = self.session(DOING).await?;
-        let rows = session.query(queries::INTEGRITY_PROBLEMS, &[]).await?;
+        let rows = session.query(bind!(queries::INTEGRITY_PROBLEMS)).await?;
         read_rows(&rows, DOING, |row| row.get())
     }
 }

@@ -5,13 +5,11 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use redrive_core::RunId;
 use redrive_store::{Error, NewRun, Result, SubmittedRun};
-use tokio_postgres::{
-    Row,
-    types::{ToSql, Type},
-};
+use tokio_postgres::{Row, types::Type};
 
 use crate::{
     batch::each,
+    bound_query::{bind, columns},
     columns::{Columns, Micros, read_rows},
     queries,
     session::Session,
@@ -30,20 +28,24 @@ pub(crate) async fn submit(
     runs: &[NewRun],
     now: Timestamp,
 ) -> Result<Vec<SubmittedRun>> {
-    let rows = NewRows::of(runs, now);
+    let columns = NewRunColumns::of(runs, now);
     if runs.iter().all(|run| run.idempotency_key().is_none()) {
-        let inserted = session.query(queries::INSERT_KEYLESS_RUNS, &rows.keyless_values()).await?;
+        let insert = bind!(queries::INSERT_KEYLESS_RUNS, ..NewRunColumns(columns));
+        let inserted = session.query(insert).await?;
         let mut ids = read_rows(&inserted, DOING, |row| row.get().map(RunId))?;
         ids.sort_unstable();
         return Ok(ids.into_iter().map(SubmittedRun::Accepted).collect());
     }
-    let inserted = session.begin(queries::INSERT_RUNS, &rows.values()).await?;
+    let keys = each(runs, NewRun::idempotency_key);
+    let insert = bind!(queries::INSERT_RUNS, idempotency_key => &keys, ..NewRunColumns(columns));
+    let inserted = session.begin(insert).await?;
     redrive_store::failpoint!("postgres.submit.rows");
     let accepted = accepted(runs, &inserted)?;
     let found = match refused_keys(runs, &accepted) {
         (queues, _) if queues.is_empty() => Vec::new(),
         (queues, keys) => {
-            let found = session.query(queries::IDEMPOTENT_RUNS, &[&queues, &keys]).await?;
+            let read = bind!(queries::IDEMPOTENT_RUNS, queue => &queues, idempotency_key => &keys);
+            let found = session.query(read).await?;
             redrive_store::failpoint!("postgres.submit.compared");
             found
         }
@@ -53,49 +55,38 @@ pub(crate) async fn submit(
     Ok(answers)
 }
 
-/// The columns of a batch, as the statement takes them.
-pub(crate) struct NewRows<'a> {
-    queues: Vec<&'a str>,
-    categories: Vec<&'a str>,
-    payloads: Vec<&'a str>,
-    submitted_at: Vec<Micros>,
-    not_before: Vec<Option<Micros>>,
-    due_at: Vec<Option<Micros>>,
-    keys: Vec<Option<&'a str>>,
+columns! {
+    /// New runs as arrays, without their idempotency keys.
+    pub(crate) struct NewRunColumns<'a> {
+        queue: Vec<&'a str>,
+        category: Vec<&'a str>,
+        payload: Vec<&'a str>,
+        submitted_at: Vec<Micros>,
+        not_before: Vec<Option<Micros>>,
+        due_at: Vec<Option<Micros>>,
+    }
 }
 
-impl<'a> NewRows<'a> {
-    pub(crate) const TYPES: [Type; 7] = [
+impl<'a> NewRunColumns<'a> {
+    /// The types of the columns, in the order of [`Self::NAMES`].
+    pub(crate) const TYPES: [Type; 6] = [
         Type::TEXT_ARRAY,
         Type::TEXT_ARRAY,
         Type::TEXT_ARRAY,
         Type::TIMESTAMPTZ_ARRAY,
         Type::TIMESTAMPTZ_ARRAY,
         Type::TIMESTAMPTZ_ARRAY,
-        Type::TEXT_ARRAY,
     ];
 
     pub(crate) fn of(runs: &'a [NewRun], now: Timestamp) -> Self {
         Self {
-            queues: each(runs, NewRun::queue),
-            categories: each(runs, NewRun::category),
-            payloads: each(runs, NewRun::payload),
+            queue: each(runs, NewRun::queue),
+            category: each(runs, NewRun::category),
+            payload: each(runs, NewRun::payload),
             submitted_at: each(runs, |run| Micros(run.submitted_at())),
             not_before: each(runs, |run| run.not_before().map(Micros)),
             due_at: each(runs, |run| run.due_at(now).map(Micros)),
-            keys: each(runs, NewRun::idempotency_key),
         }
-    }
-
-    pub(crate) fn values(&self) -> [&(dyn ToSql + Sync); 7] {
-        let [queues, categories, payloads, submitted_at, not_before, due_at] =
-            self.keyless_values();
-        [queues, categories, payloads, submitted_at, not_before, due_at, &self.keys]
-    }
-
-    fn keyless_values(&self) -> [&(dyn ToSql + Sync); 6] {
-        let Self { queues, categories, payloads, submitted_at, not_before, due_at, .. } = self;
-        [queues, categories, payloads, submitted_at, not_before, due_at]
     }
 }
 

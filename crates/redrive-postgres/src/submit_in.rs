@@ -2,15 +2,13 @@
 
 use jiff::Timestamp;
 use redrive_store::{Error, NewRun, Result, SubmittedRun};
-use tokio_postgres::{
-    Row, Transaction,
-    error::SqlState,
-    types::{ToSql, Type},
-};
+use tokio_postgres::{Row, Transaction, error::SqlState, types::Type};
 
 use crate::{
+    batch::each,
+    bound_query::{BoundQuery, bind},
     error, queries,
-    submit::{DOING, NewRows, accepted, answers, refused_keys, taken},
+    submit::{DOING, NewRunColumns, accepted, answers, refused_keys, taken},
 };
 
 /// Submits runs inside a transaction of the caller's: they are in their queue if and only if it
@@ -35,30 +33,34 @@ pub async fn submit_in(
     if runs.is_empty() {
         return Ok(Vec::new());
     }
-    let rows = NewRows::of(runs, now);
-    let values = rows.values().into_iter().zip(NewRows::TYPES).collect();
-    let inserted = unnamed(transaction, queries::INSERT_RUNS, values).await?;
+    let columns = NewRunColumns::of(runs, now);
+    let keys = each(runs, NewRun::idempotency_key);
+    let insert = bind!(queries::INSERT_RUNS, idempotency_key => &keys, ..NewRunColumns(columns));
+    let types: &[&[Type]] = &[&[Type::TEXT_ARRAY], &NewRunColumns::TYPES];
+    let inserted = unnamed(transaction, insert, types).await?;
     let accepted = accepted(runs, &inserted)?;
     let found = match refused_keys(runs, &accepted) {
         (queues, _) if queues.is_empty() => Vec::new(),
         (queues, keys) => {
-            let values = vec![(&queues as _, Type::TEXT_ARRAY), (&keys as _, Type::TEXT_ARRAY)];
-            unnamed(transaction, queries::IDEMPOTENT_RUNS, values).await?
+            let read = bind!(queries::IDEMPOTENT_RUNS, queue => &queues, idempotency_key => &keys);
+            unnamed(transaction, read, &[&[Type::TEXT_ARRAY, Type::TEXT_ARRAY]]).await?
         }
     };
     if accepted.iter().any(Option::is_some) {
-        unnamed(transaction, queries::NOTIFY_AT_COMMIT, Vec::new()).await?;
+        unnamed(transaction, bind!(queries::NOTIFY_AT_COMMIT), &[]).await?;
     }
     answers(runs, &accepted, &taken(&found)?)
 }
 
-/// Runs a statement that nobody has to forget: it has no name.
+/// Runs an unnamed statement, which leaves nothing behind on the connection. The types are grouped as the
+/// values are.
 async fn unnamed(
     transaction: &Transaction<'_>,
-    sql: &str,
-    values: Vec<(&(dyn ToSql + Sync), Type)>,
+    query: BoundQuery<'_>,
+    types: &[&[Type]],
 ) -> Result<Vec<Row>> {
-    transaction.query_typed(sql, &values).await.map_err(|error| match error.code() {
+    let values: Vec<_> = query.ordered_values().into_iter().zip(query.ordered(types)).collect();
+    transaction.query_typed(query.query.sql(), &values).await.map_err(|error| match error.code() {
         Some(&SqlState::UNDEFINED_TABLE) => Error::Refused {
             doing: DOING.to_owned(),
             problem: "this database has no queues of Redrive's; name the right one, or make them \
