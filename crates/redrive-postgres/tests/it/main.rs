@@ -18,6 +18,7 @@ mod conformance;
 mod migrations;
 mod sample_plans;
 mod schema;
+mod stored_columns;
 
 mod plans;
 mod queries;
