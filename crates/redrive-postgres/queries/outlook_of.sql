@@ -13,7 +13,7 @@ SELECT
         ),
     EXISTS (
         SELECT FROM redrive.runs
-        WHERE queue = :queue AND status = 'processing' AND category = ANY (:categories)
+        WHERE queue = :queue AND lease_owner IS NOT NULL AND category = ANY (:categories)
     ),
     (
         SELECT due_at FROM redrive.runs

@@ -79,6 +79,12 @@ pub const MIGRATIONS: &[Migration] = &[
         up: include_str!("../migrations/0010_cheaper_writes.up.sql"),
         down: include_str!("../migrations/0010_cheaper_writes.down.sql"),
     },
+    Migration {
+        version: 11,
+        name: "run_leases",
+        up: include_str!("../migrations/0011_run_leases.up.sql"),
+        down: include_str!("../migrations/0011_run_leases.down.sql"),
+    },
 ];
 
 /// How long one migration may take, and how long it waits for another process's.

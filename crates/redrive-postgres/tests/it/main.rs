@@ -20,6 +20,7 @@ mod sample_plans;
 mod schema;
 mod stored_columns;
 
+mod lease_search;
 mod plans;
 mod queries;
 
