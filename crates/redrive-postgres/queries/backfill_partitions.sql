@@ -16,7 +16,7 @@ WITH given AS MATERIALIZED (
     INSERT INTO redrive.partition_work
         (partition_id, source, kind, lane, requested_at, requested_by, lease_epoch)
     SELECT id, source, :kind, :lane, :at, :actor, 0 FROM made
-), told AS (
+), journalled AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details)
     SELECT :at, :actor, :action, given.unit, :filter, :details
     FROM made

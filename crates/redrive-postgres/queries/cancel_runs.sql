@@ -17,7 +17,7 @@ WITH cancelled AS (
         AND (run.next_retry_at IS NOT NULL) = named.waits
     RETURNING named.*
 ),
-told AS (
+journalled AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)
     SELECT at, actor, action, unit, filter, details, dedupe_key FROM cancelled ORDER BY place
     ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING

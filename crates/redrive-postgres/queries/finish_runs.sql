@@ -40,7 +40,7 @@ ledger AS (
         fingerprint, cause, delay_us, worker
     FROM finished ORDER BY place
 ),
-told AS (
+journalled AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)
     SELECT at, actor, action, unit, filter, details, dedupe_key
     FROM unnest(

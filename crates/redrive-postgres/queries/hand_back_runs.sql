@@ -14,7 +14,7 @@ WITH returned AS (
     WHERE run.id = held.id AND run.lease_epoch = held.epoch AND run.status = 'processing'
     RETURNING held.*
 ),
-told AS (
+journalled AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)
     SELECT at, actor, action, unit, filter, details, dedupe_key FROM returned ORDER BY place
     ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING

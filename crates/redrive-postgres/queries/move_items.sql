@@ -36,7 +36,7 @@ ledger AS (
         fingerprint, cause, worker
     FROM moved WHERE outcome IS NOT NULL ORDER BY place
 ),
-told AS (
+journalled AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)
     SELECT at, actor, action, unit, filter, details, dedupe_key
     FROM moved WHERE action IS NOT NULL ORDER BY place

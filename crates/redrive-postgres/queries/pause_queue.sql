@@ -5,7 +5,7 @@ WITH paused AS (
     ON CONFLICT (queue) DO NOTHING
     RETURNING paused_at, paused_by
 ),
-told AS (
+journalled AS (
     INSERT INTO redrive.journal (at, actor, action, details)
     SELECT paused_at, paused_by, :action, :details FROM paused
 )

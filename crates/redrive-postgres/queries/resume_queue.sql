@@ -2,7 +2,7 @@
 WITH resumed AS (
     DELETE FROM redrive.paused_queues WHERE queue = :queue RETURNING queue
 ),
-told AS (
+journalled AS (
     INSERT INTO redrive.journal (at, actor, action, details)
     SELECT :at, :actor, :action, :details FROM resumed
 )

@@ -16,7 +16,7 @@ WITH sent_back AS (
         AND (run.next_retry_at IS NOT NULL) = named.waits
     RETURNING named.*
 ),
-told AS (
+journalled AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)
     SELECT at, actor, action, unit, filter, details, dedupe_key FROM sent_back ORDER BY place
     ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING

@@ -46,7 +46,7 @@ impl SqlQuery {
     }
 }
 
-pub(crate) type Value<'a> = &'a (dyn ToSql + Sync);
+pub(crate) type SqlValue<'a> = &'a (dyn ToSql + Sync);
 
 /// Where a call site has the value of a parameter: the group of values, and the place in the group.
 pub(crate) type Slot = (usize, usize);
@@ -56,12 +56,12 @@ pub(crate) type Slot = (usize, usize);
 pub(crate) struct BoundQuery<'a> {
     pub(crate) query: &'static SqlQuery,
     pub(crate) slots: &'static [Slot],
-    pub(crate) values: &'a [&'a [Value<'a>]],
+    pub(crate) values: &'a [&'a [SqlValue<'a>]],
 }
 
 impl BoundQuery<'_> {
     /// The values in the order of the query's numbers.
-    pub(crate) fn ordered_values(&self) -> Vec<Value<'_>> {
+    pub(crate) fn ordered_values(&self) -> Vec<SqlValue<'_>> {
         self.ordered(self.values)
     }
 
@@ -152,7 +152,7 @@ macro_rules! columns {
 
             pub(crate) fn values(
                 &self,
-            ) -> [$crate::bound_query::Value<'_>; { [$(stringify!($field)),+].len() }] {
+            ) -> [$crate::bound_query::SqlValue<'_>; { [$(stringify!($field)),+].len() }] {
                 [$(&self.$field),+]
             }
         }

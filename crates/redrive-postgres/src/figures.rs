@@ -1,4 +1,4 @@
-//! Figures for those who watch.
+//! Figures for metrics and the dashboard.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use redrive_store::{
 use crate::{
     PostgresStore,
     bound_query::bind,
-    columns::{Columns, read_rows},
+    columns::{PostgresRow, read_rows},
     queries,
 };
 
-/// Causes that are told apart.
+/// Distinct causes that are reported.
 const MAX_CAUSES: i64 = 50;
 
 #[async_trait]
 impl Figures for PostgresStore {
     async fn change_token(&self) -> Result<u64> {
-        const DOING: &str = "asking whether anything changed";
+        const DOING: &str = "reading the change token";
         let mut session = self.session(DOING).await?;
         let rows = session.query(bind!(queries::CHANGE_TOKEN)).await?;
         let places: Vec<i64> = read_rows(&rows, DOING, |row| row.get())?;
@@ -30,7 +30,7 @@ impl Figures for PostgresStore {
     }
 
     async fn activity(&self, after: i64, most: u32) -> Result<Activity> {
-        const DOING: &str = "reading what was attempted";
+        const DOING: &str = "reading recent attempts";
         let mut session = self.session(DOING).await?;
         let rows = session.query(bind!(queries::LEDGER_END)).await?;
         let ends: Vec<i64> = read_rows(&rows, DOING, |row| row.get())?;
@@ -100,13 +100,13 @@ impl Figures for PostgresStore {
     }
 }
 
-/// How many bounds were reached: there are few.
-fn reached(row: &mut Columns<'_>) -> Result<u8> {
+/// The number of histogram bounds that a value has reached.
+fn reached(row: &mut PostgresRow<'_>) -> Result<u8> {
     let reached: i32 = row.get()?;
     Ok(u8::try_from(reached).unwrap_or(u8::MAX))
 }
 
-fn read_cause(row: &mut Columns<'_>) -> Result<RecentCause> {
+fn read_cause(row: &mut PostgresRow<'_>) -> Result<RecentCause> {
     Ok(RecentCause {
         kind: row.named("kind", UnitKind::from_name)?,
         fingerprint: row.get()?,

@@ -1,4 +1,4 @@
-//! Items of uploads.
+//! Items of uploads, and the leases of their groups.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::{
     PostgresStore,
     batch::{each, split_at_repeats, written},
     bound_query::{bind, columns},
-    columns::{Columns, Micros, read_rows},
+    columns::{Micros, PostgresRow, read_rows},
     journal::JournalColumns,
     queries,
 };
@@ -41,12 +41,12 @@ impl Items for PostgresStore {
             ))
             .await?;
         let mut new = read_names(&inserted, |_| Ok(()))?;
-        // The first item with a new name was accepted; a later one with the same name was not.
+        // Only the first item of a new name is accepted.
         let accepted = each(items, |item| new.remove(&name_of(item)).map(|(id, ())| id));
         let entry =
             |(item, id): (&NewItem, &Option<ItemId>)| id.map(|id| item.journal_entry(id, &by));
         let entries: Vec<JournalEntry> = items.iter().zip(&accepted).filter_map(entry).collect();
-        let refused: Vec<Name<'_>> = items
+        let refused: Vec<ItemName<'_>> = items
             .iter()
             .zip(&accepted)
             .filter(|(_, id)| id.is_none())
@@ -157,7 +157,7 @@ impl Items for PostgresStore {
 
     async fn move_items(&self, moves: &[ItemMove]) -> Result<Vec<Written>> {
         const DOING: &str = "moving items";
-        // An item may take several steps in one batch, each from where the one before led.
+        // An item may move several times in one batch, each time from where the move before led.
         let parts = split_at_repeats(moves, |step| step.id);
         let columns = parts.iter().map(|part| move_columns(part)).collect::<Result<Vec<_>>>()?;
         let values = each(&columns, |(moves, journal)| (moves.values(), journal.values()));
@@ -184,7 +184,7 @@ impl Items for PostgresStore {
         let ItemGroup { upload, group } = &claim.group;
         let (until, now) = (Micros(claim.lease_until), Micros(claim.now));
         let mut session = self.session(DOING).await?;
-        for _ in 0..CLAIMS_OF_A_GROUP {
+        for _ in 0..GROUP_CLAIM_TRIES {
             let take = bind!(
                 queries::CLAIM_GROUP,
                 upload => upload,
@@ -212,7 +212,7 @@ impl Items for PostgresStore {
                 return Ok(holder);
             }
         }
-        let source = "the group changes hands faster than it can be looked at".into();
+        let source = "the group was claimed and released by others at the same time".into();
         Err(Error::Unavailable { doing: DOING.to_owned(), source })
     }
 }
@@ -220,32 +220,32 @@ impl Items for PostgresStore {
 const ADDING: &str = "adding items";
 const LISTING: &str = "listing items";
 
-/// A holder may let go between the claim and the look at who it is.
-const CLAIMS_OF_A_GROUP: usize = 3;
+/// The holder may release the group between the claim and the query for the holder.
+const GROUP_CLAIM_TRIES: usize = 3;
 
-/// Upload, group and name, which are an item's natural key.
-type Name<'a> = (&'a str, &'a str, &'a str);
+/// An item's natural key: upload, group and name.
+type ItemName<'a> = (&'a str, &'a str, &'a str);
 
-fn name_of(item: &NewItem) -> Name<'_> {
+fn name_of(item: &NewItem) -> ItemName<'_> {
     (&item.group.upload, &item.group.group, &item.name)
 }
 
 fn sizes_of(items: &[NewItem]) -> Result<Vec<i64>> {
     let size_of = |item: &NewItem| {
         i64::try_from(item.size_bytes)
-            .map_err(|_| Error::misuse(ADDING, "an item is larger than a file can be"))
+            .map_err(|_| Error::misuse(ADDING, "an item has more bytes than the store can record"))
     };
     items.iter().map(size_of).collect()
 }
 
-/// Rows of id, natural key and one thing more, by key.
+/// Reads rows of id, natural key and one more value, by key.
 fn read_names<'a, T>(
     rows: &'a [Row],
-    more: impl Fn(&mut Columns<'a>) -> Result<T>,
-) -> Result<HashMap<Name<'a>, (ItemId, T)>> {
+    more: impl Fn(&mut PostgresRow<'a>) -> Result<T>,
+) -> Result<HashMap<ItemName<'a>, (ItemId, T)>> {
     let mut names = HashMap::with_capacity(rows.len());
     for row in rows {
-        let row = &mut Columns::new(row, ADDING);
+        let row = &mut PostgresRow::new(row, ADDING);
         let id = ItemId(row.get()?);
         let name = (row.get()?, row.get()?, row.get()?);
         names.insert(name, (id, more(row)?));
@@ -300,7 +300,7 @@ fn move_columns(moves: &[ItemMove]) -> Result<(MoveColumns<'_>, JournalColumns<'
     Ok((columns, JournalColumns::of(moves.iter().map(|step| step.journal.as_ref()))))
 }
 
-fn read_item(row: &mut Columns<'_>) -> Result<ItemRecord> {
+fn read_item(row: &mut PostgresRow<'_>) -> Result<ItemRecord> {
     Ok(ItemRecord {
         id: ItemId(row.get()?),
         group: ItemGroup { upload: row.get()?, group: row.get()? },

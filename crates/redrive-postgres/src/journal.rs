@@ -1,4 +1,4 @@
-//! The journal.
+//! The journal: all events and operator actions.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 use crate::{
     PostgresStore,
     bound_query::{BoundQuery, bind, columns},
-    columns::{Columns, Micros, read_rows},
+    columns::{Micros, PostgresRow, read_rows},
     queries,
 };
 
@@ -28,7 +28,7 @@ impl Journal for PostgresStore {
         let rows = session.query(bind!(queries::INSERT_JOURNAL, ..JournalColumns(columns))).await?;
         let keys: Vec<Option<String>> = read_rows(&rows, DOING, |row| row.get())?;
         let mut added: HashSet<String> = keys.into_iter().flatten().collect();
-        // The first entry with a new key was added; a later one with the same key was not.
+        // Only the first entry of a new key is added.
         let was_added = |entry: &JournalEntry| match &entry.dedupe_key {
             Some(key) => added.remove(key),
             None => true,
@@ -59,7 +59,7 @@ impl Journal for PostgresStore {
     }
 
     async fn journal_reader(&self, name: &str, now: Timestamp) -> Result<ReaderPlace> {
-        const DOING: &str = "reading how far the journal was read";
+        const DOING: &str = "reading the position of a journal reader";
         let mut session = self.session(DOING).await?;
         let place = |rows: &[Row]| {
             let places = read_rows(rows, DOING, |row| {
@@ -73,8 +73,8 @@ impl Journal for PostgresStore {
         }
         let begin = bind!(queries::BEGIN_JOURNAL_READER, name => &name, now => &Micros(now));
         session.query(begin).await?;
-        let begun = place(&session.query(read).await?)?;
-        begun.ok_or_else(|| Error::misuse(DOING, "it has no place"))
+        let started = place(&session.query(read).await?)?;
+        started.ok_or_else(|| Error::misuse(DOING, "the reader was removed while it started"))
     }
 
     async fn move_journal_reader(
@@ -83,7 +83,7 @@ impl Journal for PostgresStore {
         from: &ReaderPlace,
         to: &ReaderPlace,
     ) -> Result<Written> {
-        const DOING: &str = "noting how far the journal was read";
+        const DOING: &str = "moving a journal reader";
         let move_reader = bind!(
             queries::MOVE_JOURNAL_READER,
             name => &name,
@@ -136,7 +136,7 @@ impl<'a> JournalColumns<'a> {
     }
 }
 
-fn read_entry(row: &mut Columns<'_>) -> Result<JournalRecord> {
+fn read_entry(row: &mut PostgresRow<'_>) -> Result<JournalRecord> {
     Ok(JournalRecord {
         id: row.get()?,
         entry: JournalEntry {

@@ -1,12 +1,12 @@
-//! Leases.
+//! Leases: renew, expire, release.
 
 use std::collections::HashSet;
 
 use crate::{
     PostgresStore,
-    batch::{Firsts, each},
+    batch::{FirstOccurrences, each},
     bound_query::bind,
-    columns::{Columns, Micros, read_rows},
+    columns::{Micros, PostgresRow, read_rows},
     journal::JournalColumns,
     partition_columns::{read_key, read_run_id},
     queries,
@@ -62,7 +62,7 @@ impl Leases for PostgresStore {
         after: i64,
         limit: u32,
     ) -> Result<Vec<ExpiredLease>> {
-        const DOING: &str = "looking for ended leases";
+        const DOING: &str = "reading ended leases";
         let page = bind!(
             match kind {
                 Leased::Partition => queries::EXPIRED_PARTITION_LEASES,
@@ -86,7 +86,7 @@ impl Leases for PostgresStore {
     }
 
     async fn next_lease_end(&self, kind: Leased, now: Timestamp) -> Result<Option<Timestamp>> {
-        const DOING: &str = "looking for the next lease end";
+        const DOING: &str = "reading the next lease end";
         let next = bind!(
             match kind {
                 Leased::Partition => queries::NEXT_PARTITION_LEASE_END,
@@ -111,36 +111,36 @@ impl Leases for PostgresStore {
         if releases.is_empty() {
             return Ok(Vec::new());
         }
-        // After the first of two equal ones there is nothing left to give back.
-        let batch = Firsts::of(releases, |back| back.lease);
+        // The first release ends the lease, so a repetition is stale.
+        let batch = FirstOccurrences::of(releases, |release| release.lease);
         let written = match kind {
             Leased::Run => release_runs(self, &batch, at).await?,
             Leased::Partition => {
-                release_journalled(self, JournalledLater::Partition, &batch, at).await?
+                release_journalled(self, ReleaseKind::Partition, &batch, at).await?
             }
-            Leased::Group => release_journalled(self, JournalledLater::Group, &batch, at).await?,
-            Leased::Sample => release_journalled(self, JournalledLater::Sample, &batch, at).await?,
-            Leased::Feed => release_journalled(self, JournalledLater::Source, &batch, at).await?,
+            Leased::Group => release_journalled(self, ReleaseKind::Group, &batch, at).await?,
+            Leased::Sample => release_journalled(self, ReleaseKind::Sample, &batch, at).await?,
+            Leased::Feed => release_journalled(self, ReleaseKind::Source, &batch, at).await?,
         };
         redrive_store::failpoint!("postgres.hand_back.committed");
-        self.marks.came_anywhere();
-        self.tell_if(written.contains(&Written::Applied)).await;
+        self.claim_cursors.runs_became_ready_anywhere();
+        self.notify_if(written.contains(&Written::Applied)).await;
         Ok(written)
     }
 }
 
 async fn release_runs(
     store: &PostgresStore,
-    batch: &Firsts<'_, LeaseRelease>,
+    batch: &FirstOccurrences<'_, LeaseRelease>,
     at: Timestamp,
 ) -> Result<Vec<Written>> {
     const DOING: &str = "releasing runs";
-    let journal: Vec<JournalEntry> = each(&batch.rows, |back| back.run_entry(at));
+    let journal: Vec<JournalEntry> = each(&batch.rows, |release| release.run_entry(at));
     let columns = JournalColumns::of(journal.iter().map(Some));
     let release = bind!(
         queries::HAND_BACK_RUNS,
-        id => &each(&batch.rows, |back| back.lease.id),
-        epoch => &each(&batch.rows, |back| back.lease.epoch.0),
+        id => &each(&batch.rows, |release| release.lease.id),
+        epoch => &each(&batch.rows, |release| release.lease.epoch.0),
         ..JournalColumns(columns)
     );
     let rows = store.session(DOING).await?.query(release).await?;
@@ -151,25 +151,25 @@ async fn release_runs(
 /// have, so the update returns it.
 async fn release_journalled(
     store: &PostgresStore,
-    kind: JournalledLater,
-    batch: &Firsts<'_, LeaseRelease>,
+    kind: ReleaseKind,
+    batch: &FirstOccurrences<'_, LeaseRelease>,
     at: Timestamp,
 ) -> Result<Vec<Written>> {
     let doing = match kind {
-        JournalledLater::Partition => "releasing partitions",
-        JournalledLater::Group => "releasing groups",
-        JournalledLater::Sample => "releasing samples",
-        JournalledLater::Source => "releasing sources",
+        ReleaseKind::Partition => "releasing partitions",
+        ReleaseKind::Group => "releasing groups",
+        ReleaseKind::Sample => "releasing samples",
+        ReleaseKind::Source => "releasing sources",
     };
     let release = bind!(
         match kind {
-            JournalledLater::Partition => queries::HAND_BACK_PARTITIONS,
-            JournalledLater::Group => queries::HAND_BACK_GROUPS,
-            JournalledLater::Sample => queries::HAND_BACK_SAMPLES,
-            JournalledLater::Source => queries::FINISH_FEEDS,
+            ReleaseKind::Partition => queries::HAND_BACK_PARTITIONS,
+            ReleaseKind::Group => queries::HAND_BACK_GROUPS,
+            ReleaseKind::Sample => queries::HAND_BACK_SAMPLES,
+            ReleaseKind::Source => queries::FINISH_FEEDS,
         },
-        id => &each(&batch.rows, |back| back.lease.id),
-        epoch => &each(&batch.rows, |back| back.lease.epoch.0),
+        id => &each(&batch.rows, |release| release.lease.id),
+        epoch => &each(&batch.rows, |release| release.lease.epoch.0),
     );
     let mut session = store.session(doing).await?;
     let rows = session.begin(release).await?;
@@ -187,17 +187,17 @@ async fn release_journalled(
 
 /// Kinds of units whose release is journalled by a statement of its own.
 #[derive(Clone, Copy)]
-enum JournalledLater {
+enum ReleaseKind {
     Partition,
     Group,
     Sample,
     Source,
 }
 
-impl JournalledLater {
+impl ReleaseKind {
     fn entry(
         self,
-        row: &mut Columns<'_>,
+        row: &mut PostgresRow<'_>,
         release: &LeaseRelease,
         at: Timestamp,
     ) -> Result<JournalEntry> {

@@ -1,4 +1,4 @@
-//! The ledger.
+//! The ledger: all attempts.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::{
     PostgresStore,
     batch::each,
     bound_query::{bind, columns},
-    columns::{Columns, Micros, duration_micros, read_rows},
+    columns::{Micros, PostgresRow, duration_micros, read_rows},
     queries,
 };
 use async_trait::async_trait;
@@ -118,7 +118,7 @@ impl<'a> AttemptColumns<'a> {
     }
 }
 
-pub(crate) fn read_attempt(row: &mut Columns<'_>) -> Result<AttemptRecord> {
+pub(crate) fn read_attempt(row: &mut PostgresRow<'_>) -> Result<AttemptRecord> {
     let kind = row.named("kind", UnitKind::from_name)?;
     Ok(AttemptRecord {
         unit: UnitRow { kind, id: row.get()?, stage: row.get()? },

@@ -1,4 +1,4 @@
-//! Moving the schema up and down.
+//! Schema migrations, up and down.
 
 use std::time::Duration;
 
@@ -12,12 +12,11 @@ use crate::{
     PostgresOptions,
     bound_query::{SqlQuery, bind, sql_query},
     columns::{Micros, read_rows},
-    pool::{Limits, Pool},
+    pool::{ConnectionPool, ConnectionTimeouts},
     session::Session,
-    url::Target,
+    url::ConnectionTarget,
 };
 
-/// The schema, step by step.
 pub const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 1,
@@ -134,18 +133,18 @@ const DELETE_MIGRATION: SqlQuery = sql_query!(
 /// administrator granted on it stay.
 #[derive(Debug, Clone)]
 pub struct PostgresMigrator {
-    target: Target,
-    limits: Limits,
+    target: ConnectionTarget,
+    limits: ConnectionTimeouts,
 }
 
 impl PostgresMigrator {
-    /// For a database that must exist. Nothing is connected yet.
+    /// The database must exist. Connects on first use.
     pub fn new(url: &str, options: &PostgresOptions) -> Result<Self> {
-        Ok(Self { target: Target::parse(url)?, limits: options.limits() })
+        Ok(Self { target: ConnectionTarget::parse(url)?, limits: options.limits() })
     }
 
     async fn session(&self, doing: &'static str) -> Result<Session> {
-        Pool::new(&self.target, 1, self.limits)?.session(doing).await
+        ConnectionPool::new(&self.target, 1, self.limits)?.session(doing).await
     }
 }
 
@@ -162,17 +161,17 @@ impl Migrator for PostgresMigrator {
 
     async fn migrate_to(&self, version: u32, now: Timestamp) -> Result<Vec<Step>> {
         let mut session = self.session("migrating the database").await?;
-        // Looking first spares the usual start, with nothing to do, the lock.
+        // The usual start has nothing to migrate and should not wait for the lock.
         let current = read_status(&mut session).await?.current();
         if plan_steps(MIGRATIONS, current, version)?.is_empty() {
             return Ok(Vec::new());
         }
-        session.allow(MIGRATION_TIMEOUT).await?;
+        session.extend_time_limit(MIGRATION_TIMEOUT).await?;
         session.begin(bind!(LOCK_MIGRATIONS, lock => &LOCK)).await?;
         redrive_store::failpoint!("postgres.migrate.locked");
-        // Whoever uses a table queues behind a migration that waits for it. It must not wait long.
-        let patience = self.limits.statement.as_millis().clamp(1, i32::MAX as u128);
-        session.script(&format!("SET LOCAL lock_timeout = {patience}")).await?;
+        // Queries queue behind a migration that waits for a table's lock, so the wait is short.
+        let lock_timeout = self.limits.statement.as_millis().clamp(1, i32::MAX as u128);
+        session.script(&format!("SET LOCAL lock_timeout = {lock_timeout}")).await?;
         let steps = run_steps(&mut session, version, now).await?;
         session.commit().await?;
         Ok(steps)
@@ -181,7 +180,7 @@ impl Migrator for PostgresMigrator {
 
 const READING: &str = "reading the schema version";
 
-/// The migrations a database has. Refuses a schema of the same name that is someone else's.
+/// Reads the applied migrations. Refuses a schema `redrive` that Redrive did not create.
 pub(crate) async fn read_status(session: &mut Session) -> Result<SchemaStatus> {
     let found = session.query(bind!(FIRST_RELATION)).await?;
     let first = read_rows(&found, READING, |row| row.get::<String>())?;
@@ -211,14 +210,14 @@ pub(crate) async fn read_status(session: &mut Session) -> Result<SchemaStatus> {
     Ok(SchemaStatus { applied, known: MIGRATIONS })
 }
 
-/// Plans again under the lock: another process may have migrated meanwhile.
+/// Plans again under the lock, because another process may have migrated in the meantime.
 async fn run_steps(session: &mut Session, version: u32, now: Timestamp) -> Result<Vec<Step>> {
     let status = read_status(session).await?;
     let steps = plan_steps(MIGRATIONS, status.current(), version)?;
     prepare(session).await?;
     for step in &steps {
         let Migration { version, name, .. } = *step.migration;
-        session.now_doing(match step.direction {
+        session.set_doing(match step.direction {
             Direction::Up => format!("applying migration {version:04} {name}"),
             Direction::Down => format!("rolling back migration {version:04} {name}"),
         });
@@ -241,12 +240,12 @@ async fn run_steps(session: &mut Session, version: u32, now: Timestamp) -> Resul
         }
         redrive_store::failpoint!("postgres.migrate.noted");
     }
-    session.now_doing("migrating the database");
+    session.set_doing("migrating the database");
     Ok(steps)
 }
 
-/// Makes schema and bookkeeping where there are none. Asked for by name alone where they are, so that
-/// a user who may not create schemas can migrate one that an administrator made.
+/// Creates the schema and `schema_migrations` if they are missing. Where they exist, no permission to create
+/// schemas is needed, so an administrator can create the schema for another user.
 async fn prepare(session: &mut Session) -> Result<()> {
     let rows = session.query(bind!(MIGRATION_SETTING)).await?;
     let mut found = read_rows(&rows, READING, |row| {
@@ -266,7 +265,7 @@ async fn prepare(session: &mut Session) -> Result<()> {
         });
     }
     if !schema {
-        session.now_doing("creating the schema redrive");
+        session.set_doing("creating the schema redrive");
         session.script("CREATE SCHEMA redrive").await.map_err(|error| match error {
             Error::Refused { doing, source, .. } => Error::Refused {
                 doing,
@@ -280,7 +279,7 @@ async fn prepare(session: &mut Session) -> Result<()> {
         })?;
     }
     if !bookkeeping {
-        session.now_doing("creating the table redrive.schema_migrations");
+        session.set_doing("creating the table redrive.schema_migrations");
         session
             .script(
                 "CREATE TABLE redrive.schema_migrations (

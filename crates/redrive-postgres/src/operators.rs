@@ -1,4 +1,4 @@
-//! What operators do to runs.
+//! Actions of operators on runs.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::{
     queries,
 };
 
-/// Locks runs, and changes and journals those whose state allows it.
+/// Locks runs, and changes and journals those whose state allows the action.
 pub(crate) async fn change_runs(
     store: &PostgresStore,
     action: RunAction,
@@ -38,9 +38,9 @@ pub(crate) async fn change_runs(
         })
         .collect();
     if !done.is_empty() {
-        let told: Vec<JournalEntry> =
+        let entries: Vec<JournalEntry> =
             each(&done, |(id, before)| action.journal_entry(*id, *before, by));
-        let journal = JournalColumns::of(told.iter().map(Some));
+        let journal = JournalColumns::of(entries.iter().map(Some));
         let change = bind!(
             match action {
                 RunAction::Retry => queries::RETRY_RUNS,
@@ -53,7 +53,8 @@ pub(crate) async fn change_runs(
         );
         let applied = session.query(change).await?.len();
         redrive_store::failpoint!("postgres.change.rows");
-        // They are locked since their states were read. Without the commit, nothing is changed.
+        // The runs are locked since their states were read, so this cannot happen. Returning without a commit
+        // rolls back.
         if applied != done.len() {
             let problem =
                 format!("{applied} of {} runs are in the state that was read", done.len());

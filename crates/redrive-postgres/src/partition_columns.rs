@@ -1,9 +1,9 @@
-//! Between partitions and their columns.
+//! Conversions between partitions and their columns.
 
 use crate::{
     batch::each,
     bound_query::columns,
-    columns::{Columns, Day},
+    columns::{Day, PostgresRow},
 };
 use redrive_core::{PartitionId, PartitionKey, PartitionRunId, PartitionStatus};
 use redrive_store::{Error, Lane, PartitionRecord, PartitionWork, Result, WorkColumns, WorkKind};
@@ -29,7 +29,7 @@ impl<'a> KeyColumns<'a> {
     }
 }
 
-pub(crate) fn read_partition(row: &mut Columns<'_>) -> Result<PartitionRecord> {
+pub(crate) fn read_partition(row: &mut PostgresRow<'_>) -> Result<PartitionRecord> {
     Ok(PartitionRecord {
         id: PartitionId(row.get()?),
         key: read_key(row)?,
@@ -45,7 +45,7 @@ pub(crate) fn read_partition(row: &mut Columns<'_>) -> Result<PartitionRecord> {
     })
 }
 
-pub(crate) fn read_key(row: &mut Columns<'_>) -> Result<PartitionKey> {
+pub(crate) fn read_key(row: &mut PostgresRow<'_>) -> Result<PartitionKey> {
     let (source, customer_id, query_name): (&str, &str, &str) =
         (row.get()?, row.get()?, row.get()?);
     PartitionKey::new(source, customer_id, query_name, row.date()?)
@@ -53,13 +53,13 @@ pub(crate) fn read_key(row: &mut Columns<'_>) -> Result<PartitionKey> {
 }
 
 pub(crate) fn read_run_id(
-    row: &mut Columns<'_>,
+    row: &mut PostgresRow<'_>,
     column: &'static str,
 ) -> Result<Option<PartitionRunId>> {
     row.optional_named(column, |text| text.parse().ok())
 }
 
-fn read_work(row: &mut Columns<'_>) -> Result<Option<PartitionWork>> {
+fn read_work(row: &mut PostgresRow<'_>) -> Result<Option<PartitionWork>> {
     let columns = WorkColumns {
         id: row.get()?,
         kind: row.optional_named("kind", WorkKind::from_name)?,

@@ -1,4 +1,4 @@
-//! Partitions.
+//! Partitions: claim, finish, change, read.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::{
     batch::each,
     bound_query::{bind, columns},
     columns::{Day, Micros, read_rows},
-    connection::WHOLE_TABLES,
+    connection::BEGIN_FULL_SCAN,
     partition_columns::{KeyColumns, read_partition},
     partition_writes::{change, finish},
     queries,
@@ -30,13 +30,13 @@ impl Partitions for PostgresStore {
         if claim.run_ids.is_empty() {
             return Ok(Vec::new());
         }
-        let claimed = take(&mut self.session(CLAIMING).await?, claim).await?;
+        let claimed = claim_work(&mut self.session(CLAIMING).await?, claim).await?;
         redrive_store::failpoint!("postgres.claim_partitions.committed");
         Ok(claimed)
     }
 
     async fn claimed_partitions(&self, leases: &[LeaseRef]) -> Result<Vec<ClaimedPartition>> {
-        const DOING: &str = "reading what is held";
+        const DOING: &str = "reading claimed partitions";
         let ids = each(leases, |lease| lease.id);
         let read = bind!(queries::PARTITIONS_AT_WORK, id => &ids);
         let rows = self.session(DOING).await?.query(read).await?;
@@ -63,7 +63,7 @@ impl Partitions for PostgresStore {
         };
         redrive_store::failpoint!("postgres.change_partitions.committed");
         let done = |change: &PartitionChange| matches!(change, PartitionChange::Done(_));
-        self.tell_if(changes.iter().any(done)).await;
+        self.notify_if(changes.iter().any(done)).await;
         Ok(changes)
     }
 
@@ -155,8 +155,8 @@ impl Partitions for PostgresStore {
         const DOING: &str = "counting partitions";
         let count = bind!(queries::PARTITION_COUNTS);
         let mut session = self.session(DOING).await?;
-        let answers = session.transaction_begun_by(WHOLE_TABLES, &[count]).await?;
-        let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
+        let results = session.transaction_with(BEGIN_FULL_SCAN, &[count]).await?;
+        let rows = results.last().map(Vec::as_slice).unwrap_or_default();
         let counts = read_rows(rows, DOING, |row| {
             Ok(PartitionCount {
                 source: row.get()?,
@@ -168,13 +168,13 @@ impl Partitions for PostgresStore {
     }
 
     async fn partition_backlog(&self, source: &str) -> Result<Backlog> {
-        const DOING: &str = "looking at what a source has to do";
+        const DOING: &str = "reading the backlog of a source";
         let backlog = bind!(queries::PARTITION_OUTLOOK, source => &source);
         let rows = self.session(DOING).await?.query(backlog).await?;
-        let outlooks = read_rows(&rows, DOING, |row| {
+        let backlogs = read_rows(&rows, DOING, |row| {
             Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: None })
         })?;
-        Ok(outlooks.into_iter().next().unwrap_or_default())
+        Ok(backlogs.into_iter().next().unwrap_or_default())
     }
 }
 
@@ -200,8 +200,11 @@ columns! {
 
 const CLAIMING: &str = "claiming partitions";
 
-/// Locks what is to be taken, and takes it.
-async fn take(session: &mut Session, claim: &PartitionClaim) -> Result<Vec<ClaimedPartition>> {
+/// Locks claimable work, and claims it.
+async fn claim_work(
+    session: &mut Session,
+    claim: &PartitionClaim,
+) -> Result<Vec<ClaimedPartition>> {
     let limit = i64::from(claim.limit());
     let claimable = bind!(
         queries::CLAIMABLE_PARTITIONS,
@@ -223,8 +226,8 @@ async fn take(session: &mut Session, claim: &PartitionClaim) -> Result<Vec<Claim
     );
     let read = bind!(queries::PARTITIONS_AT_WORK, id => &ids);
     let both = [update, read];
-    let answers = session.commit_all(if ids.is_empty() { &[] } else { &both }).await?;
-    let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
+    let results = session.commit_all(if ids.is_empty() { &[] } else { &both }).await?;
+    let rows = results.last().map(Vec::as_slice).unwrap_or_default();
     let records = read_rows(rows, CLAIMING, read_partition)?;
     Ok(ClaimedPartition::in_order(records.into_iter().filter_map(ClaimedPartition::of)))
 }

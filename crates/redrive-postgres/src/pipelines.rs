@@ -1,13 +1,13 @@
-//! Runs of pipelines.
+//! Pipeline runs and their sources.
 //!
-//! Whoever changes the row of a run locks it, in the order of the ids, and after any samples: batches of
-//! ended samples come last to it, so that others wait for no more than its being written.
+//! Every transaction that changes pipeline runs locks their rows in the order of their ids, after any samples. A
+//! batch of ended samples locks them last, so other transactions wait only for that write.
 
 use crate::{
     PostgresStore,
-    batch::{Firsts, each},
+    batch::{FirstOccurrences, each},
     bound_query::{BoundQuery, bind},
-    columns::{Columns, Micros, read_rows},
+    columns::{Micros, PostgresRow, read_rows},
     journal::JournalColumns,
     queries,
     session::Session,
@@ -33,7 +33,7 @@ impl Pipelines for PostgresStore {
         run.check()?;
         let id = start(self, run, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.pipeline_start.committed");
-        self.tell_if(true).await;
+        self.notify_if(true).await;
         Ok(id)
     }
 
@@ -68,7 +68,7 @@ impl Pipelines for PostgresStore {
     ) -> Result<PipelineChange> {
         let change = change(self, id, action, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.pipeline_change.committed");
-        self.tell_if(matches!(change, PipelineChange::Done(_))).await;
+        self.notify_if(matches!(change, PipelineChange::Done(_))).await;
         Ok(change)
     }
 
@@ -87,7 +87,7 @@ impl Pipelines for PostgresStore {
         let rows = self.session(DOING).await?.query(take).await?;
         redrive_store::failpoint!("postgres.claim_feed.committed");
         let mut runs = read_rows(&rows, DOING, read_run)?;
-        // RETURNING promises no order.
+        // RETURNING has no order.
         runs.sort_unstable_by_key(|run| run.id);
         let lease = |run: &PipelineRunRecord| LeaseRef { id: run.id.0, epoch: run.feed_epoch };
         Ok(runs.into_iter().map(|run| (lease(&run), run)).collect())
@@ -99,7 +99,7 @@ impl Pipelines for PostgresStore {
         }
         let written = finish(self, finishes).await?;
         redrive_store::failpoint!("postgres.finish_feed.committed");
-        self.tell_if(written.contains(&Written::Applied)).await;
+        self.notify_if(written.contains(&Written::Applied)).await;
         Ok(written)
     }
 
@@ -146,10 +146,10 @@ impl Pipelines for PostgresStore {
             run_id => &run.map(|run| run.0),
         );
         let rows = self.session(READING).await?.query(backlog).await?;
-        let outlooks = read_rows(&rows, READING, |row| {
+        let backlogs = read_rows(&rows, READING, |row| {
             Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
         })?;
-        Ok(outlooks.into_iter().next().unwrap_or_default())
+        Ok(backlogs.into_iter().next().unwrap_or_default())
     }
 
     async fn next_sample_due(&self, served: &Served, stage: u32) -> Result<Option<Timestamp>> {
@@ -191,10 +191,10 @@ async fn start(
     redrive_store::failpoint!("postgres.pipeline_start.row");
     let ids = read_rows(&rows, DOING, |row| row.get().map(PipelineRunId))?;
     let Some(id) = ids.into_iter().next() else {
-        return Err(Error::misuse(DOING, "the server gave it no id"));
+        return Err(Error::misuse(DOING, "the server returned no id for the run"));
     };
-    let told = start_entry(id, pipeline, by);
-    let journal = JournalColumns::of([Some(&told)]);
+    let entry = start_entry(id, pipeline, by);
+    let journal = JournalColumns::of([Some(&entry)]);
     session.commit_all(&[bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal))]).await?;
     Ok(id)
 }
@@ -228,8 +228,8 @@ async fn change(
 
 async fn finish(store: &PostgresStore, finishes: &[SourceFinish]) -> Result<Vec<Written>> {
     const DOING: &str = "ending the reading of sources";
-    // After the first of two with one lease, the lease is gone.
-    let batch = Firsts::of(finishes, |finish| finish.lease);
+    // The first finish ends the lease, so a second one with the same lease is stale.
+    let batch = FirstOccurrences::of(finishes, |finish| finish.lease);
     let ids = each(&batch.rows, |finish| finish.lease.id);
     let epochs = each(&batch.rows, |finish| finish.lease.epoch.0);
     let mut session = store.session(DOING).await?;
@@ -258,8 +258,8 @@ async fn by_id(session: &mut Session, ids: &[PipelineRunId]) -> Result<Vec<Pipel
     read_rows(&rows, READING, read_run)
 }
 
-/// Writes how runs stand that are locked, with what the journal says of them and some statements more,
-/// and commits. Returns the runs.
+/// Writes the progress of locked runs with their journal entries, runs some more queries and commits. Returns
+/// the runs.
 pub(crate) async fn write_runs(
     session: &mut Session,
     writes: &[(PipelineRunId, &PipelineWrite)],
@@ -283,22 +283,21 @@ pub(crate) async fn write_runs(
         ended_at => &each(writes, |(_, write)| write.ended_at.map(Micros)),
         stop_reason => &each(writes, |(_, write)| write.stop_reason.as_deref()),
     );
-    let told: Vec<&JournalEntry> = writes.iter().flat_map(|(_, write)| &write.journal).collect();
-    let journal = JournalColumns::of(told.iter().copied().map(Some));
+    let entries: Vec<&JournalEntry> = writes.iter().flat_map(|(_, write)| &write.journal).collect();
+    let journal = JournalColumns::of(entries.iter().copied().map(Some));
     let insert = bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal));
     let mut all = more.to_vec();
-    all.extend((!told.is_empty()).then_some(insert));
+    all.extend((!entries.is_empty()).then_some(insert));
     all.push(update);
     let written = session.commit_all(&all).await?.pop().unwrap_or_default();
     read_rows(&written, "writing pipeline runs", read_run)
 }
 
-/// A count as it is stored.
 pub(crate) fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-pub(crate) fn read_run(row: &mut Columns<'_>) -> Result<PipelineRunRecord> {
+pub(crate) fn read_run(row: &mut PostgresRow<'_>) -> Result<PipelineRunRecord> {
     let id = PipelineRunId(row.get()?);
     let (pipeline, stages) = (row.get()?, row.get()?);
     let rules = row.named("rules", |text| Some(rules_from_json(text)))?;

@@ -1,4 +1,4 @@
-//! What may go, and its going.
+//! Finding and removing units that may be pruned.
 
 use crate::{
     PostgresStore,
@@ -17,7 +17,7 @@ use redrive_store::{
     RunRecord, SampleRecord, UnitKind,
 };
 
-const LOOKING: &str = "looking for what may be pruned";
+const READING: &str = "reading prunable units";
 const PRUNING: &str = "pruning";
 
 #[async_trait]
@@ -35,8 +35,8 @@ impl Pruning for PostgresStore {
             after => &after.0,
             limit => &i64::from(limit),
         );
-        let rows = self.session(LOOKING).await?.query(page).await?;
-        read_rows(&rows, LOOKING, read_run)
+        let rows = self.session(READING).await?.query(page).await?;
+        read_rows(&rows, READING, read_run)
     }
 
     async fn prunable_samples(
@@ -52,8 +52,8 @@ impl Pruning for PostgresStore {
             after => &after.0,
             limit => &i64::from(limit),
         );
-        let rows = self.session(LOOKING).await?.query(page).await?;
-        read_rows(&rows, LOOKING, read_sample)
+        let rows = self.session(READING).await?.query(page).await?;
+        read_rows(&rows, READING, read_sample)
     }
 
     async fn count_prunable_runs(&self, filter: &PruneFilter) -> Result<u64> {
@@ -91,8 +91,8 @@ impl Pruning for PostgresStore {
             after_attempt => &i64::from(attempt.0),
             limit => &i64::from(limit),
         );
-        let rows = self.session(LOOKING).await?.query(page).await?;
-        read_rows(&rows, LOOKING, read_attempt)
+        let rows = self.session(READING).await?.query(page).await?;
+        read_rows(&rows, READING, read_attempt)
     }
 
     async fn prune_runs(
@@ -136,8 +136,8 @@ impl Pruning for PostgresStore {
 
 impl PostgresStore {
     async fn count(&self, query: BoundQuery<'_>) -> Result<u64> {
-        let rows = self.session(LOOKING).await?.query(query).await?;
-        let counts = read_rows(&rows, LOOKING, |row| row.count("count"))?;
+        let rows = self.session(READING).await?.query(query).await?;
+        let counts = read_rows(&rows, READING, |row| row.count("count"))?;
         Ok(counts.into_iter().next().unwrap_or_default())
     }
 }
@@ -145,10 +145,10 @@ impl PostgresStore {
 /// Removes units in a transaction in which the ledger accepts deletes.
 async fn remove(store: &PostgresStore, key: &str, query: BoundQuery<'_>) -> Result<Pruned> {
     let allow_deletes = bind!(queries::BEGIN_PRUNING, prune_key => &key);
-    let mut answers = store.session(PRUNING).await?.transaction(&[allow_deletes, query]).await?;
-    let counts = read_rows(&answers.pop().unwrap_or_default(), PRUNING, |row| {
+    let mut results = store.session(PRUNING).await?.transaction(&[allow_deletes, query]).await?;
+    let counts = read_rows(&results.pop().unwrap_or_default(), PRUNING, |row| {
         Ok(Pruned { units: row.count("units")?, attempts: row.count("attempts")? })
     })?;
-    let nothing = || Error::misuse(PRUNING, "the server did not say how much it removed");
-    counts.into_iter().next().ok_or_else(nothing)
+    let no_counts = || Error::misuse(PRUNING, "the server did not return the removed counts");
+    counts.into_iter().next().ok_or_else(no_counts)
 }

@@ -1,10 +1,10 @@
-//! Queues as a whole.
+//! Queues: counts, pauses, backlogs.
 
 use crate::{
     PostgresStore,
     bound_query::bind,
-    columns::{Columns, Micros, read_rows},
-    connection::WHOLE_TABLES,
+    columns::{Micros, PostgresRow, read_rows},
+    connection::BEGIN_FULL_SCAN,
     queries,
 };
 use jiff::Timestamp;
@@ -17,12 +17,12 @@ pub(crate) async fn stats(store: &PostgresStore) -> Result<Vec<QueueStats>> {
     const DOING: &str = "counting runs";
     let count = bind!(queries::QUEUE_STATS);
     let mut session = store.session(DOING).await?;
-    let answers = session.transaction_begun_by(WHOLE_TABLES, &[count]).await?;
-    let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
+    let results = session.transaction_with(BEGIN_FULL_SCAN, &[count]).await?;
+    let rows = results.last().map(Vec::as_slice).unwrap_or_default();
     Ok(QueueStats::gather(read_rows(rows, DOING, read_count)?))
 }
 
-fn read_count(row: &mut Columns<'_>) -> Result<QueueCount> {
+fn read_count(row: &mut PostgresRow<'_>) -> Result<QueueCount> {
     let queue = row.get()?;
     let status = row.optional_named("status", RunStatus::from_name)?;
     let waits: Option<bool> = row.get()?;
@@ -37,34 +37,34 @@ fn read_count(row: &mut Columns<'_>) -> Result<QueueCount> {
     })
 }
 
-/// Pauses a queue, and says whether it was not paused before.
+/// Pauses a queue. Returns false if the queue was paused already.
 pub(crate) async fn pause(store: &PostgresStore, queue: &str, by: &Operator) -> Result<bool> {
     let action = QueueAction::Pause;
-    let told = action.journal_entry(queue, by);
+    let entry = action.journal_entry(queue, by);
     let pause = bind!(
         queries::PAUSE_QUEUE,
         queue => &queue,
         at => &Micros(by.at),
         actor => &by.actor,
         reason => &by.reason,
-        action => &told.action,
-        details => &told.details,
+        action => &entry.action,
+        details => &entry.details,
     );
     let rows = store.session(action.doing()).await?.query(pause).await?;
     Ok(!rows.is_empty())
 }
 
-/// Resumes a queue, and says whether it was paused before.
+/// Resumes a queue. Returns false if the queue was not paused.
 pub(crate) async fn resume(store: &PostgresStore, queue: &str, by: &Operator) -> Result<bool> {
     let action = QueueAction::Resume;
-    let told = action.journal_entry(queue, by);
+    let entry = action.journal_entry(queue, by);
     let resume = bind!(
         queries::RESUME_QUEUE,
         queue => &queue,
         at => &Micros(by.at),
         actor => &by.actor,
-        action => &told.action,
-        details => &told.details,
+        action => &entry.action,
+        details => &entry.details,
     );
     let rows = store.session(action.doing()).await?.query(resume).await?;
     Ok(!rows.is_empty())
@@ -86,7 +86,7 @@ pub(crate) async fn backlog(
     queue: &str,
     categories: &Categories,
 ) -> Result<Backlog> {
-    const DOING: &str = "looking at what a queue has to do";
+    const DOING: &str = "reading the backlog of a queue";
     let mut session = store.session(DOING).await?;
     let backlog = match categories {
         Categories::All => bind!(queries::OUTLOOK_ANY, queue => &queue),
@@ -95,10 +95,10 @@ pub(crate) async fn backlog(
         }
     };
     let rows = session.query(backlog).await?;
-    let mut outlooks = read_rows(&rows, DOING, |row| {
+    let mut backlogs = read_rows(&rows, DOING, |row| {
         Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
     })?;
-    Ok(outlooks.pop().unwrap_or_default())
+    Ok(backlogs.pop().unwrap_or_default())
 }
 
 pub(crate) async fn next_due(
@@ -106,7 +106,7 @@ pub(crate) async fn next_due(
     queue: &str,
     categories: &Categories,
 ) -> Result<Option<Timestamp>> {
-    const DOING: &str = "looking for the next run that is due";
+    const DOING: &str = "reading the next due time";
     let named = match categories {
         Categories::All => None,
         Categories::Only(named) => Some(named),

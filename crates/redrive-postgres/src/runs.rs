@@ -1,4 +1,4 @@
-//! Runs.
+//! Runs: submit, claim, finish, read.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -12,19 +12,18 @@ use tokio_postgres::Row;
 
 use crate::{
     PostgresStore,
-    batch::{Firsts, each},
+    batch::{FirstOccurrences, each},
     bound_query::{bind, columns},
-    columns::{Columns, Micros, duration_micros, read_rows},
+    claim_cursor::ClaimPosition,
+    columns::{Micros, PostgresRow, duration_micros, read_rows},
     journal::JournalColumns,
-    marks::Place,
     operators::change_runs,
     queries, queues,
     session::Session,
     submit::submit,
 };
 
-/// Due retries that one statement makes claimable. When there are more, statements follow until none
-/// is left, and each is a step that stays done.
+/// Due runs that one query promotes. If there are more, further queries follow; each commits by itself.
 const MAX_PROMOTED: i64 = 10_000;
 
 #[async_trait]
@@ -38,14 +37,14 @@ impl Runs for PostgresStore {
         drop(session);
         redrive_store::failpoint!("postgres.submit.committed");
         let accepted = |(run, submitted): (&NewRun, &SubmittedRun)| match submitted {
-            SubmittedRun::Accepted(id) => Some(Place::new(run.submitted_at(), *id)),
+            SubmittedRun::Accepted(id) => Some(ClaimPosition::new(run.submitted_at(), *id)),
             SubmittedRun::Duplicate(_) | SubmittedRun::Conflict(_) => None,
         };
         let oldest = runs.iter().zip(&submitted).filter_map(accepted).min();
         if let Some(oldest) = oldest {
-            self.marks.came(oldest);
+            self.claim_cursors.runs_became_ready(oldest);
         }
-        self.tell_if(oldest.is_some()).await;
+        self.notify_if(oldest.is_some()).await;
         Ok(submitted)
     }
 
@@ -55,25 +54,25 @@ impl Runs for PostgresStore {
             return Ok(Vec::new());
         }
         let mut session = self.session(CLAIMING).await?;
-        let mut look = self.marks.look(request);
-        let Claimed { mut promoted, runs: mut claimed, mut oldest } =
-            claim(&mut session, request, look.from, Look::AtShares).await?;
+        let mut active = self.claim_cursors.start_claim(request);
+        let ClaimResult { mut promoted, runs: mut claimed, mut oldest } =
+            claim(&mut session, request, active.from, ClaimDepth::Shares).await?;
         redrive_store::failpoint!("postgres.claim.committed");
         while promoted >= MAX_PROMOTED {
             promoted = promote(&mut session, request).await?;
-            self.marks.came_anywhere();
+            self.claim_cursors.runs_became_ready_anywhere();
             if promoted < MAX_PROMOTED && claimed.len() < request.limit as usize {
                 claimed.extend(claim_rest(&mut session, request, claimed.len()).await?);
             }
         }
         if claimed.is_empty() {
-            // There may be older runs, and others may hold the oldest of every category while there is
-            // more behind them.
-            look.begin_again();
-            let further = claim(&mut session, request, look.from, Look::Further).await?;
+            // Older runs may be ready, and other claims may have locked the oldest of every category while more
+            // are behind them.
+            active.restart();
+            let further = claim(&mut session, request, active.from, ClaimDepth::Limit).await?;
             (claimed, oldest) = (further.runs, further.oldest);
         }
-        look.took(&claimed, oldest, request.limit);
+        active.finish(&claimed, oldest, request.limit);
         Ok(claimed)
     }
 
@@ -84,13 +83,13 @@ impl Runs for PostgresStore {
         let mut session = self.session("finishing runs").await?;
         let (written, oldest) = finish(&mut session, finishes, now).await?;
         if let Some(oldest) = oldest {
-            self.marks.came(oldest);
+            self.claim_cursors.runs_became_ready(oldest);
         }
         redrive_store::failpoint!("postgres.finish.committed");
         let mut each = written.iter().zip(finishes);
-        let waits =
+        let schedules_retry =
             each.any(|(written, finish)| *written == Written::Applied && finish.schedules_retry());
-        self.wake_if(waits);
+        self.wake_if(schedules_retry);
         Ok(written)
     }
 
@@ -125,8 +124,8 @@ impl Runs for PostgresStore {
     async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
         let changes = change_runs(self, RunAction::Retry, ids, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.retry.committed");
-        self.marks.came_anywhere();
-        self.tell_if(changes.iter().any(|change| matches!(change, RunChange::Done(_)))).await;
+        self.claim_cursors.runs_became_ready_anywhere();
+        self.notify_if(changes.iter().any(|change| matches!(change, RunChange::Done(_)))).await;
         Ok(changes)
     }
 
@@ -151,7 +150,7 @@ impl Runs for PostgresStore {
         QueueAction::Resume.check_name(queue)?;
         let resumed = queues::resume(self, queue, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.resume.committed");
-        self.tell_if(resumed).await;
+        self.notify_if(resumed).await;
         Ok(resumed)
     }
 
@@ -170,16 +169,16 @@ impl Runs for PostgresStore {
 
 const CLAIMING: &str = "claiming runs";
 
-/// How far a claim looks where there are several categories.
+/// How many runs a claim locks in each of several categories.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Look {
-    /// As far as the share of each category in the oldest runs.
-    AtShares,
-    /// As far as the limit in each of them.
-    Further,
+enum ClaimDepth {
+    /// The category's share of the oldest runs.
+    Shares,
+    /// The limit of the claim.
+    Limit,
 }
 
-/// Makes more of what is due claimable, and says how many that were.
+/// Promotes further due runs and returns their number.
 async fn promote(session: &mut Session, request: &ClaimRequest) -> Result<i64> {
     let promote = bind!(
         queries::PROMOTE_DUE_RUNS,
@@ -190,7 +189,7 @@ async fn promote(session: &mut Session, request: &ClaimRequest) -> Result<i64> {
     count(&session.query(promote).await?)
 }
 
-/// Claims what a request still has room for.
+/// Claims as many runs as a request has left.
 async fn claim_rest(
     session: &mut Session,
     request: &ClaimRequest,
@@ -198,7 +197,7 @@ async fn claim_rest(
 ) -> Result<Vec<ClaimedRun>> {
     let taken = u32::try_from(taken).unwrap_or(u32::MAX);
     let rest = ClaimRequest { limit: request.limit.saturating_sub(taken), ..request.clone() };
-    Ok(claim(session, &rest, Place::BEGINNING, Look::AtShares).await?.runs)
+    Ok(claim(session, &rest, ClaimPosition::START, ClaimDepth::Shares).await?.runs)
 }
 
 fn count(rows: &[Row]) -> Result<i64> {
@@ -206,11 +205,10 @@ fn count(rows: &[Row]) -> Result<i64> {
     Ok(counts.into_iter().sum())
 }
 
-/// What a claim came to.
-struct Claimed {
+struct ClaimResult {
     promoted: i64,
     runs: Vec<ClaimedRun>,
-    /// The oldest run that was ready, whether it was claimed or held by another claim.
+    /// The oldest ready run, whether this claim took it or another one has locked it.
     oldest: Option<RunId>,
 }
 
@@ -226,13 +224,13 @@ columns! {
     }
 }
 
-/// Promotes and claims in one exchange.
+/// Promotes and claims in one round trip.
 async fn claim(
     session: &mut Session,
     request: &ClaimRequest,
-    from: Place,
-    look: Look,
-) -> Result<Claimed> {
+    from: ClaimPosition,
+    depth: ClaimDepth,
+) -> Result<ClaimResult> {
     let promote = bind!(
         queries::PROMOTE_DUE_RUNS,
         queue => &request.queue,
@@ -244,7 +242,7 @@ async fn claim(
         limit: i64::from(request.limit),
         owner: &request.owner.0,
         lease_until: Micros(request.lease_until),
-        to_the_limit: look == Look::Further,
+        to_the_limit: depth == ClaimDepth::Limit,
         from_submitted_at: Micros(from.submitted_at),
         from_id: from.id.0,
     };
@@ -260,24 +258,24 @@ async fn claim(
     let mut oldest = None;
     let mut runs = Vec::with_capacity(rows.len());
     for row in rows {
-        let row = &mut Columns::new(row, CLAIMING);
+        let row = &mut PostgresRow::new(row, CLAIMING);
         runs.push(read_claimed(row)?);
         oldest = row.get::<Option<i64>>()?.map(RunId);
     }
-    // RETURNING promises no order.
+    // RETURNING has no order.
     runs.sort_unstable_by_key(|run| (run.submitted_at, run.id));
-    Ok(Claimed { promoted, runs, oldest })
+    Ok(ClaimResult { promoted, runs, oldest })
 }
 
-/// Says what became of each, and where the oldest of them is that can be claimed again.
+/// Returns the results, and the position of the oldest run that is ready again.
 async fn finish(
     session: &mut Session,
     finishes: &[RunFinish],
     now: Timestamp,
-) -> Result<(Vec<Written>, Option<Place>)> {
+) -> Result<(Vec<Written>, Option<ClaimPosition>)> {
     const DOING: &str = "finishing runs";
-    // After the first of two with one lease, the lease is gone.
-    let batch = Firsts::of(finishes, |finish| (finish.id, finish.epoch));
+    // The first finish ends the lease, so a second one with the same lease is stale.
+    let batch = FirstOccurrences::of(finishes, |finish| (finish.id, finish.epoch));
     let columns = each(&batch.rows, |finish| finish.columns(now));
     let ledger = each(&batch.rows, |finish| finish.ledger_row());
     let mut places: Vec<i64> = Vec::new();
@@ -323,12 +321,12 @@ async fn finish(
     let ready = read_rows(&rows, DOING, |row| {
         let place: usize = row.count("place")?;
         let id = place.checked_sub(1).and_then(|place| id.get(place).copied());
-        Ok(row.optional_timestamp()?.zip(id).map(|(time, id)| Place::new(time, RunId(id))))
+        Ok(row.optional_timestamp()?.zip(id).map(|(time, id)| ClaimPosition::new(time, RunId(id))))
     })?;
     Ok((batch.written(&rows, DOING)?, ready.into_iter().flatten().min()))
 }
 
-fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedRun> {
+fn read_claimed(row: &mut PostgresRow<'_>) -> Result<ClaimedRun> {
     Ok(ClaimedRun {
         id: RunId(row.get()?),
         category: row.get()?,
@@ -344,7 +342,7 @@ fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedRun> {
     })
 }
 
-pub(crate) fn read_run(row: &mut Columns<'_>) -> Result<RunRecord> {
+pub(crate) fn read_run(row: &mut PostgresRow<'_>) -> Result<RunRecord> {
     Ok(RunRecord {
         id: RunId(row.get()?),
         queue: row.get()?,

@@ -1,7 +1,7 @@
-//! What is written of samples: lines of a source, ended attempts, dead letters that come back.
+//! Writes to samples: lines of a source, finished attempts, reprocessed dead letters.
 //!
-//! Samples are locked in the order of their ids, and the runs they belong to after them. Only who adds
-//! samples locks the run first: nobody else sees those yet.
+//! Every transaction locks samples in the order of their ids, and their pipeline runs after them. Only appending
+//! locks the run first: no other transaction sees the new samples yet.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +18,7 @@ use tokio_postgres::Row;
 
 use crate::{
     PostgresStore,
-    batch::{Firsts, each},
+    batch::{FirstOccurrences, each},
     bound_query::{bind, columns},
     columns::{Micros, read_rows},
     journal::JournalColumns,
@@ -29,7 +29,7 @@ use crate::{
     session::Session,
 };
 
-/// Adds what was read of a source; nothing if someone else reads it by now.
+/// Appends the samples that were read from a source. `None` if another worker has claimed the source since.
 pub(crate) async fn append(
     store: &PostgresStore,
     feed: LeaseRef,
@@ -67,7 +67,7 @@ pub(crate) async fn append(
     Ok(write_runs(&mut session, &[(run.id, &write)], &[move_source]).await?.pop())
 }
 
-/// Inserts samples, and says which died at once, in their order.
+/// Inserts samples and returns those that are dead letters at once, in their order.
 async fn insert<'a>(
     session: &mut Session,
     run: PipelineRunId,
@@ -110,8 +110,8 @@ async fn insert<'a>(
     Ok(samples.iter().filter_map(death).collect())
 }
 
-/// Ends attempts, and says whether a run is over. Samples that are kept are written after those that end:
-/// only then it is known whether these stopped their run.
+/// Finishes attempts, and returns whether a pipeline run has ended. Samples that their worker keeps are written
+/// after the samples that end, because those may stop the run.
 pub(crate) async fn finish(
     store: &PostgresStore,
     finishes: &[SampleFinish],
@@ -126,7 +126,7 @@ pub(crate) async fn finish(
     Ok((finishes.iter().filter_map(written).collect(), over))
 }
 
-/// Ends attempts, and then counts the samples that ended in their runs. Also says whether a run is over.
+/// Finishes attempts, then counts the ended samples in their pipeline runs.
 async fn finish_some(
     store: &PostgresStore,
     finishes: &[&SampleFinish],
@@ -135,8 +135,8 @@ async fn finish_some(
     if finishes.is_empty() {
         return Ok((Vec::new(), false));
     }
-    // After the first of two with one lease, the lease is gone.
-    let batch = Firsts::of(finishes.iter().copied(), |finish| (finish.id, finish.epoch));
+    // The first finish ends the lease, so a second one with the same lease is stale.
+    let batch = FirstOccurrences::of(finishes.iter().copied(), |finish| (finish.id, finish.epoch));
     let ledger = each(&batch.rows, |finish| finish.ledger_row());
     let ledger_columns = AttemptColumns::of(&each(&ledger, |row| row));
     let columns = each(&batch.rows, |finish| finish.columns());
@@ -159,14 +159,14 @@ async fn finish_some(
         return Ok((written(&batch, &rows, DOING)?, false));
     }
     let lock = bind!(queries::LOCK_PIPELINE_RUNS, ids => &ending);
-    let answers = session.begin_all(&[write, lock]).await?;
+    let results = session.begin_all(&[write, lock]).await?;
     redrive_store::failpoint!("postgres.finish_samples.rows");
-    let answer = |place: usize| answers.get(place).map(Vec::as_slice).unwrap_or_default();
-    let written = written(&batch, answer(0), DOING)?;
+    let rows_of = |place: usize| results.get(place).map(Vec::as_slice).unwrap_or_default();
+    let written = written(&batch, rows_of(0), DOING)?;
     let mut ends = SampleEnds::default();
     let applied = finishes.iter().zip(&written).filter(|(_, written)| written.is_applied());
     applied.for_each(|(finish, _)| ends.add(finish));
-    let runs = read_runs(answer(1), DOING)?;
+    let runs = read_runs(rows_of(1), DOING)?;
     let writes: Vec<(PipelineRunId, PipelineWrite)> = ends
         .into_runs()
         .filter_map(|(id, (ended, at, actor))| {
@@ -178,7 +178,7 @@ async fn finish_some(
     Ok((written, writes.iter().any(|(_, write)| write.ended_at.is_some())))
 }
 
-/// Brings back the dead letters among samples, and reopens their runs.
+/// Makes dead letters pending again and reopens their pipeline runs.
 pub(crate) async fn reprocess(
     store: &PostgresStore,
     ids: &[SampleId],
@@ -192,34 +192,34 @@ pub(crate) async fn reprocess(
     let found = read_rows(&rows, DOING, read_sample)?.into_iter();
     let mut found: HashMap<SampleId, SampleRecord> =
         found.map(|sample| (sample.id, sample)).collect();
-    let (mut back, mut told) = (Vec::new(), Vec::new());
+    let (mut reprocessed, mut entries) = (Vec::new(), Vec::new());
     let mut reopens: BTreeMap<PipelineRunId, u64> = BTreeMap::new();
     let changes = each(ids, |id| {
         let Some(sample) = found.get_mut(id) else { return SampleChange::Unknown };
         let change = SampleChange::of_reprocess(sample);
         if change == SampleChange::Done {
-            back.push(id.0);
-            told.push(reprocess_entry(sample, by));
+            reprocessed.push(id.0);
+            entries.push(reprocess_entry(sample, by));
             *reopens.entry(sample.run).or_default() += 1;
-            // A second wish of the batch finds it back.
+            // A repetition in the batch finds the sample pending.
             sample.status = SampleStatus::Pending;
         }
         change
     });
-    if back.is_empty() {
+    if reprocessed.is_empty() {
         session.commit().await?;
         return Ok(changes);
     }
     let runs: Vec<i64> = reopens.keys().map(|run| run.0).collect();
-    let journal = JournalColumns::of(told.iter().map(Some));
+    let journal = JournalColumns::of(entries.iter().map(Some));
     let writes = [
-        bind!(queries::REPROCESS_SAMPLES, id => &back),
+        bind!(queries::REPROCESS_SAMPLES, id => &reprocessed),
         bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal)),
         bind!(queries::LOCK_PIPELINE_RUNS, ids => &runs),
     ];
-    let answers = session.continue_all(&writes).await?;
+    let results = session.continue_all(&writes).await?;
     redrive_store::failpoint!("postgres.reprocess_samples.rows");
-    let locked = answers.last().map(Vec::as_slice).unwrap_or_default();
+    let locked = results.last().map(Vec::as_slice).unwrap_or_default();
     let reopen = |(id, run): (PipelineRunId, PipelineRunRecord)| {
         let dead_letters = reopens.get(&id).copied().unwrap_or_default();
         (id, PipelineWrite::of_progress(reopened(run.progress, dead_letters)))
@@ -236,19 +236,18 @@ fn read_runs(
     Ok(read_rows(rows, doing, read_run)?.into_iter().map(|run| (run.id, run)).collect())
 }
 
-/// What became of a batch.
 fn written(
-    batch: &Firsts<'_, SampleFinish>,
+    batch: &FirstOccurrences<'_, SampleFinish>,
     rows: &[Row],
     doing: &'static str,
 ) -> Result<Vec<SampleWritten>> {
-    let changed = batch.answers(rows, doing, |row| {
+    let changed = batch.results(rows, doing, |row| {
         Ok(if row.get()? { SampleWritten::Kept } else { SampleWritten::Applied })
     })?;
     Ok(changed.into_iter().map(|changed| changed.unwrap_or(SampleWritten::Stale)).collect())
 }
 
-/// The runs of some samples of a batch, in the order in which they are locked.
+/// The pipeline runs of some samples, in the order in which they are locked.
 fn runs_of(finishes: &[&SampleFinish], of: impl Fn(&SampleFinish) -> bool) -> Vec<i64> {
     let some = finishes.iter().filter(|finish| of(finish));
     let mut runs: Vec<i64> = some.map(|finish| finish.run.0).collect();
@@ -257,7 +256,7 @@ fn runs_of(finishes: &[&SampleFinish], of: impl Fn(&SampleFinish) -> bool) -> Ve
     runs
 }
 
-/// The rows of the journal, each with the place of its finish.
+/// The journal entries, each with the place of its finish.
 fn journal_rows(finishes: &[&SampleFinish]) -> (Vec<i64>, Vec<JournalEntry>) {
     let rows = (1..).zip(finishes).flat_map(|(place, finish)| {
         finish.journal_rows().into_iter().map(move |entry| (place, entry))

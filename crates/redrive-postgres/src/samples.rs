@@ -1,10 +1,10 @@
-//! Samples of pipelines.
+//! Samples of pipelines: claim, finish, read.
 
 use crate::{
     PostgresStore,
     batch::each,
     bound_query::{bind, columns},
-    columns::{Columns, Micros, read_rows},
+    columns::{Micros, PostgresRow, read_rows},
     queries,
     sample_writes::{append, finish, reprocess},
 };
@@ -28,7 +28,7 @@ impl Samples for PostgresStore {
     ) -> Result<Option<PipelineRunRecord>> {
         let run = append(self, feed, samples, position, at).await?;
         redrive_store::failpoint!("postgres.append.committed");
-        self.tell_if(run.is_some()).await;
+        self.notify_if(run.is_some()).await;
         Ok(run)
     }
 
@@ -52,7 +52,7 @@ impl Samples for PostgresStore {
             let due: bool = row.get()?;
             Ok((due, read_claimed(row)?))
         })?;
-        // RETURNING promises no order.
+        // RETURNING has no order.
         claimed.sort_unstable_by_key(|(due, sample)| (sample.run, !due, sample.id));
         Ok(claimed.into_iter().map(|(_, sample)| sample).collect())
     }
@@ -67,7 +67,7 @@ impl Samples for PostgresStore {
         let leaves_work = each
             .any(|(written, finish)| *written == SampleWritten::Applied && finish.leaves_work());
         self.wake_if(leaves_work);
-        self.tell_if(over).await;
+        self.notify_if(over).await;
         Ok(written)
     }
 
@@ -124,7 +124,7 @@ impl Samples for PostgresStore {
         }
         let changes = reprocess(self, ids, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.reprocess_samples.committed");
-        self.tell_if(changes.contains(&SampleChange::Done)).await;
+        self.notify_if(changes.contains(&SampleChange::Done)).await;
         Ok(changes)
     }
 }
@@ -132,7 +132,7 @@ impl Samples for PostgresStore {
 const READING: &str = "reading samples";
 
 columns! {
-    /// What samples must have, where it is given.
+    /// A sample filter; values that are not given match every sample.
     struct FilterValues<'a> {
         run_id: Option<i64>,
         pipeline: Option<&'a str>,
@@ -159,7 +159,7 @@ impl<'a> FilterValues<'a> {
     }
 }
 
-fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedSample> {
+fn read_claimed(row: &mut PostgresRow<'_>) -> Result<ClaimedSample> {
     Ok(ClaimedSample {
         id: SampleId(row.get()?),
         run: PipelineRunId(row.get()?),
@@ -174,7 +174,7 @@ fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedSample> {
     })
 }
 
-fn read_cause(row: &mut Columns<'_>) -> Result<DeadCause> {
+fn read_cause(row: &mut PostgresRow<'_>) -> Result<DeadCause> {
     Ok(DeadCause {
         fingerprint: row.get()?,
         pipeline: row.get()?,
@@ -187,7 +187,7 @@ fn read_cause(row: &mut Columns<'_>) -> Result<DeadCause> {
     })
 }
 
-pub(crate) fn read_sample(row: &mut Columns<'_>) -> Result<SampleRecord> {
+pub(crate) fn read_sample(row: &mut PostgresRow<'_>) -> Result<SampleRecord> {
     let (id, run) = (SampleId(row.get()?), PipelineRunId(row.get()?));
     let (pipeline, line) = (row.get()?, row.count("line")?);
     let data: Option<String> = row.get()?;

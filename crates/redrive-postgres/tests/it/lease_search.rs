@@ -1,6 +1,6 @@
 //! What the reaper's two questions cost: a few pages, however much has ended.
 
-use redrive_postgres::SESSION;
+use redrive_postgres::SESSION_SETTINGS;
 use tokio_postgres::Client;
 
 use crate::{
@@ -42,7 +42,7 @@ async fn filled(ended: u32, held: u32) -> Client {
         ANALYZE redrive.runs, redrive.upload_groups, redrive.partition_work, redrive.pipeline_runs, redrive.samples"
     );
     raw.batch_execute(&fill).await.unwrap();
-    raw.batch_execute(SESSION).await.unwrap();
+    raw.batch_execute(SESSION_SETTINGS).await.unwrap();
     raw
 }
 

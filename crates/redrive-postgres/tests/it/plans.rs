@@ -4,7 +4,9 @@
 //! size, also right after statistics were gathered.
 
 use redrive_core::Epoch;
-use redrive_postgres::{BY_HASH, PostgresOptions, PostgresStore, QUERIES, SESSION, SqlQuery};
+use redrive_postgres::{
+    BEGIN_BACKFILL, PostgresOptions, PostgresStore, QUERIES, SESSION_SETTINGS, SqlQuery,
+};
 use redrive_store::{LeaseRef, Leased, Leases, NewRun, Runs, Written};
 use serde_json::{Value, json};
 use tokio_postgres::Client;
@@ -64,7 +66,7 @@ async fn filled(count: u32) -> Client {
             redrive.partition_work, redrive.pipeline_runs, redrive.samples"
     );
     raw.batch_execute(&fill).await.unwrap();
-    raw.batch_execute(SESSION).await.unwrap();
+    raw.batch_execute(SESSION_SETTINGS).await.unwrap();
     raw
 }
 
@@ -187,7 +189,7 @@ async fn partitions_are_found_by_their_keys_whatever_the_size_of_the_table() {
 async fn a_backfill_compares_no_row_with_every_other() {
     for count in [30, 3_000] {
         let raw = filled(count).await;
-        raw.batch_execute(BY_HASH).await.unwrap();
+        raw.batch_execute(BEGIN_BACKFILL).await.unwrap();
         let plan = plan(&raw, "backfill_partitions").await;
         assert!(plan.contains("Hash Join") && !plan.contains("Nested Loop"), "{plan}");
         assert!(!plan.contains("Seq Scan"), "{plan}");
@@ -319,7 +321,7 @@ async fn a_claim_costs_the_same_with_a_million_waiting_and_a_million_that_are_no
     let claim = &CLAIM;
     let due = &[("queue", "'q'"), ("now", "'2026-01-02'"), ("limit", "10000")];
     raw.batch_execute(wanted).await.unwrap();
-    raw.batch_execute(SESSION).await.unwrap();
+    raw.batch_execute(SESSION_SETTINGS).await.unwrap();
     prepare(&raw, "claim_runs_of").await;
     prepare(&raw, "promote_due_runs").await;
     let few = pages_touched(&raw, "claim_runs_of", claim).await

@@ -1,7 +1,7 @@
 //! What the planner makes of statements about pipelines, and what they cost: the same whatever is beside
 //! what they look for.
 
-use redrive_postgres::SESSION;
+use redrive_postgres::SESSION_SETTINGS;
 use tokio_postgres::Client;
 
 use crate::{
@@ -94,7 +94,7 @@ async fn with_ten_samples() -> Client {
         SELECT 1, 2000000 + n, '{}', 1, 1 FROM generate_series(1, 10) AS n;
         ANALYZE redrive.pipeline_runs, redrive.samples";
     raw.batch_execute(wanted).await.unwrap();
-    raw.batch_execute(SESSION).await.unwrap();
+    raw.batch_execute(SESSION_SETTINGS).await.unwrap();
     raw
 }
 
