@@ -1,4 +1,4 @@
--- How long runs waited for their first attempt, since they could begin. The bounds are TIME_BOUNDS_US.
+-- How long runs waited for their first attempt since they could start. The bounds are TIME_BOUNDS_US.
 SELECT
     width_bucket(waited, ARRAY[5000, 20000, 100000, 500000, 2000000, 10000000, 60000000, 300000000]::bigint[]) AS reached,
     count(*), coalesce(sum(waited), 0)::bigint

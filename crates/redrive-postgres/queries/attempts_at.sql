@@ -1,4 +1,4 @@
--- The attempts at some units (:unit_ids), after a place.
+-- The attempts of some units (:unit_ids), after a position.
 SELECT
     kind, unit_id, stage, stage_config_hash, attempt, counted, run_id, started_at, ended_at, outcome,
     class, code, message, fingerprint, cause, delay_us, worker

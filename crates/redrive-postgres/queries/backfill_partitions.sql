@@ -1,6 +1,6 @@
--- PostgreSQL alone: SQLite takes one at a time. Many partitions, in the order they were given, with the
--- work that is asked for and what the journal says, where there is no entry yet. The answer is those that
--- were made. Joined by hash: the same text is in every row but for the key and its unit.
+-- PostgreSQL only; SQLite inserts one partition at a time. Inserts many partitions in the given order, with
+-- their work and journal entries, where there is no entry yet, and returns those. The join is by hash: the
+-- rows have the same text except for the key and the unit.
 WITH given AS MATERIALIZED (
     SELECT source, customer_id, query_name, logical_date, unit, place
     FROM unnest(
@@ -12,7 +12,7 @@ WITH given AS MATERIALIZED (
     SELECT source, customer_id, query_name, logical_date, :at FROM given ORDER BY place
     ON CONFLICT (source, customer_id, query_name, logical_date) DO NOTHING
     RETURNING id, source, customer_id, query_name, logical_date
-), asked AS (
+), requested AS (
     INSERT INTO redrive.partition_work
         (partition_id, source, kind, lane, requested_at, requested_by, lease_epoch)
     SELECT id, source, :kind, :lane, :at, :actor, 0 FROM made

@@ -1,6 +1,6 @@
--- Many runs, each once, with their rows of the journal, in one statement: those that are still in the
--- state in which they were looked at. A worker that holds one holds an older epoch from here on. The
--- answer is which places in the batch applied. The LIMIT limits nothing: see finish_runs.
+-- Many runs, each once, with their journal entries, in one query: those that are still in the state that was
+-- read. A worker that holds one of them holds an older epoch afterwards. Returns the places in the batch that
+-- applied. For the LIMIT see finish_runs.
 WITH cancelled AS (
     UPDATE redrive.runs AS run SET
         status = 'cancelled', ready = false, due_at = NULL, next_retry_at = NULL,

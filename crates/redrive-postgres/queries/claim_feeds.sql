@@ -1,7 +1,6 @@
--- Sources that nobody reads, of runs of a pipeline (:pipeline) with the same stages (:stages), or of one of them (:run_id),
--- that go on; the oldest first. A run that is locked at the moment is waited for: its counts are being
--- written, which is soon done. BETWEEN: see claim_samples. The last LIMIT limits nothing: see
--- finish_runs.
+-- Sources without a reader, of running runs of a pipeline (:pipeline) with the same stages (:stages), or of
+-- one run (:run_id); the oldest first. Waits for a locked run, because its counts are written soon. For
+-- BETWEEN see claim_samples, for the last LIMIT finish_runs.
 WITH free AS MATERIALIZED (
     SELECT id FROM redrive.pipeline_runs
     WHERE pipeline BETWEEN :pipeline AND :pipeline AND stages = :stages AND status = 'running'

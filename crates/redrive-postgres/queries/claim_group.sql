@@ -1,4 +1,4 @@
--- Nothing is returned when someone else holds the group.
+-- Returns no row if another worker holds the group.
 INSERT INTO redrive.upload_groups AS held (upload, group_name, lease_owner, lease_epoch, lease_until)
 VALUES (:upload, :group_name, :owner, 1, :lease_until)
 ON CONFLICT (upload, group_name) DO UPDATE SET

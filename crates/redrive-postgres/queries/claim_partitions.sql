@@ -1,5 +1,4 @@
--- Many rows of work, which are locked since they were found, each for a run that begins. The LIMIT limits
--- nothing: see finish_runs.
+-- Many rows of work, locked since they were read, each for a new run. For the LIMIT see finish_runs.
 UPDATE redrive.partition_work AS work SET
     lease_owner = :owner, lease_epoch = work.lease_epoch + 1, lease_until = :lease_until,
     run_id = taken.run_id

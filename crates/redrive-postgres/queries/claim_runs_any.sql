@@ -1,18 +1,18 @@
--- Claims of every category; none of a paused queue. The categories that have something ready are found
--- by skipping along the index, from its end: what was claimed leaves dead entries at the beginning of
--- each category, and a look from there passes over all that were not vacuumed yet. How many of the
--- oldest runs each of them has is its share; so many are locked there, passing over what other claims
--- hold at the moment (SQLite has one writer and locks nothing).
+-- Claims runs of every category; none of a paused queue. The categories with ready runs are found by skipping
+-- along the index, from its end: claimed runs leave dead entries at the start of each category, and reading
+-- from the start passes over all that are not vacuumed yet. The share of a category is its number among the
+-- oldest runs; that many are locked there, skipping runs that other claims have locked (SQLite has one writer
+-- and locks nothing).
 --
--- Locking the whole limit in every category and keeping the oldest would lock the rest for nothing.
--- That is done only for a lone category, whose share is everything, and when asked for (:to_the_limit): a claim
--- that got nothing because others hold its shares looks further. What is locked is found again by its
--- place in the table, and the last LIMIT limits nothing: see finish_runs.
+-- Locking the whole limit in every category and keeping the oldest would lock the rest for nothing. That is
+-- done only for a lone category, whose share is everything, and on request (:to_the_limit): a claim that got
+-- nothing because other claims have locked its shares reads further. Locked rows are found again by their
+-- ctid; for the last LIMIT see finish_runs.
 --
--- Runs are looked for from a place in their order on (:from_submitted_at, :from_id), before which a claim has found nothing a
--- moment ago, or from what was promoted in this transaction, if that is older. A look from the beginning
--- passes over the dead entries (SQLite has none); it is done once, to find the oldest run, and what is
--- locked is looked for from there. Beside each run is the id of the oldest, which another may hold.
+-- The search starts at a position (:from_submitted_at, :from_id) before which a claim has found nothing a
+-- moment ago, or at the oldest run that was promoted in this transaction, if that is older. The first search,
+-- for the oldest run, passes over the dead entries (SQLite has none); the runs to lock are then read from the
+-- oldest on. Each row has the id of the oldest run, which another claim may have locked.
 WITH RECURSIVE present (category) AS (
     (
         SELECT category FROM redrive.runs

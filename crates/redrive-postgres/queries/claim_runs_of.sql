@@ -1,6 +1,5 @@
--- Claims of the named categories (:categories); other categories are never looked at, and a paused queue has
--- none. How many of the oldest runs each of them has is its share, and so many are locked there; where
--- they begin to be looked for (:from_submitted_at, :from_id): see claim_runs_any.
+-- Claims runs of the named categories (:categories); reads no other category, and claims nothing of a paused
+-- queue. For shares and the starting position see claim_runs_any.
 WITH allowed AS MATERIALIZED (
     SELECT DISTINCT category FROM unnest(:categories::text[]) AS named (category)
     WHERE NOT EXISTS (SELECT FROM redrive.paused_queues WHERE queue = :queue)

@@ -1,10 +1,10 @@
--- Of the runs of a pipeline (:pipeline) with the same stages (:stages), or of one of them (:run_id), that go on, the oldest
--- first; at one stage (:stage). In each run what is due (:now), the longest waiting first, and then what is
--- ready, by id; what other claims hold at the moment is passed over (SQLite has one writer and locks
--- nothing, and takes a run at a time). Nothing is sorted, so that the LIMIT ends the search and no more
--- is locked than is taken. Runs and what is ready are stretches of their indexes, and in their order:
--- with an equality the planner might as well go along all of them by id. What is locked is found again by its place in the table, and the last LIMIT
--- limits nothing: see finish_runs.
+-- Samples at one stage (:stage), of running runs of a pipeline (:pipeline) with the same stages (:stages), or
+-- of one run (:run_id); the oldest run first. In each run the due samples (:now), the longest waiting first,
+-- then the ready ones, by id; rows that other claims have locked are skipped (SQLite has one writer, locks
+-- nothing, and claims from one run at a time). Nothing is sorted, so the LIMIT ends the search and no further
+-- rows are locked. Runs and ready samples are read as ranges of their indexes, in order: for an equality the
+-- planner might walk all of them by id. Locked rows are found again by their ctid; for the last LIMIT see
+-- finish_runs.
 WITH live AS MATERIALIZED (
     SELECT id FROM redrive.pipeline_runs
     WHERE pipeline BETWEEN :pipeline AND :pipeline AND stages = :stages AND status = 'running'

@@ -1,6 +1,6 @@
--- The rows of work that a claim of :limit takes, :backfill_limit of them for backfill while there is both: the oldest of
--- each lane. What one lane leaves, the other gets. They are locked, and no others, passing over what
--- other claims hold at the moment (SQLite has one writer and locks nothing).
+-- The rows of work that a claim of :limit takes, :backfill_limit of them for backfill while both lanes have
+-- work: the oldest of each lane. What one lane leaves, the other gets. Locks only these rows, skipping those
+-- that other claims have locked (SQLite has one writer and locks nothing).
 WITH share AS MATERIALIZED (
     SELECT least(
         (

@@ -1,4 +1,4 @@
--- How many runs prunable_runs finds.
+-- The number of runs that prunable_runs finds.
 SELECT count(*) FROM redrive.runs
 WHERE submitted_at < :before AND (:queue::text IS NULL OR queue = :queue)
     AND (

@@ -1,4 +1,4 @@
--- How many samples prunable_samples finds.
+-- The number of samples that prunable_samples finds.
 SELECT count(*)
 FROM redrive.samples JOIN redrive.pipeline_runs AS run ON run.id = samples.run_id
 WHERE samples.status <> 'pending'

@@ -1,4 +1,4 @@
--- The filter is that of samples_page. Of one run or of all: as a stretch of runs, which an index finds.
+-- The filter is that of samples_page. Of one run or of all: as a range of runs, which an index finds.
 SELECT count(*)
 FROM redrive.samples JOIN redrive.pipeline_runs AS run ON run.id = samples.run_id
 WHERE samples.run_id BETWEEN coalesce(:run_id::bigint, 0) AND coalesce(:run_id, 9223372036854775807)

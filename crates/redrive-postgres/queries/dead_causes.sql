@@ -1,4 +1,4 @@
--- What dead letters died of, the most frequent first. The filter is that of samples_page.
+-- The causes of dead letters, the most frequent first. The filter is that of samples_page.
 SELECT
     cause.fingerprint, cause.pipeline, cause.stage_name, cause.error_code,
     (SELECT error_message FROM redrive.samples WHERE id = cause.first_id),

@@ -1,4 +1,4 @@
--- The same of dead letters alone, which are few: found by their own index.
+-- Like samples_page, for dead letters, which are few and have their own index.
 SELECT
     samples.id, samples.run_id, run.pipeline, samples.line, samples.data, samples.status, samples.stage,
     run.stages[samples.stage + 1], samples.attempts, samples.attempts_at_reset, samples.retry_count,

@@ -1,4 +1,4 @@
--- The same for those that failed, which have an index of their own: the daemon reads nothing else.
+-- Like partitions_page, for failed partitions, which have their own index: the daemon reads only these.
 SELECT
     state.id, state.source, state.customer_id, state.query_name, state.logical_date, state.status,
     state.current_run_id, state.schema_version, state.record_count, state.attempt_count,

@@ -1,12 +1,10 @@
--- Many runs, with their rows of ledger and journal, in one statement. A run that is no longer held
--- under this epoch changes nothing and gets no rows. The answer is which places in the batch applied,
--- and when those were submitted that can be claimed again at once.
--- SQLite takes one run at a time, and three statements.
+-- Many runs, with their rows of ledger and journal, in one query. A run that is no longer held under this
+-- epoch stays unchanged and gets no rows. Returns the places in the batch that applied, and for runs that are
+-- ready again when they were submitted. SQLite takes one run at a time, with three statements.
 --
--- Rows are found by id alone: epoch and status are checked on the row. The LIMIT limits nothing, but
--- makes the planner expect a row rather than ten. A plan is kept until statistics change, and for ten
--- rows of a table that is small at the moment it would rather read all of the table, and still do so
--- when the table has grown.
+-- Rows are found by id only; epoch and status are compared on the row. The LIMIT changes no result: it makes
+-- the planner expect one row instead of ten. A plan is kept until statistics change, and for ten rows of a
+-- small table the planner would read the whole table, also when the table has grown.
 WITH finished AS (
     UPDATE redrive.runs AS run SET
         status = given.status, attempts = given.attempt, retry_count = given.retry_count,
@@ -48,8 +46,8 @@ journalled AS (
         :unit::text[], :filter::text[], :details::text[], :dedupe_key::text[]
     ) WITH ORDINALITY AS entry
         (finish_place, at, actor, action, unit, filter, details, dedupe_key, place)
-    -- IS TRUE keeps this a lookup in a hash table; as a join, with hash joins off, it would compare
-    -- every entry with every run.
+    -- IS TRUE makes this a lookup in a hash table. As a join, with hash joins off, the planner would
+    -- compare every entry with every run.
     WHERE (finish_place IN (SELECT place FROM finished)) IS TRUE
     ORDER BY place
     ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING

@@ -1,8 +1,9 @@
--- Many samples, with their rows of ledger and journal, in one statement. A sample that is no longer held
--- under this epoch changes nothing and gets no rows. One that goes on to another stage begins there with
--- nothing, and stays with who keeps it if its run (:keeping_runs) goes on: then no column of an index changes. The
--- answer is which places in the batch applied, and whether the sample was kept. SQLite takes one sample at a time, and three statements. The
--- order is that of renewals; how rows are found: see finish_runs.
+-- Many samples, with their rows of ledger and journal, in one query. A sample that is no longer held under
+-- this epoch stays unchanged and gets no rows. A sample that advances to another stage starts there with
+-- empty counts, and its worker keeps it if its run (:keeping_runs) is still running: then no indexed column
+-- changes. Returns the places in the batch that applied, and whether the sample was kept. SQLite takes one
+-- sample at a time, with three statements. The order is that of renewals; for how rows are found see
+-- finish_runs.
 WITH finished AS (
     UPDATE redrive.samples AS sample SET
         status = given.status, stage = given.stage_place,
@@ -74,7 +75,7 @@ journalled AS (
         :unit::text[], :filter::text[], :details::text[], :dedupe_key::text[]
     ) WITH ORDINALITY AS entry
         (finish_place, at, actor, action, unit, filter, details, dedupe_key, place)
-    -- IS TRUE: see finish_runs.
+    -- For IS TRUE see finish_runs.
     WHERE (finish_place IN (SELECT place FROM finished)) IS TRUE
     ORDER BY place
     ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING

@@ -1,6 +1,6 @@
--- Many rows of work. The run that was begun is never finished; the next claim begins another. The answer
--- is which places in the batch applied, with what the journal is to say of them: a key is written by
--- rules that SQL does not know. The LIMIT limits nothing: see finish_runs.
+-- Many rows of work. The run that was started is never finished; the next claim starts another. Returns the
+-- places in the batch that applied, with the key and run for the journal, whose text SQL cannot write. For
+-- the LIMIT see finish_runs.
 WITH held AS MATERIALIZED (
     SELECT given.place, work.id, work.partition_id, work.run_id
     FROM (

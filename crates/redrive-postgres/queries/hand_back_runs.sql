@@ -1,6 +1,5 @@
--- Many runs, with their rows of the journal, in one statement. What was decided about earlier
--- attempts stays. The answer is which places in the batch applied.
--- The LIMIT limits nothing: see finish_runs.
+-- Many runs, with their journal entries, in one query. The counts of earlier attempts stay. Returns the
+-- places in the batch that applied. For the LIMIT see finish_runs.
 WITH returned AS (
     UPDATE redrive.runs AS run SET
         status = 'discovered', ready = true, lease_owner = NULL, lease_until = NULL

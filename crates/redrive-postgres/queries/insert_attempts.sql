@@ -1,4 +1,3 @@
--- Many attempts.
 INSERT INTO redrive.attempts (
     kind, unit_id, stage, stage_config_hash, attempt, counted, run_id, started_at, ended_at, outcome,
     class, code, message, fingerprint, cause, delay_us, worker

@@ -1,5 +1,5 @@
--- Many items, numbered in the order they were given. An item is missing in the answer when its name
--- is taken. SQLite takes one item at a time.
+-- Many items, numbered in the given order. Returns no row for an item whose name is taken. SQLite takes one
+-- item at a time.
 INSERT INTO redrive.items (upload, group_name, name, content_url, size_bytes, sha256, updated_at)
 SELECT upload, group_name, name, content_url, size_bytes, sha256, :updated_at
 FROM unnest(

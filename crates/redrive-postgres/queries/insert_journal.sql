@@ -1,5 +1,5 @@
--- Many entries. A dedupe key that is there already, or earlier in the batch, changes nothing; the
--- answer is the keys of the entries that were added.
+-- Many entries. An entry whose dedupe key exists, or is earlier in the batch, is not inserted. Returns the
+-- keys of the inserted entries.
 INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)
 SELECT at, actor, action, unit, filter, details, dedupe_key
 FROM unnest(

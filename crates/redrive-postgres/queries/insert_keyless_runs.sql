@@ -1,5 +1,5 @@
--- Runs without idempotency keys: see insert_runs. Without a conflict to look out for, an insert is as
--- fast as COPY, and tells the ids.
+-- Runs without idempotency keys: see insert_runs. Without ON CONFLICT an insert is as fast as COPY, and
+-- returns the ids.
 INSERT INTO redrive.runs (queue, category, payload, submitted_at, not_before, ready, due_at)
 SELECT queue, category, payload, submitted_at, not_before, due_at IS NULL, due_at
 FROM unnest(

@@ -1,5 +1,5 @@
--- Many partitions, in the order they were given: pending, never judged. A partition is missing in the
--- answer when there is an entry. SQLite takes one at a time.
+-- Many partitions, in the given order: pending, without a verdict. Returns no row for a partition that has an
+-- entry. SQLite takes one at a time.
 INSERT INTO redrive.partition_state (source, customer_id, query_name, logical_date, updated_at)
 SELECT source, customer_id, query_name, logical_date, :updated_at
 FROM unnest(:source::text[], :customer_id::text[], :query_name::text[], :logical_date::date[])

@@ -1,5 +1,5 @@
--- Many runs, numbered in the order they were given. A run is missing in the answer when its
--- idempotency key is taken. SQLite takes one run at a time.
+-- Many runs, numbered in the given order. Returns no row for a run whose idempotency key is taken. SQLite
+-- takes one run at a time.
 INSERT INTO redrive.runs
     (queue, category, payload, submitted_at, not_before, idempotency_key, ready, due_at)
 SELECT queue, category, payload, submitted_at, not_before, idempotency_key, due_at IS NULL, due_at

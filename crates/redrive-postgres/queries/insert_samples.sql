@@ -1,5 +1,5 @@
--- Many samples of one run (:run_id), numbered in the order they were given; at (:at) is when the lines that are
--- none died. The answer is the ids of those. SQLite takes one at a time.
+-- Many samples of one run (:run_id), numbered in the given order. Lines that are not samples are dead letters
+-- since :at; their ids are returned. SQLite takes one at a time.
 WITH added AS (
     INSERT INTO redrive.samples (
         run_id, line, data, status, error_class, error_code, error_message, fingerprint,

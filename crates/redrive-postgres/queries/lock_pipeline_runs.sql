@@ -1,5 +1,5 @@
--- PostgreSQL alone: SQLite has one writer. In the order of their ids, so that two who lock the same ones
--- do not wait for each other.
+-- PostgreSQL only: SQLite has one writer. Locks in the order of the ids, so that two transactions cannot
+-- deadlock.
 SELECT
     id, pipeline, stages, rules, read_ahead, source, source_lines, source_bytes, source_check, status,
     total, succeeded, skipped, dlq, source_done, budget_processed, budget_failed, started_at, started_by,

@@ -1,5 +1,5 @@
--- PostgreSQL alone: SQLite has one writer. In the order of their ids, so that two who lock the same ones
--- do not wait for each other.
+-- PostgreSQL only: SQLite has one writer. Locks in the order of the ids, so that two transactions cannot
+-- deadlock.
 SELECT
     samples.id, samples.run_id, run.pipeline, samples.line, samples.data, samples.status, samples.stage,
     run.stages[samples.stage + 1], samples.attempts, samples.attempts_at_reset, samples.retry_count,

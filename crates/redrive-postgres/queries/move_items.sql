@@ -1,8 +1,6 @@
--- Many items, each at most once, with their rows of ledger and journal, in one statement. A reset records
--- the count it happened at; the count itself never goes down. An attempt gets the item's next number, and may
--- name the one that it comes after.
--- The answer is which places in the batch applied.
--- The LIMIT limits nothing: see finish_runs.
+-- Many items, each at most once, with their rows of ledger and journal, in one query. A reset records the
+-- count at that time; the count itself never decreases. An attempt gets the item's next number, and may name
+-- the attempt that it follows. Returns the places in the batch that applied. For the LIMIT see finish_runs.
 WITH moved AS (
     UPDATE redrive.items AS item SET
         status = step.new_status, updated_at = step.moved_at,

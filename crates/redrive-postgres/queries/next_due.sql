@@ -1,5 +1,5 @@
--- PostgreSQL alone: an idle worker asks it every second, and the rest of the backlog costs more. Of every
--- category, or of the named ones (:categories): see outlook_of.
+-- PostgreSQL only: an idle worker runs it every second, and the whole backlog costs more. Of every category,
+-- or of the named ones (:categories): see outlook_of.
 SELECT due_at FROM redrive.runs
 WHERE queue = :queue AND due_at IS NOT NULL
     AND (:categories::text[] IS NULL OR category = ANY (:categories))

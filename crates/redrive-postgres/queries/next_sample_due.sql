@@ -1,4 +1,4 @@
--- Of the runs of a pipeline (:pipeline) with the same stages (:stages), or of one of them (:run_id), that go on; at a
+-- Of running runs of a pipeline (:pipeline) with the same stages (:stages), or of one run (:run_id); at one
 -- stage (:stage).
 SELECT min(first.next_retry_at)
 FROM redrive.pipeline_runs AS run

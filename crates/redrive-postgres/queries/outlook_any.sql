@@ -1,5 +1,5 @@
--- Of every category: whether something is ready, whether something is held, and when the next is due.
--- What is held is found among all held runs, of every queue (runs_held).
+-- Of every category: whether a run is ready, whether one is held, and when the next is due. Held runs are
+-- found among those of all queues (runs_held).
 SELECT
     NOT EXISTS (SELECT FROM redrive.paused_queues WHERE queue = :queue)
         AND EXISTS (SELECT FROM redrive.runs WHERE queue = :queue AND ready),

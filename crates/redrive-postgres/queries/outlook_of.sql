@@ -1,6 +1,6 @@
--- Of the named categories (:categories): whether something is ready, whether something is held, and when the next
--- is due. Waiting runs of other categories that are due sooner are passed over one by one; the
--- category is not in their index, which every retry writes to. For what is held see outlook_any.
+-- Of the named categories (:categories): whether a run is ready, whether one is held, and when the next is
+-- due. Waiting runs of other categories that are due earlier are skipped one by one: the category is not in
+-- their index, which every retry writes to. For held runs see outlook_any.
 SELECT
     NOT EXISTS (SELECT FROM redrive.paused_queues WHERE queue = :queue)
         AND EXISTS (

@@ -1,5 +1,5 @@
--- Of a source: whether something may be claimed, and whether something is held. What is held is found
--- among all that is held, of whatever source. Nothing becomes due by itself.
+-- Of a source: whether work is claimable, and whether some is held. Held work is found among that of all
+-- sources. No work becomes due by itself.
 SELECT
     EXISTS (
         SELECT FROM redrive.partition_work

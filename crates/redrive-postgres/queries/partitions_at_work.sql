@@ -1,4 +1,4 @@
--- By row of work. LATERAL: see idempotent_runs.
+-- By row of work. For LATERAL see idempotent_runs.
 SELECT
     state.id, state.source, state.customer_id, state.query_name, state.logical_date, state.status,
     state.current_run_id, state.schema_version, state.record_count, state.attempt_count,

@@ -1,4 +1,4 @@
--- Many partitions. LATERAL: see idempotent_runs.
+-- Many partitions. For LATERAL see idempotent_runs.
 SELECT
     state.id, state.source, state.customer_id, state.query_name, state.logical_date, state.status,
     state.current_run_id, state.schema_version, state.record_count, state.attempt_count,

@@ -1,5 +1,5 @@
--- Goes along the keys between two places and passes over what does not match. What a filter gives of a
--- key from its front on is in the places; only what it leaves out before something given is walked.
+-- Walks the keys between two positions and skips what does not match. The leading parts of a key that a
+-- filter gives are in the positions; only a part that is missing before a given one is walked.
 SELECT
     state.id, state.source, state.customer_id, state.query_name, state.logical_date, state.status,
     state.current_run_id, state.schema_version, state.record_count, state.attempt_count,

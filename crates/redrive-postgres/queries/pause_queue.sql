@@ -1,4 +1,4 @@
--- Changes nothing where the queue is paused already; otherwise answers with a row and tells the journal.
+-- Changes nothing if the queue is paused already; otherwise returns a row and writes a journal entry.
 WITH paused AS (
     INSERT INTO redrive.paused_queues (queue, paused_at, paused_by, reason)
     VALUES (:queue, :at, :actor, :reason)

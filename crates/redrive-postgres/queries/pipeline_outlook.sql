@@ -1,6 +1,5 @@
--- Of the runs of a pipeline (:pipeline) with the same stages (:stages), or of one of them (:run_id), that go on: whether
--- something is ready or a source is to be read, whether something is held, and when the next sample is
--- due.
+-- Of running runs of a pipeline (:pipeline) with the same stages (:stages), or of one run (:run_id): whether
+-- a sample or a source is ready, whether one is held, and when the next sample is due.
 WITH live AS MATERIALIZED (
     SELECT id, source_done, lease_owner FROM redrive.pipeline_runs
     WHERE pipeline = :pipeline AND stages = :stages AND status = 'running'

@@ -1,4 +1,4 @@
--- Finished runs to which nothing has happened since a moment (:before): no attempt, no entry of the journal.
+-- Finished runs without an attempt or journal entry since a time (:before).
 SELECT
     id, queue, category, payload, submitted_at, not_before, idempotency_key, status, attempts,
     attempts_at_reset, retry_count, deferrals, next_retry_at, first_attempt_at, error_class,

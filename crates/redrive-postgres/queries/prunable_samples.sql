@@ -1,4 +1,4 @@
--- Ended samples of runs that ended before a moment (:before).
+-- Ended samples of runs that ended before a time (:before).
 SELECT
     samples.id, samples.run_id, run.pipeline, samples.line, samples.data, samples.status, samples.stage,
     run.stages[samples.stage + 1], samples.attempts, samples.attempts_at_reset, samples.retry_count,

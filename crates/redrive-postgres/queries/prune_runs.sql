@@ -1,6 +1,6 @@
--- Runs that are as they were written down (:id to :epoch), if prunable_runs still finds them, and their rows of
--- the ledger. How many of each. The LIMIT limits nothing: see finish_runs.
-WITH gone AS (
+-- Removes runs that are as they were exported (:id, :attempts, :epoch), if prunable_runs still finds them,
+-- and their rows of the ledger. Returns both numbers. For the LIMIT see finish_runs.
+WITH removed AS (
     DELETE FROM redrive.runs USING (
         SELECT * FROM unnest(:id::bigint[], :attempts::bigint[], :epoch::bigint[])
             AS named (id, attempts, epoch)
@@ -23,9 +23,9 @@ WITH gone AS (
         )
     RETURNING runs.id
 ),
-forgotten AS (
-    DELETE FROM redrive.attempts USING gone
-    WHERE attempts.kind = 'run' AND attempts.unit_id = gone.id
+removed_attempts AS (
+    DELETE FROM redrive.attempts USING removed
+    WHERE attempts.kind = 'run' AND attempts.unit_id = removed.id
     RETURNING attempts.id
 )
-SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM forgotten)
+SELECT (SELECT count(*) FROM removed), (SELECT count(*) FROM removed_attempts)

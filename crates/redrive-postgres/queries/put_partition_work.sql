@@ -1,4 +1,4 @@
--- The work of many partitions, new or changed.
+-- Inserts or updates the work of many partitions.
 INSERT INTO redrive.partition_work (
     partition_id, source, kind, lane, requested_at, requested_by, run_id, lease_owner, lease_epoch,
     lease_until, paused_at, paused_by, pause_reason

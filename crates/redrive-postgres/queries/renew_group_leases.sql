@@ -1,5 +1,4 @@
--- Many leases. The answer is those that were still held.
--- The LIMIT limits nothing: see finish_runs.
+-- Many leases. Returns those that were still held. For the LIMIT see finish_runs.
 UPDATE redrive.upload_groups AS work SET lease_until = greatest(work.lease_until, :lease_until)
 FROM (
     SELECT * FROM unnest(:id::bigint[], :epoch::bigint[]) AS held (id, epoch) LIMIT cardinality(:id)

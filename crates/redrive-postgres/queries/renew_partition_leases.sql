@@ -1,6 +1,5 @@
--- Many leases, locked in the order of their rows: see lock_partition_work. The answer is those that were
--- still held.
--- The LIMIT limits nothing: see finish_runs.
+-- Many leases, locked in the order of their rows: see lock_partition_work. Returns those that were still
+-- held. For the LIMIT see finish_runs.
 UPDATE redrive.partition_work AS work SET lease_until = greatest(work.lease_until, :lease_until)
 FROM (
     SELECT * FROM unnest(:id::bigint[], :epoch::bigint[]) AS held (id, epoch)

@@ -1,5 +1,5 @@
--- Many leases, locked in the order of their rows, as finishes do. The answer is those that were still
--- held. The LIMIT limits nothing: see finish_runs.
+-- Many leases, locked in the order of their rows, as finishes do. Returns those that were still held. For the
+-- LIMIT see finish_runs.
 UPDATE redrive.samples AS sample SET lease_until = greatest(sample.lease_until, :lease_until)
 FROM (
     SELECT * FROM unnest(:id::bigint[], :epoch::bigint[]) AS held (id, epoch)

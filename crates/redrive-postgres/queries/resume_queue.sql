@@ -1,4 +1,4 @@
--- Answers with a row and tells the journal where the queue was paused.
+-- Returns a row and writes a journal entry if the queue was paused.
 WITH resumed AS (
     DELETE FROM redrive.paused_queues WHERE queue = :queue RETURNING queue
 ),

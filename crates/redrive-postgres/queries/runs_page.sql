@@ -1,5 +1,5 @@
--- Goes along the ids and passes over what does not match: a page of something rare may read every run
--- after its start. An index for each filter would be paid by every claim and finish instead.
+-- Walks the ids and skips what does not match: a page of rare runs may read every run after its start. An
+-- index for each filter would make every claim and finish more expensive.
 SELECT
     id, queue, category, payload, submitted_at, not_before, idempotency_key, status, attempts,
     attempts_at_reset, retry_count, deferrals, next_retry_at, first_attempt_at, error_class,

@@ -1,5 +1,5 @@
--- Everything that is given must match: run (:run_id), pipeline (:pipeline), status (:status), stage (:stage), a text in the
--- error (:error), code (:code), fingerprint (:fingerprint).
+-- All given values must match: run (:run_id), pipeline (:pipeline), status (:status), stage (:stage), a text
+-- in the error (:error), code (:code), fingerprint (:fingerprint).
 SELECT
     samples.id, samples.run_id, run.pipeline, samples.line, samples.data, samples.status, samples.stage,
     run.stages[samples.stage + 1], samples.attempts, samples.attempts_at_reset, samples.retry_count,

@@ -1,4 +1,4 @@
--- Where the samples of a run are: what is ready, held, waiting, skipped and dead, each by its own index.
+-- The samples of a run by stage: ready, held, waiting, skipped and dead, each by its own index.
 SELECT stage, CASE WHEN lease_owner IS NULL THEN 'ready' ELSE 'running' END AS state, count(*)
 FROM redrive.samples
 WHERE run_id = :run_id AND status = 'pending' AND next_retry_at IS NULL

@@ -1,4 +1,4 @@
--- How many samples of a run had how many executions at which stage. LATERAL: see idempotent_runs.
+-- How many samples of a run had how many executions at which stage. For LATERAL see idempotent_runs.
 SELECT executed.stage, executions, count(*)
 FROM redrive.samples
 CROSS JOIN LATERAL (

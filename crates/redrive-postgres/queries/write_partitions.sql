@@ -1,4 +1,4 @@
--- Many partitions, which are locked since they were read. The LIMIT limits nothing: see finish_runs.
+-- Many partitions, locked since they were read. For the LIMIT see finish_runs.
 UPDATE redrive.partition_state AS state SET
     status = given.status, current_run_id = given.current_run_id,
     schema_version = given.schema_version, record_count = given.record_count,

@@ -1,5 +1,5 @@
--- How many runs stand, which are locked since they were read. One that goes on has no end. The LIMIT
--- limits nothing: see finish_runs. The answer is the runs.
+-- The progress of many runs, locked since they were read. A running run has no end. Returns the runs. For the
+-- LIMIT see finish_runs.
 UPDATE redrive.pipeline_runs AS run SET
     status = given.status, total = given.total, succeeded = given.succeeded, skipped = given.skipped,
     dlq = given.dlq, source_done = given.source_done, budget_processed = given.budget_processed,

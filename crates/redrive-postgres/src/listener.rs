@@ -41,10 +41,10 @@ impl WakeListener {
     pub(crate) fn start(
         runtime: &Handle,
         target: ConnectionTarget,
-        limits: ConnectionTimeouts,
+        timeouts: ConnectionTimeouts,
         wakes: Wakes,
     ) -> Self {
-        Self(runtime.spawn(listen(target, limits, wakes)).abort_handle())
+        Self(runtime.spawn(listen(target, timeouts, wakes)).abort_handle())
     }
 }
 
@@ -54,11 +54,11 @@ impl Drop for WakeListener {
     }
 }
 
-async fn listen(target: ConnectionTarget, limits: ConnectionTimeouts, wakes: Wakes) {
+async fn listen(target: ConnectionTarget, timeouts: ConnectionTimeouts, wakes: Wakes) {
     let mut wait = FIRST_WAIT;
     loop {
         let mut listening = false;
-        let Err(error) = listen_once(&target, limits, &wakes, &mut listening).await;
+        let Err(error) = listen_once(&target, timeouts, &wakes, &mut listening).await;
         if listening {
             wait = FIRST_WAIT;
         }
@@ -81,11 +81,11 @@ async fn listen(target: ConnectionTarget, limits: ConnectionTimeouts, wakes: Wak
 /// Listens for as long as the connection lasts.
 async fn listen_once(
     target: &ConnectionTarget,
-    limits: ConnectionTimeouts,
+    timeouts: ConnectionTimeouts,
     wakes: &Wakes,
     listening: &mut bool,
 ) -> Result<Infallible> {
-    let (config, tls) = (limits.config_for(target), tls::connector(&target.trust)?);
+    let (config, tls) = (timeouts.config_for(target), tls::connector(&target.trust)?);
     let starting = async {
         let connected = config.connect(tls).await;
         let (client, mut connection) = connected.map_err(|error| broken(Some(error)))?;
@@ -93,9 +93,9 @@ async fn listen_once(
         Ok((client, connection))
     };
     // The connection lasts as long as its client.
-    let (_client, mut connection) = timeout(limits.connect, starting)
+    let (_client, mut connection) = timeout(timeouts.connect, starting)
         .await
-        .unwrap_or_else(|_| Err(error::timed_out(LISTENING, limits.connect)))?;
+        .unwrap_or_else(|_| Err(error::timed_out(LISTENING, timeouts.connect)))?;
     *listening = true;
     tracing::debug!(place = target.address(), "listening for notifications");
     // Work may have become claimable while no connection listened.

@@ -134,17 +134,17 @@ const DELETE_MIGRATION: SqlQuery = sql_query!(
 #[derive(Debug, Clone)]
 pub struct PostgresMigrator {
     target: ConnectionTarget,
-    limits: ConnectionTimeouts,
+    timeouts: ConnectionTimeouts,
 }
 
 impl PostgresMigrator {
     /// The database must exist. Connects on first use.
     pub fn new(url: &str, options: &PostgresOptions) -> Result<Self> {
-        Ok(Self { target: ConnectionTarget::parse(url)?, limits: options.limits() })
+        Ok(Self { target: ConnectionTarget::parse(url)?, timeouts: options.timeouts() })
     }
 
     async fn session(&self, doing: &'static str) -> Result<Session> {
-        ConnectionPool::new(&self.target, 1, self.limits)?.session(doing).await
+        ConnectionPool::new(&self.target, 1, self.timeouts)?.session(doing).await
     }
 }
 
@@ -170,7 +170,7 @@ impl Migrator for PostgresMigrator {
         session.begin(bind!(LOCK_MIGRATIONS, lock => &LOCK)).await?;
         redrive_store::failpoint!("postgres.migrate.locked");
         // Queries queue behind a migration that waits for a table's lock, so the wait is short.
-        let lock_timeout = self.limits.statement.as_millis().clamp(1, i32::MAX as u128);
+        let lock_timeout = self.timeouts.statement.as_millis().clamp(1, i32::MAX as u128);
         session.script(&format!("SET LOCAL lock_timeout = {lock_timeout}")).await?;
         let steps = run_steps(&mut session, version, now).await?;
         session.commit().await?;

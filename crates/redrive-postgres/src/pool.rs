@@ -53,17 +53,17 @@ impl ConnectionPool {
     pub(crate) fn new(
         target: &ConnectionTarget,
         size: usize,
-        limits: ConnectionTimeouts,
+        timeouts: ConnectionTimeouts,
     ) -> Result<Self> {
-        let connector = SessionConnector::new(target, limits.statement)?;
+        let connector = SessionConnector::new(target, timeouts.statement)?;
         let (config, client_timeout) =
-            (limits.config_for(target), client_timeout(limits.statement));
+            (timeouts.config_for(target), client_timeout(timeouts.statement));
         let how = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let inner = deadpool_postgres::Pool::builder(Manager::from_connect(config, connector, how))
             .max_size(size.max(1))
-            .create_timeout(Some(limits.connect))
+            .create_timeout(Some(timeouts.connect))
             .wait_timeout(Some(client_timeout))
-            .recycle_timeout(Some(limits.connect))
+            .recycle_timeout(Some(timeouts.connect))
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|source| Error::Database {
@@ -73,7 +73,7 @@ impl ConnectionPool {
         Ok(Self {
             inner,
             client_timeout,
-            connect: limits.connect,
+            connect: timeouts.connect,
             address: target.address().to_owned(),
         })
     }

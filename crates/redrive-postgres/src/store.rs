@@ -61,7 +61,7 @@ impl Default for PostgresOptions {
 }
 
 impl PostgresOptions {
-    pub(crate) fn limits(&self) -> ConnectionTimeouts {
+    pub(crate) fn timeouts(&self) -> ConnectionTimeouts {
         ConnectionTimeouts { connect: self.connect_timeout, statement: self.statement_timeout }
     }
 }
@@ -77,7 +77,7 @@ pub struct PostgresStore {
     /// Started by the first call of [`Store::wakes`], so that a short-lived store takes no connection for it.
     listener: OnceLock<WakeListener>,
     target: ConnectionTarget,
-    limits: ConnectionTimeouts,
+    timeouts: ConnectionTimeouts,
     /// Runs the tasks that [`Store::now`] and [`Store::wakes`], which are not async, start.
     runtime: Handle,
 }
@@ -94,8 +94,8 @@ impl PostgresStore {
     /// means to libpq, except that `verify-ca` checks the host name as `verify-full` does.
     pub async fn connect(url: &str, options: PostgresOptions) -> Result<Self> {
         let target = ConnectionTarget::parse(url)?;
-        let limits = options.limits();
-        let pool = ConnectionPool::new(&target, options.max_connections, limits)?;
+        let timeouts = options.timeouts();
+        let pool = ConnectionPool::new(&target, options.max_connections, timeouts)?;
         let mut session = pool.session("reading the schema version").await?;
         let current = read_status(&mut session).await?.current();
         require_version(current, latest_version(MIGRATIONS))?;
@@ -118,7 +118,7 @@ impl PostgresStore {
             claim_cursors: ClaimCursors::new(monotonic),
             listener: OnceLock::new(),
             target,
-            limits,
+            timeouts,
             runtime: Handle::current(),
         })
     }
@@ -207,7 +207,7 @@ impl Store for PostgresStore {
     fn wakes(&self) -> watch::Receiver<u64> {
         self.listener.get_or_init(|| {
             let (target, wakes) = (self.target.clone(), self.wakes.clone());
-            WakeListener::start(&self.runtime, target, self.limits, wakes)
+            WakeListener::start(&self.runtime, target, self.timeouts, wakes)
         });
         self.wakes.listen()
     }
