@@ -1,9 +1,8 @@
--- The schema after all migrations. Written for people: the migrations make it, and a test holds the
--- two equal.
+-- The schema after all migrations, for readers. The migrations create it; a test compares the two.
 --
--- Text that an index holds is compared byte by byte (COLLATE "C"): a new version of the server's
--- collation library cannot put such an index out of order. JSON is kept as text, because jsonb
--- refuses \u0000 and would change what it is given. Lease ends are on the server's clock.
+-- Indexed text is compared byte by byte (COLLATE "C"), so that a new version of the server's collation
+-- library cannot corrupt the order of an index. JSON is stored as text, because jsonb rejects \u0000 and
+-- normalizes its input. Lease ends are on the server's clock.
 
 CREATE SCHEMA redrive;
 
@@ -25,7 +24,7 @@ CREATE TABLE redrive.runs (
                      ('discovered', 'processing', 'passed', 'needs_review', 'failed', 'error',
                       'cancelled')),
     attempts         bigint NOT NULL DEFAULT 0 CHECK (attempts >= 0),
-    -- How many there were when the count last began anew: a retry asked for by hand does that.
+    -- The attempts before the last retry by an operator, which starts the count again.
     attempts_at_reset bigint NOT NULL DEFAULT 0 CHECK (attempts_at_reset >= 0),
     retry_count      bigint NOT NULL DEFAULT 0 CHECK (retry_count >= 0),
     deferrals        bigint NOT NULL DEFAULT 0 CHECK (deferrals >= 0),
@@ -34,7 +33,7 @@ CREATE TABLE redrive.runs (
     error_class      text CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
     error_message    text,
     result           text,
-    -- A claim takes what is ready. What waits for a retry or its start has a due_at instead.
+    -- A claim takes ready runs. A run that waits for a retry or its start has a due_at instead.
     ready            boolean NOT NULL,
     due_at           timestamptz,
     lease_owner      text,
@@ -46,14 +45,16 @@ CREATE TABLE redrive.runs (
     CONSTRAINT runs_lease_is_whole CHECK ((lease_owner IS NULL) = (lease_until IS NULL))
 ) WITH (fillfactor = 70);
 
--- No index on leases and none on status: a success changes no indexed column, so its new row stays on
--- the page of the old one, where the fill factor leaves room, and no index is touched.
+-- No index on status: finishes and renewals find their runs by id, whatever statistics say.
 CREATE INDEX runs_ready ON redrive.runs (queue, category, submitted_at, id) WHERE ready;
 CREATE INDEX runs_due ON redrive.runs (queue, due_at) WHERE due_at IS NOT NULL;
 CREATE UNIQUE INDEX runs_idempotency ON redrive.runs (queue, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
+-- Leases by their end, for the reaper. The predicate is lease_owner and not status: finishes compare the
+-- status, so the planner cannot use this index, with its many dead entries, for them.
+CREATE INDEX runs_held ON redrive.runs (lease_until) WHERE lease_owner IS NOT NULL;
 
--- A queue that is in it gives nothing to a claim.
+-- Runs of these queues are not claimed.
 CREATE TABLE redrive.paused_queues (
     id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue     text COLLATE "C" NOT NULL UNIQUE,
@@ -74,18 +75,18 @@ CREATE TABLE redrive.items (
                       ('pending', 'uploaded', 'trusted', 'rejected', 'upload_giveup')),
     rejection_reason  text,
     updated_at        timestamptz NOT NULL,
-    -- Rejections, and what their count was when an operator last reset it.
+    -- Rejections, and their number at the last reset by an operator.
     upload_attempts   integer NOT NULL DEFAULT 0,
     attempts_at_reset integer NOT NULL DEFAULT 0,
-    -- The number of its last attempt in the ledger.
+    -- The number of the item's last attempt in the ledger.
     last_attempt      bigint NOT NULL DEFAULT 0 CHECK (last_attempt >= 0),
-    -- An item changes at least once, and then its name is in there twice.
+    -- An item changes at least once, and then its name is in the index twice.
     UNIQUE (upload, group_name, name) WITH (fillfactor = 50)
 );
 
 CREATE INDEX items_pending ON redrive.items (upload, group_name, id) WHERE status = 'pending';
 
--- Who is uploading a group of items. A row is made by the first upload of its group.
+-- The leases of groups of items. The first upload of a group inserts its row.
 CREATE TABLE redrive.upload_groups (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     upload      text COLLATE "C" NOT NULL,
@@ -97,10 +98,10 @@ CREATE TABLE redrive.upload_groups (
     CONSTRAINT upload_groups_lease_is_whole CHECK ((lease_owner IS NULL) = (lease_until IS NULL))
 );
 
--- What is held, so that looking for ended leases does not read every group there ever was.
+-- Held groups, so that the search for ended leases does not read all groups.
 CREATE INDEX upload_groups_held ON redrive.upload_groups (id) WHERE lease_owner IS NOT NULL;
 
--- What partitions are.
+-- The state of partitions.
 CREATE TABLE redrive.partition_state (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     source         text COLLATE "C" NOT NULL CHECK (source <> ''),
@@ -120,13 +121,13 @@ CREATE TABLE redrive.partition_state (
     CONSTRAINT partition_state_verdict_is_counted CHECK (status = 'pending' OR attempt_count >= 1)
 );
 
--- The daemon looks at these alone, in the order of the keys.
+-- The daemon reads only failed partitions, in the order of the keys.
 CREATE INDEX partition_state_failed
     ON redrive.partition_state (source, customer_id, query_name, logical_date)
     WHERE status = 'failed';
 
--- What is asked for and who holds it. A row lives while something is outstanding or the partition is
--- paused; every request that is done with takes its row along.
+-- Requests for partitions and their leases. A row exists while a request is outstanding or the partition is
+-- paused; a finished request removes its row.
 CREATE TABLE redrive.partition_work (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     partition_id bigint NOT NULL UNIQUE REFERENCES redrive.partition_state (id),
@@ -152,13 +153,13 @@ CREATE TABLE redrive.partition_work (
     CONSTRAINT partition_work_held_is_asked_for CHECK (kind IS NOT NULL OR lease_owner IS NULL)
 );
 
--- Claims go by it, one range per lane.
+-- Claims read one range per lane.
 CREATE INDEX partition_work_ready ON redrive.partition_work (source, lane, requested_at, id)
     WHERE kind IS NOT NULL AND lease_owner IS NULL AND paused_at IS NULL;
--- What is held, so that looking for ended leases does not read what is only asked for.
+-- Held work, so that the search for ended leases does not read waiting requests.
 CREATE INDEX partition_work_held ON redrive.partition_work (id) WHERE lease_owner IS NOT NULL;
 
--- Runs of pipelines: where the source is read, and what became of the samples.
+-- Pipeline runs: the position in the source, and the counts of samples.
 CREATE TABLE redrive.pipeline_runs (
     id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     pipeline         text COLLATE "C" NOT NULL CHECK (pipeline <> ''),
@@ -182,11 +183,11 @@ CREATE TABLE redrive.pipeline_runs (
     started_by       text NOT NULL,
     ended_at         timestamptz,
     stop_reason      text,
-    -- Who reads the source.
+    -- The lease of the source's reader.
     lease_owner      text,
     lease_epoch      bigint NOT NULL DEFAULT 0 CHECK (lease_epoch >= 0),
     lease_until      timestamptz,
-    -- Samples that are gone; the counts above still have them.
+    -- Samples that were pruned; the counts above include them.
     pruned_succeeded bigint NOT NULL DEFAULT 0,
     pruned_skipped   bigint NOT NULL DEFAULT 0,
     pruned_dlq       bigint NOT NULL DEFAULT 0,
@@ -198,11 +199,10 @@ CREATE TABLE redrive.pipeline_runs (
         AND pruned_dlq BETWEEN 0 AND dlq)
 ) WITH (fillfactor = 50);
 
--- Every batch of ended samples changes the counts, which no index holds.
+-- Every batch of ended samples changes the counts, which are in no index.
 CREATE INDEX pipeline_runs_live ON redrive.pipeline_runs (pipeline, id) WHERE status = 'running';
 CREATE INDEX pipeline_runs_held ON redrive.pipeline_runs (id) WHERE lease_owner IS NOT NULL;
 
--- Samples, each at a stage.
 CREATE TABLE redrive.samples (
     id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     run_id           bigint NOT NULL REFERENCES redrive.pipeline_runs (id),
@@ -227,7 +227,7 @@ CREATE TABLE redrive.samples (
     lease_owner      text,
     lease_epoch      bigint NOT NULL DEFAULT 0 CHECK (lease_epoch >= 0),
     lease_until      timestamptz,
-    -- Where claims look for it: its stage, or while it is held the one where it was claimed.
+    -- The stage at which claims find the sample: its stage, or while it is held the stage where it was claimed.
     claim_stage      bigint NOT NULL DEFAULT 0,
     CONSTRAINT samples_line UNIQUE (run_id, line),
     CONSTRAINT samples_ended_is_free
@@ -238,14 +238,14 @@ CREATE TABLE redrive.samples (
     CONSTRAINT samples_lease_is_whole CHECK ((lease_owner IS NULL) = (lease_until IS NULL))
 ) WITH (fillfactor = 70);
 
--- Claims go by these two. What is held is among the open ones, which the read-ahead bounds: no index
--- knows leases, nor the stage of what is held, so neither a claim nor going on to the next stage with who
--- holds it changes an indexed column or touches an index.
+-- Claims read these two indexes. Held samples are among the open ones, whose number the read-ahead limits. No index
+-- has the lease or the stage of a held sample, so neither a claim nor an advance to the next stage under the same
+-- lease changes an indexed column.
 CREATE INDEX samples_open ON redrive.samples (run_id, claim_stage, id)
     WHERE status = 'pending' AND next_retry_at IS NULL;
 CREATE INDEX samples_due ON redrive.samples (run_id, claim_stage, next_retry_at)
     WHERE next_retry_at IS NOT NULL;
--- Dead letters, by what they are looked for: one by one, and counted for a run.
+-- Dead letters, for pages and for the counts of a run.
 CREATE INDEX samples_dead ON redrive.samples (id) WHERE status = 'dlq';
 CREATE INDEX samples_dlq ON redrive.samples (run_id) WHERE status = 'dlq';
 CREATE INDEX samples_skipped ON redrive.samples (run_id) WHERE status = 'skipped';
@@ -276,13 +276,13 @@ CREATE TABLE redrive.attempts (
     UNIQUE (unit_id, kind, stage, attempt)
 );
 
--- The ledger of samples, by the names that people know.
+-- The ledger of samples, under names for queries by hand.
 CREATE VIEW redrive.stages_applied AS
 SELECT unit_id AS sample_id, stage AS stage_name, stage_config_hash, attempt, outcome AS status,
     message AS error_message, ended_at AS applied_at
 FROM redrive.attempts WHERE kind = 'sample';
 
--- Units and dedupe keys may be longer than an entry of a btree can be, so both are found by hash.
+-- Units and dedupe keys may be longer than a btree entry, so both are found by hash.
 CREATE TABLE redrive.journal (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at         timestamptz NOT NULL,
@@ -298,7 +298,7 @@ CREATE TABLE redrive.journal (
 CREATE INDEX journal_unit ON redrive.journal (hashtextextended(unit, 0), id)
     WHERE unit IS NOT NULL;
 
--- Who reads the journal on and on, and how far.
+-- Positions of continuous readers of the journal.
 CREATE TABLE redrive.journal_readers (
     id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name    text COLLATE "C" NOT NULL UNIQUE,

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Every migration there is, in order.
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     "runs_items_attempts_journal",
     "upload_attempts",
     "partitions",
@@ -22,6 +22,7 @@ const MIGRATIONS: [&str; 10] = [
     "journal_readers",
     "claim_stage",
     "cheaper_writes",
+    "run_leases",
 ];
 const LATEST: usize = MIGRATIONS.len();
 

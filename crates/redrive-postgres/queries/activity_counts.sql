@@ -7,6 +7,6 @@ FROM (
     SELECT
         kind, outcome, class, cause, ended_at,
         greatest((extract(epoch FROM ended_at - started_at) * 1000000)::bigint, 0) AS took
-    FROM redrive.attempts WHERE id > $1 AND id <= $2
+    FROM redrive.attempts WHERE id > :after AND id <= :end
 ) AS attempt
 GROUP BY kind, outcome, class, lost, reached, minute

@@ -1,7 +1,8 @@
--- The attempts at some units ($2), after a place.
+-- The attempts of some units (:unit_ids), after a position.
 SELECT
     kind, unit_id, stage, stage_config_hash, attempt, counted, run_id, started_at, ended_at, outcome,
     class, code, message, fingerprint, cause, delay_us, worker
 FROM redrive.attempts
-WHERE kind = $1 AND unit_id = ANY ($2) AND unit_id >= $3 AND (unit_id, stage, attempt) > ($3, $4, $5)
-ORDER BY unit_id, stage, attempt LIMIT $6::bigint
+WHERE kind = :kind AND unit_id = ANY (:unit_ids) AND unit_id >= :after_unit
+    AND (unit_id, stage, attempt) > (:after_unit, :after_stage, :after_attempt)
+ORDER BY unit_id, stage, attempt LIMIT :limit::bigint

@@ -1,5 +1,6 @@
 SELECT
     kind, unit_id, stage, stage_config_hash, attempt, counted, run_id, started_at, ended_at, outcome,
     class, code, message, fingerprint, cause, delay_us, worker
-FROM redrive.attempts WHERE kind = $1 AND unit_id = $2 AND stage = $3 AND attempt > $4
-ORDER BY attempt LIMIT $5::bigint
+FROM redrive.attempts
+WHERE kind = :kind AND unit_id = :unit_id AND stage = :stage AND attempt > :after_attempt
+ORDER BY attempt LIMIT :limit::bigint

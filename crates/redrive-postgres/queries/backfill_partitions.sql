@@ -1,22 +1,24 @@
--- PostgreSQL alone: SQLite takes one at a time. Many partitions, in the order they were given, with the
--- work that is asked for and what the journal says, where there is no entry yet. The answer is those that
--- were made. Joined by hash: the same text is in every row but for the key and its unit.
+-- PostgreSQL only; SQLite inserts one partition at a time. Inserts many partitions in the given order, with
+-- their work and journal entries, where there is no entry yet, and returns those. The join is by hash: the
+-- rows have the same text except for the key and the unit.
 WITH given AS MATERIALIZED (
     SELECT source, customer_id, query_name, logical_date, unit, place
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::date[], $5::text[])
-        WITH ORDINALITY AS new (source, customer_id, query_name, logical_date, unit, place)
+    FROM unnest(
+        :source::text[], :customer_id::text[], :query_name::text[], :logical_date::date[],
+        :unit::text[]
+    ) WITH ORDINALITY AS new (source, customer_id, query_name, logical_date, unit, place)
 ), made AS (
     INSERT INTO redrive.partition_state (source, customer_id, query_name, logical_date, updated_at)
-    SELECT source, customer_id, query_name, logical_date, $6 FROM given ORDER BY place
+    SELECT source, customer_id, query_name, logical_date, :at FROM given ORDER BY place
     ON CONFLICT (source, customer_id, query_name, logical_date) DO NOTHING
     RETURNING id, source, customer_id, query_name, logical_date
-), asked AS (
+), requested AS (
     INSERT INTO redrive.partition_work
         (partition_id, source, kind, lane, requested_at, requested_by, lease_epoch)
-    SELECT id, source, $7, $8, $6, $9, 0 FROM made
-), told AS (
+    SELECT id, source, :kind, :lane, :at, :actor, 0 FROM made
+), journalled AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details)
-    SELECT $6, $9, $10, given.unit, $11, $12
+    SELECT :at, :actor, :action, given.unit, :filter, :details
     FROM made
     JOIN given USING (source, customer_id, query_name, logical_date)
     ORDER BY given.place

@@ -1,7 +1,7 @@
--- A reader that is new begins at the end.
+-- A new reader starts at the end of the journal.
 INSERT INTO redrive.journal_readers (name, settled, seen, seen_at)
 VALUES (
-    $1, (SELECT coalesce(max(id), 0) FROM redrive.journal),
-    (SELECT coalesce(max(id), 0) FROM redrive.journal), $2
+    :name, (SELECT coalesce(max(id), 0) FROM redrive.journal),
+    (SELECT coalesce(max(id), 0) FROM redrive.journal), :now
 )
 ON CONFLICT (name) DO NOTHING

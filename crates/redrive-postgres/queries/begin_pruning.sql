@@ -1,2 +1,2 @@
--- For the transaction alone: see the trigger attempts_pruned_alone.
-SELECT set_config('redrive.pruning', $1, true)
+-- For this transaction only: see the trigger attempts_pruned_alone.
+SELECT set_config('redrive.pruning', :prune_key, true)

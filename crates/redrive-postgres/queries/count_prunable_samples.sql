@@ -1,7 +1,7 @@
--- How many samples prunable_samples finds.
+-- The number of samples that prunable_samples finds.
 SELECT count(*)
 FROM redrive.samples JOIN redrive.pipeline_runs AS run ON run.id = samples.run_id
 WHERE samples.status <> 'pending'
-    AND (samples.last_attempt_at IS NULL OR samples.last_attempt_at < $1)
-    AND run.status <> 'running' AND run.ended_at < $1
-    AND ($2::text IS NULL OR run.pipeline = $2)
+    AND (samples.last_attempt_at IS NULL OR samples.last_attempt_at < :before)
+    AND run.status <> 'running' AND run.ended_at < :before
+    AND (:pipeline::text IS NULL OR run.pipeline = :pipeline)

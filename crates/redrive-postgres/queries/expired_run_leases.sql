@@ -1,2 +1,8 @@
-SELECT id, lease_epoch, lease_owner, lease_until FROM redrive.runs
-WHERE status = 'processing' AND lease_until <= $1 AND id > $2 ORDER BY id LIMIT $3::bigint
+-- Ended leases are few. They are found by their end and sorted then: with the order in the same query the
+-- planner might walk all runs by id.
+WITH ended AS MATERIALIZED (
+    SELECT id, lease_epoch, lease_owner, lease_until FROM redrive.runs
+    WHERE lease_owner IS NOT NULL AND lease_until <= :now
+)
+SELECT id, lease_epoch, lease_owner, lease_until FROM ended
+WHERE id > :after ORDER BY id LIMIT :limit::bigint

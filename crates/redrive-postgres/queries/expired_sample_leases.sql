@@ -1,9 +1,9 @@
--- What is held is among what is open: see the schema. Found first, and put in order then: otherwise the
--- planner might as well go along all samples by id.
+-- Held samples are among the open ones: see the schema. They are found first and sorted then: with the order
+-- in the same query the planner might walk all samples by id.
 WITH ended AS MATERIALIZED (
     SELECT id, lease_epoch, lease_owner, lease_until FROM redrive.samples
     WHERE status = 'pending' AND next_retry_at IS NULL
-        AND lease_owner IS NOT NULL AND lease_until <= $1
+        AND lease_owner IS NOT NULL AND lease_until <= :now
 )
 SELECT id, lease_epoch, lease_owner, lease_until FROM ended
-WHERE id > $2 ORDER BY id LIMIT $3::bigint
+WHERE id > :after ORDER BY id LIMIT :limit::bigint

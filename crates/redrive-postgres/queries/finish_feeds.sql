@@ -1,9 +1,9 @@
--- Many sources. The answer is which places in the batch applied, with their runs. Locked in the order of
--- their ids: see lock_pipeline_runs. The LIMIT limits nothing: see finish_runs.
+-- Many sources. Returns the places in the batch that applied, with their runs. Locks runs in the order of
+-- their ids: see lock_pipeline_runs. For the LIMIT see finish_runs.
 UPDATE redrive.pipeline_runs AS run SET lease_owner = NULL, lease_until = NULL
 FROM (
-    SELECT * FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS given (id, epoch, place)
-    ORDER BY id LIMIT cardinality($1)
+    SELECT * FROM unnest(:id::bigint[], :epoch::bigint[]) WITH ORDINALITY AS given (id, epoch, place)
+    ORDER BY id LIMIT cardinality(:id)
 ) AS given
 WHERE run.id = given.id AND run.lease_epoch = given.epoch AND run.lease_owner IS NOT NULL
 RETURNING

@@ -1,12 +1,10 @@
--- Many runs, with their rows of ledger and journal, in one statement. A run that is no longer held
--- under this epoch changes nothing and gets no rows. The answer is which places in the batch applied,
--- and when those were submitted that can be claimed again at once.
--- SQLite takes one run at a time, and three statements.
+-- Many runs, with their rows of ledger and journal, in one query. A run that is no longer held under this
+-- epoch stays unchanged and gets no rows. Returns the places in the batch that applied, and for runs that are
+-- ready again when they were submitted. SQLite takes one run at a time, with three statements.
 --
--- Rows are found by id alone: epoch and status are checked on the row. The LIMIT limits nothing, but
--- makes the planner expect a row rather than ten. A plan is kept until statistics change, and for ten
--- rows of a table that is small at the moment it would rather read all of the table, and still do so
--- when the table has grown.
+-- Rows are found by id only; epoch and status are compared on the row. The LIMIT changes no result: it makes
+-- the planner expect one row instead of ten. A plan is kept until statistics change, and for ten rows of a
+-- small table the planner would read the whole table, also when the table has grown.
 WITH finished AS (
     UPDATE redrive.runs AS run SET
         status = given.status, attempts = given.attempt, retry_count = given.retry_count,
@@ -15,15 +13,18 @@ WITH finished AS (
         error_message = given.error_message, result = given.result, ready = given.ready,
         due_at = given.due_at, lease_owner = NULL, lease_until = NULL
     FROM (SELECT * FROM unnest(
-        $1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
-        $7::timestamptz[], $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::boolean[],
-        $13::timestamptz[], $14::boolean[], $15::timestamptz[], $16::timestamptz[], $17::text[],
-        $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::bigint[], $24::text[]
+        :id::bigint[], :epoch::bigint[], :status::text[], :attempt::bigint[],
+        :retry_count::bigint[], :deferrals::bigint[], :next_retry_at::timestamptz[],
+        :first_attempt_at::timestamptz[], :error_class::text[], :error_message::text[],
+        :result::text[], :ready::boolean[], :due_at::timestamptz[], :counted::boolean[],
+        :started_at::timestamptz[], :ended_at::timestamptz[], :outcome::text[], :class::text[],
+        :code::text[], :message::text[], :fingerprint::text[], :cause::text[], :delay_us::bigint[],
+        :worker::text[]
     ) WITH ORDINALITY AS given (
         id, epoch, status, attempt, retry_count, deferrals, next_retry_at, first_attempt_at,
         error_class, error_message, result, ready, due_at, counted, started_at, ended_at, outcome,
         class, code, message, fingerprint, cause, delay_us, worker, place
-    ) LIMIT cardinality($1)) AS given
+    ) LIMIT cardinality(:id)) AS given
     WHERE run.id = given.id AND run.lease_epoch = given.epoch AND run.status = 'processing'
     RETURNING given.*, CASE WHEN given.ready THEN run.submitted_at END AS ready_since
 ),
@@ -37,16 +38,16 @@ ledger AS (
         fingerprint, cause, delay_us, worker
     FROM finished ORDER BY place
 ),
-told AS (
+journalled AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)
     SELECT at, actor, action, unit, filter, details, dedupe_key
     FROM unnest(
-        $25::bigint[], $26::timestamptz[], $27::text[], $28::text[], $29::text[], $30::text[],
-        $31::text[], $32::text[]
+        :finish_place::bigint[], :at::timestamptz[], :actor::text[], :action::text[],
+        :unit::text[], :filter::text[], :details::text[], :dedupe_key::text[]
     ) WITH ORDINALITY AS entry
         (finish_place, at, actor, action, unit, filter, details, dedupe_key, place)
-    -- IS TRUE keeps this a lookup in a hash table; as a join, with hash joins off, it would compare
-    -- every entry with every run.
+    -- IS TRUE makes this a lookup in a hash table. As a join, with hash joins off, the planner would
+    -- compare every entry with every run.
     WHERE (finish_place IN (SELECT place FROM finished)) IS TRUE
     ORDER BY place
     ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING

@@ -1,8 +1,9 @@
--- Many samples, with their rows of ledger and journal, in one statement. A sample that is no longer held
--- under this epoch changes nothing and gets no rows. One that goes on to another stage begins there with
--- nothing, and stays with who keeps it if its run ($43) goes on: then no column of an index changes. The
--- answer is which places in the batch applied, and whether the sample was kept. SQLite takes one sample at a time, and three statements. The
--- order is that of renewals; how rows are found: see finish_runs.
+-- Many samples, with their rows of ledger and journal, in one query. A sample that is no longer held under
+-- this epoch stays unchanged and gets no rows. A sample that advances to another stage starts there with
+-- empty counts, and its worker keeps it if its run (:keeping_runs) is still running: then no indexed column
+-- changes. Returns the places in the batch that applied, and whether the sample was kept. SQLite takes one
+-- sample at a time, with three statements. The order is that of renewals; for how rows are found see
+-- finish_runs.
 WITH finished AS (
     UPDATE redrive.samples AS sample SET
         status = given.status, stage = given.stage_place,
@@ -28,21 +29,26 @@ WITH finished AS (
             WHEN given.keep_until IS NOT NULL AND sample.run_id = ANY (given.going_on) THEN 1 ELSE 0
         END
     FROM (SELECT *, ARRAY(
-        SELECT id FROM redrive.pipeline_runs WHERE id = ANY ($43::bigint[]) AND status = 'running'
+        SELECT id FROM redrive.pipeline_runs
+        WHERE id = ANY (:keeping_runs::bigint[]) AND status = 'running'
     ) AS going_on FROM unnest(
-        $1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[],
-        $8::bigint[], $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::text[],
-        $13::text[], $14::text[], $15::text[], $16::text[], $17::timestamptz[], $18::text[], $19::bigint[], $20::text[],
-        $21::text[], $22::bigint[], $23::boolean[], $24::text[], $25::timestamptz[],
-        $26::timestamptz[], $27::text[], $28::text[], $29::text[], $30::text[], $31::text[],
-        $32::text[], $33::bigint[], $34::text[]
+        :id::bigint[], :epoch::bigint[], :status::text[], :stage_place::bigint[], :data::text[],
+        :attempts::bigint[], :retry_count::bigint[], :deferrals::bigint[],
+        :next_retry_at::timestamptz[], :first_attempt_at::timestamptz[],
+        :last_attempt_at::timestamptz[], :error_class::text[], :error_code::text[],
+        :error_message::text[], :error_fingerprint::text[], :skip_reason::text[],
+        :keep_until::timestamptz[], :kind::text[], :unit_id::bigint[], :stage::text[],
+        :stage_config_hash::text[], :attempt::bigint[], :counted::boolean[], :run_id::text[],
+        :started_at::timestamptz[], :ended_at::timestamptz[], :outcome::text[], :class::text[],
+        :code::text[], :message::text[], :fingerprint::text[], :cause::text[], :delay_us::bigint[],
+        :worker::text[]
     ) WITH ORDINALITY AS given (
         id, epoch, status, stage_place, data, attempts, retry_count, deferrals, next_retry_at,
         first_attempt_at, last_attempt_at, error_class, error_code, error_message,
-        error_fingerprint, skip_reason, keep_until, kind, unit_id, stage, stage_config_hash, attempt, counted,
-        run_id, started_at, ended_at, outcome, class, code, message, fingerprint, cause, delay_us,
+        error_fingerprint, skip_reason, keep_until, kind, unit_id, stage, stage_config_hash,
+        attempt, counted, run_id, started_at, ended_at, outcome, class, code, message, fingerprint, cause, delay_us,
         worker, place
-    ) ORDER BY id LIMIT cardinality($1)) AS given
+    ) ORDER BY id LIMIT cardinality(:id)) AS given
     WHERE sample.id = given.id AND sample.lease_epoch = given.epoch
         AND sample.lease_owner IS NOT NULL
     RETURNING
@@ -61,15 +67,15 @@ ledger AS (
         outcome, class, code, message, fingerprint, cause, delay_us, worker
     FROM finished ORDER BY place
 ),
-told AS (
+journalled AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)
     SELECT at, actor, action, unit, filter, details, dedupe_key
     FROM unnest(
-        $35::bigint[], $36::timestamptz[], $37::text[], $38::text[], $39::text[], $40::text[],
-        $41::text[], $42::text[]
+        :finish_place::bigint[], :at::timestamptz[], :actor::text[], :action::text[],
+        :unit::text[], :filter::text[], :details::text[], :dedupe_key::text[]
     ) WITH ORDINALITY AS entry
         (finish_place, at, actor, action, unit, filter, details, dedupe_key, place)
-    -- IS TRUE: see finish_runs.
+    -- For IS TRUE see finish_runs.
     WHERE (finish_place IN (SELECT place FROM finished)) IS TRUE
     ORDER BY place
     ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING

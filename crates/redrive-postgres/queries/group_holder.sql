@@ -1,1 +1,2 @@
-SELECT lease_owner, lease_until FROM redrive.upload_groups WHERE upload = $1 AND group_name = $2
+SELECT lease_owner, lease_until FROM redrive.upload_groups
+WHERE upload = :upload AND group_name = :group_name

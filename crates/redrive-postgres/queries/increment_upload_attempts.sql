@@ -1,3 +1,3 @@
--- The only statement that changes the column.
-UPDATE redrive.items SET upload_attempts = upload_attempts + 1 WHERE id = $1
+-- The only query that changes this column.
+UPDATE redrive.items SET upload_attempts = upload_attempts + 1 WHERE id = :id
 RETURNING upload_attempts::bigint

@@ -1,9 +1,10 @@
--- Many entries. A dedupe key that is there already, or earlier in the batch, changes nothing; the
--- answer is the keys of the entries that were added.
+-- Many entries. An entry whose dedupe key exists, or is earlier in the batch, is not inserted. Returns the
+-- keys of the inserted entries.
 INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)
 SELECT at, actor, action, unit, filter, details, dedupe_key
 FROM unnest(
-    $1::timestamptz[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[]
+    :at::timestamptz[], :actor::text[], :action::text[], :unit::text[], :filter::text[],
+    :details::text[], :dedupe_key::text[]
 ) WITH ORDINALITY AS new (at, actor, action, unit, filter, details, dedupe_key, place)
 ORDER BY place
 ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING

@@ -1,11 +1,11 @@
--- Many runs, numbered in the order they were given. A run is missing in the answer when its
--- idempotency key is taken. SQLite takes one run at a time.
+-- Many runs, numbered in the given order. Returns no row for a run whose idempotency key is taken. SQLite
+-- takes one run at a time.
 INSERT INTO redrive.runs
     (queue, category, payload, submitted_at, not_before, idempotency_key, ready, due_at)
 SELECT queue, category, payload, submitted_at, not_before, idempotency_key, due_at IS NULL, due_at
 FROM unnest(
-    $1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[],
-    $7::text[]
+    :queue::text[], :category::text[], :payload::text[], :submitted_at::timestamptz[],
+    :not_before::timestamptz[], :due_at::timestamptz[], :idempotency_key::text[]
 ) WITH ORDINALITY AS new
     (queue, category, payload, submitted_at, not_before, due_at, idempotency_key, place)
 ORDER BY place

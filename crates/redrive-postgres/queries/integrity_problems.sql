@@ -1,5 +1,5 @@
--- PostgreSQL alone; SQLite has PRAGMA integrity_check. Indexes that are not used, constraints that are
--- not enforced, and ledger or journal without the trigger that keeps them.
+-- PostgreSQL only; SQLite has PRAGMA integrity_check. Finds invalid indexes, constraints that are not
+-- validated, and missing triggers of ledger and journal.
 SELECT format('index %s is invalid; rebuild it with REINDEX INDEX', index.indexrelid::regclass)
 FROM pg_catalog.pg_index AS index
 JOIN pg_catalog.pg_class AS relation ON relation.oid = index.indrelid

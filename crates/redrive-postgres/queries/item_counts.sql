@@ -1,1 +1,2 @@
-SELECT status, count(*) FROM redrive.items WHERE upload = $1 AND group_name = $2 GROUP BY status
+SELECT status, count(*) FROM redrive.items
+WHERE upload = :upload AND group_name = :group_name GROUP BY status

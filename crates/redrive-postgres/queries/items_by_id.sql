@@ -1,4 +1,4 @@
 SELECT
     id, upload, group_name, name, content_url, size_bytes, sha256, status, upload_attempts::bigint,
     attempts_at_reset::bigint, last_attempt, rejection_reason, updated_at
-FROM redrive.items WHERE id = ANY ($1) ORDER BY id
+FROM redrive.items WHERE id = ANY (:ids) ORDER BY id

@@ -1,5 +1,5 @@
--- The index holds the hash of a unit, which may be longer than an index entry can be.
+-- The index has the hash of the unit, because a unit may be longer than an index entry.
 SELECT id, at, actor, action, unit, filter, details, dedupe_key FROM redrive.journal
-WHERE hashtextextended(unit, 0) = hashtextextended($4, 0) AND unit = $4
-    AND id > $1 AND ($2::text IS NULL OR action = $2)
-ORDER BY id LIMIT $3::bigint
+WHERE hashtextextended(unit, 0) = hashtextextended(:unit, 0) AND unit = :unit
+    AND id > :after AND (:action::text IS NULL OR action = :action)
+ORDER BY id LIMIT :limit::bigint

@@ -1,3 +1,3 @@
 SELECT id, at, actor, action, unit, filter, details, dedupe_key FROM redrive.journal
-WHERE id > $1 AND ($2::text IS NULL OR action = $2)
-ORDER BY id LIMIT $3::bigint
+WHERE id > :after AND (:action::text IS NULL OR action = :action)
+ORDER BY id LIMIT :limit::bigint

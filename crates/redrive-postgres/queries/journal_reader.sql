@@ -1,1 +1,1 @@
-SELECT settled, seen, seen_at FROM redrive.journal_readers WHERE name = $1
+SELECT settled, seen, seen_at FROM redrive.journal_readers WHERE name = :name

@@ -1,9 +1,9 @@
--- PostgreSQL alone: SQLite has one writer. The work of partitions that are locked already, in the order
--- in which renewals lock it. A statement of its own, so that it sees work that was added while it waited
--- for them. LATERAL: see idempotent_runs.
-WITH asked AS MATERIALIZED (
+-- PostgreSQL only: SQLite has one writer. The work of partitions that are locked already, in the order in
+-- which renewals lock it. A query of its own, so that it sees work that was inserted while the first query
+-- waited. For LATERAL see idempotent_runs.
+WITH requested AS MATERIALIZED (
     SELECT work.id
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::date[])
+    FROM unnest(:source::text[], :customer_id::text[], :query_name::text[], :logical_date::date[])
         AS named (source, customer_id, query_name, logical_date)
     CROSS JOIN LATERAL (
         SELECT id FROM redrive.partition_state
@@ -17,7 +17,7 @@ WITH asked AS MATERIALIZED (
     ORDER BY work.id
 )
 SELECT locked.id
-FROM asked
+FROM requested
 CROSS JOIN LATERAL (
-    SELECT id FROM redrive.partition_work WHERE id = asked.id FOR UPDATE
+    SELECT id FROM redrive.partition_work WHERE id = requested.id FOR UPDATE
 ) AS locked

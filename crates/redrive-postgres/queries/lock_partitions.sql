@@ -1,8 +1,7 @@
--- PostgreSQL alone: SQLite has one writer. Many partitions, locked in the order they are given, which is
--- the order of the keys, so that two who lock the same ones do not wait for each other. LATERAL: see
--- idempotent_runs.
+-- PostgreSQL only: SQLite has one writer. Many partitions, locked in the given order, which is the order of
+-- the keys, so that two transactions cannot deadlock. For LATERAL see idempotent_runs.
 SELECT state.id
-FROM unnest($1::text[], $2::text[], $3::text[], $4::date[])
+FROM unnest(:source::text[], :customer_id::text[], :query_name::text[], :logical_date::date[])
     AS named (source, customer_id, query_name, logical_date)
 CROSS JOIN LATERAL (
     SELECT id FROM redrive.partition_state

@@ -1,8 +1,8 @@
--- PostgreSQL alone: SQLite has one writer. In the order of their ids, so that two who lock the same ones
--- do not wait for each other.
+-- PostgreSQL only: SQLite has one writer. Locks in the order of the ids, so that two transactions cannot
+-- deadlock.
 SELECT
     id, pipeline, stages, rules, read_ahead, source, source_lines, source_bytes, source_check, status,
     total, succeeded, skipped, dlq, source_done, budget_processed, budget_failed, started_at, started_by,
     ended_at, stop_reason, lease_owner, lease_until, lease_epoch,
     pruned_succeeded, pruned_skipped, pruned_dlq
-FROM redrive.pipeline_runs WHERE id = ANY ($1) ORDER BY id FOR UPDATE
+FROM redrive.pipeline_runs WHERE id = ANY (:ids) ORDER BY id FOR UPDATE

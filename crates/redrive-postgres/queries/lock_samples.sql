@@ -1,5 +1,5 @@
--- PostgreSQL alone: SQLite has one writer. In the order of their ids, so that two who lock the same ones
--- do not wait for each other.
+-- PostgreSQL only: SQLite has one writer. Locks in the order of the ids, so that two transactions cannot
+-- deadlock.
 SELECT
     samples.id, samples.run_id, run.pipeline, samples.line, samples.data, samples.status, samples.stage,
     run.stages[samples.stage + 1], samples.attempts, samples.attempts_at_reset, samples.retry_count,
@@ -7,4 +7,4 @@ SELECT
     samples.error_class, samples.error_code, samples.error_message, samples.fingerprint,
     samples.skip_reason, samples.lease_owner, samples.lease_epoch, samples.lease_until
 FROM redrive.samples JOIN redrive.pipeline_runs AS run ON run.id = samples.run_id
-WHERE samples.id = ANY ($1) ORDER BY samples.id FOR UPDATE OF samples
+WHERE samples.id = ANY (:ids) ORDER BY samples.id FOR UPDATE OF samples

@@ -1,8 +1,6 @@
--- Many items, each at most once, with their rows of ledger and journal, in one statement. A reset records
--- the count it happened at; the count itself never goes down. An attempt gets the item's next number, and may
--- name the one that it comes after.
--- The answer is which places in the batch applied.
--- The LIMIT limits nothing: see finish_runs.
+-- Many items, each at most once, with their rows of ledger and journal, in one query. A reset records the
+-- count at that time; the count itself never decreases. An attempt gets the item's next number, and may name
+-- the attempt that it follows. Returns the places in the batch that applied. For the LIMIT see finish_runs.
 WITH moved AS (
     UPDATE redrive.items AS item SET
         status = step.new_status, updated_at = step.moved_at,
@@ -12,15 +10,16 @@ WITH moved AS (
         END,
         last_attempt = item.last_attempt + CASE WHEN step.outcome IS NULL THEN 0 ELSE 1 END
     FROM (SELECT * FROM unnest(
-        $1::bigint[], $2::text[], $3::text[], $4::timestamptz[], $5::text[], $6::boolean[],
-        $7::boolean[], $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::text[],
-        $13::text[], $14::text[], $15::text[], $16::timestamptz[], $17::text[], $18::text[],
-        $19::text[], $20::text[], $21::text[], $22::text[], $23::bigint[]
+        :id::bigint[], :old_status::text[], :new_status::text[], :moved_at::timestamptz[],
+        :reason::text[], :reset::boolean[], :counted::boolean[], :started_at::timestamptz[],
+        :outcome::text[], :class::text[], :code::text[], :message::text[], :fingerprint::text[],
+        :cause::text[], :worker::text[], :at::timestamptz[], :actor::text[], :action::text[],
+        :unit::text[], :filter::text[], :details::text[], :dedupe_key::text[], :after::bigint[]
     ) WITH ORDINALITY AS step (
         id, old_status, new_status, moved_at, reason, reset, counted, started_at, outcome, class,
         code, message, fingerprint, cause, worker, at, actor, action, unit, filter, details,
         dedupe_key, after, place
-    ) LIMIT cardinality($1)) AS step
+    ) LIMIT cardinality(:id)) AS step
     WHERE item.id = step.id AND item.status = step.old_status
         AND item.last_attempt = coalesce(step.after, item.last_attempt)
     RETURNING step.*, item.last_attempt
@@ -35,7 +34,7 @@ ledger AS (
         fingerprint, cause, worker
     FROM moved WHERE outcome IS NOT NULL ORDER BY place
 ),
-told AS (
+journalled AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)
     SELECT at, actor, action, unit, filter, details, dedupe_key
     FROM moved WHERE action IS NOT NULL ORDER BY place

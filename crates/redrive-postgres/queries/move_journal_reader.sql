@@ -1,3 +1,3 @@
-UPDATE redrive.journal_readers SET settled = $4, seen = $5, seen_at = $6
-WHERE name = $1 AND seen = $2 AND seen_at = $3
+UPDATE redrive.journal_readers SET settled = :settled, seen = :seen, seen_at = :seen_at
+WHERE name = :name AND seen = :old_seen AND seen_at = :old_seen_at
 RETURNING id

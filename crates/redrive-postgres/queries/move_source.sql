@@ -1,1 +1,3 @@
-UPDATE redrive.pipeline_runs SET source_lines = $2, source_bytes = $3, source_check = $4 WHERE id = $1
+UPDATE redrive.pipeline_runs SET
+    source_lines = :source_lines, source_bytes = :source_bytes, source_check = :source_check
+WHERE id = :id

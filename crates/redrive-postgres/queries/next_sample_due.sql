@@ -1,11 +1,11 @@
--- Of the runs of a pipeline ($1) with the same stages ($2), or of one of them ($3), that go on; at a
--- stage ($4).
+-- Of running runs of a pipeline (:pipeline) with the same stages (:stages), or of one run (:run_id); at one
+-- stage (:stage).
 SELECT min(first.next_retry_at)
 FROM redrive.pipeline_runs AS run
 CROSS JOIN LATERAL (
     SELECT next_retry_at FROM redrive.samples
-    WHERE run_id = run.id AND claim_stage = $4 AND next_retry_at IS NOT NULL
+    WHERE run_id = run.id AND claim_stage = :stage AND next_retry_at IS NOT NULL
     ORDER BY next_retry_at LIMIT 1
 ) AS first
-WHERE run.pipeline = $1 AND run.stages = $2 AND run.status = 'running'
-    AND ($3::bigint IS NULL OR run.id = $3)
+WHERE run.pipeline = :pipeline AND run.stages = :stages AND run.status = 'running'
+    AND (:run_id::bigint IS NULL OR run.id = :run_id)

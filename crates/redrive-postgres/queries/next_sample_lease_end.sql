@@ -1,3 +1,3 @@
--- What is held is among what is open: see the schema.
+-- Held samples are among the open ones: see the schema.
 SELECT min(lease_until) FROM redrive.samples
-WHERE status = 'pending' AND next_retry_at IS NULL AND lease_owner IS NOT NULL AND lease_until > $1
+WHERE status = 'pending' AND next_retry_at IS NULL AND lease_owner IS NOT NULL AND lease_until > :after

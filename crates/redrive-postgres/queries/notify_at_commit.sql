@@ -1,2 +1,2 @@
--- In a transaction of somebody else's: told when it commits, and nothing of it is changed.
+-- In the caller's transaction: PostgreSQL sends it at the commit. Changes no setting of the transaction.
 SELECT pg_catalog.pg_notify('redrive_wake', '')

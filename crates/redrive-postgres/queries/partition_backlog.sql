@@ -1,11 +1,11 @@
--- Of a source: whether something may be claimed, and whether something is held. What is held is found
--- among all that is held, of whatever source. Nothing becomes due by itself.
+-- Of a source: whether work is claimable, and whether some is held. Held work is found among that of all
+-- sources. No work becomes due by itself.
 SELECT
     EXISTS (
         SELECT FROM redrive.partition_work
-        WHERE source = $1 AND lane IN ('fresh', 'backfill')
+        WHERE source = :source AND lane IN ('fresh', 'backfill')
             AND kind IS NOT NULL AND lease_owner IS NULL AND paused_at IS NULL
     ),
     EXISTS (
-        SELECT FROM redrive.partition_work WHERE lease_owner IS NOT NULL AND source = $1
+        SELECT FROM redrive.partition_work WHERE lease_owner IS NOT NULL AND source = :source
     )

@@ -1,3 +1,4 @@
 SELECT logical_date, status FROM redrive.partition_state
-WHERE source = $1 AND customer_id = $2 AND query_name = $3 AND logical_date BETWEEN $4 AND $5
+WHERE source = :source AND customer_id = :customer_id AND query_name = :query_name
+    AND logical_date BETWEEN :since AND :until
 ORDER BY logical_date

@@ -1,4 +1,4 @@
--- By row of work. LATERAL: see idempotent_runs.
+-- By row of work. For LATERAL see idempotent_runs.
 SELECT
     state.id, state.source, state.customer_id, state.query_name, state.logical_date, state.status,
     state.current_run_id, state.schema_version, state.record_count, state.attempt_count,
@@ -10,7 +10,7 @@ SELECT
     work.id, work.kind, work.lane, work.requested_at, work.requested_by, work.run_id,
     work.lease_owner, work.lease_epoch, work.lease_until, work.paused_at, work.paused_by,
     work.pause_reason
-FROM unnest($1::bigint[]) AS named (id)
+FROM unnest(:id::bigint[]) AS named (id)
 CROSS JOIN LATERAL (SELECT * FROM redrive.partition_work WHERE id = named.id LIMIT 1) AS work
 CROSS JOIN LATERAL (
     SELECT * FROM redrive.partition_state WHERE id = work.partition_id LIMIT 1

@@ -1,4 +1,4 @@
--- Every partition, in the order of the ledger. LATERAL: see idempotent_runs.
+-- All partitions, in the order of the ledger. For LATERAL see idempotent_runs.
 SELECT
     state.id, state.source, state.customer_id, state.query_name, state.logical_date, state.status,
     state.current_run_id, state.schema_version, state.record_count, state.attempt_count,
@@ -14,4 +14,4 @@ FROM redrive.partition_state AS state
 LEFT JOIN LATERAL (
     SELECT * FROM redrive.partition_work WHERE partition_id = state.id LIMIT 1
 ) AS work ON true
-WHERE state.id > $1 ORDER BY state.id LIMIT $2::bigint
+WHERE state.id > :after ORDER BY state.id LIMIT :limit::bigint

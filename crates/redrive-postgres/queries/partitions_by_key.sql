@@ -1,4 +1,4 @@
--- Many partitions. LATERAL: see idempotent_runs.
+-- Many partitions. For LATERAL see idempotent_runs.
 SELECT
     state.id, state.source, state.customer_id, state.query_name, state.logical_date, state.status,
     state.current_run_id, state.schema_version, state.record_count, state.attempt_count,
@@ -10,7 +10,7 @@ SELECT
     work.id, work.kind, work.lane, work.requested_at, work.requested_by, work.run_id,
     work.lease_owner, work.lease_epoch, work.lease_until, work.paused_at, work.paused_by,
     work.pause_reason
-FROM unnest($1::text[], $2::text[], $3::text[], $4::date[])
+FROM unnest(:source::text[], :customer_id::text[], :query_name::text[], :logical_date::date[])
     AS named (source, customer_id, query_name, logical_date)
 CROSS JOIN LATERAL (
     SELECT * FROM redrive.partition_state

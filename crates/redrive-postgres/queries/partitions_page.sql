@@ -1,5 +1,5 @@
--- Goes along the keys between two places and passes over what does not match. What a filter gives of a
--- key from its front on is in the places; only what it leaves out before something given is walked.
+-- Walks the keys between two positions and skips what does not match. The leading parts of a key that a
+-- filter gives are in the positions; only a part that is missing before a given one is walked.
 SELECT
     state.id, state.source, state.customer_id, state.query_name, state.logical_date, state.status,
     state.current_run_id, state.schema_version, state.record_count, state.attempt_count,
@@ -15,13 +15,14 @@ FROM redrive.partition_state AS state
 LEFT JOIN LATERAL (
     SELECT * FROM redrive.partition_work WHERE partition_id = state.id LIMIT 1
 ) AS work ON true
-WHERE (state.source, state.customer_id, state.query_name, state.logical_date) > ($1, $2, $3, $4)
+WHERE (state.source, state.customer_id, state.query_name, state.logical_date)
+        > (:after_source, :after_customer_id, :after_query_name, :after_logical_date)
     AND (state.source, state.customer_id, state.query_name, state.logical_date)
-        <= ($5, $6, $7, $8)
-    AND ($9::text IS NULL OR state.source = $9)
-    AND ($10::text IS NULL OR state.customer_id = $10)
-    AND ($11::text IS NULL OR state.query_name = $11)
-    AND ($12::date IS NULL OR state.logical_date >= $12)
-    AND ($13::date IS NULL OR state.logical_date <= $13)
-    AND ($15::text IS NULL OR state.status = $15)
-ORDER BY state.source, state.customer_id, state.query_name, state.logical_date LIMIT $14::bigint
+        <= (:last_source, :last_customer_id, :last_query_name, :last_logical_date)
+    AND (:source::text IS NULL OR state.source = :source)
+    AND (:customer_id::text IS NULL OR state.customer_id = :customer_id)
+    AND (:query_name::text IS NULL OR state.query_name = :query_name)
+    AND (:since::date IS NULL OR state.logical_date >= :since)
+    AND (:until::date IS NULL OR state.logical_date <= :until)
+    AND (:status::text IS NULL OR state.status = :status)
+ORDER BY state.source, state.customer_id, state.query_name, state.logical_date LIMIT :limit::bigint

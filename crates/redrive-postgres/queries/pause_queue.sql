@@ -1,12 +1,12 @@
--- Changes nothing where the queue is paused already; otherwise answers with a row and tells the journal.
+-- Changes nothing if the queue is paused already; otherwise returns a row and writes a journal entry.
 WITH paused AS (
     INSERT INTO redrive.paused_queues (queue, paused_at, paused_by, reason)
-    VALUES ($1, $2, $3, $4)
+    VALUES (:queue, :at, :actor, :reason)
     ON CONFLICT (queue) DO NOTHING
     RETURNING paused_at, paused_by
 ),
-told AS (
+journalled AS (
     INSERT INTO redrive.journal (at, actor, action, details)
-    SELECT paused_at, paused_by, $5, $6 FROM paused
+    SELECT paused_at, paused_by, :action, :details FROM paused
 )
 SELECT true FROM paused

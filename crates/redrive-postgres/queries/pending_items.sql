@@ -1,5 +1,6 @@
 SELECT
     id, upload, group_name, name, content_url, size_bytes, sha256, status, upload_attempts::bigint,
     attempts_at_reset::bigint, last_attempt, rejection_reason, updated_at
-FROM redrive.items WHERE upload = $1 AND group_name = $2 AND status = 'pending' AND id > $3
-ORDER BY id LIMIT $4::bigint
+FROM redrive.items
+WHERE upload = :upload AND group_name = :group_name AND status = 'pending' AND id > :after
+ORDER BY id LIMIT :limit::bigint

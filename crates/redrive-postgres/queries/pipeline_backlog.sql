@@ -1,9 +1,9 @@
--- Of the runs of a pipeline ($1) with the same stages ($2), or of one of them ($3), that go on: whether
--- something is ready or a source is to be read, whether something is held, and when the next sample is
--- due.
+-- Of running runs of a pipeline (:pipeline) with the same stages (:stages), or of one run (:run_id): whether
+-- a sample or a source is ready, whether one is held, and when the next sample is due.
 WITH live AS MATERIALIZED (
     SELECT id, source_done, lease_owner FROM redrive.pipeline_runs
-    WHERE pipeline = $1 AND stages = $2 AND status = 'running' AND ($3::bigint IS NULL OR id = $3)
+    WHERE pipeline = :pipeline AND stages = :stages AND status = 'running'
+        AND (:run_id::bigint IS NULL OR id = :run_id)
 )
 SELECT
     EXISTS (SELECT FROM live WHERE NOT source_done AND lease_owner IS NULL)

@@ -3,4 +3,4 @@ SELECT
     total, succeeded, skipped, dlq, source_done, budget_processed, budget_failed, started_at, started_by,
     ended_at, stop_reason, lease_owner, lease_until, lease_epoch,
     pruned_succeeded, pruned_skipped, pruned_dlq
-FROM redrive.pipeline_runs WHERE id = ANY ($1) ORDER BY id
+FROM redrive.pipeline_runs WHERE id = ANY (:ids) ORDER BY id

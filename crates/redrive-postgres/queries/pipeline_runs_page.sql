@@ -5,5 +5,6 @@ SELECT
     ended_at, stop_reason, lease_owner, lease_until, lease_epoch,
     pruned_succeeded, pruned_skipped, pruned_dlq
 FROM redrive.pipeline_runs
-WHERE id < $1 AND ($3::text IS NULL OR pipeline = $3) AND ($4::text IS NULL OR status = $4)
-ORDER BY id DESC LIMIT $2::bigint
+WHERE id < :before AND (:pipeline::text IS NULL OR pipeline = :pipeline)
+    AND (:status::text IS NULL OR status = :status)
+ORDER BY id DESC LIMIT :limit::bigint

@@ -1,21 +1,21 @@
--- Finished runs to which nothing has happened since a moment ($1): no attempt, no entry of the journal.
+-- Finished runs without an attempt or journal entry since a time (:before).
 SELECT
     id, queue, category, payload, submitted_at, not_before, idempotency_key, status, attempts,
     attempts_at_reset, retry_count, deferrals, next_retry_at, first_attempt_at, error_class,
     error_message, result, lease_owner, lease_epoch, lease_until, ready, due_at
 FROM redrive.runs
-WHERE id > $3 AND submitted_at < $1 AND ($2::text IS NULL OR queue = $2)
+WHERE id > :after AND submitted_at < :before AND (:queue::text IS NULL OR queue = :queue)
     AND (
         status = 'passed' OR status = 'needs_review' OR status = 'failed' OR status = 'cancelled'
         OR status = 'error' AND next_retry_at IS NULL
     )
     AND NOT EXISTS (
         SELECT FROM redrive.attempts
-        WHERE attempts.kind = 'run' AND attempts.unit_id = runs.id AND attempts.ended_at >= $1
+        WHERE attempts.kind = 'run' AND attempts.unit_id = runs.id AND attempts.ended_at >= :before
     )
     AND NOT EXISTS (
         SELECT FROM redrive.journal
         WHERE hashtextextended(unit, 0) = hashtextextended('run:' || runs.id, 0)
-            AND unit = 'run:' || runs.id AND at >= $1
+            AND unit = 'run:' || runs.id AND at >= :before
     )
-ORDER BY id LIMIT $4::bigint
+ORDER BY id LIMIT :limit::bigint

@@ -1,4 +1,4 @@
--- Ended samples of runs that ended before a moment ($1).
+-- Ended samples of runs that ended before a time (:before).
 SELECT
     samples.id, samples.run_id, run.pipeline, samples.line, samples.data, samples.status, samples.stage,
     run.stages[samples.stage + 1], samples.attempts, samples.attempts_at_reset, samples.retry_count,
@@ -6,8 +6,8 @@ SELECT
     samples.error_class, samples.error_code, samples.error_message, samples.fingerprint,
     samples.skip_reason, samples.lease_owner, samples.lease_epoch, samples.lease_until
 FROM redrive.samples JOIN redrive.pipeline_runs AS run ON run.id = samples.run_id
-WHERE samples.id > $3 AND samples.status <> 'pending'
-    AND (samples.last_attempt_at IS NULL OR samples.last_attempt_at < $1)
-    AND run.status <> 'running' AND run.ended_at < $1
-    AND ($2::text IS NULL OR run.pipeline = $2)
-ORDER BY samples.id LIMIT $4::bigint
+WHERE samples.id > :after AND samples.status <> 'pending'
+    AND (samples.last_attempt_at IS NULL OR samples.last_attempt_at < :before)
+    AND run.status <> 'running' AND run.ended_at < :before
+    AND (:pipeline::text IS NULL OR run.pipeline = :pipeline)
+ORDER BY samples.id LIMIT :limit::bigint

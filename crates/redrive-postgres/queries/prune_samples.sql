@@ -1,22 +1,24 @@
--- Samples that are as they were written down ($3 to $5), if prunable_samples still finds them, and their
--- rows of the ledger; their runs know how many are gone. How many of each. Samples first, then runs, both
--- in the order of their ids: see lock_pipeline_runs. The LIMIT limits nothing: see finish_runs.
-WITH gone AS (
+-- Removes samples that are as they were exported (:id, :attempts, :epoch), if prunable_samples still finds
+-- them, and their rows of the ledger; their runs count the removed samples. Returns both numbers. Locks
+-- samples first, then runs, both in the order of their ids: see lock_pipeline_runs. For the LIMIT see
+-- finish_runs.
+WITH removed AS (
     DELETE FROM redrive.samples USING (
-        SELECT * FROM unnest($3::bigint[], $4::bigint[], $5::bigint[]) AS named (id, attempts, epoch)
-        ORDER BY id LIMIT cardinality($3)
+        SELECT * FROM unnest(:id::bigint[], :attempts::bigint[], :epoch::bigint[])
+            AS named (id, attempts, epoch)
+        ORDER BY id LIMIT cardinality(:id)
     ) AS named, redrive.pipeline_runs AS run
     WHERE samples.id = named.id AND samples.attempts = named.attempts
         AND samples.lease_epoch = named.epoch AND run.id = samples.run_id
         AND samples.status <> 'pending'
-        AND (samples.last_attempt_at IS NULL OR samples.last_attempt_at < $1)
-        AND run.status <> 'running' AND run.ended_at < $1
-        AND ($2::text IS NULL OR run.pipeline = $2)
+        AND (samples.last_attempt_at IS NULL OR samples.last_attempt_at < :before)
+        AND run.status <> 'running' AND run.ended_at < :before
+        AND (:pipeline::text IS NULL OR run.pipeline = :pipeline)
     RETURNING samples.id, samples.run_id, samples.status
 ),
-forgotten AS (
-    DELETE FROM redrive.attempts USING gone
-    WHERE attempts.kind = 'sample' AND attempts.unit_id = gone.id
+removed_attempts AS (
+    DELETE FROM redrive.attempts USING removed
+    WHERE attempts.kind = 'sample' AND attempts.unit_id = removed.id
     RETURNING attempts.id
 ),
 counted AS (
@@ -29,8 +31,8 @@ counted AS (
             run_id, count(*) FILTER (WHERE status = 'succeeded') AS succeeded,
             count(*) FILTER (WHERE status = 'skipped') AS skipped,
             count(*) FILTER (WHERE status = 'dlq') AS dlq
-        FROM gone GROUP BY run_id ORDER BY run_id
+        FROM removed GROUP BY run_id ORDER BY run_id
     ) AS sum
     WHERE run.id = sum.run_id
 )
-SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM forgotten)
+SELECT (SELECT count(*) FROM removed), (SELECT count(*) FROM removed_attempts)

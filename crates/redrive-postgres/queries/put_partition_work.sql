@@ -1,4 +1,4 @@
--- The work of many partitions, new or changed.
+-- Inserts or updates the work of many partitions.
 INSERT INTO redrive.partition_work (
     partition_id, source, kind, lane, requested_at, requested_by, run_id, lease_owner, lease_epoch,
     lease_until, paused_at, paused_by, pause_reason
@@ -7,8 +7,10 @@ SELECT
     partition_id, source, kind, lane, requested_at, requested_by, run_id, lease_owner, lease_epoch,
     lease_until, paused_at, paused_by, pause_reason
 FROM unnest(
-    $1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[], $7::text[],
-    $8::text[], $9::bigint[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[]
+    :partition_id::bigint[], :source::text[], :kind::text[], :lane::text[],
+    :requested_at::timestamptz[], :requested_by::text[], :run_id::text[], :lease_owner::text[],
+    :lease_epoch::bigint[], :lease_until::timestamptz[], :paused_at::timestamptz[],
+    :paused_by::text[], :pause_reason::text[]
 ) WITH ORDINALITY AS given (
     partition_id, source, kind, lane, requested_at, requested_by, run_id, lease_owner, lease_epoch,
     lease_until, paused_at, paused_by, pause_reason, place

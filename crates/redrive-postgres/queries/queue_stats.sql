@@ -1,4 +1,4 @@
--- Reads every run once. No index has the counts; keeping them would be paid by every change of state.
+-- Reads every run once. No index has the counts, because every change of state would have to update them.
 SELECT
     queue, status, next_retry_at IS NOT NULL AS waits, count(*),
     min(submitted_at) FILTER (WHERE ready), min(due_at), NULL::timestamptz

@@ -1,3 +1,3 @@
--- PostgreSQL alone; SQLite keeps an anchor on the machine's boot clock. Not now(), which stands still
--- in a transaction.
+-- PostgreSQL only; SQLite keeps an anchor on the machine's boot clock. Not now(), which is constant in a
+-- transaction.
 SELECT clock_timestamp()

@@ -1,11 +1,11 @@
--- Many rows of work. The run that was begun is never finished; the next claim begins another. The answer
--- is which places in the batch applied, with what the journal is to say of them: a key is written by
--- rules that SQL does not know. The LIMIT limits nothing: see finish_runs.
+-- Many rows of work. The run that was started is never finished; the next claim starts another. Returns the
+-- places in the batch that applied, with the key and run for the journal, whose text SQL cannot write. For
+-- the LIMIT see finish_runs.
 WITH held AS MATERIALIZED (
     SELECT given.place, work.id, work.partition_id, work.run_id
     FROM (
-        SELECT * FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS given (id, epoch, place)
-        ORDER BY id LIMIT cardinality($1)
+        SELECT * FROM unnest(:id::bigint[], :epoch::bigint[]) WITH ORDINALITY AS given (id, epoch, place)
+        ORDER BY id LIMIT cardinality(:id)
     ) AS given
     CROSS JOIN LATERAL (
         SELECT id, partition_id, run_id FROM redrive.partition_work
@@ -16,7 +16,7 @@ WITH held AS MATERIALIZED (
 returned AS (
     UPDATE redrive.partition_work AS work SET
         lease_owner = NULL, lease_until = NULL, run_id = NULL
-    FROM (SELECT * FROM held LIMIT cardinality($1)) AS held WHERE work.id = held.id
+    FROM (SELECT * FROM held LIMIT cardinality(:id)) AS held WHERE work.id = held.id
     RETURNING held.place, held.partition_id, held.run_id
 )
 SELECT

@@ -1,20 +1,19 @@
--- Many runs, with their rows of the journal, in one statement. What was decided about earlier
--- attempts stays. The answer is which places in the batch applied.
--- The LIMIT limits nothing: see finish_runs.
+-- Many runs, with their journal entries, in one query. The counts of earlier attempts stay. Returns the
+-- places in the batch that applied. For the LIMIT see finish_runs.
 WITH returned AS (
     UPDATE redrive.runs AS run SET
         status = 'discovered', ready = true, lease_owner = NULL, lease_until = NULL
     FROM (SELECT * FROM unnest(
-        $1::bigint[], $2::bigint[], $3::timestamptz[], $4::text[], $5::text[], $6::text[],
-        $7::text[], $8::text[], $9::text[]
+        :id::bigint[], :epoch::bigint[], :at::timestamptz[], :actor::text[], :action::text[],
+        :unit::text[], :filter::text[], :details::text[], :dedupe_key::text[]
     ) WITH ORDINALITY AS held
         (id, epoch, at, actor, action, unit, filter, details, dedupe_key, place)
-        LIMIT cardinality($1)
+        LIMIT cardinality(:id)
     ) AS held
     WHERE run.id = held.id AND run.lease_epoch = held.epoch AND run.status = 'processing'
     RETURNING held.*
 ),
-told AS (
+journalled AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)
     SELECT at, actor, action, unit, filter, details, dedupe_key FROM returned ORDER BY place
     ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING

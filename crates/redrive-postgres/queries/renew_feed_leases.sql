@@ -1,9 +1,9 @@
--- Many leases; a run that was stopped is not read any further. The answer is those that were still held.
--- Locked in the order of their ids: see lock_pipeline_runs. The LIMIT limits nothing: see finish_runs.
-UPDATE redrive.pipeline_runs AS run SET lease_until = greatest(run.lease_until, $3)
+-- Many leases; a source is not renewed if its run has stopped. Returns the leases that were still held. Locks
+-- runs in the order of their ids: see lock_pipeline_runs. For the LIMIT see finish_runs.
+UPDATE redrive.pipeline_runs AS run SET lease_until = greatest(run.lease_until, :lease_until)
 FROM (
-    SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS held (id, epoch)
-    ORDER BY id LIMIT cardinality($1)
+    SELECT * FROM unnest(:id::bigint[], :epoch::bigint[]) AS held (id, epoch)
+    ORDER BY id LIMIT cardinality(:id)
 ) AS held
 WHERE run.id = held.id AND run.lease_epoch = held.epoch AND run.lease_owner IS NOT NULL
     AND run.status = 'running'

@@ -1,8 +1,7 @@
--- Many leases. The answer is those that were still held.
--- The LIMIT limits nothing: see finish_runs.
-UPDATE redrive.upload_groups AS work SET lease_until = greatest(work.lease_until, $3)
+-- Many leases. Returns those that were still held. For the LIMIT see finish_runs.
+UPDATE redrive.upload_groups AS work SET lease_until = greatest(work.lease_until, :lease_until)
 FROM (
-    SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS held (id, epoch) LIMIT cardinality($1)
+    SELECT * FROM unnest(:id::bigint[], :epoch::bigint[]) AS held (id, epoch) LIMIT cardinality(:id)
 ) AS held
 WHERE work.id = held.id AND work.lease_epoch = held.epoch AND work.lease_owner IS NOT NULL
 RETURNING work.id, work.lease_epoch

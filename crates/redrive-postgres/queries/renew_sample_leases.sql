@@ -1,9 +1,9 @@
--- Many leases, locked in the order of their rows, as finishes do. The answer is those that were still
--- held. The LIMIT limits nothing: see finish_runs.
-UPDATE redrive.samples AS sample SET lease_until = greatest(sample.lease_until, $3)
+-- Many leases, locked in the order of their rows, as finishes do. Returns those that were still held. For the
+-- LIMIT see finish_runs.
+UPDATE redrive.samples AS sample SET lease_until = greatest(sample.lease_until, :lease_until)
 FROM (
-    SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS held (id, epoch)
-    ORDER BY id LIMIT cardinality($1)
+    SELECT * FROM unnest(:id::bigint[], :epoch::bigint[]) AS held (id, epoch)
+    ORDER BY id LIMIT cardinality(:id)
 ) AS held
 WHERE sample.id = held.id AND sample.lease_epoch = held.epoch AND sample.lease_owner IS NOT NULL
 RETURNING sample.id, sample.lease_epoch

@@ -1,6 +1,6 @@
--- Many dead letters, which are locked since they were read. The LIMIT limits nothing: see finish_runs.
+-- Many dead letters, locked since they were read. For the LIMIT see finish_runs.
 UPDATE redrive.samples AS sample SET
     status = 'pending', attempts_at_reset = sample.attempts, retry_count = 0, deferrals = 0,
     first_attempt_at = NULL
-FROM (SELECT * FROM unnest($1::bigint[]) AS named (id) LIMIT cardinality($1)) AS named
+FROM (SELECT * FROM unnest(:id::bigint[]) AS named (id) LIMIT cardinality(:id)) AS named
 WHERE sample.id = named.id AND sample.status = 'dlq' AND sample.data IS NOT NULL

@@ -1,8 +1,9 @@
--- Answers with a row and tells the journal where the queue was paused.
+-- Returns a row and writes a journal entry if the queue was paused.
 WITH resumed AS (
-    DELETE FROM redrive.paused_queues WHERE queue = $1 RETURNING queue
+    DELETE FROM redrive.paused_queues WHERE queue = :queue RETURNING queue
 ),
-told AS (
-    INSERT INTO redrive.journal (at, actor, action, details) SELECT $2, $3, $4, $5 FROM resumed
+journalled AS (
+    INSERT INTO redrive.journal (at, actor, action, details)
+    SELECT :at, :actor, :action, :details FROM resumed
 )
 SELECT true FROM resumed

@@ -5,4 +5,4 @@ SELECT
     samples.error_class, samples.error_code, samples.error_message, samples.fingerprint,
     samples.skip_reason, samples.lease_owner, samples.lease_epoch, samples.lease_until
 FROM redrive.samples JOIN redrive.pipeline_runs AS run ON run.id = samples.run_id
-WHERE samples.id = ANY ($1) ORDER BY samples.id
+WHERE samples.id = ANY (:ids) ORDER BY samples.id

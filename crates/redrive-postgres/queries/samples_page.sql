@@ -1,5 +1,5 @@
--- Everything that is given must match: run ($1), pipeline ($2), status ($3), stage ($4), a text in the
--- error ($5), code ($6), fingerprint ($7).
+-- All given values must match: run (:run_id), pipeline (:pipeline), status (:status), stage (:stage), a text
+-- in the error (:error), code (:code), fingerprint (:fingerprint).
 SELECT
     samples.id, samples.run_id, run.pipeline, samples.line, samples.data, samples.status, samples.stage,
     run.stages[samples.stage + 1], samples.attempts, samples.attempts_at_reset, samples.retry_count,
@@ -7,13 +7,13 @@ SELECT
     samples.error_class, samples.error_code, samples.error_message, samples.fingerprint,
     samples.skip_reason, samples.lease_owner, samples.lease_epoch, samples.lease_until
 FROM redrive.samples JOIN redrive.pipeline_runs AS run ON run.id = samples.run_id
-WHERE samples.id > $8
-    AND ($1::bigint IS NULL OR samples.run_id = $1)
-    AND ($3::text IS NULL OR samples.status = $3)
-    AND ($2::text IS NULL OR run.pipeline = $2)
-    AND ($4::text IS NULL
-        OR CASE WHEN samples.data IS NULL THEN 'source' ELSE run.stages[samples.stage + 1] END = $4)
-    AND ($5::text IS NULL OR strpos(samples.error_message, $5) > 0)
-    AND ($6::text IS NULL OR samples.error_code = $6)
-    AND ($7::text IS NULL OR samples.fingerprint = $7)
-ORDER BY samples.id LIMIT $9::bigint
+WHERE samples.id > :after
+    AND (:run_id::bigint IS NULL OR samples.run_id = :run_id)
+    AND (:status::text IS NULL OR samples.status = :status)
+    AND (:pipeline::text IS NULL OR run.pipeline = :pipeline)
+    AND (:stage::text IS NULL
+        OR CASE WHEN samples.data IS NULL THEN 'source' ELSE run.stages[samples.stage + 1] END = :stage)
+    AND (:error::text IS NULL OR strpos(samples.error_message, :error) > 0)
+    AND (:code::text IS NULL OR samples.error_code = :code)
+    AND (:fingerprint::text IS NULL OR samples.fingerprint = :fingerprint)
+ORDER BY samples.id LIMIT :limit::bigint

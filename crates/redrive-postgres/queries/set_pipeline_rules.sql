@@ -1,1 +1,1 @@
-UPDATE redrive.pipeline_runs SET rules = $2 WHERE id = $1
+UPDATE redrive.pipeline_runs SET rules = :rules WHERE id = :id

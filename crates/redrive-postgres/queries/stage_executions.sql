@@ -1,4 +1,4 @@
--- How many samples of a run had how many executions at which stage. LATERAL: see idempotent_runs.
+-- How many samples of a run had how many executions at which stage. For LATERAL see idempotent_runs.
 SELECT executed.stage, executions, count(*)
 FROM redrive.samples
 CROSS JOIN LATERAL (
@@ -6,5 +6,5 @@ CROSS JOIN LATERAL (
     WHERE kind = 'sample' AND unit_id = samples.id
     GROUP BY stage
 ) AS executed
-WHERE samples.run_id = $1
+WHERE samples.run_id = :run_id
 GROUP BY executed.stage, executions ORDER BY executed.stage, executions

@@ -1,4 +1,4 @@
--- How the attempts of a run ended at which stage, and with which code. LATERAL: see idempotent_runs.
+-- The outcomes and codes of the attempts of a run, by stage. For LATERAL see idempotent_runs.
 SELECT ended.stage, ended.outcome, ended.code, sum(ended.attempts)::bigint
 FROM redrive.samples
 CROSS JOIN LATERAL (
@@ -6,6 +6,6 @@ CROSS JOIN LATERAL (
     WHERE kind = 'sample' AND unit_id = samples.id
     GROUP BY stage, outcome, code
 ) AS ended
-WHERE samples.run_id = $1
+WHERE samples.run_id = :run_id
 GROUP BY ended.stage, ended.outcome, ended.code
 ORDER BY ended.stage, ended.outcome, ended.code

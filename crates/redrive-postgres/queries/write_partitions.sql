@@ -1,4 +1,4 @@
--- Many partitions, which are locked since they were read. The LIMIT limits nothing: see finish_runs.
+-- Many partitions, locked since they were read. For the LIMIT see finish_runs.
 UPDATE redrive.partition_state AS state SET
     status = given.status, current_run_id = given.current_run_id,
     schema_version = given.schema_version, record_count = given.record_count,
@@ -6,11 +6,12 @@ UPDATE redrive.partition_state AS state SET
     updated_at = given.updated_at
 FROM (
     SELECT * FROM unnest(
-        $1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[],
-        $8::timestamptz[]
+        :id::bigint[], :status::text[], :current_run_id::text[], :schema_version::text[],
+        :record_count::bigint[], :attempt_count::bigint[], :error_message::text[],
+        :updated_at::timestamptz[]
     ) AS given (
         id, status, current_run_id, schema_version, record_count, attempt_count, error_message,
         updated_at
-    ) LIMIT cardinality($1)
+    ) LIMIT cardinality(:id)
 ) AS given
 WHERE state.id = given.id

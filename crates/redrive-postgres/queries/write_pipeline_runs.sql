@@ -1,5 +1,5 @@
--- How many runs stand, which are locked since they were read. One that goes on has no end. The LIMIT
--- limits nothing: see finish_runs. The answer is the runs.
+-- The progress of many runs, locked since they were read. A running run has no end. Returns the runs. For the
+-- LIMIT see finish_runs.
 UPDATE redrive.pipeline_runs AS run SET
     status = given.status, total = given.total, succeeded = given.succeeded, skipped = given.skipped,
     dlq = given.dlq, source_done = given.source_done, budget_processed = given.budget_processed,
@@ -11,12 +11,13 @@ UPDATE redrive.pipeline_runs AS run SET
         WHEN given.status IN ('aborted', 'cancelled') THEN coalesce(given.stop_reason, run.stop_reason)
     END
 FROM (SELECT * FROM unnest(
-    $1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::boolean[],
-    $8::bigint[], $9::bigint[], $10::timestamptz[], $11::text[]
+    :id::bigint[], :status::text[], :total::bigint[], :succeeded::bigint[], :skipped::bigint[],
+    :dlq::bigint[], :source_done::boolean[], :budget_processed::bigint[], :budget_failed::bigint[],
+    :ended_at::timestamptz[], :stop_reason::text[]
 ) AS given (
     id, status, total, succeeded, skipped, dlq, source_done, budget_processed, budget_failed, ended_at,
     stop_reason
-) LIMIT cardinality($1)) AS given
+) LIMIT cardinality(:id)) AS given
 WHERE run.id = given.id
 RETURNING
     run.id, run.pipeline, run.stages, run.rules, run.read_ahead, run.source, run.source_lines,

@@ -1,92 +1,91 @@
-//! Asking for partitions that are not there yet, as fast as rows can be written.
+//! Backfills: creates entries and work for many new partitions at once.
 //!
-//! Nothing is to be decided about a partition without an entry, so nothing is locked or read before: one
-//! statement makes the entries, the work and the rows of the journal, in one round trip. What was there
-//! already stays as it is, and is looked at only to say how it is.
+//! A partition without an entry has no state to decide about, so nothing is locked or read before: one query
+//! inserts the entries, the work and the journal entries, in one round trip. Existing partitions stay as they are
+//! and are read only to report their state.
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::{
+    PostgresStore,
+    batch::each,
+    bound_query::bind,
+    columns::{Micros, read_rows},
+    partition_columns::{KeyColumns, read_key, read_partition},
+    queries,
+};
 use redrive_core::{PartitionId, PartitionKey, PartitionState};
 use redrive_store::{
     AuditContext, NamedPartition, PartitionAction, PartitionChange, PartitionRecord,
     PartitionWrite, Result,
 };
-use tokio_postgres::types::ToSql;
 
-use crate::{
-    PostgresStore,
-    batch::each,
-    columns::{Micros, read_rows},
-    partition_columns::{KeyColumns, read_key, read_partition},
-    queries,
-    session::Command,
-};
+/// Begins the transaction of a backfill. Its many rows are joined by text: with the settings of the session, which
+/// keep other queries on their indexes, the join would compare every row with every other.
+pub const BEGIN_BACKFILL: &str =
+    "BEGIN; SET LOCAL enable_hashjoin = on; SET LOCAL enable_nestloop = off";
 
-/// Begins the transaction of a backfill. Its rows are many and the join is by text: the settings that keep
-/// other statements on their indexes would compare every row with every other.
-pub const BY_HASH: &str = "BEGIN; SET LOCAL enable_hashjoin = on; SET LOCAL enable_nestloop = off";
-
-/// Makes entries where there are none, and says what became of each key that is named.
+/// Creates missing entries and returns the outcome for each partition.
 pub(crate) async fn backfill(
     store: &PostgresStore,
     action: PartitionAction,
     named: &[NamedPartition],
-    order: &AuditContext,
+    audit: &AuditContext,
 ) -> Result<Vec<PartitionChange>> {
     const DOING: &str = "adding partitions";
     let keys: BTreeSet<&PartitionKey> = named.iter().map(|named| &named.key).collect();
     let keys: Vec<&PartitionKey> = keys.into_iter().collect();
-    let writes = as_if_new(action, &keys, order);
+    let writes = writes_if_new(action, &keys, audit);
     let Some(first) = writes.first() else { return Ok(Vec::new()) };
     let units =
         each(&writes, |write| write.journal.first().and_then(|entry| entry.unit.as_deref()));
     let entry = first.journal.first();
     let request = first.after.work.as_ref().and_then(|work| work.request.as_ref());
-    let (columns, at) = (KeyColumns::of(&keys), Micros(order.by.at));
-    let rest: [&(dyn ToSql + Sync); 8] = [
-        &units,
-        &at,
-        &request.map(|request| request.kind.name()),
-        &request.map(|request| request.lane.name()),
-        &order.by.actor,
-        &action.action(),
-        &entry.and_then(|entry| entry.filter.as_deref()),
-        &entry.map(|entry| entry.details.as_str()),
-    ];
-    let values: Vec<_> = columns.values().into_iter().chain(rest).collect();
+    let columns = KeyColumns::of(&keys);
+    let insert = bind!(
+        queries::BACKFILL_PARTITIONS,
+        unit => &units,
+        at => &Micros(audit.by.at),
+        kind => &request.map(|request| request.kind.name()),
+        lane => &request.map(|request| request.lane.name()),
+        actor => &audit.by.actor,
+        action => &action.action(),
+        filter => &entry.and_then(|entry| entry.filter.as_deref()),
+        details => &entry.map(|entry| entry.details.as_str()),
+        ..KeyColumns(columns)
+    );
     let mut session = store.session(DOING).await?;
-    let command = Command { sql: queries::BACKFILL_PARTITIONS, values: &values };
-    let answers = session.transaction_begun_by(BY_HASH, &[command]).await?;
-    let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
-    let made: HashMap<PartitionKey, PartitionRecord> = read_rows(rows, DOING, |row| {
+    let results = session.transaction_with(BEGIN_BACKFILL, &[insert]).await?;
+    let rows = results.last().map(Vec::as_slice).unwrap_or_default();
+    let created: HashMap<PartitionKey, PartitionRecord> = read_rows(rows, DOING, |row| {
         let (id, key) = (PartitionId(row.get()?), read_key(row)?);
-        Ok((key.clone(), PartitionRecord::new(id, key, order.by.at)))
+        Ok((key.clone(), PartitionRecord::new(id, key, audit.by.at)))
     })?
     .into_iter()
     .collect();
-    if made.len() == named.len() {
+    if created.len() == named.len() {
         return Ok(vec![PartitionChange::Done(PartitionState::Absent); named.len()]);
     }
-    let there: Vec<&PartitionKey> =
-        keys.into_iter().filter(|key| !made.contains_key(*key)).collect();
-    let columns = KeyColumns::of(&there);
-    let rows = session.query(queries::PARTITIONS_BY_KEY, &columns.values()).await?;
+    let existing: Vec<&PartitionKey> =
+        keys.into_iter().filter(|key| !created.contains_key(*key)).collect();
+    let columns = KeyColumns::of(&existing);
+    let rows = session.query(bind!(queries::PARTITIONS_BY_KEY, ..KeyColumns(columns))).await?;
     let found = read_rows(&rows, DOING, read_partition)?;
     let found = found.into_iter().map(|record| (record.key.clone(), record)).collect();
-    let changes = action.changes(named, found, made, order);
+    let changes = action.changes(named, found, created, audit);
     Ok(changes.into_iter().map(|(change, _)| change).collect())
 }
 
-/// What is written of each, if there is no entry.
-fn as_if_new(
+/// The writes for partitions that have no entry.
+fn writes_if_new(
     action: PartitionAction,
     keys: &[&PartitionKey],
-    order: &AuditContext,
+    audit: &AuditContext,
 ) -> Vec<PartitionWrite> {
     let new =
-        |key: &&PartitionKey| PartitionRecord::new(PartitionId(0), (*key).clone(), order.by.at);
-    let made = keys.iter().map(|key| ((*key).clone(), new(key))).collect();
+        |key: &&PartitionKey| PartitionRecord::new(PartitionId(0), (*key).clone(), audit.by.at);
+    let created = keys.iter().map(|key| ((*key).clone(), new(key))).collect();
     let named: Vec<NamedPartition> = keys.iter().map(|key| (*key).clone().into()).collect();
-    let changes = action.changes(&named, HashMap::new(), made, order);
+    let changes = action.changes(&named, HashMap::new(), created, audit);
     changes.into_iter().filter_map(|(_, write)| write).collect()
 }

@@ -1,38 +1,30 @@
-//! Batches: their columns as arrays, and what happens when one names a row twice.
+//! Batches: columns as arrays, and batches that name a row twice.
 //!
-//! A batch must end as if its rows had been written one after another, but one statement sees the
-//! state before all of them and changes a row once. So rows that repeat an earlier one are kept out
-//! of its way: left out where the repetition cannot apply, or put into a statement of their own.
+//! A batch must end as if its rows were written one after another, but one query sees the state before all of
+//! them and changes each row once. So a row that repeats an earlier one is left out if the repetition cannot
+//! apply, or written by a query of its own.
 
 use std::{collections::HashSet, hash::Hash};
 
 use redrive_store::{Result, Written};
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::Row;
 
-use crate::columns::Columns;
+use crate::columns::PostgresRow;
 
-/// One column of a batch.
+/// One column of a batch, as an array.
 pub(crate) fn each<'a, T, U>(rows: &'a [T], column: impl FnMut(&'a T) -> U) -> Vec<U> {
     rows.iter().map(column).collect()
 }
 
-/// A column of whatever type.
-pub(crate) type Column<'a> = Box<dyn ToSql + Sync + Send + 'a>;
-
-/// Columns as a statement takes them.
-pub(crate) fn references<'a>(columns: &'a [Column<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {
-    columns.iter().map(|column| &**column as &(dyn ToSql + Sync)).collect()
-}
-
-/// The rows of a batch that come for the first time. For guarded writes whose repetition is always
-/// stale: the first has ended what the second would end.
-pub(crate) struct Firsts<'a, T> {
+/// The rows of a batch without repetitions. For guarded writes whose repetition is always stale, because the
+/// first write ends the lease that the second one names.
+pub(crate) struct FirstOccurrences<'a, T> {
     pub(crate) rows: Vec<&'a T>,
     places: Vec<usize>,
     size: usize,
 }
 
-impl<'a, T> Firsts<'a, T> {
+impl<'a, T> FirstOccurrences<'a, T> {
     pub(crate) fn of<K: Eq + Hash>(
         batch: impl IntoIterator<Item = &'a T>,
         key: impl Fn(&T) -> K,
@@ -43,33 +35,33 @@ impl<'a, T> Firsts<'a, T> {
         Self { rows, places, size }
     }
 
-    /// What became of the whole batch, from the places that a statement says it applied.
+    /// The results of the whole batch, from the places that a query says it has applied.
     pub(crate) fn written(&self, applied: &[Row], doing: &'static str) -> Result<Vec<Written>> {
-        let answers = self.answers(applied, doing, |_| Ok(()))?;
-        Ok(each(&answers, |answer| Written::from_changed(answer.is_some())))
+        let results = self.results(applied, doing, |_| Ok(()))?;
+        Ok(each(&results, |result| Written::from_changed(result.is_some())))
     }
 
-    /// What a statement says of the places that it applied, and nothing of the others.
-    pub(crate) fn answers<A>(
+    /// What a query returns for the places that it has applied; `None` for the others.
+    pub(crate) fn results<A>(
         &self,
         applied: &[Row],
         doing: &'static str,
-        read: impl Fn(&mut Columns<'_>) -> Result<A>,
+        read: impl Fn(&mut PostgresRow<'_>) -> Result<A>,
     ) -> Result<Vec<Option<A>>> {
-        let mut answers: Vec<Option<A>> = std::iter::repeat_with(|| None).take(self.size).collect();
+        let mut results: Vec<Option<A>> = std::iter::repeat_with(|| None).take(self.size).collect();
         for row in applied {
-            let mut row = Columns::new(row, doing);
+            let mut row = PostgresRow::new(row, doing);
             let place = row.count::<usize>("place")?.checked_sub(1);
             let original = place.and_then(|place| self.places.get(place));
-            if let Some(answer) = original.and_then(|place| answers.get_mut(*place)) {
-                *answer = Some(read(&mut row)?);
+            if let Some(result) = original.and_then(|place| results.get_mut(*place)) {
+                *result = Some(read(&mut row)?);
             }
         }
-        Ok(answers)
+        Ok(results)
     }
 }
 
-/// Cuts a batch into parts in which no key comes twice. The parts are written one after another.
+/// Splits a batch into parts without repeated keys. The parts are written one after another.
 pub(crate) fn split_at_repeats<T, K: Eq + Hash>(batch: &[T], key: impl Fn(&T) -> K) -> Vec<&[T]> {
     let mut seen = HashSet::with_capacity(batch.len());
     let mut parts = Vec::new();
@@ -84,7 +76,7 @@ pub(crate) fn split_at_repeats<T, K: Eq + Hash>(batch: &[T], key: impl Fn(&T) ->
     parts
 }
 
-/// What became of a part, from the places that a statement says it applied.
+/// The results of a part, from the places that a query says it has applied.
 pub(crate) fn written(applied: &[Row], doing: &'static str, size: usize) -> Result<Vec<Written>> {
     let mut written = vec![Written::Stale; size];
     for row in applied {
@@ -96,8 +88,8 @@ pub(crate) fn written(applied: &[Row], doing: &'static str, size: usize) -> Resu
     Ok(written)
 }
 
-/// Statements count places from 1.
+/// Queries count places from 1.
 fn applied_place(row: &Row, doing: &'static str) -> Result<Option<usize>> {
-    let place: usize = Columns::new(row, doing).count("place")?;
+    let place: usize = PostgresRow::new(row, doing).count("place")?;
     Ok(place.checked_sub(1))
 }

@@ -1,4 +1,4 @@
-//! Between Rust's types and PostgreSQL's columns.
+//! Conversions between Rust types and PostgreSQL columns.
 
 use std::{error::Error as StdError, time::Duration};
 
@@ -11,10 +11,10 @@ use tokio_postgres::{
     types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked},
 };
 
-/// Microseconds from 1970 to 2000, where PostgreSQL begins to count.
+/// Microseconds from 1970 to 2000, PostgreSQL's epoch.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
-/// A time as it is stored: microseconds, cut off as in every other store.
+/// A time as it is stored: microseconds, truncated as in every store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Micros(pub(crate) Timestamp);
 
@@ -34,7 +34,7 @@ impl ToSql for Micros {
 impl<'a> FromSql<'a> for Micros {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn StdError + Sync + Send>> {
         let micros = i64::from_sql(&Type::INT8, raw)?;
-        // Infinity is stored as the largest number; it is no time of ours.
+        // Infinity is stored as the largest number; Redrive never writes it.
         let since_1970 = micros.checked_add(EPOCH_MICROS).ok_or("an infinite time")?;
         Ok(Self(Timestamp::from_microsecond(since_1970)?))
     }
@@ -45,13 +45,12 @@ impl<'a> FromSql<'a> for Micros {
 /// A day as it is stored: a number of days since 2000-01-01.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Day {
-    /// Before all days; `-infinity` to PostgreSQL.
+    /// Before all days: `-infinity`.
     BeforeAll,
-    /// A day.
     On(LogicalDate),
 }
 
-/// Where PostgreSQL begins to count.
+/// PostgreSQL's epoch.
 const EPOCH_DAY: Date = Date::constant(2000, 1, 1);
 
 impl ToSql for Day {
@@ -86,14 +85,14 @@ pub(crate) fn duration_micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Reads columns of a row in order, so that a reader cannot get an index wrong.
-pub(crate) struct Columns<'a> {
+/// A row whose columns are read in order, so that no reader needs an index.
+pub(crate) struct PostgresRow<'a> {
     row: &'a Row,
     next: usize,
     doing: &'static str,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> PostgresRow<'a> {
     pub(crate) fn new(row: &'a Row, doing: &'static str) -> Self {
         Self { row, next: 0, doing }
     }
@@ -120,7 +119,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// A number that is never negative.
+    /// A number that must not be negative.
     pub(crate) fn count<T: TryFrom<i64>>(&mut self, column: &'static str) -> Result<T> {
         let number: i64 = self.get()?;
         T::try_from(number).map_err(|_| Error::bad_value(self.doing, column, number.to_string()))
@@ -136,7 +135,7 @@ impl<'a> Columns<'a> {
         from_name(name).ok_or_else(|| Error::bad_value(self.doing, column, name))
     }
 
-    /// The same for a column that may be empty.
+    /// Like [`Self::named`], for a column that may be null.
     pub(crate) fn optional_named<T>(
         &mut self,
         column: &'static str,
@@ -148,11 +147,10 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Turns each row into a record.
 pub(crate) fn read_rows<T>(
     rows: &[Row],
     doing: &'static str,
-    read: impl Fn(&mut Columns<'_>) -> Result<T>,
+    read: impl Fn(&mut PostgresRow<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
-    rows.iter().map(|row| read(&mut Columns::new(row, doing))).collect()
+    rows.iter().map(|row| read(&mut PostgresRow::new(row, doing))).collect()
 }

@@ -1,4 +1,4 @@
-//! Figures for those who watch.
+//! Figures for metrics and the dashboard.
 
 use std::time::Duration;
 
@@ -11,31 +11,33 @@ use redrive_store::{
 
 use crate::{
     PostgresStore,
-    columns::{Columns, read_rows},
+    bound_query::bind,
+    columns::{PostgresRow, read_rows},
     queries,
 };
 
-/// Causes that are told apart.
+/// Distinct causes that are reported.
 const MAX_CAUSES: i64 = 50;
 
 #[async_trait]
 impl Figures for PostgresStore {
     async fn change_token(&self) -> Result<u64> {
-        const DOING: &str = "asking whether anything changed";
+        const DOING: &str = "reading the change token";
         let mut session = self.session(DOING).await?;
-        let rows = session.query(queries::CHANGE_TOKEN, &[]).await?;
+        let rows = session.query(bind!(queries::CHANGE_TOKEN)).await?;
         let places: Vec<i64> = read_rows(&rows, DOING, |row| row.get())?;
         Ok(places.first().copied().unwrap_or_default().unsigned_abs())
     }
 
     async fn activity(&self, after: i64, most: u32) -> Result<Activity> {
-        const DOING: &str = "reading what was attempted";
+        const DOING: &str = "reading recent attempts";
         let mut session = self.session(DOING).await?;
-        let rows = session.query(queries::LEDGER_END, &[]).await?;
+        let rows = session.query(bind!(queries::LEDGER_END)).await?;
         let ends: Vec<i64> = read_rows(&rows, DOING, |row| row.get())?;
         let end = ends.first().copied().unwrap_or_default();
         let after = after.max(end.saturating_sub(i64::from(most)));
-        let rows = session.query(queries::ACTIVITY_COUNTS, &[&after, &end]).await?;
+        let counts = bind!(queries::ACTIVITY_COUNTS, after => &after, end => &end);
+        let rows = session.query(counts).await?;
         let counts = read_rows(&rows, DOING, |row| {
             Ok(ActivityCount {
                 kind: row.named("kind", UnitKind::from_name)?,
@@ -48,7 +50,9 @@ impl Figures for PostgresStore {
                 took: Duration::from_micros(row.count("took")?),
             })
         })?;
-        let rows = session.query(queries::ACTIVITY_CAUSES, &[&after, &end, &MAX_CAUSES]).await?;
+        let causes =
+            bind!(queries::ACTIVITY_CAUSES, after => &after, end => &end, limit => &MAX_CAUSES);
+        let rows = session.query(causes).await?;
         let causes = read_rows(&rows, DOING, read_cause)?;
         Ok(Activity { after, end, counts, causes })
     }
@@ -56,7 +60,8 @@ impl Figures for PostgresStore {
     async fn lags(&self, after: i64, end: i64) -> Result<Vec<LagCount>> {
         const DOING: &str = "reading how long runs waited";
         let mut session = self.session(DOING).await?;
-        let rows = session.query(queries::ACTIVITY_LAGS, &[&after, &end]).await?;
+        let lags = bind!(queries::ACTIVITY_LAGS, after => &after, end => &end);
+        let rows = session.query(lags).await?;
         read_rows(&rows, DOING, |row| {
             let (reached, runs) = (reached(row)?, row.count("runs")?);
             Ok(LagCount { reached, runs, waited: Duration::from_micros(row.count("waited")?) })
@@ -69,27 +74,39 @@ impl Figures for PostgresStore {
         before: i64,
         limit: u32,
     ) -> Result<Vec<JournalRecord>> {
-        let pages = (queries::NEWEST_JOURNAL, queries::NEWEST_JOURNAL_OF_UNIT);
-        self.read_journal(pages, filter, before, limit).await
+        let (action, limit) = (&filter.action, i64::from(limit));
+        let page = match &filter.unit {
+            Some(unit) => bind!(
+                queries::NEWEST_JOURNAL_OF_UNIT,
+                unit => unit,
+                before => &before,
+                action => action,
+                limit => &limit,
+            ),
+            None => {
+                bind!(queries::NEWEST_JOURNAL, before => &before, action => action, limit => &limit)
+            }
+        };
+        self.read_journal(page).await
     }
 
     async fn items_by_status(&self) -> Result<Vec<(ItemStatus, u64)>> {
         const DOING: &str = "counting items";
         let mut session = self.session(DOING).await?;
-        let rows = session.query(queries::ITEMS_BY_STATUS, &[]).await?;
+        let rows = session.query(bind!(queries::ITEMS_BY_STATUS)).await?;
         read_rows(&rows, DOING, |row| {
             Ok((row.named("status", ItemStatus::from_name)?, row.count("items")?))
         })
     }
 }
 
-/// How many bounds were reached: there are few.
-fn reached(row: &mut Columns<'_>) -> Result<u8> {
+/// The number of histogram bounds that a value has reached.
+fn reached(row: &mut PostgresRow<'_>) -> Result<u8> {
     let reached: i32 = row.get()?;
     Ok(u8::try_from(reached).unwrap_or(u8::MAX))
 }
 
-fn read_cause(row: &mut Columns<'_>) -> Result<RecentCause> {
+fn read_cause(row: &mut PostgresRow<'_>) -> Result<RecentCause> {
     Ok(RecentCause {
         kind: row.named("kind", UnitKind::from_name)?,
         fingerprint: row.get()?,

@@ -1,23 +1,22 @@
-//! Items of uploads.
+//! Items of uploads, and the leases of their groups.
 
 use std::collections::HashMap;
 
 use async_trait::async_trait;
 use redrive_core::{AttemptNumber, Cause, Epoch, ItemEvent, ItemId, ItemStatus, Message};
 use redrive_store::{
-    AddedItem, AttemptRecord, ClaimedGroup, Error, GroupClaim, ItemCounts, ItemFilter, ItemGroup,
-    ItemMove, ItemRecord, Items, JournalEntry, LeaseRef, NewItem, Operator, Result, WorkerId,
-    Written,
+    AddedItem, ClaimedGroup, Error, GroupClaim, ItemCounts, ItemFilter, ItemGroup, ItemMove,
+    ItemRecord, Items, JournalEntry, LeaseRef, NewItem, Operator, Result, WorkerId, Written,
 };
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::Row;
 
 use crate::{
     PostgresStore,
-    batch::{Column, each, references, split_at_repeats, written},
-    columns::{Columns, Micros, read_rows},
+    batch::{each, split_at_repeats, written},
+    bound_query::{bind, columns},
+    columns::{Micros, PostgresRow, read_rows},
     journal::JournalColumns,
     queries,
-    session::Command,
 };
 
 #[async_trait]
@@ -30,26 +29,24 @@ impl Items for PostgresStore {
         let (sizes, by) = (sizes_of(items)?, by.cleaned());
         let mut session = self.session(ADDING).await?;
         let inserted = session
-            .begin(
+            .begin(bind!(
                 queries::INSERT_ITEMS,
-                &[
-                    &each(items, |item| item.group.upload.as_str()),
-                    &each(items, |item| item.group.group.as_str()),
-                    &each(items, |item| item.name.as_str()),
-                    &each(items, |item| item.content_url.as_str()),
-                    &sizes,
-                    &each(items, |item| item.sha256.as_str()),
-                    &Micros(by.at),
-                ],
-            )
+                upload => &each(items, |item| item.group.upload.as_str()),
+                group_name => &each(items, |item| item.group.group.as_str()),
+                name => &each(items, |item| item.name.as_str()),
+                content_url => &each(items, |item| item.content_url.as_str()),
+                size_bytes => &sizes,
+                sha256 => &each(items, |item| item.sha256.as_str()),
+                updated_at => &Micros(by.at),
+            ))
             .await?;
         let mut new = read_names(&inserted, |_| Ok(()))?;
-        // The first item with a new name was accepted; a later one with the same name was not.
+        // Only the first item of a new name is accepted.
         let accepted = each(items, |item| new.remove(&name_of(item)).map(|(id, ())| id));
         let entry =
             |(item, id): (&NewItem, &Option<ItemId>)| id.map(|id| item.journal_entry(id, &by));
         let entries: Vec<JournalEntry> = items.iter().zip(&accepted).filter_map(entry).collect();
-        let refused: Vec<Name<'_>> = items
+        let refused: Vec<ItemName<'_>> = items
             .iter()
             .zip(&accepted)
             .filter(|(_, id)| id.is_none())
@@ -58,12 +55,13 @@ impl Items for PostgresStore {
         let found = match &refused[..] {
             [] => Vec::new(),
             names => {
-                let values: [&(dyn ToSql + Sync); 3] = [
-                    &each(names, |name| name.0),
-                    &each(names, |name| name.1),
-                    &each(names, |name| name.2),
-                ];
-                session.query(queries::NAMED_ITEMS, &values).await?
+                let read = bind!(
+                    queries::NAMED_ITEMS,
+                    upload => &each(names, |name| name.0),
+                    group_name => &each(names, |name| name.1),
+                    name => &each(names, |name| name.2),
+                );
+                session.query(read).await?
             }
         };
         let taken = read_names(&found, |row| row.get::<&str>())?;
@@ -79,8 +77,8 @@ impl Items for PostgresStore {
         };
         let answers = items.iter().zip(accepted).map(answer).collect::<Result<_>>()?;
         let journal = JournalColumns::of(entries.iter().map(Some));
-        let entries = Command { sql: queries::INSERT_JOURNAL, values: &journal.values() };
-        session.commit_all(&[entries]).await?;
+        let insert = bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal));
+        session.commit_all(&[insert]).await?;
         redrive_store::failpoint!("postgres.add_items.committed");
         Ok(answers)
     }
@@ -89,7 +87,7 @@ impl Items for PostgresStore {
         const DOING: &str = "reading items";
         let ids = each(ids, |id| id.0);
         let mut session = self.session(DOING).await?;
-        let rows = session.query(queries::ITEMS_BY_ID, &[&ids]).await?;
+        let rows = session.query(bind!(queries::ITEMS_BY_ID, ids => &ids)).await?;
         read_rows(&rows, DOING, read_item)
     }
 
@@ -102,16 +100,24 @@ impl Items for PostgresStore {
         let ItemFilter { upload, group, status } = filter;
         let status = status.map(ItemStatus::name);
         let mut session = self.session(LISTING).await?;
-        let values: [&(dyn ToSql + Sync); 5] =
-            [&after.0, upload, group, &status, &i64::from(limit)];
-        let rows = session.query(queries::ITEMS_PAGE, &values).await?;
+        let page = bind!(
+            queries::ITEMS_PAGE,
+            after => &after.0,
+            upload => upload,
+            group_name => group,
+            status => &status,
+            limit => &i64::from(limit),
+        );
+        let rows = session.query(page).await?;
         read_rows(&rows, LISTING, read_item)
     }
 
     async fn item_counts(&self, group: &ItemGroup) -> Result<ItemCounts> {
         const DOING: &str = "counting items";
         let mut session = self.session(DOING).await?;
-        let rows = session.query(queries::ITEM_COUNTS, &[&group.upload, &group.group]).await?;
+        let ItemGroup { upload, group } = group;
+        let counts = bind!(queries::ITEM_COUNTS, upload => upload, group_name => group);
+        let rows = session.query(counts).await?;
         let mut counts = ItemCounts::default();
         let rows = read_rows(&rows, DOING, |row| {
             Ok((row.named("status", ItemStatus::from_name)?, row.count("count")?))
@@ -129,7 +135,13 @@ impl Items for PostgresStore {
         let ItemGroup { upload, group } = group;
         let mut session = self.session(LISTING).await?;
         let rows = session
-            .query(queries::PENDING_ITEMS, &[upload, group, &after.0, &i64::from(limit)])
+            .query(bind!(
+                queries::PENDING_ITEMS,
+                upload => upload,
+                group_name => group,
+                after => &after.0,
+                limit => &i64::from(limit),
+            ))
             .await?;
         read_rows(&rows, LISTING, read_item)
     }
@@ -137,21 +149,26 @@ impl Items for PostgresStore {
     async fn increment_upload_attempts(&self, id: ItemId) -> Result<Option<u32>> {
         const DOING: &str = "counting an upload attempt";
         let mut session = self.session(DOING).await?;
-        let rows = session.query(queries::INCREMENT_UPLOAD_ATTEMPTS, &[&id.0]).await?;
+        let increment = bind!(queries::INCREMENT_UPLOAD_ATTEMPTS, id => &id.0);
+        let rows = session.query(increment).await?;
         let mut counts = read_rows(&rows, DOING, |row| row.count("upload_attempts"))?;
         Ok(counts.pop())
     }
 
     async fn move_items(&self, moves: &[ItemMove]) -> Result<Vec<Written>> {
         const DOING: &str = "moving items";
-        // An item may take several steps in one batch, each from where the one before led.
+        // An item may move several times in one batch, each time from where the move before led.
         let parts = split_at_repeats(moves, |step| step.id);
-        let columns = parts.iter().map(|part| MoveColumns::of(part)).collect::<Result<Vec<_>>>()?;
-        let values: Vec<_> = columns.iter().map(MoveColumns::values).collect();
-        let commands = each(&values, |values| Command { sql: queries::MOVE_ITEMS, values });
-        let answers = match &commands[..] {
+        let columns = parts.iter().map(|part| move_columns(part)).collect::<Result<Vec<_>>>()?;
+        let values = each(&columns, |(moves, journal)| (moves.values(), journal.values()));
+        let groups = each(&values, |(moves, journal)| [&moves[..], &journal[..]]);
+        let updates = each(
+            &groups,
+            |groups| bind!(queries::MOVE_ITEMS, [MoveColumns, JournalColumns] => groups),
+        );
+        let answers = match &updates[..] {
             [] => return Ok(Vec::new()),
-            [lone] => vec![self.session(DOING).await?.query(lone.sql, lone.values).await?],
+            [lone] => vec![self.session(DOING).await?.query(*lone).await?],
             several => self.session(DOING).await?.transaction(several).await?,
         };
         redrive_store::failpoint!("postgres.move_items.committed");
@@ -167,9 +184,16 @@ impl Items for PostgresStore {
         let ItemGroup { upload, group } = &claim.group;
         let (until, now) = (Micros(claim.lease_until), Micros(claim.now));
         let mut session = self.session(DOING).await?;
-        for _ in 0..CLAIMS_OF_A_GROUP {
-            let values: [&(dyn ToSql + Sync); 5] = [upload, group, &claim.owner.0, &until, &now];
-            let rows = session.query(queries::CLAIM_GROUP, &values).await?;
+        for _ in 0..GROUP_CLAIM_TRIES {
+            let take = bind!(
+                queries::CLAIM_GROUP,
+                upload => upload,
+                group_name => group,
+                owner => &claim.owner.0,
+                lease_until => &until,
+                now => &now,
+            );
+            let rows = session.query(take).await?;
             redrive_store::failpoint!("postgres.claim_group.committed");
             let lease = read_rows(&rows, DOING, |row| {
                 Ok(LeaseRef { id: row.get()?, epoch: Epoch(row.get()?) })
@@ -177,7 +201,8 @@ impl Items for PostgresStore {
             if let Some(lease) = lease.into_iter().next() {
                 return Ok(ClaimedGroup::Held(lease));
             }
-            let rows = session.query(queries::GROUP_HOLDER, &[upload, group]).await?;
+            let holder = bind!(queries::GROUP_HOLDER, upload => upload, group_name => group);
+            let rows = session.query(holder).await?;
             let holder = read_rows(&rows, DOING, |row| {
                 let (owner, until) = (row.get::<Option<String>>()?, row.optional_timestamp()?);
                 let held = owner.map(WorkerId).zip(until);
@@ -187,7 +212,7 @@ impl Items for PostgresStore {
                 return Ok(holder);
             }
         }
-        let source = "the group changes hands faster than it can be looked at".into();
+        let source = "the group was claimed and released by others at the same time".into();
         Err(Error::Unavailable { doing: DOING.to_owned(), source })
     }
 }
@@ -195,32 +220,32 @@ impl Items for PostgresStore {
 const ADDING: &str = "adding items";
 const LISTING: &str = "listing items";
 
-/// A holder may let go between the claim and the look at who it is.
-const CLAIMS_OF_A_GROUP: usize = 3;
+/// The holder may release the group between the claim and the query for the holder.
+const GROUP_CLAIM_TRIES: usize = 3;
 
-/// Upload, group and name, which are an item's natural key.
-type Name<'a> = (&'a str, &'a str, &'a str);
+/// An item's natural key: upload, group and name.
+type ItemName<'a> = (&'a str, &'a str, &'a str);
 
-fn name_of(item: &NewItem) -> Name<'_> {
+fn name_of(item: &NewItem) -> ItemName<'_> {
     (&item.group.upload, &item.group.group, &item.name)
 }
 
 fn sizes_of(items: &[NewItem]) -> Result<Vec<i64>> {
     let size_of = |item: &NewItem| {
         i64::try_from(item.size_bytes)
-            .map_err(|_| Error::misuse(ADDING, "an item is larger than a file can be"))
+            .map_err(|_| Error::misuse(ADDING, "an item has more bytes than the store can record"))
     };
     items.iter().map(size_of).collect()
 }
 
-/// Rows of id, natural key and one thing more, by key.
+/// Reads rows of id, natural key and one more value, by key.
 fn read_names<'a, T>(
     rows: &'a [Row],
-    more: impl Fn(&mut Columns<'a>) -> Result<T>,
-) -> Result<HashMap<Name<'a>, (ItemId, T)>> {
+    more: impl Fn(&mut PostgresRow<'a>) -> Result<T>,
+) -> Result<HashMap<ItemName<'a>, (ItemId, T)>> {
     let mut names = HashMap::with_capacity(rows.len());
     for row in rows {
-        let row = &mut Columns::new(row, ADDING);
+        let row = &mut PostgresRow::new(row, ADDING);
         let id = ItemId(row.get()?);
         let name = (row.get()?, row.get()?, row.get()?);
         names.insert(name, (id, more(row)?));
@@ -228,73 +253,54 @@ fn read_names<'a, T>(
     Ok(names)
 }
 
-/// A part of a batch of moves, as arrays.
-struct MoveColumns<'a> {
-    id: Vec<i64>,
-    old_status: Vec<&'static str>,
-    new_status: Vec<&'static str>,
-    at: Vec<Micros>,
-    reason: Vec<Option<&'a str>>,
-    reset: Vec<bool>,
-    attempts: [Column<'static>; 9],
-    journal: JournalColumns<'a>,
-    after: Vec<Option<i64>>,
-}
-
-impl<'a> MoveColumns<'a> {
-    fn of(moves: &'a [ItemMove]) -> Result<Self> {
-        let from_to = moves.iter().map(ItemMove::from_to).collect::<Result<Vec<_>>>()?;
-        Ok(Self {
-            id: each(moves, |step| step.id.0),
-            old_status: each(&from_to, |(from, _)| from.name()),
-            new_status: each(&from_to, |(_, to)| to.name()),
-            at: each(moves, |step| Micros(step.at)),
-            reason: each(moves, |step| step.rejection_reason.as_ref().map(Message::as_str)),
-            reset: each(moves, |step| step.event == ItemEvent::Reset),
-            attempts: attempt_columns(moves),
-            journal: JournalColumns::of(moves.iter().map(|step| step.journal.as_ref())),
-            after: each(moves, |step| {
-                step.attempt.as_ref().and_then(|attempt| attempt.after).map(|after| after.0.into())
-            }),
-        })
-    }
-
-    fn values(&self) -> Vec<&(dyn ToSql + Sync)> {
-        let mut values: Vec<&(dyn ToSql + Sync)> =
-            vec![&self.id, &self.old_status, &self.new_status, &self.at, &self.reason, &self.reset];
-        values.extend(references(&self.attempts));
-        values.extend(self.journal.values());
-        values.push(&self.after);
-        values
+columns! {
+    /// Moves of items as arrays, with the rows of the ledger. An attempt has no number here: the item
+    /// gives it one.
+    struct MoveColumns<'a> {
+        id: Vec<i64>,
+        old_status: Vec<&'static str>,
+        new_status: Vec<&'static str>,
+        moved_at: Vec<Micros>,
+        reason: Vec<Option<&'a str>>,
+        reset: Vec<bool>,
+        after: Vec<Option<i64>>,
+        counted: Vec<Option<bool>>,
+        started_at: Vec<Option<Micros>>,
+        outcome: Vec<Option<&'static str>>,
+        class: Vec<Option<String>>,
+        code: Vec<Option<String>>,
+        message: Vec<Option<String>>,
+        fingerprint: Vec<Option<String>>,
+        cause: Vec<Option<&'static str>>,
+        worker: Vec<Option<String>>,
     }
 }
 
-/// The rows of the ledger, without their numbers: those are given out by the items.
-fn attempt_columns(moves: &[ItemMove]) -> [Column<'static>; 9] {
-    let rows = each(moves, |step| step.ledger_row(AttemptNumber(0)));
-    fn column<T>(
-        rows: &[Option<AttemptRecord>],
-        value: impl Fn(&AttemptRecord) -> Option<T>,
-    ) -> Column<'static>
-    where
-        Vec<Option<T>>: ToSql + Sync + Send + 'static,
-    {
-        Box::new(each(rows, |row| row.as_ref().and_then(&value)))
-    }
-    [
-        column(&rows, |row| Some(row.counted)),
-        column(&rows, |row| Some(Micros(row.started_at))),
-        column(&rows, |row| Some(row.outcome.name())),
-        column(&rows, |row| row.class.clone()),
-        column(&rows, |row| row.code.clone()),
-        column(&rows, |row| row.message.clone()),
-        column(&rows, |row| row.fingerprint.clone()),
-        column(&rows, |row| row.cause.map(Cause::name)),
-        column(&rows, |row| Some(row.worker.clone())),
-    ]
+fn move_columns(moves: &[ItemMove]) -> Result<(MoveColumns<'_>, JournalColumns<'_>)> {
+    let from_to = moves.iter().map(ItemMove::from_to).collect::<Result<Vec<_>>>()?;
+    let ledger = each(moves, |step| step.ledger_row(AttemptNumber(0)));
+    let columns = MoveColumns {
+        id: each(moves, |step| step.id.0),
+        old_status: each(&from_to, |(from, _)| from.name()),
+        new_status: each(&from_to, |(_, to)| to.name()),
+        moved_at: each(moves, |step| Micros(step.at)),
+        reason: each(moves, |step| step.rejection_reason.as_ref().map(Message::as_str)),
+        reset: each(moves, |step| step.event == ItemEvent::Reset),
+        after: each(moves, |step| Some(step.attempt.as_ref()?.after?.0.into())),
+        counted: each(&ledger, |row| row.as_ref().map(|row| row.counted)),
+        started_at: each(&ledger, |row| row.as_ref().map(|row| Micros(row.started_at))),
+        outcome: each(&ledger, |row| row.as_ref().map(|row| row.outcome.name())),
+        class: each(&ledger, |row| row.as_ref()?.class.clone()),
+        code: each(&ledger, |row| row.as_ref()?.code.clone()),
+        message: each(&ledger, |row| row.as_ref()?.message.clone()),
+        fingerprint: each(&ledger, |row| row.as_ref()?.fingerprint.clone()),
+        cause: each(&ledger, |row| row.as_ref()?.cause.map(Cause::name)),
+        worker: each(&ledger, |row| row.as_ref().map(|row| row.worker.clone())),
+    };
+    Ok((columns, JournalColumns::of(moves.iter().map(|step| step.journal.as_ref()))))
 }
 
-fn read_item(row: &mut Columns<'_>) -> Result<ItemRecord> {
+fn read_item(row: &mut PostgresRow<'_>) -> Result<ItemRecord> {
     Ok(ItemRecord {
         id: ItemId(row.get()?),
         group: ItemGroup { upload: row.get()?, group: row.get()? },

@@ -1,4 +1,4 @@
-//! The journal.
+//! The journal: all events and operator actions.
 
 use std::collections::HashSet;
 
@@ -7,11 +7,12 @@ use jiff::Timestamp;
 use redrive_store::{
     Error, Journal, JournalEntry, JournalFilter, JournalRecord, ReaderPlace, Result, Written,
 };
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::Row;
 
 use crate::{
     PostgresStore,
-    columns::{Columns, Micros, read_rows},
+    bound_query::{BoundQuery, bind, columns},
+    columns::{Micros, PostgresRow, read_rows},
     queries,
 };
 
@@ -24,10 +25,10 @@ impl Journal for PostgresStore {
         }
         let columns = JournalColumns::of(entries.iter().map(Some));
         let mut session = self.session(DOING).await?;
-        let rows = session.query(queries::INSERT_JOURNAL, &columns.values()).await?;
+        let rows = session.query(bind!(queries::INSERT_JOURNAL, ..JournalColumns(columns))).await?;
         let keys: Vec<Option<String>> = read_rows(&rows, DOING, |row| row.get())?;
         let mut added: HashSet<String> = keys.into_iter().flatten().collect();
-        // The first entry with a new key was added; a later one with the same key was not.
+        // Only the first entry of a new key is added.
         let was_added = |entry: &JournalEntry| match &entry.dedupe_key {
             Some(key) => added.remove(key),
             None => true,
@@ -41,12 +42,24 @@ impl Journal for PostgresStore {
         after: i64,
         limit: u32,
     ) -> Result<Vec<JournalRecord>> {
-        let pages = (queries::JOURNAL_PAGE, queries::JOURNAL_OF_UNIT);
-        self.read_journal(pages, filter, after, limit).await
+        let (action, limit) = (&filter.action, i64::from(limit));
+        let page = match &filter.unit {
+            Some(unit) => bind!(
+                queries::JOURNAL_OF_UNIT,
+                unit => unit,
+                after => &after,
+                action => action,
+                limit => &limit,
+            ),
+            None => {
+                bind!(queries::JOURNAL_PAGE, after => &after, action => action, limit => &limit)
+            }
+        };
+        self.read_journal(page).await
     }
 
     async fn journal_reader(&self, name: &str, now: Timestamp) -> Result<ReaderPlace> {
-        const DOING: &str = "reading how far the journal was read";
+        const DOING: &str = "reading the position of a journal reader";
         let mut session = self.session(DOING).await?;
         let place = |rows: &[Row]| {
             let places = read_rows(rows, DOING, |row| {
@@ -54,12 +67,14 @@ impl Journal for PostgresStore {
             });
             places.map(|mut places| places.pop())
         };
-        if let Some(place) = place(&session.query(queries::JOURNAL_READER, &[&name]).await?)? {
+        let read = bind!(queries::JOURNAL_READER, name => &name);
+        if let Some(place) = place(&session.query(read).await?)? {
             return Ok(place);
         }
-        session.query(queries::BEGIN_JOURNAL_READER, &[&name, &Micros(now)]).await?;
-        let begun = place(&session.query(queries::JOURNAL_READER, &[&name]).await?)?;
-        begun.ok_or_else(|| Error::misuse(DOING, "it has no place"))
+        let begin = bind!(queries::BEGIN_JOURNAL_READER, name => &name, now => &Micros(now));
+        session.query(begin).await?;
+        let started = place(&session.query(read).await?)?;
+        started.ok_or_else(|| Error::misuse(DOING, "the reader was removed while it started"))
     }
 
     async fn move_journal_reader(
@@ -68,49 +83,41 @@ impl Journal for PostgresStore {
         from: &ReaderPlace,
         to: &ReaderPlace,
     ) -> Result<Written> {
-        const DOING: &str = "noting how far the journal was read";
-        let (was, is) = (Micros(from.seen_at), Micros(to.seen_at));
-        let values: [&(dyn ToSql + Sync); 6] =
-            [&name, &from.seen, &was, &to.settled, &to.seen, &is];
-        let moved = self.session(DOING).await?.query(queries::MOVE_JOURNAL_READER, &values).await?;
+        const DOING: &str = "moving a journal reader";
+        let move_reader = bind!(
+            queries::MOVE_JOURNAL_READER,
+            name => &name,
+            old_seen => &from.seen,
+            old_seen_at => &Micros(from.seen_at),
+            settled => &to.settled,
+            seen => &to.seen,
+            seen_at => &Micros(to.seen_at),
+        );
+        let moved = self.session(DOING).await?.query(move_reader).await?;
         Ok(if moved.is_empty() { Written::Stale } else { Written::Applied })
     }
 }
 
 impl PostgresStore {
-    /// A page of the journal from a place on, in the direction of two queries: of all, and of a unit.
-    pub(crate) async fn read_journal(
-        &self,
-        (of_all, of_unit): (&str, &str),
-        filter: &JournalFilter,
-        place: i64,
-        limit: u32,
-    ) -> Result<Vec<JournalRecord>> {
+    pub(crate) async fn read_journal(&self, page: BoundQuery<'_>) -> Result<Vec<JournalRecord>> {
         const DOING: &str = "reading the journal";
-        let (action, limit) = (&filter.action, i64::from(limit));
-        let mut session = self.session(DOING).await?;
-        let rows = match &filter.unit {
-            Some(unit) => {
-                let values: [&(dyn ToSql + Sync); 4] = [&place, action, &limit, unit];
-                session.query(of_unit, &values).await?
-            }
-            None => session.query(of_all, &[&place, action, &limit]).await?,
-        };
+        let rows = self.session(DOING).await?.query(page).await?;
         read_rows(&rows, DOING, read_entry)
     }
 }
 
-/// Entries as arrays, in the order in which every statement takes them. A batch of something else may
-/// have an entry for some of its rows alone.
-#[derive(Default)]
-pub(crate) struct JournalColumns<'a> {
-    at: Vec<Option<Micros>>,
-    actor: Vec<Option<&'a str>>,
-    action: Vec<Option<&'a str>>,
-    unit: Vec<Option<&'a str>>,
-    filter: Vec<Option<&'a str>>,
-    details: Vec<Option<&'a str>>,
-    dedupe_key: Vec<Option<&'a str>>,
+columns! {
+    /// Journal entries as arrays. A batch of units may have an entry for some of its rows only.
+    #[derive(Default)]
+    pub(crate) struct JournalColumns<'a> {
+        at: Vec<Option<Micros>>,
+        actor: Vec<Option<&'a str>>,
+        action: Vec<Option<&'a str>>,
+        unit: Vec<Option<&'a str>>,
+        filter: Vec<Option<&'a str>>,
+        details: Vec<Option<&'a str>>,
+        dedupe_key: Vec<Option<&'a str>>,
+    }
 }
 
 impl<'a> JournalColumns<'a> {
@@ -127,21 +134,9 @@ impl<'a> JournalColumns<'a> {
         }
         columns
     }
-
-    pub(crate) fn values(&self) -> [&(dyn ToSql + Sync); 7] {
-        [
-            &self.at,
-            &self.actor,
-            &self.action,
-            &self.unit,
-            &self.filter,
-            &self.details,
-            &self.dedupe_key,
-        ]
-    }
 }
 
-fn read_entry(row: &mut Columns<'_>) -> Result<JournalRecord> {
+fn read_entry(row: &mut PostgresRow<'_>) -> Result<JournalRecord> {
     Ok(JournalRecord {
         id: row.get()?,
         entry: JournalEntry {

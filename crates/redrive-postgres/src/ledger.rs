@@ -1,19 +1,18 @@
-//! The ledger.
+//! The ledger: all attempts.
 
 use std::time::Duration;
 
+use crate::{
+    PostgresStore,
+    batch::each,
+    bound_query::{bind, columns},
+    columns::{Micros, PostgresRow, duration_micros, read_rows},
+    queries,
+};
 use async_trait::async_trait;
 use redrive_core::{AttemptNumber, Cause};
 use redrive_store::{
     AttemptOutcome, AttemptRecord, Ledger, LedgerPlace, Result, UnitKind, UnitRow,
-};
-use tokio_postgres::types::ToSql;
-
-use crate::{
-    PostgresStore,
-    batch::{Column, each, references},
-    columns::{Columns, Micros, duration_micros, read_rows},
-    queries,
 };
 
 #[async_trait]
@@ -25,7 +24,7 @@ impl Ledger for PostgresStore {
         let mut session = self.session("writing the ledger").await?;
         let attempts = each(attempts, |attempt| attempt);
         let columns = AttemptColumns::of(&attempts);
-        session.query(queries::INSERT_ATTEMPTS, &columns.values()).await.map(drop)
+        session.query(bind!(queries::INSERT_ATTEMPTS, ..AttemptColumns(columns))).await.map(drop)
     }
 
     async fn attempts_of(
@@ -37,10 +36,14 @@ impl Ledger for PostgresStore {
         const DOING: &str = "reading attempts";
         let mut session = self.session(DOING).await?;
         let rows = session
-            .query(
+            .query(bind!(
                 queries::ATTEMPTS_OF,
-                &[&unit.kind.name(), &unit.id, &unit.stage, &i64::from(after.0), &i64::from(limit)],
-            )
+                kind => &unit.kind.name(),
+                unit_id => &unit.id,
+                stage => &unit.stage,
+                after_attempt => &i64::from(after.0),
+                limit => &i64::from(limit),
+            ))
             .await?;
         read_rows(&rows, DOING, read_attempt)
     }
@@ -55,47 +58,67 @@ impl Ledger for PostgresStore {
         let LedgerPlace { id, stage, attempt } = after;
         let mut session = self.session(DOING).await?;
         let rows = session
-            .query(
+            .query(bind!(
                 queries::LEDGER_PAGE,
-                &[&kind.name(), id, stage, &i64::from(attempt.0), &i64::from(limit)],
-            )
+                kind => &kind.name(),
+                after_unit => id,
+                after_stage => stage,
+                after_attempt => &i64::from(attempt.0),
+                limit => &i64::from(limit),
+            ))
             .await?;
         read_rows(&rows, DOING, read_attempt)
     }
 }
 
-/// Attempts as arrays, in the order in which the statement takes them.
-pub(crate) struct AttemptColumns<'a>([Column<'a>; 17]);
-
-impl<'a> AttemptColumns<'a> {
-    pub(crate) fn of(attempts: &[&'a AttemptRecord]) -> Self {
-        Self([
-            Box::new(each(attempts, |row| row.unit.kind.name())),
-            Box::new(each(attempts, |row| row.unit.id)),
-            Box::new(each(attempts, |row| row.unit.stage.as_str())),
-            Box::new(each(attempts, |row| row.stage_config_hash.as_deref())),
-            Box::new(each(attempts, |row| i64::from(row.attempt.0))),
-            Box::new(each(attempts, |row| row.counted)),
-            Box::new(each(attempts, |row| row.run_id.as_deref())),
-            Box::new(each(attempts, |row| Micros(row.started_at))),
-            Box::new(each(attempts, |row| Micros(row.ended_at))),
-            Box::new(each(attempts, |row| row.outcome.name())),
-            Box::new(each(attempts, |row| row.class.as_deref())),
-            Box::new(each(attempts, |row| row.code.as_deref())),
-            Box::new(each(attempts, |row| row.message.as_deref())),
-            Box::new(each(attempts, |row| row.fingerprint.as_deref())),
-            Box::new(each(attempts, |row| row.cause.map(Cause::name))),
-            Box::new(each(attempts, |row| row.delay.map(duration_micros))),
-            Box::new(each(attempts, |row| row.worker.as_str())),
-        ])
-    }
-
-    pub(crate) fn values(&self) -> Vec<&(dyn ToSql + Sync)> {
-        references(&self.0)
+columns! {
+    /// Rows of the ledger as arrays.
+    pub(crate) struct AttemptColumns<'a> {
+        kind: Vec<&'static str>,
+        unit_id: Vec<i64>,
+        stage: Vec<&'a str>,
+        stage_config_hash: Vec<Option<&'a str>>,
+        attempt: Vec<i64>,
+        counted: Vec<bool>,
+        run_id: Vec<Option<&'a str>>,
+        started_at: Vec<Micros>,
+        ended_at: Vec<Micros>,
+        outcome: Vec<&'static str>,
+        class: Vec<Option<&'a str>>,
+        code: Vec<Option<&'a str>>,
+        message: Vec<Option<&'a str>>,
+        fingerprint: Vec<Option<&'a str>>,
+        cause: Vec<Option<&'static str>>,
+        delay_us: Vec<Option<i64>>,
+        worker: Vec<&'a str>,
     }
 }
 
-pub(crate) fn read_attempt(row: &mut Columns<'_>) -> Result<AttemptRecord> {
+impl<'a> AttemptColumns<'a> {
+    pub(crate) fn of(attempts: &[&'a AttemptRecord]) -> Self {
+        Self {
+            kind: each(attempts, |row| row.unit.kind.name()),
+            unit_id: each(attempts, |row| row.unit.id),
+            stage: each(attempts, |row| row.unit.stage.as_str()),
+            stage_config_hash: each(attempts, |row| row.stage_config_hash.as_deref()),
+            attempt: each(attempts, |row| i64::from(row.attempt.0)),
+            counted: each(attempts, |row| row.counted),
+            run_id: each(attempts, |row| row.run_id.as_deref()),
+            started_at: each(attempts, |row| Micros(row.started_at)),
+            ended_at: each(attempts, |row| Micros(row.ended_at)),
+            outcome: each(attempts, |row| row.outcome.name()),
+            class: each(attempts, |row| row.class.as_deref()),
+            code: each(attempts, |row| row.code.as_deref()),
+            message: each(attempts, |row| row.message.as_deref()),
+            fingerprint: each(attempts, |row| row.fingerprint.as_deref()),
+            cause: each(attempts, |row| row.cause.map(Cause::name)),
+            delay_us: each(attempts, |row| row.delay.map(duration_micros)),
+            worker: each(attempts, |row| row.worker.as_str()),
+        }
+    }
+}
+
+pub(crate) fn read_attempt(row: &mut PostgresRow<'_>) -> Result<AttemptRecord> {
     let kind = row.named("kind", UnitKind::from_name)?;
     Ok(AttemptRecord {
         unit: UnitRow { kind, id: row.get()?, stage: row.get()? },

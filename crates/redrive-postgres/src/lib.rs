@@ -1,14 +1,16 @@
 //! Redrive's shared store: PostgreSQL, for many hosts.
 //!
-//! Everything lives in a schema of its own, `redrive`. A batch is one statement where it can be: its
-//! columns travel as arrays, and state, ledger and journal are written by one data-modifying query.
-//! Claims pass over what other claims hold (`FOR UPDATE SKIP LOCKED`), so workers on many hosts do
-//! not wait for each other. The planner's choices are pinned on every connection: with fresh
-//! statistics it would now and then read a whole table to finish a batch.
+//! All tables are in the schema `redrive`. Most batches are one statement: their columns are sent as arrays,
+//! and one data-modifying query writes state, ledger and journal. Claims skip rows that other claims have
+//! locked (`FOR UPDATE SKIP LOCKED`), so workers on many hosts do not wait for each other. Every connection
+//! pins the planner's choices: with fresh statistics the planner would sometimes read a whole table to finish
+//! a batch.
 //!
-//! The statements are in `queries/`, one file each; the schema is the sum of `migrations/`, written
-//! out in `schema.sql`. A store never migrates: [`PostgresMigrator`] does, when someone asks.
+//! `queries/` has one file per query; its parameters have names, which [`bound_query`] turns into numbers.
+//! `migrations/` make the schema, and `schema.sql` shows the result. A store never migrates;
+//! [`PostgresMigrator`] does, on request.
 
+mod bound_query;
 mod queries;
 
 mod error;
@@ -30,7 +32,7 @@ mod server_clock;
 mod listener;
 mod notifier;
 
-mod marks;
+mod claim_cursor;
 mod store;
 
 mod backfill;
@@ -52,13 +54,14 @@ mod samples;
 mod submit;
 mod submit_in;
 
-pub use backfill::BY_HASH;
-pub use connection::SESSION;
+pub use backfill::BEGIN_BACKFILL;
+pub use bound_query::SqlQuery;
+pub use connection::SESSION_SETTINGS;
 pub use migrator::{MIGRATIONS, PostgresMigrator};
 pub use queries::ALL as QUERIES;
-pub use server_clock::{LeaseClock, Monotonic, Sample, ServerClock};
+pub use server_clock::{ClockSample, MonotonicClock, PostgresLeaseClock, ServerClock};
 pub use store::{PostgresOptions, PostgresStore};
 pub use submit_in::submit_in;
 
-/// The driver. Its version is part of this crate's interface: [`submit_in`] takes its transactions.
+/// The driver. Its version is part of this crate's interface, because [`submit_in`] takes its transactions.
 pub use tokio_postgres;

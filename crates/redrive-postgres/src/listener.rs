@@ -1,9 +1,8 @@
-//! Hearing of what other processes did.
+//! Receives notifications that other processes made work claimable.
 //!
-//! Who brings something to claim notifies a channel, and PostgreSQL passes that on. One task per store
-//! listens, on a connection of its own, because a pooled one is handed on. It is a hint that saves time,
-//! and never needed: who waits for work polls as well. So a connection that cannot be had or breaks is
-//! logged and made again, and nobody fails for it.
+//! A process that makes work claimable notifies a channel, and PostgreSQL forwards the notification. One task
+//! per store listens, on a connection outside of the pool. Notifications only save time: workers poll as well.
+//! So a connection that fails is logged and made again, and no caller sees an error.
 
 use std::{
     convert::Infallible,
@@ -24,46 +23,55 @@ use tokio::{
 };
 use tokio_postgres::{AsyncMessage, Client, Connection};
 
-use crate::{error, pool::Limits, tls, url::Target};
+use crate::{error, pool::ConnectionTimeouts, tls, url::ConnectionTarget};
 
 /// The channel is the one that [`notify_wake`](crate::queries::NOTIFY_WAKE) names.
 const LISTEN: &str = "LISTEN redrive_wake";
 
 const LISTENING: &str = "listening for notifications";
 
-/// The wait before the first try to connect again; each further one is twice as long, up to the last.
+/// The wait before connecting again; it doubles with each failure up to the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// A task that listens until this is dropped.
-pub(crate) struct Listener(AbortHandle);
+/// The listening task. Dropping this ends it.
+pub(crate) struct WakeListener(AbortHandle);
 
-impl Listener {
-    pub(crate) fn start(runtime: &Handle, target: Target, limits: Limits, wakes: Wakes) -> Self {
-        Self(runtime.spawn(listen(target, limits, wakes)).abort_handle())
+impl WakeListener {
+    pub(crate) fn start(
+        runtime: &Handle,
+        target: ConnectionTarget,
+        timeouts: ConnectionTimeouts,
+        wakes: Wakes,
+    ) -> Self {
+        Self(runtime.spawn(listen(target, timeouts, wakes)).abort_handle())
     }
 }
 
-impl Drop for Listener {
+impl Drop for WakeListener {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-async fn listen(target: Target, limits: Limits, wakes: Wakes) {
+async fn listen(target: ConnectionTarget, timeouts: ConnectionTimeouts, wakes: Wakes) {
     let mut wait = FIRST_WAIT;
     loop {
         let mut listening = false;
-        let Err(error) = hear(&target, limits, &wakes, &mut listening).await;
+        let Err(error) = listen_once(&target, timeouts, &wakes, &mut listening).await;
         if listening {
             wait = FIRST_WAIT;
         }
-        let (place, error) = (target.place(), told(&error));
-        // Once for each outage; the rest is for those who look closely.
+        let (place, error) = (target.address(), error_chain(&error));
+        // One warning per outage.
         if wait == FIRST_WAIT {
-            tracing::warn!(place, error, "notifications stopped; polling goes on");
+            tracing::warn!(
+                place,
+                error,
+                "cannot receive notifications from PostgreSQL; workers poll until the connection is back"
+            );
         } else {
-            tracing::debug!(place, error, "notifications are still missing");
+            tracing::debug!(place, error, "still cannot receive notifications from PostgreSQL");
         }
         sleep(wait).await;
         wait = wait.saturating_mul(2).min(LONGEST_WAIT);
@@ -71,45 +79,45 @@ async fn listen(target: Target, limits: Limits, wakes: Wakes) {
 }
 
 /// Listens for as long as the connection lasts.
-async fn hear(
-    target: &Target,
-    limits: Limits,
+async fn listen_once(
+    target: &ConnectionTarget,
+    timeouts: ConnectionTimeouts,
     wakes: &Wakes,
     listening: &mut bool,
 ) -> Result<Infallible> {
-    let (config, tls) = (limits.bind(target), tls::connector(&target.trust)?);
+    let (config, tls) = (timeouts.config_for(target), tls::connector(&target.trust)?);
     let starting = async {
         let connected = config.connect(tls).await;
         let (client, mut connection) = connected.map_err(|error| broken(Some(error)))?;
-        ask(&client, &mut connection).await?;
+        subscribe(&client, &mut connection).await?;
         Ok((client, connection))
     };
     // The connection lasts as long as its client.
-    let (_client, mut connection) = timeout(limits.connect, starting)
+    let (_client, mut connection) = timeout(timeouts.connect, starting)
         .await
-        .unwrap_or_else(|_| Err(error::timed_out(LISTENING, limits.connect)))?;
+        .unwrap_or_else(|_| Err(error::timed_out(LISTENING, timeouts.connect)))?;
     *listening = true;
-    tracing::debug!(place = target.place(), "listening for notifications");
-    // Something may have come while nobody listened.
+    tracing::debug!(place = target.address(), "listening for notifications");
+    // Work may have become claimable while no connection listened.
     wakes.wake();
     Err(poll_fn(|context| poll_end(&mut connection, context, || wakes.wake())).await)
 }
 
-/// Asks the server to pass notifications on. The connection moves only while it is polled.
-async fn ask<S, T>(client: &Client, connection: &mut Connection<S, T>) -> Result<()>
+/// Subscribes to the channel. The connection makes progress only while it is polled.
+async fn subscribe<S, T>(client: &Client, connection: &mut Connection<S, T>) -> Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
     T: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut asking = pin!(client.batch_execute(LISTEN));
-    poll_fn(|context| match asking.as_mut().poll(context) {
+    let mut subscribing = pin!(client.batch_execute(LISTEN));
+    poll_fn(|context| match subscribing.as_mut().poll(context) {
         Poll::Ready(answer) => Poll::Ready(answer.map_err(|error| broken(Some(error)))),
         Poll::Pending => poll_end(connection, context, || ()).map(Err),
     })
     .await
 }
 
-/// Moves the connection along, and is done when it has ended.
+/// Drives the connection, and is ready when the connection has ended.
 fn poll_end<S, T>(
     connection: &mut Connection<S, T>,
     context: &mut Context<'_>,
@@ -140,8 +148,8 @@ fn broken(error: Option<tokio_postgres::Error>) -> Error {
     }
 }
 
-/// An error with its causes, on one line that a terminal can show.
-fn told(error: &Error) -> String {
+/// An error with its causes, on one line without control characters.
+fn error_chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {

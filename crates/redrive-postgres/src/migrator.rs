@@ -1,4 +1,4 @@
-//! Moving the schema up and down.
+//! Schema migrations, up and down.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use redrive_store::{
 
 use crate::{
     PostgresOptions,
+    bound_query::{SqlQuery, bind, sql_query},
     columns::{Micros, read_rows},
-    pool::{Limits, Pool},
+    pool::{ConnectionPool, ConnectionTimeouts},
     session::Session,
-    url::Target,
+    url::ConnectionTarget,
 };
 
-/// The schema, step by step.
 pub const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 1,
@@ -79,6 +79,12 @@ pub const MIGRATIONS: &[Migration] = &[
         up: include_str!("../migrations/0010_cheaper_writes.up.sql"),
         down: include_str!("../migrations/0010_cheaper_writes.down.sql"),
     },
+    Migration {
+        version: 11,
+        name: "run_leases",
+        up: include_str!("../migrations/0011_run_leases.up.sql"),
+        down: include_str!("../migrations/0011_run_leases.down.sql"),
+    },
 ];
 
 /// How long one migration may take, and how long it waits for another process's.
@@ -87,24 +93,59 @@ const MIGRATION_TIMEOUT: Duration = Duration::from_secs(3_600);
 /// The advisory lock that migrations take: `redrive` in ASCII.
 const LOCK: i64 = 0x72_65_64_72_69_76_65;
 
+const LOCK_MIGRATIONS: SqlQuery =
+    sql_query!("lock_migrations", "SELECT pg_advisory_xact_lock(:lock)");
+
+/// `schema_migrations` if there is one, or else any relation of the schema.
+const FIRST_RELATION: SqlQuery = sql_query!(
+    "first_relation",
+    "SELECT relname FROM pg_catalog.pg_class
+     WHERE relnamespace = pg_catalog.to_regnamespace('redrive')
+         AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+     ORDER BY relname = 'schema_migrations' DESC, relname LIMIT 1"
+);
+
+const MIGRATION_SETTING: SqlQuery = sql_query!(
+    "migration_setting",
+    "SELECT pg_catalog.current_setting('server_encoding'), current_user::text,
+        pg_catalog.to_regnamespace('redrive') IS NOT NULL,
+        pg_catalog.to_regclass('redrive.schema_migrations') IS NOT NULL"
+);
+
+const APPLIED_MIGRATIONS: SqlQuery = sql_query!(
+    "applied_migrations",
+    "SELECT version, name, applied_at FROM redrive.schema_migrations ORDER BY version"
+);
+
+const INSERT_MIGRATION: SqlQuery = sql_query!(
+    "insert_migration",
+    "INSERT INTO redrive.schema_migrations (version, name, applied_at)
+     VALUES (:version, :name, :applied_at)"
+);
+
+const DELETE_MIGRATION: SqlQuery = sql_query!(
+    "delete_migration",
+    "DELETE FROM redrive.schema_migrations WHERE version = :version"
+);
+
 /// Changes the schema `redrive` of a PostgreSQL database.
 ///
 /// Rolling back to version 0 leaves the schema with its bookkeeping alone, so that permissions that an
 /// administrator granted on it stay.
 #[derive(Debug, Clone)]
 pub struct PostgresMigrator {
-    target: Target,
-    limits: Limits,
+    target: ConnectionTarget,
+    timeouts: ConnectionTimeouts,
 }
 
 impl PostgresMigrator {
-    /// For a database that must exist. Nothing is connected yet.
+    /// The database must exist. Connects on first use.
     pub fn new(url: &str, options: &PostgresOptions) -> Result<Self> {
-        Ok(Self { target: Target::parse(url)?, limits: options.limits() })
+        Ok(Self { target: ConnectionTarget::parse(url)?, timeouts: options.timeouts() })
     }
 
     async fn session(&self, doing: &'static str) -> Result<Session> {
-        Pool::new(&self.target, 1, self.limits)?.session(doing).await
+        ConnectionPool::new(&self.target, 1, self.timeouts)?.session(doing).await
     }
 }
 
@@ -121,17 +162,17 @@ impl Migrator for PostgresMigrator {
 
     async fn migrate_to(&self, version: u32, now: Timestamp) -> Result<Vec<MigrationStep>> {
         let mut session = self.session("migrating the database").await?;
-        // Looking first spares the usual start, with nothing to do, the lock.
+        // The usual start has nothing to migrate and should not wait for the lock.
         let current = read_status(&mut session).await?.current();
         if plan_steps(MIGRATIONS, current, version)?.is_empty() {
             return Ok(Vec::new());
         }
-        session.allow(MIGRATION_TIMEOUT).await?;
-        session.begin("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
+        session.extend_time_limit(MIGRATION_TIMEOUT).await?;
+        session.begin(bind!(LOCK_MIGRATIONS, lock => &LOCK)).await?;
         redrive_store::failpoint!("postgres.migrate.locked");
-        // Whoever uses a table queues behind a migration that waits for it. It must not wait long.
-        let patience = self.limits.statement.as_millis().clamp(1, i32::MAX as u128);
-        session.script(&format!("SET LOCAL lock_timeout = {patience}")).await?;
+        // Queries queue behind a migration that waits for a table's lock, so the wait is short.
+        let lock_timeout = self.timeouts.statement.as_millis().clamp(1, i32::MAX as u128);
+        session.script(&format!("SET LOCAL lock_timeout = {lock_timeout}")).await?;
         let steps = run_steps(&mut session, version, now).await?;
         session.commit().await?;
         Ok(steps)
@@ -140,17 +181,9 @@ impl Migrator for PostgresMigrator {
 
 const READING: &str = "reading the schema version";
 
-/// The migrations a database has. Refuses a schema of the same name that is someone else's.
+/// Reads the applied migrations. Refuses a schema `redrive` that Redrive did not create.
 pub(crate) async fn read_status(session: &mut Session) -> Result<SchemaStatus> {
-    let found = session
-        .query(
-            "SELECT relname FROM pg_catalog.pg_class
-             WHERE relnamespace = pg_catalog.to_regnamespace('redrive')
-                 AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
-             ORDER BY relname = 'schema_migrations' DESC, relname LIMIT 1",
-            &[],
-        )
-        .await?;
+    let found = session.query(bind!(FIRST_RELATION)).await?;
     let first = read_rows(&found, READING, |row| row.get::<String>())?;
     match first.first().map(String::as_str) {
         None => return Ok(SchemaStatus { applied: Vec::new(), known: MIGRATIONS }),
@@ -167,12 +200,7 @@ pub(crate) async fn read_status(session: &mut Session) -> Result<SchemaStatus> {
             });
         }
     }
-    let rows = session
-        .query(
-            "SELECT version, name, applied_at FROM redrive.schema_migrations ORDER BY version",
-            &[],
-        )
-        .await?;
+    let rows = session.query(bind!(APPLIED_MIGRATIONS)).await?;
     let applied = read_rows(&rows, READING, |row| {
         Ok(AppliedMigration {
             version: row.count("version")?,
@@ -183,18 +211,14 @@ pub(crate) async fn read_status(session: &mut Session) -> Result<SchemaStatus> {
     Ok(SchemaStatus { applied, known: MIGRATIONS })
 }
 
-/// Plans again under the lock: another process may have migrated meanwhile.
-async fn run_steps(
-    session: &mut Session,
-    version: u32,
-    now: Timestamp,
-) -> Result<Vec<MigrationStep>> {
+/// Plans again under the lock, because another process may have migrated in the meantime.
+async fn run_steps(session: &mut Session, version: u32, now: Timestamp) -> Result<Vec<MigrationStep>> {
     let status = read_status(session).await?;
     let steps = plan_steps(MIGRATIONS, status.current(), version)?;
     prepare(session).await?;
     for step in &steps {
         let Migration { version, name, .. } = *step.migration;
-        session.now_doing(match step.direction {
+        session.set_doing(match step.direction {
             Direction::Up => format!("applying migration {version:04} {name}"),
             Direction::Down => format!("rolling back migration {version:04} {name}"),
         });
@@ -203,32 +227,28 @@ async fn run_steps(
         let version = i64::from(version);
         match step.direction {
             Direction::Up => {
-                let sql = "INSERT INTO redrive.schema_migrations (version, name, applied_at)
-                           VALUES ($1, $2, $3)";
-                session.query(sql, &[&version, &name, &Micros(now)]).await?;
+                let insert = bind!(
+                    INSERT_MIGRATION,
+                    version => &version,
+                    name => &name,
+                    applied_at => &Micros(now),
+                );
+                session.query(insert).await?;
             }
             Direction::Down => {
-                let sql = "DELETE FROM redrive.schema_migrations WHERE version = $1";
-                session.query(sql, &[&version]).await?;
+                session.query(bind!(DELETE_MIGRATION, version => &version)).await?;
             }
         }
         redrive_store::failpoint!("postgres.migrate.noted");
     }
-    session.now_doing("migrating the database");
+    session.set_doing("migrating the database");
     Ok(steps)
 }
 
-/// Makes schema and bookkeeping where there are none. Asked for by name alone where they are, so that
-/// a user who may not create schemas can migrate one that an administrator made.
+/// Creates the schema and `schema_migrations` if they are missing. Where they exist, no permission to create
+/// schemas is needed, so an administrator can create the schema for another user.
 async fn prepare(session: &mut Session) -> Result<()> {
-    let rows = session
-        .query(
-            "SELECT pg_catalog.current_setting('server_encoding'), current_user::text,
-                pg_catalog.to_regnamespace('redrive') IS NOT NULL,
-                pg_catalog.to_regclass('redrive.schema_migrations') IS NOT NULL",
-            &[],
-        )
-        .await?;
+    let rows = session.query(bind!(MIGRATION_SETTING)).await?;
     let mut found = read_rows(&rows, READING, |row| {
         Ok((row.get::<String>()?, row.get::<String>()?, row.get::<bool>()?, row.get::<bool>()?))
     })?;
@@ -246,7 +266,7 @@ async fn prepare(session: &mut Session) -> Result<()> {
         });
     }
     if !schema {
-        session.now_doing("creating the schema redrive");
+        session.set_doing("creating the schema redrive");
         session.script("CREATE SCHEMA redrive").await.map_err(|error| match error {
             Error::Refused { doing, source, .. } => Error::Refused {
                 doing,
@@ -260,7 +280,7 @@ async fn prepare(session: &mut Session) -> Result<()> {
         })?;
     }
     if !bookkeeping {
-        session.now_doing("creating the table redrive.schema_migrations");
+        session.set_doing("creating the table redrive.schema_migrations");
         session
             .script(
                 "CREATE TABLE redrive.schema_migrations (

@@ -1,14 +1,17 @@
-//! What operators do to runs.
+//! Actions of operators on runs.
 
 use std::collections::HashMap;
 
 use redrive_core::{RunId, RunState, RunStatus};
 use redrive_store::{Error, JournalEntry, Operator, Result, RunAction, RunChange};
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::Row;
 
-use crate::{PostgresStore, batch::each, columns::read_rows, journal::JournalColumns, queries};
+use crate::{
+    PostgresStore, batch::each, bound_query::bind, columns::read_rows, journal::JournalColumns,
+    queries,
+};
 
-/// Locks runs, and changes and journals those whose state allows it.
+/// Locks runs, and changes and journals those whose state allows the action.
 pub(crate) async fn change_runs(
     store: &PostgresStore,
     action: RunAction,
@@ -18,12 +21,13 @@ pub(crate) async fn change_runs(
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let (doing, sql) = match action {
-        RunAction::Retry => ("sending runs back", queries::RETRY_RUNS),
-        RunAction::Cancel => ("cancelling runs", queries::CANCEL_RUNS),
+    let doing = match action {
+        RunAction::Retry => "retrying runs",
+        RunAction::Cancel => "cancelling runs",
     };
     let mut session = store.session(doing).await?;
-    let locked = session.begin(queries::STATES_OF_RUNS, &[&each(ids, |id| id.0)]).await?;
+    let locked =
+        session.begin(bind!(queries::STATES_OF_RUNS, ids => &each(ids, |id| id.0))).await?;
     redrive_store::failpoint!("postgres.change.locked");
     let changes = action.changes(ids, states(&locked, doing)?);
     let done: Vec<(RunId, RunState)> = changes
@@ -34,17 +38,23 @@ pub(crate) async fn change_runs(
         })
         .collect();
     if !done.is_empty() {
-        let told: Vec<JournalEntry> =
+        let entries: Vec<JournalEntry> =
             each(&done, |(id, before)| action.journal_entry(*id, *before, by));
-        let journal = JournalColumns::of(told.iter().map(Some));
-        let id = each(&done, |(id, _)| id.0);
-        let status = each(&done, |(_, before)| before.status().name());
-        let waits = each(&done, |(_, before)| *before == RunState::WaitingForRetry);
-        let mut values: Vec<&(dyn ToSql + Sync)> = vec![&id, &status, &waits];
-        values.extend(journal.values());
-        let applied = session.query(sql, &values).await?.len();
+        let journal = JournalColumns::of(entries.iter().map(Some));
+        let change = bind!(
+            match action {
+                RunAction::Retry => queries::RETRY_RUNS,
+                RunAction::Cancel => queries::CANCEL_RUNS,
+            },
+            id => &each(&done, |(id, _)| id.0),
+            old_status => &each(&done, |(_, before)| before.status().name()),
+            waits => &each(&done, |(_, before)| *before == RunState::WaitingForRetry),
+            ..JournalColumns(journal)
+        );
+        let applied = session.query(change).await?.len();
         redrive_store::failpoint!("postgres.change.rows");
-        // They are locked since their states were read. Without the commit, nothing is changed.
+        // The runs are locked since their states were read, so this cannot happen. Returning without a commit
+        // rolls back.
         if applied != done.len() {
             let problem =
                 format!("{applied} of {} runs are in the state that was read", done.len());

@@ -1,22 +1,21 @@
-//! Between partitions and their columns.
-
-use redrive_core::{PartitionId, PartitionKey, PartitionRunId, PartitionStatus};
-use redrive_store::{
-    Error, Lane, PartitionRecord, PartitionWorkRecord, Result, WorkColumns, WorkKind,
-};
-use tokio_postgres::types::ToSql;
+//! Conversions between partitions and their columns.
 
 use crate::{
     batch::each,
-    columns::{Columns, Day},
+    bound_query::columns,
+    columns::{Day, PostgresRow},
 };
+use redrive_core::{PartitionId, PartitionKey, PartitionRunId, PartitionStatus};
+use redrive_store::{Error, Lane, PartitionRecord, PartitionWorkRecord, Result, WorkColumns, WorkKind};
 
-/// Keys as arrays, in the order in which every statement takes them.
-pub(crate) struct KeyColumns<'a> {
-    source: Vec<&'a str>,
-    customer_id: Vec<&'a str>,
-    query_name: Vec<&'a str>,
-    logical_date: Vec<Day>,
+columns! {
+    /// Partition keys as arrays.
+    pub(crate) struct KeyColumns<'a> {
+        source: Vec<&'a str>,
+        customer_id: Vec<&'a str>,
+        query_name: Vec<&'a str>,
+        logical_date: Vec<Day>,
+    }
 }
 
 impl<'a> KeyColumns<'a> {
@@ -28,13 +27,9 @@ impl<'a> KeyColumns<'a> {
             logical_date: each(keys, |key| Day::On(key.logical_date())),
         }
     }
-
-    pub(crate) fn values(&self) -> [&(dyn ToSql + Sync); 4] {
-        [&self.source, &self.customer_id, &self.query_name, &self.logical_date]
-    }
 }
 
-pub(crate) fn read_partition(row: &mut Columns<'_>) -> Result<PartitionRecord> {
+pub(crate) fn read_partition(row: &mut PostgresRow<'_>) -> Result<PartitionRecord> {
     Ok(PartitionRecord {
         id: PartitionId(row.get()?),
         key: read_key(row)?,
@@ -50,7 +45,7 @@ pub(crate) fn read_partition(row: &mut Columns<'_>) -> Result<PartitionRecord> {
     })
 }
 
-pub(crate) fn read_key(row: &mut Columns<'_>) -> Result<PartitionKey> {
+pub(crate) fn read_key(row: &mut PostgresRow<'_>) -> Result<PartitionKey> {
     let (source, customer_id, query_name): (&str, &str, &str) =
         (row.get()?, row.get()?, row.get()?);
     PartitionKey::new(source, customer_id, query_name, row.date()?)
@@ -58,13 +53,13 @@ pub(crate) fn read_key(row: &mut Columns<'_>) -> Result<PartitionKey> {
 }
 
 pub(crate) fn read_run_id(
-    row: &mut Columns<'_>,
+    row: &mut PostgresRow<'_>,
     column: &'static str,
 ) -> Result<Option<PartitionRunId>> {
     row.optional_named(column, |text| text.parse().ok())
 }
 
-fn read_work(row: &mut Columns<'_>) -> Result<Option<PartitionWorkRecord>> {
+fn read_work(row: &mut PostgresRow<'_>) -> Result<Option<PartitionWorkRecord>> {
     let columns = WorkColumns {
         id: row.get()?,
         kind: row.optional_named("kind", WorkKind::from_name)?,

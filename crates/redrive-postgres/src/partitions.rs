@@ -1,7 +1,19 @@
-//! Partitions.
+//! Partitions: claim, finish, change, read.
 
 use std::collections::HashMap;
 
+use crate::{
+    PostgresStore,
+    backfill::backfill,
+    batch::each,
+    bound_query::{bind, columns},
+    columns::{Day, Micros, read_rows},
+    connection::BEGIN_FULL_SCAN,
+    partition_columns::{KeyColumns, read_partition},
+    partition_writes::{change, finish},
+    queries,
+    session::Session,
+};
 use async_trait::async_trait;
 use redrive_core::{
     DateRange, LogicalDate, PartitionId, PartitionKey, PartitionRunId, PartitionStatus,
@@ -11,19 +23,6 @@ use redrive_store::{
     PartitionChange, PartitionClaim, PartitionCount, PartitionFilter, PartitionFinish,
     PartitionRecord, PartitionSeries, Partitions, Result, Written,
 };
-use tokio_postgres::types::ToSql;
-
-use crate::{
-    PostgresStore,
-    backfill::backfill,
-    batch::each,
-    columns::{Day, Micros, read_rows},
-    connection::WHOLE_TABLES,
-    partition_columns::{KeyColumns, read_partition},
-    partition_writes::{change, finish},
-    queries,
-    session::{Command, Session},
-};
 
 #[async_trait]
 impl Partitions for PostgresStore {
@@ -31,15 +30,16 @@ impl Partitions for PostgresStore {
         if claim.run_ids.is_empty() {
             return Ok(Vec::new());
         }
-        let claimed = take(&mut self.session(CLAIMING).await?, claim).await?;
+        let claimed = claim_work(&mut self.session(CLAIMING).await?, claim).await?;
         redrive_store::failpoint!("postgres.claim_partitions.committed");
         Ok(claimed)
     }
 
     async fn claimed_partitions(&self, leases: &[LeaseRef]) -> Result<Vec<ClaimedPartition>> {
-        const DOING: &str = "reading what is held";
+        const DOING: &str = "reading claimed partitions";
         let ids = each(leases, |lease| lease.id);
-        let rows = self.session(DOING).await?.query(queries::PARTITIONS_AT_WORK, &[&ids]).await?;
+        let read = bind!(queries::PARTITIONS_AT_WORK, id => &ids);
+        let rows = self.session(DOING).await?.query(read).await?;
         Ok(ClaimedPartition::under(leases, read_rows(&rows, DOING, read_partition)?))
     }
 
@@ -63,7 +63,7 @@ impl Partitions for PostgresStore {
         };
         redrive_store::failpoint!("postgres.change_partitions.committed");
         let done = |change: &PartitionChange| matches!(change, PartitionChange::Done(_));
-        self.tell_if(changes.iter().any(done)).await;
+        self.notify_if(changes.iter().any(done)).await;
         Ok(changes)
     }
 
@@ -74,7 +74,7 @@ impl Partitions for PostgresStore {
         const DOING: &str = "reading partitions";
         let columns = KeyColumns::of(&each(keys, |key| key));
         let mut session = self.session(DOING).await?;
-        let rows = session.query(queries::PARTITIONS_BY_KEY, &columns.values()).await?;
+        let rows = session.query(bind!(queries::PARTITIONS_BY_KEY, ..KeyColumns(columns))).await?;
         let records = read_rows(&rows, DOING, read_partition)?;
         let found: HashMap<PartitionKey, PartitionRecord> =
             records.into_iter().map(|record| (record.key.clone(), record)).collect();
@@ -89,32 +89,32 @@ impl Partitions for PostgresStore {
     ) -> Result<Vec<PartitionRecord>> {
         const DOING: &str = "listing partitions";
         let (start, end) = filter.stretch(after);
-        let (start_day, end_day) = (day(&start), day(&end));
-        let (since, until) = (filter.since.map(Day::On), filter.until.map(Day::On));
-        let (limit, status) = (i64::from(limit), filter.status.map(PartitionStatus::name));
-        let mut values: Vec<&(dyn ToSql + Sync)> = vec![
-            &start.source,
-            &start.customer_id,
-            &start.query_name,
-            &start_day,
-            &end.source,
-            &end.customer_id,
-            &end.query_name,
-            &end_day,
-            &filter.source,
-            &filter.customer_id,
-            &filter.query_name,
-            &since,
-            &until,
-            &limit,
-        ];
-        let sql = if filter.status == Some(PartitionStatus::Failed) {
-            queries::FAILED_PARTITIONS_PAGE
-        } else {
-            values.push(&status);
-            queries::PARTITIONS_PAGE
+        let bounds = PageBounds {
+            after_source: &start.source,
+            after_customer_id: &start.customer_id,
+            after_query_name: &start.query_name,
+            after_logical_date: day(&start),
+            last_source: &end.source,
+            last_customer_id: &end.customer_id,
+            last_query_name: &end.query_name,
+            last_logical_date: day(&end),
+            source: filter.source.as_deref(),
+            customer_id: filter.customer_id.as_deref(),
+            query_name: filter.query_name.as_deref(),
+            since: filter.since.map(Day::On),
+            until: filter.until.map(Day::On),
+            limit: i64::from(limit),
         };
-        let rows = self.session(DOING).await?.query(sql, &values).await?;
+        let page = if filter.status == Some(PartitionStatus::Failed) {
+            bind!(queries::FAILED_PARTITIONS_PAGE, ..PageBounds(bounds))
+        } else {
+            bind!(
+                queries::PARTITIONS_PAGE,
+                status => &filter.status.map(PartitionStatus::name),
+                ..PageBounds(bounds)
+            )
+        };
+        let rows = self.session(DOING).await?.query(page).await?;
         read_rows(&rows, DOING, read_partition)
     }
 
@@ -125,8 +125,8 @@ impl Partitions for PostgresStore {
     ) -> Result<Vec<PartitionRecord>> {
         const DOING: &str = "reading partitions";
         let mut session = self.session(DOING).await?;
-        let values: [&(dyn ToSql + Sync); 2] = [&after.0, &i64::from(limit)];
-        let rows = session.query(queries::PARTITIONS_BY_ID, &values).await?;
+        let page = bind!(queries::PARTITIONS_BY_ID, after => &after.0, limit => &i64::from(limit));
+        let rows = session.query(page).await?;
         read_rows(&rows, DOING, read_partition)
     }
 
@@ -137,9 +137,15 @@ impl Partitions for PostgresStore {
     ) -> Result<Vec<(LogicalDate, PartitionStatus)>> {
         const DOING: &str = "reading the days of partitions";
         let PartitionSeries { source, customer_id, query_name } = series;
-        let (since, until) = (Day::On(range.since()), Day::On(range.until()));
-        let values: [&(dyn ToSql + Sync); 5] = [source, customer_id, query_name, &since, &until];
-        let rows = self.session(DOING).await?.query(queries::PARTITION_DATES, &values).await?;
+        let dates = bind!(
+            queries::PARTITION_DATES,
+            source => source,
+            customer_id => customer_id,
+            query_name => query_name,
+            since => &Day::On(range.since()),
+            until => &Day::On(range.until()),
+        );
+        let rows = self.session(DOING).await?.query(dates).await?;
         read_rows(&rows, DOING, |row| {
             Ok((row.date()?, row.named("status", PartitionStatus::from_name)?))
         })
@@ -147,10 +153,10 @@ impl Partitions for PostgresStore {
 
     async fn partition_counts(&self) -> Result<Vec<PartitionCount>> {
         const DOING: &str = "counting partitions";
-        let count = Command { sql: queries::PARTITION_COUNTS, values: &[] };
+        let count = bind!(queries::PARTITION_COUNTS);
         let mut session = self.session(DOING).await?;
-        let answers = session.transaction_begun_by(WHOLE_TABLES, &[count]).await?;
-        let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
+        let results = session.transaction_with(BEGIN_FULL_SCAN, &[count]).await?;
+        let rows = results.last().map(Vec::as_slice).unwrap_or_default();
         let counts = read_rows(rows, DOING, |row| {
             Ok(PartitionCount {
                 source: row.get()?,
@@ -162,35 +168,66 @@ impl Partitions for PostgresStore {
     }
 
     async fn partition_backlog(&self, source: &str) -> Result<Backlog> {
-        const DOING: &str = "looking at what a source has to do";
-        let rows = self.session(DOING).await?.query(queries::PARTITION_OUTLOOK, &[&source]).await?;
-        let outlooks = read_rows(&rows, DOING, |row| {
+        const DOING: &str = "reading the backlog of a source";
+        let backlog = bind!(queries::PARTITION_OUTLOOK, source => &source);
+        let rows = self.session(DOING).await?.query(backlog).await?;
+        let backlogs = read_rows(&rows, DOING, |row| {
             Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: None })
         })?;
-        Ok(outlooks.into_iter().next().unwrap_or_default())
+        Ok(backlogs.into_iter().next().unwrap_or_default())
+    }
+}
+
+columns! {
+    /// Where a page of partitions begins and ends, and the parts of a key that must match.
+    struct PageBounds<'a> {
+        after_source: &'a str,
+        after_customer_id: &'a str,
+        after_query_name: &'a str,
+        after_logical_date: Day,
+        last_source: &'a str,
+        last_customer_id: &'a str,
+        last_query_name: &'a str,
+        last_logical_date: Day,
+        source: Option<&'a str>,
+        customer_id: Option<&'a str>,
+        query_name: Option<&'a str>,
+        since: Option<Day>,
+        until: Option<Day>,
+        limit: i64,
     }
 }
 
 const CLAIMING: &str = "claiming partitions";
 
-/// Locks what is to be taken, and takes it.
-async fn take(session: &mut Session, claim: &PartitionClaim) -> Result<Vec<ClaimedPartition>> {
+/// Locks claimable work, and claims it.
+async fn claim_work(
+    session: &mut Session,
+    claim: &PartitionClaim,
+) -> Result<Vec<ClaimedPartition>> {
     let limit = i64::from(claim.limit());
-    let backfill = i64::from(claim.backfill).min(limit);
-    let values: [&(dyn ToSql + Sync); 3] = [&claim.source, &limit, &backfill];
-    let rows = session.begin(queries::CLAIMABLE_PARTITIONS, &values).await?;
+    let claimable = bind!(
+        queries::CLAIMABLE_PARTITIONS,
+        source => &claim.source,
+        limit => &limit,
+        backfill_limit => &i64::from(claim.backfill).min(limit),
+    );
+    let rows = session.begin(claimable).await?;
     redrive_store::failpoint!("postgres.claim_partitions.locked");
     let ids: Vec<i64> = read_rows(&rows, CLAIMING, |row| row.get())?;
     let runs: Vec<&str> =
         claim.run_ids.iter().map(PartitionRunId::as_str).take(ids.len()).collect();
-    let update = Command {
-        sql: queries::CLAIM_PARTITIONS,
-        values: &[&ids, &runs, &claim.owner.0, &Micros(claim.lease_until)],
-    };
-    let read = Command { sql: queries::PARTITIONS_AT_WORK, values: &[&ids] };
-    let commands: &[Command<'_>] = if ids.is_empty() { &[] } else { &[update, read] };
-    let answers = session.commit_all(commands).await?;
-    let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
+    let update = bind!(
+        queries::CLAIM_PARTITIONS,
+        id => &ids,
+        run_id => &runs,
+        owner => &claim.owner.0,
+        lease_until => &Micros(claim.lease_until),
+    );
+    let read = bind!(queries::PARTITIONS_AT_WORK, id => &ids);
+    let both = [update, read];
+    let results = session.commit_all(if ids.is_empty() { &[] } else { &both }).await?;
+    let rows = results.last().map(Vec::as_slice).unwrap_or_default();
     let records = read_rows(rows, CLAIMING, read_partition)?;
     Ok(ClaimedPartition::in_order(records.into_iter().filter_map(ClaimedPartition::of)))
 }

@@ -1,8 +1,17 @@
-//! Runs of pipelines.
+//! Pipeline runs and their sources.
 //!
-//! Whoever changes the row of a run locks it, in the order of the ids, and after any samples: batches of
-//! ended samples come last to it, so that others wait for no more than its being written.
+//! Every transaction that changes pipeline runs locks their rows in the order of their ids, after any samples. A
+//! batch of ended samples locks them last, so other transactions wait only for that write.
 
+use crate::{
+    PostgresStore,
+    batch::{FirstOccurrences, each},
+    bound_query::{BoundQuery, bind},
+    columns::{Micros, PostgresRow, read_rows},
+    journal::JournalColumns,
+    queries,
+    session::Session,
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{Epoch, PipelineRunId, PipelineStatus};
@@ -12,16 +21,6 @@ use redrive_store::{
     Pipelines, PrunedSamples, Result, Served, SourceClaim, SourceFinish, SourcePosition,
     StageCount, StageStats, WorkerId, Written, progress_of, rules_from_json, rules_to_json,
     start_entry,
-};
-use tokio_postgres::types::ToSql;
-
-use crate::{
-    PostgresStore,
-    batch::{Firsts, each},
-    columns::{Columns, Micros, read_rows},
-    journal::JournalColumns,
-    queries,
-    session::{Command, Session},
 };
 
 #[async_trait]
@@ -34,7 +33,7 @@ impl Pipelines for PostgresStore {
         run.check()?;
         let id = start(self, run, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.pipeline_start.committed");
-        self.tell_if(true).await;
+        self.notify_if(true).await;
         Ok(id)
     }
 
@@ -50,9 +49,14 @@ impl Pipelines for PostgresStore {
     ) -> Result<Vec<PipelineRunRecord>> {
         let PipelineRunFilter { pipeline, status } = filter;
         let status = status.map(PipelineStatus::name);
-        let values: [&(dyn ToSql + Sync); 4] = [&before.0, &i64::from(limit), pipeline, &status];
-        let mut session = self.session(READING).await?;
-        let rows = session.query(queries::PIPELINE_RUNS_PAGE, &values).await?;
+        let page = bind!(
+            queries::PIPELINE_RUNS_PAGE,
+            before => &before.0,
+            limit => &i64::from(limit),
+            pipeline => pipeline,
+            status => &status,
+        );
+        let rows = self.session(READING).await?.query(page).await?;
         read_rows(&rows, READING, read_run)
     }
 
@@ -64,20 +68,26 @@ impl Pipelines for PostgresStore {
     ) -> Result<PipelineChange> {
         let change = change(self, id, action, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.pipeline_change.committed");
-        self.tell_if(matches!(change, PipelineChange::Done(_))).await;
+        self.notify_if(matches!(change, PipelineChange::Done(_))).await;
         Ok(change)
     }
 
     async fn claim_feeds(&self, claim: &SourceClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>> {
         const DOING: &str = "claiming sources";
         let Served { pipeline, stages, run } = &claim.served;
-        let (only, limit) = (run.map(|run| run.0), i64::from(claim.limit));
-        let (owner, until) = (&claim.owner.0, Micros(claim.lease_until));
-        let values: [&(dyn ToSql + Sync); 6] = [pipeline, stages, &only, &limit, owner, &until];
-        let rows = self.session(DOING).await?.query(queries::CLAIM_FEEDS, &values).await?;
+        let take = bind!(
+            queries::CLAIM_FEEDS,
+            pipeline => pipeline,
+            stages => stages,
+            run_id => &run.map(|run| run.0),
+            limit => &i64::from(claim.limit),
+            owner => &claim.owner.0,
+            lease_until => &Micros(claim.lease_until),
+        );
+        let rows = self.session(DOING).await?.query(take).await?;
         redrive_store::failpoint!("postgres.claim_feed.committed");
         let mut runs = read_rows(&rows, DOING, read_run)?;
-        // RETURNING promises no order.
+        // RETURNING has no order.
         runs.sort_unstable_by_key(|run| run.id);
         let lease = |run: &PipelineRunRecord| LeaseRef { id: run.id.0, epoch: run.feed_epoch };
         Ok(runs.into_iter().map(|run| (lease(&run), run)).collect())
@@ -89,7 +99,7 @@ impl Pipelines for PostgresStore {
         }
         let written = finish(self, finishes).await?;
         redrive_store::failpoint!("postgres.finish_feed.committed");
-        self.tell_if(written.contains(&Written::Applied)).await;
+        self.notify_if(written.contains(&Written::Applied)).await;
         Ok(written)
     }
 
@@ -98,7 +108,7 @@ impl Pipelines for PostgresStore {
         let mut session = self.session(DOING).await?;
         let Some(run) = by_id(&mut session, &[id]).await?.pop() else { return Ok(Vec::new()) };
         let mut stages = vec![StageCount::default(); run.stages.len()];
-        let rows = session.query(queries::STAGE_COUNTS, &[&id.0]).await?;
+        let rows = session.query(bind!(queries::STAGE_COUNTS, run_id => &id.0)).await?;
         let counts = read_rows(&rows, DOING, |row| {
             Ok((row.count::<usize>("stage")?, row.get::<String>()?, row.count("count")?))
         })?;
@@ -114,11 +124,11 @@ impl Pipelines for PostgresStore {
         const DOING: &str = "reading the ledger";
         let mut session = self.session(DOING).await?;
         let Some(run) = by_id(&mut session, &[id]).await?.pop() else { return Ok(Vec::new()) };
-        let rows = session.query(queries::STAGE_EXECUTIONS, &[&id.0]).await?;
+        let rows = session.query(bind!(queries::STAGE_EXECUTIONS, run_id => &id.0)).await?;
         let executions = read_rows(&rows, DOING, |row| {
             Ok((row.get()?, row.count("executions")?, row.count("count")?))
         })?;
-        let rows = session.query(queries::STAGE_OUTCOMES, &[&id.0]).await?;
+        let rows = session.query(bind!(queries::STAGE_OUTCOMES, run_id => &id.0)).await?;
         let outcomes = read_rows(&rows, DOING, |row| {
             let stage = row.get()?;
             let outcome = row.named("outcome", AttemptOutcome::from_name)?;
@@ -129,19 +139,29 @@ impl Pipelines for PostgresStore {
 
     async fn pipeline_backlog(&self, served: &Served) -> Result<Backlog> {
         let Served { pipeline, stages, run } = served;
-        let values: [&(dyn ToSql + Sync); 3] = [pipeline, stages, &run.map(|run| run.0)];
-        let rows = self.session(READING).await?.query(queries::PIPELINE_OUTLOOK, &values).await?;
-        let outlooks = read_rows(&rows, READING, |row| {
+        let backlog = bind!(
+            queries::PIPELINE_OUTLOOK,
+            pipeline => pipeline,
+            stages => stages,
+            run_id => &run.map(|run| run.0),
+        );
+        let rows = self.session(READING).await?.query(backlog).await?;
+        let backlogs = read_rows(&rows, READING, |row| {
             Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
         })?;
-        Ok(outlooks.into_iter().next().unwrap_or_default())
+        Ok(backlogs.into_iter().next().unwrap_or_default())
     }
 
     async fn next_sample_due(&self, served: &Served, stage: u32) -> Result<Option<Timestamp>> {
         let Served { pipeline, stages, run } = served;
-        let (only, stage) = (run.map(|run| run.0), i64::from(stage));
-        let values: [&(dyn ToSql + Sync); 4] = [pipeline, stages, &only, &stage];
-        let rows = self.session(READING).await?.query(queries::NEXT_SAMPLE_DUE, &values).await?;
+        let next = bind!(
+            queries::NEXT_SAMPLE_DUE,
+            pipeline => pipeline,
+            stages => stages,
+            run_id => &run.map(|run| run.0),
+            stage => &i64::from(stage),
+        );
+        let rows = self.session(READING).await?.query(next).await?;
         let due = read_rows(&rows, READING, |row| row.optional_timestamp())?;
         Ok(due.into_iter().flatten().next())
     }
@@ -157,25 +177,25 @@ async fn start(
     const DOING: &str = "starting a pipeline run";
     let NewPipelineRun { pipeline, stages, rules, read_ahead, source } = run;
     let mut session = store.session(DOING).await?;
-    let values: [&(dyn ToSql + Sync); 7] = [
-        pipeline,
-        stages,
-        &rules_to_json(rules),
-        &i64::from(*read_ahead),
-        source,
-        &Micros(by.at),
-        &by.actor,
-    ];
-    let rows = session.begin(queries::INSERT_PIPELINE_RUNS, &values).await?;
+    let insert = bind!(
+        queries::INSERT_PIPELINE_RUNS,
+        pipeline => pipeline,
+        stages => stages,
+        rules => &rules_to_json(rules),
+        read_ahead => &i64::from(*read_ahead),
+        source => source,
+        started_at => &Micros(by.at),
+        started_by => &by.actor,
+    );
+    let rows = session.begin(insert).await?;
     redrive_store::failpoint!("postgres.pipeline_start.row");
     let ids = read_rows(&rows, DOING, |row| row.get().map(PipelineRunId))?;
     let Some(id) = ids.into_iter().next() else {
-        return Err(Error::misuse(DOING, "the server gave it no id"));
+        return Err(Error::misuse(DOING, "the server returned no id for the run"));
     };
-    let told = start_entry(id, pipeline, by);
-    let journal = JournalColumns::of([Some(&told)]);
-    let tell = Command { sql: queries::INSERT_JOURNAL, values: &journal.values() };
-    session.commit_all(&[tell]).await?;
+    let entry = start_entry(id, pipeline, by);
+    let journal = JournalColumns::of([Some(&entry)]);
+    session.commit_all(&[bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal))]).await?;
     Ok(id)
 }
 
@@ -187,14 +207,14 @@ async fn change(
 ) -> Result<PipelineChange> {
     const DOING: &str = "changing a pipeline run";
     let mut session = store.session(DOING).await?;
-    let rows = session.begin(queries::LOCK_PIPELINE_RUNS, &[&vec![id.0]]).await?;
+    let lock = bind!(queries::LOCK_PIPELINE_RUNS, ids => &vec![id.0]);
+    let rows = session.begin(lock).await?;
     let run = read_rows(&rows, DOING, read_run)?.pop();
     redrive_store::failpoint!("postgres.pipeline_change.locked");
     let before = run.as_ref().map(|run| run.progress.status);
     let write = run.as_ref().and_then(|run| action.write(run, by));
     let rules = run.as_ref().map(|run| rules_to_json(action.rules(run)));
-    let rules: [&(dyn ToSql + Sync); 2] = [&id.0, &rules];
-    let set_rules = Command { sql: queries::SET_PIPELINE_RULES, values: &rules };
+    let set_rules = bind!(queries::SET_PIPELINE_RULES, id => &id.0, rules => &rules);
     match &write {
         Some(write) => drop(write_runs(&mut session, &[(id, write)], &[set_rules]).await?),
         None => session.commit().await?,
@@ -208,12 +228,13 @@ async fn change(
 
 async fn finish(store: &PostgresStore, finishes: &[SourceFinish]) -> Result<Vec<Written>> {
     const DOING: &str = "ending the reading of sources";
-    // After the first of two with one lease, the lease is gone.
-    let batch = Firsts::of(finishes, |finish| finish.lease);
+    // The first finish ends the lease, so a second one with the same lease is stale.
+    let batch = FirstOccurrences::of(finishes, |finish| finish.lease);
     let ids = each(&batch.rows, |finish| finish.lease.id);
     let epochs = each(&batch.rows, |finish| finish.lease.epoch.0);
     let mut session = store.session(DOING).await?;
-    let rows = session.begin(queries::FINISH_FEEDS, &[&ids, &epochs]).await?;
+    let finish = bind!(queries::FINISH_FEEDS, id => &ids, epoch => &epochs);
+    let rows = session.begin(finish).await?;
     redrive_store::failpoint!("postgres.finish_feed.row");
     let writes = read_rows(&rows, DOING, |row| {
         let place: usize = row.count("place")?;
@@ -232,52 +253,51 @@ async fn finish(store: &PostgresStore, finishes: &[SourceFinish]) -> Result<Vec<
 }
 
 async fn by_id(session: &mut Session, ids: &[PipelineRunId]) -> Result<Vec<PipelineRunRecord>> {
-    let rows = session.query(queries::PIPELINE_RUNS_BY_ID, &[&each(ids, |id| id.0)]).await?;
+    let read = bind!(queries::PIPELINE_RUNS_BY_ID, ids => &each(ids, |id| id.0));
+    let rows = session.query(read).await?;
     read_rows(&rows, READING, read_run)
 }
 
-/// Writes how runs stand that are locked, with what the journal says of them and some statements more,
-/// and commits. Returns the runs.
+/// Writes the progress of locked runs with their journal entries, runs some more queries and commits. Returns
+/// the runs.
 pub(crate) async fn write_runs(
     session: &mut Session,
     writes: &[(PipelineRunId, &PipelineWrite)],
-    more: &[Command<'_>],
+    more: &[BoundQuery<'_>],
 ) -> Result<Vec<PipelineRunRecord>> {
     if writes.is_empty() {
         return session.commit_all(more).await.map(|_| Vec::new());
     }
     let progress = each(writes, |(_, write)| write.progress);
-    let values: [&(dyn ToSql + Sync); 11] = [
-        &each(writes, |(id, _)| id.0),
-        &each(&progress, |progress| progress.status.name()),
-        &each(&progress, |progress| number(progress.counts.total)),
-        &each(&progress, |progress| number(progress.counts.succeeded)),
-        &each(&progress, |progress| number(progress.counts.skipped)),
-        &each(&progress, |progress| number(progress.counts.dlq)),
-        &each(&progress, |progress| progress.counts.source_done),
-        &each(&progress, |progress| number(progress.budget.processed)),
-        &each(&progress, |progress| number(progress.budget.failed)),
-        &each(writes, |(_, write)| write.ended_at.map(Micros)),
-        &each(writes, |(_, write)| write.stop_reason.as_deref()),
-    ];
-    let told: Vec<&JournalEntry> = writes.iter().flat_map(|(_, write)| &write.journal).collect();
-    let journal = JournalColumns::of(told.iter().copied().map(Some));
-    let journal = journal.values();
-    let mut commands = more.to_vec();
-    if !told.is_empty() {
-        commands.push(Command { sql: queries::INSERT_JOURNAL, values: &journal });
-    }
-    commands.push(Command { sql: queries::WRITE_PIPELINE_RUNS, values: &values });
-    let written = session.commit_all(&commands).await?.pop().unwrap_or_default();
+    let update = bind!(
+        queries::WRITE_PIPELINE_RUNS,
+        id => &each(writes, |(id, _)| id.0),
+        status => &each(&progress, |progress| progress.status.name()),
+        total => &each(&progress, |progress| number(progress.counts.total)),
+        succeeded => &each(&progress, |progress| number(progress.counts.succeeded)),
+        skipped => &each(&progress, |progress| number(progress.counts.skipped)),
+        dlq => &each(&progress, |progress| number(progress.counts.dlq)),
+        source_done => &each(&progress, |progress| progress.counts.source_done),
+        budget_processed => &each(&progress, |progress| number(progress.budget.processed)),
+        budget_failed => &each(&progress, |progress| number(progress.budget.failed)),
+        ended_at => &each(writes, |(_, write)| write.ended_at.map(Micros)),
+        stop_reason => &each(writes, |(_, write)| write.stop_reason.as_deref()),
+    );
+    let entries: Vec<&JournalEntry> = writes.iter().flat_map(|(_, write)| &write.journal).collect();
+    let journal = JournalColumns::of(entries.iter().copied().map(Some));
+    let insert = bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal));
+    let mut all = more.to_vec();
+    all.extend((!entries.is_empty()).then_some(insert));
+    all.push(update);
+    let written = session.commit_all(&all).await?.pop().unwrap_or_default();
     read_rows(&written, "writing pipeline runs", read_run)
 }
 
-/// A count as it is stored.
 pub(crate) fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-pub(crate) fn read_run(row: &mut Columns<'_>) -> Result<PipelineRunRecord> {
+pub(crate) fn read_run(row: &mut PostgresRow<'_>) -> Result<PipelineRunRecord> {
     let id = PipelineRunId(row.get()?);
     let (pipeline, stages) = (row.get()?, row.get()?);
     let rules = row.named("rules", |text| Some(rules_from_json(text)))?;

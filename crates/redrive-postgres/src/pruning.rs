@@ -1,25 +1,23 @@
-//! What may go, and its going.
+//! Finding and removing units that may be pruned.
 
+use crate::{
+    PostgresStore,
+    batch::each,
+    bound_query::{BoundQuery, bind},
+    columns::{Micros, read_rows},
+    ledger::read_attempt,
+    queries,
+    runs::read_run,
+    samples::read_sample,
+};
 use async_trait::async_trait;
 use redrive_core::{RunId, SampleId};
 use redrive_store::{
     AttemptRecord, Error, ExportedUnit, LedgerPlace, PruneFilter, Pruned, Pruning, Result,
     RunRecord, SampleRecord, UnitKind,
 };
-use tokio_postgres::types::ToSql;
 
-use crate::{
-    PostgresStore,
-    batch::each,
-    columns::{Micros, read_rows},
-    ledger::read_attempt,
-    queries,
-    runs::read_run,
-    samples::read_sample,
-    session::{Command, Values},
-};
-
-const LOOKING: &str = "looking for what may be pruned";
+const READING: &str = "reading prunable units";
 const PRUNING: &str = "pruning";
 
 #[async_trait]
@@ -30,10 +28,15 @@ impl Pruning for PostgresStore {
         after: RunId,
         limit: u32,
     ) -> Result<Vec<RunRecord>> {
-        let values: [&(dyn ToSql + Sync); 4] =
-            [&Micros(filter.before), &filter.queue, &after.0, &i64::from(limit)];
-        let rows = self.session(LOOKING).await?.query(queries::PRUNABLE_RUNS, &values).await?;
-        read_rows(&rows, LOOKING, read_run)
+        let page = bind!(
+            queries::PRUNABLE_RUNS,
+            before => &Micros(filter.before),
+            queue => &filter.queue,
+            after => &after.0,
+            limit => &i64::from(limit),
+        );
+        let rows = self.session(READING).await?.query(page).await?;
+        read_rows(&rows, READING, read_run)
     }
 
     async fn prunable_samples(
@@ -42,20 +45,33 @@ impl Pruning for PostgresStore {
         after: SampleId,
         limit: u32,
     ) -> Result<Vec<SampleRecord>> {
-        let values: [&(dyn ToSql + Sync); 4] =
-            [&Micros(filter.before), &filter.pipeline, &after.0, &i64::from(limit)];
-        let rows = self.session(LOOKING).await?.query(queries::PRUNABLE_SAMPLES, &values).await?;
-        read_rows(&rows, LOOKING, read_sample)
+        let page = bind!(
+            queries::PRUNABLE_SAMPLES,
+            before => &Micros(filter.before),
+            pipeline => &filter.pipeline,
+            after => &after.0,
+            limit => &i64::from(limit),
+        );
+        let rows = self.session(READING).await?.query(page).await?;
+        read_rows(&rows, READING, read_sample)
     }
 
     async fn count_prunable_runs(&self, filter: &PruneFilter) -> Result<u64> {
-        let values: [&(dyn ToSql + Sync); 2] = [&Micros(filter.before), &filter.queue];
-        self.count(queries::COUNT_PRUNABLE_RUNS, &values).await
+        self.count(bind!(
+            queries::COUNT_PRUNABLE_RUNS,
+            before => &Micros(filter.before),
+            queue => &filter.queue,
+        ))
+        .await
     }
 
     async fn count_prunable_samples(&self, filter: &PruneFilter) -> Result<u64> {
-        let values: [&(dyn ToSql + Sync); 2] = [&Micros(filter.before), &filter.pipeline];
-        self.count(queries::COUNT_PRUNABLE_SAMPLES, &values).await
+        self.count(bind!(
+            queries::COUNT_PRUNABLE_SAMPLES,
+            before => &Micros(filter.before),
+            pipeline => &filter.pipeline,
+        ))
+        .await
     }
 
     async fn attempts_at(
@@ -66,10 +82,17 @@ impl Pruning for PostgresStore {
         limit: u32,
     ) -> Result<Vec<AttemptRecord>> {
         let LedgerPlace { id, stage, attempt } = after;
-        let (attempt, limit) = (i64::from(attempt.0), i64::from(limit));
-        let values: [&(dyn ToSql + Sync); 6] = [&kind.name(), &ids, id, stage, &attempt, &limit];
-        let rows = self.session(LOOKING).await?.query(queries::ATTEMPTS_AT, &values).await?;
-        read_rows(&rows, LOOKING, read_attempt)
+        let page = bind!(
+            queries::ATTEMPTS_AT,
+            kind => &kind.name(),
+            unit_ids => &ids,
+            after_unit => id,
+            after_stage => stage,
+            after_attempt => &i64::from(attempt.0),
+            limit => &i64::from(limit),
+        );
+        let rows = self.session(READING).await?.query(page).await?;
+        read_rows(&rows, READING, read_attempt)
     }
 
     async fn prune_runs(
@@ -78,7 +101,15 @@ impl Pruning for PostgresStore {
         filter: &PruneFilter,
         runs: &[ExportedUnit],
     ) -> Result<Pruned> {
-        let pruned = remove(self, queries::PRUNE_RUNS, key, filter, &filter.queue, runs).await?;
+        let remove_runs = bind!(
+            queries::PRUNE_RUNS,
+            before => &Micros(filter.before),
+            queue => &filter.queue,
+            id => &each(runs, |run| run.id),
+            attempts => &each(runs, |run| i64::from(run.attempts)),
+            epoch => &each(runs, |run| run.epoch.0),
+        );
+        let pruned = remove(self, key, remove_runs).await?;
         redrive_store::failpoint!("postgres.prune.committed");
         Ok(pruned)
     }
@@ -89,45 +120,35 @@ impl Pruning for PostgresStore {
         filter: &PruneFilter,
         samples: &[ExportedUnit],
     ) -> Result<Pruned> {
-        let pruned =
-            remove(self, queries::PRUNE_SAMPLES, key, filter, &filter.pipeline, samples).await?;
+        let remove_samples = bind!(
+            queries::PRUNE_SAMPLES,
+            before => &Micros(filter.before),
+            pipeline => &filter.pipeline,
+            id => &each(samples, |sample| sample.id),
+            attempts => &each(samples, |sample| i64::from(sample.attempts)),
+            epoch => &each(samples, |sample| sample.epoch.0),
+        );
+        let pruned = remove(self, key, remove_samples).await?;
         redrive_store::failpoint!("postgres.prune_samples.committed");
         Ok(pruned)
     }
 }
 
 impl PostgresStore {
-    async fn count(&self, sql: &str, values: Values<'_>) -> Result<u64> {
-        let rows = self.session(LOOKING).await?.query(sql, values).await?;
-        let counts = read_rows(&rows, LOOKING, |row| row.count("count"))?;
+    async fn count(&self, query: BoundQuery<'_>) -> Result<u64> {
+        let rows = self.session(READING).await?.query(query).await?;
+        let counts = read_rows(&rows, READING, |row| row.count("count"))?;
         Ok(counts.into_iter().next().unwrap_or_default())
     }
 }
 
-/// Removes units of a queue or pipeline, or of any, in a transaction in which the ledger lets rows go.
-async fn remove(
-    store: &PostgresStore,
-    sql: &str,
-    key: &str,
-    filter: &PruneFilter,
-    of: &Option<String>,
-    units: &[ExportedUnit],
-) -> Result<Pruned> {
-    let values: [&(dyn ToSql + Sync); 5] = [
-        &Micros(filter.before),
-        of,
-        &each(units, |unit| unit.id),
-        &each(units, |unit| i64::from(unit.attempts)),
-        &each(units, |unit| unit.epoch.0),
-    ];
-    let commands = [
-        Command { sql: queries::BEGIN_PRUNING, values: &[&key] },
-        Command { sql, values: &values },
-    ];
-    let mut answers = store.session(PRUNING).await?.transaction(&commands).await?;
-    let counts = read_rows(&answers.pop().unwrap_or_default(), PRUNING, |row| {
+/// Removes units in a transaction in which the ledger accepts deletes.
+async fn remove(store: &PostgresStore, key: &str, query: BoundQuery<'_>) -> Result<Pruned> {
+    let allow_deletes = bind!(queries::BEGIN_PRUNING, prune_key => &key);
+    let mut results = store.session(PRUNING).await?.transaction(&[allow_deletes, query]).await?;
+    let counts = read_rows(&results.pop().unwrap_or_default(), PRUNING, |row| {
         Ok(Pruned { units: row.count("units")?, attempts: row.count("attempts")? })
     })?;
-    let nothing = || Error::misuse(PRUNING, "the server did not say how much it removed");
-    counts.into_iter().next().ok_or_else(nothing)
+    let no_counts = || Error::misuse(PRUNING, "the server did not return the removed counts");
+    counts.into_iter().next().ok_or_else(no_counts)
 }

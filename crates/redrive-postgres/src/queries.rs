@@ -1,11 +1,14 @@
-//! Every statement the store runs, one file each.
+//! Every query of the store, one file each.
+
+use crate::bound_query::{SqlQuery, sql_query};
 
 macro_rules! queries {
     ($($name:ident => $file:literal,)*) => {
-        $(pub(crate) const $name: &str = include_str!(concat!("../queries/", $file, ".sql"));)*
+        $(pub(crate) const $name: SqlQuery =
+            sql_query!($file, include_str!(concat!("../queries/", $file, ".sql")));)*
 
-        /// Every statement with the name of its file, so that tests can prepare each of them.
-        pub const ALL: &[(&str, &str)] = &[$(($file, $name)),*];
+        /// Every query, so that tests can prepare each of them.
+        pub const ALL: &[SqlQuery] = &[$($name),*];
     };
 }
 

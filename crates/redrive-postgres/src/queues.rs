@@ -1,30 +1,28 @@
-//! Queues as a whole.
+//! Queues: counts, pauses, backlogs.
 
+use crate::{
+    PostgresStore,
+    bound_query::bind,
+    columns::{Micros, PostgresRow, read_rows},
+    connection::BEGIN_FULL_SCAN,
+    queries,
+};
 use jiff::Timestamp;
 use redrive_core::{RunState, RunStatus};
 use redrive_store::{
     Backlog, Categories, Operator, PausedQueue, QueueAction, QueueCount, QueueStats, Result,
 };
-use tokio_postgres::types::ToSql;
-
-use crate::{
-    PostgresStore,
-    columns::{Columns, Micros, read_rows},
-    connection::WHOLE_TABLES,
-    queries,
-    session::Command,
-};
 
 pub(crate) async fn stats(store: &PostgresStore) -> Result<Vec<QueueStats>> {
     const DOING: &str = "counting runs";
-    let count = Command { sql: queries::QUEUE_STATS, values: &[] };
+    let count = bind!(queries::QUEUE_STATS);
     let mut session = store.session(DOING).await?;
-    let answers = session.transaction_begun_by(WHOLE_TABLES, &[count]).await?;
-    let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
+    let results = session.transaction_with(BEGIN_FULL_SCAN, &[count]).await?;
+    let rows = results.last().map(Vec::as_slice).unwrap_or_default();
     Ok(QueueStats::gather(read_rows(rows, DOING, read_count)?))
 }
 
-fn read_count(row: &mut Columns<'_>) -> Result<QueueCount> {
+fn read_count(row: &mut PostgresRow<'_>) -> Result<QueueCount> {
     let queue = row.get()?;
     let status = row.optional_named("status", RunStatus::from_name)?;
     let waits: Option<bool> = row.get()?;
@@ -39,30 +37,42 @@ fn read_count(row: &mut Columns<'_>) -> Result<QueueCount> {
     })
 }
 
-/// Pauses a queue, and says whether it was not paused before.
+/// Pauses a queue. Returns false if the queue was paused already.
 pub(crate) async fn pause(store: &PostgresStore, queue: &str, by: &Operator) -> Result<bool> {
     let action = QueueAction::Pause;
-    let told = action.journal_entry(queue, by);
-    let at = Micros(by.at);
-    let values: [&(dyn ToSql + Sync); 6] =
-        [&queue, &at, &by.actor, &by.reason, &told.action, &told.details];
-    let rows = store.session(action.doing()).await?.query(queries::PAUSE_QUEUE, &values).await?;
+    let entry = action.journal_entry(queue, by);
+    let pause = bind!(
+        queries::PAUSE_QUEUE,
+        queue => &queue,
+        at => &Micros(by.at),
+        actor => &by.actor,
+        reason => &by.reason,
+        action => &entry.action,
+        details => &entry.details,
+    );
+    let rows = store.session(action.doing()).await?.query(pause).await?;
     Ok(!rows.is_empty())
 }
 
-/// Resumes a queue, and says whether it was paused before.
+/// Resumes a queue. Returns false if the queue was not paused.
 pub(crate) async fn resume(store: &PostgresStore, queue: &str, by: &Operator) -> Result<bool> {
     let action = QueueAction::Resume;
-    let told = action.journal_entry(queue, by);
-    let values: [&(dyn ToSql + Sync); 5] =
-        [&queue, &Micros(by.at), &by.actor, &told.action, &told.details];
-    let rows = store.session(action.doing()).await?.query(queries::RESUME_QUEUE, &values).await?;
+    let entry = action.journal_entry(queue, by);
+    let resume = bind!(
+        queries::RESUME_QUEUE,
+        queue => &queue,
+        at => &Micros(by.at),
+        actor => &by.actor,
+        action => &entry.action,
+        details => &entry.details,
+    );
+    let rows = store.session(action.doing()).await?.query(resume).await?;
     Ok(!rows.is_empty())
 }
 
 pub(crate) async fn paused(store: &PostgresStore) -> Result<Vec<PausedQueue>> {
     const DOING: &str = "listing paused queues";
-    let rows = store.session(DOING).await?.query(queries::PAUSED_QUEUES, &[]).await?;
+    let rows = store.session(DOING).await?.query(bind!(queries::PAUSED_QUEUES)).await?;
     read_rows(&rows, DOING, |row| {
         Ok(PausedQueue {
             queue: row.get()?,
@@ -76,16 +86,19 @@ pub(crate) async fn backlog(
     queue: &str,
     categories: &Categories,
 ) -> Result<Backlog> {
-    const DOING: &str = "looking at what a queue has to do";
+    const DOING: &str = "reading the backlog of a queue";
     let mut session = store.session(DOING).await?;
-    let rows = match categories {
-        Categories::All => session.query(queries::OUTLOOK_ANY, &[&queue]).await?,
-        Categories::Only(named) => session.query(queries::OUTLOOK_OF, &[&queue, named]).await?,
+    let backlog = match categories {
+        Categories::All => bind!(queries::OUTLOOK_ANY, queue => &queue),
+        Categories::Only(named) => {
+            bind!(queries::OUTLOOK_OF, queue => &queue, categories => named)
+        }
     };
-    let mut outlooks = read_rows(&rows, DOING, |row| {
+    let rows = session.query(backlog).await?;
+    let mut backlogs = read_rows(&rows, DOING, |row| {
         Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
     })?;
-    Ok(outlooks.pop().unwrap_or_default())
+    Ok(backlogs.pop().unwrap_or_default())
 }
 
 pub(crate) async fn next_due(
@@ -93,12 +106,13 @@ pub(crate) async fn next_due(
     queue: &str,
     categories: &Categories,
 ) -> Result<Option<Timestamp>> {
-    const DOING: &str = "looking for the next run that is due";
+    const DOING: &str = "reading the next due time";
     let named = match categories {
         Categories::All => None,
         Categories::Only(named) => Some(named),
     };
     let mut session = store.session(DOING).await?;
-    let rows = session.query(queries::NEXT_DUE, &[&queue, &named]).await?;
+    let next = bind!(queries::NEXT_DUE, queue => &queue, categories => &named);
+    let rows = session.query(next).await?;
     Ok(read_rows(&rows, DOING, |row| row.timestamp())?.pop())
 }

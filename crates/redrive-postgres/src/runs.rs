@@ -1,4 +1,4 @@
-//! Runs.
+//! Runs: submit, claim, finish, read.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -8,22 +8,22 @@ use redrive_store::{
     QueueStats, Result, RunAction, RunChange, RunFilter, RunFinish, RunRecord, Runs, SubmittedRun,
     WorkerId, Written,
 };
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::Row;
 
 use crate::{
     PostgresStore,
-    batch::{Firsts, each},
-    columns::{Columns, Micros, duration_micros, read_rows},
+    batch::{FirstOccurrences, each},
+    bound_query::{bind, columns},
+    claim_cursor::ClaimPosition,
+    columns::{Micros, PostgresRow, duration_micros, read_rows},
     journal::JournalColumns,
-    marks::Place,
     operators::change_runs,
     queries, queues,
-    session::{Command, Session},
+    session::Session,
     submit::submit,
 };
 
-/// Due retries that one statement makes claimable. When there are more, statements follow until none
-/// is left, and each is a step that stays done.
+/// Due runs that one query promotes. If there are more, further queries follow; each commits by itself.
 const MAX_PROMOTED: i64 = 10_000;
 
 #[async_trait]
@@ -37,14 +37,14 @@ impl Runs for PostgresStore {
         drop(session);
         redrive_store::failpoint!("postgres.submit.committed");
         let accepted = |(run, submitted): (&NewRun, &SubmittedRun)| match submitted {
-            SubmittedRun::Accepted(id) => Some(Place::new(run.submitted_at(), *id)),
+            SubmittedRun::Accepted(id) => Some(ClaimPosition::new(run.submitted_at(), *id)),
             SubmittedRun::Duplicate(_) | SubmittedRun::Conflict(_) => None,
         };
         let oldest = runs.iter().zip(&submitted).filter_map(accepted).min();
         if let Some(oldest) = oldest {
-            self.marks.came(oldest);
+            self.claim_cursors.runs_became_ready(oldest);
         }
-        self.tell_if(oldest.is_some()).await;
+        self.notify_if(oldest.is_some()).await;
         Ok(submitted)
     }
 
@@ -54,25 +54,25 @@ impl Runs for PostgresStore {
             return Ok(Vec::new());
         }
         let mut session = self.session(CLAIMING).await?;
-        let mut look = self.marks.look(request);
-        let Claimed { mut promoted, runs: mut claimed, mut oldest } =
-            claim(&mut session, request, look.from, Look::AtShares).await?;
+        let mut active = self.claim_cursors.start_claim(request);
+        let ClaimResult { mut promoted, runs: mut claimed, mut oldest } =
+            claim(&mut session, request, active.from, ClaimDepth::Shares).await?;
         redrive_store::failpoint!("postgres.claim.committed");
         while promoted >= MAX_PROMOTED {
             promoted = promote(&mut session, request).await?;
-            self.marks.came_anywhere();
+            self.claim_cursors.runs_became_ready_anywhere();
             if promoted < MAX_PROMOTED && claimed.len() < request.limit as usize {
                 claimed.extend(claim_rest(&mut session, request, claimed.len()).await?);
             }
         }
         if claimed.is_empty() {
-            // There may be older runs, and others may hold the oldest of every category while there is
-            // more behind them.
-            look.begin_again();
-            let further = claim(&mut session, request, look.from, Look::Further).await?;
+            // Older runs may be ready, and other claims may have locked the oldest of every category while more
+            // are behind them.
+            active.restart();
+            let further = claim(&mut session, request, active.from, ClaimDepth::Limit).await?;
             (claimed, oldest) = (further.runs, further.oldest);
         }
-        look.took(&claimed, oldest, request.limit);
+        active.finish(&claimed, oldest, request.limit);
         Ok(claimed)
     }
 
@@ -83,13 +83,13 @@ impl Runs for PostgresStore {
         let mut session = self.session("finishing runs").await?;
         let (written, oldest) = finish(&mut session, finishes, now).await?;
         if let Some(oldest) = oldest {
-            self.marks.came(oldest);
+            self.claim_cursors.runs_became_ready(oldest);
         }
         redrive_store::failpoint!("postgres.finish.committed");
         let mut each = written.iter().zip(finishes);
-        let waits =
+        let schedules_retry =
             each.any(|(written, finish)| *written == Written::Applied && finish.schedules_retry());
-        self.wake_if(waits);
+        self.wake_if(schedules_retry);
         Ok(written)
     }
 
@@ -97,7 +97,7 @@ impl Runs for PostgresStore {
         const DOING: &str = "reading runs";
         let ids = each(ids, |id| id.0);
         let mut session = self.session(DOING).await?;
-        let rows = session.query(queries::RUNS_BY_ID, &[&ids]).await?;
+        let rows = session.query(bind!(queries::RUNS_BY_ID, ids => &ids)).await?;
         read_rows(&rows, DOING, read_run)
     }
 
@@ -109,18 +109,23 @@ impl Runs for PostgresStore {
     ) -> Result<Vec<RunRecord>> {
         const DOING: &str = "listing runs";
         let RunFilter { queue, category, status } = filter;
-        let (limit, status) = (i64::from(limit), status.map(RunStatus::name));
-        let mut session = self.session(DOING).await?;
-        let values: [&(dyn ToSql + Sync); 5] = [&after.0, &limit, queue, category, &status];
-        let rows = session.query(queries::RUNS_PAGE, &values).await?;
+        let page = bind!(
+            queries::RUNS_PAGE,
+            after => &after.0,
+            limit => &i64::from(limit),
+            queue => queue,
+            category => category,
+            status => &status.map(RunStatus::name),
+        );
+        let rows = self.session(DOING).await?.query(page).await?;
         read_rows(&rows, DOING, read_run)
     }
 
     async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
         let changes = change_runs(self, RunAction::Retry, ids, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.retry.committed");
-        self.marks.came_anywhere();
-        self.tell_if(changes.iter().any(|change| matches!(change, RunChange::Done(_)))).await;
+        self.claim_cursors.runs_became_ready_anywhere();
+        self.notify_if(changes.iter().any(|change| matches!(change, RunChange::Done(_)))).await;
         Ok(changes)
     }
 
@@ -145,7 +150,7 @@ impl Runs for PostgresStore {
         QueueAction::Resume.check_name(queue)?;
         let resumed = queues::resume(self, queue, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.resume.committed");
-        self.tell_if(resumed).await;
+        self.notify_if(resumed).await;
         Ok(resumed)
     }
 
@@ -164,24 +169,27 @@ impl Runs for PostgresStore {
 
 const CLAIMING: &str = "claiming runs";
 
-/// How far a claim looks where there are several categories.
+/// How many runs a claim locks in each of several categories.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Look {
-    /// As far as the share of each category in the oldest runs.
-    AtShares,
-    /// As far as the limit in each of them.
-    Further,
+enum ClaimDepth {
+    /// The category's share of the oldest runs.
+    Shares,
+    /// The limit of the claim.
+    Limit,
 }
 
-/// Makes more of what is due claimable, and says how many that were.
+/// Promotes further due runs and returns their number.
 async fn promote(session: &mut Session, request: &ClaimRequest) -> Result<i64> {
-    let now = Micros(request.now);
-    let rows =
-        session.query(queries::PROMOTE_DUE_RUNS, &[&request.queue, &now, &MAX_PROMOTED]).await?;
-    count(&rows)
+    let promote = bind!(
+        queries::PROMOTE_DUE_RUNS,
+        queue => &request.queue,
+        now => &Micros(request.now),
+        limit => &MAX_PROMOTED,
+    );
+    count(&session.query(promote).await?)
 }
 
-/// Claims what a request still has room for.
+/// Claims as many runs as a request has left.
 async fn claim_rest(
     session: &mut Session,
     request: &ClaimRequest,
@@ -189,7 +197,7 @@ async fn claim_rest(
 ) -> Result<Vec<ClaimedRun>> {
     let taken = u32::try_from(taken).unwrap_or(u32::MAX);
     let rest = ClaimRequest { limit: request.limit.saturating_sub(taken), ..request.clone() };
-    Ok(claim(session, &rest, Place::BEGINNING, Look::AtShares).await?.runs)
+    Ok(claim(session, &rest, ClaimPosition::START, ClaimDepth::Shares).await?.runs)
 }
 
 fn count(rows: &[Row]) -> Result<i64> {
@@ -197,61 +205,77 @@ fn count(rows: &[Row]) -> Result<i64> {
     Ok(counts.into_iter().sum())
 }
 
-/// What a claim came to.
-struct Claimed {
+struct ClaimResult {
     promoted: i64,
     runs: Vec<ClaimedRun>,
-    /// The oldest run that was ready, whether it was claimed or held by another claim.
+    /// The oldest ready run, whether this claim took it or another one has locked it.
     oldest: Option<RunId>,
 }
 
-/// Promotes and claims in one exchange.
+columns! {
+    struct ClaimValues<'a> {
+        queue: &'a str,
+        limit: i64,
+        owner: &'a str,
+        lease_until: Micros,
+        to_the_limit: bool,
+        from_submitted_at: Micros,
+        from_id: i64,
+    }
+}
+
+/// Promotes and claims in one round trip.
 async fn claim(
     session: &mut Session,
     request: &ClaimRequest,
-    from: Place,
-    look: Look,
-) -> Result<Claimed> {
-    let (limit, further) = (i64::from(request.limit), look == Look::Further);
-    let (until, from_time) = (Micros(request.lease_until), Micros(from.submitted_at));
-    let mut values: Vec<&(dyn ToSql + Sync)> =
-        vec![&request.queue, &limit, &request.owner.0, &until, &further, &from_time, &from.id.0];
-    let sql = match &request.categories {
-        Categories::All => queries::CLAIM_RUNS_ANY,
+    from: ClaimPosition,
+    depth: ClaimDepth,
+) -> Result<ClaimResult> {
+    let promote = bind!(
+        queries::PROMOTE_DUE_RUNS,
+        queue => &request.queue,
+        now => &Micros(request.now),
+        limit => &MAX_PROMOTED,
+    );
+    let values = ClaimValues {
+        queue: &request.queue,
+        limit: i64::from(request.limit),
+        owner: &request.owner.0,
+        lease_until: Micros(request.lease_until),
+        to_the_limit: depth == ClaimDepth::Limit,
+        from_submitted_at: Micros(from.submitted_at),
+        from_id: from.id.0,
+    };
+    let claim = match &request.categories {
+        Categories::All => bind!(queries::CLAIM_RUNS_ANY, ..ClaimValues(values)),
         Categories::Only(categories) => {
-            values.push(categories);
-            queries::CLAIM_RUNS_OF
+            bind!(queries::CLAIM_RUNS_OF, categories => categories, ..ClaimValues(values))
         }
     };
-    let promote = Command {
-        sql: queries::PROMOTE_DUE_RUNS,
-        values: &[&request.queue, &Micros(request.now), &MAX_PROMOTED],
-    };
-    let claim = Command { sql, values: &values };
     let answers = session.transaction(&[promote, claim]).await?;
     let promoted = count(answers.first().map(Vec::as_slice).unwrap_or_default())?;
     let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
     let mut oldest = None;
     let mut runs = Vec::with_capacity(rows.len());
     for row in rows {
-        let row = &mut Columns::new(row, CLAIMING);
+        let row = &mut PostgresRow::new(row, CLAIMING);
         runs.push(read_claimed(row)?);
         oldest = row.get::<Option<i64>>()?.map(RunId);
     }
-    // RETURNING promises no order.
+    // RETURNING has no order.
     runs.sort_unstable_by_key(|run| (run.submitted_at, run.id));
-    Ok(Claimed { promoted, runs, oldest })
+    Ok(ClaimResult { promoted, runs, oldest })
 }
 
-/// Says what became of each, and where the oldest of them is that can be claimed again.
+/// Returns the results, and the position of the oldest run that is ready again.
 async fn finish(
     session: &mut Session,
     finishes: &[RunFinish],
     now: Timestamp,
-) -> Result<(Vec<Written>, Option<Place>)> {
+) -> Result<(Vec<Written>, Option<ClaimPosition>)> {
     const DOING: &str = "finishing runs";
-    // After the first of two with one lease, the lease is gone.
-    let batch = Firsts::of(finishes, |finish| (finish.id, finish.epoch));
+    // The first finish ends the lease, so a second one with the same lease is stale.
+    let batch = FirstOccurrences::of(finishes, |finish| (finish.id, finish.epoch));
     let columns = each(&batch.rows, |finish| finish.columns(now));
     let ledger = each(&batch.rows, |finish| finish.ledger_row());
     let mut places: Vec<i64> = Vec::new();
@@ -264,44 +288,45 @@ async fn finish(
     }
     let journal = JournalColumns::of(entries.iter().map(Some));
     let id = each(&batch.rows, |finish| finish.id.0);
-    let values: [&(dyn ToSql + Sync); 25] = [
-        &id,
-        &each(&batch.rows, |finish| finish.epoch.0),
-        &each(&columns, |run| run.status.name()),
-        &each(&ledger, |row| i64::from(row.attempt.0)),
-        &each(&columns, |run| i64::from(run.retry_count)),
-        &each(&columns, |run| i64::from(run.deferrals)),
-        &each(&columns, |run| run.next_retry_at.map(Micros)),
-        &each(&columns, |run| Micros(run.first_attempt_at)),
-        &each(&columns, |run| run.error_class),
-        &each(&columns, |run| run.error_message),
-        &each(&columns, |run| run.result),
-        &each(&columns, |run| run.ready),
-        &each(&columns, |run| run.due_at.map(Micros)),
-        &each(&ledger, |row| row.counted),
-        &each(&ledger, |row| Micros(row.started_at)),
-        &each(&ledger, |row| Micros(row.ended_at)),
-        &each(&ledger, |row| row.outcome.name()),
-        &each(&ledger, |row| row.class.as_deref()),
-        &each(&ledger, |row| row.code.as_deref()),
-        &each(&ledger, |row| row.message.as_deref()),
-        &each(&ledger, |row| row.fingerprint.as_deref()),
-        &each(&ledger, |row| row.cause.map(Cause::name)),
-        &each(&ledger, |row| row.delay.map(duration_micros)),
-        &each(&ledger, |row| row.worker.as_str()),
-        &places,
-    ];
-    let values: Vec<&(dyn ToSql + Sync)> = values.into_iter().chain(journal.values()).collect();
-    let rows = session.query(queries::FINISH_RUNS, &values).await?;
+    let write = bind!(
+        queries::FINISH_RUNS,
+        id => &id,
+        epoch => &each(&batch.rows, |finish| finish.epoch.0),
+        status => &each(&columns, |run| run.status.name()),
+        attempt => &each(&ledger, |row| i64::from(row.attempt.0)),
+        retry_count => &each(&columns, |run| i64::from(run.retry_count)),
+        deferrals => &each(&columns, |run| i64::from(run.deferrals)),
+        next_retry_at => &each(&columns, |run| run.next_retry_at.map(Micros)),
+        first_attempt_at => &each(&columns, |run| Micros(run.first_attempt_at)),
+        error_class => &each(&columns, |run| run.error_class),
+        error_message => &each(&columns, |run| run.error_message),
+        result => &each(&columns, |run| run.result),
+        ready => &each(&columns, |run| run.ready),
+        due_at => &each(&columns, |run| run.due_at.map(Micros)),
+        counted => &each(&ledger, |row| row.counted),
+        started_at => &each(&ledger, |row| Micros(row.started_at)),
+        ended_at => &each(&ledger, |row| Micros(row.ended_at)),
+        outcome => &each(&ledger, |row| row.outcome.name()),
+        class => &each(&ledger, |row| row.class.as_deref()),
+        code => &each(&ledger, |row| row.code.as_deref()),
+        message => &each(&ledger, |row| row.message.as_deref()),
+        fingerprint => &each(&ledger, |row| row.fingerprint.as_deref()),
+        cause => &each(&ledger, |row| row.cause.map(Cause::name)),
+        delay_us => &each(&ledger, |row| row.delay.map(duration_micros)),
+        worker => &each(&ledger, |row| row.worker.as_str()),
+        finish_place => &places,
+        ..JournalColumns(journal)
+    );
+    let rows = session.query(write).await?;
     let ready = read_rows(&rows, DOING, |row| {
         let place: usize = row.count("place")?;
         let id = place.checked_sub(1).and_then(|place| id.get(place).copied());
-        Ok(row.optional_timestamp()?.zip(id).map(|(time, id)| Place::new(time, RunId(id))))
+        Ok(row.optional_timestamp()?.zip(id).map(|(time, id)| ClaimPosition::new(time, RunId(id))))
     })?;
     Ok((batch.written(&rows, DOING)?, ready.into_iter().flatten().min()))
 }
 
-fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedRun> {
+fn read_claimed(row: &mut PostgresRow<'_>) -> Result<ClaimedRun> {
     Ok(ClaimedRun {
         id: RunId(row.get()?),
         category: row.get()?,
@@ -317,7 +342,7 @@ fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedRun> {
     })
 }
 
-pub(crate) fn read_run(row: &mut Columns<'_>) -> Result<RunRecord> {
+pub(crate) fn read_run(row: &mut PostgresRow<'_>) -> Result<RunRecord> {
     Ok(RunRecord {
         id: RunId(row.get()?),
         queue: row.get()?,

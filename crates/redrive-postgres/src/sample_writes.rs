@@ -1,7 +1,7 @@
-//! What is written of samples: lines of a source, ended attempts, dead letters that come back.
+//! Writes to samples: lines of a source, finished attempts, reprocessed dead letters.
 //!
-//! Samples are locked in the order of their ids, and the runs they belong to after them. Only who adds
-//! samples locks the run first: nobody else sees those yet.
+//! Every transaction locks samples in the order of their ids, and their pipeline runs after them. Only appending
+//! locks the run first: no other transaction sees the new samples yet.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,21 +14,22 @@ use redrive_store::{
     Result, SampleChange, SampleColumns, SampleFinish, SampleRecord, SampleWritten, SourcePosition,
     reopened, reprocess_entry, source_death_entry,
 };
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::Row;
 
 use crate::{
     PostgresStore,
-    batch::{Column, Firsts, each, references},
+    batch::{FirstOccurrences, each},
+    bound_query::{bind, columns},
     columns::{Micros, read_rows},
     journal::JournalColumns,
     ledger::AttemptColumns,
     pipelines::{number, read_run, write_runs},
     queries,
     samples::read_sample,
-    session::{Command, Session},
+    session::Session,
 };
 
-/// Adds what was read of a source; nothing if someone else reads it by now.
+/// Appends the samples that were read from a source. `None` if another worker has claimed the source since.
 pub(crate) async fn append(
     store: &PostgresStore,
     feed: LeaseRef,
@@ -38,7 +39,8 @@ pub(crate) async fn append(
 ) -> Result<Option<PipelineRunRecord>> {
     const DOING: &str = "adding samples";
     let mut session = store.session(DOING).await?;
-    let rows = session.begin(queries::LOCK_PIPELINE_RUNS, &[&vec![feed.id]]).await?;
+    let lock = bind!(queries::LOCK_PIPELINE_RUNS, ids => &vec![feed.id]);
+    let rows = session.begin(lock).await?;
     let run = read_rows(&rows, DOING, read_run)?.pop();
     let Some(run) = run.filter(|run| run.is_fed_by(feed)) else {
         session.commit().await?;
@@ -55,13 +57,17 @@ pub(crate) async fn append(
     let died =
         deaths.iter().map(|(id, failure)| source_death_entry(run.id, *id, failure, at, actor));
     write.journal.splice(0..0, died);
-    let (lines, bytes) = (number(position.lines), number(position.bytes));
-    let values: [&(dyn ToSql + Sync); 4] = [&run.id.0, &lines, &bytes, &position.check];
-    let moved = Command { sql: queries::MOVE_SOURCE, values: &values };
-    Ok(write_runs(&mut session, &[(run.id, &write)], &[moved]).await?.pop())
+    let move_source = bind!(
+        queries::MOVE_SOURCE,
+        id => &run.id.0,
+        source_lines => &number(position.lines),
+        source_bytes => &number(position.bytes),
+        source_check => &position.check,
+    );
+    Ok(write_runs(&mut session, &[(run.id, &write)], &[move_source]).await?.pop())
 }
 
-/// Inserts samples, and says which died at once, in their order.
+/// Inserts samples and returns those that are dead letters at once, in their order.
 async fn insert<'a>(
     session: &mut Session,
     run: PipelineRunId,
@@ -83,18 +89,20 @@ async fn insert<'a>(
         let (code, message) = (code(sample)?, message(sample)?);
         Some(Fingerprint::of(&code, message).to_string())
     };
-    let values: [&(dyn ToSql + Sync); 9] = [
-        &run.0,
-        &each(samples, |sample| number(sample.line)),
-        &each(samples, |sample| sample.data.as_deref().ok()),
-        &each(samples, status),
-        &each(samples, |sample| failure(sample).map(|failure| failure.class().name())),
-        &each(samples, code),
-        &each(samples, message),
-        &each(samples, fingerprint),
-        &Micros(at),
-    ];
-    let rows = session.query(queries::INSERT_SAMPLES, &values).await?;
+    let class = |sample| failure(sample).map(|failure| failure.class().name());
+    let insert = bind!(
+        queries::INSERT_SAMPLES,
+        run_id => &run.0,
+        line => &each(samples, |sample| number(sample.line)),
+        data => &each(samples, |sample| sample.data.as_deref().ok()),
+        status => &each(samples, status),
+        error_class => &each(samples, class),
+        error_code => &each(samples, code),
+        error_message => &each(samples, message),
+        fingerprint => &each(samples, fingerprint),
+        at => &Micros(at),
+    );
+    let rows = session.query(insert).await?;
     let dead =
         read_rows(&rows, doing, |row| Ok((SampleId(row.get()?), row.count::<u64>("line")?)))?;
     let dead: HashMap<u64, SampleId> = dead.into_iter().map(|(id, line)| (line, id)).collect();
@@ -102,8 +110,8 @@ async fn insert<'a>(
     Ok(samples.iter().filter_map(death).collect())
 }
 
-/// Ends attempts, and says whether a run is over. Samples that are kept are written after those that end:
-/// only then it is known whether these stopped their run.
+/// Finishes attempts, and returns whether a pipeline run has ended. Samples that their worker keeps are written
+/// after the samples that end, because those may stop the run.
 pub(crate) async fn finish(
     store: &PostgresStore,
     finishes: &[SampleFinish],
@@ -118,7 +126,7 @@ pub(crate) async fn finish(
     Ok((finishes.iter().filter_map(written).collect(), over))
 }
 
-/// Ends attempts, and then counts the samples that ended in their runs. Also says whether a run is over.
+/// Finishes attempts, then counts the ended samples in their pipeline runs.
 async fn finish_some(
     store: &PostgresStore,
     finishes: &[&SampleFinish],
@@ -127,37 +135,38 @@ async fn finish_some(
     if finishes.is_empty() {
         return Ok((Vec::new(), false));
     }
-    // After the first of two with one lease, the lease is gone.
-    let batch = Firsts::of(finishes.iter().copied(), |finish| (finish.id, finish.epoch));
+    // The first finish ends the lease, so a second one with the same lease is stale.
+    let batch = FirstOccurrences::of(finishes.iter().copied(), |finish| (finish.id, finish.epoch));
     let ledger = each(&batch.rows, |finish| finish.ledger_row());
     let ledger_columns = AttemptColumns::of(&each(&ledger, |row| row));
     let columns = each(&batch.rows, |finish| finish.columns());
-    let columns = sample_columns(&batch.rows, &columns);
+    let columns = SampleArrays::of(&batch.rows, &columns);
     let (places, entries) = journal_rows(&batch.rows);
     let journal = JournalColumns::of(entries.iter().map(Some));
-    let mut values = references(&columns);
-    values.extend(ledger_columns.values());
-    values.push(&places);
-    values.extend(journal.values());
-    let kept = runs_of(&batch.rows, |finish| finish.keeper().is_some());
-    values.push(&kept);
-    let write = Command { sql: queries::FINISH_SAMPLES, values: &values };
+    let write = bind!(
+        queries::FINISH_SAMPLES,
+        finish_place => &places,
+        keeping_runs => &runs_of(&batch.rows, |finish| finish.keeper().is_some()),
+        ..SampleArrays(columns),
+        ..AttemptColumns(ledger_columns),
+        ..JournalColumns(journal)
+    );
 
     let mut session = store.session(DOING).await?;
     let ending = runs_of(&batch.rows, |finish| finish.end().is_some());
     if ending.is_empty() {
-        let rows = session.query(write.sql, write.values).await?;
+        let rows = session.query(write).await?;
         return Ok((written(&batch, &rows, DOING)?, false));
     }
-    let lock = Command { sql: queries::LOCK_PIPELINE_RUNS, values: &[&ending] };
-    let answers = session.begin_all(&[write, lock]).await?;
+    let lock = bind!(queries::LOCK_PIPELINE_RUNS, ids => &ending);
+    let results = session.begin_all(&[write, lock]).await?;
     redrive_store::failpoint!("postgres.finish_samples.rows");
-    let answer = |place: usize| answers.get(place).map(Vec::as_slice).unwrap_or_default();
-    let written = written(&batch, answer(0), DOING)?;
+    let rows_of = |place: usize| results.get(place).map(Vec::as_slice).unwrap_or_default();
+    let written = written(&batch, rows_of(0), DOING)?;
     let mut ends = OutcomesByRun::default();
     let applied = finishes.iter().zip(&written).filter(|(_, written)| written.is_applied());
     applied.for_each(|(finish, _)| ends.add(finish));
-    let runs = read_runs(answer(1), DOING)?;
+    let runs = read_runs(rows_of(1), DOING)?;
     let writes: Vec<(PipelineRunId, PipelineWrite)> = ends
         .into_runs()
         .filter_map(|(id, (ended, at, actor))| {
@@ -169,7 +178,7 @@ async fn finish_some(
     Ok((written, writes.iter().any(|(_, write)| write.ended_at.is_some())))
 }
 
-/// Brings back the dead letters among samples, and reopens their runs.
+/// Makes dead letters pending again and reopens their pipeline runs.
 pub(crate) async fn reprocess(
     store: &PostgresStore,
     ids: &[SampleId],
@@ -177,39 +186,40 @@ pub(crate) async fn reprocess(
 ) -> Result<Vec<SampleChange>> {
     const DOING: &str = "reprocessing dead letters";
     let mut session = store.session(DOING).await?;
-    let rows = session.begin(queries::LOCK_SAMPLES, &[&each(ids, |id| id.0)]).await?;
+    let lock = bind!(queries::LOCK_SAMPLES, ids => &each(ids, |id| id.0));
+    let rows = session.begin(lock).await?;
     redrive_store::failpoint!("postgres.reprocess_samples.locked");
     let found = read_rows(&rows, DOING, read_sample)?.into_iter();
     let mut found: HashMap<SampleId, SampleRecord> =
         found.map(|sample| (sample.id, sample)).collect();
-    let (mut back, mut told) = (Vec::new(), Vec::new());
+    let (mut reprocessed, mut entries) = (Vec::new(), Vec::new());
     let mut reopens: BTreeMap<PipelineRunId, u64> = BTreeMap::new();
     let changes = each(ids, |id| {
         let Some(sample) = found.get_mut(id) else { return SampleChange::Unknown };
         let change = SampleChange::of_reprocess(sample);
         if change == SampleChange::Done {
-            back.push(id.0);
-            told.push(reprocess_entry(sample, by));
+            reprocessed.push(id.0);
+            entries.push(reprocess_entry(sample, by));
             *reopens.entry(sample.run).or_default() += 1;
-            // A second wish of the batch finds it back.
+            // A repetition in the batch finds the sample pending.
             sample.status = SampleStatus::Pending;
         }
         change
     });
-    if back.is_empty() {
+    if reprocessed.is_empty() {
         session.commit().await?;
         return Ok(changes);
     }
     let runs: Vec<i64> = reopens.keys().map(|run| run.0).collect();
-    let journal = JournalColumns::of(told.iter().map(Some));
-    let commands = [
-        Command { sql: queries::REPROCESS_SAMPLES, values: &[&back] },
-        Command { sql: queries::INSERT_JOURNAL, values: &journal.values() },
-        Command { sql: queries::LOCK_PIPELINE_RUNS, values: &[&runs] },
+    let journal = JournalColumns::of(entries.iter().map(Some));
+    let writes = [
+        bind!(queries::REPROCESS_SAMPLES, id => &reprocessed),
+        bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal)),
+        bind!(queries::LOCK_PIPELINE_RUNS, ids => &runs),
     ];
-    let answers = session.continue_all(&commands).await?;
+    let results = session.continue_all(&writes).await?;
     redrive_store::failpoint!("postgres.reprocess_samples.rows");
-    let locked = answers.last().map(Vec::as_slice).unwrap_or_default();
+    let locked = results.last().map(Vec::as_slice).unwrap_or_default();
     let reopen = |(id, run): (PipelineRunId, PipelineRunRecord)| {
         let dead_letters = reopens.get(&id).copied().unwrap_or_default();
         (id, PipelineWrite::of_progress(reopened(run.progress, dead_letters)))
@@ -226,19 +236,18 @@ fn read_runs(
     Ok(read_rows(rows, doing, read_run)?.into_iter().map(|run| (run.id, run)).collect())
 }
 
-/// What became of a batch.
 fn written(
-    batch: &Firsts<'_, SampleFinish>,
+    batch: &FirstOccurrences<'_, SampleFinish>,
     rows: &[Row],
     doing: &'static str,
 ) -> Result<Vec<SampleWritten>> {
-    let changed = batch.answers(rows, doing, |row| {
+    let changed = batch.results(rows, doing, |row| {
         Ok(if row.get()? { SampleWritten::Kept } else { SampleWritten::Applied })
     })?;
     Ok(changed.into_iter().map(|changed| changed.unwrap_or(SampleWritten::Stale)).collect())
 }
 
-/// The runs of some samples of a batch, in the order in which they are locked.
+/// The pipeline runs of some samples, in the order in which they are locked.
 fn runs_of(finishes: &[&SampleFinish], of: impl Fn(&SampleFinish) -> bool) -> Vec<i64> {
     let some = finishes.iter().filter(|finish| of(finish));
     let mut runs: Vec<i64> = some.map(|finish| finish.run.0).collect();
@@ -247,7 +256,7 @@ fn runs_of(finishes: &[&SampleFinish], of: impl Fn(&SampleFinish) -> bool) -> Ve
     runs
 }
 
-/// The rows of the journal, each with the place of its finish.
+/// The journal entries, each with the place of its finish.
 fn journal_rows(finishes: &[&SampleFinish]) -> (Vec<i64>, Vec<JournalEntry>) {
     let rows = (1..).zip(finishes).flat_map(|(place, finish)| {
         finish.journal_rows().into_iter().map(move |entry| (place, entry))
@@ -255,27 +264,49 @@ fn journal_rows(finishes: &[&SampleFinish]) -> (Vec<i64>, Vec<JournalEntry>) {
     rows.unzip()
 }
 
-fn sample_columns<'a>(
-    finishes: &[&'a SampleFinish],
-    columns: &'a [SampleColumns<'a>],
-) -> [Column<'a>; 17] {
-    [
-        Box::new(each(finishes, |finish| finish.id.0)),
-        Box::new(each(finishes, |finish| finish.epoch.0)),
-        Box::new(each(columns, |sample| sample.status.name())),
-        Box::new(each(columns, |sample| i64::from(sample.stage))),
-        Box::new(each(columns, |sample| sample.data)),
-        Box::new(each(columns, |sample| i64::from(sample.attempts))),
-        Box::new(each(columns, |sample| i64::from(sample.retry_count))),
-        Box::new(each(columns, |sample| i64::from(sample.deferrals))),
-        Box::new(each(columns, |sample| sample.next_retry_at.map(Micros))),
-        Box::new(each(columns, |sample| sample.first_attempt_at.map(Micros))),
-        Box::new(each(columns, |sample| sample.last_attempt_at.map(Micros))),
-        Box::new(each(columns, |sample| sample.error_class)),
-        Box::new(each(columns, |sample| sample.error_code.as_deref())),
-        Box::new(each(columns, |sample| sample.error_message)),
-        Box::new(each(columns, |sample| sample.fingerprint.as_deref())),
-        Box::new(each(columns, |sample| sample.skip_reason.as_ref().map(Message::as_str))),
-        Box::new(each(finishes, |finish| finish.keeper().map(|(_, until)| Micros(until)))),
-    ]
+columns! {
+    /// What finishes write to samples, as arrays.
+    struct SampleArrays<'a> {
+        id: Vec<i64>,
+        epoch: Vec<i64>,
+        status: Vec<&'static str>,
+        stage_place: Vec<i64>,
+        data: Vec<Option<&'a str>>,
+        attempts: Vec<i64>,
+        retry_count: Vec<i64>,
+        deferrals: Vec<i64>,
+        next_retry_at: Vec<Option<Micros>>,
+        first_attempt_at: Vec<Option<Micros>>,
+        last_attempt_at: Vec<Option<Micros>>,
+        error_class: Vec<Option<&'a str>>,
+        error_code: Vec<Option<&'a str>>,
+        error_message: Vec<Option<&'a str>>,
+        error_fingerprint: Vec<Option<&'a str>>,
+        skip_reason: Vec<Option<&'a str>>,
+        keep_until: Vec<Option<Micros>>,
+    }
+}
+
+impl<'a> SampleArrays<'a> {
+    fn of(finishes: &[&SampleFinish], columns: &'a [SampleColumns<'a>]) -> Self {
+        Self {
+            id: each(finishes, |finish| finish.id.0),
+            epoch: each(finishes, |finish| finish.epoch.0),
+            status: each(columns, |sample| sample.status.name()),
+            stage_place: each(columns, |sample| i64::from(sample.stage)),
+            data: each(columns, |sample| sample.data),
+            attempts: each(columns, |sample| i64::from(sample.attempts)),
+            retry_count: each(columns, |sample| i64::from(sample.retry_count)),
+            deferrals: each(columns, |sample| i64::from(sample.deferrals)),
+            next_retry_at: each(columns, |sample| sample.next_retry_at.map(Micros)),
+            first_attempt_at: each(columns, |sample| sample.first_attempt_at.map(Micros)),
+            last_attempt_at: each(columns, |sample| sample.last_attempt_at.map(Micros)),
+            error_class: each(columns, |sample| sample.error_class),
+            error_code: each(columns, |sample| sample.error_code.as_deref()),
+            error_message: each(columns, |sample| sample.error_message),
+            error_fingerprint: each(columns, |sample| sample.fingerprint.as_deref()),
+            skip_reason: each(columns, |sample| sample.skip_reason.as_ref().map(Message::as_str)),
+            keep_until: each(finishes, |finish| Some(Micros(finish.keeper()?.1))),
+        }
+    }
 }

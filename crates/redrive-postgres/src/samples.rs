@@ -1,5 +1,13 @@
-//! Samples of pipelines.
+//! Samples of pipelines: claim, finish, read.
 
+use crate::{
+    PostgresStore,
+    batch::each,
+    bound_query::{bind, columns},
+    columns::{Micros, PostgresRow, read_rows},
+    queries,
+    sample_writes::{append, finish, reprocess},
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Epoch, History, PipelineRunId, SampleId, SampleStatus};
@@ -7,15 +15,6 @@ use redrive_store::{
     ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord, Result,
     SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleRecord, SampleWritten, Samples,
     Served, SourcePosition, WorkerId, stage_or_source,
-};
-use tokio_postgres::{Row, types::ToSql};
-
-use crate::{
-    PostgresStore,
-    batch::each,
-    columns::{Columns, Micros, read_rows},
-    queries,
-    sample_writes::{append, finish, reprocess},
 };
 
 #[async_trait]
@@ -29,26 +28,31 @@ impl Samples for PostgresStore {
     ) -> Result<Option<PipelineRunRecord>> {
         let run = append(self, feed, samples, position, at).await?;
         redrive_store::failpoint!("postgres.append.committed");
-        self.tell_if(run.is_some()).await;
+        self.notify_if(run.is_some()).await;
         Ok(run)
     }
 
     async fn claim_samples(&self, claim: &SampleClaim) -> Result<Vec<ClaimedSample>> {
         const DOING: &str = "claiming samples";
         let Served { pipeline, stages, run } = &claim.served;
-        let only = run.map(|run| run.0);
-        let (stage, limit) = (i64::from(claim.stage), i64::from(claim.limit));
-        let (owner, until) = (&claim.owner.0, Micros(claim.lease_until));
-        let due = Micros(claim.now);
-        let values: [&(dyn ToSql + Sync); 8] =
-            [pipeline, stages, &only, &stage, &limit, owner, &until, &due];
-        let rows = self.session(DOING).await?.query(queries::CLAIM_SAMPLES, &values).await?;
+        let take = bind!(
+            queries::CLAIM_SAMPLES,
+            pipeline => pipeline,
+            stages => stages,
+            run_id => &run.map(|run| run.0),
+            stage => &i64::from(claim.stage),
+            limit => &i64::from(claim.limit),
+            owner => &claim.owner.0,
+            lease_until => &Micros(claim.lease_until),
+            now => &Micros(claim.now),
+        );
+        let rows = self.session(DOING).await?.query(take).await?;
         redrive_store::failpoint!("postgres.claim_samples.committed");
         let mut claimed = read_rows(&rows, DOING, |row| {
             let due: bool = row.get()?;
             Ok((due, read_claimed(row)?))
         })?;
-        // RETURNING promises no order.
+        // RETURNING has no order.
         claimed.sort_unstable_by_key(|(due, sample)| (sample.run, !due, sample.id));
         Ok(claimed.into_iter().map(|(_, sample)| sample).collect())
     }
@@ -63,14 +67,14 @@ impl Samples for PostgresStore {
         let leaves_work = each
             .any(|(written, finish)| *written == SampleWritten::Applied && finish.leaves_work());
         self.wake_if(leaves_work);
-        self.tell_if(over).await;
+        self.notify_if(over).await;
         Ok(written)
     }
 
     async fn samples_by_id(&self, ids: &[SampleId]) -> Result<Vec<SampleRecord>> {
         let ids = each(ids, |id| id.0);
         let mut session = self.session(READING).await?;
-        let rows = session.query(queries::SAMPLES_BY_ID, &[&ids]).await?;
+        let rows = session.query(bind!(queries::SAMPLES_BY_ID, ids => &ids)).await?;
         read_rows(&rows, READING, read_sample)
     }
 
@@ -80,22 +84,33 @@ impl Samples for PostgresStore {
         after: SampleId,
         limit: u32,
     ) -> Result<Vec<SampleRecord>> {
-        let sql = match filter.status {
-            Some(SampleStatus::Dlq) => queries::DEAD_SAMPLES_PAGE,
-            _ => queries::SAMPLES_PAGE,
-        };
-        let rows = read(self, sql, filter, &[&after.0, &i64::from(limit)]).await?;
+        let (status, filter) = (filter.status, FilterValues::of(filter));
+        let page = bind!(
+            match status {
+                Some(SampleStatus::Dlq) => queries::DEAD_SAMPLES_PAGE,
+                _ => queries::SAMPLES_PAGE,
+            },
+            after => &after.0,
+            limit => &i64::from(limit),
+            ..FilterValues(filter)
+        );
+        let rows = self.session(READING).await?.query(page).await?;
         read_rows(&rows, READING, read_sample)
     }
 
     async fn count_samples(&self, filter: &SampleFilter) -> Result<u64> {
-        let rows = read(self, queries::COUNT_SAMPLES, filter, &[]).await?;
+        let filter = FilterValues::of(filter);
+        let count = bind!(queries::COUNT_SAMPLES, ..FilterValues(filter));
+        let rows = self.session(READING).await?.query(count).await?;
         let counts = read_rows(&rows, READING, |row| row.count("count"))?;
         Ok(counts.into_iter().next().unwrap_or_default())
     }
 
     async fn dead_causes(&self, filter: &SampleFilter, limit: u32) -> Result<Vec<DeadCause>> {
-        let rows = read(self, queries::DEAD_CAUSES, filter, &[&i64::from(limit)]).await?;
+        let filter = FilterValues::of(filter);
+        let causes =
+            bind!(queries::DEAD_CAUSES, limit => &i64::from(limit), ..FilterValues(filter));
+        let rows = self.session(READING).await?.query(causes).await?;
         read_rows(&rows, READING, read_cause)
     }
 
@@ -109,29 +124,42 @@ impl Samples for PostgresStore {
         }
         let changes = reprocess(self, ids, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.reprocess_samples.committed");
-        self.tell_if(changes.contains(&SampleChange::Done)).await;
+        self.notify_if(changes.contains(&SampleChange::Done)).await;
         Ok(changes)
     }
 }
 
 const READING: &str = "reading samples";
 
-/// Reads by a filter, which every such statement takes first.
-async fn read(
-    store: &PostgresStore,
-    sql: &str,
-    filter: &SampleFilter,
-    more: &[&(dyn ToSql + Sync)],
-) -> Result<Vec<Row>> {
-    let SampleFilter { pipeline, run, status, stage, error, code, cause } = filter;
-    let (run, status) = (run.map(|run| run.0), status.map(SampleStatus::name));
-    let mut values: Vec<&(dyn ToSql + Sync)> =
-        vec![&run, pipeline, &status, stage, error, code, cause];
-    values.extend(more);
-    store.session(READING).await?.query(sql, &values).await
+columns! {
+    /// A sample filter; values that are not given match every sample.
+    struct FilterValues<'a> {
+        run_id: Option<i64>,
+        pipeline: Option<&'a str>,
+        status: Option<&'static str>,
+        stage: Option<&'a str>,
+        error: Option<&'a str>,
+        code: Option<&'a str>,
+        fingerprint: Option<&'a str>,
+    }
 }
 
-fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedSample> {
+impl<'a> FilterValues<'a> {
+    fn of(filter: &'a SampleFilter) -> Self {
+        let SampleFilter { pipeline, run, status, stage, error, code, cause } = filter;
+        Self {
+            run_id: run.map(|run| run.0),
+            pipeline: pipeline.as_deref(),
+            status: status.map(SampleStatus::name),
+            stage: stage.as_deref(),
+            error: error.as_deref(),
+            code: code.as_deref(),
+            fingerprint: cause.as_deref(),
+        }
+    }
+}
+
+fn read_claimed(row: &mut PostgresRow<'_>) -> Result<ClaimedSample> {
     Ok(ClaimedSample {
         id: SampleId(row.get()?),
         run: PipelineRunId(row.get()?),
@@ -146,7 +174,7 @@ fn read_claimed(row: &mut Columns<'_>) -> Result<ClaimedSample> {
     })
 }
 
-fn read_cause(row: &mut Columns<'_>) -> Result<DeadCause> {
+fn read_cause(row: &mut PostgresRow<'_>) -> Result<DeadCause> {
     Ok(DeadCause {
         fingerprint: row.get()?,
         pipeline: row.get()?,
@@ -159,7 +187,7 @@ fn read_cause(row: &mut Columns<'_>) -> Result<DeadCause> {
     })
 }
 
-pub(crate) fn read_sample(row: &mut Columns<'_>) -> Result<SampleRecord> {
+pub(crate) fn read_sample(row: &mut PostgresRow<'_>) -> Result<SampleRecord> {
     let (id, run) = (SampleId(row.get()?), PipelineRunId(row.get()?));
     let (pipeline, line) = (row.get()?, row.count("line")?);
     let data: Option<String> = row.get()?;

@@ -1,13 +1,13 @@
-//! A clock for leases that does not jump.
+//! The clock of leases: the server's, without backward jumps.
 //!
-//! Workers on many hosts must agree on when a lease ends, and their wall clocks do not. So the server
-//! tells the time: its clock is read now and then and carried on by this machine's monotonic clock,
-//! which nobody sets. What a worker reads lies within a round trip of what the server would say.
+//! Workers on many hosts must agree on when a lease ends, and their wall clocks differ. So the server's clock is
+//! sampled now and then and extrapolated by this machine's monotonic clock. The result differs from the server's
+//! clock by at most a round trip.
 //!
-//! The clock never goes back. When the server's clock is set back, this one goes on at half speed
-//! until the two meet: leases still end, only later. When the server is ahead, this clock follows at
-//! once: perhaps this machine slept, and its leases have ended. Perhaps somebody set the server's clock forward
-//! instead; so a renewal reads it too, and nobody takes others for lost by a clock that has just jumped.
+//! The clock never goes back. If the server's clock is set back, this clock runs at half speed until the two
+//! meet: leases still end, only later. If the server is ahead, this clock follows at once, because this machine
+//! may have slept and its leases may have ended. The server's clock may also have been set forward; so renewals
+//! sample it too, and the reaper takes no worker for lost right after a jump.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -16,115 +16,109 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Tells the time of leases. Tests inject one.
-pub type LeaseClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+/// Replaces the server's clock in tests.
+pub type PostgresLeaseClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Tells the time since some moment in the past, and is never set. Tests inject one.
-pub type Monotonic = Arc<dyn Fn() -> Duration + Send + Sync>;
+/// The time since some moment in the past. Tests inject one.
+pub type MonotonicClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// How long the server's clock is carried on before it is read again.
+/// The time between two samples of the server's clock.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The longest round trip after which an answer still says what time it is.
+/// Samples with a longer round trip are too imprecise.
 const MAX_ROUND_TRIP: Duration = Duration::from_secs(1);
 
-/// What the server said, and when it was asked.
+/// A reading of the server's clock, with the round trip that it took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sample {
-    /// The server's clock.
+pub struct ClockSample {
     pub server: Timestamp,
-    /// The monotonic clock when the question was sent.
-    pub asked: Duration,
-    /// The monotonic clock when the answer came.
-    pub answered: Duration,
+    /// On the monotonic clock, as is `answered_at`.
+    pub sent_at: Duration,
+    pub answered_at: Duration,
 }
 
-/// The server's clock, carried on by this machine.
+/// The server's clock, extrapolated by this machine's monotonic clock.
 pub struct ServerClock {
-    monotonic: Monotonic,
-    state: Mutex<State>,
+    monotonic: MonotonicClock,
+    state: Mutex<ClockState>,
 }
 
 #[derive(Clone, Copy)]
-struct State {
-    /// What the server's clock was at a moment of the monotonic one.
+struct ClockState {
+    /// The server's clock at a moment of the monotonic clock.
     server: Timestamp,
     server_at: Duration,
-    /// What was last told, and when.
-    told: Timestamp,
-    told_at: Duration,
-    /// When the server is asked again.
-    sample_at: Duration,
+    /// The last result of [`ServerClock::now`], and when it was returned.
+    last_returned: Timestamp,
+    last_returned_at: Duration,
+    next_sample_at: Duration,
 }
 
-/// The machine's monotonic clock.
-pub(crate) fn machine_clock() -> Monotonic {
+pub(crate) fn machine_clock() -> MonotonicClock {
     let start = Instant::now();
     Arc::new(move || start.elapsed())
 }
 
 impl ServerClock {
-    /// A clock that begins with a first sample, however slow its round trip was.
-    pub fn new(monotonic: Monotonic, first: Sample) -> Self {
+    /// Accepts the first sample however long its round trip took.
+    pub fn new(monotonic: MonotonicClock, first: ClockSample) -> Self {
         let (server, server_at) = first.middle();
-        let state = State {
+        let state = ClockState {
             server,
             server_at,
-            told: server,
-            told_at: server_at,
-            sample_at: first.answered.saturating_add(SAMPLE_INTERVAL),
+            last_returned: server,
+            last_returned_at: server_at,
+            next_sample_at: first.answered_at.saturating_add(SAMPLE_INTERVAL),
         };
         Self { monotonic, state: Mutex::new(state) }
     }
 
-    /// The time.
     pub fn now(&self) -> Timestamp {
         let mut state = self.state();
         let here = (self.monotonic)();
         let server = add(state.server, here.saturating_sub(state.server_at));
-        let slowest = add(state.told, here.saturating_sub(state.told_at) / 2);
-        state.told = server.max(slowest);
-        state.told_at = here.max(state.told_at);
-        state.told
+        let slowest = add(state.last_returned, here.saturating_sub(state.last_returned_at) / 2);
+        state.last_returned = server.max(slowest);
+        state.last_returned_at = here.max(state.last_returned_at);
+        state.last_returned
     }
 
-    /// Whether it is time to ask the server again. Says so once per interval.
-    pub fn wants_sample(&self) -> bool {
+    /// Whether to sample the server's clock now. True once per interval.
+    pub fn sample_is_due(&self) -> bool {
         let mut state = self.state();
         let here = (self.monotonic)();
-        let wants = here >= state.sample_at;
-        if wants {
-            state.sample_at = here.saturating_add(SAMPLE_INTERVAL);
+        let due = here >= state.next_sample_at;
+        if due {
+            state.next_sample_at = here.saturating_add(SAMPLE_INTERVAL);
         }
-        wants
+        due
     }
 
-    /// Goes on from a new sample, unless its round trip was too long to mean anything.
-    pub fn correct(&self, sample: Sample) {
-        if sample.answered.saturating_sub(sample.asked) <= MAX_ROUND_TRIP {
-            // What was told so far stands: the new pace begins here.
+    /// Continues from a new sample, unless its round trip took too long.
+    pub fn correct(&self, sample: ClockSample) {
+        if sample.answered_at.saturating_sub(sample.sent_at) <= MAX_ROUND_TRIP {
+            // Times that were returned stand: the new pace starts here.
             self.now();
             let mut state = self.state();
             (state.server, state.server_at) = sample.middle();
         }
     }
 
-    /// The monotonic clock, for the times of a sample.
     pub(crate) fn monotonic(&self) -> Duration {
         (self.monotonic)()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ClockState> {
         // Every change is complete in itself, so a panic elsewhere leaves nothing half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Sample {
-    /// The server read its clock somewhere between question and answer.
+impl ClockSample {
+    /// The server read its clock somewhere within the round trip.
     fn middle(&self) -> (Timestamp, Duration) {
-        let round_trip = self.answered.saturating_sub(self.asked);
-        (self.server, self.asked.saturating_add(round_trip / 2))
+        let round_trip = self.answered_at.saturating_sub(self.sent_at);
+        (self.server, self.sent_at.saturating_add(round_trip / 2))
     }
 }
 

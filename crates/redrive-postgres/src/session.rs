@@ -1,180 +1,188 @@
-//! A connection in use: bounded, pipelined, and never handed on in doubt.
+//! A connection in use: time-limited, pipelined, and returned to the pool only in a known state.
 //!
-//! Statements of one exchange are sent together and answered in order, so a transaction costs one
-//! round trip. A connection that was left in the middle of something (the caller went away, the
-//! server did not answer, the connection broke) is closed instead of going back to the pool.
+//! The statements of one exchange are sent together and finished in order, so a transaction costs one round
+//! trip. A session that is dropped with an answer outstanding or a transaction open (a cancelled caller, a
+//! time-out, a broken connection) closes its connection.
 
 use std::{borrow::Cow, future::poll_fn, pin::Pin, task::Poll, time::Duration};
 
 use deadpool_postgres::Object;
 use redrive_store::{Error, Result};
 use tokio::time::timeout;
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::Row;
 
-use crate::{connection::time_limits, error, pool::patience};
+use crate::{bound_query::BoundQuery, connection::time_limits, error, pool::client_timeout};
 
-/// Tries at a transaction that others get in the way of.
-const MAX_CONFLICTS: u32 = 5;
+/// How often an exchange is sent if it keeps failing with deadlocks or serialization failures.
+const MAX_CONFLICT_TRIES: u32 = 5;
 
-/// Values of a statement.
-pub(crate) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
-
-/// A statement with its values.
-#[derive(Clone, Copy)]
-pub(crate) struct Command<'a> {
-    pub(crate) sql: &'a str,
-    pub(crate) values: Values<'a>,
-}
-
-/// A connection in use.
 pub(crate) struct Session {
     client: Option<Object>,
-    patience: Duration,
-    /// Whether the plans it keeps are to be made again before it is used.
-    forget_plans: bool,
-    /// Whether an answer is outstanding.
-    waiting: bool,
-    /// Whether a transaction is open between two exchanges.
-    open: bool,
-    /// What it is used for, for error messages.
+    client_timeout: Duration,
+    /// Whether the next exchange discards the connection's cached plans first.
+    discard_plans: bool,
+    response_pending: bool,
+    /// Whether a transaction stays open after the exchange.
+    in_transaction: bool,
+    /// The operation, for error messages.
     doing: Cow<'static, str>,
 }
 
 impl Session {
     pub(crate) fn new(
         client: Object,
-        patience: Duration,
-        forget_plans: bool,
+        client_timeout: Duration,
+        discard_plans: bool,
         doing: Cow<'static, str>,
     ) -> Self {
         let client = Some(client);
-        Self { client, patience, forget_plans, waiting: false, open: false, doing }
+        Self {
+            client,
+            client_timeout,
+            discard_plans,
+            response_pending: false,
+            in_transaction: false,
+            doing,
+        }
     }
 
     /// Runs one statement in a transaction of its own.
-    pub(crate) async fn query(&mut self, sql: &str, values: Values<'_>) -> Result<Vec<Row>> {
-        self.exchange(&[Message::Statement(Command { sql, values })]).await.map(last)
+    pub(crate) async fn query(&mut self, query: BoundQuery<'_>) -> Result<Vec<Row>> {
+        self.exchange(&[SessionMessage::Statement(query)]).await.map(last)
     }
 
-    /// Runs statements in one transaction, in one round trip. Answers come in their order.
-    pub(crate) async fn transaction(&mut self, commands: &[Command<'_>]) -> Result<Vec<Vec<Row>>> {
-        self.transaction_begun_by("BEGIN", commands).await
+    /// Runs queries in one transaction and one round trip. Results are in the order of the queries.
+    pub(crate) async fn transaction(
+        &mut self,
+        queries: &[BoundQuery<'_>],
+    ) -> Result<Vec<Vec<Row>>> {
+        self.transaction_with("BEGIN", queries).await
     }
 
-    /// The same, begun by a script that may change settings for it.
-    pub(crate) async fn transaction_begun_by(
+    /// Like [`Session::transaction`], with a script for BEGIN that may change settings locally.
+    pub(crate) async fn transaction_with(
         &mut self,
         begin: &str,
-        commands: &[Command<'_>],
+        queries: &[BoundQuery<'_>],
     ) -> Result<Vec<Vec<Row>>> {
-        let mut messages = vec![Message::Script(begin)];
-        messages.extend(commands.iter().copied().map(Message::Statement));
-        messages.push(Message::Script("COMMIT"));
-        let mut answers = self.exchange(&messages).await?;
-        answers.pop();
-        Ok(answers.into_iter().skip(1).collect())
+        let mut messages = vec![SessionMessage::Script(begin)];
+        messages.extend(queries.iter().copied().map(SessionMessage::Statement));
+        messages.push(SessionMessage::Script("COMMIT"));
+        let mut results = self.exchange(&messages).await?;
+        results.pop();
+        Ok(results.into_iter().skip(1).collect())
     }
 
-    /// Begins a transaction with a statement. Until [`Session::commit`], dropping the session rolls
-    /// it back.
-    pub(crate) async fn begin(&mut self, sql: &str, values: Values<'_>) -> Result<Vec<Row>> {
-        self.begin_all(&[Command { sql, values }]).await.map(last)
+    /// Begins a transaction with a query. Dropping the session before [`Session::commit`] rolls back.
+    pub(crate) async fn begin(&mut self, query: BoundQuery<'_>) -> Result<Vec<Row>> {
+        self.begin_all(&[query]).await.map(last)
     }
 
-    /// Begins a transaction with several statements, in one round trip. Answers come in their order.
-    pub(crate) async fn begin_all(&mut self, commands: &[Command<'_>]) -> Result<Vec<Vec<Row>>> {
-        let mut messages = vec![Message::Script("BEGIN")];
-        messages.extend(commands.iter().copied().map(Message::Statement));
-        let answers = self.exchange(&messages).await;
-        self.open = true;
-        if answers.is_err() && !self.waiting {
-            self.open = self.exchange_once(&[Message::Script("ROLLBACK")]).await.is_err();
+    /// Begins a transaction with several queries, in one round trip.
+    pub(crate) async fn begin_all(&mut self, queries: &[BoundQuery<'_>]) -> Result<Vec<Vec<Row>>> {
+        let mut messages = vec![SessionMessage::Script("BEGIN")];
+        messages.extend(queries.iter().copied().map(SessionMessage::Statement));
+        let results = self.exchange(&messages).await;
+        self.in_transaction = true;
+        if results.is_err() && !self.response_pending {
+            self.in_transaction =
+                self.exchange_once(&[SessionMessage::Script("ROLLBACK")]).await.is_err();
         }
-        Ok(answers?.into_iter().skip(1).collect())
+        Ok(results?.into_iter().skip(1).collect())
     }
 
-    /// Runs several statements in the transaction that was begun, in one round trip.
-    pub(crate) async fn continue_all(&mut self, commands: &[Command<'_>]) -> Result<Vec<Vec<Row>>> {
-        let messages: Vec<Message<'_>> = commands.iter().copied().map(Message::Statement).collect();
+    /// Runs several queries in the open transaction, in one round trip.
+    pub(crate) async fn continue_all(
+        &mut self,
+        queries: &[BoundQuery<'_>],
+    ) -> Result<Vec<Vec<Row>>> {
+        let messages: Vec<SessionMessage<'_>> =
+            queries.iter().copied().map(SessionMessage::Statement).collect();
         self.exchange(&messages).await
     }
 
-    /// Ends a transaction that was begun with several statements, in one round trip.
-    pub(crate) async fn commit_all(&mut self, commands: &[Command<'_>]) -> Result<Vec<Vec<Row>>> {
-        let mut messages: Vec<Message<'_>> =
-            commands.iter().copied().map(Message::Statement).collect();
-        messages.push(Message::Script("COMMIT"));
+    /// Runs several queries in the open transaction and commits, in one round trip.
+    pub(crate) async fn commit_all(&mut self, queries: &[BoundQuery<'_>]) -> Result<Vec<Vec<Row>>> {
+        let mut messages: Vec<SessionMessage<'_>> =
+            queries.iter().copied().map(SessionMessage::Statement).collect();
+        messages.push(SessionMessage::Script("COMMIT"));
         redrive_store::failpoint!("postgres.session.committing");
-        let mut answers = self.exchange(&messages).await?;
+        let mut results = self.exchange(&messages).await?;
         redrive_store::failpoint!("postgres.session.committed");
-        self.open = false;
-        answers.pop();
-        Ok(answers)
+        self.in_transaction = false;
+        results.pop();
+        Ok(results)
     }
 
-    /// Ends a transaction that was begun.
+    /// Commits the open transaction.
     pub(crate) async fn commit(&mut self) -> Result<()> {
         self.commit_all(&[]).await.map(drop)
     }
 
-    /// Runs statements that have no values and no answers.
+    /// Runs SQL that has no parameters and no results.
     pub(crate) async fn script(&mut self, sql: &str) -> Result<()> {
-        self.exchange(&[Message::Script(sql)]).await.map(drop)
+        self.exchange(&[SessionMessage::Script(sql)]).await.map(drop)
     }
 
-    /// Lets statements take longer from here on, for as long as the connection lasts.
-    pub(crate) async fn allow(&mut self, limit: Duration) -> Result<()> {
+    /// Extends the time limit of statements for the rest of the connection's life.
+    pub(crate) async fn extend_time_limit(&mut self, limit: Duration) -> Result<()> {
         self.script(&time_limits(limit)).await?;
-        self.patience = patience(limit);
+        self.client_timeout = client_timeout(limit);
         Ok(())
     }
 
-    /// Says what the session is used for from here on.
-    pub(crate) fn now_doing(&mut self, doing: impl Into<Cow<'static, str>>) {
+    /// Names the operation that error messages mention from here on.
+    pub(crate) fn set_doing(&mut self, doing: impl Into<Cow<'static, str>>) {
         self.doing = doing.into();
     }
 
-    /// Sends messages together and waits for their answers. Where no transaction was open before, a
-    /// conflict with other transactions has undone everything, and it is all sent again.
-    async fn exchange(&mut self, messages: &[Message<'_>]) -> Result<Vec<Vec<Row>>> {
-        for _ in 1..MAX_CONFLICTS {
+    /// Sends messages together and waits for all results. If no transaction was open before, a conflict
+    /// with another transaction has rolled everything back, and the messages are sent again.
+    async fn exchange(&mut self, messages: &[SessionMessage<'_>]) -> Result<Vec<Vec<Row>>> {
+        for _ in 1..MAX_CONFLICT_TRIES {
             match self.exchange_once(messages).await {
-                Err(Failure::Database(error)) if error::is_conflict(&error) && !self.open => {
-                    // Ends the transaction if one was begun; a warning if not.
-                    let rollback = self.exchange_once(&[Message::Script("ROLLBACK")]).await;
+                Err(ExchangeError::Database(error))
+                    if error::is_conflict(&error) && !self.in_transaction =>
+                {
+                    // Without a transaction this is only a warning.
+                    let rollback = self.exchange_once(&[SessionMessage::Script("ROLLBACK")]).await;
                     rollback.map_err(|failure| failure.into_error(&self.doing))?;
                 }
-                answers => return answers.map_err(|failure| failure.into_error(&self.doing)),
+                results => return results.map_err(|failure| failure.into_error(&self.doing)),
             }
         }
-        let answers = self.exchange_once(messages).await;
-        answers.map_err(|failure| failure.into_error(&self.doing))
+        let results = self.exchange_once(messages).await;
+        results.map_err(|failure| failure.into_error(&self.doing))
     }
 
-    async fn exchange_once(&mut self, messages: &[Message<'_>]) -> Result<Vec<Vec<Row>>, Failure> {
+    async fn exchange_once(
+        &mut self,
+        messages: &[SessionMessage<'_>],
+    ) -> Result<Vec<Vec<Row>>, ExchangeError> {
         let Some(client) = &self.client else {
-            return Err(Failure::Closed);
+            return Err(ExchangeError::Closed);
         };
-        self.waiting = true;
-        let answered = timeout(self.patience, send_all(client, self.forget_plans, messages)).await;
-        self.forget_plans = false;
-        let answers = match answered {
-            Ok(answers) => answers.map_err(Failure::Database),
-            Err(_) => Err(Failure::TimedOut(self.patience)),
+        self.response_pending = true;
+        let finished =
+            timeout(self.client_timeout, send_all(client, self.discard_plans, messages)).await;
+        self.discard_plans = false;
+        let results = match finished {
+            Ok(results) => results.map_err(ExchangeError::Database),
+            Err(_) => Err(ExchangeError::TimedOut(self.client_timeout)),
         };
-        self.waiting = match &answers {
+        self.response_pending = match &results {
             Ok(_) => false,
-            Err(Failure::Database(error)) => !error::leaves_connection_usable(error),
-            Err(Failure::TimedOut(_) | Failure::Closed) => true,
+            Err(ExchangeError::Database(error)) => !error::leaves_connection_usable(error),
+            Err(ExchangeError::TimedOut(_) | ExchangeError::Closed) => true,
         };
-        answers
+        results
     }
 }
 
-/// A connection in doubt is closed; the pool makes another when it needs one.
+/// Closes a connection in an unknown state; the pool makes another when it needs one.
 impl Drop for Session {
     fn drop(&mut self) {
-        if (self.waiting || self.open)
+        if (self.response_pending || self.in_transaction)
             && let Some(client) = self.client.take()
         {
             drop(Object::take(client));
@@ -182,26 +190,24 @@ impl Drop for Session {
     }
 }
 
-/// What is sent.
 #[derive(Clone, Copy)]
-enum Message<'a> {
-    /// Text, for what has no values and no answer.
+enum SessionMessage<'a> {
+    /// SQL without parameters and results; may be several statements.
     Script(&'a str),
-    /// A prepared statement.
-    Statement(Command<'a>),
+    Statement(BoundQuery<'a>),
 }
 
-enum Failure {
+enum ExchangeError {
     Database(tokio_postgres::Error),
     TimedOut(Duration),
     Closed,
 }
 
-impl Failure {
+impl ExchangeError {
     fn into_error(self, doing: &str) -> Error {
         match self {
             Self::Database(source) => error::database(doing, source),
-            Self::TimedOut(patience) => error::timed_out(doing, patience),
+            Self::TimedOut(client_timeout) => error::timed_out(doing, client_timeout),
             Self::Closed => Error::Unavailable {
                 doing: doing.to_owned(),
                 source: "the connection is closed".into(),
@@ -210,37 +216,39 @@ impl Failure {
     }
 }
 
-type Answer = Result<Vec<Row>, tokio_postgres::Error>;
-
-/// Prepares what is not prepared yet, then sends everything before it waits for anything. All answers
-/// are taken, also after an error, so that the connection is left with none outstanding.
+/// Prepares queries that are not prepared yet, then sends all messages before it waits for any result. Reads
+/// all results, also after an error, so that none is outstanding on the connection.
 async fn send_all(
     client: &Object,
-    forget_plans: bool,
-    messages: &[Message<'_>],
+    discard_plans: bool,
+    messages: &[SessionMessage<'_>],
 ) -> Result<Vec<Vec<Row>>, tokio_postgres::Error> {
-    let mut sending: Vec<Pin<Box<dyn Future<Output = Answer> + Send + '_>>> = Vec::new();
-    let forget = forget_plans.then_some(Message::Script("DISCARD PLANS"));
-    for message in forget.iter().chain(messages) {
+    let mut sending: Vec<
+        Pin<Box<dyn Future<Output = Result<Vec<Row>, tokio_postgres::Error>> + Send + '_>>,
+    > = Vec::new();
+    let discard = discard_plans.then_some(SessionMessage::Script("DISCARD PLANS"));
+    for message in discard.iter().chain(messages) {
         match *message {
-            Message::Script(sql) => sending.push(Box::pin(async move {
+            SessionMessage::Script(sql) => sending.push(Box::pin(async move {
                 client.batch_execute(sql).await.map(|()| Vec::new())
             })),
-            Message::Statement(Command { sql, values }) => {
-                let statement = client.prepare_cached(sql).await?;
-                sending.push(Box::pin(async move { client.query(&statement, values).await }));
+            SessionMessage::Statement(bound) => {
+                let statement = client.prepare_cached(bound.query.sql()).await?;
+                sending.push(Box::pin(async move {
+                    client.query(&statement, &bound.ordered_values()).await
+                }));
             }
         }
     }
-    let mut answers = in_order(sending).await;
-    if forget_plans {
-        answers.remove(0)?;
+    let mut results = in_order(sending).await;
+    if discard_plans {
+        results.remove(0)?;
     }
-    answers.into_iter().collect()
+    results.into_iter().collect()
 }
 
-/// Polls futures in order until all are done. A client sends a message when its future is first
-/// polled, so the order here is the order on the wire.
+/// Polls futures in order until all are done. The client sends a message when its future is first polled, so
+/// this order is the order on the wire.
 async fn in_order<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> Vec<T> {
     let mut done: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     poll_fn(move |context| {
@@ -259,6 +267,6 @@ async fn in_order<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_
     .await
 }
 
-fn last(mut answers: Vec<Vec<Row>>) -> Vec<Row> {
-    answers.pop().unwrap_or_default()
+fn last(mut results: Vec<Vec<Row>>) -> Vec<Row> {
+    results.pop().unwrap_or_default()
 }

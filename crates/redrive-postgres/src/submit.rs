@@ -1,18 +1,16 @@
-//! Submitting runs: which of a batch are new, and what stands in the way of the others.
+//! Submitting runs: inserts the new runs of a batch and finds the runs that have the keys of the others.
 
 use std::collections::HashMap;
 
 use jiff::Timestamp;
 use redrive_core::RunId;
 use redrive_store::{Error, NewRun, Result, SubmittedRun};
-use tokio_postgres::{
-    Row,
-    types::{ToSql, Type},
-};
+use tokio_postgres::{Row, types::Type};
 
 use crate::{
     batch::each,
-    columns::{Columns, Micros, read_rows},
+    bound_query::{bind, columns},
+    columns::{Micros, PostgresRow, read_rows},
     queries,
     session::Session,
 };
@@ -20,86 +18,78 @@ use crate::{
 pub(crate) const DOING: &str = "submitting runs";
 
 /// Queue and idempotency key.
-pub(crate) type Key<'a> = (&'a str, &'a str);
+pub(crate) type RunKey<'a> = (&'a str, &'a str);
 
-/// Inserts a batch in one statement. Where keys are taken, a second statement of the same transaction
-/// looks at the runs that have them; the first waited for submitters at the same time, so it sees
-/// theirs.
+/// Inserts a batch with one query. If keys are taken, a second query in the same transaction reads the runs that
+/// have them. The insert has waited for concurrent submitters, so the second query sees their runs.
 pub(crate) async fn submit(
     session: &mut Session,
     runs: &[NewRun],
     now: Timestamp,
 ) -> Result<Vec<SubmittedRun>> {
-    let rows = NewRows::of(runs, now);
+    let columns = NewRunColumns::of(runs, now);
     if runs.iter().all(|run| run.idempotency_key().is_none()) {
-        let inserted = session.query(queries::INSERT_KEYLESS_RUNS, &rows.keyless_values()).await?;
+        let insert = bind!(queries::INSERT_KEYLESS_RUNS, ..NewRunColumns(columns));
+        let inserted = session.query(insert).await?;
         let mut ids = read_rows(&inserted, DOING, |row| row.get().map(RunId))?;
         ids.sort_unstable();
         return Ok(ids.into_iter().map(SubmittedRun::Accepted).collect());
     }
-    let inserted = session.begin(queries::INSERT_RUNS, &rows.values()).await?;
+    let keys = each(runs, NewRun::idempotency_key);
+    let insert = bind!(queries::INSERT_RUNS, idempotency_key => &keys, ..NewRunColumns(columns));
+    let inserted = session.begin(insert).await?;
     redrive_store::failpoint!("postgres.submit.rows");
     let accepted = accepted(runs, &inserted)?;
     let found = match refused_keys(runs, &accepted) {
         (queues, _) if queues.is_empty() => Vec::new(),
         (queues, keys) => {
-            let found = session.query(queries::IDEMPOTENT_RUNS, &[&queues, &keys]).await?;
+            let read = bind!(queries::IDEMPOTENT_RUNS, queue => &queues, idempotency_key => &keys);
+            let found = session.query(read).await?;
             redrive_store::failpoint!("postgres.submit.compared");
             found
         }
     };
-    let answers = answers(runs, &accepted, &taken(&found)?)?;
+    let answers = answers(runs, &accepted, &existing_runs(&found)?)?;
     session.commit().await?;
     Ok(answers)
 }
 
-/// The columns of a batch, as the statement takes them.
-pub(crate) struct NewRows<'a> {
-    queues: Vec<&'a str>,
-    categories: Vec<&'a str>,
-    payloads: Vec<&'a str>,
-    submitted_at: Vec<Micros>,
-    not_before: Vec<Option<Micros>>,
-    due_at: Vec<Option<Micros>>,
-    keys: Vec<Option<&'a str>>,
+columns! {
+    /// New runs as arrays, without their idempotency keys.
+    pub(crate) struct NewRunColumns<'a> {
+        queue: Vec<&'a str>,
+        category: Vec<&'a str>,
+        payload: Vec<&'a str>,
+        submitted_at: Vec<Micros>,
+        not_before: Vec<Option<Micros>>,
+        due_at: Vec<Option<Micros>>,
+    }
 }
 
-impl<'a> NewRows<'a> {
-    pub(crate) const TYPES: [Type; 7] = [
+impl<'a> NewRunColumns<'a> {
+    /// The types of the columns, in the order of [`Self::NAMES`].
+    pub(crate) const TYPES: [Type; 6] = [
         Type::TEXT_ARRAY,
         Type::TEXT_ARRAY,
         Type::TEXT_ARRAY,
         Type::TIMESTAMPTZ_ARRAY,
         Type::TIMESTAMPTZ_ARRAY,
         Type::TIMESTAMPTZ_ARRAY,
-        Type::TEXT_ARRAY,
     ];
 
     pub(crate) fn of(runs: &'a [NewRun], now: Timestamp) -> Self {
         Self {
-            queues: each(runs, NewRun::queue),
-            categories: each(runs, NewRun::category),
-            payloads: each(runs, NewRun::payload),
+            queue: each(runs, NewRun::queue),
+            category: each(runs, NewRun::category),
+            payload: each(runs, NewRun::payload),
             submitted_at: each(runs, |run| Micros(run.submitted_at())),
             not_before: each(runs, |run| run.not_before().map(Micros)),
             due_at: each(runs, |run| run.due_at(now).map(Micros)),
-            keys: each(runs, NewRun::idempotency_key),
         }
-    }
-
-    pub(crate) fn values(&self) -> [&(dyn ToSql + Sync); 7] {
-        let [queues, categories, payloads, submitted_at, not_before, due_at] =
-            self.keyless_values();
-        [queues, categories, payloads, submitted_at, not_before, due_at, &self.keys]
-    }
-
-    fn keyless_values(&self) -> [&(dyn ToSql + Sync); 6] {
-        let Self { queues, categories, payloads, submitted_at, not_before, due_at, .. } = self;
-        [queues, categories, payloads, submitted_at, not_before, due_at]
     }
 }
 
-/// Queues and keys of the runs that were not inserted.
+/// Queues and idempotency keys of the runs that were not inserted.
 pub(crate) fn refused_keys<'a>(
     runs: &'a [NewRun],
     accepted: &[Option<RunId>],
@@ -108,16 +98,16 @@ pub(crate) fn refused_keys<'a>(
     refused.filter_map(|(run, _)| key_of(run)).unzip()
 }
 
-fn key_of(run: &NewRun) -> Option<Key<'_>> {
+fn key_of(run: &NewRun) -> Option<RunKey<'_>> {
     run.idempotency_key().map(|key| (run.queue(), key))
 }
 
-/// The ids of the runs that were inserted. Ids grow with the order of the batch, so going through
-/// both side by side finds each run its id.
+/// The ids of the inserted runs. Ids grow in the order of the batch, so walking both side by side finds the id
+/// of each run.
 pub(crate) fn accepted(runs: &[NewRun], inserted: &[Row]) -> Result<Vec<Option<RunId>>> {
     let mut rows = Vec::with_capacity(inserted.len());
     for row in inserted {
-        let row = &mut Columns::new(row, DOING);
+        let row = &mut PostgresRow::new(row, DOING);
         let id = RunId(row.get()?);
         let (queue, key): (Option<&str>, Option<&str>) = (row.get()?, row.get()?);
         rows.push((id, queue.zip(key)));
@@ -130,40 +120,40 @@ pub(crate) fn accepted(runs: &[NewRun], inserted: &[Row]) -> Result<Vec<Option<R
     }))
 }
 
-/// A run that has a key already: its id and its content.
-pub(crate) struct Taken<'a> {
+/// A run that has the key of a submitted one.
+pub(crate) struct ExistingRun<'a> {
     id: RunId,
     category: &'a str,
     payload: &'a str,
 }
 
-pub(crate) fn taken(found: &[Row]) -> Result<HashMap<Key<'_>, Taken<'_>>> {
-    let mut taken = HashMap::with_capacity(found.len());
+pub(crate) fn existing_runs(found: &[Row]) -> Result<HashMap<RunKey<'_>, ExistingRun<'_>>> {
+    let mut existing_runs = HashMap::with_capacity(found.len());
     for row in found {
-        let row = &mut Columns::new(row, DOING);
+        let row = &mut PostgresRow::new(row, DOING);
         let id = RunId(row.get()?);
         let key = (row.get()?, row.get()?);
         let (category, payload) = (row.get()?, row.get()?);
-        let run = Taken { id, category, payload };
-        taken.insert(key, run);
+        let run = ExistingRun { id, category, payload };
+        existing_runs.insert(key, run);
     }
-    Ok(taken)
+    Ok(existing_runs)
 }
 
 pub(crate) fn answers(
     runs: &[NewRun],
     accepted: &[Option<RunId>],
-    taken: &HashMap<Key<'_>, Taken<'_>>,
+    existing_runs: &HashMap<RunKey<'_>, ExistingRun<'_>>,
 ) -> Result<Vec<SubmittedRun>> {
     let answer = |(run, id): (&NewRun, &Option<RunId>)| {
-        let other = key_of(run).and_then(|key| taken.get(&key));
+        let other = key_of(run).and_then(|key| existing_runs.get(&key));
         match (id, other) {
             (Some(id), _) => Ok(SubmittedRun::Accepted(*id)),
             (None, Some(other)) if run.same_content(other.category, other.payload) => {
                 Ok(SubmittedRun::Duplicate(other.id))
             }
             (None, Some(other)) => Ok(SubmittedRun::Conflict(other.id)),
-            // Nothing was written; trying again settles it.
+            // Nothing was written; the caller may submit again.
             (None, None) => Err(Error::Unavailable {
                 doing: DOING.to_owned(),
                 source: "a run was removed while another was submitted under its key".into(),

@@ -1,4 +1,4 @@
-//! Encryption, by rustls.
+//! TLS, by rustls.
 
 use std::{path::Path, sync::Arc};
 
@@ -15,16 +15,16 @@ use crate::url::Trust;
 
 const DOING: &str = "setting up encryption";
 
-/// What makes encrypted connections, to those who are trusted.
+/// Makes encrypted connections to servers whose certificates are trusted.
 pub(crate) fn connector(trust: &Trust) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|source| refused("no version of TLS is available", source))?;
     let config = match trust {
-        Trust::Anyone => builder
+        Trust::AnyCertificate => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anyone(provider)))
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
             .with_no_client_auth(),
         Trust::System => {
             builder.with_root_certificates(system_authorities()?).with_no_client_auth()
@@ -38,7 +38,7 @@ pub(crate) fn connector(trust: &Trust) -> Result<MakeRustlsConnect> {
 
 fn system_authorities() -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    // A machine may hold certificates that nobody can read; the rest still count.
+    // Certificates of the machine that cannot be parsed are skipped.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         return Err(Error::Refused {
@@ -82,12 +82,12 @@ fn refused(problem: &str, source: impl Into<redrive_store::BoxError>) -> Error {
     }
 }
 
-/// Accepts every certificate, which is what `prefer` and `require` mean to libpq: nobody listens in
-/// on the way, but nobody knows who is at the other end either. The handshake itself is checked.
+/// Accepts every certificate, as `prefer` and `require` of libpq do: the connection is encrypted, but the server
+/// is not authenticated. The signatures of the handshake are checked.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct AnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

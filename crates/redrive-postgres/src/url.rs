@@ -1,4 +1,4 @@
-//! What a PostgreSQL URL says, with libpq's meaning of `sslmode`.
+//! PostgreSQL URLs, with libpq's meaning of `sslmode`.
 //!
 //! | `sslmode` | encrypted | certificate checked |
 //! | --- | --- | --- |
@@ -7,9 +7,9 @@
 //! | `require` | yes | only with `sslrootcert` |
 //! | `verify-ca`, `verify-full` | yes | authority and host name |
 //!
-//! `verify-ca` checks the host name too: a certificate for another host is no proof of this one.
-//! `sslrootcert=FILE` names the authorities to trust, `sslrootcert=system` and no `sslrootcert` mean
-//! those of the machine.
+//! `verify-ca` checks the host name too, because a certificate for another host proves nothing about this one.
+//! `sslrootcert=FILE` names the trusted authorities; `sslrootcert=system` and no `sslrootcert` mean those of the
+//! machine.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
@@ -20,7 +20,7 @@ use tokio_postgres::config::{Config, Host, SslMode};
 /// Idle time after which a connection is probed.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 
-/// The parameters a URL may have. Those that the URL has a place for are left out.
+/// The parameters that a URL may have, except those that have a place in the URL itself.
 const KNOWN: [&str; 10] = [
     "sslmode",
     "sslrootcert",
@@ -34,27 +34,26 @@ const KNOWN: [&str; 10] = [
     "sslnegotiation",
 ];
 
-/// Whose certificate is accepted.
+/// Which certificates are accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Anyone's: the connection is encrypted, but not to anyone in particular.
-    Anyone,
-    /// One signed by an authority the machine trusts.
+    /// Every certificate: the connection is encrypted, but the server is not authenticated.
+    AnyCertificate,
+    /// Those signed by an authority that the machine trusts.
     System,
-    /// One signed by an authority in this file.
+    /// Those signed by an authority in this file.
     File(PathBuf),
 }
 
-/// Where a database is and how to get there.
 #[derive(Clone)]
-pub(crate) struct Target {
+pub(crate) struct ConnectionTarget {
     pub(crate) config: Config,
     pub(crate) trust: Trust,
-    place: String,
+    address: String,
 }
 
-impl Target {
-    /// Reads a URL. No message ever repeats a piece of it that could be a password.
+impl ConnectionTarget {
+    /// Parses a URL. No error message repeats a part of the URL that could be a password.
     pub(crate) fn parse(url: &str) -> Result<Self> {
         let (base, parameters) = split(url)?;
         let mut mode = None;
@@ -71,7 +70,7 @@ impl Target {
                 _ => {
                     let known = KNOWN.join(", ");
                     return Err(refused(format!(
-                        "the parameter {name:?} is not known; known are {known}"
+                        "the parameter {name:?} is unknown; the known ones are {known}"
                     )));
                 }
             }
@@ -86,21 +85,21 @@ impl Target {
         if config.get_application_name().is_none() {
             config.application_name("redrive");
         }
-        let place = place_of(&config);
-        Ok(Self { config, trust, place })
+        let address = address_of(&config);
+        Ok(Self { config, trust, address })
     }
 
-    /// Host, port and database, for people.
-    pub(crate) fn place(&self) -> &str {
-        &self.place
+    /// Host, port and database, for messages.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 }
 
-/// Without the password, and without what else a configuration may come to hold.
-impl fmt::Debug for Target {
+/// Leaves out the configuration, which holds the password.
+impl fmt::Debug for ConnectionTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Target")
-            .field("place", &self.place)
+        f.debug_struct("ConnectionTarget")
+            .field("address", &self.address)
             .field("trust", &self.trust)
             .finish_non_exhaustive()
     }
@@ -115,11 +114,11 @@ fn split(url: &str) -> Result<(&str, &str)> {
         .iter()
         .find_map(|scheme| url.strip_prefix(scheme))
         .ok_or_else(|| refused("it is not a PostgreSQL URL; it begins with postgres://"))?;
-    // What follows an unescaped @ in a password would be taken for the host, and be shown as one.
+    // Text after an unescaped @ in a password would be taken for the host and be shown in messages.
     if rest.matches('@').count() > 1 {
         return Err(refused("it has more than one @; write %40 for an @ in user or password"));
     }
-    // A ? before the @ belongs to the password.
+    // A ? before the @ is part of the password.
     let after_credentials = url.find('@').unwrap_or_default();
     let parameters = url
         .get(after_credentials..)
@@ -139,12 +138,12 @@ fn encryption(mode: Option<&str>, root: Option<String>) -> Result<(SslMode, Trus
     Ok(match mode {
         Some("verify-full" | "verify-ca") => (SslMode::Require, authorities()),
         Some("require") if root.is_some() => (SslMode::Require, authorities()),
-        Some("require") => (SslMode::Require, Trust::Anyone),
+        Some("require") => (SslMode::Require, Trust::AnyCertificate),
         None | Some("disable" | "allow" | "prefer") if root.is_some() => {
             return Err(refused("sslrootcert checks nothing without sslmode=verify-full"));
         }
-        Some("disable") => (SslMode::Disable, Trust::Anyone),
-        None | Some("prefer" | "allow") => (SslMode::Prefer, Trust::Anyone),
+        Some("disable") => (SslMode::Disable, Trust::AnyCertificate),
+        None | Some("prefer" | "allow") => (SslMode::Prefer, Trust::AnyCertificate),
         Some(other) => {
             return Err(refused(format!(
                 "sslmode is {other:?}; it can be disable, allow, prefer, require, verify-ca or \
@@ -161,7 +160,7 @@ fn decoded(value: &str) -> Result<String> {
         .map_err(|_| refused(SHAPE))
 }
 
-fn place_of(config: &Config) -> String {
+fn address_of(config: &Config) -> String {
     let ports = config.get_ports();
     let hosts = config.get_hosts().iter().enumerate().map(|(n, host)| {
         let port = ports.get(n).or_else(|| ports.first()).unwrap_or(&5432);
@@ -173,7 +172,7 @@ fn place_of(config: &Config) -> String {
         }
     });
     let hosts: Vec<String> = hosts.collect();
-    // The server's own rule: without a name, the database is called like the user.
+    // As on the server: without a name, the database is named after the user.
     let database = config.get_dbname().or(config.get_user());
     format!("{}/{}", hosts.join(","), database.unwrap_or_default())
 }

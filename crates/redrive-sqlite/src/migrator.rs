@@ -78,6 +78,12 @@ pub const MIGRATIONS: &[Migration] = &[
         up: include_str!("../migrations/0010_cheaper_writes.up.sql"),
         down: include_str!("../migrations/0010_cheaper_writes.down.sql"),
     },
+    Migration {
+        version: 11,
+        name: "run_leases",
+        up: include_str!("../migrations/0011_run_leases.up.sql"),
+        down: include_str!("../migrations/0011_run_leases.down.sql"),
+    },
 ];
 
 const MIGRATING: &str = "migrating the schema";

@@ -10,7 +10,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::RunId;
-use redrive_postgres::{Monotonic, PostgresOptions, PostgresStore};
+use redrive_postgres::{MonotonicClock, PostgresOptions, PostgresStore};
 use redrive_store::{Categories, ClaimRequest, NewRun, Runs, SubmittedRun, WorkerId};
 use serde_json::json;
 
@@ -117,7 +117,7 @@ async fn older_runs_of_others_come_after_a_moment_at_the_latest() {
     let database = Database::migrated().await;
     let clock = Arc::new(AtomicU64::new(0));
     let ticks = clock.clone();
-    let monotonic: Monotonic =
+    let monotonic: MonotonicClock =
         Arc::new(move || Duration::from_millis(ticks.load(Ordering::SeqCst)));
     let options = PostgresOptions { monotonic: Some(monotonic), ..PostgresOptions::default() };
     let store = PostgresStore::connect(&database.url, options).await.unwrap();

@@ -10,7 +10,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::Epoch;
-use redrive_postgres::{Monotonic, PostgresOptions, PostgresStore, Sample, ServerClock};
+use redrive_postgres::{ClockSample, MonotonicClock, PostgresOptions, PostgresStore, ServerClock};
 use redrive_store::{LeaseRef, Leased, Leases, Store};
 
 use crate::server::Database;
@@ -28,14 +28,14 @@ impl Manual {
         Duration::from_secs(self.0.load(Ordering::SeqCst))
     }
 
-    fn monotonic(&self) -> Monotonic {
+    fn monotonic(&self) -> MonotonicClock {
         let this = self.clone();
         Arc::new(move || this.read())
     }
 
     /// What the server says at this moment.
-    fn sample(&self, server: Timestamp) -> Sample {
-        Sample { server, asked: self.read(), answered: self.read() }
+    fn sample(&self, server: Timestamp) -> ClockSample {
+        ClockSample { server, sent_at: self.read(), answered_at: self.read() }
     }
 
     fn clock(&self, server: Timestamp) -> ServerClock {
@@ -61,12 +61,12 @@ fn the_server_is_asked_once_in_ten_seconds() {
     let manual = Manual::default();
     let clock = manual.clock(at(0));
     manual.advance(9);
-    assert!(!clock.wants_sample());
+    assert!(!clock.sample_is_due());
     manual.advance(1);
-    assert!(clock.wants_sample());
-    assert!(!clock.wants_sample(), "one question is under way");
+    assert!(clock.sample_is_due());
+    assert!(!clock.sample_is_due(), "one question is under way");
     manual.advance(10);
-    assert!(clock.wants_sample(), "it is asked again, also when no answer came");
+    assert!(clock.sample_is_due(), "it is sent_at again, also when no answer came");
 }
 
 #[test]
@@ -97,9 +97,9 @@ fn a_server_set_back_slows_the_clock_but_never_turns_it_back() {
 fn an_answer_that_took_too_long_is_not_believed() {
     let manual = Manual::default();
     let clock = manual.clock(at(0));
-    let asked = manual.read();
+    let sent_at = manual.read();
     manual.advance(20);
-    clock.correct(Sample { server: at(999), asked, answered: manual.read() });
+    clock.correct(ClockSample { server: at(999), sent_at, answered_at: manual.read() });
     assert_eq!(clock.now(), at(20));
 }
 
@@ -107,7 +107,8 @@ fn an_answer_that_took_too_long_is_not_believed() {
 fn the_server_is_thought_to_have_answered_midway() {
     let manual = Manual::default();
     manual.advance(10);
-    let first = Sample { server: at(0), asked: Duration::from_secs(6), answered: manual.read() };
+    let first =
+        ClockSample { server: at(0), sent_at: Duration::from_secs(6), answered_at: manual.read() };
     let clock = ServerClock::new(manual.monotonic(), first);
     assert_eq!(clock.now(), at(2));
 }
@@ -128,7 +129,7 @@ async fn a_store_tells_the_time_of_the_server() {
 }
 
 /// The machine slept for an hour, say: its monotonic clock stood still, the server's did not. Here it
-/// is the other way round, which shows that the server was asked.
+/// is the other way round, which shows that the server was sent_at.
 #[tokio::test]
 async fn a_store_asks_the_server_again() {
     let database = Database::migrated().await;
@@ -139,7 +140,7 @@ async fn a_store_asks_the_server_again() {
     let raw = database.raw().await;
     let start = store.now();
     manual.advance(3_600);
-    assert!(seconds_apart(store.now(), start) >= 3_600, "nobody was asked yet");
+    assert!(seconds_apart(store.now(), start) >= 3_600, "nobody was sent_at yet");
     for _ in 0..1_000 {
         // Time for the answer, which says that no hour has passed.
         raw.batch_execute("SELECT 1").await.unwrap();

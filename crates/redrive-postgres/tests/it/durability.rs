@@ -1,6 +1,6 @@
 //! Whether what is committed stays.
 
-use redrive_postgres::SESSION;
+use redrive_postgres::SESSION_SETTINGS;
 use redrive_store::Store;
 
 use crate::server::Database;
@@ -11,7 +11,7 @@ async fn in_a_session(database: &Database, setting: &str) -> String {
     let set = format!("ALTER DATABASE {} SET synchronous_commit = {setting}", database.name);
     admin.batch_execute(&set).await.unwrap();
     let raw = database.raw().await;
-    raw.batch_execute(SESSION).await.unwrap();
+    raw.batch_execute(SESSION_SETTINGS).await.unwrap();
     raw.query_one("SHOW synchronous_commit", &[]).await.unwrap().get(0)
 }
 

@@ -18,7 +18,9 @@ mod conformance;
 mod migrations;
 mod sample_plans;
 mod schema;
+mod stored_columns;
 
+mod lease_search;
 mod plans;
 mod queries;
 

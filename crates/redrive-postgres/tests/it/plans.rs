@@ -4,7 +4,9 @@
 //! size, also right after statistics were gathered.
 
 use redrive_core::Epoch;
-use redrive_postgres::{BY_HASH, PostgresOptions, PostgresStore, QUERIES, SESSION};
+use redrive_postgres::{
+    BEGIN_BACKFILL, PostgresOptions, PostgresStore, QUERIES, SESSION_SETTINGS, SqlQuery,
+};
 use redrive_store::{LeaseRef, Leased, Leases, NewRun, Runs, Written};
 use serde_json::{Value, json};
 use tokio_postgres::Client;
@@ -64,22 +66,25 @@ async fn filled(count: u32) -> Client {
             redrive.partition_work, redrive.pipeline_runs, redrive.samples"
     );
     raw.batch_execute(&fill).await.unwrap();
-    raw.batch_execute(SESSION).await.unwrap();
+    raw.batch_execute(SESSION_SETTINGS).await.unwrap();
     raw
 }
 
+fn query(name: &str) -> &'static SqlQuery {
+    QUERIES.iter().find(|query| query.name() == name).unwrap()
+}
+
 pub(crate) async fn prepare(raw: &Client, name: &str) {
-    let (_, sql) = QUERIES.iter().find(|(known, _)| *known == name).unwrap();
+    let sql = query(name).sql();
     raw.batch_execute(&format!("PREPARE {name} AS {sql}")).await.unwrap();
 }
 
 /// The plan that is kept for a statement. Its values make no difference to it.
 async fn plan(raw: &Client, name: &str) -> String {
     prepare(raw, name).await;
-    let sql = "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = $1";
-    let values: i32 = raw.query_one(sql, &[&name]).await.unwrap().get(0);
-    let nulls = vec!["NULL"; usize::try_from(values).unwrap()].join(", ");
-    let explain = format!("EXPLAIN (COSTS OFF) EXECUTE {name} ({nulls})");
+    let nulls = vec!["NULL"; query(name).parameters().len()].join(", ");
+    let values = if nulls.is_empty() { nulls } else { format!("({nulls})") };
+    let explain = format!("EXPLAIN (COSTS OFF) EXECUTE {name} {values}");
     let lines = raw.query(&explain, &[]).await.unwrap();
     lines.iter().map(|line| line.get::<_, String>(0) + "\n").collect()
 }
@@ -109,8 +114,10 @@ async fn rows_are_found_by_their_keys_whatever_the_size_of_the_table() {
                 ("claim_runs_any", &["using runs_ready", from, "TID Cond: (ctid = few.tid)"]),
                 ("claim_runs_of", &["using runs_ready", from, "TID Cond: (ctid = few.tid)"]),
                 ("promote_due_runs", &["using runs_due", "TID Cond: (ctid = few.tid)"]),
-                ("idempotent_runs", &["using runs_idempotency", "(queue = asked.queue)"]),
+                ("idempotent_runs", &["using runs_idempotency", "(queue = requested.queue)"]),
                 ("next_due", &["using runs_due", "Index Cond: (queue = $1)"]),
+                ("expired_run_leases", &["using runs_held", "Index Cond: (lease_until <= $1)"]),
+                ("next_run_lease_end", &["using runs_held", "(lease_until > $1)"]),
                 ("runs_by_id", &["using runs_pkey"]),
                 ("runs_page", &["using runs_pkey"]),
                 ("states_of_runs", &["runs_pkey"]),
@@ -118,7 +125,7 @@ async fn rows_are_found_by_their_keys_whatever_the_size_of_the_table() {
                 ("cancel_runs", &["Index Scan using runs_pkey", "Index Cond: (id = named.id)"]),
                 ("resume_queue", &["paused_queues_queue_key"]),
                 ("move_items", &["Index Scan using items_pkey", "Index Cond: (id = step.id)"]),
-                ("named_items", &["items_upload_group_name_name_key", "(name = asked.name)"]),
+                ("named_items", &["items_upload_group_name_name_key", "(name = requested.name)"]),
                 ("increment_upload_attempts", &["Index Cond: (id = $1)"]),
                 ("items_page", &["using items_pkey"]),
                 ("item_counts", &["items"]),
@@ -182,7 +189,7 @@ async fn partitions_are_found_by_their_keys_whatever_the_size_of_the_table() {
 async fn a_backfill_compares_no_row_with_every_other() {
     for count in [30, 3_000] {
         let raw = filled(count).await;
-        raw.batch_execute(BY_HASH).await.unwrap();
+        raw.batch_execute(BEGIN_BACKFILL).await.unwrap();
         let plan = plan(&raw, "backfill_partitions").await;
         assert!(plan.contains("Hash Join") && !plan.contains("Nested Loop"), "{plan}");
         assert!(!plan.contains("Seq Scan"), "{plan}");
@@ -218,17 +225,17 @@ async fn a_page_of_partitions_is_read_in_order_and_no_further() {
     }
 }
 
-/// What is held is in no index, and may be the one reason to read the table.
 #[tokio::test]
-async fn the_outlook_of_a_queue_finds_by_index_what_is_ready_and_due() {
+async fn the_backlog_of_a_queue_finds_by_index_what_is_ready_held_and_due() {
     for count in [3, 3_000, 100_000] {
         let raw = filled(count).await;
         for name in ["backlog_any", "backlog_of"] {
             let plan = plan(&raw, name).await;
-            for part in ["using paused_queues_queue_key", "using runs_ready", "using runs_due"] {
-                assert!(plan.contains(part), "{name} with {count} runs lacks {part:?}:\n{plan}");
+            for index in ["paused_queues_queue_key", "runs_ready", "runs_held", "runs_due"] {
+                let part = format!("using {index}");
+                assert!(plan.contains(&part), "{name} with {count} runs lacks {part:?}:\n{plan}");
             }
-            assert!(plan.matches("Seq Scan").count() <= 1, "{name} with {count} runs:\n{plan}");
+            assert!(!plan.contains("Seq Scan"), "{name} with {count} runs:\n{plan}");
         }
     }
 }
@@ -240,9 +247,15 @@ async fn a_finish_looks_its_journal_entries_up_in_a_hash_table() {
     assert!(plan.contains("hashed SubPlan"), "{plan}");
 }
 
+/// Values by the names of the parameters, as SQL.
+pub(crate) type Values<'a> = &'a [(&'a str, &'a str)];
+
 /// Pages of tables and indexes that a statement touches, with everything below its top node.
-pub(crate) async fn pages_touched(raw: &Client, name: &str, values: &str) -> u64 {
+pub(crate) async fn pages_touched(raw: &Client, name: &str, values: Values<'_>) -> u64 {
     raw.batch_execute("BEGIN").await.unwrap();
+    let value = |parameter: &&str| values.iter().find(|(name, _)| name == parameter).unwrap().1;
+    let values: Vec<&str> = query(name).parameters().iter().map(value).collect();
+    let values = values.join(", ");
     let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE {name} ({values})");
     let messages = raw.simple_query(&explain).await.unwrap();
     raw.batch_execute("ROLLBACK").await.unwrap();
@@ -258,6 +271,18 @@ pub(crate) async fn pages_touched(raw: &Client, name: &str, values: &str) -> u64
     blocks("Shared Hit Blocks") + blocks("Shared Read Blocks")
 }
 
+/// A claim of five runs of the category `rare`.
+const CLAIM: [(&str, &str); 8] = [
+    ("categories", "'{rare}'"),
+    ("queue", "'q'"),
+    ("limit", "5"),
+    ("owner", "'w'"),
+    ("lease_until", "'2030-01-01'"),
+    ("to_the_limit", "false"),
+    ("from_submitted_at", "'-infinity'"),
+    ("from_id", "0"),
+];
+
 // RUN-6
 #[tokio::test]
 async fn a_claim_of_a_paused_queue_touches_nothing_of_what_is_ready() {
@@ -265,12 +290,14 @@ async fn a_claim_of_a_paused_queue_touches_nothing_of_what_is_ready() {
     let pause = "INSERT INTO redrive.paused_queues (queue, paused_at, paused_by)
         VALUES ('q', 'epoch', 'ada')";
     raw.batch_execute(pause).await.unwrap();
-    for (name, claim) in [
-        ("claim_runs_any", "'q', 5, 'w', '2030-01-01', true, '-infinity', 0"),
-        ("claim_runs_of", "'q', 5, 'w', '2030-01-01', true, '-infinity', 0, '{c0,c1}'"),
-    ] {
+    let claim = CLAIM.map(|(name, value)| match name {
+        "categories" => (name, "'{c0,c1}'"),
+        "to_the_limit" => (name, "true"),
+        _ => (name, value),
+    });
+    for name in ["claim_runs_any", "claim_runs_of"] {
         prepare(&raw, name).await;
-        let pages = pages_touched(&raw, name, claim).await;
+        let pages = pages_touched(&raw, name, &claim).await;
         assert!(pages < 10, "{name} touches {pages} pages");
     }
 }
@@ -291,10 +318,10 @@ async fn a_claim_costs_the_same_with_a_million_waiting_and_a_million_that_are_no
         INSERT INTO redrive.runs (queue, category, payload, submitted_at, ready)
         SELECT 'q', 'rare', '{}', timestamptz '2026-01-01', true FROM generate_series(1, 10);
         ANALYZE redrive.runs";
-    let claim = "'q', 5, 'w', '2030-01-01', false, '-infinity', 0, '{rare}'";
-    let due = "'q', '2026-01-02', 10000";
+    let claim = &CLAIM;
+    let due = &[("queue", "'q'"), ("now", "'2026-01-02'"), ("limit", "10000")];
     raw.batch_execute(wanted).await.unwrap();
-    raw.batch_execute(SESSION).await.unwrap();
+    raw.batch_execute(SESSION_SETTINGS).await.unwrap();
     prepare(&raw, "claim_runs_of").await;
     prepare(&raw, "promote_due_runs").await;
     let few = pages_touched(&raw, "claim_runs_of", claim).await

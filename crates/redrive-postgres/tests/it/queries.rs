@@ -59,16 +59,18 @@ fn files_of(krate: &str) -> BTreeSet<String> {
 async fn every_statement_fits_the_schema() {
     let raw = Database::migrated().await.raw().await;
     raw.batch_execute("SET search_path = pg_catalog").await.unwrap();
-    for (name, sql) in QUERIES {
-        if let Err(error) = raw.prepare(sql).await {
-            panic!("{name}: {}", error.as_db_error().unwrap());
-        }
+    for query in QUERIES {
+        let name = query.name();
+        let prepared = raw.prepare(query.sql()).await;
+        let prepared =
+            prepared.unwrap_or_else(|error| panic!("{name}: {}", error.as_db_error().unwrap()));
+        assert_eq!(prepared.params().len(), query.parameters().len(), "{name}");
     }
 }
 
 #[test]
 fn every_file_is_listed_once() {
-    let listed: Vec<&str> = QUERIES.iter().map(|(name, _)| *name).collect();
+    let listed: Vec<&str> = QUERIES.iter().map(|query| query.name()).collect();
     let distinct: BTreeSet<String> = listed.iter().map(|&name| name.to_owned()).collect();
     assert_eq!(listed.len(), distinct.len());
     assert_eq!(distinct, files_of("redrive-postgres"));
@@ -93,9 +95,9 @@ fn the_names_are_those_of_the_other_store() {
 /// No SQL asks a clock, decides a delay or names the schema's tables without the schema.
 #[test]
 fn statements_name_the_schema_and_ask_no_clock() {
-    for (name, sql) in QUERIES {
-        let code: String =
-            sql.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+    for query in QUERIES {
+        let (name, lines) = (query.name(), query.sql().lines());
+        let code: String = lines.filter(|line| !line.trim_start().starts_with("--")).collect();
         assert!(!code.contains("now()") && !code.contains("CURRENT_"), "{name}");
         let tables = [
             "runs",
@@ -116,4 +118,28 @@ fn statements_name_the_schema_and_ask_no_clock() {
             }
         }
     }
+}
+
+/// Two arrays of one type that change places are an error that neither the compiler nor the server sees:
+/// each array must be bound under the name of the column that it becomes.
+#[test]
+fn every_array_is_named_after_its_column() {
+    let mut arrays = 0;
+    for query in QUERIES {
+        let (name, parameters) = (query.name(), query.parameters());
+        for call in query.sql().split("unnest(").skip(1) {
+            let (values, rest) = call.split_once(')').expect("the end of the call");
+            let columns = rest.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+            let columns = columns.expect("the names of the columns").0.split(',').map(str::trim);
+            for (value, column) in values.split(',').map(str::trim).zip(columns) {
+                let number = value.strip_prefix('$').and_then(|value| value.split_once("::"));
+                let number: usize = number.expect("$number::type").0.parse().unwrap();
+                let parameter = parameters[number - 1];
+                let plural = |singular: &str| parameter == "categories" && singular == "category";
+                assert!(parameter == column || plural(column), "{name}: {parameter} as {column}");
+                arrays += 1;
+            }
+        }
+    }
+    assert!(arrays > 200, "only {arrays} arrays were found");
 }

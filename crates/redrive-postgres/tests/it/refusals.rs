@@ -82,7 +82,7 @@ async fn a_missing_password_and_an_unknown_user_are_told() {
 async fn an_unknown_database_is_told_with_what_to_do() {
     let (error, text) = refusal(&url_of("no_such_thing"), PostgresOptions::default()).await;
     assert!(matches!(error, Error::Refused { .. }), "{text}");
-    check_contains(&text, &["there is no such database", "createdb", "no_such_thing"]);
+    check_contains(&text, &["the database does not exist", "createdb", "no_such_thing"]);
 }
 
 // OPS-1
@@ -290,7 +290,7 @@ async fn a_server_that_only_reads_is_refused() {
     assert_eq!(store.runs_by_id(&[RunId(1)]).await.unwrap(), [], "reading still works");
     let run = NewRun::new("q", &json!(1), Timestamp::UNIX_EPOCH).unwrap();
     let error = store.submit_runs(&[run], Timestamp::UNIX_EPOCH).await.unwrap_err();
-    check_contains(&error.to_string(), &["submitting runs", "only reads"]);
+    check_contains(&error.to_string(), &["submitting runs", "read-only"]);
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! What the planner makes of statements about pipelines, and what they cost: the same whatever is beside
 //! what they look for.
 
-use redrive_postgres::SESSION;
+use redrive_postgres::SESSION_SETTINGS;
 use tokio_postgres::Client;
 
 use crate::{
-    plans::{check, pages_touched, prepare},
+    plans::{Values, check, pages_touched, prepare},
     server::Database,
 };
 
@@ -94,7 +94,7 @@ async fn with_ten_samples() -> Client {
         SELECT 1, 2000000 + n, '{}', 1, 1 FROM generate_series(1, 10) AS n;
         ANALYZE redrive.pipeline_runs, redrive.samples";
     raw.batch_execute(wanted).await.unwrap();
-    raw.batch_execute(SESSION).await.unwrap();
+    raw.batch_execute(SESSION_SETTINGS).await.unwrap();
     raw
 }
 
@@ -108,7 +108,16 @@ async fn add(raw: &Client, count: u32, first_line: u32, stage: u32, columns: &st
     raw.batch_execute(&sql).await.unwrap();
 }
 
-const CLAIM: &str = "'p', '{a,b}', NULL, 1, 5, 'w', '2030-01-01', '2026-01-01'";
+const CLAIM: Values<'_> = &[
+    ("pipeline", "'p'"),
+    ("stages", "'{a,b}'"),
+    ("run_id", "NULL"),
+    ("stage", "1"),
+    ("limit", "5"),
+    ("owner", "'w'"),
+    ("lease_until", "'2030-01-01'"),
+    ("now", "'2026-01-01'"),
+];
 
 // PIP-1, PIP-9
 #[tokio::test]
@@ -142,11 +151,11 @@ async fn a_claim_of_a_stopped_run_touches_none_of_its_samples() {
 async fn counting_what_is_unfinished_reads_nothing_of_what_is_through() {
     let raw = with_ten_samples().await;
     prepare(&raw, "stage_counts").await;
-    let few = pages_touched(&raw, "stage_counts", "1").await;
+    let few = pages_touched(&raw, "stage_counts", &[("run_id", "1")]).await;
     add(&raw, 300_000, 0, 1, "'succeeded', NULL::timestamptz, NULL").await;
     raw.batch_execute("ANALYZE redrive.samples").await.unwrap();
     prepare_again(&raw).await;
-    let many = pages_touched(&raw, "stage_counts", "1").await;
+    let many = pages_touched(&raw, "stage_counts", &[("run_id", "1")]).await;
     assert!(many < few + 60, "{few} pages without, {many} with many that are through");
 }
 

@@ -1,0 +1,1 @@
+DROP INDEX redrive.runs_held;

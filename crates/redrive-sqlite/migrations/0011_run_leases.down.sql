@@ -1,0 +1,1 @@
+-- PostgreSQL gets an index of leases; SQLite has had one since 0001.
