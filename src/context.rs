@@ -81,7 +81,12 @@ impl ChosenStore {
 
 impl Context {
     pub(crate) fn new(globals: Globals) -> Self {
-        Self { output: Output::new(&globals), globals, traces: Arc::default(), write_times: Arc::default() }
+        Self {
+            output: Output::new(&globals),
+            globals,
+            traces: Arc::default(),
+            write_times: Arc::default(),
+        }
     }
 
     /// The traces of this process: they record nothing unless a command called [`Self::trace_to`].

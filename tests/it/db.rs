@@ -104,7 +104,10 @@ fn a_rollback_asks_on_a_terminal_and_does_as_it_is_told() {
     db(&folder, &store, &["migrate"]).ok();
     for answer in ["n\n", "\n", "what?\n"] {
         let (code, shown) = on_a_terminal(&folder, answer);
-        let question = format!("from schema {LATEST} to {} and lose the data of the newer schema?", LATEST - 1);
+        let question = format!(
+            "from schema {LATEST} to {} and lose the data of the newer schema?",
+            LATEST - 1
+        );
         assert!(shown.contains(&format!("{question} [y/N]")), "{shown}");
         assert_eq!(code, Some(4), "{shown}");
         assert_eq!(versions(&folder, &store), [true; LATEST]);

@@ -38,7 +38,10 @@ fn the_examples_in_the_file_pass_check_once_uncommented() {
 fn a_file_that_exists_is_overwritten_only_by_force() {
     let folder = Folder::with_config("jitter-seed = 1\n");
     let complaint = folder.run(&["init"]).failed(4);
-    assert_eq!(complaint, "error: redrive.toml already exists; nothing was written\n  help: --force overwrites the file\n");
+    assert_eq!(
+        complaint,
+        "error: redrive.toml already exists; nothing was written\n  help: --force overwrites the file\n"
+    );
     assert_eq!(folder.read("redrive.toml"), "jitter-seed = 1\n");
 
     assert_eq!(folder.run(&["init", "--force"]).code, Some(0));

@@ -33,7 +33,10 @@ fn runs_are_listed_by_id_and_by_exact_filters() {
 
         let table = shop.run(&["runs", "list", "--limit", "2"]).ok();
         assert!(table.contains("ID  QUEUE  CATEGORY  STATUS  ATTEMPTS"), "{table}");
-        assert!(table.ends_with(&format!("there may be more; continue with --after {bad}\n")), "{table}");
+        assert!(
+            table.ends_with(&format!("there may be more; continue with --after {bad}\n")),
+            "{table}"
+        );
         let lines = shop.run(&["runs", "list", "-o", "jsonl"]).ok();
         assert_eq!(lines.lines().count(), 4);
     }

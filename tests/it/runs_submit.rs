@@ -190,7 +190,11 @@ fn a_line_without_end_costs_no_memory_and_is_refused() {
     text.extend_from_slice(b"\n{\"queue\": \"work\"}\n");
     let ended = shop.run_reading(&text, &["runs", "submit", "--from", "-", "-o", "json"]);
     assert_eq!(ended.code, Some(3));
-    assert!(ended.stderr.contains("line 1: the line has more than 4194304 bytes"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("line 1: the line has more than 4194304 bytes"),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(count(&shop), 1);
     let large = format!("{{\"queue\": \"work\", \"payload\": \"{}\"}}", "x".repeat(1024 * 1024));
     let ended = shop.run_reading(&large, &["runs", "submit", "--from", "-"]);

@@ -138,7 +138,7 @@ async fn release_runs(
     let journal: Vec<JournalEntry> = each(&batch.rows, |release| release.run_entry(at));
     let columns = JournalColumns::of(journal.iter().map(Some));
     let release = bind!(
-        queries::HAND_BACK_RUNS,
+        queries::RELEASE_RUNS,
         id => &each(&batch.rows, |release| release.lease.id),
         epoch => &each(&batch.rows, |release| release.lease.epoch.0),
         ..JournalColumns(columns)
@@ -163,9 +163,9 @@ async fn release_journalled(
     };
     let release = bind!(
         match kind {
-            ReleaseKind::Partition => queries::HAND_BACK_PARTITIONS,
-            ReleaseKind::Group => queries::HAND_BACK_GROUPS,
-            ReleaseKind::Sample => queries::HAND_BACK_SAMPLES,
+            ReleaseKind::Partition => queries::RELEASE_PARTITIONS,
+            ReleaseKind::Group => queries::RELEASE_GROUPS,
+            ReleaseKind::Sample => queries::RELEASE_SAMPLES,
             ReleaseKind::Source => queries::FINISH_FEEDS,
         },
         id => &each(&batch.rows, |release| release.lease.id),

@@ -212,7 +212,11 @@ pub(crate) async fn read_status(session: &mut Session) -> Result<SchemaStatus> {
 }
 
 /// Plans again under the lock, because another process may have migrated in the meantime.
-async fn run_steps(session: &mut Session, version: u32, now: Timestamp) -> Result<Vec<MigrationStep>> {
+async fn run_steps(
+    session: &mut Session,
+    version: u32,
+    now: Timestamp,
+) -> Result<Vec<MigrationStep>> {
     let status = read_status(session).await?;
     let steps = plan_steps(MIGRATIONS, status.current(), version)?;
     prepare(session).await?;

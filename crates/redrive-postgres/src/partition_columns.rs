@@ -6,7 +6,9 @@ use crate::{
     columns::{Day, PostgresRow},
 };
 use redrive_core::{PartitionId, PartitionKey, PartitionRunId, PartitionStatus};
-use redrive_store::{Error, Lane, PartitionRecord, PartitionWorkRecord, Result, WorkColumns, WorkKind};
+use redrive_store::{
+    Error, Lane, PartitionRecord, PartitionWorkRecord, Result, WorkColumns, WorkKind,
+};
 
 columns! {
     /// Partition keys as arrays.

@@ -169,7 +169,7 @@ impl Partitions for PostgresStore {
 
     async fn partition_backlog(&self, source: &str) -> Result<Backlog> {
         const DOING: &str = "reading the backlog of a source";
-        let backlog = bind!(queries::PARTITION_OUTLOOK, source => &source);
+        let backlog = bind!(queries::PARTITION_BACKLOG, source => &source);
         let rows = self.session(DOING).await?.query(backlog).await?;
         let backlogs = read_rows(&rows, DOING, |row| {
             Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: None })

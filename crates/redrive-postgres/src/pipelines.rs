@@ -140,7 +140,7 @@ impl Pipelines for PostgresStore {
     async fn pipeline_backlog(&self, served: &Served) -> Result<Backlog> {
         let Served { pipeline, stages, run } = served;
         let backlog = bind!(
-            queries::PIPELINE_OUTLOOK,
+            queries::PIPELINE_BACKLOG,
             pipeline => pipeline,
             stages => stages,
             run_id => &run.map(|run| run.0),

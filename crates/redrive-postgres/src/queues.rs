@@ -89,9 +89,9 @@ pub(crate) async fn backlog(
     const DOING: &str = "reading the backlog of a queue";
     let mut session = store.session(DOING).await?;
     let backlog = match categories {
-        Categories::All => bind!(queries::OUTLOOK_ANY, queue => &queue),
+        Categories::All => bind!(queries::BACKLOG_ANY, queue => &queue),
         Categories::Only(named) => {
-            bind!(queries::OUTLOOK_OF, queue => &queue, categories => named)
+            bind!(queries::BACKLOG_OF, queue => &queue, categories => named)
         }
     };
     let rows = session.query(backlog).await?;

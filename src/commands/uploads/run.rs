@@ -63,8 +63,9 @@ pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit,
     #[cfg(feature = "otel")]
     crate::spans::start(&chosen, context).await?;
     let traces = context.traces();
-    let upload = build_upload(declared, folder, store.clone(), content, worker, observer, traces)
-        .map_err(|error| CommandError::new(Exit::Error, "cannot start").caused_by(error))?;
+    let upload =
+        build_upload(declared, folder, store.clone(), content, worker, observer, traces)
+            .map_err(|error| CommandError::new(Exit::Error, "cannot start").caused_by(error))?;
     let mut signals = Signals::new()?;
     let started = upload.begin(&group, &operator(None)).await;
     let started = started.map_err(|error| chosen.store_error(error))?;

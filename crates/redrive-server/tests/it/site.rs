@@ -72,7 +72,15 @@ impl Running {
         let pipelines = vec![pipeline("it stands still")];
         let uploads = receiver::uploads(&store);
         let archive = Some(folder.path().join("archive"));
-        let site = ServerSetup { ops, access, pipelines, uploads, archive, limits, write_times: Default::default() };
+        let site = ServerSetup {
+            ops,
+            access,
+            pipelines,
+            uploads,
+            archive,
+            limits,
+            write_times: Default::default(),
+        };
         let server = Server::listen("127.0.0.1:0".parse().unwrap(), site).await.unwrap();
         let client = Client::new(server.address());
         let (stop, stopped) = oneshot::channel::<()>();
