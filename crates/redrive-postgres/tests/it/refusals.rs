@@ -216,7 +216,7 @@ async fn a_url_that_cannot_be_read_is_refused_by_name_and_never_repeated() {
         ("postgres://u:hunter2@h/db?sslmode", "needs a value"),
         ("postgres://u:hunter2@h/db?sslrootcert=ca.pem", "sslmode=verify-full"),
         ("postgres://u:hunter2@h/db?sslmode=disable&sslrootcert=ca.pem", "sslmode=verify-full"),
-        ("postgres://u:hunter2@h/db?sslkey=a.key", "\"sslkey\" is not known"),
+        ("postgres://u:hunter2@h/db?sslkey=a.key", "\"sslkey\" is unknown"),
         ("postgres://u:hunter2@h/db?connect_timeout=soon", "USER:PASSWORD@HOST"),
     ] {
         let (error, text) = refusal(url, quick()).await;

@@ -73,7 +73,7 @@ async fn pipeline_runs_are_found_by_their_keys_whatever_the_size_of_the_table() 
                 ("renew_feed_leases", &["using pipeline_runs_"]),
                 ("write_pipeline_runs", &["Index Cond: (id = given.id)"]),
                 ("lock_pipeline_runs", &["using pipeline_runs_pkey", "LockRows"]),
-                ("move_source", &["Index Cond: (id = $1)"]),
+                ("move_source", &["Index Cond: (id = $4)"]),
                 ("expired_feed_leases", &["using pipeline_runs_held"]),
                 ("next_feed_lease_end", &["using pipeline_runs_held"]),
                 ("pipeline_runs_page", &["using pipeline_runs_pkey"]),

@@ -39,7 +39,7 @@ fn operator(second: i64) -> Operator {
 
 fn retry(message: &str, second: i64) -> (Failure, Decision) {
     let delay = Duration::from_micros(1_234);
-    let failure = Failure::http(503, None, message);
+    let failure = Failure::http(429, Some(Duration::from_secs(30)), message);
     (failure, Decision::RetryAt { at: at(second), delay, counted: true })
 }
 
@@ -154,14 +154,14 @@ async fn of_finished_runs() {
         {
             "queue": "a queue", "category": "a category", "payload": "\"a payload\"",
             "submitted_at": 10, "due_at": 45, "ready": false, "status": "error", "attempts": 9,
-            "attempts_at_reset": 0, "retry_count": 5, "deferrals": 3, "lease_epoch": 1,
-            "next_retry_at": 45, "first_attempt_at": 11, "error_class": "retryable",
+            "attempts_at_reset": 0, "retry_count": 5, "deferrals": 4, "lease_epoch": 1,
+            "next_retry_at": 45, "first_attempt_at": 11, "error_class": "rate_limited",
             "error_message": "a message"
         },
         {
             "queue": "a queue", "category": "a category", "payload": "\"a payload\"",
             "submitted_at": 10, "ready": false, "status": "needs_review", "attempts": 9,
-            "attempts_at_reset": 0, "retry_count": 4, "deferrals": 3, "lease_epoch": 1,
+            "attempts_at_reset": 0, "retry_count": 0, "deferrals": 0, "lease_epoch": 1,
             "first_attempt_at": 11, "result": "\"a result\""
         }
     ]);
@@ -169,8 +169,8 @@ async fn of_finished_runs() {
     let expected = json!([
         {
             "kind": "run", "unit_id": claimed[0].id.0, "stage": "", "attempt": 9, "counted": true,
-            "started_at": 21, "ended_at": 22, "outcome": "retrying", "class": "retryable",
-            "code": "503", "message": "a message", "fingerprint": fingerprint,
+            "started_at": 21, "ended_at": 22, "outcome": "retrying", "class": "rate_limited",
+            "code": "429", "message": "a message", "fingerprint": fingerprint,
             "cause": "handler", "delay_us": 1_234, "worker": "a worker"
         },
         {
@@ -442,7 +442,7 @@ async fn of_samples() {
     let expected = json!({
         "run_id": id.0, "line": 4, "status": "dlq", "stage": 0, "attempts": 0,
         "attempts_at_reset": 0, "retry_count": 0, "deferrals": 0, "last_attempt_at": 2,
-        "error_class": "final", "error_code": "bad_line", "error_message": "not JSON",
+        "error_class": "retryable", "error_code": "bad_line", "error_message": "not JSON",
         "fingerprint": redrive_core::Fingerprint::of("bad_line", "not JSON").to_string(),
         "lease_epoch": 0, "claim_stage": 0
     });
@@ -482,9 +482,9 @@ async fn of_samples() {
     let expected = json!([
         {
             "run_id": id.0, "line": 1, "data": "{\"n\":1}", "status": "pending", "stage": 0,
-            "attempts": 9, "attempts_at_reset": 0, "retry_count": 5, "deferrals": 3,
+            "attempts": 9, "attempts_at_reset": 0, "retry_count": 5, "deferrals": 4,
             "next_retry_at": 45, "first_attempt_at": 11, "last_attempt_at": 22,
-            "error_class": "retryable", "error_code": "503", "error_message": "a message",
+            "error_class": "rate_limited", "error_code": "429", "error_message": "a message",
             "fingerprint": fingerprint, "lease_epoch": 1, "claim_stage": 0
         },
         {
@@ -505,7 +505,7 @@ async fn of_samples() {
     let expected = json!([{
         "kind": "sample", "unit_id": claimed[0].id.0, "stage": "first stage",
         "stage_config_hash": "a hash", "attempt": 9, "counted": true, "started_at": 21,
-        "ended_at": 22, "outcome": "retrying", "class": "retryable", "code": "503",
+        "ended_at": 22, "outcome": "retrying", "class": "rate_limited", "code": "429",
         "message": "a message", "fingerprint": fingerprint, "cause": "handler",
         "delay_us": 1_234, "worker": "a worker"
     }]);
