@@ -22,7 +22,15 @@ static SERVER: LazyLock<(Runtime, SocketAddr)> = LazyLock::new(|| {
         let ops = Ops::new(store, None, PartitionRules::default(), raw);
         let (access, limits) = (Access::default(), ServerLimits::default());
         let (pipelines, uploads) = (Vec::new(), Uploads::new());
-        let site = ServerSetup { ops, access, limits, pipelines, uploads, archive: None, write_times: Default::default() };
+        let site = ServerSetup {
+            ops,
+            access,
+            limits,
+            pipelines,
+            uploads,
+            archive: None,
+            write_times: Default::default(),
+        };
         let server = Server::listen(([127, 0, 0, 1], 0).into(), site).await;
         let server = server.unwrap_or_else(|error| panic!("a server: {error}"));
         let address = server.address();

@@ -15,8 +15,8 @@ use redrive_store::{
     AttemptOutcome, AttemptRecord, AuditContext, Categories, ClaimRequest, ItemAttempt, ItemGroup,
     ItemMove, Items, Journal, JournalEntry, Lane, LeaseRef, LeaseRelease, Leased, Leases, Ledger,
     NewItem, NewPipelineRun, NewRun, NewSample, Operator, PartitionAction, PartitionClaim,
-    PartitionFilter, PartitionFinish, PartitionVerdict, Partitions, Pipelines, RunEnding,
-    RunFinish, Runs, SampleClaim, SampleEnding, SampleFinish, Samples, Served, SourceClaim,
+    PartitionFilter, PartitionFinish, PartitionVerdict, Partitions, Pipelines, RunCompletion,
+    RunFinish, Runs, SampleClaim, SampleCompletion, SampleFinish, Samples, Served, SourceClaim,
     SourcePosition, UnitKind, UnitRow, Verdict, WorkerId, Written,
 };
 use serde_json::{Value, json};
@@ -128,8 +128,8 @@ async fn of_finished_runs() {
     let history = History { counted: 4, deferrals: 3, first_attempt_at: Some(at(11)) };
     let (failure, decision) = retry("a message", 45);
     let endings = [
-        RunEnding::Failed { failure, decision },
-        RunEnding::Judged {
+        RunCompletion::Failed { failure, decision },
+        RunCompletion::Judged {
             verdict: Verdict::NeedsReview,
             result: Some("\"a result\"".to_owned()),
         },
@@ -137,7 +137,7 @@ async fn of_finished_runs() {
     let finishes: Vec<RunFinish> = claimed
         .iter()
         .zip(endings)
-        .map(|(run, ending)| RunFinish {
+        .map(|(run, completion)| RunFinish {
             id: run.id,
             epoch: run.epoch,
             attempt: AttemptNumber(9),
@@ -145,7 +145,7 @@ async fn of_finished_runs() {
             started_at: at(21),
             ended_at: at(22),
             worker: worker("a worker"),
-            ending,
+            completion,
         })
         .collect();
     let fingerprint = finishes[0].ledger_row().fingerprint;
@@ -214,7 +214,7 @@ async fn of_journal_entries_beside_runs() {
         started_at: at(32),
         ended_at: at(33),
         worker: worker("a worker"),
-        ending: RunEnding::Failed {
+        completion: RunCompletion::Failed {
             failure: Failure::lost_worker("gone"),
             decision: Decision::GiveUp { reason: redrive_core::GiveUpReason::AttemptsExhausted },
         },
@@ -452,14 +452,14 @@ async fn of_samples() {
     let claimed = stored.store.claim_samples(&claim).await.unwrap();
     let (failure, decision) = retry("a message", 45);
     let endings = [
-        SampleEnding::Failed { failure, decision },
-        SampleEnding::Skipped("a skip".to_owned()),
-        SampleEnding::Answered("{\"n\":9}".to_owned()),
+        SampleCompletion::Failed { failure, decision },
+        SampleCompletion::Skipped("a skip".to_owned()),
+        SampleCompletion::Answered("{\"n\":9}".to_owned()),
     ];
     let finishes: Vec<SampleFinish> = claimed
         .iter()
         .zip(endings)
-        .map(|(sample, ending)| SampleFinish {
+        .map(|(sample, completion)| SampleFinish {
             id: sample.id,
             run: sample.run,
             epoch: sample.epoch,
@@ -473,7 +473,7 @@ async fn of_samples() {
             ended_at: at(22),
             worker: worker("a worker"),
             keep_until: Some(at(70)),
-            ending,
+            completion,
         })
         .collect();
     let fingerprint = finishes[0].ledger_row().fingerprint;
