@@ -28,7 +28,7 @@ pub fn check(bytes: &[u8]) {
         }
         Err(bad) => {
             let message = bad.to_string();
-            assert!(message.starts_with("the reply fits nothing: "), "{message}");
+            assert!(message.starts_with("invalid reply: "), "{message}");
             assert!(message.chars().count() <= 600, "{message}");
         }
     }

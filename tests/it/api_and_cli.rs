@@ -11,9 +11,9 @@ use crate::{
 fn timeless(mut value: Value) -> Value {
     match &mut value {
         Value::String(words) => {
-            if let Some((before, wait)) = words.split_once(" retries it in ") {
+            if let Some((before, wait)) = words.split_once(" retries the partition in ") {
                 let (_, because) = wait.split_once(": ").unwrap();
-                *words = format!("{before} retries it in a while: {because}");
+                *words = format!("{before} retries the partition in a while: {because}");
             }
         }
         Value::Object(fields) => {

@@ -141,7 +141,7 @@ fn a_worker_stopped_beyond_its_lease_ends_its_handler_and_the_run_ends_once() {
         worker.signal("-TERM");
         let (code, log) = worker.end();
         assert_eq!(code, Some(143), "{log}");
-        assert!(log.contains("stopped"), "{log}");
+        assert!(log.contains("stopping its attempt"), "{log}");
         ended_once_after_a_loss(shop, id);
     });
 }
@@ -167,7 +167,7 @@ fn the_late_result_of_a_stopped_worker_is_refused_and_the_run_ends_once() {
             worker.signal("-TERM");
             let (code, log) = worker.end();
             assert_eq!(code, Some(143), "{log}");
-            if log.contains("a late result was refused") {
+            if log.contains("the store refused a late result") {
                 ended_once_after_a_loss(shop, id);
                 return;
             }

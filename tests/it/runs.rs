@@ -59,9 +59,9 @@ fn wrong_questions_about_runs_are_refused() {
     check(&["list", "--status", "done"], "discovered, processing, passed");
     check(&["show"], "<ID>");
     for wrong in ["0", "-1", "+1", "01", "one", "", "9223372036854775808"] {
-        check(&["show", wrong], "a whole number from 1");
-        check(&["retry", wrong], "a whole number from 1");
-        check(&["cancel", wrong], "a whole number from 1");
+        check(&["show", wrong], "an id is a whole number, 1 or greater");
+        check(&["retry", wrong], "an id is a whole number, 1 or greater");
+        check(&["cancel", wrong], "an id is a whole number, 1 or greater");
     }
 }
 

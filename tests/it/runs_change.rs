@@ -123,7 +123,7 @@ fn a_selection_of_nothing_is_refused() {
         shop.submit("fine");
         for command in ["retry", "cancel"] {
             let complaint = shop.run(&["runs", command]).failed(4);
-            assert!(complaint.contains("no runs are named"), "{complaint}");
+            assert!(complaint.contains("no runs are selected"), "{complaint}");
             let complaint = shop.run(&["runs", command, "--queue", "wrok"]).failed(4);
             assert!(complaint.contains("nothing was changed"), "{complaint}");
             let complaint = shop.run(&["runs", command, "1", "--queue", "work"]).failed(2);

@@ -79,7 +79,10 @@ fn an_idempotency_key_makes_a_second_submit_a_no_op_or_a_refusal() {
         let again = submit("{ \"a\" : 1 }").json();
         assert_eq!(again, json!({ "id": 1, "queue": "work", "outcome": "duplicate" }));
         let complaint = submit("{\"a\":2}").failed(1);
-        assert!(complaint.contains("run 1 has other content"), "{complaint}");
+        assert!(
+            complaint.contains("run 1 has the same idempotency_key and other content"),
+            "{complaint}"
+        );
         assert_eq!(count(&shop), 1);
     }
 }
@@ -221,7 +224,7 @@ fn a_store_that_fails_on_the_way_keeps_what_it_acknowledged() {
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         let result: Value = serde_json::from_str(&ended.stdout).unwrap();
         assert_eq!((&result["accepted"], &result["through_line"]), (&json!(2_000), &json!(2_000)));
-        assert!(ended.stderr.contains("up to line 2000 was acknowledged"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("all lines up to 2000 are submitted"), "{}", ended.stderr);
         assert_eq!(count(&shop), 2_000);
     }
 }

@@ -105,7 +105,7 @@ fn customers_and_queries_are_those_of_the_source_unless_given() {
     assert_eq!(keys, ["ads/-1/hourly/2026-01-01", "ads/9/hourly/2026-01-01"]);
     let stranger = [&["state", "backfill", "--source", "asd"], &one_day[..]].concat();
     let complaint = archive.run(&stranger).failed(2);
-    assert!(complaint.contains("there is no source \"asd\""), "{complaint}");
+    assert!(complaint.contains("source \"asd\" is not declared"), "{complaint}");
     assert!(complaint.contains("ads"), "a name that is near: {complaint}");
     let told = archive.audit(&keys[0].parse().unwrap());
     assert_eq!(told[0]["details"]["command"], "state backfill");

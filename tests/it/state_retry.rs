@@ -279,7 +279,7 @@ fn a_paused_partition_says_who_paused_it_and_why() {
             json!([row["paused"], row["paused_by"], row["pause_reason"], row["next_retry_at"]]),
             json!([true, "ada", "until noon", Value::Null])
         );
-        assert!(row["why"].as_str().unwrap().contains("ada paused it"), "{row}");
+        assert!(row["why"].as_str().unwrap().contains("ada paused the partition at "), "{row}");
         let again = archive.run(&["state", "pause", &day(1), "-o", "json"]);
         assert_eq!(outcomes(&again), pairs(&[("ads/7/2026-03-01", "already")]));
         archive.run(&["state", "resume", "--all"]).ok();

@@ -54,7 +54,7 @@ fn what_a_server_was_given_and_told_to_send_is_what_the_command_line_sees() {
             let other = ["uploads", "add", "--upload", "tiles", "--group", "g", "bad"];
             assert_eq!(shop.shop.run(&other).code, Some(1));
             send(&server);
-            server.wait_for("the group was sent");
+            server.wait_for("sent the group");
             let item = |name: &str| shop.item(name)["status"].as_str().unwrap().to_owned();
             let statuses = ["good", "flaky", "bad"].map(item);
             assert_eq!(statuses, ["uploaded", "uploaded", "upload_giveup"]);

@@ -69,8 +69,8 @@ fn content_that_has_changed_since_is_rejected_and_never_arrives_as_a_whole() {
     let whole: Vec<String> = shop.server.received().into_iter().map(|item| item.name).collect();
     assert_eq!(whole, ["same"], "nothing else arrived as a whole");
     for (name, words) in [
-        ("shorter", "has 1 bytes and had 5"),
-        ("longer", "has 2 bytes and had 1"),
+        ("shorter", "has 1 bytes now and had 5"),
+        ("longer", "has 2 bytes now and had 1"),
         ("other", "its hash is"),
         ("gone", "cannot read"),
         ("tail", "its hash is"),
@@ -124,7 +124,7 @@ fn what_is_not_there_is_refused_clearly() {
     let typo = run(&["uploads", "run", "--upload", "tile", "--group", "g"]).failed(2);
     assert!(typo.contains("did you mean") && typo.contains("tiles"), "{typo}");
     let empty = run(&["uploads", "run", "--upload", "tiles", "--group", "nobody"]).failed(1);
-    assert!(empty.contains("nothing was added"), "{empty}");
+    assert!(empty.contains("upload \"tiles\" has no group \"nobody\""), "{empty}");
     run(&["uploads", "show", "7"]).failed(1);
     run(&["uploads", "reset"]).failed(4);
     let all = run(&[&ADD[..], &["nowhere", "-o", "json"]].concat());

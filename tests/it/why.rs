@@ -116,7 +116,7 @@ fn what_comes_next_is_said_with_its_reason() {
         assert!(waits.contains("(counted failure 1 of 3: 1h × 2^0 = 1h)"), "{waits}");
         assert_eq!(shop.why(retried)["next"]["state"], "waiting_for_retry");
         let ready = next(&shop, other);
-        assert!(ready.ends_with("but the queue does not take the category \"fine\""), "{ready}");
+        assert!(ready.ends_with("but the queue does not accept the category \"fine\""), "{ready}");
 
         let late = ["--not-before", "2999-01-01T00:00:00Z", "-o", "json"];
         let late = [&["runs", "submit", "--queue", "work"], &late[..]].concat();

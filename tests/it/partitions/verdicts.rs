@@ -42,7 +42,7 @@ fn every_attempt_that_is_not_good_is_failed_with_what_was_wrong() {
             "ads/1234/held/2026-01-31",
             "output_open",
             "handler",
-            "no raw partition: the program ended, and",
+            "no raw partition: the program ended, but a process it started still holds its stdout open",
         ),
         ("strict/1234/late/2026-01-31", "timeout", "timeout", "no raw partition: the program took"),
         ("strict/1234/one/2026-01-31", "too_few_rows", "validator", "1 rows, the minimum is 2"),

@@ -24,12 +24,12 @@ fn the_story_of_a_sample_goes_over_all_its_stages() {
         assert_eq!(flaky["unit"], "sample:1/sift");
         assert_eq!(rules(&flaky, 0), ["counted failure 1 of 3: 10ms × 2^0 = 10ms", "succeeded"]);
         assert_eq!(rules(&flaky, 1), ["succeeded"]);
-        assert_eq!(next(&flaky), "done: `redrive pipeline output 1` has it");
+        assert_eq!(next(&flaky), "done: `redrive pipeline output 1` prints the sample");
         let down = why("sample:2");
         assert_eq!(rules(&down, 0)[2], "gave up: attempts_exhausted: counted failure 3 of 3");
         assert_eq!(down["stages"][1]["outcome"], "not reached");
         assert!(next(&down).ends_with("`redrive dlq reprocess 2` retries the sample"), "{down}");
-        assert_eq!(next(&why("sample:3")), "done: stage grind passed it over: only stones");
+        assert_eq!(next(&why("sample:3")), "done: stage grind skipped the sample: only stones");
         let line = why("sample:4");
         assert_eq!(line["stages"][0]["stage"], "source");
         assert!(next(&line).contains("the line in the source is not a sample"), "{line}");

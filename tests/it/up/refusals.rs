@@ -44,7 +44,7 @@ fn a_folder_is_the_one_with_the_file() {
     let complaint = folder.run(&["up", ".", "--config", "redrive.toml"]).failed(2);
     assert!(complaint.contains("both select the configuration"), "{complaint}");
     let complaint = Folder::new().run(&["up"]).failed(1);
-    assert!(complaint.contains("there is no redrive.toml here"), "{complaint}");
+    assert!(complaint.contains("there is no redrive.toml in this folder"), "{complaint}");
     for wrong in ["0s", "1ms", "soon"] {
         folder.run(&["up", "--interval", wrong]).failed(2);
     }
@@ -71,7 +71,7 @@ fn what_it_is_to_start_with_must_be_readable() {
     let folder = folder();
     std::fs::remove_file(folder.path().join("in.jsonl")).unwrap();
     let said = folder.run(&["up", "--listen", "127.0.0.1:0"]).failed(1);
-    assert!(said.contains("the source of pipeline \"flour\" cannot be read"), "{said}");
+    assert!(said.contains("cannot read the source of pipeline \"flour\""), "{said}");
     nothing_began(&folder);
     std::fs::remove_file(folder.path().join("runs.jsonl")).unwrap();
     let said = folder.run(&["up", "--listen", "127.0.0.1:0"]).failed(1);

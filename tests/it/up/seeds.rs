@@ -27,7 +27,10 @@ fn starting_again_adds_nothing() {
         up.signal("-TERM");
         let (code, log) = up.end();
         assert_eq!(code, Some(143));
-        assert!(log.contains("has other content"), "said, and left as it was: {log}");
+        assert!(
+            log.contains("the idempotency_key exists with other content"),
+            "said, and left as it was: {log}"
+        );
         here.write("runs.jsonl", "{\"queue\": \"work\", \"idempotency_key\": \"first\"}\n");
         here.run(&["doctor", "--store", &store]).ok();
     }

@@ -325,7 +325,7 @@ fn log_start(unit: &ClaimedPartition) {
 fn log_end(end: &PartitionFinish, written: Written) {
     let (partition, run_id, epoch) = (&end.key, end.run_id.as_str(), end.lease.epoch.0);
     if written == Written::Stale {
-        tracing::warn!(%partition, run_id, epoch, "a late verdict was refused");
+        tracing::warn!(%partition, run_id, epoch, "the store refused a late verdict");
         return;
     }
     match &end.verdict {

@@ -311,7 +311,7 @@ pub(super) fn backlog_of_one(all: Backlog, next_due: Option<Timestamp>) -> Backl
 fn log_end(work: &str, end: &SampleFinish, written: Written) {
     let (sample, attempt) = (end.id.0, end.attempt.0);
     if written == Written::Stale {
-        tracing::warn!(work, sample, attempt, epoch = end.epoch.0, "a late result was refused");
+        tracing::warn!(work, sample, attempt, epoch = end.epoch.0, "the store refused a late result");
         return;
     }
     match &end.completion {

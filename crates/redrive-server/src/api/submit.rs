@@ -131,7 +131,7 @@ impl SubmittedView {
                 Self { id: Some(id.0), outcome: "duplicate", reason: None }
             }
             Ok(Some(SubmittedRun::Conflict(id))) => {
-                let reason = format!("run {id} has other content under the same idempotency_key");
+                let reason = format!("run {id} has the same idempotency_key and other content");
                 Self { id: Some(id.0), outcome: "refused", reason: Some(reason) }
             }
             Ok(None) => {
