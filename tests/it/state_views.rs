@@ -206,7 +206,7 @@ fn verify_finds_raw_data_that_is_gone_or_changed() {
             assert!(findings[0]["problem"].as_str().unwrap().contains(words), "{findings}");
         };
         fs::write(&location.payload, "{\"a\": 2}\n").unwrap();
-        check("another hash");
+        check("the hash of its payload");
         let rows = archive.run(&["consume", "cat", "ads/7/daily/2026-03-01"]);
         assert_eq!(rows.code, Some(1), "{}", rows.stderr);
         fs::remove_file(&location.payload).unwrap();

@@ -215,7 +215,7 @@ fn a_collector_that_is_away_costs_spans_and_nothing_else() {
         both[0].contains("cannot send spans to the collector; attempts continue without them"),
         "{log:#?}"
     );
-    assert!(both[1].contains("some are dropped from here on"), "{log:#?}");
+    assert!(both[1].contains("some spans are dropped from now on"), "{log:#?}");
     assert!(end.contains("some spans were not sent"), "{end}");
     assert!(end.contains("sent=0 dropped=40"), "{end}");
 }

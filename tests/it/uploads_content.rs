@@ -69,8 +69,8 @@ fn content_that_has_changed_since_is_rejected_and_never_arrives_as_a_whole() {
     let whole: Vec<String> = shop.server.received().into_iter().map(|item| item.name).collect();
     assert_eq!(whole, ["same"], "nothing else arrived as a whole");
     for (name, words) in [
-        ("shorter", "has 1 bytes and had 5"),
-        ("longer", "has 2 bytes and had 1"),
+        ("shorter", "has 1 bytes now and had 5"),
+        ("longer", "has 2 bytes now and had 1"),
         ("other", "its hash is"),
         ("gone", "cannot read"),
         ("tail", "its hash is"),
