@@ -105,7 +105,7 @@ async fn a_reply_that_fits_nothing_is_a_failure() {
     assert_eq!(Program::sh(skip).handle(&sample()).await, Outcome::Skipped("empty".to_owned()));
     let cases = [
         (skip, run(), "cannot be skipped"),
-        ("echo done", sample(), "a sample needs one"),
+        ("echo done", sample(), "a sample needs a reply"),
         (r#"echo '{"ok": 1, "verdict": "good"}'"#, run(), "verdict must be"),
         (r#"echo '{"error": "boom"}'"#, run(), "error must be an object"),
         (r#"echo '{"verdict": "failed"}'; echo "see log" >&2"#, run(), "stderr: see log"),
@@ -201,7 +201,7 @@ async fn a_program_that_cannot_be_started_is_a_failed_attempt_with_a_reason() {
         (Program::new(&["no-such-program-anywhere"]), "not in PATH"),
         (missing, &expected),
         (nowhere, "missing does not exist"),
-        (not_executable, "may not be executed"),
+        (not_executable, "is not executable"),
         (no_first_line, "#!/bin/sh"),
         (no_interpreter, "interpreter"),
         (Program::new(&["."]), "cannot start"),

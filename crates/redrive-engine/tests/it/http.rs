@@ -247,7 +247,7 @@ async fn an_answer_that_fits_nothing_is_a_failure() {
         (Some("/a"), "<html>", run(), "not JSON"),
         (Some(""), "{\"a\": ", run(), "not JSON"),
         (None, r#"{"skip": "empty"}"#, run(), "cannot be skipped"),
-        (None, "", sample(), "a sample needs one"),
+        (None, "", sample(), "a sample needs a reply"),
         (None, r#"{"ok": 1, "verdict": "good"}"#, run(), "verdict must be"),
         (None, r#"{"ok": false, "error": "channel_not_found"}"#, run(), "exclude each other"),
     ];

@@ -121,8 +121,8 @@ fn what_means_to_be_a_reply_and_does_not_fit_is_a_bad_one() {
         (br#"{"error": {"retry_after": -3}}"#, "retry_after must be"),
         (br#"{"error": {"retry_after": 1e300}}"#, "retry_after must be"),
         (br#"{"error": {"retry_after": "30"}}"#, "retry_after must be"),
-        (b"{\"ok\": \"\xff\"}", "cannot be read"),
-        (deep.as_bytes(), "cannot be read"),
+        (b"{\"ok\": \"\xff\"}", "cannot be parsed"),
+        (deep.as_bytes(), "cannot be parsed"),
     ];
     for (line, problem) in cases {
         let line_text = String::from_utf8_lossy(line);
