@@ -58,9 +58,11 @@ impl ChosenStore {
         let settings = config.map(|config| config.store.clone()).unwrap_or_default();
         let is_absent = matches!(&self.url, StoreUrl::SqliteFile(path) if !path.exists());
         let opened = match missing {
-            IfMissing::Refuse if is_absent => open_migrated_store(&self.url, &settings).await,
+            IfMissing::Refuse if is_absent => {
+                open_migrated_store(&self.url, settings.synchronous).await
+            }
             IfMissing::Refuse | IfMissing::Create => {
-                open_store(&self.url, &settings, SystemClock.now()).await
+                open_store(&self.url, settings.synchronous, SystemClock.now()).await
             }
         };
         opened.map_err(|error| self.store_error(error))

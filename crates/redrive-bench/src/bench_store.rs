@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use redrive::{StoreUrl, config, migrator, open_store};
+use redrive::{StoreUrl, SynchronousMode, migrator, open_store};
 use redrive_engine::{Clock, SystemClock};
 use redrive_postgres::{PostgresOptions, PostgresStore};
 use redrive_store::Store;
@@ -69,8 +69,9 @@ impl BenchStore {
 
     pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, BenchError> {
         let StoreUrl::Postgres(postgres) = &self.url else {
-            let settings = config::StoreConfig::default();
-            return open_store(&self.url, &settings, SystemClock.now()).await.map_err(failed);
+            return open_store(&self.url, SynchronousMode::default(), SystemClock.now())
+                .await
+                .map_err(failed);
         };
         let max_connections = self.connections.into();
         let options = PostgresOptions { max_connections, ..PostgresOptions::default() };

@@ -38,10 +38,12 @@ pub use checks::checker;
 pub use checks::raw_checks::verify_partitions;
 pub use handlers::exec::{ExecHandler, ExecSpec};
 pub use handlers::handler::{Call, Handler, Outcome, handler_fn};
+#[cfg(feature = "http")]
 pub use handlers::http::{
     BodyTemplate, DEFAULT_CONNECT_TIMEOUT, HeaderSource, HttpExtractor, HttpHandler, HttpSpec,
-    InvalidHttp, InvalidPointer, InvalidTemplate, JsonPointer, MAX_BODY_BYTES, MAX_PAGES, Paging,
+    InvalidHttp, InvalidTemplate, MAX_BODY_BYTES, MAX_PAGES, Paging,
 };
+pub use handlers::json_pointer::{InvalidPointer, JsonPointer};
 pub use handlers::program::{DEFAULT_GRACE, InvalidProgram};
 pub use handlers::reply;
 pub use handlers::stream::{StreamHandler, StreamSpec};
@@ -78,11 +80,13 @@ pub use redrive_retry::{
 pub use runs::queue::Queue;
 pub use uploads::{
     Chunks, Content, ContentError, FolderContent, GiveupFile, GiveupFileError, GroupBusy,
-    GroupLease, GroupSending, GroupSent, GroupStart, GroupUpload, HttpUpload, HttpUploader,
-    ItemOutcome, ItemReport, KeptContent, NewContent, RetrySettings, RetryingUploader, UploadError,
-    UploadEvent, UploadObserver, UploadOutcome, UploadPlan, UploadReport, UploadRequest, Uploader,
-    build_uploader, reference_content, sha256_of,
+    GroupLease, GroupSending, GroupSent, GroupStart, GroupUpload, ItemOutcome, ItemReport,
+    KeptContent, NewContent, RetrySettings, RetryingUploader, UploadError, UploadEvent,
+    UploadObserver, UploadOutcome, UploadReport, UploadRequest, Uploader, reference_content,
+    sha256_of,
 };
+#[cfg(feature = "http")]
+pub use uploads::{HttpUpload, HttpUploader, UploadPlan, build_uploader};
 pub use worker::engine::{DEFAULT_TIME_LIMIT, Engine, random_worker_id};
 pub use worker::handoff::Handoff;
 pub use worker::unit_leases::UnitLeases;

@@ -136,52 +136,85 @@
 //!
 //! [`config`] reads `redrive.toml`.
 
+#[cfg(feature = "config")]
 pub mod config;
+#[cfg(all(feature = "config", feature = "server"))]
 mod declarations;
+#[cfg(feature = "engine")]
 mod nearest;
+#[cfg(feature = "config")]
 mod raw_sinks;
+#[cfg(feature = "engine")]
 mod store_url;
+#[cfg(feature = "engine")]
 mod stores;
+#[cfg(feature = "config")]
 mod wiring;
 
+#[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "tower")]
 pub mod tower;
 
 /// The traits and records behind [`Store`].
+#[cfg(feature = "engine")]
 pub mod store {
     pub use redrive_store::*;
 }
 
+/// Views of a store and the actions of operators, behind the API and the dashboard.
+#[cfg(feature = "server")]
+pub mod ops {
+    pub use redrive_ops::*;
+}
+
+/// The HTTP API and the dashboard.
+#[cfg(feature = "server")]
+pub mod server {
+    pub use redrive_server::*;
+}
+
+#[cfg(feature = "http")]
 pub use http;
 pub use jiff;
+#[cfg(feature = "engine")]
 pub use serde_json;
 
+#[cfg(all(feature = "config", feature = "server"))]
 pub use declarations::build_declarations;
+#[cfg(feature = "config")]
 pub use raw_sinks::{SchemaFileError, build_validation_rules, open_raw_sink};
 pub use redrive_core::*;
+#[cfg(feature = "engine")]
 pub use redrive_engine::traces;
+#[cfg(feature = "http")]
 pub use redrive_engine::{
-    BodyTemplate, Call, ChangeCounts, ChangeOutcome, ChangeRefusal, Clock, CommandSource,
-    ConsumeError, Consumer, Content, ContentError, Control, Daemon, DaemonTick, DailyCalendar,
-    Damage, DaySchedule, Ended, Engine, ExecHandler, ExecSpec, Explained, ExportedFile, Extracted,
-    ExtractionOutcome, Extractor, FolderContent, Gap, GaveUp, GiveupFile, GroupBusy, GroupLease,
-    GroupSending, GroupSent, GroupStart, GroupUpload, Handler, HeaderSource, HttpExtractor,
-    HttpHandler, HttpSpec, HttpUpload, HttpUploader, IntoSample, InvalidHttp, InvalidPointer,
-    InvalidProgram, InvalidSchema, InvalidTemplate, ItemOutcome, ItemReport, IteratorSource,
-    JsonPointer, JsonlSource, KeptContent, KeyGrid, NewContent, Notifier, NotifyEvents,
-    ObjectService, Outcome, Paging, PartitionCommand, PartitionOutcome, PartitionRules,
+    BodyTemplate, HeaderSource, HttpExtractor, HttpHandler, HttpSpec, HttpUpload, HttpUploader,
+    InvalidHttp, InvalidTemplate, Paging, UploadPlan, build_uploader,
+};
+#[cfg(feature = "engine")]
+pub use redrive_engine::{
+    Call, ChangeCounts, ChangeOutcome, ChangeRefusal, CommandSource, ConsumeError, Consumer,
+    Content, ContentError, Control, Daemon, DaemonTick, DailyCalendar, Damage, DaySchedule, Engine,
+    ExecHandler, ExecSpec, ExportedFile, Extracted, ExtractionOutcome, Extractor, FolderContent,
+    Gap, GiveupFile, GroupBusy, GroupLease, GroupSending, GroupSent, GroupStart, GroupUpload,
+    Handler, IntoSample, InvalidPointer, InvalidProgram, InvalidSchema, ItemOutcome, ItemReport,
+    IteratorSource, JsonPointer, JsonlSource, KeptContent, KeyGrid, NewContent, Notifier,
+    NotifyEvents, ObjectService, Outcome, PartitionCommand, PartitionOutcome, PartitionRules,
     PartitionSelection, Pipeline, PipelineControl, Prunable, Prune, PruneError, PruneReport, Queue,
     RawError, RawLocation, RawMetadata, RawReader, RawSink, RawWriter, ReadablePartition,
-    ReprocessCounts, ResumeError, Retry, RetryEvent, RetrySettings, RetryingUploader, RowSchema,
-    RowWriter, RunMode, SamplePages, SampleSource, SampleWriter, Source, SourceCall, SourceEnd,
-    Stage, StageAnswer, SteadyClock, Stop, Stopper, StreamHandler, StreamSpec, Sweep, SystemClock,
-    Until, UploadError, UploadEvent, UploadObserver, UploadOutcome, UploadPlan, UploadReport,
-    UploadRequest, Uploader, ValidationHandler, ValidationOutcome, ValidationRequest,
-    ValidationRules, Validator, WorkerLimits, build_uploader, config_hash, extractor_fn, gaps,
-    handler_fn, random_worker_id, reference_content, retry, stage_fn, verdict_code,
-    verify_partitions,
+    ReprocessCounts, ResumeError, RetrySettings, RetryingUploader, RowSchema, RowWriter, RunMode,
+    SamplePages, SampleSource, SampleWriter, Source, SourceCall, SourceEnd, Stage, StageAnswer,
+    StreamHandler, StreamSpec, Sweep, Until, UploadError, UploadEvent, UploadObserver,
+    UploadOutcome, UploadReport, UploadRequest, Uploader, ValidationHandler, ValidationOutcome,
+    ValidationRequest, ValidationRules, Validator, WorkerLimits, config_hash, extractor_fn, gaps,
+    handler_fn, random_worker_id, reference_content, stage_fn, verdict_code, verify_partitions,
 };
+pub use redrive_retry::{
+    Clock, Ended, Explained, GaveUp, Retry, RetryEvent, SteadyClock, Stop, Stopper, SystemClock,
+    retry,
+};
+#[cfg(feature = "engine")]
 pub use redrive_store::{
     AuditContext, Categories, DeadCause, InvalidRun, ItemGroup, ItemRecord, Lane, NewItem,
     NewPipelineRun, NewRun, Operator, PartitionAction, PartitionFilter, PartitionRecord,
@@ -189,8 +222,11 @@ pub use redrive_store::{
     PrunedSamples, RunChange, RunFilter, RunRecord, SampleChange, SampleFilter, SampleRecord,
     SourcePosition, StageCount, StageStats, Store, SubmittedRun, Verdict,
 };
+#[cfg(feature = "engine")]
 pub use store_url::{InvalidStoreUrl, PostgresUrl, StoreUrl};
-pub use stores::{OpenError, migrator, open, open_migrated_store, open_store};
+#[cfg(feature = "engine")]
+pub use stores::{OpenError, SynchronousMode, migrator, open, open_migrated_store, open_store};
+#[cfg(feature = "config")]
 pub use wiring::{
     BuildError, build_calendar, build_notifier, build_partition_rules, build_pipeline, build_queue,
     build_source, build_upload,

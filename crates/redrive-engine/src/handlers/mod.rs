@@ -3,7 +3,8 @@
 //! - `handler`: the interface, and handlers written as Rust functions
 //! - `exec`: one program per call
 //! - `stream`: programs that stay running and take many calls
-//! - `http`: one HTTP request per call
+//! - `http` (feature `http`): one HTTP request per call
+//! - `json_pointer`: selects a part of a JSON document
 //! - `program`: how programs are started, limited and ended
 //! - `reply`: how the reply of a program or server is read
 //!
@@ -14,7 +15,9 @@ pub(crate) mod handler;
 pub(crate) mod exec;
 pub(crate) mod stream;
 
+#[cfg(feature = "http")]
 pub(crate) mod http;
 
+pub(crate) mod json_pointer;
 pub(crate) mod program;
 pub mod reply;

@@ -5,12 +5,7 @@
 //!
 //! Copied content is kept beside the raw partitions, in a folder or an object store: `items/sha256/ab/cdef…`.
 
-use std::{
-    fmt,
-    path::PathBuf,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -18,17 +13,14 @@ use futures_util::{Stream, StreamExt, stream::BoxStream};
 use redrive_store::{ItemGroup, NewItem};
 use sha2::{Digest, Sha256};
 
-use crate::{
-    RawSink,
-    partitions::raw::Root,
-    uploads::{FolderContent, object_content::ObjectContent},
-};
+use crate::{RawSink, partitions::raw::Root, uploads::FolderContent};
 
 pub(super) const CHUNK_BYTES: usize = 128 * 1024;
 
 pub(super) const CHUNKS_AHEAD: usize = 2;
 
 /// Content as a stream of chunks. Dropping it ends the reading.
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP uploads read"))]
 pub struct Chunks {
     first: Option<Bytes>,
     rest: Option<BoxStream<'static, Result<Bytes, ContentError>>>,
@@ -52,14 +44,15 @@ impl Chunks {
         Self { first: Some(first), ..self }
     }
 
+    #[cfg(feature = "http")]
     pub(super) fn poll_next(
         &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, ContentError>>> {
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Bytes, ContentError>>> {
         match (self.first.take(), &mut self.rest) {
-            (Some(first), _) => Poll::Ready(Some(Ok(first))),
+            (Some(first), _) => std::task::Poll::Ready(Some(Ok(first))),
             (None, Some(rest)) => rest.poll_next_unpin(context),
-            (None, None) => Poll::Ready(None),
+            (None, None) => std::task::Poll::Ready(None),
         }
     }
 }
@@ -141,7 +134,12 @@ impl RawSink {
     pub fn content(&self) -> Arc<dyn Content> {
         match self.root() {
             Root::Folder(folder) => Arc::new(FolderContent::new(folder.root())),
-            Root::Objects(objects) => Arc::new(ObjectContent::new(objects.clone())),
+            #[cfg(feature = "objects")]
+            Root::Objects(objects) => {
+                Arc::new(super::object_content::ObjectContent::new(objects.clone()))
+            }
+            #[cfg(not(feature = "objects"))]
+            Root::Objects(objects) => match *objects {},
         }
     }
 }

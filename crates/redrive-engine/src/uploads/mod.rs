@@ -26,14 +26,21 @@ mod event;
 mod content;
 mod folder_content;
 mod local_files;
+#[cfg(feature = "objects")]
 mod object_content;
 
+#[cfg(feature = "http")]
 mod body;
 
+#[cfg(feature = "http")]
 mod http_uploader;
+#[cfg(feature = "http")]
 mod item_sender;
+#[cfg(feature = "http")]
 mod item_supply;
+#[cfg(feature = "http")]
 mod lanes;
+#[cfg(feature = "http")]
 mod recorder;
 
 mod group_lease;
@@ -41,8 +48,10 @@ mod group_upload;
 
 mod giveup_file;
 
+#[cfg(feature = "http")]
 mod build;
 
+#[cfg(feature = "http")]
 pub use build::{UploadPlan, build_uploader};
 pub(crate) use content::hex;
 pub use content::{Chunks, Content, ContentError, KeptContent, NewContent, sha256_of};
@@ -51,6 +60,7 @@ pub use folder_content::FolderContent;
 pub use giveup_file::{GiveupFile, GiveupFileError};
 pub use group_lease::{GroupBusy, GroupLease, GroupStart};
 pub use group_upload::{GroupSending, GroupSent, GroupUpload};
+#[cfg(feature = "http")]
 pub use http_uploader::{HttpUpload, HttpUploader};
 pub use local_files::reference_content;
 pub use report::{ItemOutcome, ItemReport, UploadOutcome, UploadReport};

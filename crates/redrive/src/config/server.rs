@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+#[cfg(feature = "server")]
 use redrive_server::ServerLimits;
 
 use super::{
@@ -39,6 +40,7 @@ pub struct ServerConfig {
     pub operator_token: Option<String>,
     /// The environment variable that holds the token for read access.
     pub viewer_token: Option<String>,
+    #[cfg(feature = "server")]
     pub limits: ServerLimits,
 }
 
@@ -49,6 +51,7 @@ impl Default for ServerConfig {
             hosts: Vec::new(),
             operator_token: None,
             viewer_token: None,
+            #[cfg(feature = "server")]
             limits: ServerLimits::default(),
         }
     }
@@ -60,33 +63,28 @@ impl ServerConfig {
         let hosts = s.get("hosts", set(host));
         let operator_token = s.get("operator-token", token);
         let viewer_token = s.get("viewer-token", token);
-        let limits = limits(s);
+        let connections = s.get("max-connections", whole(1..=MAX_CONNECTIONS));
+        let client_timeout = s.get("patience", duration_in(PATIENCE[0]..=PATIENCE[1]));
+        let requests = s.get("max-requests-per-second", whole(1..=MAX_REQUESTS));
+        let item_bytes = s.get("max-item-bytes", whole(1..=MAX_ITEM_BYTES));
+        let defaults = Self::default();
+        #[cfg(feature = "server")]
+        let limits = ServerLimits {
+            connections: connections.unwrap_or(defaults.limits.connections),
+            client_timeout: client_timeout.unwrap_or(defaults.limits.client_timeout),
+            requests_a_second: requests.unwrap_or(defaults.limits.requests_a_second),
+            item_bytes: item_bytes.unwrap_or(defaults.limits.item_bytes),
+        };
+        #[cfg(not(feature = "server"))]
+        let _ = (connections, client_timeout, requests, item_bytes);
         Some(Self {
-            listen: listen.unwrap_or_else(|| Self::default().listen),
+            listen: listen.unwrap_or(defaults.listen),
             hosts: hosts.unwrap_or_default(),
             operator_token,
             viewer_token,
+            #[cfg(feature = "server")]
             limits,
         })
-    }
-}
-
-fn limits(s: &mut Section<'_>) -> ServerLimits {
-    let defaults = ServerLimits::default();
-    let [least, most] = PATIENCE;
-    ServerLimits {
-        connections: s
-            .get("max-connections", whole(1..=MAX_CONNECTIONS))
-            .unwrap_or(defaults.connections),
-        client_timeout: s
-            .get("patience", duration_in(least..=most))
-            .unwrap_or(defaults.client_timeout),
-        requests_a_second: s
-            .get("max-requests-per-second", whole(1..=MAX_REQUESTS))
-            .unwrap_or(defaults.requests_a_second),
-        item_bytes: s
-            .get("max-item-bytes", whole(1..=MAX_ITEM_BYTES))
-            .unwrap_or(defaults.item_bytes),
     }
 }
 

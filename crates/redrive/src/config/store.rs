@@ -10,6 +10,7 @@ use super::{
     value::{text, word},
 };
 use crate::StoreUrl;
+pub use crate::stores::SynchronousMode;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StoreConfig {
@@ -32,16 +33,6 @@ impl fmt::Display for StoreLocation {
             Self::Env(name) => write!(f, "${name}"),
         }
     }
-}
-
-/// When SQLite waits for the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SynchronousMode {
-    /// At every commit: a power cut loses nothing that was acknowledged.
-    #[default]
-    Full,
-    /// At checkpoints: a power cut may lose the last commits, a crash of the program none.
-    Normal,
 }
 
 impl SynchronousMode {

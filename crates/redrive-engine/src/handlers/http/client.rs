@@ -74,6 +74,7 @@ where
     }
 
     /// Sends bodies of megabytes without copying them.
+    #[cfg(feature = "objects")]
     pub(crate) fn with_large_bodies(self) -> Self {
         Self { large_bodies: true, ..self }
     }

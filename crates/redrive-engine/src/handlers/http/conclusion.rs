@@ -10,11 +10,13 @@ use serde_json::Value;
 use super::{
     body::{BodyEnd, MAX_BODY_BYTES},
     no_response::error_chain,
-    pointer::JsonPointer,
 };
 use crate::{
     Outcome,
-    handlers::reply::{MAX_REPLY_BYTES, Reply},
+    handlers::{
+        json_pointer::JsonPointer,
+        reply::{MAX_REPLY_BYTES, Reply},
+    },
 };
 
 /// The code of an error that a reply reports without a code.

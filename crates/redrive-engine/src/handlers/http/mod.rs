@@ -12,7 +12,6 @@
 
 mod spec;
 
-mod pointer;
 mod template;
 
 mod secrets;
@@ -60,7 +59,6 @@ use self::conclusion::conclude;
 pub use self::{
     body::MAX_BODY_BYTES,
     paging::{HttpExtractor, MAX_PAGES, Paging},
-    pointer::{InvalidPointer, JsonPointer},
     spec::{DEFAULT_CONNECT_TIMEOUT, HeaderSource, HttpSpec, InvalidHttp},
     template::{BodyTemplate, InvalidTemplate},
 };
@@ -68,10 +66,13 @@ pub(crate) use self::{
     body::{BodyBuffer, BodyEnd},
     client::{HttpClient, NoResponse, ResponseBody},
     conclusion::{ReceivedResponse, status_failure, timeout_failure},
-    connector::ServerConnector,
     no_response::no_response,
     secrets::Secrets,
     spec::host_header,
+};
+#[cfg(feature = "objects")]
+pub(crate) use self::{
+    connector::ServerConnector,
     tls::{client_config, native_roots},
 };
 use crate::{Call, Clock, Handler, Outcome, Stop, SystemClock, traces::TRACEPARENT};

@@ -15,11 +15,11 @@ use serde_json::{Value, value::RawValue};
 use tokio::time::{Sleep, sleep};
 
 use super::{
-    HttpHandler, HttpSpec, InvalidHttp, JsonPointer,
+    HttpHandler, HttpSpec, InvalidHttp,
     conclusion::{bad_reply, excerpt, success_text},
     raw_json::{add_line, items, part},
 };
-use crate::{Call, Clock, Extractor, Outcome, RowWriter, Stop};
+use crate::{Call, Clock, Extractor, JsonPointer, Outcome, RowWriter, Stop};
 
 /// The most pages of one partition.
 pub const MAX_PAGES: u32 = 100_000;

@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::value::RawValue;
 
-use super::pointer::JsonPointer;
+use crate::handlers::json_pointer::JsonPointer;
 
 pub(super) fn part<'a>(text: &'a str, pointer: &JsonPointer) -> Option<&'a RawValue> {
     let mut part: &RawValue = serde_json::from_str(text).ok()?;

@@ -7,7 +7,8 @@ use http::{
     header::{CONNECTION, CONTENT_LENGTH, EXPECT, TE, TRAILER, TRANSFER_ENCODING, UPGRADE},
 };
 
-use super::{addresses::is_private, pointer::JsonPointer, template::BodyTemplate};
+use super::{addresses::is_private, template::BodyTemplate};
+use crate::handlers::json_pointer::JsonPointer;
 
 /// The default of [`HttpSpec::connect_timeout`].
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::pointer::JsonPointer;
+use crate::handlers::json_pointer::JsonPointer;
 
 /// The key of an object that stands for a value of the call.
 const TAKE: &str = "$";

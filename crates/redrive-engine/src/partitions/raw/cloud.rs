@@ -12,16 +12,7 @@ use object_store::{
     gcp::GoogleCloudStorageBuilder,
 };
 
-use super::{RawError, RawSink, http_client::EngineHttp};
-
-/// An object store that raw partitions can be kept in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ObjectService {
-    /// Amazon S3 and compatible servers.
-    S3,
-    Gcs,
-    Azure,
-}
+use super::{ObjectService, RawError, RawSink, http_client::EngineHttp};
 
 /// A longer outage fails the attempt, and the policy of the partition decides about the next one.
 const RETRIES: usize = 5;
@@ -29,14 +20,6 @@ const RETRIES: usize = 5;
 const RETRY_LIMIT: Duration = Duration::from_secs(60);
 
 impl ObjectService {
-    fn scheme(self) -> &'static str {
-        match self {
-            Self::S3 => "s3",
-            Self::Gcs => "gs",
-            Self::Azure => "az",
-        }
-    }
-
     fn variables(self) -> &'static str {
         match self {
             Self::S3 => "AWS_",
@@ -56,8 +39,7 @@ impl RawSink {
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, RawError> {
         let prefix = prefix.trim_matches('/');
-        let url = format!("{}://{bucket}/{prefix}", service.scheme());
-        let url = url.trim_end_matches('/').to_owned();
+        let url = service.url(bucket, prefix);
         let settings = environment
             .into_iter()
             .filter(|(name, _)| name.starts_with(service.variables()))

@@ -27,6 +27,7 @@ pub enum RawError {
         #[source]
         source: io::Error,
     },
+    #[cfg(feature = "objects")]
     #[error("cannot {doing} {place}")]
     Object {
         doing: &'static str,

@@ -21,27 +21,39 @@ mod metadata;
 pub(crate) mod durable;
 mod folder;
 
+mod object_service;
+
+#[cfg(feature = "objects")]
 mod cloud;
+#[cfg(feature = "objects")]
 mod http_client;
+#[cfg(feature = "objects")]
+mod objects;
+
+#[cfg(not(feature = "objects"))]
+#[path = "no_objects.rs"]
 mod objects;
 
 mod reader;
 mod writer;
 
-use std::{fmt, path::PathBuf, sync::Arc};
+#[cfg(feature = "objects")]
+use std::sync::Arc;
+use std::{fmt, path::PathBuf};
 
-use object_store::ObjectStore;
 use redrive_core::{PartitionKey, PartitionRunId};
 
-pub use cloud::ObjectService;
 pub use error::{Damage, RawError};
 pub use metadata::{Extracted, RawMetadata};
+pub use object_service::ObjectService;
 pub use reader::RawReader;
 pub use writer::RawWriter;
 
 pub(crate) use durable::{DurableFolders, sync_folder};
 pub(crate) use folder::Folder;
-pub(crate) use objects::{ObjectReader, Objects, PART_BYTES, Parts};
+pub(crate) use objects::Objects;
+#[cfg(feature = "objects")]
+pub(crate) use objects::{ObjectReader, PART_BYTES, Parts};
 
 use layout::{METADATA, PAYLOAD, RunPath};
 use reader::ReaderBackend;
@@ -71,6 +83,7 @@ use writer::WriterBackend;
 pub struct RawSink(Root);
 
 #[derive(Debug, Clone)]
+#[cfg_attr(not(feature = "objects"), expect(dead_code, reason = "without objects"))]
 pub(crate) enum Root {
     Folder(Folder),
     Objects(Objects),
@@ -91,8 +104,9 @@ impl RawSink {
 
     /// A sink in an object store that supports conditional puts (create if absent). `url` is the name of the
     /// sink in messages.
+    #[cfg(feature = "objects")]
     pub fn objects(
-        store: Arc<dyn ObjectStore>,
+        store: Arc<dyn object_store::ObjectStore>,
         prefix: &str,
         url: impl Into<String>,
     ) -> Result<Self, RawError> {

@@ -1,17 +1,17 @@
-//! A JSON Schema that every row must match.
+//! A JSON Schema that every row must match (feature `json-schema`).
 
 use std::fmt;
 
-use jsonschema::ValidationError;
 use serde_json::Value;
 
 /// A compiled JSON Schema. A `$ref` to a file or to the network is refused.
-pub struct RowSchema(jsonschema::Validator);
+pub struct RowSchema(#[cfg(feature = "json-schema")] jsonschema::Validator);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a JSON Schema: {0}")]
 pub struct InvalidSchema(String);
 
+#[cfg(feature = "json-schema")]
 impl RowSchema {
     /// Compiles a schema. Without `$schema`, draft 2020-12 applies.
     ///
@@ -24,7 +24,7 @@ impl RowSchema {
     pub fn parse(text: &str) -> Result<Self, InvalidSchema> {
         let schema: Value =
             serde_json::from_str(text).map_err(|error| InvalidSchema(error.to_string()))?;
-        let at = |error: ValidationError<'_>| match error.instance_path().as_str() {
+        let at = |error: jsonschema::ValidationError<'_>| match error.instance_path().as_str() {
             "" => InvalidSchema(error.to_string()),
             path => InvalidSchema(format!("{path}: {error}")),
         };
@@ -37,6 +37,19 @@ impl RowSchema {
         let error = self.0.validate(row).err()?;
         let (path, why) = (error.instance_path().as_str(), error.masked());
         Some(if path.is_empty() { format!("the row: {why}") } else { format!("{path}: {why}") })
+    }
+}
+
+#[cfg(not(feature = "json-schema"))]
+impl RowSchema {
+    /// Fails: this build has no JSON Schema. Enable the feature `json-schema`.
+    pub fn parse(_: &str) -> Result<Self, InvalidSchema> {
+        let why = "this program was built without the feature `json-schema`";
+        Err(InvalidSchema(why.to_owned()))
+    }
+
+    pub(super) fn schema_error(&self, _: &Value) -> Option<String> {
+        None
     }
 }
 
