@@ -27,6 +27,7 @@ fn normalize(name: &str) -> String {
         .collect()
 }
 
+#[cfg(feature = "config")]
 /// A hint for an unknown name: the nearest known name, or the list of all.
 pub(crate) fn suggestion<'a>(
     written: &str,
