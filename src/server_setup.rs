@@ -37,11 +37,11 @@ pub(crate) async fn listen(
         write_times: context.write_times.clone(),
     };
     Server::listen(address, setup).await.map_err(|error| match error {
-        redrive_server::Error::UnprotectedAddress(open) => {
+        redrive_server::ServerError::UnprotectedAddress(open) => {
             CommandError::new(Exit::Error, open.to_string())
                 .help("set operator-token in [server], or listen on 127.0.0.1")
         }
-        redrive_server::Error::Listen { ref source, .. }
+        redrive_server::ServerError::Listen { ref source, .. }
             if source.kind() == io::ErrorKind::AddrInUse =>
         {
             serve_error(error).help(

@@ -72,7 +72,7 @@ async fn check_store(store: &ChosenStore, config: Option<&Config>, checkups: &mu
         return;
     }
     let settings = config.map(|config| config.store.clone()).unwrap_or_default();
-    match open_migrated_store(&store.url, &settings).await {
+    match open_migrated_store(&store.url, settings.synchronous).await {
         Ok(open) => checkups.check_store(&*open, Some(&store.chosen_by)).await,
         Err(error) => checkups.fail("store", with_causes(&error)),
     }

@@ -37,6 +37,7 @@ mod faults_database;
 mod fuzz;
 mod handlers_example;
 mod http_worker;
+mod idle_worker;
 mod init;
 mod logs;
 mod notify;

@@ -1,4 +1,5 @@
 //! Rules for the result of a pipeline run, and the failure budget that aborts a run (PIP-5, PIP-6).
+//! [`PipelineProgress`](crate::PipelineProgress) applies them.
 
 use std::fmt;
 

@@ -1,18 +1,13 @@
-//! What runs, watches and checks the work in a store.
+//! The engine: runs, watches and checks the work in a store.
 //!
-//! The engine holds an `Arc<dyn Store>` and never knows which database that is. Time and chance enter
-//! here, each in one file, and are handed down from here as arguments.
+//! The engine holds an `Arc<dyn Store>` and does not know the database. The clock and randomness are injected. One folder
+//! per concept, in reading order:
 //!
-//! The [`Engine`] serves queues, sources and pipelines: one worker loop for each, fed by [`Work`], so that every kind of work
-//! is claimed, handled, decided about and finished by the same code.
-//!
-//! [`retry`] decides about any async operation of a program by the same policies, without a store.
-//!
-//! [`Control`] does to partitions what operators wish, the [`Daemon`] sends failed ones back when their
-//! time has come, a [`Consumer`] reads the good ones.
-//!
-//! The [`checker`] reads a whole store and reports every unit that breaks an invariant. `redrive
-//! doctor` runs it on a real store.
+//! - `worker`: the loop that claims, handles, decides and finishes, for every kind of work; [`Engine`] starts it
+//! - `handlers`: the code that runs an attempt: Rust functions, programs, HTTP requests
+//! - `runs`, `partitions`, `uploads`, `pipelines`: the four kinds of work
+//! - `checks`: reads a whole store and reports every unit that breaks an invariant
+//! - `notify`, `prune`, `traces`: notifications, removal of old units, OpenTelemetry spans
 
 mod worker;
 
@@ -53,12 +48,12 @@ pub use partitions::control::{
     ChangeCounts, ChangeOutcome, ChangeRefusal, Control, KeyGrid, PartitionCommand,
     PartitionOutcome, PartitionRules, PartitionSelection, RunMode, Sweep,
 };
-pub use partitions::daemon::{DEFAULT_INTERVAL, Daemon, DaemonTick};
 pub use partitions::extractor::{Extractor, RowWriter, extractor_fn};
 pub use partitions::raw::{
     Damage, Extracted, ObjectService, RawError, RawLocation, RawMetadata, RawReader, RawSink,
     RawWriter,
 };
+pub use partitions::retry_daemon::{DEFAULT_INTERVAL, Daemon, DaemonTick};
 pub use partitions::schedules::calendar::DailyCalendar;
 pub use partitions::schedules::gaps::{Gap, gaps};
 pub use partitions::schedules::scheduler::DaySchedule;

@@ -13,6 +13,10 @@ use tokio_postgres::Row;
 
 use crate::{bound_query::BoundQuery, connection::time_limits, error, pool::client_timeout};
 
+/// The answer to a query that was sent.
+type PendingRows<'a> =
+    Pin<Box<dyn Future<Output = Result<Vec<Row>, tokio_postgres::Error>> + Send + 'a>>;
+
 /// How often an exchange is sent if it keeps failing with deadlocks or serialization failures.
 const MAX_CONFLICT_TRIES: u32 = 5;
 
@@ -223,9 +227,7 @@ async fn send_all(
     discard_plans: bool,
     messages: &[SessionMessage<'_>],
 ) -> Result<Vec<Vec<Row>>, tokio_postgres::Error> {
-    let mut sending: Vec<
-        Pin<Box<dyn Future<Output = Result<Vec<Row>, tokio_postgres::Error>> + Send + '_>>,
-    > = Vec::new();
+    let mut sending: Vec<PendingRows<'_>> = Vec::new();
     let discard = discard_plans.then_some(SessionMessage::Script("DISCARD PLANS"));
     for message in discard.iter().chain(messages) {
         match *message {

@@ -38,7 +38,7 @@ use pages::live::Live;
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ServerError {
     #[error(transparent)]
     UnprotectedAddress(#[from] UnprotectedAddress),
     #[error("cannot listen on {address}")]
@@ -59,9 +59,9 @@ pub struct Server {
 
 impl Server {
     /// Port 0 selects a free port. An address that other machines can reach requires a token.
-    pub async fn listen(address: SocketAddr, setup: ServerSetup) -> Result<Self, Error> {
+    pub async fn listen(address: SocketAddr, setup: ServerSetup) -> Result<Self, ServerError> {
         setup.access.check(address)?;
-        let failed = |source| Error::Listen { address, source };
+        let failed = |source| ServerError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let watch = Watch::new(setup.ops.clone());

@@ -221,7 +221,7 @@ fn finish(
     connection: &Connection,
     finishes: &[(SampleFinish, AttemptRecord)],
 ) -> Result<(Vec<SampleWritten>, bool)> {
-    let mut finisher = Finisher::new(connection)?;
+    let mut finisher = SampleFinisher::new(connection)?;
     let mut written = vec![SampleWritten::Stale; finishes.len()];
     let (mut ends, mut news) = (OutcomesByRun::default(), false);
     for ((finish, attempt), written) in finishes.iter().zip(&mut written) {
@@ -250,7 +250,7 @@ fn finish(
     Ok((written, news))
 }
 
-struct Finisher<'a> {
+struct SampleFinisher<'a> {
     connection: &'a Connection,
     update: CachedStatement<'a>,
     ledger: LedgerRows<'a>,
@@ -258,7 +258,7 @@ struct Finisher<'a> {
     going_on: HashMap<PipelineRunId, bool>,
 }
 
-impl<'a> Finisher<'a> {
+impl<'a> SampleFinisher<'a> {
     fn new(connection: &'a Connection) -> Result<Self> {
         let update = connection.prepare_cached(queries::FINISH_SAMPLES).doing(FINISHING)?;
         let ledger = LedgerRows::new(connection)?;

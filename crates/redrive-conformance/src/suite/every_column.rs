@@ -381,7 +381,7 @@ pub async fn an_item_has_every_column_as_it_was_written(f: &Fixture) {
         updated_at: at(1),
     };
     let read = async || f.store.items_by_id(&[id]).await.expect("read");
-    assert_eq!(read().await, [added.clone()]);
+    assert_eq!(read().await, std::slice::from_ref(&added));
 
     for expected in 1..=2 {
         let counted = f.store.increment_upload_attempts(id).await;

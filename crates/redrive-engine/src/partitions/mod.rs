@@ -6,7 +6,7 @@
 //! - `lane_shares`, `run_ids`: how many partitions of each lane a claim takes, and the ids of their runs
 //! - `schedules`: creates partitions when they become due
 //! - `control`: the changes that operators and the daemon make to partitions
-//! - `daemon`: retries failed partitions when they are due
+//! - `retry_daemon`: retries failed partitions when they are due
 //! - `consumer`: reads accepted partitions
 
 pub(crate) mod source;
@@ -23,6 +23,6 @@ pub(crate) mod schedules;
 
 pub(crate) mod control;
 
-pub(crate) mod daemon;
+pub(crate) mod retry_daemon;
 
 pub(crate) mod consumer;

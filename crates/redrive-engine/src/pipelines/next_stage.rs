@@ -1,4 +1,4 @@
-//! Samples that stay with their worker from one stage to the next.
+//! Keeps samples with their worker from one stage to the next.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use redrive_store::{
 use crate::worker::{handoff::Handoff, lease_clock::later};
 use redrive_retry::monotonic;
 
-/// The loop of the stage that comes next, in the same process.
+/// The loop of the next stage, in the same process.
 #[derive(Clone)]
 pub(super) struct NextStage {
     pub(super) place: u32,
@@ -21,16 +21,16 @@ pub(super) struct NextStage {
 }
 
 impl NextStage {
-    /// Until when to keep a sample that is on its way to that stage, if there is a place for it.
+    /// The lease end of a sample that is kept for the next stage; `None` if that stage has no free slot.
     pub(super) fn keep_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.handoff.reserve().then(|| later(now, self.lease))
     }
 
-    /// Writes ends, and hands over what was kept.
+    /// Writes results, and hands off the samples that were kept.
     ///
-    /// An answer may have been lost, and the end refused when it was written again: then the sample has
-    /// gone on, and is ours under the next epoch. Nobody else gives it that epoch at that stage with our
-    /// name, because whether to keep it is decided once and stands in the end.
+    /// If an answer of the store was lost, the same result is refused when it is written again: the sample has advanced and
+    /// is held by this worker under the next epoch. No other writer gives it that epoch at that stage with this worker's
+    /// id, because whether to keep a sample is decided once and is part of the result.
     pub(super) async fn finish(
         &self,
         store: &dyn Store,
@@ -49,12 +49,12 @@ impl NextStage {
             }
         }
         for (end, written) in ends.iter().zip(&written) {
-            self.settle(end, *written, store.now());
+            self.send_or_free(end, *written, store.now());
         }
         Ok(written)
     }
 
-    /// Whether a sample is held as the end of an attempt would have it held.
+    /// Whether a sample is held exactly as this result would have kept it.
     fn has_kept(&self, sample: &SampleRecord, end: &SampleFinish) -> bool {
         let held: (Option<&WorkerId>, Epoch) = (sample.lease_owner.as_ref(), sample.lease_epoch);
         sample.id == end.id
@@ -62,8 +62,8 @@ impl NextStage {
             && held == (Some(&end.worker), next(end.epoch))
     }
 
-    /// Keeps what was promised to the next stage.
-    fn settle(&self, end: &SampleFinish, written: SampleWritten, now: Timestamp) {
+    /// Sends a kept sample to the reserved slot, or frees the slot.
+    fn send_or_free(&self, end: &SampleFinish, written: SampleWritten, now: Timestamp) {
         let Some(until) = end.keep_until else { return };
         match (&end.completion, written) {
             (SampleCompletion::Answered(data), SampleWritten::Kept) => {
@@ -75,7 +75,7 @@ impl NextStage {
                     epoch: next(end.epoch),
                     history: History::default(),
                 };
-                // Its lease was asked for when the attempt ended, and writing that may have taken a while.
+                // The lease was requested when the attempt ended, and the write may have taken a while.
                 let left = Duration::try_from(until.duration_since(now)).unwrap_or_default();
                 let asked_at = monotonic().checked_sub(self.lease.saturating_sub(left));
                 self.handoff.send(sample, asked_at.unwrap_or_else(monotonic));
@@ -84,7 +84,7 @@ impl NextStage {
         }
     }
 
-    /// Takes back what was promised for an end that cannot be written.
+    /// Frees the slot that was reserved for a result which cannot be written.
     pub(super) fn forget(&self, end: &SampleFinish) {
         if end.keep_until.is_some() {
             self.handoff.cancel();

@@ -1,7 +1,7 @@
-//! Sources of pipeline runs, as work for the loop.
+//! The sources of pipeline runs, as work for the worker loop.
 //!
-//! Reading a source is no attempt at a unit: nothing of it is in the ledger. What it shares with units is
-//! the lease, so that one worker reads a source at a time and another goes on when that one is lost.
+//! Reading a source is not an attempt at a unit, so nothing of it is in the ledger. It shares the lease with units: one
+//! worker reads a source at a time, and another continues when that worker is lost.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ use crate::worker::{
     work::{Completion, Work, WorkerLimits},
 };
 
-/// How many sources of one pipeline a worker reads at once.
+/// Sources of one pipeline that a worker reads at once.
 const CONCURRENCY: usize = 4;
 
-/// How long the holder of a source may be silent, unless a stage has less patience.
+/// The lease on a source, unless a stage has a shorter one.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// How long a source is read on after the word to stop. It may be read on at any line, and while the
-/// stages stop there is no more room for what it has.
+/// How long a source is read after the stop signal. Another worker can continue at any line, and stages that stop take no
+/// more samples.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Reads the sources of the runs of a pipeline.
@@ -135,7 +135,7 @@ impl Work for SourceReader {
         let (pipeline, run) = (&self.pipeline.name, end.lease.id);
         match (&end.failure, written) {
             (_, Written::Stale) => {
-                tracing::warn!(pipeline, run, "someone else reads the source by now");
+                tracing::warn!(pipeline, run, "another worker reads the source by now");
             }
             (Some(failure), Written::Applied) => {
                 let (code, error) = (failure.code().to_string(), failure.message().as_str());

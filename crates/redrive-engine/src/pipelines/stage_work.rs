@@ -300,18 +300,23 @@ impl Work for StageWork {
     }
 }
 
-/// The outlook of one of the loops of a pipeline. What others have to do may still lead to something
-/// here; but it is no time to look again, or what is due where all slots are taken would have the others
-/// look all the time.
+/// The backlog of one loop of a pipeline. Work of the other loops may still lead to work here, so it counts as held. Their
+/// due times are left out: a sample that is due at a stage without free slots would make all other loops poll constantly.
 pub(super) fn backlog_of_one(all: Backlog, next_due: Option<Timestamp>) -> Backlog {
     Backlog { held: all.held || all.next_due.is_some(), next_due, ..all }
 }
 
-/// How an attempt ended, once that is written.
+/// Logs how an attempt ended, after that is written.
 fn log_end(work: &str, end: &SampleFinish, written: Written) {
     let (sample, attempt) = (end.id.0, end.attempt.0);
     if written == Written::Stale {
-        tracing::warn!(work, sample, attempt, epoch = end.epoch.0, "the store refused a late result");
+        tracing::warn!(
+            work,
+            sample,
+            attempt,
+            epoch = end.epoch.0,
+            "the store refused a late result"
+        );
         return;
     }
     match &end.completion {

@@ -68,7 +68,7 @@ impl TraceSettings {
     /// Reads the settings with a function that returns the value of a variable. `None` if no collector is set, or
     /// tracing is disabled.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, InvalidSetting> {
-        let env = Environment { variable };
+        let env = TraceEnvironment { variable };
         let disabled = env.get("OTEL_SDK_DISABLED").is_some_and(|value| value == "true");
         let exporters = env.get("OTEL_TRACES_EXPORTER");
         let ours = exporters.is_none_or(|names| names.split(',').any(|name| name.trim() == "otlp"));
@@ -100,11 +100,11 @@ impl TraceSettings {
     }
 }
 
-struct Environment<V> {
+struct TraceEnvironment<V> {
     variable: V,
 }
 
-impl<V: Fn(&str) -> Option<String>> Environment<V> {
+impl<V: Fn(&str) -> Option<String>> TraceEnvironment<V> {
     /// An empty variable counts as not set.
     fn get(&self, name: &str) -> Option<String> {
         (self.variable)(name).filter(|value| !value.is_empty())

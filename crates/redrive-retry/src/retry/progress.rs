@@ -78,9 +78,9 @@ where
                 Some(GaveUp { error, failure, attempts, ended: Ended::Stopped })
             }
             Decision::RetryAt { at, delay, counted } => {
-                let (attempt, told) = (attempts, &error);
+                let attempt = attempts;
                 let event =
-                    RetryEvent { attempt, error: told, failure: &failure, delay, at, counted };
+                    RetryEvent { attempt, error: &error, failure: &failure, delay, at, counted };
                 this.observe.retrying(&event);
                 let sleeping: Boxed<'_, ()> = match &mut options.sleep {
                     Some(sleep) => sleep(delay),

@@ -2,7 +2,7 @@
 
 use redrive_engine::{PartitionRules, RawSink};
 use redrive_ops::Ops;
-use redrive_server::{Access, Error, Server, ServerLimits, ServerSetup, Token, Uploads};
+use redrive_server::{Access, Server, ServerError, ServerLimits, ServerSetup, Token, Uploads};
 use serde_json::json;
 
 use crate::{
@@ -112,7 +112,7 @@ async fn an_address_that_others_can_reach_needs_a_token() {
         Server::listen("0.0.0.0:0".parse().unwrap(), site).await
     };
     let refused = listen(Access::default()).await.err().unwrap();
-    assert!(matches!(refused, Error::UnprotectedAddress(_)), "{refused}");
+    assert!(matches!(refused, ServerError::UnprotectedAddress(_)), "{refused}");
     assert!(refused.to_string().contains("no token"), "{refused}");
     let viewer = Token::new(VIEWER);
     assert!(listen(Access { viewer, ..Access::default() }).await.is_ok());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use redrive_engine::{PartitionRules, RawSink};
 use redrive_ops::Ops;
-use redrive_server::{Access, Error, Server, ServerLimits, ServerSetup, Uploads};
+use redrive_server::{Access, Server, ServerError, ServerLimits, ServerSetup, Uploads};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::Store;
 use tokio::{
@@ -51,7 +51,7 @@ fn site(store: Arc<dyn Store>) -> ServerSetup {
     }
 }
 
-async fn listen(store: Arc<dyn Store>) -> Result<Server, Error> {
+async fn listen(store: Arc<dyn Store>) -> Result<Server, ServerError> {
     Server::listen("127.0.0.1:0".parse().unwrap(), site(store)).await
 }
 

@@ -1,9 +1,12 @@
 //! Starts one program per call (HANDLERS-2).
 //!
-//! A [`program`](crate::handlers::program) is started with the call in its environment. [`supervisor`] feeds it,
-//! reads its output and enforces the limits; [`last_line`] keeps the line that may be the reply; [`conclusion`]
-//! makes the outcome. For extractors, [`extraction`] passes every line on to the sink.
+//! - `exec_handler`: starts a [`program`](crate::handlers::program) with the call in its environment
+//! - `supervisor`: feeds the program, reads its output, enforces the limits, stops it
+//! - `last_line`: keeps the line that may be the reply
+//! - `conclusion`: makes the outcome
+//! - `extraction`: passes every line on to the raw sink, for extractors
 
+mod exec_handler;
 mod spec;
 
 mod last_line;
@@ -12,85 +15,5 @@ mod supervisor;
 mod conclusion;
 mod extraction;
 
-use std::time::Duration;
-
-use async_trait::async_trait;
-
-pub use self::spec::ExecSpec;
-pub(crate) use self::supervisor::OutputSink;
-use self::{
-    conclusion::conclude,
-    last_line::LastLine,
-    supervisor::{FinishedProgram, ProgramLimits, supervise},
-};
-use crate::{
-    Call, Handler, InvalidProgram, Outcome, Stop,
-    handlers::program::{ProcessGroup, ProgramLauncher, environment},
-};
-
-/// Starts one program per call. Needs a tokio runtime with I/O and time enabled.
-///
-/// The exit code, and the last line of stdout if that is a [reply](crate::handlers::reply), decide the
-/// outcome. The whole process group is killed about a second after the program has exited, so that children
-/// can write their last lines. A child that leaves the group (`setsid`) keeps running; the handler does not
-/// wait for it.
-///
-/// When the handler is stopped, it sends TERM. A program that then exits 0 with a reply `ok` has done its
-/// work, and the attempt counts. Any other end may be due to the stop, and the attempt does not count.
-#[derive(Debug)]
-pub struct ExecHandler {
-    program: ProgramLauncher,
-    grace: Duration,
-}
-
-impl ExecHandler {
-    /// Checks a specification. Environment variables are read here, once.
-    pub fn new(spec: ExecSpec) -> Result<Self, InvalidProgram> {
-        let program = ProgramLauncher::new(spec.argv, &spec.folder, &spec.env)?;
-        Ok(Self { program, grace: spec.grace })
-    }
-}
-
-pub(crate) struct ProgramInput {
-    /// Variables in addition to the inherited ones.
-    pub(crate) variables: Vec<(String, String)>,
-    /// Written to stdin, with its newline.
-    pub(crate) line: String,
-}
-
-impl From<&Call> for ProgramInput {
-    fn from(call: &Call) -> Self {
-        Self { variables: environment::of_call(call), line: call.to_line() }
-    }
-}
-
-impl ExecHandler {
-    async fn run(
-        &self,
-        input: &ProgramInput,
-        time_limit: Duration,
-        stop: &mut Stop,
-        sink: &mut impl OutputSink,
-    ) -> Result<FinishedProgram, Outcome> {
-        if stop.is_stopped() {
-            return Err(Outcome::Stopped);
-        }
-        let mut command = self.program.command();
-        command.envs(input.variables.iter().map(|(name, value)| (name, value)));
-        let (group, pipes) = ProcessGroup::start(command)
-            .map_err(|error| Outcome::Failed(self.program.start_failure(&error)))?;
-        let limits = ProgramLimits { time_limit, grace: self.grace };
-        Ok(supervise(group, pipes, input.line.as_bytes(), limits, stop, sink).await)
-    }
-}
-
-#[async_trait]
-impl Handler for ExecHandler {
-    async fn handle(&self, call: &Call, time_limit: Duration, mut stop: Stop) -> Outcome {
-        let mut stdout = LastLine::default();
-        match self.run(&call.into(), time_limit, &mut stop, &mut stdout).await {
-            Ok(program) => conclude(call.kind(), program, &stdout, time_limit),
-            Err(outcome) => outcome,
-        }
-    }
-}
+pub use self::{exec_handler::ExecHandler, spec::ExecSpec};
+pub(crate) use self::{exec_handler::ProgramInput, supervisor::OutputSink};

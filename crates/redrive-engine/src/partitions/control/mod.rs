@@ -9,7 +9,7 @@
 //! - `selection`: the partitions that a command is for
 //! - `rules`: the policy of each source
 //! - `outcome`: what happened to a partition, and why a change was refused
-//! - `sweep`: processes a selection page by page
+//! - `bulk_change`: processes a selection page by page
 
 mod command;
 mod selection;
@@ -18,7 +18,7 @@ mod rules;
 
 mod outcome;
 
-mod sweep;
+mod bulk_change;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -26,11 +26,11 @@ use futures_util::{StreamExt, stream};
 use redrive_core::{PartitionId, PartitionKey, PartitionState, RetryForecast};
 use redrive_store::{NamedPartition, PartitionChange, PartitionRecord, Result, Store};
 
+pub use bulk_change::Sweep;
 pub use command::{PartitionCommand, RunMode};
 pub use outcome::{ChangeCounts, ChangeOutcome, ChangeRefusal, PartitionOutcome};
 pub use rules::PartitionRules;
 pub use selection::{KeyGrid, PartitionSelection};
-pub use sweep::Sweep;
 
 use crate::partitions::raw::RawSink;
 use outcome::requests_retry;

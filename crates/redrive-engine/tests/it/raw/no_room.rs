@@ -2,7 +2,7 @@
 
 use std::{fs, io::Write as _, path::Path, sync::Arc};
 
-use redrive_core::{PartitionKey, PartitionStatus};
+use redrive_core::{Cause, Failure, PartitionKey, PartitionStatus};
 use redrive_engine::{Clock, Engine, Outcome, RawSink, Source, Stopper, SystemClock, Until};
 use redrive_engine::{RowWriter, extractor_fn};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
@@ -72,4 +72,29 @@ pub(super) async fn extract(folder: &Path) {
     let good = record().await;
     assert_eq!(good.status, PartitionStatus::Success, "{good:?}");
     child::answer(&format!("success after {}", good.attempt_count));
+}
+
+// PAR-2
+#[tokio::test]
+async fn the_code_raw_full_from_an_extractor_is_an_ordinary_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let now = SystemClock.now();
+    let store: Arc<dyn Store> =
+        Arc::new(SqliteStore::open(Location::Memory, SqliteOptions::default(), now).unwrap());
+    let key: PartitionKey = "ads/1234/daily/2026-01-31".parse().unwrap();
+    let by = Operator { actor: "test".to_owned(), at: now, reason: None };
+    let audit = AuditContext { by, command: "test".to_owned(), filter: None, flags: Vec::new() };
+    let action = PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh };
+    store.change_partitions(&action, &[NamedPartition::from(key.clone())], &audit).await.unwrap();
+    let extractor = extractor_fn(|_, _| async {
+        Outcome::Failed(Failure::named("raw_full", Cause::Handler, "the program says so"))
+    });
+    let sink = RawSink::folder(folder.path());
+    let engine = Engine::new(store.clone()).with_source(Source::new("ads", extractor, sink));
+    let (_stopper, stop) = Stopper::new();
+    engine.run(stop, Until::Drained).await.unwrap();
+    let records = store.partitions_by_key(std::slice::from_ref(&key)).await.unwrap();
+    let failed = records.into_iter().next().flatten().unwrap();
+    assert_eq!((failed.status, failed.attempt_count), (PartitionStatus::Failed, 1));
+    assert!(failed.error_message.unwrap().contains("the program says so"));
 }
