@@ -73,9 +73,13 @@ impl<U> Handoff<U> {
         self.state().incoming()
     }
 
-    /// Takes the units that arrived.
+    /// Takes the units that arrived. Their slots are not free: until the next [`set_capacity`](Self::set_capacity) nobody
+    /// reserves them again.
     pub(crate) fn take(&self) -> Vec<(U, Instant)> {
-        std::mem::take(&mut self.state().units)
+        let mut state = self.state();
+        let units = std::mem::take(&mut state.units);
+        state.capacity = state.capacity.saturating_sub(units.len());
+        units
     }
 
     /// A panic while the lock was held leaves the state consistent: every change is one step.
@@ -89,5 +93,25 @@ pub(crate) async fn arrived<U>(handoff: Option<&Handoff<U>>) {
     match handoff {
         Some(handoff) => handoff.arrived.notified().await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive_retry::monotonic;
+
+    use super::Handoff;
+
+    // PIP-1
+    #[test]
+    fn the_slot_of_a_taken_unit_is_not_reserved_again_before_the_loop_says_so() {
+        let handoff = Handoff::default();
+        handoff.set_capacity(2);
+        assert!(handoff.reserve() && handoff.reserve() && !handoff.reserve());
+        handoff.send("a", monotonic());
+        assert_eq!(handoff.take().len(), 1);
+        assert!(!handoff.reserve(), "one is on its way, and one was taken");
+        handoff.cancel();
+        assert!(handoff.reserve());
     }
 }
