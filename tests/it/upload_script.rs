@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use redrive::{
     Clock, Failure, ItemEvent, ItemGroup, ItemId, ItemOutcome, ItemRecord, ItemReport, NewItem,
-    Operator, Policy, PolicySpec, RetrySettings, RetryingUploader, Store, UploadError,
-    UploadOutcome, UploadReport, UploadRequest, Uploader, config,
+    Operator, Policy, PolicySpec, RetrySettings, RetryingUploader, Store, SynchronousMode,
+    UploadError, UploadOutcome, UploadReport, UploadRequest, Uploader,
     store::{AddedItem, ItemMove, JournalFilter, Written},
 };
 use serde_json::Value;
@@ -153,8 +153,8 @@ impl Bench {
             let (folder, url) = fresh.await.unwrap();
             let migrator = redrive::migrator(&url).unwrap();
             migrator.migrate_to(migrator.latest(), Timestamp::UNIX_EPOCH).await.unwrap();
-            let settings = config::StoreConfig::default();
-            let store = redrive::open_migrated_store(&url, &settings).await.unwrap();
+            let store =
+                redrive::open_migrated_store(&url, SynchronousMode::default()).await.unwrap();
             let new: Vec<NewItem> = (0..items).map(|n| item(&format!("tile{n}"))).collect();
             let at = Timestamp::UNIX_EPOCH;
             let by = Operator { actor: "ada".to_owned(), at, reason: None };

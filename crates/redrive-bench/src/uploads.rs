@@ -331,7 +331,7 @@ async fn upload(
     let upload = HttpUpload {
         name: "bench".to_owned(),
         spec: HttpSpec::new(Method::POST, server.url.clone()),
-        concurrency: concurrency,
+        concurrency,
         time_limit: Duration::from_secs(60),
         ready: None,
         worker: "bench".to_owned(),

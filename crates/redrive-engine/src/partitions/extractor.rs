@@ -55,6 +55,9 @@ enum WriterState {
     Closed,
 }
 
+/// The failure code of a raw sink without space, and the reason in the journal for the release of a partition.
+pub(crate) const RAW_FULL: &str = "raw_full";
+
 /// The failure code of a raw sink that cannot be written.
 const RAW_UNWRITABLE: &str = "raw_unwritable";
 
@@ -73,7 +76,7 @@ impl ExtractError {
     pub(crate) fn of_sink(error: &RawError) -> Self {
         let message = error.in_words();
         match error.is_disk_full() {
-            true => Self::SinkFull(Failure::named("raw_full", Cause::Handler, &message)),
+            true => Self::SinkFull(Failure::named(RAW_FULL, Cause::Handler, &message)),
             false => Self::Failed(Failure::named(RAW_UNWRITABLE, Cause::Handler, &message)),
         }
     }

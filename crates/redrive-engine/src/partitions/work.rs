@@ -19,7 +19,7 @@ use serde_json::Map;
 use crate::{
     handlers::handler::{Call, Outcome},
     partitions::{
-        extractor::{ExtractError, RowWriter, described},
+        extractor::{ExtractError, RAW_FULL, RowWriter, described},
         lane_shares::LaneShares,
         raw::{Extracted, RawWriter},
         run_ids::RunIds,
@@ -40,9 +40,6 @@ pub(crate) enum PartitionAttempt {
     /// The raw sink had no space left, which says nothing about the partition.
     SinkFull(Failure),
 }
-
-/// Why a partition is released: the raw sink has no space left. Stored in the journal.
-const RAW_FULL: &str = "raw_full";
 
 pub(crate) struct PartitionWork {
     source: Source,
@@ -138,8 +135,13 @@ impl PartitionWork {
         let unknown = ExtractionOutcome::Unknown(lost_worker(owner));
         // The reaper is dropped when it stops.
         let (_stopper, stop) = Stopper::new();
-        let validation = self.validator.validate(&validation_request(&lost), unknown, stop).await;
-        let ValidationOutcome::Verdict(verdict) = validation else { return None };
+        let request = validation_request(&lost);
+        let validation = AssertUnwindSafe(self.validator.validate(&request, unknown, stop));
+        let verdict = match validation.catch_unwind().await {
+            Ok(ValidationOutcome::Verdict(verdict)) => verdict,
+            Ok(ValidationOutcome::Stopped) => return None,
+            Err(panic) => PartitionVerdict::Rejected { failure: panic_failure(panic) },
+        };
         let now = self.context.clock.now();
         Some(finish_of(&lost, verdict, owner, now, now))
     }
@@ -240,7 +242,7 @@ impl Work for PartitionWork {
             unit: Unit::Partition(end.key.clone()),
             place: self.source.name.clone(),
             details: vec![("source", self.source.name.clone())],
-            // Its row is not needed.
+            // The span does not use the partition id.
             row: end.ledger_row(redrive_core::PartitionId(0)),
         })
     }
@@ -321,7 +323,7 @@ fn log_start(unit: &ClaimedPartition) {
     }
 }
 
-/// What the validator said, once that is written.
+/// Logs a verdict after it is written.
 fn log_end(end: &PartitionFinish, written: Written) {
     let (partition, run_id, epoch) = (&end.key, end.run_id.as_str(), end.lease.epoch.0);
     if written == Written::Stale {

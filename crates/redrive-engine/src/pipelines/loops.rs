@@ -13,8 +13,10 @@ use crate::worker::{
     worker_loop::{Until, WorkerLoop},
 };
 
-/// How often to check whether a pipeline is drained: after each wake, at least and at most this often.
+/// How long to wait for a wake before the next check whether a pipeline is drained.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The shortest time between two checks, however many wakes arrive.
 const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The loops of one pipeline, before they run.

@@ -139,7 +139,13 @@ impl Work for SourceReader {
             }
             (Some(failure), Written::Applied) => {
                 let (code, error) = (failure.code().to_string(), failure.message().as_str());
-                tracing::error!(pipeline, run, code, error, "the source cannot be read; stopped");
+                tracing::error!(
+                    pipeline,
+                    run,
+                    code,
+                    error,
+                    "cannot read the source; the pipeline run is stopped"
+                );
             }
             (None, Written::Applied) if end.worker == self.context.worker => {}
             (None, Written::Applied) => {

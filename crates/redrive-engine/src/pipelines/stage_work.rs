@@ -101,7 +101,7 @@ impl StageWork {
                 Err(failure) => failure,
             },
             Outcome::Answered { value: None, .. } => {
-                let message = "a stage answers with the new sample, and there is none";
+                let message = "the handler answered without a sample";
                 Failure::named(named::BAD_REPLY, Cause::Handler, message)
             }
             Outcome::Failed(failure) => failure,

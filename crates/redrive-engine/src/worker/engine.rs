@@ -18,7 +18,7 @@ use crate::{
     runs::{queue::Queue, work::RunWork},
     traces::Traces,
     worker::{
-        reaper::{Reaper, Reapers},
+        reaper::{KindReapers, Reapers},
         unit_leases::WorkContext,
         work::Work,
         worker_loop::{Until, WorkerLoop},
@@ -197,7 +197,7 @@ impl Engine {
                 deliver(&mut loops, notifications);
                 join(loops).await;
             }
-            // What there is to notify of is known only when everything else is done.
+            // Final failures are known only after all other loops have ended.
             Until::Drained => {
                 join(std::mem::take(&mut loops)).await;
                 for notifier in self.notifiers.values() {
@@ -233,9 +233,13 @@ impl Engine {
 }
 
 /// The loop of some work, known to the reaper of its kind.
-fn worker_loop<W: Work>(work: W, reaper: &mut Reaper, context: &WorkContext) -> WorkerLoop<W> {
+fn worker_loop<W: Work>(
+    work: W,
+    reapers: &mut KindReapers,
+    context: &WorkContext,
+) -> WorkerLoop<W> {
     let worker = WorkerLoop::new(Arc::new(work), context.write_times.clone());
-    worker.register(reaper);
+    worker.register(reapers);
     worker
 }
 

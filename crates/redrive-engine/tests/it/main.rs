@@ -44,6 +44,7 @@ mod extraction;
 
 mod extractor_fn;
 mod http_paging;
+mod lost_partitions;
 
 mod tiny_work;
 mod worker_clocks;

@@ -103,7 +103,7 @@ impl Validator {
         Self { sink, rules, traces: Traces::default() }
     }
 
-    /// Tells the judge which span its attempt will have.
+    /// Passes the traceparent to the validation handler.
     pub(crate) fn with_traces(self, traces: Traces) -> Self {
         Self { traces, ..self }
     }
