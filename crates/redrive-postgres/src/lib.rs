@@ -6,7 +6,7 @@
 //! pins the planner's choices: with fresh statistics the planner would sometimes read a whole table to finish
 //! a batch.
 //!
-//! `queries/` has one file per query; its parameters have names, which [`bound_query`] turns into numbers.
+//! `queries/` has one file per query; its parameters have names, which `bound_query` turns into numbers.
 //! `migrations/` make the schema, and `schema.sql` shows the result. A store never migrates;
 //! [`PostgresMigrator`] does, on request.
 
