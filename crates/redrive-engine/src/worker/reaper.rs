@@ -1,12 +1,11 @@
 //! Ends the attempts of lost workers.
 //!
-//! A process runs one reaper for each kind of unit; it serves all queues, sources or stages of that kind that have the same
-//! lease. It is a loop, never a step at start-up, and several reapers do no harm: each result is guarded by the lease that
-//! it was read with. A lost worker is a failure like any other and goes through the same decision, so a unit that kills
-//! every worker is given up within its budget.
+//! A process runs one reaper for each kind of unit; it serves all queues, sources or stages of that kind. It is a loop,
+//! never a step at start-up, and several reapers do no harm: each result is guarded by the lease that it was read with. A
+//! lost worker is a failure like any other and goes through the same decision, so a unit that kills every worker is given
+//! up within its budget.
 //!
-//! A worker is lost if it does not renew its leases although the store takes writes. So before an attempt is counted as
-//! lost:
+//! A worker is lost if it is silent while the store can hear it. So before an attempt is counted as lost:
 //!
 //! - **The store answered, and its clock advanced steadily, for half a lease.** When the store was unavailable, or its
 //!   clock was set forward, every lease may have ended without a lost worker: the holders get time to renew, to write
@@ -17,19 +16,16 @@
 //!   avoid that wait, the reaper writes to a lease shortly before its end: a healthy holder renews much earlier. That
 //!   write changes nothing, since lease ends only move forward.
 //!
-//! Recoveries run as tasks: a validator that takes long, fails or panics delays no other source.
+//! Leases of one kind may differ in length, so each queue, source or stage has its own wait, measured in its own lease.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use futures_util::future::try_join_all;
 use jiff::Timestamp;
 use redrive_retry::{Stop, monotonic};
 use redrive_store::{ExpiredLease, LeaseRef, Result, Written};
-use tokio::{
-    sync::Mutex,
-    task::{Id, JoinError, JoinSet},
-    time::Instant,
-};
+use tokio::{sync::Mutex, time::Instant};
 
 use crate::worker::{
     finisher::report_finish,
@@ -45,85 +41,51 @@ const PAGE: u32 = 500;
 /// Before the end of every lease; some ends are stored as 1970.
 const THE_BEGINNING: Timestamp = Timestamp::constant(-1, 0);
 
-/// The reapers of a process, by kind of unit.
+/// The reapers of a process.
 #[derive(Default)]
 pub(crate) struct Reapers {
-    pub(crate) runs: KindReapers,
-    pub(crate) partitions: KindReapers,
-    pub(crate) samples: KindReapers,
-    pub(crate) sources: KindReapers,
+    pub(crate) runs: Reaper,
+    pub(crate) partitions: Reaper,
+    pub(crate) samples: Reaper,
+    pub(crate) sources: Reaper,
 }
 
 impl Reapers {
+    /// Runs every reaper that has something to reap, until stopped.
     pub(crate) async fn run(self, stop: Stop) {
         let Self { runs, partitions, samples, sources } = self;
-        let all = [runs, partitions, samples, sources].map(|kind| kind.0);
-        KindReapers(all.into_iter().flatten().collect()).run(stop).await;
+        let run = |reaper: Reaper| reaper.run(stop.clone());
+        tokio::join!(run(runs), run(partitions), run(samples), run(sources));
     }
 }
 
-/// The reapers of one kind of unit, one for each length of lease: usually one.
+/// The reaper of one kind of unit.
 #[derive(Default)]
-pub(crate) struct KindReapers(Vec<Reaper>);
-
-impl KindReapers {
-    /// Adds a queue, source or stage, with the leases that its own loop holds: those are not lost.
-    pub(crate) fn add<W: Work>(&mut self, work: Arc<W>, held: Arc<HeldLeases>) {
-        let lease = work.limits().lease;
-        let doubt = work.leases().lease_clock_can_be_set().then(monotonic);
-        let work: Arc<dyn Reaped> = Arc::new(ReapedWork { work, held });
-        let member = Member { work: work.clone(), doubt, busy: false };
-        match self.0.iter_mut().find(|reaper| reaper.lease == lease) {
-            Some(reaper) => reaper.members.push(member),
-            None => self.0.push(Reaper::new(lease, work, member)),
-        }
-    }
-
-    /// Looks for ended leases until stopped. Every write is guarded, so reapers may stop anywhere.
-    pub(crate) async fn run(self, mut stop: Stop) {
-        let mut reapers = JoinSet::new();
-        for reaper in self.0 {
-            reapers.spawn(reaper.reap());
-        }
-        loop {
-            tokio::select! {
-                biased;
-                () = stop.stopped() => return,
-                Some(ended) = reapers.join_next() => if let Err(error) = ended {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::error!(error, "a reaper panicked; restart the process");
-                },
-                else => return,
-            }
-        }
-    }
-}
-
-/// The reaper of one kind of unit and one length of lease.
-struct Reaper {
-    lease: Duration,
-    /// Reads the leases of the kind: all members have the same store.
-    reads: Arc<dyn Reaped>,
+pub(crate) struct Reaper {
     members: Vec<Member>,
     /// Whether the store did not answer the last check.
     unavailable: bool,
     /// The clocks at the last check.
     clock: Option<ClockReading>,
-    /// When there was last a reason to doubt that a silent worker is lost.
-    doubt: Option<Instant>,
-    probe: Arc<WriteProbe>,
-    recoveries: JoinSet<Result<Recovery>>,
-    /// The member that each recovery is for.
-    recovering: HashMap<Id, usize>,
+    probe: WriteProbe,
 }
 
 /// One queue, source or stage that a reaper serves.
 struct Member {
-    work: Arc<dyn Reaped>,
-    /// As for the reaper, for a reason that concerns this member alone.
+    work: Box<dyn Reaped>,
+    lease: Duration,
+    /// When there was last a reason to doubt that a silent worker is lost.
     doubt: Option<Instant>,
-    /// Whether a recovery of this member is running.
-    busy: bool,
+}
+
+impl Member {
+    /// How long no attempt may be counted as lost yet.
+    fn wait(&self, write: Option<ProbedWrite>) -> Duration {
+        let slow = write.filter(|write| write.took >= self.lease / 2).map(|write| write.at);
+        let doubt = self.doubt.max(slow).map(|doubt| doubt.elapsed());
+        let wait = doubt.map_or(Duration::ZERO, |since| (self.lease / 2).saturating_sub(since));
+        wait.max(write.and_then(|write| write.wait(self.lease)).unwrap_or_default())
+    }
 }
 
 /// The last write that the store took, and how long it waited.
@@ -157,62 +119,59 @@ impl WriteProbe {
         *self.0.lock().await
     }
 
-    /// Whether the store takes writes without waiting: as it did recently, or as a write to a lease, which changes
-    /// nothing, shows now.
-    async fn is_prompt(
+    /// Writes to a lease without changing it.
+    async fn write(
         &self,
         leases: &dyn UnitLeases,
         lease: LeaseRef,
         now: Timestamp,
-        length: Duration,
-    ) -> Result<bool> {
+    ) -> Result<ProbedWrite> {
         let mut last = self.0.lock().await;
-        if let Some(wait) = last.and_then(|write| write.wait(length)) {
-            return Ok(wait.is_zero());
-        }
         let started = monotonic();
         leases.renew(&[lease], now).await?;
         let write = ProbedWrite { at: monotonic(), took: started.elapsed() };
         *last = Some(write);
-        Ok(write.was_prompt(length))
+        Ok(write)
     }
 }
 
 impl Reaper {
-    fn new(lease: Duration, reads: Arc<dyn Reaped>, member: Member) -> Self {
-        Self {
-            lease,
-            reads,
-            members: vec![member],
-            unavailable: false,
-            clock: None,
-            doubt: None,
-            probe: Arc::default(),
-            recoveries: JoinSet::new(),
-            recovering: HashMap::new(),
+    /// Adds a queue, source or stage, with the leases that its own loop holds: those are not lost.
+    pub(crate) fn add<W: Work>(&mut self, work: Arc<W>, held: Arc<HeldLeases>) {
+        let lease = work.limits().lease;
+        let doubt = work.leases().lease_clock_can_be_set().then(monotonic);
+        self.members.push(Member { work: Box::new(ReapedWork { work, held }), lease, doubt });
+    }
+
+    /// Looks for ended leases until stopped. Every write is guarded, so the reaper may stop anywhere.
+    pub(crate) async fn run(self, mut stop: Stop) {
+        tokio::select! {
+            biased;
+            () = stop.stopped() => {}
+            () = self.reap() => {}
         }
     }
 
     async fn reap(mut self) {
+        let Some(lease) = self.members.iter().map(|member| member.lease).min() else { return };
         loop {
-            let rest = match self.check().await {
+            let rest = match self.check(lease).await {
                 Ok(rest) => rest,
                 Err(error) => {
                     if !std::mem::replace(&mut self.unavailable, true) {
                         tracing::warn!(
                             work = self.names(),
                             error = &error as &dyn std::error::Error,
-                            "cannot look for lost workers; trying again"
+                            "cannot look for lost workers"
                         );
                     }
-                    self.lease / 6
+                    lease / 6
                 }
             };
             let asleep = monotonic();
             tokio::time::sleep(rest).await;
-            if asleep.elapsed() >= rest.saturating_add(lease_margin(self.lease)) {
-                self.doubt = Some(monotonic());
-            }
+            let overslept = asleep.elapsed().saturating_sub(rest);
+            self.doubt_if(|member| overslept >= lease_margin(member.lease));
         }
     }
 
@@ -220,44 +179,44 @@ impl Reaper {
     /// ends, but not much shorter, so that leases that end one after the other are handled together.
     ///
     /// Reads the earliest end first. Usually it is in the future, and nothing else has to be read.
-    async fn check(&mut self) -> Result<Duration> {
-        while let Some(ended) = self.recoveries.try_join_next_with_id() {
-            self.recovery_ended(ended);
-        }
-        let (lease, margin) = (self.lease, lease_margin(self.lease));
+    async fn check(&mut self, lease: Duration) -> Result<Duration> {
         let now = self.read_clock();
         let asked = monotonic();
-        let mut next = self.leases().next_lease_end(THE_BEGINNING).await?;
-        if std::mem::take(&mut self.unavailable) || asked.elapsed() >= lease / 2 {
-            self.doubt = Some(monotonic());
-        }
+        let mut next = self.leases()?.next_lease_end(THE_BEGINNING).await?;
+        let (took, unavailable) = (asked.elapsed(), std::mem::take(&mut self.unavailable));
+        self.doubt_if(|member| unavailable || took >= member.lease / 2);
+        let mut longest = lease / 2;
         if next.is_some_and(|end| end <= now) {
             let write = self.probe.last().await;
-            let pending = write.and_then(|write| write.wait(lease)).unwrap_or_default();
-            let wait = self.wait_after(self.doubt).max(pending);
-            if !wait.is_zero() {
-                return Ok(wait);
+            let waits = self.members.iter().map(|member| member.wait(write));
+            let waits: Vec<Duration> = waits.collect();
+            if let Some(wait) = waits.iter().filter(|wait| !wait.is_zero()).min() {
+                longest = longest.min(*wait);
             }
-            let can_write = self.recover(now).await?;
-            self.doubt_slow_writes().await;
-            if !can_write {
-                return Ok(margin);
+            if waits.iter().all(|wait| !wait.is_zero()) {
+                return Ok(longest);
             }
-            next = self.leases().next_lease_end(now).await?;
+            if !self.recover(now, &waits).await? {
+                return Ok(lease_margin(lease));
+            }
+            next = self.leases()?.next_lease_end(now).await?;
         }
-        let Some(end) = next else { return Ok(lease / 2) };
-        let mut early = margin;
+        let Some(end) = next else { return Ok(longest) };
+        let mut margin = lease_margin(lease);
         if end <= later(now, margin) {
-            self.probe_before(end, now).await?;
-            self.doubt_slow_writes().await;
-            early = Duration::ZERO;
+            self.probe_before(end, now, margin).await?;
+            margin = Duration::ZERO;
         }
-        let left = time_left(end, self.leases().lease_now()).saturating_sub(early);
-        Ok(left.clamp(lease / 60, lease / 2))
+        let left = time_left(end, self.leases()?.lease_now()).saturating_sub(margin);
+        Ok(left.max(lease / 60).min(longest))
     }
 
-    fn leases(&self) -> &dyn UnitLeases {
-        self.reads.leases()
+    /// The leases of all members: they are of one kind, in one store.
+    fn leases(&self) -> Result<&dyn UnitLeases> {
+        let first = self.members.first();
+        first.map(|member| member.work.leases()).ok_or_else(|| {
+            redrive_store::Error::misuse("looking for lost workers", "there is nothing to reap")
+        })
     }
 
     fn names(&self) -> String {
@@ -265,105 +224,57 @@ impl Reaper {
         names.join(", ")
     }
 
-    /// How long no attempt may be counted as lost, after a doubt.
-    fn wait_after(&self, doubt: Option<Instant>) -> Duration {
-        let since = doubt.map(|doubt| doubt.elapsed());
-        since.map_or(Duration::ZERO, |since| (self.lease / 2).saturating_sub(since))
-    }
-
-    /// A write that waited for half a lease waited for a store that was as good as unavailable.
-    async fn doubt_slow_writes(&mut self) {
-        let slow = self.probe.last().await.filter(|write| write.took >= self.lease / 2);
-        self.doubt = self.doubt.max(slow.map(|write| write.at));
+    fn doubt_if(&mut self, reason: impl Fn(&Member) -> bool) {
+        for member in &mut self.members {
+            if reason(member) {
+                member.doubt = Some(monotonic());
+            }
+        }
     }
 
     /// The time that a whole check uses.
     fn read_clock(&mut self) -> Timestamp {
-        let now = ClockReading::now(self.leases().lease_now());
-        let last = self.clock.replace(now);
-        if last.is_some_and(|last| now.has_jumped_since(&last, lease_margin(self.lease))) {
-            tracing::warn!(
-                work = self.names(),
-                "the lease clock was set forward; no worker is considered lost yet"
-            );
-            self.doubt = Some(now.local);
+        let Ok(leases) = self.leases() else { return Timestamp::MIN };
+        let now = ClockReading::now(leases.lease_now());
+        if let Some(last) = self.clock.replace(now) {
+            let jumped = |member: &Member| now.has_jumped_since(&last, lease_margin(member.lease));
+            if self.members.iter().any(jumped) {
+                tracing::warn!(
+                    work = self.names(),
+                    "the lease clock was set forward; no worker is considered lost yet"
+                );
+            }
+            self.doubt_if(jumped);
         }
         now.shared
     }
 
     /// Writes to the lease that is about to end, unless the store took a write recently.
-    async fn probe_before(&self, end: Timestamp, now: Timestamp) -> Result<()> {
-        let last = self.probe.last().await;
-        let recent = last.is_some_and(|last| last.at.elapsed() <= lease_margin(self.lease) * 2);
-        let leases = self.leases();
+    async fn probe_before(&self, end: Timestamp, now: Timestamp, margin: Duration) -> Result<()> {
+        let recent = self.probe.last().await.is_some_and(|last| last.at.elapsed() <= margin * 2);
+        let leases = self.leases()?;
         if !recent && let Some(ending) = leases.expired(end, i64::MIN, 1).await?.first() {
-            *self.probe.0.lock().await = None;
-            self.probe.is_prompt(leases, ending.lease, now, self.lease).await?;
+            self.probe.write(leases, ending.lease, now).await?;
         }
         Ok(())
     }
 
-    /// Recovers every unit whose lease has ended; `false` if the store takes no writes. Pages advance by id, so that units
-    /// which nobody here serves never hide the rest.
-    async fn recover(&mut self, now: Timestamp) -> Result<bool> {
-        let doubted = |member: &Member| !self.wait_after(member.doubt).is_zero();
-        let mut ready: Vec<bool> = self.members.iter().map(|member| !doubted(member)).collect();
-        let (mut after, mut can_write) = (i64::MIN, true);
+    /// Recovers every unit whose lease has ended and whose member need not wait; `false` if the store takes no writes.
+    /// Pages advance by id, so that units which nobody here serves never hide the rest.
+    async fn recover(&self, now: Timestamp, waits: &[Duration]) -> Result<bool> {
+        let ready = self.members.iter().zip(waits).filter(|(_, wait)| wait.is_zero());
+        let ready: Vec<&Member> = ready.map(|(member, _)| member).collect();
+        let mut after = i64::MIN;
         loop {
-            let expired = self.leases().expired(now, after, PAGE).await?;
-            let Some(last) = expired.last() else { return Ok(can_write) };
+            let expired = self.leases()?.expired(now, after, PAGE).await?;
+            let Some(last) = expired.last() else { return Ok(true) };
             redrive_store::failpoint!("engine.reap.looked");
             after = last.lease.id;
-            let expired: Arc<[ExpiredLease]> = expired.into();
-            let mut started = Vec::new();
-            for (index, member) in self.members.iter_mut().enumerate() {
-                if member.busy || !ready.get(index).is_some_and(|ready| *ready) {
-                    continue;
-                }
-                member.busy = true;
-                started.push(index);
-                let (work, page, probe) =
-                    (member.work.clone(), expired.clone(), self.probe.clone());
-                let recovery = async move { work.recover(&page, now, &probe).await };
-                self.recovering.insert(self.recoveries.spawn(recovery).id(), index);
-            }
-            let deadline = monotonic() + self.lease / 2;
-            let is_busy = |members: &[Member], index: &usize| {
-                members.get(*index).is_some_and(|member| member.busy)
-            };
-            while started.iter().any(|index| is_busy(&self.members, index)) {
-                let ended = self.recoveries.join_next_with_id();
-                let Ok(Some(ended)) = tokio::time::timeout_at(deadline, ended).await else { break };
-                if let Some((index, recovery)) = self.recovery_ended(ended) {
-                    can_write &= recovery != Recovery::NoWrites;
-                    if let Some(ready) = ready.get_mut(index) {
-                        *ready &= recovery == Recovery::Done;
-                    }
-                }
+            let recoveries = ready.iter().map(|it| it.work.recover(&expired, now, &self.probe));
+            if try_join_all(recoveries).await?.contains(&Recovery::NoWrites) {
+                return Ok(false);
             }
         }
-    }
-
-    /// Frees the member of a recovery, and doubts it if the recovery failed.
-    fn recovery_ended(
-        &mut self,
-        ended: std::result::Result<(Id, Result<Recovery>), JoinError>,
-    ) -> Option<(usize, Recovery)> {
-        let (id, ended) = match ended {
-            Ok((id, Ok(recovery))) => (id, Ok(recovery)),
-            Ok((id, Err(error))) => (id, Err(Box::new(error) as Box<dyn std::error::Error>)),
-            Err(error) => (error.id(), Err(error.into())),
-        };
-        let index = self.recovering.remove(&id)?;
-        let member = self.members.get_mut(index)?;
-        member.busy = false;
-        let recovery = ended.unwrap_or_else(|error| {
-            let (work, error) = (member.work.name(), &*error);
-            tracing::warn!(work, error, "cannot recover the units of lost workers; trying again");
-            member.doubt = Some(monotonic());
-            Recovery::Failed
-        });
-        Some((index, recovery))
     }
 }
 
@@ -373,7 +284,6 @@ enum Recovery {
     Done,
     /// The store takes no writes without waiting, so no worker may be considered lost yet.
     NoWrites,
-    Failed,
 }
 
 /// Work as its reaper sees it, of whatever type.
@@ -449,8 +359,12 @@ impl<W: Work> ReapedWork<W> {
         let finishes = work.complete_lost(lost).await?;
         redrive_store::failpoint!("engine.reap.decided");
         let Some(first) = finishes.first() else { return Ok(Recovery::Done) };
-        if !probe.is_prompt(work.leases(), work.finish_lease(first), now, lease).await? {
-            return Ok(Recovery::NoWrites);
+        let recent = probe.last().await.and_then(|write| write.wait(lease));
+        if recent != Some(Duration::ZERO) {
+            let write = probe.write(work.leases(), work.finish_lease(first), now).await?;
+            if !write.was_prompt(lease) {
+                return Ok(Recovery::NoWrites);
+            }
         }
         let written = work.finish(&finishes).await?;
         redrive_store::failpoint!("engine.reap.written");
