@@ -39,7 +39,7 @@ pub(crate) struct StageWork {
 }
 
 impl StageWork {
-    /// The works of all stages of a pipeline.
+    /// The work of each stage of a pipeline, in order.
     pub(crate) fn each<'a>(
         pipeline: &'a Pipeline,
         context: &'a WorkContext,
@@ -111,7 +111,7 @@ impl StageWork {
         Some(SampleCompletion::Failed { failure, decision })
     }
 
-    /// A sample that goes on stays with this worker, if the next stage has a place for it.
+    /// The lease end of a sample that advances and stays with this worker; `None` if the next stage has no free slot.
     fn keep_until(&self, completion: &SampleCompletion) -> Option<Timestamp> {
         match (&self.next, completion) {
             (Some(next), SampleCompletion::Answered(_)) => {
@@ -243,7 +243,7 @@ impl Work for StageWork {
             return self.context.store.finish_samples(ends).await.map(all);
         };
         match (next.finish(&*self.context.store, ends).await, ends) {
-            // It is not written again.
+            // The store refused the result for good, so its reserved slot is freed.
             (Err(refusal), [end]) if !refusal.is_transient() => {
                 next.forget(end);
                 Err(refusal)
@@ -276,7 +276,7 @@ impl Work for StageWork {
     async fn complete_lost(&self, expired: &[ExpiredLease]) -> Result<Vec<SampleFinish>> {
         let ids: Vec<SampleId> = expired.iter().map(|expired| SampleId(expired.lease.id)).collect();
         let samples = self.context.store.samples_by_id(&ids).await?;
-        // A run of other stages may have one of this name elsewhere.
+        // Runs with other stages may have a stage of this name at another position.
         let ours = samples.iter().filter(|sample| {
             let here = sample.stage == self.place && sample.stage_name == self.stage.name;
             here && sample.pipeline == self.served.pipeline
