@@ -18,7 +18,7 @@ use crate::{
     runs::{queue::Queue, work::RunWork},
     traces::Traces,
     worker::{
-        reaper::{Reaper, Reapers},
+        reaper::{KindReapers, Reapers},
         unit_leases::WorkContext,
         work::Work,
         worker_loop::{Until, WorkerLoop},
@@ -232,10 +232,14 @@ impl Engine {
     }
 }
 
-/// The loop of some work, known to the reaper of its kind.
-fn worker_loop<W: Work>(work: W, reaper: &mut Reaper, context: &WorkContext) -> WorkerLoop<W> {
+/// The loop of some work, known to the reapers of its kind.
+fn worker_loop<W: Work>(
+    work: W,
+    reapers: &mut KindReapers,
+    context: &WorkContext,
+) -> WorkerLoop<W> {
     let worker = WorkerLoop::new(Arc::new(work), context.write_times.clone());
-    worker.register(reaper);
+    worker.register(reapers);
     worker
 }
 

@@ -1,9 +1,9 @@
 //! Ends the attempts of lost workers.
 //!
-//! A process runs one reaper for each kind of unit; it serves all queues, sources or stages of that kind. It is a loop,
-//! never a step at start-up, and several reapers do no harm: each result is guarded by the lease that it was read with. A
-//! lost worker is a failure like any other and goes through the same decision, so a unit that kills every worker is given
-//! up within its budget.
+//! A process runs one reaper for each kind of unit; it serves all queues, sources or stages of that kind that have the
+//! same lease. It is a loop, never a step at start-up, and several reapers do no harm: each result is guarded by the lease
+//! that it was read with. A lost worker is a failure like any other and goes through the same decision, so a unit that
+//! kills every worker is given up within its budget.
 //!
 //! A worker is lost if it is silent while the store can hear it. So before an attempt is counted as lost:
 //!
@@ -16,16 +16,20 @@
 //!   avoid that wait, the reaper writes to a lease shortly before its end: a healthy holder renews much earlier. That
 //!   write changes nothing, since lease ends only move forward.
 //!
-//! Leases of one kind may differ in length, so each queue, source or stage has its own wait, measured in its own lease.
+//! Each queue, source or stage recovers its units in a task: a validator that takes long, fails or panics delays no other
+//! source.
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use futures_util::future::try_join_all;
 use jiff::Timestamp;
 use redrive_retry::{Stop, monotonic};
 use redrive_store::{ExpiredLease, LeaseRef, Result, Written};
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{
+    sync::Mutex,
+    task::JoinSet,
+    time::{Instant, timeout_at},
+};
 
 use crate::worker::{
     finisher::report_finish,
@@ -41,51 +45,73 @@ const PAGE: u32 = 500;
 /// Before the end of every lease; some ends are stored as 1970.
 const THE_BEGINNING: Timestamp = Timestamp::constant(-1, 0);
 
-/// The reapers of a process.
+/// The reapers of a process, by kind of unit.
 #[derive(Default)]
 pub(crate) struct Reapers {
-    pub(crate) runs: Reaper,
-    pub(crate) partitions: Reaper,
-    pub(crate) samples: Reaper,
-    pub(crate) sources: Reaper,
+    pub(crate) runs: KindReapers,
+    pub(crate) partitions: KindReapers,
+    pub(crate) samples: KindReapers,
+    pub(crate) sources: KindReapers,
 }
 
 impl Reapers {
-    /// Runs every reaper that has something to reap, until stopped.
     pub(crate) async fn run(self, stop: Stop) {
         let Self { runs, partitions, samples, sources } = self;
-        let run = |reaper: Reaper| reaper.run(stop.clone());
-        tokio::join!(run(runs), run(partitions), run(samples), run(sources));
+        let all = [runs, partitions, samples, sources].map(|kind| kind.0);
+        KindReapers(all.into_iter().flatten().collect()).run(stop).await;
     }
 }
 
-/// The reaper of one kind of unit.
+/// The reapers of one kind of unit, one for each length of lease: usually one.
 #[derive(Default)]
-pub(crate) struct Reaper {
-    members: Vec<Member>,
+pub(crate) struct KindReapers(Vec<Reaper>);
+
+impl KindReapers {
+    /// Adds a queue, source or stage, with the leases that its own loop holds: those are not lost.
+    pub(crate) fn add<W: Work>(&mut self, work: Arc<W>, held: Arc<HeldLeases>) {
+        let lease = work.limits().lease;
+        let work: Arc<dyn Reaped> = Arc::new(ReapedWork { work, held, turn: Mutex::default() });
+        match self.0.iter_mut().find(|reaper| reaper.lease == lease) {
+            Some(reaper) => reaper.members.push(work),
+            None => self.0.push(Reaper::new(lease, work)),
+        }
+    }
+
+    /// Looks for ended leases until stopped. Every write is guarded, so reapers may stop anywhere.
+    pub(crate) async fn run(self, mut stop: Stop) {
+        let mut reapers = JoinSet::new();
+        for reaper in self.0 {
+            reapers.spawn(reaper.reap());
+        }
+        tokio::select! {
+            biased;
+            () = stop.stopped() => {}
+            Some(Err(error)) = reapers.join_next() => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "a reaper panicked; restart the process"
+                );
+                stop.stopped().await;
+            }
+        }
+    }
+}
+
+/// The reaper of one kind of unit and one length of lease.
+struct Reaper {
+    lease: Duration,
+    /// Reads the leases of the kind: all members have one store.
+    reads: Arc<dyn Reaped>,
+    /// The queues, sources or stages that it serves.
+    members: Vec<Arc<dyn Reaped>>,
     /// Whether the store did not answer the last check.
     unavailable: bool,
     /// The clocks at the last check.
     clock: Option<ClockReading>,
-    probe: WriteProbe,
-}
-
-/// One queue, source or stage that a reaper serves.
-struct Member {
-    work: Box<dyn Reaped>,
-    lease: Duration,
     /// When there was last a reason to doubt that a silent worker is lost.
     doubt: Option<Instant>,
-}
-
-impl Member {
-    /// How long no attempt may be counted as lost yet.
-    fn wait(&self, write: Option<ProbedWrite>) -> Duration {
-        let slow = write.filter(|write| write.took >= self.lease / 2).map(|write| write.at);
-        let doubt = self.doubt.max(slow).map(|doubt| doubt.elapsed());
-        let wait = doubt.map_or(Duration::ZERO, |since| (self.lease / 2).saturating_sub(since));
-        wait.max(write.and_then(|write| write.wait(self.lease)).unwrap_or_default())
-    }
+    probe: Arc<WriteProbe>,
+    recoveries: JoinSet<Result<()>>,
 }
 
 /// The last write that the store took, and how long it waited.
@@ -96,15 +122,15 @@ struct ProbedWrite {
 }
 
 impl ProbedWrite {
-    /// Whether the store took the write without waiting.
-    fn was_prompt(self, lease: Duration) -> bool {
-        self.took < lease_margin(lease)
-    }
-
     /// How long until all renewals that were pending at this write are written. `None` if the write is so old that a
-    /// lease may have ended for lack of another.
+    /// lease may have ended for lack of another. A write that waited for half a lease waited for a store that was as
+    /// good as unavailable.
     fn wait(self, lease: Duration) -> Option<Duration> {
-        let wait = if self.was_prompt(lease) { Duration::ZERO } else { lease_margin(lease) };
+        let wait = match self.took {
+            took if took < lease_margin(lease) => Duration::ZERO,
+            took if took < lease / 2 => lease_margin(lease),
+            _ => lease / 2,
+        };
         let age = self.at.elapsed();
         (age <= lease / 2).then(|| wait.saturating_sub(age))
     }
@@ -119,59 +145,61 @@ impl WriteProbe {
         *self.0.lock().await
     }
 
-    /// Writes to a lease without changing it.
-    async fn write(
+    /// Whether the store takes writes without waiting, as far as its last write tells, or as a write to a lease tells
+    /// now. That write changes nothing.
+    async fn is_prompt(
         &self,
         leases: &dyn UnitLeases,
-        lease: LeaseRef,
+        probed: LeaseRef,
         now: Timestamp,
-    ) -> Result<ProbedWrite> {
+        lease: Duration,
+    ) -> Result<bool> {
         let mut last = self.0.lock().await;
+        if let Some(wait) = last.and_then(|write| write.wait(lease)) {
+            return Ok(wait.is_zero());
+        }
         let started = monotonic();
-        leases.renew(&[lease], now).await?;
+        leases.renew(&[probed], now).await?;
         let write = ProbedWrite { at: monotonic(), took: started.elapsed() };
         *last = Some(write);
-        Ok(write)
+        Ok(write.wait(lease).is_some_and(|wait| wait.is_zero()))
     }
 }
 
 impl Reaper {
-    /// Adds a queue, source or stage, with the leases that its own loop holds: those are not lost.
-    pub(crate) fn add<W: Work>(&mut self, work: Arc<W>, held: Arc<HeldLeases>) {
-        let lease = work.limits().lease;
-        let doubt = work.leases().lease_clock_can_be_set().then(monotonic);
-        self.members.push(Member { work: Box::new(ReapedWork { work, held }), lease, doubt });
-    }
-
-    /// Looks for ended leases until stopped. Every write is guarded, so the reaper may stop anywhere.
-    pub(crate) async fn run(self, mut stop: Stop) {
-        tokio::select! {
-            biased;
-            () = stop.stopped() => {}
-            () = self.reap() => {}
+    fn new(lease: Duration, work: Arc<dyn Reaped>) -> Self {
+        Self {
+            lease,
+            doubt: work.leases().lease_clock_can_be_set().then(monotonic),
+            reads: work.clone(),
+            members: vec![work],
+            unavailable: false,
+            clock: None,
+            probe: Arc::default(),
+            recoveries: JoinSet::new(),
         }
     }
 
     async fn reap(mut self) {
-        let Some(lease) = self.members.iter().map(|member| member.lease).min() else { return };
         loop {
-            let rest = match self.check(lease).await {
+            let rest = match self.check().await {
                 Ok(rest) => rest,
                 Err(error) => {
                     if !std::mem::replace(&mut self.unavailable, true) {
                         tracing::warn!(
                             work = self.names(),
                             error = &error as &dyn std::error::Error,
-                            "cannot look for lost workers"
+                            "cannot look for lost workers; trying again"
                         );
                     }
-                    lease / 6
+                    self.lease / 6
                 }
             };
             let asleep = monotonic();
             tokio::time::sleep(rest).await;
-            let overslept = asleep.elapsed().saturating_sub(rest);
-            self.doubt_if(|member| overslept >= lease_margin(member.lease));
+            if asleep.elapsed() >= rest.saturating_add(lease_margin(self.lease)) {
+                self.doubt = Some(monotonic());
+            }
         }
     }
 
@@ -179,72 +207,60 @@ impl Reaper {
     /// ends, but not much shorter, so that leases that end one after the other are handled together.
     ///
     /// Reads the earliest end first. Usually it is in the future, and nothing else has to be read.
-    async fn check(&mut self, lease: Duration) -> Result<Duration> {
+    async fn check(&mut self) -> Result<Duration> {
+        let (lease, mut margin) = (self.lease, lease_margin(self.lease));
         let now = self.read_clock();
         let asked = monotonic();
-        let mut next = self.leases()?.next_lease_end(THE_BEGINNING).await?;
-        let (took, unavailable) = (asked.elapsed(), std::mem::take(&mut self.unavailable));
-        self.doubt_if(|member| unavailable || took >= member.lease / 2);
-        let mut longest = lease / 2;
-        if next.is_some_and(|end| end <= now) {
-            let write = self.probe.last().await;
-            let waits = self.members.iter().map(|member| member.wait(write));
-            let waits: Vec<Duration> = waits.collect();
-            if let Some(wait) = waits.iter().filter(|wait| !wait.is_zero()).min() {
-                longest = longest.min(*wait);
-            }
-            if waits.iter().all(|wait| !wait.is_zero()) {
-                return Ok(longest);
-            }
-            if !self.recover(now, &waits).await? {
-                return Ok(lease_margin(lease));
-            }
-            next = self.leases()?.next_lease_end(now).await?;
+        let mut next = self.leases().next_lease_end(THE_BEGINNING).await?;
+        if std::mem::take(&mut self.unavailable) || asked.elapsed() >= lease / 2 {
+            self.doubt = Some(monotonic());
         }
-        let Some(end) = next else { return Ok(longest) };
-        let mut margin = lease_margin(lease);
+        if next.is_some_and(|end| end <= now) {
+            if self.wait().await.is_zero() {
+                self.recover(now).await?;
+            }
+            let wait = self.wait().await;
+            if !wait.is_zero() {
+                return Ok(wait);
+            }
+            next = self.leases().next_lease_end(now).await?;
+        }
+        let Some(end) = next else { return Ok(lease / 2) };
         if end <= later(now, margin) {
             self.probe_before(end, now, margin).await?;
             margin = Duration::ZERO;
         }
-        let left = time_left(end, self.leases()?.lease_now()).saturating_sub(margin);
-        Ok(left.max(lease / 60).min(longest))
+        let left = time_left(end, self.leases().lease_now()).saturating_sub(margin);
+        Ok(left.clamp(lease / 60, lease / 2))
     }
 
-    /// The leases of all members: they are of one kind, in one store.
-    fn leases(&self) -> Result<&dyn UnitLeases> {
-        let first = self.members.first();
-        first.map(|member| member.work.leases()).ok_or_else(|| {
-            redrive_store::Error::misuse("looking for lost workers", "there is nothing to reap")
-        })
+    fn leases(&self) -> &dyn UnitLeases {
+        self.reads.leases()
     }
 
     fn names(&self) -> String {
-        let names: Vec<&str> = self.members.iter().map(|member| member.work.name()).collect();
+        let names: Vec<&str> = self.members.iter().map(|member| member.name()).collect();
         names.join(", ")
     }
 
-    fn doubt_if(&mut self, reason: impl Fn(&Member) -> bool) {
-        for member in &mut self.members {
-            if reason(member) {
-                member.doubt = Some(monotonic());
-            }
-        }
+    /// How long no attempt may be counted as lost yet.
+    async fn wait(&self) -> Duration {
+        let since = self.doubt.map(|doubt| doubt.elapsed());
+        let doubt = since.map(|since| (self.lease / 2).saturating_sub(since));
+        let write = self.probe.last().await.and_then(|write| write.wait(self.lease));
+        doubt.max(write).unwrap_or_default()
     }
 
     /// The time that a whole check uses.
     fn read_clock(&mut self) -> Timestamp {
-        let Ok(leases) = self.leases() else { return Timestamp::MIN };
-        let now = ClockReading::now(leases.lease_now());
-        if let Some(last) = self.clock.replace(now) {
-            let jumped = |member: &Member| now.has_jumped_since(&last, lease_margin(member.lease));
-            if self.members.iter().any(jumped) {
-                tracing::warn!(
-                    work = self.names(),
-                    "the lease clock was set forward; no worker is considered lost yet"
-                );
-            }
-            self.doubt_if(jumped);
+        let now = ClockReading::now(self.leases().lease_now());
+        let last = self.clock.replace(now);
+        if last.is_some_and(|last| now.has_jumped_since(&last, lease_margin(self.lease))) {
+            tracing::warn!(
+                work = self.names(),
+                "the lease clock was set forward; no worker is considered lost yet"
+            );
+            self.doubt = Some(now.local);
         }
         now.shared
     }
@@ -252,38 +268,47 @@ impl Reaper {
     /// Writes to the lease that is about to end, unless the store took a write recently.
     async fn probe_before(&self, end: Timestamp, now: Timestamp, margin: Duration) -> Result<()> {
         let recent = self.probe.last().await.is_some_and(|last| last.at.elapsed() <= margin * 2);
-        let leases = self.leases()?;
+        let leases = self.leases();
         if !recent && let Some(ending) = leases.expired(end, i64::MIN, 1).await?.first() {
-            self.probe.write(leases, ending.lease, now).await?;
+            *self.probe.0.lock().await = None;
+            self.probe.is_prompt(leases, ending.lease, now, self.lease).await?;
         }
         Ok(())
     }
 
-    /// Recovers every unit whose lease has ended and whose member need not wait; `false` if the store takes no writes.
-    /// Pages advance by id, so that units which nobody here serves never hide the rest.
-    async fn recover(&self, now: Timestamp, waits: &[Duration]) -> Result<bool> {
-        let ready = self.members.iter().zip(waits).filter(|(_, wait)| wait.is_zero());
-        let ready: Vec<&Member> = ready.map(|(member, _)| member).collect();
+    /// Recovers every unit whose lease has ended. Pages advance by id, so that units which nobody here serves never hide
+    /// the rest. Recoveries that take longer than half a lease go on by themselves.
+    async fn recover(&mut self, now: Timestamp) -> Result<()> {
+        let deadline = monotonic() + self.lease / 2;
         let mut after = i64::MIN;
         loop {
-            let expired = self.leases()?.expired(now, after, PAGE).await?;
-            let Some(last) = expired.last() else { return Ok(true) };
+            let expired = self.leases().expired(now, after, PAGE).await?;
+            let Some(last) = expired.last() else { return Ok(()) };
             redrive_store::failpoint!("engine.reap.looked");
             after = last.lease.id;
-            let recoveries = ready.iter().map(|it| it.work.recover(&expired, now, &self.probe));
-            if try_join_all(recoveries).await?.contains(&Recovery::NoWrites) {
-                return Ok(false);
+            let expired: Arc<[ExpiredLease]> = expired.into();
+            for member in &self.members {
+                let (work, page) = (member.clone(), expired.clone());
+                let probe = self.probe.clone();
+                self.recoveries.spawn(async move { work.recover(&page, now, &probe).await });
+            }
+            let mut answer = Ok(());
+            while let Ok(Some(ended)) = timeout_at(deadline, self.recoveries.join_next()).await {
+                match ended {
+                    Ok(ended) => answer = answer.and(ended),
+                    Err(error) => tracing::error!(
+                        work = self.names(),
+                        error = &error as &dyn std::error::Error,
+                        "recovering the units of lost workers panicked"
+                    ),
+                }
+            }
+            answer?;
+            if !self.wait().await.is_zero() {
+                return Ok(());
             }
         }
     }
-}
-
-/// What came of a recovery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Recovery {
-    Done,
-    /// The store takes no writes without waiting, so no worker may be considered lost yet.
-    NoWrites,
 }
 
 /// Work as its reaper sees it, of whatever type.
@@ -293,18 +318,20 @@ trait Reaped: Send + Sync {
 
     fn leases(&self) -> &dyn UnitLeases;
 
-    /// Decides about the units of this work among those whose lease has ended, and writes the results.
+    /// Decides about the units of this work among those whose lease has ended, and writes the results if the store takes
+    /// writes. Does nothing while it is still busy with earlier ones.
     async fn recover(
         &self,
         expired: &[ExpiredLease],
         now: Timestamp,
         probe: &WriteProbe,
-    ) -> Result<Recovery>;
+    ) -> Result<()>;
 }
 
 struct ReapedWork<W> {
     work: Arc<W>,
     held: Arc<HeldLeases>,
+    turn: Mutex<()>,
 }
 
 #[async_trait]
@@ -317,34 +344,32 @@ impl<W: Work> Reaped for ReapedWork<W> {
         self.work.leases()
     }
 
-    /// What the store refuses is written one by one, so that one bad row blocks no other.
     async fn recover(
         &self,
         expired: &[ExpiredLease],
         now: Timestamp,
         probe: &WriteProbe,
-    ) -> Result<Recovery> {
+    ) -> Result<()> {
+        let Ok(_turn) = self.turn.try_lock() else { return Ok(()) };
         let lost = expired.iter().filter(|expired| !self.held.contains(expired.lease));
         let lost: Vec<ExpiredLease> = lost.cloned().collect();
-        let refusal = match self.recover_together(&lost, now, probe).await {
-            Err(refusal) if !refusal.is_transient() => refusal,
+        match self.recover_together(&lost, now, probe).await {
+            Err(refusal) if !refusal.is_transient() => {}
             answer => return answer,
-        };
-        if let [one] = &lost[..] {
-            tracing::error!(
-                work = self.work.name(),
-                id = one.lease.id,
-                error = &refusal as &dyn std::error::Error,
-                "the store refused to recover a unit whose worker was lost"
-            );
-            return Ok(Recovery::Done);
         }
+        // The store refused: one by one, so that one bad row blocks no other.
         for one in lost.chunks(1) {
-            if self.recover(one, now, probe).await? == Recovery::NoWrites {
-                return Ok(Recovery::NoWrites);
+            match self.recover_together(one, now, probe).await {
+                Err(refusal) if !refusal.is_transient() => tracing::error!(
+                    work = self.work.name(),
+                    id = one.first().map(|one| one.lease.id),
+                    error = &refusal as &dyn std::error::Error,
+                    "the store refused to recover a unit whose worker was lost"
+                ),
+                answer => answer?,
             }
         }
-        Ok(Recovery::Done)
+        Ok(())
     }
 }
 
@@ -354,17 +379,13 @@ impl<W: Work> ReapedWork<W> {
         lost: &[ExpiredLease],
         now: Timestamp,
         probe: &WriteProbe,
-    ) -> Result<Recovery> {
+    ) -> Result<()> {
         let (work, lease) = (&*self.work, self.work.limits().lease);
         let finishes = work.complete_lost(lost).await?;
         redrive_store::failpoint!("engine.reap.decided");
-        let Some(first) = finishes.first() else { return Ok(Recovery::Done) };
-        let recent = probe.last().await.and_then(|write| write.wait(lease));
-        if recent != Some(Duration::ZERO) {
-            let write = probe.write(work.leases(), work.finish_lease(first), now).await?;
-            if !write.was_prompt(lease) {
-                return Ok(Recovery::NoWrites);
-            }
+        let Some(first) = finishes.first() else { return Ok(()) };
+        if !probe.is_prompt(work.leases(), work.finish_lease(first), now, lease).await? {
+            return Ok(());
         }
         let written = work.finish(&finishes).await?;
         redrive_store::failpoint!("engine.reap.written");
@@ -376,7 +397,7 @@ impl<W: Work> ReapedWork<W> {
         if recovered {
             self.held.wake();
         }
-        Ok(Recovery::Done)
+        Ok(())
     }
 }
 

@@ -29,7 +29,7 @@ use crate::worker::{
     held_leases::{HeldLeases, LeaseHealth},
     lease_clock::later,
     prefetch::{InFlight, Prefetch},
-    reaper::Reaper,
+    reaper::KindReapers,
     release::{LATE, SHUTDOWN},
     renewer::renew_all,
     work::{Completion, Work},
@@ -56,13 +56,13 @@ pub async fn run_worker<W: Work>(
     until: Until,
 ) {
     let worker = WorkerLoop::new(work, Arc::default());
-    let mut reaper = Reaper::default();
-    worker.register(&mut reaper);
+    let mut reapers = KindReapers::default();
+    worker.register(&mut reapers);
     let (stopper, reaper_stop) = Stopper::new();
-    let reaper = tokio::spawn(reaper.run(reaper_stop));
+    let reapers = tokio::spawn(reapers.run(reaper_stop));
     worker.run(wakes, stop, until).await;
     stopper.stop();
-    _ = reaper.await;
+    _ = reapers.await;
 }
 
 /// The loop of one kind of work, before it runs.
@@ -78,8 +78,8 @@ impl<W: Work> WorkerLoop<W> {
     }
 
     /// Lets a reaper recover the units of this work.
-    pub(crate) fn register(&self, reaper: &mut Reaper) {
-        reaper.add(self.work.clone(), self.held.clone());
+    pub(crate) fn register(&self, reapers: &mut KindReapers) {
+        reapers.add(self.work.clone(), self.held.clone());
     }
 
     /// Runs until stopped or drained, together with its renewer and its finisher.
