@@ -9,12 +9,17 @@ use crate::exit::{CommandError, Exit};
 
 /// Succeeds if the user answers yes, or passed `--yes`.
 pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), CommandError> {
+    confirm_with("--yes", question, yes)
+}
+
+/// Succeeds if the user answers yes, or passed this flag.
+pub(crate) fn confirm_with(flag: &str, question: &str, yes: bool) -> Result<(), CommandError> {
     if yes {
         return Ok(());
     }
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         let message = format!("{question} No terminal to confirm on; nothing was changed");
-        return Err(refused(&message).help("add --yes to confirm"));
+        return Err(refused(&message).help(format!("add {flag} to confirm")));
     }
     // An error while asking counts as no.
     let mut answer = String::new();

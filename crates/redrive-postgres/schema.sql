@@ -39,6 +39,7 @@ CREATE TABLE redrive.runs (
     lease_owner      text,
     lease_epoch      bigint NOT NULL DEFAULT 0,
     lease_until      timestamptz,
+    claimed_at       timestamptz,
     CONSTRAINT runs_ready_is_not_due CHECK (NOT ready OR due_at IS NULL),
     CONSTRAINT runs_ready_is_waiting CHECK (NOT ready OR status IN ('discovered', 'error')),
     CONSTRAINT runs_processing_is_leased CHECK ((status = 'processing') = (lease_owner IS NOT NULL)),
@@ -229,6 +230,9 @@ CREATE TABLE redrive.samples (
     lease_until      timestamptz,
     -- The stage at which claims find the sample: its stage, or while it is held the stage where it was claimed.
     claim_stage      bigint NOT NULL DEFAULT 0,
+    claimed_at       timestamptz,
+    -- What the line of the source was.
+    line_hash        bigint,
     CONSTRAINT samples_line UNIQUE (run_id, line),
     CONSTRAINT samples_ended_is_free
         CHECK (status = 'pending' OR (lease_owner IS NULL AND next_retry_at IS NULL)),
@@ -273,6 +277,8 @@ CREATE TABLE redrive.attempts (
                       ('handler', 'validator', 'timeout', 'lost_worker', 'shutdown', 'spawn')),
     delay_us          bigint CHECK (delay_us >= 0),
     worker            text NOT NULL,
+    -- The wait that the server asked for.
+    asked_us          bigint CHECK (asked_us >= 0),
     UNIQUE (unit_id, kind, stage, attempt)
 );
 

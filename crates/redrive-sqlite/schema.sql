@@ -44,6 +44,7 @@ CREATE TABLE runs (
     lease_owner      TEXT,
     lease_epoch      INTEGER NOT NULL DEFAULT 0,
     lease_until      INTEGER,
+    claimed_at       INTEGER,
     CHECK (ready = 0 OR due_at IS NULL),
     CHECK (ready = 0 OR status IN ('discovered', 'error')),
     CHECK ((status = 'processing') = (lease_owner IS NOT NULL)),
@@ -236,6 +237,9 @@ CREATE TABLE samples (
     lease_until      INTEGER,
     -- Where claims look for it: its stage, or while it is held the one where it was claimed.
     claim_stage      INTEGER NOT NULL DEFAULT 0,
+    claimed_at       INTEGER,
+    -- What the line of the source was.
+    line_hash        INTEGER,
     UNIQUE (run_id, line),
     CHECK (status = 'pending' OR (lease_owner IS NULL AND next_retry_at IS NULL)),
     CHECK (lease_owner IS NULL OR next_retry_at IS NULL),
@@ -281,6 +285,8 @@ CREATE TABLE attempts (
                       cause = 'lost_worker' OR cause = 'shutdown' OR cause = 'spawn'),
     delay_us          INTEGER CHECK (delay_us >= 0),
     worker            TEXT NOT NULL,
+    -- The wait that the server asked for.
+    asked_us          INTEGER CHECK (asked_us >= 0),
     UNIQUE (kind, unit_id, stage, attempt)
 ) STRICT;
 

@@ -1,4 +1,4 @@
-//! `redrive dlq list | show | export | reprocess`: dead letters of pipelines (PIP-7).
+//! `redrive dlq list | show | export | edit | reprocess`: dead letters of pipelines (PIP-7, FIX-2).
 
 mod dead_letter_filter;
 mod record;
@@ -9,7 +9,9 @@ mod list;
 mod attempts;
 mod show;
 
+mod edit;
 mod export;
+mod patch;
 mod reprocess;
 
 use clap::{Args, Subcommand};
@@ -44,6 +46,8 @@ enum DlqCommand {
     Show(show::DlqShowArgs),
     /// Export dead letters as JSON lines
     Export(export::DlqExportArgs),
+    /// Change the data of a dead letter in an editor
+    Edit(edit::DlqEditArgs),
     /// Return dead letters to the stage that failed
     Reprocess(reprocess::DlqReprocessArgs),
 }
@@ -53,6 +57,7 @@ pub(crate) async fn run(args: DlqArgs, context: &Context) -> Result<Exit, Comman
         DlqCommand::List(args) => list::run(args, context).await,
         DlqCommand::Show(args) => show::run(args, context).await,
         DlqCommand::Export(args) => export::run(args, context).await,
+        DlqCommand::Edit(args) => edit::run(args, context).await,
         DlqCommand::Reprocess(args) => reprocess::run(args, context).await,
     }
 }

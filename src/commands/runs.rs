@@ -1,4 +1,4 @@
-//! `redrive runs submit | list | show | retry | cancel | stats`: runs of queues (RUN-6).
+//! `redrive runs submit | list | show | retry | edit | cancel | stats`: runs of queues (RUN-6).
 
 mod record;
 
@@ -11,6 +11,7 @@ mod show;
 
 mod change;
 mod change_outcomes;
+mod edit;
 
 mod stats;
 
@@ -47,6 +48,8 @@ enum RunsCommand {
     Show(show::RunsShowArgs),
     /// Retry runs, with a new count of attempts
     Retry(change::RunsRetryArgs),
+    /// Replace the payload of a run that waits or was given up
+    Edit(edit::RunsEditArgs),
     /// Cancel runs, including those in progress
     Cancel(change::RunsCancelArgs),
     /// Show the counts and ages of every queue
@@ -58,6 +61,7 @@ pub(crate) async fn run(args: RunsArgs, context: &Context) -> Result<Exit, Comma
         RunsCommand::Submit(args) => submit::run(args, context).await,
         RunsCommand::List(args) => list::run(args, context).await,
         RunsCommand::Show(args) => show::run(args, context).await,
+        RunsCommand::Edit(args) => edit::run(args, context).await,
         RunsCommand::Retry(args) => change::retry(args, context).await,
         RunsCommand::Cancel(args) => change::cancel(args, context).await,
         RunsCommand::Stats(args) => stats::run(args, context).await,

@@ -1,4 +1,4 @@
-//! `redrive uploads add | run | list | show | reset`: items of uploads (UPL).
+//! `redrive uploads`: items of uploads (UPL, FIX-1).
 
 mod record;
 
@@ -12,7 +12,8 @@ mod summary;
 mod list;
 mod show;
 
-mod reset;
+mod change;
+mod replace;
 
 use clap::{Args, Subcommand};
 use redrive::{ItemId, ItemStatus, config::Config};
@@ -28,7 +29,8 @@ Examples:
   redrive uploads add --upload tiles --group flight-7 tiles/*.png
   redrive uploads run --upload tiles --group flight-7
   redrive uploads list --group flight-7 --status upload_giveup
-  redrive uploads reset 17 18 --reason 'tiles were repaired'")]
+  redrive uploads replace --upload tiles --group flight-7 17.png --file repaired/17.png
+  redrive uploads reset 17 18 --reason 'the receiver was repaired'")]
 pub(crate) struct UploadsArgs {
     #[command(subcommand)]
     command: UploadsCommand,
@@ -45,7 +47,13 @@ enum UploadsCommand {
     /// Show all fields of items
     Show(show::UploadsShowArgs),
     /// Reset items that were given up to pending
-    Reset(reset::UploadsResetArgs),
+    Reset(change::UploadsResetArgs),
+    /// Give an item new content, after its file was repaired
+    Replace(replace::UploadsReplaceArgs),
+    /// Remove items that were not acknowledged from their group
+    Drop(change::UploadsDropArgs),
+    /// Note what the receiver found out about acknowledged items
+    Mark(change::UploadsMarkArgs),
 }
 
 pub(crate) async fn run(args: UploadsArgs, context: &Context) -> Result<Exit, CommandError> {
@@ -54,7 +62,10 @@ pub(crate) async fn run(args: UploadsArgs, context: &Context) -> Result<Exit, Co
         UploadsCommand::Run(args) => run::run(args, context).await,
         UploadsCommand::List(args) => list::run(args, context).await,
         UploadsCommand::Show(args) => show::run(args, context).await,
-        UploadsCommand::Reset(args) => reset::run(args, context).await,
+        UploadsCommand::Reset(args) => change::reset(args, context).await,
+        UploadsCommand::Replace(args) => replace::run(args, context).await,
+        UploadsCommand::Drop(args) => change::drop(args, context).await,
+        UploadsCommand::Mark(args) => change::mark(args, context).await,
     }
 }
 

@@ -54,14 +54,7 @@ async fn an_item_that_is_reset_is_given_up_again_five_attempts_later() {
         let upload = || bench.upload(vec![reject_first(1)], settings(9, Preset::Upload.spec()));
         upload().await;
         assert_eq!(bench.item(0).await.status, ItemStatus::UploadGiveup);
-        let reset = ItemMove {
-            id: bench.ids[0],
-            event: ItemEvent::Reset,
-            rejection_reason: None,
-            at: bench.clock.now(),
-            attempt: None,
-            journal: None,
-        };
+        let reset = ItemMove::new(bench.ids[0], ItemEvent::Reset, bench.clock.now());
         assert_eq!(bench.store.move_items(&[reset]).await.unwrap(), [Written::Applied]);
         upload().await;
         let item = bench.item(0).await;

@@ -75,14 +75,7 @@ impl Uploader for Scripted {
             .items
             .iter()
             .filter(|report| report.outcome == ItemOutcome::Uploaded)
-            .map(|report| ItemMove {
-                id: report.item,
-                event: ItemEvent::Acknowledge,
-                rejection_reason: None,
-                at: Timestamp::UNIX_EPOCH,
-                attempt: None,
-                journal: None,
-            })
+            .map(|report| ItemMove::new(report.item, ItemEvent::Acknowledge, Timestamp::UNIX_EPOCH))
             .collect();
         let written = self.store.move_items(&moves).await?;
         assert!(written.iter().all(|written| *written == Written::Applied));

@@ -53,7 +53,7 @@ fn deciding(preset: Preset, times: u32) {
     let now = jiff::Timestamp::UNIX_EPOCH;
     for n in 0..times {
         let Some(failure) = failures.get(n as usize % failures.len()) else { continue };
-        let history = History { counted: n % 8, deferrals: 0, first_attempt_at: Some(now) };
+        let history = History { counted: n % 8, first_attempt_at: Some(now), ..History::default() };
         let decision: Decision =
             decide(black_box(&policy), black_box(&history), failure, now, jitter);
         black_box(decision);

@@ -39,10 +39,42 @@ pub mod named {
     pub const PRIVATE_ADDRESS: &str = "private_address";
     /// The body template uses a value that the call does not have.
     pub const BAD_TEMPLATE: &str = "bad_template";
-}
+    /// The handler panicked.
+    pub const PANIC: &str = "panic";
+    /// A program ended, and the operating system does not say how.
+    pub const EXIT_UNKNOWN: &str = "exit_unknown";
 
-/// HTTP statuses that may change on a later attempt.
-const RETRYABLE_STATUSES: [u16; 6] = [408, 425, 500, 502, 503, 504];
+    /// All of them, for the lists of a policy. A signal is `signal_` and its number.
+    pub const ALL: [&str; 21] = [
+        TIMEOUT,
+        SPAWN,
+        LOST_WORKER,
+        BAD_REPLY,
+        STREAM_RESET,
+        STREAM_ENDED,
+        CONNECTION_REFUSED,
+        CONNECTION_RESET,
+        CONNECTION_TIMEOUT,
+        DNS,
+        CUT_BODY,
+        CONNECTION_FAILED,
+        TLS,
+        BAD_RESPONSE,
+        BODY_TOO_LARGE,
+        CERTIFICATE,
+        ERROR,
+        PRIVATE_ADDRESS,
+        BAD_TEMPLATE,
+        PANIC,
+        EXIT_UNKNOWN,
+    ];
+
+    /// Whether a failure can have this name without a handler that states it.
+    pub fn is_known(name: &str) -> bool {
+        let signal = name.strip_prefix("signal_").and_then(|number| number.parse::<u8>().ok());
+        signal.is_some() || ALL.contains(&name)
+    }
+}
 
 /// Named codes that last until the configuration or the call changes.
 const FINAL_NAMES: [&str; 3] = [named::CERTIFICATE, named::PRIVATE_ADDRESS, named::BAD_TEMPLATE];
@@ -51,20 +83,24 @@ const FINAL_NAMES: [&str; 3] = [named::CERTIFICATE, named::PRIVATE_ADDRESS, name
 /// bad configuration.
 const FINAL_EXITS: [u8; 5] = [64, 65, 66, 77, 78];
 
-/// The class of an HTTP status that is not a success. Redirects are not followed, so a redirect is
-/// final.
+/// The class of an HTTP status that is not a success. A Retry-After makes every error a rate limit.
+/// Redirects are not followed, so a redirect is final.
 ///
 /// ```
 /// use redrive_core::{Class, class_of_http};
 ///
 /// assert_eq!(class_of_http(429, None), Class::RateLimited { retry_after: None });
 /// assert_eq!(class_of_http(404, None), Class::Final);
+///
+/// let retry_after = Some(std::time::Duration::from_secs(30));
+/// assert_eq!(class_of_http(403, retry_after), Class::RateLimited { retry_after });
 /// ```
 pub fn class_of_http(status: u16, retry_after: Option<Duration>) -> Class {
+    let limited = Class::RateLimited { retry_after };
     match status {
-        429 => Class::RateLimited { retry_after },
-        503 if retry_after.is_some() => Class::RateLimited { retry_after },
-        status if RETRYABLE_STATUSES.contains(&status) => Class::Retryable,
+        429 => limited,
+        400..=599 if limited.hint().is_some() => limited,
+        408 | 425 => Class::Retryable,
         300..=499 | 501 | 505 => Class::Final,
         _ => Class::Retryable,
     }

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! failure ─► may it be retried at all?  ─ no ─► give up: final, not_retriable
-//!         ─► are attempts left?         ─ no ─► give up: attempts_exhausted
+//!         ─► are attempts left?         ─ no ─► give up: attempts_exhausted (lost workers have their own, max_lost)
 //!         ─► is it young enough?        ─ no ─► give up: too_old
 //!         ─► did the server say when?   ─ yes ► retry then, uncounted (up to max_deferrals in a row)
+//!         ─► was the worker lost?       ─ yes ► with max_lost: retry after the backoff, uncounted
 //!         ─► otherwise                        ► retry after the backoff with jitter, counted
 //! ```
 //!
@@ -15,7 +16,7 @@ use std::{fmt, time::Duration};
 
 use jiff::Timestamp;
 
-use crate::{Failure, JitterKey, Policy};
+use crate::{Cause, Failure, JitterKey, Policy};
 
 /// What happened to a unit before the current failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,6 +25,9 @@ pub struct History {
     pub counted: u32,
     /// Consecutive waits for a server's hint, immediately before the failure.
     pub deferrals: u32,
+    /// Uncounted attempts that ended because the worker was lost, since the last reset. Needed only to decide about
+    /// another one under a policy with `max_lost`.
+    pub lost: u32,
     /// When the first attempt started; `None` if there was no earlier attempt.
     pub first_attempt_at: Option<Timestamp>,
 }
@@ -74,9 +78,11 @@ impl History {
     pub fn after(self, failure: &Failure, decision: &Decision) -> Self {
         let counted = !matches!(decision, Decision::RetryAt { counted: false, .. });
         let deferred = failure.class().hint().is_some();
+        let lost = failure.cause() == Cause::LostWorker && !counted;
         Self {
             counted: self.counted.saturating_add(counted.into()),
             deferrals: if deferred { self.deferrals.saturating_add(1) } else { 0 },
+            lost: self.lost.saturating_add(lost.into()),
             first_attempt_at: self.first_attempt_at,
         }
     }
@@ -118,8 +124,12 @@ pub fn decide(
     if let Some(reason) = spec.retriable.refuses(failure) {
         return Decision::GiveUp { reason };
     }
-    let n = history.counted.saturating_add(1);
-    if spec.max_attempts.is_some_and(|max| n >= max) {
+    let max_lost = spec.max_lost.filter(|_| failure.cause() == Cause::LostWorker);
+    let (n, max) = match max_lost {
+        Some(max) => (history.lost.saturating_add(1), Some(max)),
+        None => (history.counted.saturating_add(1), spec.max_attempts),
+    };
+    if max.is_some_and(|max| n >= max) {
         return Decision::GiveUp { reason: GiveUpReason::AttemptsExhausted };
     }
     if is_too_old(spec.max_age, history.first_attempt_at, now) {
@@ -127,12 +137,16 @@ pub fn decide(
     }
     let (delay, counted) = match failure.class().hint() {
         Some(hint) => (hint.min(spec.max_hint), history.deferrals >= spec.max_deferrals),
-        None => (spec.jitter.spread(policy.backoff_delay(n), jitter.draw(n)), true),
+        None => (spec.jitter.spread(policy.backoff_delay(n), jitter.draw(n)), max_lost.is_none()),
     };
     Decision::RetryAt { at: saturating_add(now, delay), delay, counted }
 }
 
-fn is_too_old(max_age: Option<Duration>, first: Option<Timestamp>, now: Timestamp) -> bool {
+pub(crate) fn is_too_old(
+    max_age: Option<Duration>,
+    first: Option<Timestamp>,
+    now: Timestamp,
+) -> bool {
     let (Some(max_age), Some(first)) = (max_age, first) else {
         return false;
     };

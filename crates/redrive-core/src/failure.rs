@@ -7,6 +7,9 @@ use crate::{
     classify::{class_of_exit, class_of_http, class_of_name, named},
 };
 
+/// The shortest wait that counts as a hint.
+const SHORTEST_HINT: Duration = Duration::from_secs(1);
+
 /// How a policy treats a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
@@ -16,7 +19,7 @@ pub enum Class {
     Retryable,
     /// The server asked the client to slow down.
     RateLimited {
-        /// The server's Retry-After hint, if it sent one.
+        /// The wait that the server asked for, if it did.
         retry_after: Option<Duration>,
     },
 }
@@ -31,10 +34,10 @@ impl Class {
         }
     }
 
-    /// The server's hint, which only a rate limit carries.
+    /// The server's hint, which only a rate limit carries. A wait of less than a second is no hint (POL-7).
     pub fn hint(self) -> Option<Duration> {
         match self {
-            Self::RateLimited { retry_after } => retry_after,
+            Self::RateLimited { retry_after } => retry_after.filter(|wait| *wait >= SHORTEST_HINT),
             Self::Final | Self::Retryable => None,
         }
     }
@@ -209,6 +212,11 @@ impl Failure {
 
     pub(crate) fn derived(class: Class, code: Code, message: &str, cause: Cause) -> Self {
         Self { class, stated: false, code, message: Message::clean(message), cause }
+    }
+
+    /// Keeps the class; replaces the code.
+    pub fn with_code(self, code: Code) -> Self {
+        Self { code, ..self }
     }
 
     /// Keeps the class and the code; replaces the message, and the cause if one is given.

@@ -28,6 +28,8 @@ pub enum ItemEvent {
     Trust,
     Refuse,
     Reset,
+    /// An operator gave the item new content.
+    Replace,
 }
 
 impl ItemStatus {
@@ -52,6 +54,7 @@ impl ItemStatus {
             (Self::Uploaded, E::Trust) => Ok(Self::Trusted),
             (Self::Uploaded, E::Refuse) => Ok(Self::Rejected),
             (Self::UploadGiveup, E::Reset) => Ok(Self::Pending),
+            (Self::Pending, E::Replace) => Ok(Self::Pending),
             (state, event) => {
                 Err(IllegalTransition { kind: "item", state: state.name(), event: event.name() })
             }
@@ -74,13 +77,14 @@ impl ItemStatus {
 }
 
 impl ItemEvent {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Acknowledge,
         Self::RejectAttempt,
         Self::GiveUp,
         Self::Trust,
         Self::Refuse,
         Self::Reset,
+        Self::Replace,
     ];
 
     /// The name in messages and in the documentation.
@@ -92,6 +96,7 @@ impl ItemEvent {
             Self::Trust => "trust",
             Self::Refuse => "refuse",
             Self::Reset => "reset",
+            Self::Replace => "replace",
         }
     }
 }

@@ -64,7 +64,10 @@ pub use pipeline_progress::{
 };
 pub use pipeline_rules::{BudgetExceeded, FailureBudget, PipelineRules};
 pub use pipeline_state::{PipelineEvent, PipelineStatus};
-pub use policy::{Backoff, FieldProblem, InvalidPolicy, MAX_MULTIPLIER, Policy, PolicySpec};
+pub use policy::{
+    AT_LEAST_BASE, Backoff, FieldProblem, InvalidPolicy, MAX_MULTIPLIER, Policy, PolicyOverrides,
+    PolicySpec,
+};
 pub use preset::Preset;
 pub use retriable::Retriable;
 pub use retry_after::parse_retry_after;

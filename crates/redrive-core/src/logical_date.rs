@@ -5,7 +5,7 @@
 
 use std::{fmt, str::FromStr};
 
-use jiff::{Unit as JiffUnit, civil::Date};
+use jiff::{Timestamp, Unit as JiffUnit, civil::Date, tz::TimeZone};
 
 use crate::InvalidUnit;
 
@@ -36,6 +36,11 @@ impl LogicalDate {
 
     pub fn date(self) -> Date {
         self.0
+    }
+
+    /// The first moment of the day, in UTC.
+    pub fn start(self) -> Timestamp {
+        TimeZone::UTC.to_timestamp(self.0.into()).unwrap_or(Timestamp::MAX)
     }
 
     /// The next day; `None` after 9999-12-31.

@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use jiff::Timestamp;
+
 use crate::InvalidUnit;
 
 /// The longest run id, in bytes.
@@ -22,6 +24,14 @@ pub struct PartitionRunId(String);
 impl PartitionRunId {
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// When the id was made; `None` if it is not a UUID of version 7.
+    pub fn made_at(&self) -> Option<Timestamp> {
+        let mut parts = self.0.split('-');
+        let milliseconds = format!("{}{}", parts.next()?, parts.next()?);
+        parts.next().filter(|part| part.starts_with('7'))?;
+        Timestamp::from_millisecond(i64::from_str_radix(&milliseconds, 16).ok()?).ok()
     }
 }
 

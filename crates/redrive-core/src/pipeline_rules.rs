@@ -65,11 +65,20 @@ impl PipelineRules {
 impl Default for FailureBudget {
     /// 10 %, checked after every 1,000 samples.
     fn default() -> Self {
-        Self { rate: 0.10, every: 1_000, min_samples: 0, exclude: Vec::new() }
+        Self { rate: 0.10, every: Self::default_every(0), min_samples: 0, exclude: Vec::new() }
     }
 }
 
 impl FailureBudget {
+    /// How often the budget is checked unless somebody says: after every 1,000 samples, or `min_samples` where that is
+    /// set and smaller.
+    pub fn default_every(min_samples: u64) -> u64 {
+        match min_samples {
+            1..1_000 => min_samples,
+            _ => 1_000,
+        }
+    }
+
     /// Whether failures of the class count against the budget.
     pub fn counts(&self, class: &str) -> bool {
         !self.exclude.iter().any(|excluded| excluded == class)

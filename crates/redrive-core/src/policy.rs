@@ -11,6 +11,9 @@ use crate::{HumanDuration, Jitter, MAX_DURATION, Retriable};
 /// The largest multiplier. A larger value is more likely a typing error than a plan.
 pub const MAX_MULTIPLIER: f64 = 1_000.0;
 
+/// How the problem of a cap below its base begins.
+pub const AT_LEAST_BASE: &str = "at least the base";
+
 /// How the wait grows with the number of counted failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Backoff {
@@ -55,6 +58,10 @@ pub struct PolicySpec {
     pub max_hint: Duration,
     /// The number of consecutive deferrals that are not counted as attempts.
     pub max_deferrals: u32,
+    /// Lost workers until a unit is given up, apart from its attempts; `None` counts a lost worker as an attempt.
+    pub max_lost: Option<u32>,
+    /// The time after its logical date at which a partition is no longer retried; partitions only.
+    pub max_logical_age: Option<Duration>,
 }
 
 impl Default for PolicySpec {
@@ -71,7 +78,86 @@ impl Default for PolicySpec {
             retriable: Retriable::ByClass,
             max_hint: Duration::from_secs(24 * 3600),
             max_deferrals: 100,
+            max_lost: None,
+            max_logical_age: None,
         }
+    }
+}
+
+/// Settings that take the place of those of another policy.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PolicyOverrides {
+    /// `Some(None)` removes the limit.
+    pub max_attempts: Option<Option<u32>>,
+    pub max_age: Option<Option<Duration>>,
+    pub backoff: Option<Backoff>,
+    pub base: Option<Duration>,
+    pub multiplier: Option<f64>,
+    pub cap: Option<Duration>,
+    pub jitter: Option<Jitter>,
+    pub retriable: Option<Retriable>,
+    pub max_hint: Option<Duration>,
+    pub max_deferrals: Option<u32>,
+    pub max_lost: Option<Option<u32>>,
+    pub max_logical_age: Option<Option<Duration>>,
+}
+
+impl PolicyOverrides {
+    /// The settings with these in place of those of `start`. Another backoff does not inherit the jitter, which was
+    /// chosen for the first one.
+    pub fn over(&self, start: PolicySpec) -> PolicySpec {
+        let backoff = self.backoff.unwrap_or(start.backoff);
+        let jitter = if backoff == start.backoff { start.jitter } else { Jitter::None };
+        PolicySpec {
+            max_attempts: self.max_attempts.unwrap_or(start.max_attempts),
+            max_age: self.max_age.unwrap_or(start.max_age),
+            backoff,
+            base: self.base.unwrap_or(start.base),
+            multiplier: self.multiplier.unwrap_or(start.multiplier),
+            cap: self.cap.unwrap_or(start.cap),
+            jitter: self.jitter.unwrap_or(jitter),
+            retriable: self.retriable.clone().unwrap_or(start.retriable),
+            max_hint: self.max_hint.unwrap_or(start.max_hint),
+            max_deferrals: self.max_deferrals.unwrap_or(start.max_deferrals),
+            max_lost: self.max_lost.unwrap_or(start.max_lost),
+            max_logical_age: self.max_logical_age.unwrap_or(start.max_logical_age),
+        }
+    }
+
+    /// The names of all settings, as the configuration writes them.
+    pub const SETTINGS: [&str; 12] = [
+        "max-attempts",
+        "max-age",
+        "backoff",
+        "base",
+        "multiplier",
+        "cap",
+        "jitter",
+        "retriable",
+        "max-hint",
+        "max-deferrals",
+        "max-lost",
+        "max-logical-age",
+    ];
+
+    /// The names of the settings that these say. A backoff also says the jitter, which it does not inherit.
+    pub fn settings(&self) -> Vec<&'static str> {
+        let said = [
+            self.max_attempts.is_some(),
+            self.max_age.is_some(),
+            self.backoff.is_some(),
+            self.base.is_some(),
+            self.multiplier.is_some(),
+            self.cap.is_some(),
+            self.jitter.is_some() || self.backoff.is_some_and(|it| it != Backoff::Exponential),
+            self.retriable.is_some(),
+            self.max_hint.is_some(),
+            self.max_deferrals.is_some(),
+            self.max_lost.is_some(),
+            self.max_logical_age.is_some(),
+        ];
+        let settings = Self::SETTINGS.into_iter().zip(said);
+        settings.filter_map(|(name, is_said)| is_said.then_some(name)).collect()
     }
 }
 
@@ -142,11 +228,7 @@ impl Policy {
         problems.check_duration("cap", spec.cap);
         if spec.backoff != Backoff::Fixed && !spec.cap.is_zero() && spec.cap < spec.base {
             let base = HumanDuration::from(spec.base);
-            problems.add(
-                "cap",
-                HumanDuration::from(spec.cap),
-                format!("at least the base, {base}"),
-            );
+            problems.add("cap", HumanDuration::from(spec.cap), format!("{AT_LEAST_BASE}, {base}"));
         }
         match spec.jitter {
             Jitter::Absolute(spread) => problems.check_duration("jitter", spread),
@@ -160,6 +242,12 @@ impl Policy {
         if spec.max_deferrals == 0 {
             problems.add("max-deferrals", 0, "at least 1");
         }
+        if spec.max_lost == Some(0) {
+            problems.add("max-lost", 0, "at least 1");
+        }
+        if let Some(age) = spec.max_logical_age {
+            problems.check_duration("max-logical-age", age);
+        }
         if problems.0.is_empty() { Ok(Self(spec)) } else { Err(InvalidPolicy(problems.0)) }
     }
 
@@ -169,7 +257,13 @@ impl Policy {
 
     /// The policy without limits on attempts and age, for a schedule beyond the limits.
     pub fn without_limits(&self) -> Self {
-        Self(PolicySpec { max_attempts: None, max_age: None, ..self.0.clone() })
+        Self(PolicySpec {
+            max_attempts: None,
+            max_age: None,
+            max_lost: None,
+            max_logical_age: None,
+            ..self.0.clone()
+        })
     }
 
     /// The policy with every class and code retriable.

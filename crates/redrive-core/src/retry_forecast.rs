@@ -9,7 +9,8 @@ use std::{fmt, time::Duration};
 use jiff::Timestamp;
 
 use crate::{
-    Cause, Decision, Failure, GiveUpReason, History, JitterKey, Policy, decide, is_marked_terminal,
+    Cause, Decision, Failure, GiveUpReason, History, JitterKey, LogicalDate, Policy, decide,
+    decide::is_too_old, is_marked_terminal,
 };
 
 /// The columns of a failed partition that the forecast needs.
@@ -22,6 +23,8 @@ pub struct FailedPartition<'a> {
     pub updated_at: Timestamp,
     /// The age counts from this time.
     pub first_attempt_at: Option<Timestamp>,
+    /// The logical age counts from this day.
+    pub logical_date: LogicalDate,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +80,7 @@ impl RetryForecast {
     ///     error_message: Some("no rows"),
     ///     updated_at: Timestamp::UNIX_EPOCH,
     ///     first_attempt_at: Some(Timestamp::UNIX_EPOCH),
+    ///     logical_date: "2026-03-01".parse()?,
     /// };
     /// let policy = Preset::Partition.policy();
     /// let RetryForecast::RetryAt { delay, .. } =
@@ -95,10 +99,14 @@ impl RetryForecast {
         if is_marked_terminal(failed.error_message) {
             return Self::Terminal { reason: TerminalReason::Marked };
         }
+        let max_age = policy.spec().max_logical_age;
+        if is_too_old(max_age, Some(failed.logical_date.start()), now) {
+            return Self::Terminal { reason: TerminalReason::Policy(GiveUpReason::TooOld) };
+        }
         let history = History {
             counted: failed.attempt_count.saturating_sub(1),
-            deferrals: 0,
             first_attempt_at: failed.first_attempt_at,
+            ..History::default()
         };
         let rejected = Failure::named("rejected", Cause::Validator, "");
         match decide(&policy.retrying_all(), &history, &rejected, now, jitter) {

@@ -30,7 +30,8 @@ pub fn schedule(
     let failure = Failure::named(named::TIMEOUT, Cause::Timeout, "");
     let mut now = start;
     (1..=attempts).filter_map(move |attempt| {
-        let history = History { counted: attempt - 1, deferrals: 0, first_attempt_at: Some(start) };
+        let history =
+            History { counted: attempt - 1, first_attempt_at: Some(start), ..History::default() };
         let gives_up = match decide(&policy, &history, &failure, now, jitter) {
             Decision::RetryAt { .. } => None,
             Decision::GiveUp { reason } => Some(reason),

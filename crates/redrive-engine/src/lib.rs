@@ -36,7 +36,7 @@ pub use handlers::handler::{Call, Handler, Outcome, handler_fn};
 #[cfg(feature = "http")]
 pub use handlers::http::{
     BodyTemplate, DEFAULT_CONNECT_TIMEOUT, HeaderSource, HttpExtractor, HttpHandler, HttpSpec,
-    InvalidHttp, InvalidTemplate, MAX_BODY_BYTES, MAX_PAGES, Paging,
+    InvalidHttp, InvalidTemplate, MAX_BODY_BYTES, MAX_PAGES, Paging, ServiceConventions,
 };
 pub use handlers::json_pointer::{InvalidPointer, JsonPointer};
 pub use handlers::program::{DEFAULT_GRACE, InvalidProgram};
@@ -63,9 +63,10 @@ pub use partitions::validator::{
     ValidationOutcome, ValidationRequest, ValidationRules, Validator, verdict_code,
 };
 pub use pipelines::{
-    BAD_LINE, CommandSource, DEFAULT_READ_AHEAD, IntoSample, IteratorSource, JsonlSource, Pipeline,
-    PipelineControl, ReprocessCounts, ResumeError, SOURCE_CHANGED, SamplePages, SampleSource,
-    SampleWriter, SourceCall, SourceEnd, Stage, StageAnswer, TOO_LARGE, config_hash, stage_fn,
+    BAD_LINE, ChangedLine, CommandSource, DEFAULT_READ_AHEAD, IntoSample, IteratorSource,
+    JsonlSource, PatchError, PatchedSource, Pipeline, PipelineControl, ReprocessCounts,
+    ResumeError, SOURCE_CHANGED, SamplePages, SampleSource, SampleWriter, SourceCall, SourceEnd,
+    Stage, StageAnswer, TOO_LARGE, config_hash, stage_fn,
 };
 pub use prune::{ExportedFile, Prunable, Prune, PruneError, PruneReport};
 pub use redrive_retry::{
@@ -74,11 +75,11 @@ pub use redrive_retry::{
 };
 pub use runs::queue::Queue;
 pub use uploads::{
-    Chunks, Content, ContentError, FolderContent, GiveupFile, GiveupFileError, GroupBusy,
-    GroupLease, GroupSending, GroupSent, GroupStart, GroupUpload, ItemOutcome, ItemReport,
-    KeptContent, NewContent, RetrySettings, RetryingUploader, UploadError, UploadEvent,
-    UploadObserver, UploadOutcome, UploadReport, UploadRequest, Uploader, reference_content,
-    sha256_of,
+    Chunks, Content, ContentError, DEFAULT_IN_CALL_RETRIES, FolderContent, GiveupFile,
+    GiveupFileError, GroupBusy, GroupLease, GroupSending, GroupSent, GroupStart, GroupUpload,
+    ItemOutcome, ItemReport, KeptContent, NewContent, RetrySettings, RetryingUploader, UploadError,
+    UploadEvent, UploadObserver, UploadOutcome, UploadReport, UploadRequest, Uploader,
+    reference_content, sha256_of,
 };
 #[cfg(feature = "http")]
 pub use uploads::{HttpUpload, HttpUploader, UploadPlan, build_uploader};

@@ -1,17 +1,60 @@
 //! The declarations of the configuration that views and explanations need.
 
-use redrive_core::{JitterSeed, Policy};
-use redrive_engine::DailyCalendar;
+use redrive_core::{JitterSeed, Policy, PolicyOverrides, Preset};
+use redrive_engine::{DEFAULT_IN_CALL_RETRIES, DailyCalendar};
 
 #[derive(Debug, Clone, Default)]
 pub struct Declarations {
     pub jitter_seed: JitterSeed,
-    /// Named policies in addition to the presets.
-    pub policies: Vec<(String, Policy)>,
+    /// The policy in force at each place, then those that no place uses.
+    pub policies: Vec<DeclaredPolicy>,
     pub queues: Vec<DeclaredQueue>,
     pub sources: Vec<DeclaredSource>,
     pub uploads: Vec<DeclaredUpload>,
     pub pipelines: Vec<DeclaredPipeline>,
+}
+
+/// The name of a policy that is written where it applies.
+pub const INLINE: &str = "inline";
+
+/// A policy, and where each of its settings is from.
+#[derive(Debug, Clone)]
+pub struct DeclaredPolicy {
+    /// The name of the section or the preset, or `inline`.
+    pub name: String,
+    /// Where it applies, such as `queue:orders` or `stage:llm/score`.
+    pub place: Option<String>,
+    /// Where the other settings are from; `None` for the defaults.
+    pub preset: Option<Preset>,
+    pub overrides: PolicyOverrides,
+    pub policy: Policy,
+    /// How often one call retries; uploads only. The next call comes after the cap at the earliest.
+    pub in_call_retries: Option<u32>,
+}
+
+impl DeclaredPolicy {
+    /// A preset by itself.
+    pub fn of_preset(preset: Preset) -> Self {
+        Self {
+            name: preset.name().to_owned(),
+            place: None,
+            preset: Some(preset),
+            overrides: PolicyOverrides::default(),
+            policy: preset.policy(),
+            in_call_retries: (preset == Preset::Upload).then_some(DEFAULT_IN_CALL_RETRIES),
+        }
+    }
+
+    /// Where a setting is from, in words; `setting` as the configuration writes it.
+    pub fn origin(&self, setting: &str) -> String {
+        let said = self.overrides.settings().contains(&setting);
+        match self.preset {
+            _ if said && self.name == INLINE => "inline".to_owned(),
+            _ if said => format!("policy {}", self.name),
+            Some(preset) => format!("preset {}", preset.name()),
+            None => "default".to_owned(),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]

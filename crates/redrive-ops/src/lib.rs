@@ -21,17 +21,20 @@ mod watch;
 pub mod words;
 
 pub use checkups::{Checkups, Environment, with_causes};
-pub use declared::{Declarations, DeclaredPipeline, DeclaredQueue, DeclaredSource, DeclaredUpload};
+pub use declared::{
+    Declarations, DeclaredPipeline, DeclaredPolicy, DeclaredQueue, DeclaredSource, DeclaredUpload,
+    INLINE,
+};
 pub use explain::{
     ExplainTarget, Explanation, ItemExplanation, Next, PartitionExplanation, PartitionNext,
     RunExplanation, SampleExplanation, StageExplanation,
 };
 pub use instant::parse_instant;
-pub use items::{AddItemError, ItemSelection};
+pub use items::{AddItemError, ItemAction, ItemSelection, ReplaceError};
 pub use metrics::{AttemptCounters, DurationHistogram};
 pub use new_run::read_run;
 pub use ops::Ops;
 pub use partitions::{GapFilter, PartitionQuery};
-pub use policies::{PolicyOverrides, Waits, parse_max_attempts};
-pub use runs::{RunSelection, state_of};
+pub use policies::{KnownPolicies, NoSuchPolicy, Waits, parse_max_attempts};
+pub use runs::{EditRunError, RunSelection, state_of};
 pub use watch::Watch;

@@ -1,13 +1,10 @@
 //! Policies, and the waits that a policy would give (POL-9).
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
-use redrive_core::{
-    Backoff, InvalidPolicy, Jitter, JitterKey, JitterSeed, Policy, PolicySpec, Preset, Scheduled,
-    Unit, schedule,
-};
+use redrive_core::{JitterKey, JitterSeed, Policy, Preset, Scheduled, Unit, schedule};
 
-use crate::Ops;
+use crate::{DeclaredPolicy, INLINE, Ops};
 
 /// The default number of rows for a policy without a limit.
 const UNLIMITED_ROWS: u32 = 10;
@@ -16,42 +13,68 @@ const UNLIMITED_ROWS: u32 = 10;
 const MAX_DEFAULT_ROWS: u32 = 100;
 
 impl Ops {
-    /// The presets, then the declared policies.
-    pub fn policies(&self) -> Vec<(String, Policy)> {
-        let presets = Preset::ALL.map(|preset| (preset.name().to_owned(), preset.policy()));
-        let declared = self.declared().into_iter().flat_map(|declared| declared.policies.clone());
-        presets.into_iter().chain(declared).collect()
+    /// The presets, then the policies of the configuration.
+    pub fn policies(&self) -> KnownPolicies {
+        let declared = self.declared().map(|declared| declared.policies.clone());
+        KnownPolicies::new(declared.unwrap_or_default())
     }
 }
 
-/// Settings that override those of a policy.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct PolicyOverrides {
-    /// Executions including the first; `Some(None)` means no limit.
-    pub max_attempts: Option<Option<u32>>,
-    pub backoff: Option<Backoff>,
-    pub base: Option<Duration>,
-    /// The factor of an exponential backoff.
-    pub multiplier: Option<f64>,
-    /// The longest wait before jitter.
-    pub cap: Option<Duration>,
-    pub jitter: Option<Jitter>,
+/// The presets, then the policies of a configuration.
+#[derive(Debug, Clone)]
+pub struct KnownPolicies(pub Vec<DeclaredPolicy>);
+
+impl KnownPolicies {
+    pub fn new(declared: Vec<DeclaredPolicy>) -> Self {
+        Self(Preset::ALL.map(DeclaredPolicy::of_preset).into_iter().chain(declared).collect())
+    }
+
+    /// The policies of this name, one for each place that uses it, or the policy at this place.
+    pub fn find(&self, name: &str) -> Vec<&DeclaredPolicy> {
+        let is_meant = |policy: &&DeclaredPolicy| match &policy.place {
+            Some(place) => {
+                place == name || (policy.name == name && Preset::from_name(name).is_none())
+            }
+            None => policy.name == name,
+        };
+        self.0.iter().filter(is_meant).collect()
+    }
+
+    /// The names and places that `find` knows.
+    pub fn names(&self) -> Vec<&str> {
+        let names = self.0.iter().map(|policy| policy.name.as_str());
+        let places = self.0.iter().filter_map(|policy| policy.place.as_deref());
+        let mut names: Vec<&str> = names.filter(|name| *name != INLINE).chain(places).collect();
+        let mut seen = HashSet::new();
+        names.retain(|name| seen.insert(*name));
+        names
+    }
+
+    /// The one policy of a name or a place. Fails if there is none, or if the places of a name differ.
+    pub fn only(&self, name: &str) -> Result<&DeclaredPolicy, NoSuchPolicy> {
+        let found = self.find(name);
+        let Some(first) = found.first().copied() else {
+            let known = self.names().into_iter().map(str::to_owned).collect();
+            return Err(NoSuchPolicy::Unknown { name: name.to_owned(), known });
+        };
+        if found.iter().all(|policy| policy.policy == first.policy) {
+            return Ok(first);
+        }
+        let places = found.iter().filter_map(|policy| policy.place.clone()).collect();
+        Err(NoSuchPolicy::Ambiguous { name: name.to_owned(), places })
+    }
 }
 
-impl PolicyOverrides {
-    /// Without a policy the overrides apply to the defaults.
-    pub fn apply_to(self, start: Option<&Policy>) -> Result<Policy, InvalidPolicy> {
-        let start = start.map_or_else(PolicySpec::default, |policy| policy.spec().clone());
-        Policy::new(PolicySpec {
-            max_attempts: self.max_attempts.unwrap_or(start.max_attempts),
-            backoff: self.backoff.unwrap_or(start.backoff),
-            base: self.base.unwrap_or(start.base),
-            multiplier: self.multiplier.unwrap_or(start.multiplier),
-            cap: self.cap.unwrap_or(start.cap),
-            jitter: self.jitter.unwrap_or(start.jitter),
-            ..start
-        })
-    }
+/// Why a name stands for no policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoSuchPolicy {
+    #[error("there is no policy {name:?}")]
+    Unknown { name: String, known: Vec<String> },
+    #[error(
+        "policy {name:?} has other waits at each of its places, because their presets differ; name one of {}",
+        places.join(", ")
+    )]
+    Ambiguous { name: String, places: Vec<String> },
 }
 
 /// Parses a number of executions, or `none` for no limit.
@@ -77,14 +100,30 @@ pub struct Waits {
 impl Waits {
     pub const MAX_ATTEMPTS: u32 = 10_000;
 
-    /// `attempts` defaults to the retries of the policy, or to ten without a limit.
-    pub fn new(policy: &Policy, seed: JitterSeed, unit: &Unit, attempts: Option<u32>) -> Self {
+    /// `attempts` defaults to the retries of the policy, or to ten without a limit. With `in_call_retries` the waits are
+    /// those of an upload: after so many the call ends, the next one comes after the cap at the earliest, and its waits
+    /// begin again.
+    pub fn new(
+        policy: &Policy,
+        in_call_retries: Option<u32>,
+        seed: JitterSeed,
+        unit: &Unit,
+        attempts: Option<u32>,
+    ) -> Self {
         let retries =
             policy.spec().max_attempts.map(|max| max.saturating_sub(1).clamp(1, MAX_DEFAULT_ROWS));
         let attempts = attempts.or(retries).unwrap_or(UNLIMITED_ROWS).min(Self::MAX_ATTEMPTS);
         // One more than requested, to see whether the policy gives up right after.
         let mut waits: Vec<Scheduled> =
             schedule(policy, JitterKey::new(seed, unit), attempts + 1).collect();
+        if let Some(retries) = in_call_retries {
+            let in_call: Vec<Duration> =
+                waits.iter().take(retries as usize).map(|wait| wait.delay).collect();
+            let one_call = in_call.into_iter().chain([policy.spec().cap]).cycle();
+            for (wait, delay) in waits.iter_mut().zip(one_call) {
+                wait.delay = delay;
+            }
+        }
         let end = waits.iter().find(|wait| wait.gives_up.is_some()).copied();
         waits.truncate(attempts as usize);
         Self { waits, end }

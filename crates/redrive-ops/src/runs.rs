@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use redrive_core::{RunId, RunState, RunStatus};
+use redrive_core::{RunId, RunState, RunStatus, Unit};
 use redrive_engine::RunMode;
 use redrive_store::{
-    Operator, PausedQueue, QueueStats, Result, RunAction, RunChange, RunFilter, RunRecord,
+    DataEdit, InvalidRun, JournalEntry, NewRun, Operator, PausedQueue, QueueStats, Result,
+    RunAction, RunChange, RunFilter, RunRecord, Written,
 };
+use serde_json::{Value, json};
 
 use crate::{
     Ops,
@@ -25,7 +27,72 @@ pub enum RunSelection {
     Queue { queue: String, category: Option<String>, statuses: Vec<RunStatus> },
 }
 
+/// Why a run does not get another payload, and which command is right (FIX-6).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EditRunError {
+    #[error("there is no run {0}")]
+    Unknown(RunId),
+    #[error("run {id} is {state}; only a run that waits or was given up can be edited{right}")]
+    State { id: RunId, state: &'static str, right: &'static str },
+    #[error("run {0} has this payload already")]
+    Same(RunId),
+    #[error("run {0} has changed meanwhile; try again")]
+    Changed(RunId),
+    #[error("the payload is not allowed: {0}")]
+    Payload(InvalidRun),
+    #[error(transparent)]
+    Store(#[from] redrive_store::Error),
+}
+
 impl Ops {
+    /// Replaces the payload of a run that waits or was given up (FIX-5). The journal keeps the old one.
+    pub async fn edit_run(
+        &self,
+        id: RunId,
+        payload: &Value,
+        by: &Operator,
+    ) -> std::result::Result<RunRecord, EditRunError> {
+        let found = self.store().runs_by_id(&[id]).await?.pop();
+        let run = found.ok_or(EditRunError::Unknown(id))?;
+        let state = state_of(&run);
+        let right = match state {
+            RunState::Discovered | RunState::WaitingForRetry | RunState::GivenUp => None,
+            RunState::Processing => Some("; `runs cancel` stops it"),
+            RunState::Passed => Some("; `runs submit` submits another run"),
+            RunState::NeedsReview | RunState::Failed | RunState::Cancelled => {
+                Some("; `runs retry` makes it wait again")
+            }
+        };
+        if let Some(right) = right {
+            return Err(EditRunError::State { id, state: state.name(), right });
+        }
+        let new = NewRun::new(&run.queue, payload, run.submitted_at);
+        let new = new.map_err(EditRunError::Payload)?.payload().to_owned();
+        if new == run.payload {
+            return Err(EditRunError::Same(id));
+        }
+        let by = by.cleaned();
+        let old: Value = serde_json::from_str(&run.payload).unwrap_or_default();
+        let journal = JournalEntry {
+            at: by.at,
+            actor: by.actor,
+            action: "run.edit".to_owned(),
+            unit: Some(Unit::Run(id).to_string()),
+            filter: None,
+            details: json!({ "payload": old, "reason": by.reason }).to_string(),
+            dedupe_key: None,
+        };
+        let edit = DataEdit { id: id.0, old: Some(run.payload), new, journal };
+        match self.store().edit_runs(&[edit]).await?.first() {
+            Some(Written::Applied) => {
+                let found = self.store().runs_by_id(&[id]).await?.pop();
+                found.ok_or(EditRunError::Unknown(id))
+            }
+            _ => Err(EditRunError::Changed(id)),
+        }
+    }
+
     /// The ids of a selection, sorted and unique, at most `max`.
     pub async fn select_runs(&self, selection: &RunSelection, max: usize) -> Result<Vec<RunId>> {
         let mut ids = match selection {

@@ -75,7 +75,8 @@ locked AS MATERIALIZED (
 )
 UPDATE redrive.runs AS run SET
     status = 'processing', ready = false, next_retry_at = NULL,
-    lease_owner = :owner, lease_epoch = run.lease_epoch + 1, lease_until = :lease_until
+    lease_owner = :owner, lease_epoch = run.lease_epoch + 1, lease_until = :lease_until,
+    claimed_at = :claimed_at
 FROM (SELECT tid FROM locked LIMIT :limit::bigint) AS few WHERE run.ctid = few.tid
 RETURNING run.id, run.category, run.payload, run.submitted_at, run.attempts, run.lease_epoch,
     run.retry_count, run.deferrals, run.first_attempt_at, (SELECT id FROM oldest)

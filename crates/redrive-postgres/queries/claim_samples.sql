@@ -35,7 +35,7 @@ locked AS MATERIALIZED (
 )
 UPDATE redrive.samples AS sample SET
     lease_owner = :owner, lease_epoch = sample.lease_epoch + 1, lease_until = :lease_until,
-    next_retry_at = NULL
+    claimed_at = :now, next_retry_at = NULL
 FROM (SELECT * FROM locked LIMIT :limit::bigint) AS few WHERE sample.ctid = few.tid
 RETURNING few.due, sample.id, sample.run_id, sample.data, sample.attempts, sample.lease_epoch,
     sample.retry_count, sample.deferrals, sample.first_attempt_at

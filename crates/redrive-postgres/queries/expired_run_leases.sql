@@ -1,8 +1,8 @@
 -- Ended leases are few. They are found by their end and sorted then: with the order in the same query the
 -- planner might walk all runs by id.
 WITH ended AS MATERIALIZED (
-    SELECT id, lease_epoch, lease_owner, lease_until FROM redrive.runs
+    SELECT id, lease_epoch, lease_owner, lease_until, claimed_at FROM redrive.runs
     WHERE lease_owner IS NOT NULL AND lease_until <= :now
 )
-SELECT id, lease_epoch, lease_owner, lease_until FROM ended
+SELECT id, lease_epoch, lease_owner, lease_until, claimed_at FROM ended
 WHERE id > :after ORDER BY id LIMIT :limit::bigint

@@ -19,11 +19,11 @@ WITH finished AS (
         :result::text[], :ready::boolean[], :due_at::timestamptz[], :counted::boolean[],
         :started_at::timestamptz[], :ended_at::timestamptz[], :outcome::text[], :class::text[],
         :code::text[], :message::text[], :fingerprint::text[], :cause::text[], :delay_us::bigint[],
-        :worker::text[]
+        :worker::text[], :asked_us::bigint[]
     ) WITH ORDINALITY AS given (
         id, epoch, status, attempt, retry_count, deferrals, next_retry_at, first_attempt_at,
         error_class, error_message, result, ready, due_at, counted, started_at, ended_at, outcome,
-        class, code, message, fingerprint, cause, delay_us, worker, place
+        class, code, message, fingerprint, cause, delay_us, worker, asked_us, place
     ) LIMIT cardinality(:id)) AS given
     WHERE run.id = given.id AND run.lease_epoch = given.epoch AND run.status = 'processing'
     RETURNING given.*, CASE WHEN given.ready THEN run.submitted_at END AS ready_since
@@ -31,11 +31,11 @@ WITH finished AS (
 ledger AS (
     INSERT INTO redrive.attempts (
         kind, unit_id, attempt, counted, started_at, ended_at, outcome, class, code, message,
-        fingerprint, cause, delay_us, worker
+        fingerprint, cause, delay_us, worker, asked_us
     )
     SELECT
         'run', id, attempt, counted, started_at, ended_at, outcome, class, code, message,
-        fingerprint, cause, delay_us, worker
+        fingerprint, cause, delay_us, worker, asked_us
     FROM finished ORDER BY place
 ),
 journalled AS (

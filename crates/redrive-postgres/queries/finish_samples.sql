@@ -27,7 +27,8 @@ WITH finished AS (
         lease_until = CASE WHEN sample.run_id = ANY (given.going_on) THEN given.keep_until END,
         lease_epoch = sample.lease_epoch + CASE
             WHEN given.keep_until IS NOT NULL AND sample.run_id = ANY (given.going_on) THEN 1 ELSE 0
-        END
+        END,
+        claimed_at = given.ended_at
     FROM (SELECT *, ARRAY(
         SELECT id FROM redrive.pipeline_runs
         WHERE id = ANY (:keeping_runs::bigint[]) AND status = 'running'
@@ -41,13 +42,13 @@ WITH finished AS (
         :stage_config_hash::text[], :attempt::bigint[], :counted::boolean[], :run_id::text[],
         :started_at::timestamptz[], :ended_at::timestamptz[], :outcome::text[], :class::text[],
         :code::text[], :message::text[], :fingerprint::text[], :cause::text[], :delay_us::bigint[],
-        :worker::text[]
+        :worker::text[], :asked_us::bigint[]
     ) WITH ORDINALITY AS given (
         id, epoch, status, stage_place, data, attempts, retry_count, deferrals, next_retry_at,
         first_attempt_at, last_attempt_at, error_class, error_code, error_message,
         error_fingerprint, skip_reason, keep_until, kind, unit_id, stage, stage_config_hash,
         attempt, counted, run_id, started_at, ended_at, outcome, class, code, message, fingerprint, cause, delay_us,
-        worker, place
+        worker, asked_us, place
     ) ORDER BY id LIMIT cardinality(:id)) AS given
     WHERE sample.id = given.id AND sample.lease_epoch = given.epoch
         AND sample.lease_owner IS NOT NULL
@@ -55,16 +56,16 @@ WITH finished AS (
         given.kind, given.unit_id, given.stage, given.stage_config_hash, given.attempt,
         given.counted, given.run_id, given.started_at, given.ended_at, given.outcome, given.class,
         given.code, given.message, given.fingerprint, given.cause, given.delay_us, given.worker,
-        given.place, sample.lease_owner IS NOT NULL AS kept
+        given.asked_us, given.place, sample.lease_owner IS NOT NULL AS kept
 ),
 ledger AS (
     INSERT INTO redrive.attempts (
         kind, unit_id, stage, stage_config_hash, attempt, counted, run_id, started_at, ended_at,
-        outcome, class, code, message, fingerprint, cause, delay_us, worker
+        outcome, class, code, message, fingerprint, cause, delay_us, worker, asked_us
     )
     SELECT
         kind, unit_id, stage, stage_config_hash, attempt, counted, run_id, started_at, ended_at,
-        outcome, class, code, message, fingerprint, cause, delay_us, worker
+        outcome, class, code, message, fingerprint, cause, delay_us, worker, asked_us
     FROM finished ORDER BY place
 ),
 journalled AS (

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use redrive_core::{AttemptNumber, Cause, Epoch, ItemEvent, ItemId, ItemStatus, Message};
+use redrive_core::{AttemptNumber, Cause, Epoch, ItemId, ItemStatus, Message};
 use redrive_store::{
     AddedItem, ClaimedGroup, Error, GroupClaim, ItemCounts, ItemFilter, ItemGroup, ItemMove,
     ItemRecord, Items, JournalEntry, LeaseRef, NewItem, Operator, Result, WorkerId, Written,
@@ -14,7 +14,7 @@ use crate::{
     PostgresStore,
     batch::{each, split_at_repeats, written},
     bound_query::{bind, columns},
-    columns::{Micros, PostgresRow, read_rows},
+    columns::{Micros, PostgresRow, duration_micros, read_rows},
     journal::JournalColumns,
     queries,
 };
@@ -155,6 +155,22 @@ impl Items for PostgresStore {
         Ok(counts.pop())
     }
 
+    async fn drop_items(&self, drops: &[(ItemId, JournalEntry)]) -> Result<Vec<Written>> {
+        const DOING: &str = "dropping items";
+        if drops.is_empty() {
+            return Ok(Vec::new());
+        }
+        let journal = JournalColumns::of(drops.iter().map(|(_, entry)| Some(entry)));
+        let drop = bind!(
+            queries::DROP_ITEMS,
+            id => &each(drops, |(id, _)| id.0),
+            ..JournalColumns(journal)
+        );
+        let applied = self.session(DOING).await?.query(drop).await?;
+        redrive_store::failpoint!("postgres.drop_items.committed");
+        written(&applied, DOING, drops.len())
+    }
+
     async fn move_items(&self, moves: &[ItemMove]) -> Result<Vec<Written>> {
         const DOING: &str = "moving items";
         // An item may move several times in one batch, each time from where the move before led.
@@ -273,6 +289,11 @@ columns! {
         fingerprint: Vec<Option<String>>,
         cause: Vec<Option<&'static str>>,
         worker: Vec<Option<String>>,
+        asked_us: Vec<Option<i64>>,
+        if_sha256: Vec<Option<&'a str>>,
+        content_url: Vec<Option<&'a str>>,
+        size_bytes: Vec<Option<i64>>,
+        sha256: Vec<Option<&'a str>>,
     }
 }
 
@@ -285,7 +306,7 @@ fn move_columns(moves: &[ItemMove]) -> Result<(MoveColumns<'_>, JournalColumns<'
         new_status: each(&from_to, |(_, to)| to.name()),
         moved_at: each(moves, |step| Micros(step.at)),
         reason: each(moves, |step| step.rejection_reason.as_ref().map(Message::as_str)),
-        reset: each(moves, |step| step.event == ItemEvent::Reset),
+        reset: each(moves, ItemMove::resets),
         after: each(moves, |step| Some(step.attempt.as_ref()?.after?.0.into())),
         counted: each(&ledger, |row| row.as_ref().map(|row| row.counted)),
         started_at: each(&ledger, |row| row.as_ref().map(|row| Micros(row.started_at))),
@@ -296,6 +317,11 @@ fn move_columns(moves: &[ItemMove]) -> Result<(MoveColumns<'_>, JournalColumns<'
         fingerprint: each(&ledger, |row| row.as_ref()?.fingerprint.clone()),
         cause: each(&ledger, |row| row.as_ref()?.cause.map(Cause::name)),
         worker: each(&ledger, |row| row.as_ref().map(|row| row.worker.clone())),
+        asked_us: each(&ledger, |row| row.as_ref()?.asked.map(duration_micros)),
+        if_sha256: each(moves, |step| step.if_sha256.as_deref()),
+        content_url: each(moves, |step| Some(step.content.as_ref()?.content_url.as_str())),
+        size_bytes: each(moves, |step| i64::try_from(step.content.as_ref()?.size_bytes).ok()),
+        sha256: each(moves, |step| Some(step.content.as_ref()?.sha256.as_str())),
     };
     Ok((columns, JournalColumns::of(moves.iter().map(|step| step.journal.as_ref()))))
 }

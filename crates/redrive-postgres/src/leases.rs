@@ -81,6 +81,7 @@ impl Leases for PostgresStore {
                 lease: LeaseRef { id: row.get()?, epoch: Epoch(row.get()?) },
                 owner: WorkerId(row.get()?),
                 until: row.timestamp()?,
+                claimed_at: row.optional_timestamp()?,
             })
         })
     }

@@ -91,6 +91,7 @@ columns! {
         cause: Vec<Option<&'static str>>,
         delay_us: Vec<Option<i64>>,
         worker: Vec<&'a str>,
+        asked_us: Vec<Option<i64>>,
     }
 }
 
@@ -114,6 +115,7 @@ impl<'a> AttemptColumns<'a> {
             cause: each(attempts, |row| row.cause.map(Cause::name)),
             delay_us: each(attempts, |row| row.delay.map(duration_micros)),
             worker: each(attempts, |row| row.worker.as_str()),
+            asked_us: each(attempts, |row| row.asked.map(duration_micros)),
         }
     }
 }
@@ -134,7 +136,13 @@ pub(crate) fn read_attempt(row: &mut PostgresRow<'_>) -> Result<AttemptRecord> {
         message: row.get()?,
         fingerprint: row.get()?,
         cause: row.optional_named("cause", Cause::from_name)?,
-        delay: row.get::<Option<i64>>()?.map(|micros| Duration::from_micros(micros.unsigned_abs())),
+        delay: read_duration(row)?,
         worker: row.get()?,
+        asked: read_duration(row)?,
     })
+}
+
+fn read_duration(row: &mut PostgresRow<'_>) -> Result<Option<Duration>> {
+    let micros: Option<i64> = row.get()?;
+    Ok(micros.map(|micros| Duration::from_micros(micros.unsigned_abs())))
 }

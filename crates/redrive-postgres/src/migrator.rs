@@ -85,6 +85,12 @@ pub const MIGRATIONS: &[Migration] = &[
         up: include_str!("../migrations/0011_run_leases.up.sql"),
         down: include_str!("../migrations/0011_run_leases.down.sql"),
     },
+    Migration {
+        version: 12,
+        name: "claims_and_hints",
+        up: include_str!("../migrations/0012_claims_and_hints.up.sql"),
+        down: include_str!("../migrations/0012_claims_and_hints.down.sql"),
+    },
 ];
 
 /// How long one migration may take, and how long it waits for another process's.

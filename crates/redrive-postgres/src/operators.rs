@@ -1,13 +1,19 @@
-//! Actions of operators on runs.
+//! Actions of operators on runs, and edits of data.
 
 use std::collections::HashMap;
 
 use redrive_core::{RunId, RunState, RunStatus};
-use redrive_store::{Error, JournalEntry, Operator, Result, RunAction, RunChange};
+use redrive_store::{
+    DataEdit, Error, JournalEntry, Operator, Result, RunAction, RunChange, Written,
+};
 use tokio_postgres::Row;
 
 use crate::{
-    PostgresStore, batch::each, bound_query::bind, columns::read_rows, journal::JournalColumns,
+    PostgresStore,
+    batch::{each, written},
+    bound_query::bind,
+    columns::read_rows,
+    journal::JournalColumns,
     queries,
 };
 
@@ -72,4 +78,39 @@ fn states(rows: &[Row], doing: &'static str) -> Result<HashMap<RunId, RunState>>
         Ok((id, RunState::of(status, row.get()?)))
     })?;
     Ok(states.into_iter().collect())
+}
+
+/// What an edit changes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Edited {
+    Run,
+    Sample,
+}
+
+impl PostgresStore {
+    /// Replaces the data of units, each with its journal entry, by a query that compares the old data.
+    pub(crate) async fn edit_data(
+        &self,
+        edited: Edited,
+        edits: &[DataEdit],
+    ) -> Result<Vec<Written>> {
+        const DOING: &str = "editing data";
+        if edits.is_empty() {
+            return Ok(Vec::new());
+        }
+        let journal = JournalColumns::of(edits.iter().map(|edit| Some(&edit.journal)));
+        let edit = bind!(
+            match edited {
+                Edited::Run => queries::EDIT_RUNS,
+                Edited::Sample => queries::EDIT_SAMPLES,
+            },
+            id => &each(edits, |edit| edit.id),
+            old_data => &each(edits, |edit| edit.old.as_deref()),
+            new_data => &each(edits, |edit| edit.new.as_str()),
+            ..JournalColumns(journal)
+        );
+        let applied = self.session(DOING).await?.query(edit).await?;
+        redrive_store::failpoint!("postgres.edit.committed");
+        written(&applied, DOING, edits.len())
+    }
 }

@@ -72,6 +72,27 @@ impl Pipelines for PostgresStore {
         Ok(change)
     }
 
+    async fn move_source(
+        &self,
+        id: PipelineRunId,
+        position: &SourcePosition,
+        journal: &JournalEntry,
+    ) -> Result<Written> {
+        const DOING: &str = "moving a source";
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let journal = JournalColumns::of([Some(journal)]);
+        let reposition = bind!(
+            queries::REPOSITION_SOURCE,
+            id => &id.0,
+            source_lines => &number(position.lines),
+            source_bytes => &number(position.bytes),
+            source_check => &position.check,
+            ..JournalColumns(journal)
+        );
+        let moved = self.session(DOING).await?.query(reposition).await?;
+        Ok(Written::from_changed(!moved.is_empty()))
+    }
+
     async fn claim_feeds(&self, claim: &SourceClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>> {
         const DOING: &str = "claiming sources";
         let Served { pipeline, stages, run } = &claim.served;

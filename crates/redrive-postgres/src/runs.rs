@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Cause, Epoch, History, RunId, RunStatus};
 use redrive_store::{
-    Backlog, Categories, ClaimRequest, ClaimedRun, NewRun, Operator, PausedQueue, QueueAction,
-    QueueStats, Result, RunAction, RunChange, RunFilter, RunFinish, RunRecord, Runs, SubmittedRun,
-    WorkerId, Written,
+    Backlog, Categories, ClaimRequest, ClaimedRun, DataEdit, NewRun, Operator, PausedQueue,
+    QueueAction, QueueStats, Result, RunAction, RunChange, RunFilter, RunFinish, RunRecord, Runs,
+    SubmittedRun, WorkerId, Written,
 };
 use tokio_postgres::Row;
 
@@ -17,7 +17,7 @@ use crate::{
     claim_cursor::ClaimPosition,
     columns::{Micros, PostgresRow, duration_micros, read_rows},
     journal::JournalColumns,
-    operators::change_runs,
+    operators::{Edited, change_runs},
     queries, queues,
     session::Session,
     submit::submit,
@@ -129,6 +129,10 @@ impl Runs for PostgresStore {
         Ok(changes)
     }
 
+    async fn edit_runs(&self, edits: &[DataEdit]) -> Result<Vec<Written>> {
+        self.edit_data(Edited::Run, edits).await
+    }
+
     async fn cancel_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
         let changes = change_runs(self, RunAction::Cancel, ids, &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.cancel.committed");
@@ -218,6 +222,7 @@ columns! {
         limit: i64,
         owner: &'a str,
         lease_until: Micros,
+        claimed_at: Micros,
         to_the_limit: bool,
         from_submitted_at: Micros,
         from_id: i64,
@@ -242,6 +247,7 @@ async fn claim(
         limit: i64::from(request.limit),
         owner: &request.owner.0,
         lease_until: Micros(request.lease_until),
+        claimed_at: Micros(request.now),
         to_the_limit: depth == ClaimDepth::Limit,
         from_submitted_at: Micros(from.submitted_at),
         from_id: from.id.0,
@@ -314,6 +320,7 @@ async fn finish(
         cause => &each(&ledger, |row| row.cause.map(Cause::name)),
         delay_us => &each(&ledger, |row| row.delay.map(duration_micros)),
         worker => &each(&ledger, |row| row.worker.as_str()),
+        asked_us => &each(&ledger, |row| row.asked.map(duration_micros)),
         finish_place => &places,
         ..JournalColumns(journal)
     );
@@ -337,6 +344,7 @@ fn read_claimed(row: &mut PostgresRow<'_>) -> Result<ClaimedRun> {
         history: History {
             counted: row.count("retry_count")?,
             deferrals: row.count("deferrals")?,
+            lost: 0,
             first_attempt_at: row.optional_timestamp()?,
         },
     })

@@ -94,6 +94,7 @@ async fn insert<'a>(
         queries::INSERT_SAMPLES,
         run_id => &run.0,
         line => &each(samples, |sample| number(sample.line)),
+        line_hash => &each(samples, |sample| sample.hash),
         data => &each(samples, |sample| sample.data.as_deref().ok()),
         status => &each(samples, status),
         error_class => &each(samples, class),

@@ -5,6 +5,7 @@ use crate::{
     batch::each,
     bound_query::{bind, columns},
     columns::{Micros, PostgresRow, read_rows},
+    operators::Edited,
     queries,
     sample_writes::{append, finish, reprocess},
 };
@@ -12,9 +13,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Epoch, History, PipelineRunId, SampleId, SampleStatus};
 use redrive_store::{
-    ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord, Result,
-    SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleRecord, SampleWritten, Samples,
-    Served, SourcePosition, WorkerId, stage_or_source,
+    ClaimedSample, DataEdit, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord, Result,
+    SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleLine, SampleRecord, SampleWritten,
+    Samples, Served, SourcePosition, WorkerId, Written, stage_or_source,
 };
 
 #[async_trait]
@@ -114,6 +115,34 @@ impl Samples for PostgresStore {
         read_rows(&rows, READING, read_cause)
     }
 
+    async fn edit_samples(&self, edits: &[DataEdit]) -> Result<Vec<Written>> {
+        self.edit_data(Edited::Sample, edits).await
+    }
+
+    async fn sample_lines(
+        &self,
+        run: PipelineRunId,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<SampleLine>> {
+        const DOING: &str = "reading lines";
+        let page = bind!(
+            queries::SAMPLE_LINES,
+            run_id => &run.0,
+            after => &i64::try_from(after).unwrap_or(i64::MAX),
+            limit => &i64::from(limit),
+        );
+        let rows = self.session(DOING).await?.query(page).await?;
+        read_rows(&rows, DOING, |row| {
+            Ok(SampleLine {
+                id: SampleId(row.get()?),
+                line: row.count("line")?,
+                hash: row.get()?,
+                status: row.named("status", SampleStatus::from_name)?,
+            })
+        })
+    }
+
     async fn reprocess_samples(
         &self,
         ids: &[SampleId],
@@ -169,6 +198,7 @@ fn read_claimed(row: &mut PostgresRow<'_>) -> Result<ClaimedSample> {
         history: History {
             counted: row.count("retry_count")?,
             deferrals: row.count("deferrals")?,
+            lost: 0,
             first_attempt_at: row.optional_timestamp()?,
         },
     })

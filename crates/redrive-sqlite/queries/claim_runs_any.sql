@@ -45,7 +45,8 @@ oldest (category, submitted_at, id) AS (
 )
 UPDATE OR FAIL runs SET
     status = 'processing', ready = 0, next_retry_at = NULL,
-    lease_owner = ?3, lease_epoch = lease_epoch + 1, lease_until = ?4
+    lease_owner = ?3, lease_epoch = lease_epoch + 1, lease_until = ?4,
+    claimed_at = ?5
 WHERE id IN (SELECT id FROM oldest)
 RETURNING id, category, payload, submitted_at, attempts, lease_epoch, retry_count, deferrals,
     first_attempt_at

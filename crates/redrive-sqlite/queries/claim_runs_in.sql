@@ -6,7 +6,8 @@
 -- so nothing remains of a failed statement.
 UPDATE OR FAIL runs SET
     status = 'processing', ready = 0, next_retry_at = NULL,
-    lease_owner = ?3, lease_epoch = lease_epoch + 1, lease_until = ?4
+    lease_owner = ?3, lease_epoch = lease_epoch + 1, lease_until = ?4,
+    claimed_at = ?6
 WHERE id IN (
     SELECT id FROM runs
     WHERE queue = ?1 AND category = ?5 AND ready = 1

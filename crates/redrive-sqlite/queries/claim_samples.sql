@@ -1,6 +1,7 @@
 -- One run, one stage. Held samples are skipped; they are no more than the workers hold there. OR
 -- FAIL: see claim_runs_in.
-UPDATE OR FAIL samples SET lease_owner = ?4, lease_epoch = lease_epoch + 1, lease_until = ?5
+UPDATE OR FAIL samples SET
+    lease_owner = ?4, lease_epoch = lease_epoch + 1, lease_until = ?5, claimed_at = ?6
 WHERE id IN (
     SELECT id FROM samples INDEXED BY samples_open
     WHERE run_id = ?1 AND claim_stage = ?2 AND status = 'pending' AND lease_owner IS NULL

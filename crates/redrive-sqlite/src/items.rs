@@ -1,10 +1,10 @@
 //! Implements [`Items`].
 
 use async_trait::async_trait;
-use redrive_core::{AttemptNumber, Epoch, ItemEvent, ItemId, ItemStatus, Message};
+use redrive_core::{AttemptNumber, Epoch, ItemId, ItemStatus, Message};
 use redrive_store::{
     AddedItem, ClaimedGroup, Error, GroupClaim, ItemCounts, ItemFilter, ItemGroup, ItemMove,
-    ItemRecord, Items, LeaseRef, NewItem, Operator, Result, WorkerId, Written,
+    ItemRecord, Items, JournalEntry, LeaseRef, NewItem, Operator, Result, WorkerId, Written,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
@@ -103,6 +103,17 @@ impl Items for SqliteStore {
         Ok(written)
     }
 
+    async fn drop_items(&self, drops: &[(ItemId, JournalEntry)]) -> Result<Vec<Written>> {
+        let drops = drops.to_vec();
+        let written = self
+            .write(move |connection| {
+                drops.iter().map(|(id, entry)| drop_one(connection, *id, entry)).collect()
+            })
+            .await?;
+        redrive_store::failpoint!("sqlite.drop_items.committed");
+        Ok(written)
+    }
+
     async fn claim_group(&self, claim: &GroupClaim) -> Result<ClaimedGroup> {
         let claim = claim.clone();
         let claimed = self.write(move |connection| claim_one(connection, &claim)).await?;
@@ -115,8 +126,7 @@ fn add(connection: &Connection, item: &NewItem, by: &Operator) -> Result<AddedIt
     const DOING: &str = "adding items";
     item.check()?;
     let ItemGroup { upload, group } = &item.group;
-    let size = i64::try_from(item.size_bytes)
-        .map_err(|_| Error::misuse(DOING, "an item is larger than a file can be"))?;
+    let size = size(item.size_bytes)?;
     let id: Option<i64> = connection
         .prepare_cached(queries::INSERT_ITEMS)
         .doing(DOING)?
@@ -141,6 +151,22 @@ fn add(connection: &Connection, item: &NewItem, by: &Operator) -> Result<AddedIt
     } else {
         AddedItem::Conflict(ItemId(id))
     })
+}
+
+fn size(bytes: u64) -> Result<i64> {
+    i64::try_from(bytes)
+        .map_err(|_| Error::misuse("writing items", "an item is larger than a file can be"))
+}
+
+fn drop_one(connection: &Connection, id: ItemId, entry: &JournalEntry) -> Result<Written> {
+    const DOING: &str = "dropping items";
+    let mut drop = connection.prepare_cached(queries::DROP_ITEMS).doing(DOING)?;
+    if drop.execute([id.0]).doing(DOING)? == 0 {
+        return Ok(Written::Stale);
+    }
+    redrive_store::failpoint!("sqlite.drop_items.row");
+    insert_journal(connection, entry)?;
+    Ok(Written::Applied)
 }
 
 struct Mover<'a> {
@@ -168,9 +194,13 @@ impl<'a> Mover<'a> {
             to.name(),
             micros(step.at),
             step.rejection_reason.as_ref().map(Message::as_str),
-            step.event == ItemEvent::Reset,
+            step.resets(),
             step.attempt.is_some(),
             step.attempt.as_ref().and_then(|attempt| attempt.after).map(|after| after.0),
+            step.if_sha256,
+            step.content.as_ref().map(|content| &content.content_url),
+            step.content.as_ref().map(|content| size(content.size_bytes)).transpose()?,
+            step.content.as_ref().map(|content| &content.sha256),
         ];
         if self.moving.execute(params).doing(Self::DOING)? == 0 {
             return Ok(Written::Stale);

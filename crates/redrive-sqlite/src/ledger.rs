@@ -90,6 +90,7 @@ impl<'a> LedgerRows<'a> {
             attempt.cause.map(Cause::name),
             attempt.delay.map(duration_micros),
             attempt.worker,
+            attempt.asked.map(duration_micros),
         ];
         let Err(source) = self.0.execute(row) else { return Ok(()) };
         Err(match source.sqlite_error().map(|error| error.extended_code) {
@@ -120,5 +121,6 @@ pub(crate) fn read_attempt(row: &mut SqliteRow<'_>) -> Result<AttemptRecord> {
         cause: row.optional_named("cause", Cause::from_name)?,
         delay: row.get::<Option<u64>>()?.map(Duration::from_micros),
         worker: row.get()?,
+        asked: row.get::<Option<u64>>()?.map(Duration::from_micros),
     })
 }

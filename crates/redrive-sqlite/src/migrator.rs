@@ -84,6 +84,12 @@ pub const MIGRATIONS: &[Migration] = &[
         up: include_str!("../migrations/0011_run_leases.up.sql"),
         down: include_str!("../migrations/0011_run_leases.down.sql"),
     },
+    Migration {
+        version: 12,
+        name: "claims_and_hints",
+        up: include_str!("../migrations/0012_claims_and_hints.up.sql"),
+        down: include_str!("../migrations/0012_claims_and_hints.down.sql"),
+    },
 ];
 
 const MIGRATING: &str = "migrating the schema";

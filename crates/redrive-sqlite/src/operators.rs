@@ -1,12 +1,13 @@
-//! Applies operator actions to runs.
+//! Applies operator actions to runs, and edits data.
 
 use std::collections::HashMap;
 
 use redrive_core::{RunId, RunState, RunStatus};
-use redrive_store::{Error, Operator, Result, RunAction, RunChange};
+use redrive_store::{DataEdit, Error, Operator, Result, RunAction, RunChange, Written};
 use rusqlite::{Connection, params};
 
 use crate::{
+    SqliteStore,
     columns::{json_ids, read_rows},
     error::Doing,
     journal::insert_journal,
@@ -69,4 +70,32 @@ fn change_run(
     }
     // No other transaction has written since the state was read.
     Err(Error::misuse(doing, format!("run {id} is not in the state in which it was read")))
+}
+
+impl SqliteStore {
+    /// Replaces the data of units, each with its journal entry, by a statement that compares the old data.
+    pub(crate) async fn edit_data(
+        &self,
+        sql: &'static str,
+        edits: &[DataEdit],
+    ) -> Result<Vec<Written>> {
+        const DOING: &str = "editing data";
+        let edits = edits.to_vec();
+        let edit = move |connection: &Connection| {
+            let mut statement = connection.prepare_cached(sql).doing(DOING)?;
+            let one = |edit: &DataEdit| {
+                let changed =
+                    statement.execute(params![edit.id, edit.old, edit.new]).doing(DOING)?;
+                if changed > 0 {
+                    redrive_store::failpoint!("sqlite.edit.row");
+                    insert_journal(connection, &edit.journal)?;
+                }
+                Ok(Written::from_changed(changed > 0))
+            };
+            edits.iter().map(one).collect()
+        };
+        let written = self.write(edit).await?;
+        redrive_store::failpoint!("sqlite.edit.committed");
+        Ok(written)
+    }
 }

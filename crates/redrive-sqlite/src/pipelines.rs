@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{Epoch, PipelineRunId, PipelineStatus};
 use redrive_store::{
-    AttemptOutcome, Backlog, ExpiringLease, LeaseRef, NewPipelineRun, Operator, PipelineAction,
-    PipelineChange, PipelineRunFilter, PipelineRunRecord, PipelineWrite, Pipelines, PrunedSamples,
-    Result, Served, SourceClaim, SourceFinish, SourcePosition, StageCount, StageStats, WorkerId,
-    Written, progress_of, rules_from_json, rules_to_json, start_entry,
+    AttemptOutcome, Backlog, ExpiringLease, JournalEntry, LeaseRef, NewPipelineRun, Operator,
+    PipelineAction, PipelineChange, PipelineRunFilter, PipelineRunRecord, PipelineWrite, Pipelines,
+    PrunedSamples, Result, Served, SourceClaim, SourceFinish, SourcePosition, StageCount,
+    StageStats, WorkerId, Written, progress_of, rules_from_json, rules_to_json, start_entry,
 };
 use rusqlite::{Connection, params};
 
@@ -65,6 +65,27 @@ impl Pipelines for SqliteStore {
         redrive_store::failpoint!("sqlite.pipeline_change.committed");
         self.wakes.wake_if(matches!(change, PipelineChange::Done(_)));
         Ok(change)
+    }
+
+    async fn move_source(
+        &self,
+        id: PipelineRunId,
+        position: &SourcePosition,
+        journal: &JournalEntry,
+    ) -> Result<Written> {
+        const DOING: &str = "moving a source";
+        let (position, journal) = (position.clone(), journal.clone());
+        self.write(move |connection| {
+            let params = params![id.0, position.lines, position.bytes, position.check];
+            let sql = queries::REPOSITION_SOURCE;
+            let moved =
+                connection.prepare_cached(sql).doing(DOING)?.execute(params).doing(DOING)?;
+            if moved > 0 {
+                insert_journal(connection, &journal)?;
+            }
+            Ok(Written::from_changed(moved > 0))
+        })
+        .await
     }
 
     async fn claim_feeds(&self, claim: &SourceClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>> {

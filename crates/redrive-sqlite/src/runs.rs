@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Epoch, History, RunId, RunStatus};
 use redrive_store::{
-    AttemptRecord, Backlog, Categories, ClaimRequest, ClaimedRun, NewRun, Operator, PausedQueue,
-    QueueAction, QueueStats, Result, RunAction, RunChange, RunFilter, RunFinish, RunRecord, Runs,
-    SubmittedRun, WorkerId, Written,
+    AttemptRecord, Backlog, Categories, ClaimRequest, ClaimedRun, DataEdit, NewRun, Operator,
+    PausedQueue, QueueAction, QueueStats, Result, RunAction, RunChange, RunFilter, RunFinish,
+    RunRecord, Runs, SubmittedRun, WorkerId, Written,
 };
 use rusqlite::{Connection, params};
 
@@ -84,6 +84,10 @@ impl Runs for SqliteStore {
         redrive_store::failpoint!("sqlite.retry.committed");
         self.wakes.wake_if(changes.iter().any(|change| matches!(change, RunChange::Done(_))));
         Ok(changes)
+    }
+
+    async fn edit_runs(&self, edits: &[DataEdit]) -> Result<Vec<Written>> {
+        self.edit_data(queries::EDIT_RUNS, edits).await
     }
 
     async fn cancel_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
@@ -192,20 +196,21 @@ fn claim(connection: &Connection, request: &ClaimRequest) -> Result<Vec<ClaimedR
         .execute(promote)
         .doing(DOING)?;
     redrive_store::failpoint!("sqlite.claim.promoted");
-    let until = micros(request.lease_until);
+    let (until, now) = (micros(request.lease_until), micros(request.now));
     let owner = &request.owner.0;
     let lone = lone_category(connection, request)?;
     let mut claimed = match (lone, &request.categories) {
         (Some(category), _) => {
-            let params = params![request.queue, request.limit, owner, until, category];
+            let params = params![request.queue, request.limit, owner, until, category, now];
             read_rows(connection, DOING, queries::CLAIM_RUNS_IN, params, read_claimed)?
         }
         (None, Categories::All) => {
-            let params = params![request.queue, request.limit, owner, until];
+            let params = params![request.queue, request.limit, owner, until, now];
             read_rows(connection, DOING, queries::CLAIM_RUNS_ANY, params, read_claimed)?
         }
         (None, Categories::Only(categories)) => {
-            let params = params![request.queue, request.limit, owner, until, json_list(categories)];
+            let params =
+                params![request.queue, request.limit, owner, until, json_list(categories), now];
             read_rows(connection, DOING, queries::CLAIM_RUNS_OF, params, read_claimed)?
         }
     };
@@ -291,6 +296,7 @@ fn read_claimed(row: &mut SqliteRow<'_>) -> Result<ClaimedRun> {
         history: History {
             counted: row.get()?,
             deferrals: row.get()?,
+            lost: 0,
             first_attempt_at: row.optional_timestamp()?,
         },
     })

@@ -9,10 +9,10 @@ use redrive_core::{
     SampleOutcome, SampleStatus,
 };
 use redrive_store::{
-    AttemptRecord, ClaimedSample, DeadCause, LeaseRef, NewSample, Operator, OutcomesByRun,
-    PipelineRunRecord, PipelineWrite, Result, SampleChange, SampleClaim, SampleFilter,
-    SampleFinish, SampleRecord, SampleWritten, Samples, SourcePosition, WorkerId, reopened,
-    reprocess_entry, source_death_entry, stage_or_source,
+    AttemptRecord, ClaimedSample, DataEdit, DeadCause, LeaseRef, NewSample, Operator,
+    OutcomesByRun, PipelineRunRecord, PipelineWrite, Result, SampleChange, SampleClaim,
+    SampleFilter, SampleFinish, SampleLine, SampleRecord, SampleWritten, Samples, SourcePosition,
+    WorkerId, Written, reopened, reprocess_entry, source_death_entry, stage_or_source,
 };
 use rusqlite::{CachedStatement, Connection, params};
 
@@ -106,6 +106,30 @@ impl Samples for SqliteStore {
         .await
     }
 
+    async fn edit_samples(&self, edits: &[DataEdit]) -> Result<Vec<Written>> {
+        self.edit_data(queries::EDIT_SAMPLES, edits).await
+    }
+
+    async fn sample_lines(
+        &self,
+        run: PipelineRunId,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<SampleLine>> {
+        self.read(move |connection| {
+            let params = params![run.0, after, limit];
+            read_rows(connection, "reading lines", queries::SAMPLE_LINES, params, |row| {
+                Ok(SampleLine {
+                    id: SampleId(row.get()?),
+                    line: row.get()?,
+                    hash: row.get()?,
+                    status: row.named("status", SampleStatus::from_name)?,
+                })
+            })
+        })
+        .await
+    }
+
     async fn reprocess_samples(
         &self,
         ids: &[SampleId],
@@ -180,6 +204,7 @@ fn insert_sample(
         message,
         fingerprint,
         failure.map(|_| micros(at)),
+        sample.hash,
     ];
     connection
         .prepare_cached(queries::INSERT_SAMPLES)
@@ -193,19 +218,19 @@ fn insert_sample(
 fn claim_in_turn(connection: &Connection, claim: &SampleClaim) -> Result<Vec<ClaimedSample>> {
     const DOING: &str = "claiming samples";
     let (owner, until) = (claim.owner.0.as_str(), micros(claim.lease_until));
+    let now = micros(claim.now);
     let mut claimed = Vec::new();
     for run in live_runs(connection, &claim.served)? {
         let left = |claimed: &[ClaimedSample]| {
             claim.limit.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX))
         };
-        let due = micros(claim.now);
-        let params = params![run, claim.stage, left(&claimed), owner, until, due];
+        let params = params![run, claim.stage, left(&claimed), owner, until, now];
         let sql = queries::CLAIM_DUE_SAMPLES;
         let mut due = read_rows(connection, DOING, sql, params, read_claimed)?;
         due.sort_unstable_by_key(|sample| sample.id);
         claimed.append(&mut due);
         redrive_store::failpoint!("sqlite.claim_samples.row");
-        let params = params![run, claim.stage, left(&claimed), owner, until];
+        let params = params![run, claim.stage, left(&claimed), owner, until, now];
         let mut new = read_rows(connection, DOING, queries::CLAIM_SAMPLES, params, read_claimed)?;
         new.sort_unstable_by_key(|sample| sample.id);
         claimed.append(&mut new);
@@ -293,6 +318,7 @@ impl<'a> SampleFinisher<'a> {
                 columns.skip_reason.as_ref().map(Message::as_str),
                 keeper.map(|(worker, _)| worker.0.as_str()),
                 keeper.map(|(_, until)| micros(until)),
+                micros(finish.ended_at),
             ])
             .doing(FINISHING)?;
         if changed == 0 {
@@ -364,6 +390,7 @@ fn read_claimed(row: &mut SqliteRow<'_>) -> Result<ClaimedSample> {
         history: History {
             counted: row.get()?,
             deferrals: row.get()?,
+            lost: 0,
             first_attempt_at: row.optional_timestamp()?,
         },
     })

@@ -118,6 +118,19 @@ pub struct ItemMove {
     pub attempt: Option<ItemAttempt>,
     /// The journal entry, written in the same transaction.
     pub journal: Option<JournalEntry>,
+    /// The move is stale if the content has another hash by now.
+    pub if_sha256: Option<String>,
+    /// The new content of an item that is replaced.
+    pub content: Option<ItemContent>,
+}
+
+/// Where the content of an item is, and what it must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemContent {
+    pub content_url: String,
+    pub size_bytes: u64,
+    /// Lower-case hex.
+    pub sha256: String,
 }
 
 /// A finished attempt to send an item. The store assigns the next attempt number.
@@ -135,6 +148,25 @@ pub struct ItemAttempt {
 }
 
 impl ItemMove {
+    /// A move without a reason, an attempt, a journal entry or conditions.
+    pub fn new(id: ItemId, event: ItemEvent, at: Timestamp) -> Self {
+        Self {
+            id,
+            event,
+            rejection_reason: None,
+            at,
+            attempt: None,
+            journal: None,
+            if_sha256: None,
+            content: None,
+        }
+    }
+
+    /// Whether attempts are counted from here on.
+    pub fn resets(&self) -> bool {
+        matches!(self.event, ItemEvent::Reset | ItemEvent::Replace)
+    }
+
     /// The status that the move requires, and the new status.
     pub fn from_to(&self) -> Result<(ItemStatus, ItemStatus)> {
         ItemStatus::ALL
@@ -223,8 +255,11 @@ pub trait Items: Send + Sync {
     /// statement; no other statement changes the column (UPL-4).
     async fn increment_upload_attempts(&self, id: ItemId) -> Result<Option<u32>>;
 
+    /// Removes pending and given-up items, each with its journal entry. Their attempts stay in the ledger.
+    async fn drop_items(&self, drops: &[(ItemId, JournalEntry)]) -> Result<Vec<Written>>;
+
     /// Applies moves, each in isolation and guarded by the required status, with their ledger and
-    /// journal rows. A reset stores the count at which it happened.
+    /// journal rows. A reset and a replacement store the count at which they happened.
     async fn move_items(&self, moves: &[ItemMove]) -> Result<Vec<Written>>;
 
     /// Claims a group that has no lease or whose lease has ended. The lease is renewed and released

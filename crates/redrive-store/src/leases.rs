@@ -70,6 +70,8 @@ pub struct ExpiredLease {
     pub owner: WorkerId,
     /// The end of the lease, on the store's clock.
     pub until: Timestamp,
+    /// When the attempt began, by the clock of its worker; `None` where the store does not keep it.
+    pub claimed_at: Option<Timestamp>,
 }
 
 /// A unit that a worker releases without an attempt.

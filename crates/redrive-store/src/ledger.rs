@@ -117,6 +117,8 @@ pub struct AttemptRecord {
     /// The wait that was decided.
     pub delay: Option<Duration>,
     pub worker: String,
+    /// The wait that the server asked for.
+    pub asked: Option<Duration>,
 }
 
 impl AttemptRecord {
@@ -143,6 +145,7 @@ impl AttemptRecord {
             cause: None,
             delay: None,
             worker: worker.to_owned(),
+            asked: None,
         }
     }
 
@@ -155,6 +158,7 @@ impl AttemptRecord {
         self.message = Some(message.to_owned());
         self.code = Some(code);
         self.cause = Some(failure.cause());
+        self.asked = failure.class().hint();
         self
     }
 

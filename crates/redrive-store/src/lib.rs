@@ -65,7 +65,8 @@ pub use failpoint::pass_failpoint;
 pub use figures::{Activity, ActivityCount, Figures, LagCount, RecentCause, TIME_BOUNDS_US};
 pub use groups::{ClaimedGroup, GroupClaim};
 pub use items::{
-    AddedItem, ItemAttempt, ItemCounts, ItemFilter, ItemGroup, ItemMove, ItemRecord, Items, NewItem,
+    AddedItem, ItemAttempt, ItemContent, ItemCounts, ItemFilter, ItemGroup, ItemMove, ItemRecord,
+    Items, NewItem,
 };
 pub use journal::{Journal, JournalEntry, JournalFilter, JournalRecord, ReaderPlace};
 pub use leases::{ExpiredLease, LeaseRef, LeaseRelease, Leased, Leases, WorkerId, Written};
@@ -74,7 +75,7 @@ pub use limits::{
     MAX_BATCH, MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAGE, MAX_PAYLOAD_BYTES,
     MAX_SAMPLE_BYTES,
 };
-pub use operators::{Operator, RunAction, RunChange};
+pub use operators::{DataEdit, Operator, RunAction, RunChange};
 pub use partition_actions::{
     AuditContext, NamedPartition, PartitionAction, PartitionChange, PartitionSnapshot,
 };
@@ -105,7 +106,7 @@ pub use sample_finish::{
 };
 pub use samples::{
     ClaimedSample, DeadCause, NewSample, SampleClaim, SampleCompletion, SampleFilter, SampleFinish,
-    SampleRecord, SampleWritten, Samples,
+    SampleLine, SampleRecord, SampleWritten, Samples,
 };
 pub use schema::{
     AppliedMigration, Direction, Migration, MigrationStep, Migrator, SchemaStatus, latest_version,

@@ -27,6 +27,17 @@ impl Operator {
     }
 }
 
+/// New data for a unit, which is written only if the old data is still there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataEdit {
+    pub id: i64,
+    pub old: Option<String>,
+    /// JSON.
+    pub new: String,
+    /// Written in the same transaction. It has the old data.
+    pub journal: JournalEntry,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunChange {
     /// The action was applied; the run was in this state before.

@@ -75,6 +75,7 @@ impl PartitionRecord {
             error_message: self.error_message.as_deref(),
             updated_at: self.updated_at,
             first_attempt_at: self.first_attempt_at,
+            logical_date: self.key.logical_date(),
         })
     }
 }

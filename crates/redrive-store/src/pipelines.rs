@@ -17,8 +17,8 @@ use redrive_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    AttemptOutcome, Backlog, Error, LeaseRef, NewSample, Operator, PipelineAction, PipelineChange,
-    PrunedSamples, Result, WorkerId, Written,
+    AttemptOutcome, Backlog, Error, JournalEntry, LeaseRef, NewSample, Operator, PipelineAction,
+    PipelineChange, PrunedSamples, Result, WorkerId, Written,
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -280,6 +280,14 @@ pub trait Pipelines: Send + Sync {
         action: &PipelineAction,
         by: &Operator,
     ) -> Result<PipelineChange>;
+
+    /// Sets where the source of a run is read from, unless a worker reads it.
+    async fn move_source(
+        &self,
+        id: PipelineRunId,
+        position: &SourcePosition,
+        journal: &JournalEntry,
+    ) -> Result<Written>;
 
     /// Claims sources that have no reader, of running runs that are not read to the end, the oldest
     /// run first. The record has the position to read from.

@@ -6,8 +6,8 @@ use redrive_core::{AttemptNumber, Decision, Epoch, Failure, History, RunId, RunS
 use serde_json::Value;
 
 use crate::{
-    Backlog, MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES, Operator, PausedQueue,
-    QueueStats, Result, RunChange, WorkerId, Written,
+    Backlog, DataEdit, MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES, Operator,
+    PausedQueue, QueueStats, Result, RunChange, WorkerId, Written,
 };
 
 /// A run to submit. The constructors check every field, so a store can keep every `NewRun`.
@@ -292,6 +292,9 @@ pub trait Runs: Send + Sync {
     /// ready at once, retry fields cleared, `attempts_at_reset` set. The last error stays until the
     /// next attempt ends. One journal row `run.retry` each.
     async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>>;
+
+    /// Replaces the payloads of runs that wait or were given up. The category, the key and the retries stay.
+    async fn edit_runs(&self, edits: &[DataEdit]) -> Result<Vec<Written>>;
 
     /// Cancels runs ([`RunEvent::Cancel`](redrive_core::RunEvent)). A running run loses its lease:
     /// the epoch is raised, so its worker can write nothing more. One journal row `run.cancel`

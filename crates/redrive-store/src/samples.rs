@@ -8,8 +8,8 @@ use redrive_core::{
 };
 
 use crate::{
-    LeaseRef, Operator, PipelineRunRecord, Result, SampleChange, Served, SourcePosition, WorkerId,
-    Written,
+    DataEdit, LeaseRef, Operator, PipelineRunRecord, Result, SampleChange, Served, SourcePosition,
+    WorkerId, Written,
 };
 
 /// A line of a source.
@@ -19,6 +19,18 @@ pub struct NewSample {
     pub line: u64,
     /// JSON, or why the line is not a valid sample; such a line becomes a dead letter at once.
     pub data: Result<String, Failure>,
+    /// The hash of the line.
+    pub hash: Option<i64>,
+}
+
+/// A line of a source that was read before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SampleLine {
+    pub id: SampleId,
+    pub line: u64,
+    /// The hash of the line when it was read; `None` for lines that an older version read.
+    pub hash: Option<i64>,
+    pub status: SampleStatus,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +80,7 @@ impl SampleRecord {
         History {
             counted: self.retry_count,
             deferrals: self.deferrals,
+            lost: 0,
             first_attempt_at: self.first_attempt_at,
         }
     }
@@ -227,6 +240,17 @@ pub trait Samples: Send + Sync {
 
     /// The causes of matching dead letters, the most frequent first.
     async fn dead_causes(&self, filter: &SampleFilter, limit: u32) -> Result<Vec<DeadCause>>;
+
+    /// Replaces the data of dead letters. A line that was not a sample becomes one.
+    async fn edit_samples(&self, edits: &[DataEdit]) -> Result<Vec<Written>>;
+
+    /// A page of the lines of a run that were read, after this line.
+    async fn sample_lines(
+        &self,
+        run: PipelineRunId,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<SampleLine>>;
 
     /// Returns dead letters to their stage with a new count of attempts, each in isolation, and
     /// reopens their run. One journal row `sample.reprocess` each. A dead letter without data is

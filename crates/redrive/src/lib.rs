@@ -181,7 +181,7 @@ pub use jiff;
 pub use serde_json;
 
 #[cfg(all(feature = "config", feature = "server"))]
-pub use declarations::build_declarations;
+pub use declarations::{build_declarations, declared_policies, place_policy};
 #[cfg(feature = "config")]
 pub use raw_sinks::{SchemaFileError, build_validation_rules, open_raw_sink};
 pub use redrive_core::*;
@@ -190,7 +190,7 @@ pub use redrive_engine::traces;
 #[cfg(feature = "http")]
 pub use redrive_engine::{
     BodyTemplate, HeaderSource, HttpExtractor, HttpHandler, HttpSpec, HttpUpload, HttpUploader,
-    InvalidHttp, InvalidTemplate, Paging, UploadPlan, build_uploader,
+    InvalidHttp, InvalidTemplate, Paging, ServiceConventions, UploadPlan, build_uploader,
 };
 #[cfg(feature = "engine")]
 pub use redrive_engine::{

@@ -27,12 +27,9 @@ fn normalize(name: &str) -> String {
         .collect()
 }
 
-#[cfg(feature = "config")]
 /// A hint for an unknown name: the nearest known name, or the list of all.
-pub(crate) fn suggestion<'a>(
-    written: &str,
-    known: impl IntoIterator<Item = &'a str> + Clone,
-) -> String {
+#[cfg(feature = "config")]
+pub fn suggestion<'a>(written: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match nearest(written, known.clone()) {
         Some(name) => format!("did you mean `{name}`?"),
         None => {

@@ -29,7 +29,10 @@
 
 use std::sync::Arc;
 
-use http::{Response, header::RETRY_AFTER};
+use http::{
+    Response,
+    header::{DATE, RETRY_AFTER},
+};
 use jiff::Timestamp;
 use redrive_core::{Decision, Failure, HumanDuration, JitterSeed, Policy, parse_retry_after};
 use redrive_retry::{AnyError, ByItself, Classify, Clock, RetryRules, RetryState, When};
@@ -200,8 +203,9 @@ impl<B> ClassifyResponse<Response<B>> for ByStatus {
         if !status.is_client_error() && !status.is_server_error() {
             return None;
         }
-        let hint = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let hint = hint.and_then(|value| parse_retry_after(value, now()));
+        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let hint =
+            header(RETRY_AFTER).and_then(|value| parse_retry_after(value, header(DATE), now()));
         Some(Failure::http(status.as_u16(), hint, status.canonical_reason().unwrap_or_default()))
     }
 }

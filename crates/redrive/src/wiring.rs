@@ -140,7 +140,7 @@ pub fn build_upload(
     let giveup_file = path.map(|path| GiveupFile::new(path, name.as_str()));
     let plan = UploadPlan {
         http,
-        retry: RetrySettings::new(declared.policy.clone(), declared.max_in_call_retries),
+        retry: RetrySettings::new(declared.policy.policy.clone(), declared.max_in_call_retries),
         disable_retry: declared.disable_retry,
         giveup_file: giveup_file.clone(),
         observer,

@@ -4,11 +4,8 @@ use redrive::config::{HandlerConfig, NotifierConfig, NotifyEvent};
 use redrive_ops::views::PolicyView;
 use serde::Serialize;
 
-use super::shared_fields::{LimitFields, policy_name};
-use crate::{
-    commands::policy::chosen,
-    output::{TableColumn, TableRow},
-};
+use super::shared_fields::{LimitFields, view};
+use crate::output::{TableColumn, TableRow};
 
 #[derive(Debug, Serialize)]
 pub(crate) struct NotifierRow<'a> {
@@ -45,7 +42,7 @@ impl<'a> NotifierRow<'a> {
             events: notify.events.iter().map(|event| event.name()).collect(),
             dead_letters_every: counts.then_some(notify.dead_letters_every),
             queue: &queue.name,
-            policy: chosen(&queue.policy),
+            policy: view("notifier", &notify.name, &queue.policy),
             limits: queue.limits.into(),
             notify,
         }
@@ -67,7 +64,7 @@ impl TableRow for NotifierRow<'_> {
             self.url.clone(),
             self.events.join(", "),
             self.queue.to_owned(),
-            policy_name(&self.notify.queue.policy),
+            self.notify.queue.policy.title().to_owned(),
         ]
     }
 }

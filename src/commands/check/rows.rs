@@ -11,12 +11,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::shared_fields::{
-    HandlerView, LimitFields, clock_time, policy_name, program, schedule, validate,
+    HandlerView, LimitFields, clock_time, program, schedule, validate, view,
 };
-use crate::{
-    commands::policy::chosen,
-    output::{TableColumn, TableRow},
-};
+use crate::output::{TableColumn, TableRow};
 
 #[derive(Debug, Serialize)]
 pub(crate) struct QueueRow<'a> {
@@ -35,7 +32,7 @@ impl<'a> QueueRow<'a> {
         Self {
             name: &queue.name,
             handler: HandlerView(&queue.handler),
-            policy: chosen(&queue.policy),
+            policy: view("queue", &queue.name, &queue.policy),
             categories: queue.categories.as_deref(),
             limits: queue.limits.into(),
             queue,
@@ -57,7 +54,7 @@ impl TableRow for QueueRow<'_> {
         vec![
             self.name.to_owned(),
             self.handler.to_string(),
-            policy_name(&self.queue.policy),
+            self.queue.policy.title().to_owned(),
             match self.categories {
                 None => "all".to_owned(),
                 Some([]) => "none".to_owned(),
@@ -95,7 +92,7 @@ impl<'a> SourceRow<'a> {
             extract: HandlerView(&source.extract),
             schema_version: source.schema_version.as_deref(),
             validate: validate(&source.validate),
-            policy: chosen(&source.policy),
+            policy: view("source", &source.name, &source.policy),
             schedule: source.schedule.as_ref().map(schedule),
             backfill_share: source.backfill_share,
             limits: source.limits.into(),
@@ -125,7 +122,7 @@ impl TableRow for SourceRow<'_> {
             self.customers.len().to_string(),
             self.queries.len().to_string(),
             self.extract.to_string(),
-            policy_name(&self.source.policy),
+            self.source.policy.title().to_owned(),
             from,
             at,
         ]
@@ -162,7 +159,7 @@ impl<'a> UploadRow<'a> {
             giveup_file: upload.giveup_file.as_ref().map(|path| path.display().to_string()),
             disable_retry: upload.disable_retry,
             max_in_call_retries: upload.max_in_call_retries,
-            policy: PolicyView::new(&upload.name, &upload.policy),
+            policy: view("upload", &upload.name, &upload.policy),
         }
     }
 }
@@ -268,7 +265,7 @@ impl<'a> StageRow<'a> {
         Self {
             name: &stage.name,
             handler: HandlerView(&stage.handler),
-            policy: chosen(&stage.policy),
+            policy: view("stage", &format!("{pipeline}/{}", stage.name), &stage.policy),
             limits: stage.limits.into(),
             pipeline,
             stage,
@@ -291,7 +288,7 @@ impl TableRow for StageRow<'_> {
             self.pipeline.to_owned(),
             self.name.to_owned(),
             self.handler.to_string(),
-            policy_name(&self.stage.policy),
+            self.stage.policy.title().to_owned(),
             self.stage.limits.concurrency.to_string(),
             human(self.stage.limits.timeout),
         ]

@@ -9,8 +9,9 @@ use redrive::{
         HandlerConfig, HttpConfig, LimitsConfig, PolicyChoice, ProgramConfig, ScheduleConfig,
         ScheduleInterval, ValidationConfig,
     },
+    place_policy,
 };
-use redrive_ops::words::seconds;
+use redrive_ops::{views::PolicyView, words::seconds};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -93,8 +94,9 @@ impl From<LimitsConfig> for LimitFields {
     }
 }
 
-pub(crate) fn policy_name(choice: &PolicyChoice) -> String {
-    choice.name.clone().unwrap_or_else(|| "in place".to_owned())
+/// The policy of a place, with the origin of each setting.
+pub(crate) fn view(kind: &str, name: &str, choice: &PolicyChoice) -> PolicyView {
+    PolicyView::new(&place_policy(kind, name, choice, None))
 }
 
 pub(crate) fn validate(validate: &ValidationConfig) -> Value {

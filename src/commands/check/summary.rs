@@ -1,6 +1,9 @@
 //! The output of `check`: what a valid file declares, or the problems of an invalid file.
 
-use redrive::config::{Config, ConfigReport};
+use redrive::{
+    config::{Config, ConfigReport},
+    declared_policies,
+};
 use redrive_ops::views::PolicyView;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -40,7 +43,7 @@ pub(crate) struct ConfigSummary<'a> {
 impl<'a> ConfigSummary<'a> {
     /// `store` is the URL and its origin, in words.
     pub(crate) fn new(name: String, config: &'a Config, store: (String, String)) -> Self {
-        let policies = config.policies.of_file();
+        let policies = declared_policies(config);
         Self {
             config: name,
             valid: true,
@@ -53,9 +56,7 @@ impl<'a> ConfigSummary<'a> {
             jitter_seed: config.jitter_seed.0,
             prune: json!({ "export": config.prune.export }),
             up: json!({ "submit": config.up.submit, "pipelines": config.up.pipelines }),
-            policies: policies
-                .map(|(name, policy)| PolicyListRow(PolicyView::new(name, policy)))
-                .collect(),
+            policies: policies.iter().map(|it| PolicyListRow(PolicyView::new(it))).collect(),
             queues: config.queues.iter().map(QueueRow::new).collect(),
             sources: config.sources.iter().map(SourceRow::new).collect(),
             uploads: config.uploads.iter().map(UploadRow::new).collect(),

@@ -2,13 +2,20 @@
 //!
 //! A dry run applies the same selection and the same rules, and writes nothing.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use redrive::{
-    Operator, ReprocessCounts, RunMode, SampleChange, SampleFilter, SampleId, SampleRecord,
+    Operator, ReprocessCounts, RunMode, SampleChange, SampleFilter, SampleId, SamplePages,
+    SampleRecord, SampleStatus,
 };
 use redrive_ops::views::SampleChangeView;
 
-use super::{dead_letter_filter::DeadLetterFilter, parse_id};
+use super::{
+    dead_letter_filter::DeadLetterFilter,
+    parse_id,
+    patch::{SetValue, read_patch},
+};
 use crate::{
     confirm::confirm,
     context::{Context, IfMissing},
@@ -18,20 +25,25 @@ use crate::{
     output::{Listing, TableColumn, TableRow},
 };
 
+/// Samples that get new data at a time.
+const EDITS: usize = 100;
+
 /// More dead letters than this need a confirmation.
 const CONFIRM_ABOVE: u64 = 20;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A dead letter becomes pending again at the stage that failed, with a new count of attempts; attempt numbers continue.
-Its run continues too: workers claim the samples, or `redrive pipeline resume ID` does. Invalid lines of the source cannot
-be reprocessed. Asks for confirmation before more than 20.
+Its run continues too: workers claim the samples, or `redrive pipeline resume ID` does. A line of the source that was not
+a sample needs data first, from --patch or `dlq edit`, and enters at the first stage. Old data stays in the journal. Asks for confirmation before more than 20.
 Exit codes: 0 all reprocessed; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:
   redrive dlq reprocess --pipeline score --stage llm_call --dry-run
   redrive dlq reprocess --cause 5f0c2a91d3e4b768 --yes --reason 'the key was renewed'
-  redrive dlq reprocess 17 18")]
+  redrive dlq reprocess 17 18
+  redrive dlq reprocess --stage llm_call --set /model=\"large\" --set /retries=3
+  redrive dlq export --code 400 | jq -c '.data.day |= .[0:10]' | redrive dlq reprocess --patch -")]
 pub(crate) struct DlqReprocessArgs {
     /// The ids of samples, instead of filters
     #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id, conflicts_with_all =
@@ -40,6 +52,16 @@ pub(crate) struct DlqReprocessArgs {
 
     #[command(flatten)]
     filter: DeadLetterFilter,
+
+    /// Give samples the data of a file first, JSON lines of {\"id\", \"data\"} as `dlq export` writes them, and
+    /// reprocess those; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all =
+          ["ids", "pipeline", "run", "stage", "error", "code", "cause", "limit", "all", "set"])]
+    patch: Option<PathBuf>,
+
+    /// Change one place of the data of every sample first; repeatable
+    #[arg(long, value_name = "/PATH=VALUE")]
+    set: Vec<SetValue>,
 
     /// Reprocess all dead letters; required if there is no filter
     #[arg(long)]
@@ -90,6 +112,10 @@ pub(crate) async fn run(
     mut args: DlqReprocessArgs,
     context: &Context,
 ) -> Result<Exit, CommandError> {
+    let patch = args.patch.as_deref().map(read_patch).transpose()?;
+    if let Some(patch) = &patch {
+        args.ids = patch.iter().map(|(id, _)| *id).collect();
+    }
     if args.ids.is_empty() && args.filter.is_empty() && !args.all {
         let message = "no dead letters are selected; nothing was changed";
         return Err(CommandError::new(Exit::Refused, message).help(
@@ -116,6 +142,9 @@ pub(crate) async fn run(
     }
     let by = operator(args.reason.clone());
     let by = (!args.dry_run).then_some(&by);
+    if let Some(by) = by {
+        edit(&ops, &args, patch.unwrap_or_default(), limit, by).await?;
+    }
     let mode = if args.dry_run { RunMode::DryRun } else { RunMode::Real };
     let mut listing = Listing::new(context.output);
     let mut printed = Ok(());
@@ -133,6 +162,64 @@ pub(crate) async fn run(
             .help("the other dead letters are unchanged; run the command again for them")
     })?;
     print_counts(counts, hidden, args.dry_run, context)
+}
+
+/// Gives the selected samples new data, page by page. What cannot be changed stops the command.
+async fn edit(
+    ops: &OpenStore,
+    args: &DlqReprocessArgs,
+    patch: Vec<(SampleId, String)>,
+    limit: u64,
+    by: &Operator,
+) -> Result<(), CommandError> {
+    let failed = |error| ops.store_error(error);
+    for part in patch.chunks(EDITS) {
+        let ids: Vec<SampleId> = part.iter().map(|(id, _)| *id).collect();
+        let samples = ops.store().samples_by_id(&ids).await.map_err(failed)?;
+        let edits = samples.iter().filter_map(|sample| {
+            let (_, data) = part.iter().find(|(id, _)| *id == sample.id)?;
+            (sample.status == SampleStatus::Dlq).then(|| (sample, data.clone()))
+        });
+        _ = ops.pipelines().edit(edits.collect(), by).await.map_err(failed)?;
+    }
+    if args.set.is_empty() {
+        return Ok(());
+    }
+    if !args.ids.is_empty() {
+        for ids in args.ids.chunks(EDITS) {
+            let samples = ops.store().samples_by_id(ids).await.map_err(failed)?;
+            set_all(ops, &args.set, &samples, by).await?;
+        }
+        return Ok(());
+    }
+    let filter = args.filter.sample_filter();
+    let mut pages = SamplePages::new(ops.store().clone(), filter).with_limit(limit);
+    loop {
+        let samples = pages.next().await.map_err(failed)?;
+        if samples.is_empty() {
+            return Ok(());
+        }
+        set_all(ops, &args.set, &samples, by).await?;
+    }
+}
+
+async fn set_all(
+    ops: &OpenStore,
+    sets: &[SetValue],
+    samples: &[SampleRecord],
+    by: &Operator,
+) -> Result<(), CommandError> {
+    let dead = samples.iter().filter(|sample| sample.status == SampleStatus::Dlq);
+    let edits = dead.map(|sample| match SetValue::apply_all(sets, sample) {
+        Ok(data) => Ok((sample, data)),
+        Err(problem) => Err(CommandError::new(
+            Exit::Error,
+            format!("sample {}: {problem}; nothing was reprocessed", sample.id),
+        )),
+    });
+    let edits = edits.collect::<Result<Vec<_>, _>>()?;
+    _ = ops.pipelines().edit(edits, by).await.map_err(|error| ops.store_error(error))?;
+    Ok(())
 }
 
 async fn reprocess(

@@ -1,8 +1,14 @@
 //! `redrive pipeline resume`: continues a run.
 
+use std::collections::HashMap;
+
 use clap::Args;
-use redrive::{HumanDuration, PipelineRunId, ResumeError};
-use redrive_engine::SOURCE_CHANGED;
+use redrive::{
+    HumanDuration, Operator, Pipeline, PipelineRunId, ResumeError, SampleId, SampleStatus,
+};
+use redrive_engine::{ChangedLine, PatchError, PatchedSource, SOURCE_CHANGED};
+use redrive_store::Written;
+use serde::Serialize;
 
 use super::{
     parse_id,
@@ -10,21 +16,29 @@ use super::{
     work::RunnablePipeline,
 };
 use crate::{
+    confirm::confirm,
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
     open_store::OpenStore,
     operator::operator,
+    output::{TableColumn, TableRow, excerpt},
 };
+
+/// Samples that get new data at a time.
+const EDITS: usize = 100;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Continues a run that was aborted, cancelled or interrupted, or whose dead letters were reprocessed. Finished samples
-and finished stages are not repeated. The part of the source that was read must not have changed. Thresholds and the
+and finished stages are not repeated. The part of the source that was read must not have changed, unless
+--source-changed accepts it: samples keep the data that was read, and --reread-dead brings back dead letters whose line
+was patched. Thresholds and the
 failure budget are those of the current configuration, and the budget starts at zero.
 Exit codes: as `pipeline run`; 4 if the source or the stages have changed, nothing was done.
 
 Examples:
   redrive pipeline resume 3
+  redrive pipeline resume 3 --source-changed --reread-dead
   redrive pipeline resume 3 --detach        leave the work to `redrive worker`")]
 pub(crate) struct PipelineResumeArgs {
     /// The id of the run
@@ -38,6 +52,18 @@ pub(crate) struct PipelineResumeArgs {
     /// The time that running work has to finish after a signal
     #[arg(long, value_name = "DURATION", default_value = "10s", allow_hyphen_values = true)]
     grace: HumanDuration,
+
+    /// Show which of the lines already read have changed, and go on by line number
+    #[arg(long)]
+    source_changed: bool,
+
+    /// With --source-changed: reprocess dead letters whose line has changed, with what the line is now
+    #[arg(long, requires = "source_changed")]
+    reread_dead: bool,
+
+    /// Skip the confirmation of --source-changed
+    #[arg(long, requires = "source_changed")]
+    yes: bool,
 
     /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
@@ -63,7 +89,10 @@ pub(crate) async fn run(args: PipelineResumeArgs, context: &Context) -> Result<E
             .help("declare the pipeline again to resume the run"));
     };
     let runnable = RunnablePipeline::new(declared, config)?;
-    let by = operator(args.reason);
+    let by = operator(args.reason.clone());
+    if args.source_changed {
+        accept_source(&args, &runnable.pipeline, &by, &ops, context).await?;
+    }
     let resumed = ops.pipelines().resume(args.id, &runnable.pipeline, &by).await;
     let run = resumed.map_err(|refusal| command_error(refusal, &ops))?;
     if args.detach {
@@ -91,4 +120,113 @@ fn command_error(refusal: ResumeError, ops: &OpenStore) -> CommandError {
             .help("`redrive dlq reprocess` returns its dead letters, if it has any"),
         _ => CommandError::new(Exit::Error, message),
     }
+}
+
+/// A changed line, for the list.
+#[derive(Debug, Serialize)]
+struct ChangedLineRow {
+    line: u64,
+    sample: Option<i64>,
+    status: Option<&'static str>,
+    now: String,
+}
+
+impl TableRow for ChangedLineRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("line"),
+        TableColumn::number("sample"),
+        TableColumn::text("status"),
+        TableColumn::text("now"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.line.to_string(),
+            self.sample.map(|id| id.to_string()).unwrap_or_default(),
+            self.status.unwrap_or("was blank").to_owned(),
+            excerpt(&self.now),
+        ]
+    }
+}
+
+impl From<&ChangedLine> for ChangedLineRow {
+    fn from(changed: &ChangedLine) -> Self {
+        Self {
+            line: changed.line,
+            sample: changed.sample.map(|(id, _)| id.0),
+            status: changed.sample.map(|(_, status)| status.name()),
+            now: match &changed.now {
+                None => "blank".to_owned(),
+                Some(Ok(data)) => data.clone(),
+                Some(Err(failure)) => failure.message().as_str().to_owned(),
+            },
+        }
+    }
+}
+
+/// Shows what has changed in the source, asks, and lets the run go on by line number (FIX-3).
+async fn accept_source(
+    args: &PipelineResumeArgs,
+    pipeline: &Pipeline,
+    by: &Operator,
+    ops: &OpenStore,
+    context: &Context,
+) -> Result<(), CommandError> {
+    let failed = |error| ops.store_error(error);
+    let Some(path) = pipeline.source.file() else {
+        let message = format!("the source of {:?} is not a file of lines", pipeline.name);
+        return Err(CommandError::new(Exit::Refused, message).help(
+            "a command is run again, and its first lines are skipped: leave out --source-changed",
+        ));
+    };
+    let run = ops.pipeline_run(args.id).await?;
+    let patched = PatchedSource::compare(path, &run, &**ops.store()).await;
+    let patched = patched.map_err(|error| match error {
+        PatchError::Store(error) => failed(error),
+        PatchError::Source(_) => CommandError::new(Exit::Refused, error.to_string()),
+    })?;
+    let rows: Vec<ChangedLineRow> = patched.changed.iter().map(ChangedLineRow::from).collect();
+    if context.output.is_table() {
+        context.output.section("changed lines", &rows)?;
+    }
+    if patched.unknown > 0 {
+        context.output.note(&format!(
+            "note: an older version read {} of the lines; whether they have changed is not known",
+            patched.unknown
+        ));
+    }
+    let dead = patched.changed.iter().filter_map(|changed| match (&changed.sample, &changed.now) {
+        (Some((id, SampleStatus::Dlq)), Some(Ok(data))) => Some((*id, data)),
+        _ => None,
+    });
+    let dead: HashMap<SampleId, &String> = dead.filter(|_| args.reread_dead).collect();
+    let question = format!(
+        "Go on after line {} of {}, with {} changed lines, and reprocess {} dead letters?",
+        patched.position.lines,
+        path.display(),
+        patched.changed.len(),
+        dead.len()
+    );
+    confirm(&question, args.yes)?;
+    if !run.position.done {
+        let moved = ops.pipelines().move_source(&run, &patched, by).await.map_err(failed)?;
+        if moved == Written::Stale {
+            let message =
+                format!("a worker reads the source of run {} now; nothing was changed", run.id);
+            return Err(CommandError::new(Exit::Refused, message)
+                .help(format!("`redrive pipeline cancel {}` stops it", run.id)));
+        }
+    }
+    let ids: Vec<SampleId> = dead.keys().copied().collect();
+    for ids in ids.chunks(EDITS) {
+        let samples = ops.store().samples_by_id(ids).await.map_err(failed)?;
+        let edits = samples.iter().filter_map(|it| Some((it, (*dead.get(&it.id)?).clone())));
+        _ = ops.pipelines().edit(edits.collect(), by).await.map_err(failed)?;
+    }
+    let counts = ops.pipelines().reprocess_by_id(&ids, Some(by), |_, _, _| {}).await;
+    let counts = counts.map_err(failed)?;
+    if !ids.is_empty() {
+        context.output.note(&format!("reprocessing {} dead letters", counts.done));
+    }
+    Ok(())
 }

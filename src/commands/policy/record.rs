@@ -1,18 +1,15 @@
 //! A policy as a record, and as a row of a list.
 
-use redrive::{Code, Policy, Retriable, config::PolicyChoice};
+use std::time::Duration;
+
+use redrive::{Code, Policy, Retriable};
 use redrive_ops::{views::PolicyView, words::human};
 use serde::Serialize;
 
 use crate::output::{TableColumn, TableRow};
 
-/// The view of a policy that a queue, a source or a stage uses.
-pub(crate) fn chosen(choice: &PolicyChoice) -> PolicyView {
-    PolicyView::new(choice.name.as_deref().unwrap_or("in place"), &choice.policy)
-}
-
-fn max_age(policy: &Policy) -> String {
-    policy.spec().max_age.map_or("no limit".to_owned(), human)
+fn limit(age: Option<Duration>) -> String {
+    age.map_or("no limit".to_owned(), human)
 }
 
 fn retriable(policy: &Policy) -> String {
@@ -29,7 +26,8 @@ fn retriable(policy: &Policy) -> String {
 
 impl TableRow for PolicyView {
     const COLUMNS: &'static [TableColumn] = &[
-        TableColumn::text("name"),
+        TableColumn::text("place"),
+        TableColumn::text("policy"),
         TableColumn::text("max attempts"),
         TableColumn::text("max age"),
         TableColumn::text("backoff"),
@@ -40,22 +38,31 @@ impl TableRow for PolicyView {
         TableColumn::text("retriable"),
         TableColumn::text("max hint"),
         TableColumn::text("max deferrals"),
+        TableColumn::text("max lost"),
+        TableColumn::text("max logical age"),
     ];
 
     fn cells(&self) -> Vec<String> {
-        let spec = self.policy.spec();
+        let policy = &self.declared.policy;
+        let spec = policy.spec();
+        let with_origin =
+            |setting: &str, value: String| format!("{value}  ({})", self.declared.origin(setting));
+        let lost = spec.max_lost.map_or("counted as attempts".to_owned(), |max| max.to_string());
         vec![
+            self.place.clone().unwrap_or_default(),
             self.name.clone(),
-            self.attempts_in_words(),
-            max_age(&self.policy),
-            self.backoff.to_owned(),
-            human(spec.base),
-            self.multiplier.to_string(),
-            human(spec.cap),
-            self.jitter.clone(),
-            retriable(&self.policy),
-            human(spec.max_hint),
-            self.max_deferrals.to_string(),
+            with_origin("max-attempts", self.attempts_in_words()),
+            with_origin("max-age", limit(spec.max_age)),
+            with_origin("backoff", self.backoff.to_owned()),
+            with_origin("base", human(spec.base)),
+            with_origin("multiplier", self.multiplier.to_string()),
+            with_origin("cap", human(spec.cap)),
+            with_origin("jitter", self.jitter.clone()),
+            with_origin("retriable", retriable(policy)),
+            with_origin("max-hint", human(spec.max_hint)),
+            with_origin("max-deferrals", self.max_deferrals.to_string()),
+            with_origin("max-lost", lost),
+            with_origin("max-logical-age", limit(spec.max_logical_age)),
         ]
     }
 }
@@ -67,7 +74,8 @@ pub(crate) struct PolicyListRow(pub(crate) PolicyView);
 
 impl TableRow for PolicyListRow {
     const COLUMNS: &'static [TableColumn] = &[
-        TableColumn::text("name"),
+        TableColumn::text("policy"),
+        TableColumn::text("place"),
         TableColumn::number("max attempts"),
         TableColumn::number("max age"),
         TableColumn::text("backoff"),
@@ -78,11 +86,12 @@ impl TableRow for PolicyListRow {
     fn cells(&self) -> Vec<String> {
         vec![
             self.0.name.clone(),
+            self.0.place.clone().unwrap_or_default(),
             self.0.attempts_in_words(),
-            max_age(&self.0.policy),
+            limit(self.0.declared.policy.spec().max_age),
             self.0.backoff_in_words(),
             self.0.jitter.clone(),
-            retriable(&self.0.policy),
+            retriable(&self.0.declared.policy),
         ]
     }
 }

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use redrive::{Backoff, HumanDuration, Jitter, JitterSeed, Policy, Unit, config::Policies};
-use redrive_ops::{PolicyOverrides, Waits, parse_max_attempts, views::WaitView, words::rounded};
+use redrive::{
+    Backoff, HumanDuration, Jitter, JitterSeed, Policy, PolicyOverrides, PolicySpec, Unit,
+};
+use redrive_ops::{KnownPolicies, Waits, parse_max_attempts, views::WaitView, words::rounded};
 use serde::Serialize;
 
-use super::find;
+use super::only;
 use crate::{
     context::Context,
     exit::CommandError,
@@ -25,7 +27,7 @@ Examples:
 The wait in row n follows the failure of attempt n. The table also shows waits after the policy gives up,
 and marks them.")]
 pub(crate) struct PolicyScheduleArgs {
-    /// The preset or the policy of the configuration to start from
+    /// The preset, the policy or the place (queue:NAME, stage:PIPELINE/STAGE …) to start from
     #[arg(long, visible_alias = "policy", value_name = "NAME")]
     preset: Option<String>,
 
@@ -99,15 +101,17 @@ fn parse_finite(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(
     args: PolicyScheduleArgs,
-    policies: &Policies,
+    policies: &KnownPolicies,
     seed: JitterSeed,
     context: &Context,
 ) -> Result<(), CommandError> {
     if args.plot && !context.output.is_table() {
         return Err(CommandError::usage("--plot needs a table; remove -o or --plot"));
     }
-    let policy = policy(&args, policies)?;
-    let waits_ahead = Waits::new(&policy, seed, &args.unit, args.attempts);
+    let start = args.preset.as_deref().map(|name| only(policies, name)).transpose()?;
+    let in_call_retries = start.and_then(|start| start.in_call_retries);
+    let policy = policy(&args, start.map(|start| &start.policy))?;
+    let waits_ahead = Waits::new(&policy, in_call_retries, seed, &args.unit, args.attempts);
     let end = waits_ahead.end;
     let waits = WaitRow::all(&waits_ahead);
     if args.plot {
@@ -122,8 +126,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn policy(args: &PolicyScheduleArgs, policies: &Policies) -> Result<Policy, CommandError> {
-    let start = args.preset.as_deref().map(|name| find(policies, name)).transpose()?;
+fn policy(args: &PolicyScheduleArgs, start: Option<&Policy>) -> Result<Policy, CommandError> {
     let changes = PolicyOverrides {
         max_attempts: args.max_attempts.map(|limit| limit.0),
         backoff: args.backoff.map(Backoff::from),
@@ -131,8 +134,10 @@ fn policy(args: &PolicyScheduleArgs, policies: &Policies) -> Result<Policy, Comm
         multiplier: args.multiplier,
         cap: args.cap.map(Duration::from),
         jitter: args.jitter,
+        ..PolicyOverrides::default()
     };
-    changes.apply_to(start).map_err(|invalid| {
+    let start = start.map_or_else(PolicySpec::default, |policy| policy.spec().clone());
+    Policy::new(changes.over(start)).map_err(|invalid| {
         let problems = invalid.problems().iter();
         let problems: Vec<String> = problems.map(|problem| format!("--{problem}")).collect();
         CommandError::usage(problems.join("; "))

@@ -30,7 +30,7 @@ pub(super) struct ChangeOptions {
     #[arg(long)]
     pub(super) yes: bool,
 
-    /// Skip the confirmation, and include partitions without a run in the raw sink
+    /// Include partitions whose data was judged and is gone from the raw sink; the confirmation needs --yes
     #[arg(long)]
     pub(super) force: bool,
 
@@ -125,7 +125,7 @@ impl PartitionChangeRequest {
         if self.options.dry_run {
             return self.sweep(&ops, &command, RunMode::DryRun, context).await;
         }
-        if !self.options.yes && !self.options.force {
+        if !self.options.yes {
             let count = ops.partitions().count(&command, &self.selection).await;
             let count = count.map_err(|error| ops.store_error(error))?;
             if count > self.confirm_above {

@@ -13,7 +13,7 @@ use crate::{
 #[command(after_help = "\
 Extracts and validates the good partitions that match again. They stay good and readable from their current run
 meanwhile: an accepted new run replaces the current one, a rejected run does not. Asks for confirmation before
-more than 20; partitions without a run in the raw sink need --force.
+more than 20; partitions whose data is gone from the raw sink need --force.
 Exit codes: 0 all done, or requested already; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:

@@ -13,8 +13,8 @@ use crate::{
 #[command(after_help = "\
 Failed partitions that match become pending, and a worker of their source tries them again. Their
 attempt_count, current run and history stay unchanged. Filters match exactly. Terminal partitions, marked
-by an operator or given up by their policy, need --clear-terminal; partitions without a run in the raw sink
-need --force. Asks for confirmation before more than 20.
+by an operator or given up by their policy, need --clear-terminal; partitions whose data was judged and is gone
+from the raw sink need --force. A failed extraction leaves no data, and needs no flag. Asks for confirmation before more than 20.
 Exit codes: 0 all done, or pending already; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:

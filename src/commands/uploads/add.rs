@@ -11,15 +11,21 @@ use std::{
 };
 
 use clap::Args;
-use redrive::{Content, ContentError, ItemGroup, NewContent, NewItem, reference_content};
-use redrive_store::{AddedItem, Store};
+use redrive::{
+    Content, ContentError, ItemGroup, ItemId, ItemStatus, KeptContent, NewContent, NewItem,
+    reference_content,
+};
+use redrive_ops::ReplaceError;
+use redrive_store::{AddedItem, ItemFilter, Store};
 use serde::Serialize;
 
 use super::{config_with_upload, file_entry::FileEntry};
 use crate::{
     commands::runs::{InputLine, LineReader, MAX_LINE_BYTES},
+    confirm::confirm,
     context::{ChosenStore, Context, IfMissing},
     exit::{CommandError, Exit},
+    open_store::OpenStore,
     operator::operator,
     output::{TableColumn, TableRow},
 };
@@ -27,13 +33,16 @@ use crate::{
 /// Items per transaction.
 const BATCH: usize = 256;
 
+/// Items per page of a list.
+const PAGE: u32 = 1_000;
+
 /// The most refused files in the result; further ones are counted.
 const MAX_SHOWN: usize = 100;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The name of an item is the path of its file as written here, unique in the group. Adding the same file again is
-a no-op; another file under an existing name is refused. Files are copied to the raw sink of [raw]; with
+a no-op; another file under an existing name is refused, unless --changed replaces it. Files are copied to the raw sink of [raw]; with
 --in-place they stay at their place, and size and hash are checked when they are sent. Each line of a list is an
 object with path, and optionally name, in_place and sha256.
 Exit codes: 0 all files are added, now or before; 3 some were refused; 1 all were refused.
@@ -41,7 +50,8 @@ Exit codes: 0 all files are added, now or before; 3 some were refused; 1 all wer
 Examples:
   redrive uploads add --upload tiles --group flight-7 tiles/*.png
   redrive uploads add --upload tiles --group flight-7 --in-place /data/huge.tif
-  redrive uploads add --upload tiles --group flight-7 --from tiles.jsonl -o json")]
+  redrive uploads add --upload tiles --group flight-7 --from tiles.jsonl -o json
+  redrive uploads add --upload tiles --group flight-7 --changed")]
 pub(crate) struct UploadsAddArgs {
     /// The name of a declared upload
     #[arg(long, value_name = "NAME")]
@@ -52,7 +62,7 @@ pub(crate) struct UploadsAddArgs {
     group: String,
 
     /// The files to add
-    #[arg(value_name = "FILE", required_unless_present = "from")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["from", "changed"])]
     files: Vec<PathBuf>,
 
     /// A list of files as JSON lines; - is standard input
@@ -62,12 +72,22 @@ pub(crate) struct UploadsAddArgs {
     /// Send the files from their place, without a copy
     #[arg(long)]
     in_place: bool,
+
+    /// Replace items whose content has changed: of the files named here, or without any of all --in-place items of the
+    /// group
+    #[arg(long)]
+    changed: bool,
+
+    /// Skip the confirmation of --changed
+    #[arg(long, requires = "changed")]
+    yes: bool,
 }
 
 #[derive(Debug, Default, Serialize)]
 struct AddedCounts {
     accepted: u64,
     duplicate: u64,
+    replaced: u64,
     refused: u64,
     size_bytes: u64,
     refusals: Vec<RefusedFile>,
@@ -83,12 +103,13 @@ impl TableRow for AddedCounts {
     const COLUMNS: &'static [TableColumn] = &[
         TableColumn::text("accepted"),
         TableColumn::text("duplicate"),
+        TableColumn::text("replaced"),
         TableColumn::text("refused"),
         TableColumn::text("size_bytes"),
     ];
 
     fn cells(&self) -> Vec<String> {
-        [self.accepted, self.duplicate, self.refused, self.size_bytes]
+        [self.accepted, self.duplicate, self.replaced, self.refused, self.size_bytes]
             .map(|count| count.to_string())
             .into()
     }
@@ -115,14 +136,22 @@ pub(crate) async fn run(args: UploadsAddArgs, context: &Context) -> Result<Exit,
         store,
         chosen: &chosen,
         batch: Vec::new(),
+        changed: args.changed.then(Vec::new),
         counts: AddedCounts::default(),
     };
-    let result = adder.add_all(args.files, list).await;
+    let result = match args.files.is_empty() && list.is_none() {
+        true => adder.find_changed().await,
+        false => adder.add_all(args.files, list).await,
+    };
+    let result = match result {
+        Ok(()) if args.changed => adder.replace_changed(context, args.yes).await,
+        result => result,
+    };
     context.output.record(&adder.counts)?;
     context.output.section("refused", &adder.counts.refusals)?;
     result?;
-    let AddedCounts { accepted, duplicate, refused, .. } = adder.counts;
-    Ok(match (accepted + duplicate, refused) {
+    let AddedCounts { accepted, duplicate, replaced, refused, .. } = adder.counts;
+    Ok(match (accepted + duplicate + replaced, refused) {
         (_, 0) => Exit::Ok,
         (0, _) => Exit::Error,
         _ => Exit::Partial,
@@ -152,6 +181,8 @@ struct ItemAdder<'a> {
     store: Arc<dyn Store>,
     chosen: &'a ChosenStore,
     batch: Vec<NewItem>,
+    /// Items whose content has changed, if those are wanted.
+    changed: Option<Vec<(ItemId, KeptContent)>>,
     counts: AddedCounts,
 }
 
@@ -229,11 +260,75 @@ impl ItemAdder<'_> {
                     self.counts.size_bytes += item.size_bytes;
                 }
                 AddedItem::Duplicate(_) => self.counts.duplicate += 1,
-                AddedItem::Conflict(id) => {
-                    let problem =
-                        format!("item {id} of the group has the same name and other content");
-                    self.refuse(item.name, problem);
+                AddedItem::Conflict(id) => match &mut self.changed {
+                    Some(changed) => {
+                        let NewItem { content_url: url, size_bytes, sha256, .. } = item;
+                        changed.push((id, KeptContent { url, size_bytes, sha256 }));
+                    }
+                    None => {
+                        let problem = format!(
+                            "item {id} of the group has this name and other content; `uploads replace` or `uploads \
+                             add --changed` replaces it"
+                        );
+                        self.refuse(item.name, problem);
+                    }
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for --in-place items of the group whose file has changed.
+    async fn find_changed(&mut self) -> Result<(), CommandError> {
+        let ItemGroup { upload, group } = self.group.clone();
+        let filter = ItemFilter { upload: Some(upload), group: Some(group), status: None };
+        let mut after = ItemId(0);
+        loop {
+            let page = self.store.items_page(&filter, after, PAGE).await;
+            let page = page.map_err(|error| self.chosen.store_error(error))?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.id;
+            for item in page {
+                let open = matches!(item.status, ItemStatus::Pending | ItemStatus::UploadGiveup);
+                let Some(path) = item.content_url.strip_prefix("file:").filter(|_| open) else {
+                    continue;
+                };
+                match reference_content(Path::new(path)).await {
+                    Ok(content) if content.sha256 == item.sha256 => self.counts.duplicate += 1,
+                    Ok(content) => self.changed.get_or_insert_default().push((item.id, content)),
+                    Err(error) => self.refuse(item.name, error.to_string()),
                 }
+            }
+        }
+    }
+
+    /// Offers to replace what has changed.
+    async fn replace_changed(&mut self, context: &Context, yes: bool) -> Result<(), CommandError> {
+        let changed = self.changed.take().unwrap_or_default();
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+        let items = if changed.len() == 1 { "item" } else { "items" };
+        let question = format!(
+            "Replace the content of {} {items} of group {:?} that has changed?",
+            changed.len(),
+            self.group.group
+        );
+        confirm(&question, yes)?;
+        let by = operator(None);
+        for (id, content) in changed {
+            let size_bytes = content.size_bytes;
+            let found = self.store.items_by_id(&[id]).await;
+            let found = found.map_err(|error| self.chosen.store_error(error))?;
+            let Some(item) = found.into_iter().next() else { continue };
+            match ops.replace_item(&item, content, &by).await {
+                Ok(()) => {
+                    self.counts.replaced += 1;
+                    self.counts.size_bytes += size_bytes;
+                }
+                Err(ReplaceError::Store(error)) => return Err(self.chosen.store_error(error)),
+                Err(refusal) => self.refuse(item.name, refusal.to_string()),
             }
         }
         Ok(())

@@ -1,15 +1,18 @@
 //! `redrive uploads run`: sends the pending items of a group.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use clap::Args;
 use redrive::{
-    GroupBusy, GroupSending, GroupSent, HumanDuration, ItemGroup, Stopper, UploadError,
+    GroupBusy, GroupSending, GroupSent, HumanDuration, ItemGroup, ItemId, Stopper, UploadError,
     build_upload,
+    jiff::{Timestamp, Unit as JiffUnit},
 };
+use redrive_store::Store;
 
 use super::{config_with_upload, progress::UploadProgressDisplay, summary::UploadSummary};
 use crate::{
+    confirm::confirm_with,
     context::{ChosenStore, Context, IfMissing},
     exit::{CommandError, Exit},
     operator::operator,
@@ -17,11 +20,14 @@ use crate::{
     worker_set::new_worker_id,
 };
 
+/// Items per page of a list.
+const PAGE: u32 = 1_000;
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Posts every pending item to the URL of the upload. Acknowledged items are never sent again. By default, rejected
-items are sent again after 2, 4 and 8 s, then by the next call, and given up at their fifth rejection. Only one
-call at a time works on a group; others are refused. Ctrl-C and SIGTERM end a wait at once, and give requests in
+items are sent again after 2, 4 and 8 s, then by the next call, and given up at their fifth rejection. Before their
+next_retry_at, 60 s after the last rejection, the command asks first, because it would spend an attempt. Only one call at a time works on a group; others are refused. Ctrl-C and SIGTERM end a wait at once, and give requests in
 progress 10 s to finish.
 Exit codes: 0 all items are uploaded; 3 some are not; 1 an error, or the whole batch was refused;
 4 the group is busy; 130, 143 stopped by a signal.
@@ -37,6 +43,10 @@ pub(crate) struct UploadsRunArgs {
     /// The group to send
     #[arg(long, value_name = "NAME")]
     group: String,
+
+    /// Send items now that were rejected a moment ago; otherwise the command asks first
+    #[arg(long)]
+    now: bool,
 }
 
 pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit, CommandError> {
@@ -55,6 +65,7 @@ pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit,
             "`redrive uploads add --upload {upload} --group {group} FILE…` adds items to the group"
         )));
     }
+    ask_if_early(&store, &group, declared.policy.policy.spec().cap, args.now, &chosen).await?;
     let worker = new_worker_id()?;
     let progress = UploadProgressDisplay::new(counts.pending, context);
     let content = context.raw(Some(&config))?.content();
@@ -91,6 +102,45 @@ pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit,
             .help("acknowledged items are kept; set a longer `lease` in the [[upload]]"));
     }
     Ok(signal.unwrap_or_else(|| summary.exit(report.outcome)))
+}
+
+/// An item that was rejected waits for `next_retry_at`, the last rejection plus the cap. Sending it earlier spends one of
+/// its attempts, so the command asks first (UPL-7).
+async fn ask_if_early(
+    store: &Arc<dyn Store>,
+    group: &ItemGroup,
+    cap: Duration,
+    now: bool,
+    chosen: &ChosenStore,
+) -> Result<(), CommandError> {
+    if now {
+        return Ok(());
+    }
+    let at = Timestamp::now();
+    let (mut early, mut until, mut after) = (0_u64, at, ItemId(0));
+    loop {
+        let page = store.pending_items(group, after, PAGE).await;
+        let page = page.map_err(|error| chosen.store_error(error))?;
+        let Some(last) = page.last() else { break };
+        after = last.id;
+        for item in page.iter().filter(|item| item.upload_attempts > item.attempts_at_reset) {
+            let due = item.updated_at.checked_add(cap).unwrap_or(Timestamp::MAX);
+            if due > at {
+                early += 1;
+                until = until.max(due);
+            }
+        }
+    }
+    if early == 0 {
+        return Ok(());
+    }
+    let (items, until) =
+        (if early == 1 { "item was" } else { "items were" }, until.round(JiffUnit::Second));
+    let until = until.map(|until| until.to_string()).unwrap_or_default();
+    let question = format!(
+        "{early} {items} rejected a moment ago and should wait until {until}; sending now spends an attempt. Send?"
+    );
+    confirm_with("--now", &question, false)
 }
 
 fn busy_error(busy: &GroupBusy, group: &ItemGroup) -> CommandError {

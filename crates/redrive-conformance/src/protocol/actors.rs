@@ -71,7 +71,7 @@ impl ModelClaim {
     /// The finish that workers and reapers write.
     pub fn finish(&self, id: RunId, end: ModelCompletion, now: Timestamp) -> RunFinish {
         let history =
-            History { counted: self.counted, deferrals: self.deferrals, first_attempt_at: None };
+            History { counted: self.counted, deferrals: self.deferrals, ..History::default() };
         let judged = |verdict| RunCompletion::Judged { verdict, result: None };
         let failed = |failure: Failure| {
             let jitter = JitterKey::new(JitterSeed::default(), &Unit::Run(id));

@@ -80,7 +80,7 @@ pub async fn only_dead_letters_come_back_each_once_and_answers_come_in_order(f: 
     let feed = f.reading(&new_run()).await;
     let mut given = lines(1..=5);
     let failure = Failure::named("not_json", Cause::Validator, "no JSON");
-    given[4] = NewSample { line: 5, data: Err(failure) };
+    given[4] = NewSample { line: 5, data: Err(failure), hash: None };
     f.feed(feed, &given, true).await;
     let held = f.samples_at(0, 3, at(2)).await;
     f.end_sample(&held[0], 0, at(3), broken()).await;
@@ -165,7 +165,7 @@ pub async fn samples_are_found_by_everything_that_is_given(f: &Fixture) {
     let other = NewPipelineRun { pipeline: "p%".to_owned(), ..new_run() };
     let feed = f.reading(&other).await;
     let failure = Failure::named("not_json", Cause::Validator, "100% broken");
-    f.feed(feed, &[NewSample { line: 1, data: Err(failure) }], false).await;
+    f.feed(feed, &[NewSample { line: 1, data: Err(failure), hash: None }], false).await;
     f.feed(feed, &lines(2..=3), true).await;
     let second = PipelineRunId(feed.id);
     let all = f.found(&SampleFilter::default()).await;

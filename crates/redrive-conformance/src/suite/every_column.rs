@@ -40,7 +40,7 @@ fn failure() -> Failure {
 
 /// What an attempt had behind it: no two numbers are equal.
 fn history() -> History {
-    History { counted: 3, deferrals: 5, first_attempt_at: Some(at(2)) }
+    History { counted: 3, deferrals: 5, lost: 0, first_attempt_at: Some(at(2)) }
 }
 
 fn retry_at(seconds: i64) -> Decision {
@@ -152,8 +152,8 @@ pub async fn a_run_has_every_column_as_it_was_written(f: &Fixture) {
 pub async fn a_sample_has_every_column_as_it_was_written(f: &Fixture) {
     let feed = f.reading(&new_run()).await;
     let lines = [
-        NewSample { line: 7, data: Ok(r#"{"data":1}"#.to_owned()) },
-        NewSample { line: 8, data: Err(failure()) },
+        NewSample { line: 7, data: Ok(r#"{"data":1}"#.to_owned()), hash: None },
+        NewSample { line: 8, data: Err(failure()), hash: None },
     ];
     let added = f.store.append_samples(feed, &lines, &position(8, true), at(1)).await;
     let run = added.expect("answered").expect("the source is ours");
@@ -388,12 +388,8 @@ pub async fn an_item_has_every_column_as_it_was_written(f: &Fixture) {
         assert_eq!(counted.expect("counted"), Some(expected));
     }
     let step = |event, seconds: i64, attempt| ItemMove {
-        id,
-        event,
-        rejection_reason: None,
-        at: at(seconds),
         attempt,
-        journal: None,
+        ..ItemMove::new(id, event, at(seconds))
     };
     let attempt = ItemAttempt {
         started_at: at(5),
@@ -440,6 +436,7 @@ pub async fn ledger_and_journal_have_every_column_as_it_was_written(f: &Fixture)
         fingerprint: text("00ff"),
         cause: Some(Cause::Spawn),
         delay: Some(Duration::from_micros(1_234_567)),
+        asked: Some(Duration::from_micros(7_654_321)),
         counted: false,
         ..AttemptRecord::success(unit.clone(), AttemptNumber(3), at(1), at(2), "worker-g")
     }

@@ -26,7 +26,7 @@ pub(super) fn item(name: &str) -> NewItem {
 }
 
 fn step(id: ItemId, event: ItemEvent) -> ItemMove {
-    ItemMove { id, event, rejection_reason: None, at: at(10), attempt: None, journal: None }
+    ItemMove::new(id, event, at(10))
 }
 
 impl Fixture {

@@ -62,7 +62,7 @@ pub(super) fn feed_claim(now: Timestamp) -> SourceClaim {
 
 /// The lines of a source from a number on, each a sample.
 pub(super) fn lines(numbers: std::ops::RangeInclusive<u64>) -> Vec<NewSample> {
-    let sample = |line| NewSample { line, data: Ok(format!("{{\"n\": {line}}}")) };
+    let sample = |line| NewSample { line, data: Ok(format!("{{\"n\": {line}}}")), hash: None };
     numbers.map(sample).collect()
 }
 

@@ -131,7 +131,7 @@ pub async fn a_line_that_is_no_sample_is_a_dead_letter_at_once(f: &Fixture) {
     let failure = || Failure::named("not_json", Cause::Validator, "line 2 is no JSON: \0 <html>");
     let mut given = lines(1..=4);
     for line in [1, 3] {
-        given[line] = NewSample { line: given[line].line, data: Err(failure()) };
+        given[line] = NewSample { line: given[line].line, data: Err(failure()), hash: None };
     }
     let run = f.feed(feed, &given, false).await;
     assert_eq!(run.progress.counts, counts([4, 0, 0, 2], false));
@@ -162,7 +162,7 @@ pub async fn dead_lines_of_a_source_count_against_the_budget(f: &Fixture) {
     let rules = PipelineRules { budget, ..PipelineRules::default() };
     let feed = f.reading(&NewPipelineRun { rules, ..new_run() }).await;
     let failure = || Failure::named("not_json", Cause::Validator, "no JSON");
-    let dead = |line| NewSample { line, data: Err(failure()) };
+    let dead = |line| NewSample { line, data: Err(failure()), hash: None };
     let run = f.feed(feed, &[dead(1), dead(2), dead(3)], true).await;
     assert_eq!(run.progress.status, PipelineStatus::Aborted);
     assert_eq!(run.progress.counts, counts([3, 0, 0, 3], true), "every sample is accounted for");

@@ -248,7 +248,7 @@ pub async fn foreign_text_of_a_sample_is_kept_whatever_it_holds(f: &Fixture) {
     let long = format!("{{\"long\": \"{huge}\"}}");
     for (line, text) in (1..).zip(["", "NUL \0 inside", "\x1b[2Jgone", "日本語", &huge]) {
         let data = if line == 5 { long.clone() } else { format!("[{line}, {strange}]") };
-        f.feed(feed, &[NewSample { line, data: Ok(data.clone()) }], false).await;
+        f.feed(feed, &[NewSample { line, data: Ok(data.clone()), hash: None }], false).await;
         let claimed = f.sample_at(0, at(2)).await;
         assert_eq!(claimed.data, data, "as it was read");
         let failure = Failure::exit(1, text);

@@ -92,7 +92,7 @@ pub async fn ended_leases_of_groups_are_found(f: &Fixture) {
     let live = Fixture::held(f.claimed(&claim("h", "w2", at(0), at(60))).await);
     let found = f.store.expired_leases(Leased::Group, at(30), 0, 10).await.expect("read");
     let owner = WorkerId("w1".to_owned());
-    assert_eq!(found, [ExpiredLease { lease: ended, owner, until: at(30) }]);
+    assert_eq!(found, [ExpiredLease { lease: ended, owner, until: at(30), claimed_at: None }]);
     let next = f.store.next_lease_end(Leased::Group, at(30)).await.expect("read");
     assert_eq!(next, Some(at(60)));
     let after = f.store.expired_leases(Leased::Group, at(99), ended.id, 10).await.expect("read");

@@ -101,6 +101,8 @@ pub(crate) fn policies() -> impl Strategy<Value = Policy> {
             retriable,
             max_hint,
             max_deferrals,
+            max_lost: None,
+            max_logical_age: None,
         })
         .unwrap()
     })
@@ -128,6 +130,11 @@ pub(crate) fn failures() -> impl Strategy<Value = Failure> {
 pub(crate) fn histories() -> impl Strategy<Value = History> {
     let numbers = || prop_oneof![0_u32..10, any::<u32>(), Just(u32::MAX)];
     (numbers(), numbers(), option::of(timestamps())).prop_map(
-        |(counted, deferrals, first_attempt_at)| History { counted, deferrals, first_attempt_at },
+        |(counted, deferrals, first_attempt_at)| History {
+            counted,
+            deferrals,
+            lost: 0,
+            first_attempt_at,
+        },
     )
 }

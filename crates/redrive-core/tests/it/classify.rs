@@ -40,21 +40,23 @@ fn every_http_status_has_the_class_of_the_table() {
 
 // CLS-2
 #[test]
-fn a_hint_makes_a_rate_limit_of_429_and_503_alone() {
+fn a_hint_makes_a_rate_limit_of_every_4xx_and_5xx() {
     for status in 300..=599 {
-        let hint = class_of_http(status, HINT).hint();
-        let expected = matches!(status, 429 | 503).then_some(HINT).flatten();
-        assert_eq!(hint, expected, "{status}");
-        let same_class = class_of_http(status, HINT).name() == class_of_http(status, None).name();
-        assert_eq!(same_class, status != 503, "{status}");
+        let class = class_of_http(status, HINT);
+        assert_eq!(class.hint(), HINT.filter(|_| status >= 400), "{status}");
+        let other_class = class.name() != class_of_http(status, None).name();
+        assert_eq!(other_class, status >= 400 && status != 429, "{status}");
     }
 }
 
-// CLS-2
+// POL-7
 #[test]
-fn a_hint_of_zero_is_still_a_hint() {
-    let class = class_of_http(503, Some(Duration::ZERO));
-    assert_eq!(class.hint(), Some(Duration::ZERO));
+fn a_wait_of_less_than_a_second_is_no_hint() {
+    let short = Some(Duration::from_millis(999));
+    assert_eq!(class_of_http(503, short), Class::Retryable);
+    assert_eq!(class_of_http(403, Some(Duration::ZERO)), Class::Final);
+    assert_eq!(class_of_http(429, short).name(), "rate_limited");
+    assert_eq!(class_of_http(429, short).hint(), None);
 }
 
 // CLS-2

@@ -82,7 +82,7 @@ fn when_several_reasons_hold_the_failure_goes_before_the_count_and_the_count_bef
             spec.max_age = Some(HOUR);
         })
     };
-    let spent_and_old = History { counted: 8, deferrals: 0, first_attempt_at: Some(now() - HOUR) };
+    let spent_and_old = History { first_attempt_at: Some(now() - HOUR), ..counted(8) };
     let fresh_and_old = History { counted: 0, ..spent_and_old };
     let gone = Failure::http(410, None, "gone");
     let listed = || Retriable::Codes(vec![Code::Number(408)]);
@@ -147,7 +147,7 @@ fn a_first_attempt_in_the_future_is_not_old() {
 #[test]
 fn a_hint_is_obeyed_as_given_and_not_counted() {
     let policy = run_policy(|_| {});
-    for hint in [Duration::ZERO, SECOND, 90 * MINUTE, 24 * HOUR] {
+    for hint in [SECOND, 90 * MINUTE, 24 * HOUR] {
         check_retry(&policy, &counted(0), &told_to_wait(hint), hint, false);
         check_retry(&policy, &counted(5), &told_to_wait(hint), hint, false);
     }
@@ -244,6 +244,42 @@ fn another_failure_in_between_begins_a_new_row_of_deferrals() {
     let (counts, history) = live(&policy, failures.into_iter());
     assert_eq!(counts, [false, false, true, false, false, true]);
     assert_eq!((history.counted, history.deferrals), (2, 3));
+}
+
+// POL-11
+#[test]
+fn lost_workers_have_a_budget_of_their_own() {
+    let policy = run_policy(|spec| {
+        spec.max_attempts = Some(3);
+        spec.max_lost = Some(4);
+    });
+    let lost = || Failure::lost_worker("silent");
+    let failures = [lost(), busy(), lost(), lost(), busy(), lost()];
+    let (counts, history) = live(&policy, failures.into_iter());
+    assert_eq!(counts, [false, true, false, false, true], "the fourth lost worker ends it");
+    assert_eq!((history.counted, history.lost), (3, 3));
+    check_retry(&policy, &History { lost: 2, ..counted(1) }, &lost(), 4 * MINUTE, false);
+    check_retry(&policy, &History { lost: 9, ..counted(1) }, &busy(), 2 * MINUTE, true);
+    check_give_up(&policy, &counted(2), &busy(), GiveUpReason::AttemptsExhausted);
+}
+
+// POL-11
+#[test]
+fn without_max_lost_a_lost_worker_counts_as_an_attempt() {
+    let policy = run_policy(|spec| spec.max_attempts = Some(2));
+    let lost = Failure::lost_worker("silent");
+    check_retry(&policy, &History { lost: 9, ..counted(0) }, &lost, MINUTE, true);
+    check_give_up(&policy, &counted(1), &lost, GiveUpReason::AttemptsExhausted);
+}
+
+// POL-7
+#[test]
+fn no_wait_of_less_than_a_second_is_obeyed() {
+    let policy = run_policy(|_| {});
+    for hint in [Duration::ZERO, Duration::from_millis(999)] {
+        check_retry(&policy, &counted(1), &told_to_wait(hint), 2 * MINUTE, true);
+    }
+    check_retry(&policy, &counted(1), &told_to_wait(SECOND), SECOND, false);
 }
 
 // CLS-6

@@ -46,6 +46,8 @@ fn a_policy_that_says_nothing_has_the_documented_defaults() {
         retriable: Retriable::ByClass,
         max_hint: Duration::from_secs(24 * 3_600),
         max_deferrals: 100,
+        max_lost: None,
+        max_logical_age: None,
     };
     assert_eq!(PolicySpec::default(), expected);
     check_accepted(|_| {});
@@ -172,6 +174,8 @@ fn everything_that_is_wrong_is_reported_at_once_in_the_order_of_the_fields() {
         retriable: Retriable::ByClass,
         max_hint: Duration::ZERO,
         max_deferrals: 0,
+        max_lost: Some(0),
+        max_logical_age: Some(Duration::ZERO),
     })
     .unwrap_err();
     let fields: Vec<&str> = error.problems().iter().map(|problem| problem.field).collect();
@@ -186,6 +190,8 @@ fn everything_that_is_wrong_is_reported_at_once_in_the_order_of_the_fields() {
             "jitter",
             "max-hint",
             "max-deferrals",
+            "max-lost",
+            "max-logical-age",
         ]
     );
     let shown = error.to_string();
@@ -231,6 +237,8 @@ proptest! {
             retriable: Retriable::ByClass,
             max_hint,
             max_deferrals,
+            max_lost: max_attempts,
+            max_logical_age: Some(max_age),
         });
         if let Err(error) = checked {
             prop_assert!(!error.problems().is_empty());

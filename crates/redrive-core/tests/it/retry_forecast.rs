@@ -24,6 +24,7 @@ fn failed(attempt_count: u32) -> FailedPartition<'static> {
         error_message: Some("no rows"),
         updated_at: SINCE,
         first_attempt_at: Some(SINCE),
+        logical_date: "1970-01-01".parse().unwrap(),
     }
 }
 
@@ -110,6 +111,19 @@ fn a_partition_is_terminal_at_its_limits_and_not_before() {
     let unknown = FailedPartition { first_attempt_at: None, ..failed(1) };
     let asked = RetryForecast::of(unknown, &age, Timestamp::MAX, jitter());
     assert!(matches!(asked, RetryForecast::RetryAt { .. }), "nothing is known of its age");
+}
+
+// PAR-7
+#[test]
+fn a_partition_whose_day_is_too_long_ago_is_terminal() {
+    let policy = policy(|spec| spec.max_logical_age = Some(Duration::from_secs(86_400)));
+    let too_old = terminal(TerminalReason::Policy(GiveUpReason::TooOld));
+    let never_tried = FailedPartition { first_attempt_at: None, ..failed(1) };
+    assert!(matches!(
+        RetryForecast::of(never_tried, &policy, after(86_399), jitter()),
+        RetryForecast::RetryAt { .. }
+    ));
+    assert_eq!(RetryForecast::of(never_tried, &policy, after(86_400), jitter()), too_old);
 }
 
 // DMN-1

@@ -139,6 +139,7 @@ fn legal_for_an_item(status: ItemStatus) -> &'static [(ItemEvent, ItemStatus)] {
             (E::Acknowledge, S::Uploaded),
             (E::RejectAttempt, S::Pending),
             (E::GiveUp, S::UploadGiveup),
+            (E::Replace, S::Pending),
         ],
         S::Uploaded => &[(E::Trust, S::Trusted), (E::Refuse, S::Rejected)],
         S::Trusted | S::Rejected => &[],

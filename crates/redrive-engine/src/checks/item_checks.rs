@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 use redrive_core::{ItemId, ItemStatus, Unit};
-use redrive_store::{AttemptRecord, ItemFilter, ItemRecord, Result, Store, UnitKind};
+use redrive_store::{
+    AttemptRecord, ItemFilter, ItemRecord, JournalFilter, Result, Store, UnitKind,
+};
 
 use crate::checks::{
     checker::{Finding, Report},
@@ -29,6 +31,12 @@ impl CheckedUnit for ItemRecord {
 
     async fn find(store: &dyn Store, id: i64) -> Result<Option<Self>> {
         Ok(store.items_by_id(&[ItemId(id)]).await?.pop())
+    }
+
+    async fn was_removed(store: &dyn Store, id: i64) -> Result<bool> {
+        let unit = Some(Unit::Item(ItemId(id)).to_string());
+        let filter = JournalFilter { unit, action: Some("upload.drop".to_owned()) };
+        Ok(!store.journal_page(&filter, 0, 1).await?.is_empty())
     }
 
     async fn check(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>> {

@@ -23,6 +23,11 @@ pub(crate) trait CheckedUnit: PartialEq + Sized + Send + Sync {
 
     async fn find(store: &dyn Store, id: i64) -> Result<Option<Self>>;
 
+    /// Whether an operator removed the unit; its attempts stay in the ledger.
+    async fn was_removed(_store: &dyn Store, _id: i64) -> Result<bool> {
+        Ok(false)
+    }
+
     /// What is wrong with the unit, given all of its attempts.
     async fn check(&self, store: &dyn Store, attempts: &[AttemptRecord]) -> Result<Vec<Finding>>;
 }
@@ -41,7 +46,9 @@ pub(crate) async fn check_units<C: CheckedUnit>(
             let (orphans, attempts) = ledger.attempts_up_to(unit.id()).await?;
             *C::count(report) += 1;
             report.attempts += (attempts.len() + orphans.len()) as u64;
-            report.add(orphans.iter().map(orphan).collect());
+            for attempt in &orphans {
+                report.add(orphan::<C>(store, attempt).await?);
+            }
             let findings = unit.check(store, &attempts).await?;
             if findings.is_empty() {
                 continue;
@@ -55,18 +62,24 @@ pub(crate) async fn check_units<C: CheckedUnit>(
     for attempt in ledger.rest(MAX_FINDINGS).await? {
         report.attempts += 1;
         if C::find(store, attempt.unit.id).await?.is_none() {
-            report.add(vec![orphan(&attempt)]);
+            report.add(orphan::<C>(store, &attempt).await?);
         }
     }
     Ok(())
 }
 
-fn orphan(attempt: &AttemptRecord) -> Finding {
-    Finding {
+async fn orphan<C: CheckedUnit>(
+    store: &dyn Store,
+    attempt: &AttemptRecord,
+) -> Result<Vec<Finding>> {
+    if C::was_removed(store, attempt.unit.id).await? {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Finding {
         invariant: Invariant::LedgerNumbers,
         unit: attempt.unit.to_string(),
         problem: format!("attempt {} belongs to no {}", attempt.attempt, attempt.unit.kind.name()),
-    }
+    }])
 }
 
 /// A finding if the journal has no entry of this action for a unit that was given up.

@@ -143,7 +143,8 @@ impl PartitionWork {
             Err(panic) => PartitionVerdict::Rejected { failure: panic_failure(panic) },
         };
         let now = self.context.clock.now();
-        Some(finish_of(&lost, verdict, owner, now, now))
+        let started_at = lost.run_id.made_at().unwrap_or(now).min(now);
+        Some(finish_of(&lost, verdict, owner, started_at, now))
     }
 }
 

@@ -4,14 +4,18 @@ use std::sync::Arc;
 
 use redrive_core::{Failure, PipelineRunId, PipelineStatus, SampleId, SampleStatus};
 use redrive_store::{
-    Operator, PipelineAction, PipelineChange, PipelineRunRecord, Result, SampleChange,
-    SampleFilter, SampleRecord, Store,
+    DataEdit, JournalEntry, Operator, PipelineAction, PipelineChange, PipelineRunRecord, Result,
+    SampleChange, SampleFilter, SampleRecord, Store, Written, pipeline_entry, sample_unit,
 };
+use serde_json::{Value, json};
 
-use super::{Pipeline, SamplePages};
+use super::{PatchedSource, Pipeline, SamplePages};
 
 /// Dead letters selected by id are reprocessed in batches of this size.
 const IDS_PER_BATCH: usize = 16;
+
+/// The most changed lines that the journal names.
+const MAX_JOURNAL_LINES: usize = 100;
 
 #[derive(Clone)]
 pub struct PipelineControl {
@@ -138,6 +142,54 @@ impl PipelineControl {
             }
         }
         Ok(counts)
+    }
+
+    /// Gives dead letters new data. The journal keeps the old data. A letter that has changed since is left alone.
+    pub async fn edit(
+        &self,
+        edits: Vec<(&SampleRecord, String)>,
+        by: &Operator,
+    ) -> Result<Vec<Written>> {
+        let by = by.cleaned();
+        let edits = edits.into_iter().map(|(sample, new)| {
+            let old = sample.data.as_deref().map(|old| serde_json::from_str::<Value>(old).ok());
+            let details = json!({ "data": old.flatten(), "reason": by.reason });
+            DataEdit {
+                id: sample.id.0,
+                old: sample.data.clone(),
+                new,
+                journal: JournalEntry {
+                    at: by.at,
+                    actor: by.actor.clone(),
+                    action: "sample.edit".to_owned(),
+                    unit: Some(sample_unit(sample.id, &sample.stage_name)),
+                    filter: None,
+                    details: details.to_string(),
+                    dedupe_key: None,
+                },
+            }
+        });
+        self.store.edit_samples(&edits.collect::<Vec<_>>()).await
+    }
+
+    /// Lets a run go on at a position of its patched source. Fails with `Stale` while a worker reads the source.
+    pub async fn move_source(
+        &self,
+        run: &PipelineRunRecord,
+        patched: &PatchedSource,
+        by: &Operator,
+    ) -> Result<Written> {
+        let by = by.cleaned();
+        let lines: Vec<u64> =
+            patched.changed.iter().map(|changed| changed.line).take(MAX_JOURNAL_LINES).collect();
+        let details = json!({
+            "lines": run.position.lines,
+            "changed": patched.changed.len(),
+            "changed_lines": lines,
+            "reason": by.reason,
+        });
+        let entry = pipeline_entry(run.id, "pipeline.source_changed", &details, by.at, &by.actor);
+        self.store.move_source(run.id, &patched.position, &entry).await
     }
 
     async fn reprocess_batch(

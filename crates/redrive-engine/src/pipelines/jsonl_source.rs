@@ -1,6 +1,9 @@
 //! A file of JSON lines, as a source.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use async_trait::async_trait;
 use redrive_core::Failure;
@@ -13,7 +16,7 @@ use super::{
 };
 use crate::{Stop, uploads::hex};
 
-const CHUNK_BYTES: usize = 256 * 1024;
+pub(super) const CHUNK_BYTES: usize = 256 * 1024;
 
 const SOURCE_UNREADABLE: &str = "source_unreadable";
 
@@ -39,8 +42,7 @@ impl JsonlSource {
     }
 
     fn unreadable(&self, error: &io::Error) -> Failure {
-        let message = format!("{}: {error}", self.path.display());
-        final_failure(SOURCE_UNREADABLE, &message)
+        unreadable(&self.path, error)
     }
 
     /// Skips the bytes that were read before, and checks that they are unchanged.
@@ -66,8 +68,8 @@ impl JsonlSource {
         }
         let (path, lines) = (self.path.display(), position.lines);
         let message = format!(
-            "{path} has changed: its first {lines} lines differ from those that were read before; restore \
-             them, or start a new run"
+            "{path} has changed: its first {lines} lines differ from those that were read before; \
+             `pipeline resume --source-changed` shows them and goes on by line number"
         );
         Err(final_failure(SOURCE_CHANGED, &message))
     }
@@ -92,8 +94,16 @@ impl JsonlSource {
     }
 }
 
+pub(super) fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    final_failure(SOURCE_UNREADABLE, &format!("{}: {error}", path.display()))
+}
+
 #[async_trait]
 impl SampleSource for JsonlSource {
+    fn file(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+
     fn describe(&self) -> String {
         self.path.display().to_string()
     }

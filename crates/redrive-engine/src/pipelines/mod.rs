@@ -8,6 +8,7 @@
 //! - `pipeline`, `stage`: the declaration
 //! - `source`: the interface of a source
 //! - `jsonl_source`, `command_source`, `iterator_source`: files, programs and Rust iterators as sources
+//! - `patched_source`: compares a file that has changed with what was read of it
 //! - `sample_writer`: splits a source into samples and stores them
 //! - `source_reader`, `stage_work`: sources and stages as work for the worker loop
 //! - `next_stage`: keeps a sample with its worker for the next stage
@@ -24,6 +25,7 @@ mod command_source;
 mod iterator_source;
 mod jsonl_source;
 
+mod patched_source;
 mod sample_writer;
 
 mod source_reader;
@@ -45,6 +47,7 @@ pub use self::{
     iterator_source::IteratorSource,
     jsonl_source::JsonlSource,
     pages::SamplePages,
+    patched_source::{ChangedLine, PatchError, PatchedSource},
     pipeline::{DEFAULT_READ_AHEAD, Pipeline},
     sample_writer::{BAD_LINE, SampleWriter, TOO_LARGE},
     source::{SOURCE_CHANGED, SampleSource, SourceCall, SourceEnd},

@@ -11,6 +11,7 @@ use redrive_store::{
 };
 use serde::de::IgnoredAny;
 use sha2::{Digest, Sha256};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{SourceEnd, stage::final_failure};
 use crate::{Stop, uploads::hex, worker::store_retry::StoreRetry};
@@ -290,8 +291,13 @@ impl SampleWriter {
     }
 }
 
+/// What a line was, to tell later whether it has changed. Spaces around it do not matter.
+fn line_hash(line: &[u8]) -> i64 {
+    xxh3_64(line.trim_ascii()).cast_signed()
+}
+
 /// The sample of a line, or a failure if the line is not a valid sample. `None` for a blank line.
-fn parse_line(number: u64, line: &[u8], bytes: u64) -> Option<NewSample> {
+pub(super) fn parse_line(number: u64, line: &[u8], bytes: u64) -> Option<NewSample> {
     let line = if number == 1 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line };
     let data = match std::str::from_utf8(line) {
         _ if line.trim_ascii().is_empty() => return None,
@@ -313,5 +319,5 @@ fn parse_line(number: u64, line: &[u8], bytes: u64) -> Option<NewSample> {
     let why = |(code, what): (&'static str, String)| {
         final_failure(code, &format!("line {number} of the source is not a valid sample: {what}"))
     };
-    Some(NewSample { line: number, data: data.map_err(why) })
+    Some(NewSample { line: number, data: data.map_err(why), hash: Some(line_hash(line)) })
 }

@@ -1,5 +1,7 @@
 //! The interface of a source of samples.
 
+use std::path::Path;
+
 use async_trait::async_trait;
 use redrive_core::{Failure, PipelineRunId};
 use redrive_store::SourcePosition;
@@ -40,6 +42,11 @@ pub enum SourceEnd {
 pub trait SampleSource: Send + Sync {
     /// A description for operators, such as the path of a file.
     fn describe(&self) -> String;
+
+    /// The file that the source reads; `None` if it is not a file of lines.
+    fn file(&self) -> Option<&Path> {
+        None
+    }
 
     /// Pushes everything after the position of the call to the writer. Lines up to the position are skipped
     /// with [`SampleWriter::skip`], so that the hash of the source is complete.

@@ -10,7 +10,8 @@ use redrive_core::{
 use redrive_retry::Stop;
 use redrive_store::{
     Backlog, ClaimedSample, ExpiredLease, LeaseRef, Leased, MAX_SAMPLE_BYTES, Result, SampleClaim,
-    SampleCompletion, SampleFinish, SampleRecord, SampleWritten, Served, Written,
+    SampleCompletion, SampleFinish, SampleRecord, SampleWritten, Served, UnitKind, UnitRow,
+    Written,
 };
 use serde_json::{Map, Value};
 
@@ -121,15 +122,22 @@ impl StageWork {
         }
     }
 
-    fn finish_of_lost(
+    async fn finish_of_lost(
         &self,
         sample: &SampleRecord,
         expired: &ExpiredLease,
-    ) -> Option<SampleFinish> {
-        let now = self.context.clock.now();
-        let lost = Outcome::Failed(lost_worker(&expired.owner));
-        let history = sample.history();
-        Some(SampleFinish {
+    ) -> Result<Option<SampleFinish>> {
+        let (started_at, ended_at) = self.context.times_of_lost(expired);
+        let outcome = Outcome::Failed(lost_worker(&expired.owner));
+        let unit = UnitRow {
+            stage: self.stage.name.clone(),
+            ..UnitRow::new(UnitKind::Sample, sample.id.0)
+        };
+        let policy = &self.stage.policy;
+        let lost = self.context.lost_before(policy, &unit, sample.attempts_at_reset).await?;
+        let history = History { lost, ..sample.history() };
+        let completion = self.completion(sample.id, history, outcome, started_at, ended_at);
+        Ok(completion.map(|completion| SampleFinish {
             id: sample.id,
             run: sample.run,
             epoch: expired.lease.epoch,
@@ -139,12 +147,12 @@ impl StageWork {
             stage_config_hash: self.stage.config_hash.clone(),
             attempt: AttemptNumber(sample.attempts.saturating_add(1)),
             history,
-            started_at: now,
-            ended_at: now,
+            started_at,
+            ended_at,
             worker: expired.owner.clone(),
             keep_until: None,
-            completion: self.completion(sample.id, history, lost, now, now)?,
-        })
+            completion,
+        }))
     }
 }
 
@@ -281,13 +289,14 @@ impl Work for StageWork {
             let here = sample.stage == self.place && sample.stage_name == self.stage.name;
             here && sample.pipeline == self.served.pipeline
         });
-        let end = |sample: &SampleRecord| {
-            let of_sample = |expired: &&ExpiredLease| expired.lease.id == sample.id.0;
-            let expired = expired.iter().find(of_sample)?;
-            let held = expired.lease.epoch == sample.lease_epoch && sample.lease_owner.is_some();
-            held.then(|| self.finish_of_lost(sample, expired))?
-        };
-        Ok(ours.filter_map(end).collect())
+        let mut finishes = Vec::new();
+        for sample in ours.filter(|sample| sample.lease_owner.is_some()) {
+            let lease = LeaseRef { id: sample.id.0, epoch: sample.lease_epoch };
+            if let Some(expired) = expired.iter().find(|expired| expired.lease == lease) {
+                finishes.extend(self.finish_of_lost(sample, expired).await?);
+            }
+        }
+        Ok(finishes)
     }
 
     async fn backlog(&self) -> Result<Backlog> {

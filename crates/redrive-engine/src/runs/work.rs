@@ -9,7 +9,7 @@ use redrive_core::{
 use redrive_retry::Stop;
 use redrive_store::{
     Backlog, ClaimRequest, ClaimedRun, ExpiredLease, LeaseRef, Leased, Result, RunCompletion,
-    RunFinish, RunRecord, Verdict, Written,
+    RunFinish, RunRecord, UnitKind, UnitRow, Verdict, Written,
 };
 use serde_json::{Map, Value};
 
@@ -60,23 +60,28 @@ impl RunWork {
         RunCompletion::Failed { failure, decision }
     }
 
-    fn finish_of_lost(&self, run: &RunRecord, expired: &ExpiredLease) -> RunFinish {
-        let now = self.context.clock.now();
+    async fn finish_of_lost(&self, run: &RunRecord, expired: &ExpiredLease) -> Result<RunFinish> {
+        let (started_at, ended_at) = self.context.times_of_lost(expired);
+        let unit = UnitRow::new(UnitKind::Run, run.id.0);
+        let lost =
+            self.context.lost_before(&self.queue.policy, &unit, run.attempts_at_reset).await?;
         let history = History {
             counted: run.retry_count,
             deferrals: run.deferrals,
+            lost,
             first_attempt_at: run.first_attempt_at,
         };
-        RunFinish {
+        let failure = lost_worker(&expired.owner);
+        Ok(RunFinish {
             id: run.id,
             epoch: expired.lease.epoch,
             attempt: AttemptNumber(run.attempts.saturating_add(1)),
             history,
-            started_at: now,
-            ended_at: now,
+            started_at,
+            ended_at,
             worker: expired.owner.clone(),
-            completion: self.failed(run.id, history, lost_worker(&expired.owner), (now, now)),
-        }
+            completion: self.failed(run.id, history, failure, (started_at, ended_at)),
+        })
     }
 }
 
@@ -187,12 +192,14 @@ impl Work for RunWork {
         let ours = runs
             .iter()
             .filter(|run| run.queue == self.queue.name && run.status == RunStatus::Processing);
-        let end = |run: &RunRecord| {
-            let of_run = |expired: &&ExpiredLease| expired.lease.id == run.id.0;
-            let expired = expired.iter().find(of_run)?;
-            (expired.lease.epoch == run.lease_epoch).then(|| self.finish_of_lost(run, expired))
-        };
-        Ok(ours.filter_map(end).collect())
+        let mut finishes = Vec::new();
+        for run in ours {
+            let lease = LeaseRef { id: run.id.0, epoch: run.lease_epoch };
+            if let Some(expired) = expired.iter().find(|expired| expired.lease == lease) {
+                finishes.push(self.finish_of_lost(run, expired).await?);
+            }
+        }
+        Ok(finishes)
     }
 
     async fn backlog(&self) -> Result<Backlog> {

@@ -26,8 +26,8 @@ use tokio::{
 
 use super::{TraceSettings, span::text};
 use crate::handlers::http::{
-    BodyBuffer, HttpClient, HttpSpec, InvalidHttp, ReceivedResponse, default_headers, no_response,
-    status_failure, timeout_failure,
+    BodyBuffer, HttpClient, HttpSpec, InvalidHttp, ReceivedResponse, ServiceConventions,
+    default_headers, no_response, status_failure, timeout_failure,
 };
 use redrive_retry::{Clock, Stop, Stopper, SystemClock, retry};
 
@@ -232,7 +232,7 @@ impl SpanSender {
             // The text of the response may repeat the headers, which are secrets.
             let (status, headers) = (head.status, &head.headers);
             let answer = ReceivedResponse { status, headers, text: "".into(), end };
-            Err(status_failure(&answer, SystemClock.now()))
+            Err(status_failure(&answer, &ServiceConventions::default(), SystemClock.now()))
         };
         timeout(self.time_limit, exchange)
             .await

@@ -10,7 +10,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream::BoxStream};
-use redrive_store::{ItemGroup, NewItem};
+use redrive_store::{ItemContent, ItemGroup, NewItem};
 use sha2::{Digest, Sha256};
 
 use crate::{RawSink, partitions::raw::Root, uploads::FolderContent};
@@ -85,6 +85,12 @@ impl KeptContent {
         let item = NewItem { group, name, content_url: url, size_bytes, sha256 };
         item.check()?;
         Ok(item)
+    }
+}
+
+impl From<KeptContent> for ItemContent {
+    fn from(KeptContent { url, size_bytes, sha256 }: KeptContent) -> Self {
+        Self { content_url: url, size_bytes, sha256 }
     }
 }
 

@@ -104,11 +104,7 @@ fn give_up(
         "name": item.name,
     });
     ItemMove {
-        id: item.id,
-        event: ItemEvent::GiveUp,
         rejection_reason: Some(failure.message().clone()),
-        at: now,
-        attempt: None,
         journal: Some(JournalEntry {
             at: now,
             actor: actor.to_owned(),
@@ -118,6 +114,7 @@ fn give_up(
             filter: None,
             details: details.to_string(),
         }),
+        ..ItemMove::new(item.id, ItemEvent::GiveUp, now)
     }
 }
 

@@ -14,8 +14,8 @@ use crate::{
     Clock, HttpSpec, InvalidHttp,
     handlers::http::{
         BodyBuffer, BodyEnd, ERROR_BODY_WAIT, HttpClient, IDEMPOTENCY_KEY, NoResponse,
-        ReceivedResponse, Secrets, TRACEPARENT_HEADER, default_headers, no_response,
-        status_failure, timeout_failure, without_bom,
+        ReceivedResponse, Secrets, ServiceConventions, TRACEPARENT_HEADER, default_headers,
+        no_response, status_failure, timeout_failure, without_bom,
     },
     traces::Traces,
     uploads::{Chunks, ContentError, body::CheckedBody},
@@ -62,6 +62,7 @@ pub(super) struct ItemSender {
     /// The [`ITEM_HEADERS`] that the specification does not set.
     item_headers: Vec<(HeaderName, ValueOf)>,
     secrets: Secrets,
+    conventions: ServiceConventions,
     client: HttpClient<CheckedBody>,
     clock: Arc<dyn Clock>,
     time_limit: Duration,
@@ -86,7 +87,17 @@ impl ItemSender {
             item_headers.iter().map(|(name, _)| (name.clone(), HeaderValue::from_static(""))),
         );
         let (target, server, client) = (spec.target(), spec.server(), HttpClient::for_spec(spec)?);
-        Ok(Self { target, server, headers, item_headers, secrets, client, clock, time_limit })
+        Ok(Self {
+            target,
+            server,
+            headers,
+            item_headers,
+            secrets,
+            conventions: spec.conventions.clone(),
+            client,
+            clock,
+            time_limit,
+        })
     }
 
     pub(super) async fn send(
@@ -138,7 +149,7 @@ impl ItemSender {
         let bytes = buffer.into_bytes();
         let text = self.secrets.redact(without_bom(&bytes));
         let answer = ReceivedResponse { status: head.status, headers: &head.headers, text, end };
-        let failure = status_failure(&answer, self.clock.now());
+        let failure = status_failure(&answer, &self.conventions, self.clock.now());
         match SENDER_REFUSED.contains(&head.status) {
             true => SendResult::Refused(failure),
             false => SendResult::Rejected(failure),

@@ -65,5 +65,5 @@ pub use http_uploader::{HttpUpload, HttpUploader};
 pub use local_files::reference_content;
 pub use report::{ItemOutcome, ItemReport, UploadOutcome, UploadReport};
 pub use retrying::RetryingUploader;
-pub use settings::RetrySettings;
+pub use settings::{DEFAULT_IN_CALL_RETRIES, RetrySettings};
 pub use uploader::{UploadError, UploadRequest, Uploader};

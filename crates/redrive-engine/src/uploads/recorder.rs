@@ -201,14 +201,12 @@ impl ItemResult {
 
     fn to_move(&self, worker: &str) -> ItemMove {
         let reason = self.failure.as_ref().map(|failure| failure.message().clone());
+        let event = match self.failure {
+            None => ItemEvent::Acknowledge,
+            Some(_) => ItemEvent::RejectAttempt,
+        };
         ItemMove {
-            id: self.item.id,
-            event: match self.failure {
-                None => ItemEvent::Acknowledge,
-                Some(_) => ItemEvent::RejectAttempt,
-            },
             rejection_reason: reason,
-            at: self.ended_at,
             attempt: Some(ItemAttempt {
                 started_at: self.started_at,
                 failure: self.failure.clone(),
@@ -216,7 +214,8 @@ impl ItemResult {
                 // An acknowledgement counts, even if another process sent the item meanwhile.
                 after: self.failure.as_ref().map(|_| self.item.last_attempt),
             }),
-            journal: None,
+            if_sha256: Some(self.item.sha256.clone()),
+            ..ItemMove::new(self.item.id, event, self.ended_at)
         }
     }
 }

@@ -9,6 +9,9 @@ use redrive_core::{
 };
 use redrive_store::ItemRecord;
 
+/// The retries in one call of the preset `upload`.
+pub const DEFAULT_IN_CALL_RETRIES: u32 = 3;
+
 /// How often a call is repeated, and how often an item may be rejected.
 ///
 /// The default is the preset `upload`: 3 retries in a call after 2, 4 and 8 seconds, never more than
@@ -86,6 +89,6 @@ impl RetrySettings {
 
 impl Default for RetrySettings {
     fn default() -> Self {
-        Self::new(Preset::Upload.policy(), 3)
+        Self::new(Preset::Upload.policy(), DEFAULT_IN_CALL_RETRIES)
     }
 }

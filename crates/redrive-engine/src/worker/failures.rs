@@ -27,7 +27,7 @@ pub(crate) fn panic_failure(panic: Box<dyn Any + Send>) -> Failure {
 }
 
 fn panicked(message: &str) -> Failure {
-    Failure::named("panic", Cause::Handler, &format!("the handler panicked: {message}"))
+    Failure::named(named::PANIC, Cause::Handler, &format!("the handler panicked: {message}"))
 }
 
 /// The failure of an attempt whose worker was lost.

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{Decision, Failure, History, JitterKey, JitterSeed, Policy, Unit, decide};
+use redrive_core::{
+    AttemptNumber, Cause, Decision, Failure, History, JitterKey, JitterSeed, Policy, Unit, decide,
+};
 use redrive_retry::Clock;
 use redrive_store::{
-    ExpiredLease, LeaseRef, LeaseRelease, Leased, Result, Store, WorkerId, Written,
+    AttemptRecord, ExpiredLease, LeaseRef, LeaseRelease, Leased, MAX_PAGE, Result, Store, UnitRow,
+    WorkerId, Written,
 };
 
 use crate::{traces::Traces, worker::write_times::WriteTimes};
@@ -36,6 +39,34 @@ impl WorkContext {
         let first_attempt_at = history.first_attempt_at.or(Some(started_at));
         let history = History { first_attempt_at, ..history };
         decide(policy, &history, failure, ended_at, JitterKey::new(self.jitter_seed, unit))
+    }
+
+    /// When an attempt of a lost worker began, and when it ended: now, because it was held until now.
+    pub(crate) fn times_of_lost(&self, expired: &ExpiredLease) -> (Timestamp, Timestamp) {
+        let now = self.clock.now();
+        (expired.claimed_at.unwrap_or(now).min(now), now)
+    }
+
+    /// How many workers a unit has lost since its last reset without an attempt being counted. Only a policy with
+    /// `max_lost` needs to know.
+    pub(crate) async fn lost_before(
+        &self,
+        policy: &Policy,
+        unit: &UnitRow,
+        attempts_at_reset: u32,
+    ) -> Result<u32> {
+        if policy.spec().max_lost.is_none() {
+            return Ok(0);
+        }
+        let (mut lost, mut after) = (0_u32, AttemptNumber(attempts_at_reset));
+        loop {
+            let attempts = self.store.attempts_of(unit, after, MAX_PAGE).await?;
+            let Some(last) = attempts.last() else { return Ok(lost) };
+            after = last.attempt;
+            let ours = |row: &&AttemptRecord| row.cause == Some(Cause::LostWorker) && !row.counted;
+            let count = attempts.iter().filter(ours).count();
+            lost = lost.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+        }
     }
 
     pub(crate) fn leases(&self, kind: Leased) -> StoreLeases {

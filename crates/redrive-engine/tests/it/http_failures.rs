@@ -66,16 +66,20 @@ async fn a_hint_is_read_in_all_its_forms_and_with_the_clock_that_was_given() {
         ("", None),
         ("retry-after: 120\r\n", seconds(120)),
         ("Retry-After:  7 \r\n", seconds(7)),
-        ("retry-after: 0\r\n", seconds(0)),
+        ("retry-after: 0\r\n", None),
         ("retry-after: Sun, 06 Nov 1994 08:49:37 GMT\r\n", seconds(30)),
         ("retry-after: Sunday, 06-Nov-94 08:49:37 GMT\r\n", seconds(30)),
         ("retry-after: Sun Nov  6 08:49:37 1994\r\n", seconds(30)),
-        ("retry-after: Sat, 05 Nov 1994 08:49:37 GMT\r\n", seconds(0)),
+        ("retry-after: Sat, 05 Nov 1994 08:49:37 GMT\r\n", None),
+        (
+            "retry-after: Sun, 06 Nov 1994 08:49:37 GMT\r\ndate: Sun, 06 Nov 1994 08:49:27 GMT\r\n",
+            seconds(10),
+        ),
         ("retry-after: -3\r\n", None),
         ("retry-after: 1.5\r\n", None),
         ("retry-after: 1e9\r\n", None),
         ("retry-after: inf\r\n", None),
-        ("retry-after: 99999999999999999999\r\n", None),
+        ("retry-after: 99999999999999999999\r\n", Some(redrive_core::MAX_DURATION)),
         ("retry-after: Wed, 29 Feb 2023 00:00:00 GMT\r\n", None),
         ("retry-after: \u{e9}\r\n", None),
         ("retry-after: \r\n", None),
@@ -88,12 +92,62 @@ async fn a_hint_is_read_in_all_its_forms_and_with_the_clock_that_was_given() {
             let (_stopper, stop) = Stopper::new();
             let failure = failure(soon(handler.handle(&run(), LONG, stop)).await);
             let class = match (status, hint) {
-                (429, _) | (503, Some(_)) => Class::RateLimited { retry_after: hint },
+                (429, _) | (_, Some(_)) => Class::RateLimited { retry_after: hint },
                 (404, _) => Class::Final,
                 _ => Class::Retryable,
             };
             assert_eq!(failure.class(), class, "{status} {header}");
         }
+    }
+}
+
+// CLS-7
+#[tokio::test]
+async fn a_service_may_mean_something_else_by_its_statuses_and_name_its_errors() {
+    let body = r#"{"error": {"code": "ThrottlingException", "number": 17, "other": [1]}}"#;
+    let failed = async |status, header: &'static str, place: Option<&str>| {
+        let web = Web::new(move |_| answer(status, header, body)).await;
+        let mut spec = web.spec();
+        spec.conventions.classes = vec![
+            (409, Class::Retryable),
+            (401, Class::Final),
+            (418, Class::RateLimited { retry_after: None }),
+        ];
+        spec.conventions.error_code = place.map(|place| place.parse().unwrap());
+        let handler = HttpHandler::new(spec).unwrap();
+        let (_stopper, stop) = Stopper::new();
+        failure(soon(handler.handle(&run(), LONG, stop)).await)
+    };
+    let wait = "retry-after: 9\r\n";
+    let hint = Some(Duration::from_secs(9));
+    let limited = |retry_after| Class::RateLimited { retry_after };
+    for (status, header, class) in [
+        (409, "", Class::Retryable),
+        (409, wait, Class::Retryable),
+        (401, wait, Class::Final),
+        (418, "", limited(None)),
+        (418, wait, limited(hint)),
+        (403, wait, limited(hint)),
+        (403, "", Class::Final),
+    ] {
+        let failure = failed(status, header, None).await;
+        assert_eq!(failure.class(), class, "{status} {header}");
+        assert_eq!(failure.code().to_string(), status.to_string());
+        assert_eq!(
+            failure.is_stated(),
+            [401, 409, 418].contains(&status),
+            "a declared class binds"
+        );
+    }
+    for (place, code) in [
+        ("/error/code", "ThrottlingException"),
+        ("/error/number", "17"),
+        ("/error/other", "503"),
+        ("/missing", "503"),
+    ] {
+        let failure = failed(503, "", Some(place)).await;
+        assert_eq!(failure.code().to_string(), code, "{place}");
+        assert_eq!(failure.class(), Class::Retryable, "the class is that of the status");
     }
 }
 

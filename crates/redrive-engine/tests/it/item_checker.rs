@@ -32,14 +32,7 @@ fn attempt(failure: Option<Failure>) -> Option<ItemAttempt> {
 }
 
 fn step(id: i64, event: ItemEvent) -> ItemMove {
-    ItemMove {
-        id: ItemId(id),
-        event,
-        rejection_reason: None,
-        at: at(2),
-        attempt: None,
-        journal: None,
-    }
+    ItemMove::new(ItemId(id), event, at(2))
 }
 
 fn reject(id: i64) -> ItemMove {

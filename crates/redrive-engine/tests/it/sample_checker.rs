@@ -113,6 +113,7 @@ impl Lived {
         let sample = |(line, good): (u64, Result<(), ()>)| NewSample {
             line,
             data: good.map(|()| "{}".to_owned()).map_err(|()| Failure::exit(65, "not JSON")),
+            hash: None,
         };
         let samples: Vec<_> = (1..).zip(lines).map(sample).collect();
         let lines = samples.len() as u64;

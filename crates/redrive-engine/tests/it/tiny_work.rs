@@ -217,6 +217,7 @@ impl UnitLeases for TinyWork {
                 lease: LeaseRef { id: *id, epoch: Epoch(number.epoch) },
                 owner: WorkerId("lost".to_owned()),
                 until,
+                claimed_at: None,
             }),
             _ => None,
         });

@@ -82,6 +82,7 @@ fn rule(
         error_message: None,
         updated_at: attempt.ended_at,
         first_attempt_at: partition.first_attempt_at,
+        logical_date: partition.key.logical_date(),
     };
     match rules.forecast_failed(&partition.key, failed, attempt.ended_at) {
         RetryForecast::RetryAt { delay, .. } => {

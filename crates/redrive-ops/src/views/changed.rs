@@ -5,6 +5,8 @@ use redrive_engine::{ChangeOutcome, ChangeRefusal, PartitionOutcome, RunMode};
 use redrive_store::{ItemRecord, RunChange, SampleChange, SampleRecord};
 use serde::Serialize;
 
+use crate::ItemAction;
+
 fn done(mode: RunMode) -> &'static str {
     match mode {
         RunMode::Real => "done",
@@ -175,13 +177,19 @@ pub struct ItemChangeView {
     pub name: Option<String>,
     /// `done`, `would_be_done`, `refused` or `unknown`.
     pub outcome: &'static str,
-    /// The number of attempts before the reset, or the reason for a refusal.
+    /// The attempts so far, or the reason for a refusal.
     pub detail: String,
 }
 
 impl ItemChangeView {
-    pub(crate) fn reset(item: &ItemRecord, mode: RunMode) -> Self {
-        let detail = format!("after {} attempts", item.upload_attempts);
+    pub(crate) fn done(item: &ItemRecord, action: ItemAction, mode: RunMode) -> Self {
+        let detail = match action {
+            ItemAction::Reset | ItemAction::Drop => {
+                format!("after {} attempts", item.upload_attempts)
+            }
+            ItemAction::Trust => "trusted".to_owned(),
+            ItemAction::Refuse => "rejected".to_owned(),
+        };
         Self { id: item.id.0, name: Some(item.name.clone()), outcome: done(mode), detail }
     }
 

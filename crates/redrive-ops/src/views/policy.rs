@@ -1,16 +1,24 @@
 //! The views of a policy and of its waits.
 
-use redrive_core::{Backoff, Code, Policy, Retriable, Scheduled};
+use std::collections::BTreeMap;
+
+use redrive_core::{Backoff, Code, PolicyOverrides, Retriable, Scheduled};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::words::{human, seconds};
+use crate::{
+    DeclaredPolicy,
+    words::{human, seconds},
+};
 
-/// A named policy with every setting.
+/// A policy with every setting, at one place.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PolicyView {
+    /// The name of the section or the preset, or `inline`.
     pub name: String,
+    /// Where the policy applies, such as `queue:orders`; null for a preset, and for a policy that no place uses.
+    pub place: Option<String>,
     /// Executions including the first; null means no limit.
     pub max_attempts: Option<u32>,
     /// Retries end this long after the first attempt, in seconds; null means no limit.
@@ -35,15 +43,24 @@ pub struct PolicyView {
     pub max_hint_s: Value,
     /// Consecutive server hints that do not count as attempts.
     pub max_deferrals: u32,
+    /// Lost workers until a unit is given up; null counts a lost worker as an attempt.
+    pub max_lost: Option<u32>,
+    /// Retries of a partition end this long after its logical date, in seconds; null means no limit.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>))]
+    pub max_logical_age_s: Option<Value>,
+    /// Where each setting is from, by its name in the configuration: `preset run`, `policy gentle`, `inline`.
+    pub origins: BTreeMap<&'static str, String>,
     #[serde(skip)]
-    pub policy: Policy,
+    pub declared: DeclaredPolicy,
 }
 
 impl PolicyView {
-    pub fn new(name: &str, policy: &Policy) -> Self {
-        let spec = policy.spec();
+    pub fn new(declared: &DeclaredPolicy) -> Self {
+        let spec = declared.policy.spec();
+        let origins = PolicyOverrides::SETTINGS.map(|name| (name, declared.origin(name)));
         Self {
-            name: name.to_owned(),
+            name: declared.name.clone(),
+            place: declared.place.clone(),
             max_attempts: spec.max_attempts,
             max_age_s: spec.max_age.map(seconds),
             backoff: spec.backoff.name(),
@@ -54,7 +71,10 @@ impl PolicyView {
             retriable: retriable(&spec.retriable),
             max_hint_s: seconds(spec.max_hint),
             max_deferrals: spec.max_deferrals,
-            policy: policy.clone(),
+            max_lost: spec.max_lost,
+            max_logical_age_s: spec.max_logical_age.map(seconds),
+            origins: origins.into(),
+            declared: declared.clone(),
         }
     }
 
@@ -64,7 +84,7 @@ impl PolicyView {
 
     /// Such as `exponential 1m × 2^(n−1), cap 1h`.
     pub fn backoff_in_words(&self) -> String {
-        let spec = self.policy.spec();
+        let spec = self.declared.policy.spec();
         let (base, cap) = (human(spec.base), human(spec.cap));
         match spec.backoff {
             Backoff::Fixed => format!("fixed {base}"),

@@ -168,11 +168,6 @@ async fn an_item_takes_several_steps_in_one_batch() {
     let store = Database::migrated().await.store().await;
     let (one, two) = (one_item(&store, "one").await, one_item(&store, "two").await);
     let step = |id: ItemId, event: ItemEvent, key: Option<&str>| ItemMove {
-        id,
-        event,
-        rejection_reason: None,
-        at: NOW,
-        attempt: None,
         journal: Some(JournalEntry {
             at: NOW,
             actor: "me".to_owned(),
@@ -182,6 +177,7 @@ async fn an_item_takes_several_steps_in_one_batch() {
             details: "{}".to_owned(),
             dedupe_key: key.map(str::to_owned),
         }),
+        ..ItemMove::new(id, event, NOW)
     };
     let batch = [
         step(one, ItemEvent::GiveUp, None),
@@ -212,11 +208,6 @@ async fn a_batch_of_moves_that_cannot_be_written_whole_is_not_written_at_all() {
     let store = Database::migrated().await.store().await;
     let id = one_item(&store, "one").await;
     let step = |event, actor: &str| ItemMove {
-        id,
-        event,
-        rejection_reason: None,
-        at: NOW,
-        attempt: None,
         journal: Some(JournalEntry {
             at: NOW,
             actor: actor.to_owned(),
@@ -226,6 +217,7 @@ async fn a_batch_of_moves_that_cannot_be_written_whole_is_not_written_at_all() {
             details: "{}".to_owned(),
             dedupe_key: None,
         }),
+        ..ItemMove::new(id, event, NOW)
     };
     let batch = [step(ItemEvent::Acknowledge, "fine"), step(ItemEvent::Trust, "NUL \0 inside")];
     store.move_items(&batch).await.unwrap_err();

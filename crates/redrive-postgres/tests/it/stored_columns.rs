@@ -125,7 +125,7 @@ async fn of_finished_runs() {
     let stored = Stored::new().await;
     stored.store.submit_runs(&[new_run(), new_run()], at(20)).await.unwrap();
     let claimed = stored.claim_runs(2).await;
-    let history = History { counted: 4, deferrals: 3, first_attempt_at: Some(at(11)) };
+    let history = History { counted: 4, deferrals: 3, lost: 0, first_attempt_at: Some(at(11)) };
     let (failure, decision) = retry("a message", 45);
     let endings = [
         RunCompletion::Failed { failure, decision },
@@ -266,13 +266,15 @@ async fn of_the_journal_and_the_ledger() {
         cause: Some(Cause::Timeout),
         delay: Some(Duration::from_micros(6)),
         worker: "a worker".to_owned(),
+        asked: Some(Duration::from_micros(7)),
     };
     stored.store.append_attempts(&[attempt]).await.unwrap();
     let expected = json!([{
         "kind": "sample", "unit_id": 2, "stage": "a stage", "stage_config_hash": "a hash",
         "attempt": 3, "counted": false, "run_id": "a run", "started_at": 4, "ended_at": 5,
         "outcome": "failed", "class": "final", "code": "a code", "message": "a message",
-        "fingerprint": "a fingerprint", "cause": "timeout", "delay_us": 6, "worker": "a worker"
+        "fingerprint": "a fingerprint", "cause": "timeout", "delay_us": 6, "worker": "a worker",
+        "asked_us": 7
     }]);
     Stored::check(&stored.rows("attempts").await, &expected);
 }
@@ -304,10 +306,7 @@ async fn of_items() {
         dedupe_key: Some("a key".to_owned()),
     };
     let step = ItemMove {
-        id: redrive_core::ItemId(1),
-        event: ItemEvent::RejectAttempt,
         rejection_reason: Some(Message::clean("a rejection")),
-        at: at(3),
         attempt: Some(ItemAttempt {
             started_at: at(2),
             failure: Some(Failure::http(503, None, "a message")),
@@ -315,6 +314,7 @@ async fn of_items() {
             after: Some(AttemptNumber(0)),
         }),
         journal: Some(entry.clone()),
+        ..ItemMove::new(redrive_core::ItemId(1), ItemEvent::RejectAttempt, at(3))
     };
     let ledger = step.ledger_row(AttemptNumber(1)).unwrap();
     assert_eq!(stored.store.move_items(&[step]).await.unwrap(), [Written::Applied]);
@@ -432,8 +432,8 @@ async fn of_samples() {
     let broken = Failure::named("bad_line", Cause::Validator, "not JSON");
     let data = |n: u32| Ok(format!("{{\"n\":{n}}}"));
     let samples: Vec<NewSample> = (1..=3)
-        .map(|n| NewSample { line: n.into(), data: data(n) })
-        .chain([NewSample { line: 4, data: Err(broken) }])
+        .map(|n| NewSample { line: n.into(), data: data(n), hash: None })
+        .chain([NewSample { line: 4, data: Err(broken), hash: None }])
         .collect();
     let check = Some("a check".to_owned());
     let position = SourcePosition { lines: 4, bytes: 99, check, done: true };
@@ -468,7 +468,7 @@ async fn of_samples() {
             last_stage: false,
             stage_config_hash: "a hash".to_owned(),
             attempt: AttemptNumber(9),
-            history: History { counted: 4, deferrals: 3, first_attempt_at: Some(at(11)) },
+            history: History { counted: 4, deferrals: 3, lost: 0, first_attempt_at: Some(at(11)) },
             started_at: at(21),
             ended_at: at(22),
             worker: worker("a worker"),

@@ -131,7 +131,7 @@ async fn samples_to_claim_and_runs_that_are_over_wake_who_listens_at_another() {
     let claim =
         SourceClaim { served: served.clone(), limit: 1, owner: owner.clone(), lease_until: NOW };
     let feed = store.claim_feeds(&claim).await.unwrap()[0].0;
-    let sample = NewSample { line: 1, data: Ok("{}".to_owned()) };
+    let sample = NewSample { line: 1, data: Ok("{}".to_owned()), hash: None };
     let position = SourcePosition { lines: 1, done: true, ..SourcePosition::default() };
     store.append_samples(feed, &[sample], &position, NOW).await.unwrap();
     woken(&mut wakes, "a sample that was read").await;

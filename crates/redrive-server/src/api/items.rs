@@ -3,7 +3,7 @@
 use axum::{Extension, Json as Answer};
 use redrive_core::{ItemId, ItemStatus};
 use redrive_ops::{
-    ItemSelection,
+    ItemAction, ItemSelection,
     views::{ItemChangeView, ItemView},
 };
 use redrive_store::{ItemFilter, ItemGroup};
@@ -90,12 +90,49 @@ pub(crate) async fn reset(
     Extension(caller): Extension<Caller>,
     Json(action): Json<ItemActionRequest>,
 ) -> Result<Answer<BulkOutcome<ItemChangeView>>, ProblemDetails> {
-    reset_items(&app, &caller, action).await.map(Answer)
+    change_items(&app, &caller, ItemAction::Reset, action).await.map(Answer)
 }
 
-pub(crate) async fn reset_items(
+/// Removes items that were not acknowledged from their group.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/items/drop", tag = "uploads", request_body = ItemActionRequest,
+    responses((status = 200, body = BulkOutcome<ItemChangeView>), (status = 400, body = ProblemDetails),
+              (status = 409, body = ProblemDetails), (status = 422, body = ProblemDetails), (status = 428, body = ProblemDetails))))]
+pub(crate) async fn drop(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    Json(action): Json<ItemActionRequest>,
+) -> Result<Answer<BulkOutcome<ItemChangeView>>, ProblemDetails> {
+    change_items(&app, &caller, ItemAction::Drop, action).await.map(Answer)
+}
+
+/// Notes that the receiver vouches for acknowledged items.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/items/trust", tag = "uploads", request_body = ItemActionRequest,
+    responses((status = 200, body = BulkOutcome<ItemChangeView>), (status = 400, body = ProblemDetails),
+              (status = 409, body = ProblemDetails), (status = 422, body = ProblemDetails), (status = 428, body = ProblemDetails))))]
+pub(crate) async fn trust(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    Json(action): Json<ItemActionRequest>,
+) -> Result<Answer<BulkOutcome<ItemChangeView>>, ProblemDetails> {
+    change_items(&app, &caller, ItemAction::Trust, action).await.map(Answer)
+}
+
+/// Notes that the receiver refused acknowledged items.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/items/refuse", tag = "uploads", request_body = ItemActionRequest,
+    responses((status = 200, body = BulkOutcome<ItemChangeView>), (status = 400, body = ProblemDetails),
+              (status = 409, body = ProblemDetails), (status = 422, body = ProblemDetails), (status = 428, body = ProblemDetails))))]
+pub(crate) async fn refuse(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    Json(action): Json<ItemActionRequest>,
+) -> Result<Answer<BulkOutcome<ItemChangeView>>, ProblemDetails> {
+    change_items(&app, &caller, ItemAction::Refuse, action).await.map(Answer)
+}
+
+pub(crate) async fn change_items(
     app: &App,
     caller: &Caller,
+    item_action: ItemAction,
     action: ItemActionRequest,
 ) -> Result<BulkOutcome<ItemChangeView>, ProblemDetails> {
     let by_id = !action.ids.is_empty();
@@ -112,11 +149,10 @@ pub(crate) async fn reset_items(
     let options =
         BulkOptions { dry_run: action.dry_run, token: action.token, reason: action.reason };
     let ids = app.ops.select_items(&selection, MAX_UNITS + 1).await?;
-    if let Some(dry_run) =
-        confirm("reset", app.ops.reset_items(&ids, None).await?, &options, by_id)?
-    {
+    let expected = app.ops.change_items(&ids, item_action, None).await?;
+    if let Some(dry_run) = confirm(item_action.name(), expected, &options, by_id)? {
         return Ok(dry_run);
     }
     let by = app.operator(caller, options.reason.as_deref());
-    Ok(BulkOutcome::done(app.ops.reset_items(&ids, Some(&by)).await?))
+    Ok(BulkOutcome::done(app.ops.change_items(&ids, item_action, Some(&by)).await?))
 }

@@ -35,7 +35,7 @@ use axum::{
 
 pub(crate) use bulk::BulkOutcome;
 pub(crate) use dead_letters::{DeadLetterActionRequest, reprocess_dead_letters};
-pub(crate) use items::{ItemActionRequest, reset_items};
+pub(crate) use items::{ItemActionRequest, change_items};
 pub(crate) use page::named;
 pub(crate) use partition_actions::{PartitionActionRequest, change_partitions};
 pub(crate) use partitions::{KeyParts, key_of};
@@ -93,6 +93,9 @@ routes! {
     get "/v1/items" => items::list;
     get "/v1/items/{id}" => items::show;
     post "/v1/items/reset" => items::reset;
+    post "/v1/items/drop" => items::drop;
+    post "/v1/items/trust" => items::trust;
+    post "/v1/items/refuse" => items::refuse;
     get "/v1/uploads/{upload}/groups/{group}" => uploads::show_group;
     post "/v1/uploads/{upload}/groups/{group}/send" => uploads::send;
     put "/v1/uploads/{upload}/groups/{group}/items/{name}" => uploads::add;

@@ -3,44 +3,48 @@
 use std::{fmt::Display, str::FromStr, time::Duration};
 
 use axum::Json as Answer;
-use redrive_core::{Backoff, HumanDuration, Policy, RunId, Unit};
+use redrive_core::{Backoff, HumanDuration, Policy, PolicyOverrides, PolicySpec, RunId, Unit};
 use redrive_ops::{
-    PolicyOverrides, Waits, parse_max_attempts,
+    DeclaredPolicy, KnownPolicies, NoSuchPolicy, Waits, parse_max_attempts,
     views::{PolicyView, WaitView},
 };
 use serde::Deserialize;
 
 use super::page::named;
 use crate::{
-    app::{App, AppState},
+    app::AppState,
     extract::{PathParams, QueryParams},
     problem::ProblemDetails,
 };
 
-/// Lists the presets and the declared policies.
+/// Lists the presets, and the policy in force at each place.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/policies", tag = "policies",
     responses((status = 200, body = Vec<PolicyView>))))]
 pub(crate) async fn list(app: AppState) -> Answer<Vec<PolicyView>> {
-    let policies = app.ops.policies();
-    Answer(policies.iter().map(|(name, policy)| PolicyView::new(name, policy)).collect())
+    Answer(app.ops.policies().0.iter().map(PolicyView::new).collect())
 }
 
-/// Returns a policy with every setting.
+/// Returns the policy at a place, a preset, or a policy of the configuration at each of its places.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/policies/{policy}", tag = "policies", params(("policy" = String, Path)),
-    responses((status = 200, body = PolicyView), (status = 404, body = ProblemDetails))))]
+    responses((status = 200, body = Vec<PolicyView>), (status = 404, body = ProblemDetails))))]
 pub(crate) async fn show(
     app: AppState,
     PathParams(name): PathParams<String>,
-) -> Result<Answer<PolicyView>, ProblemDetails> {
-    Ok(Answer(PolicyView::new(&name, &find(&app, &name)?)))
+) -> Result<Answer<Vec<PolicyView>>, ProblemDetails> {
+    let policies = app.ops.policies();
+    let found: Vec<PolicyView> = policies.find(&name).into_iter().map(PolicyView::new).collect();
+    if found.is_empty() {
+        only(&policies, &name)?;
+    }
+    Ok(Answer(found))
 }
 
-fn find(app: &App, name: &str) -> Result<Policy, ProblemDetails> {
-    let policies = app.ops.policies();
-    let found = policies.iter().find(|(known, _)| known == name);
-    found.map(|(_, policy)| policy.clone()).ok_or_else(|| {
-        let known: Vec<&str> = policies.iter().map(|(name, _)| name.as_str()).collect();
-        ProblemDetails::not_found(format!("there is no policy {name:?}")).allowed(known.join(", "))
+fn only<'a>(policies: &'a KnownPolicies, name: &str) -> Result<&'a DeclaredPolicy, ProblemDetails> {
+    policies.only(name).map_err(|error| match &error {
+        NoSuchPolicy::Unknown { known, .. } => {
+            ProblemDetails::not_found(error.to_string()).allowed(known.join(", "))
+        }
+        NoSuchPolicy::Ambiguous { .. } => ProblemDetails::bad_request(error.to_string()),
     })
 }
 
@@ -49,7 +53,7 @@ fn find(app: &App, name: &str) -> Result<Policy, ProblemDetails> {
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScheduleQuery {
-    /// The policy that the other settings override.
+    /// The policy that the other settings override: a preset, a policy of the configuration, or a place.
     policy: Option<String>,
     /// `fixed`, `linear` or `exponential`.
     backoff: Option<String>,
@@ -77,7 +81,8 @@ pub(crate) async fn schedule(
     app: AppState,
     QueryParams(query): QueryParams<ScheduleQuery>,
 ) -> Result<Answer<Vec<WaitView>>, ProblemDetails> {
-    let start = query.policy.as_deref().map(|name| find(&app, name)).transpose()?;
+    let policies = app.ops.policies();
+    let start = query.policy.as_deref().map(|name| only(&policies, name)).transpose()?;
     let names = Backoff::ALL.map(Backoff::name);
     let backoff = |name: &str| Backoff::ALL.into_iter().find(|known| known.name() == name);
     let max_attempts = query.max_attempts.as_deref().map(parse_max_attempts).transpose();
@@ -89,8 +94,11 @@ pub(crate) async fn schedule(
         multiplier: query.multiplier,
         cap: parsed::<HumanDuration>("cap", query.cap)?.map(Duration::from),
         jitter: parsed("jitter", query.jitter)?,
+        ..PolicyOverrides::default()
     };
-    let policy = changes.apply_to(start.as_ref());
+    let in_call_retries = start.and_then(|start| start.in_call_retries);
+    let start = start.map_or_else(PolicySpec::default, |start| start.policy.spec().clone());
+    let policy = Policy::new(changes.over(start));
     let policy = policy.map_err(|invalid| ProblemDetails::bad_request(invalid.to_string()))?;
     if let Some(many) = query.attempts.filter(|n| !(1..=Waits::MAX_ATTEMPTS).contains(n)) {
         let what = format!("attempts: {many} is out of range");
@@ -99,7 +107,8 @@ pub(crate) async fn schedule(
         );
     }
     let unit = parsed("unit", query.unit)?.unwrap_or(Unit::Run(RunId(1)));
-    let schedule = Waits::new(&policy, app.ops.jitter_seed(), &unit, query.attempts);
+    let schedule =
+        Waits::new(&policy, in_call_retries, app.ops.jitter_seed(), &unit, query.attempts);
     Ok(Answer(schedule.waits.iter().map(WaitView::from).collect()))
 }
 

@@ -3,7 +3,7 @@
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
 use redrive_core::{ItemId, ItemStatus, Unit};
-use redrive_ops::{ExplainTarget, Explanation, views::ItemView};
+use redrive_ops::{ExplainTarget, Explanation, ItemAction, views::ItemView};
 use redrive_store::{ItemFilter, ItemGroup};
 use serde::Deserialize;
 
@@ -17,7 +17,7 @@ use super::{
     },
 };
 use crate::{
-    api::{ItemActionRequest, group_view, named, reset_items, send_group},
+    api::{ItemActionRequest, change_items, group_view, named, send_group},
     app::{App, AppState},
     extract::{Form, PathParams, QueryParams},
     guard::Caller,
@@ -206,7 +206,7 @@ pub(super) async fn preview_action(
     Extension(caller): Extension<Caller>,
     QueryParams(form): QueryParams<ItemActionForm>,
 ) -> PageResult<Response> {
-    let changes = reset_items(&app, &caller, form.action(true)).await?;
+    let changes = change_items(&app, &caller, ItemAction::Reset, form.action(true)).await?;
     let title = "Reset items?";
     let body = preview(title, &changes, "/uploads/reset", &form.fields(), &form.back());
     Ok(DashboardPage::new(NavSection::Uploads, title, body).not_live().render(&app, &caller))
@@ -235,7 +235,7 @@ pub(super) async fn act(
     Extension(caller): Extension<Caller>,
     Form(form): Form<ItemActionForm>,
 ) -> PageResult<Response> {
-    let changes = reset_items(&app, &caller, form.action(false)).await?;
+    let changes = change_items(&app, &caller, ItemAction::Reset, form.action(false)).await?;
     let body = done("Reset: done", &changes, &form.back());
     Ok(DashboardPage::new(NavSection::Uploads, "Uploads", body).not_live().render(&app, &caller))
 }

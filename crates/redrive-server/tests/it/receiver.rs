@@ -26,14 +26,7 @@ impl Uploader for Receiver {
                 interrupted = true;
                 continue;
             }
-            let step = ItemMove {
-                id: item.id,
-                event: ItemEvent::Acknowledge,
-                rejection_reason: None,
-                at: SystemClock.now(),
-                attempt: None,
-                journal: None,
-            };
+            let step = ItemMove::new(item.id, ItemEvent::Acknowledge, SystemClock.now());
             self.store.move_items(&[step]).await?;
             items.push(ItemReport { item: item.id, outcome: ItemOutcome::Uploaded });
         }

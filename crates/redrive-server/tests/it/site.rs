@@ -201,14 +201,7 @@ async fn give_up_items(store: &Arc<dyn Store>, text: &str) {
         let AddedItem::Accepted(id) = added else { panic!("{added:?}") };
         for event in [ItemEvent::RejectAttempt, ItemEvent::GiveUp] {
             let reason = Some(Message::clean(text));
-            let step = ItemMove {
-                id,
-                event,
-                rejection_reason: reason,
-                at: now,
-                attempt: None,
-                journal: None,
-            };
+            let step = ItemMove { rejection_reason: reason, ..ItemMove::new(id, event, now) };
             store.move_items(&[step]).await.unwrap();
         }
     }

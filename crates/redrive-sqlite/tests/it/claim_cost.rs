@@ -51,16 +51,16 @@ fn steps(connection: &Connection, allowed: Option<&[&str]>, limit: u32) -> (i32,
     let mut claim = connection.prepare(query(name)).unwrap();
     let claimed = match allowed {
         Some([one]) => {
-            let mut rows = claim.query(params!["q", limit, "w", until, one]).unwrap();
+            let mut rows = claim.query(params!["q", limit, "w", until, one, until]).unwrap();
             std::iter::from_fn(|| rows.next().unwrap().map(drop)).count()
         }
         Some(allowed) => {
             let allowed = serde_json::Value::from(allowed).to_string();
-            let mut rows = claim.query(params!["q", limit, "w", until, allowed]).unwrap();
+            let mut rows = claim.query(params!["q", limit, "w", until, allowed, until]).unwrap();
             std::iter::from_fn(|| rows.next().unwrap().map(drop)).count()
         }
         None => {
-            let mut rows = claim.query(params!["q", limit, "w", until]).unwrap();
+            let mut rows = claim.query(params!["q", limit, "w", until, until]).unwrap();
             std::iter::from_fn(|| rows.next().unwrap().map(drop)).count()
         }
     };
@@ -228,7 +228,7 @@ fn a_claim_of_samples_costs_the_same_whatever_is_beside_them() {
         let due_rows = due.query(params![1, 1, 5, "w", 0, 0]).unwrap().next().unwrap().is_some();
         assert!(!due_rows, "nothing is due");
         let mut new = connection.prepare(query("claim_samples")).unwrap();
-        let mut rows = new.query(params![1, 1, 5, "w", 0]).unwrap();
+        let mut rows = new.query(params![1, 1, 5, "w", 0, 0]).unwrap();
         let claimed = std::iter::from_fn(|| rows.next().unwrap().map(drop)).count();
         assert_eq!(claimed, 5);
         drop(rows);

@@ -29,6 +29,7 @@ fn attempt(number: u32) -> AttemptRecord {
         cause: None,
         delay: None,
         worker: "w1".to_owned(),
+        asked: None,
     }
 }
 

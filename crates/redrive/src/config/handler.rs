@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use redrive_core::Code;
 use redrive_engine::DEFAULT_GRACE;
 
 use super::{
     HttpConfig,
     reader::{Section, Value},
-    value::{duration_in, list, set, shorten, text, whole},
+    value::{duration_in, list, parsed, set, shorten, text, whole},
 };
 
 const MAX_PROCESSES: u32 = 1_024;
@@ -50,6 +51,8 @@ pub struct ProgramConfig {
     pub env: Vec<String>,
     /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
+    /// Names that the handler states as codes of its failures.
+    pub codes: Vec<String>,
 }
 
 /// What a handler processes. Only samples have a place for a reply (`into`), and only extractions
@@ -76,7 +79,8 @@ impl HandlerConfig {
             let exec = s.value("exec");
             let stream = s.value("stream");
             let http = s.value("http");
-            match (exec, stream, http) {
+            let codes = s.get("codes", set(code_name)).unwrap_or_default();
+            let mut handler = match (exec, stream, http) {
                 (Some(argv), None, None) => {
                     refuse_each(s, &["processes", "in-flight"], "only for stream handlers");
                     ProgramConfig::read(argv, s).map(Self::Exec)
@@ -96,8 +100,24 @@ impl HandlerConfig {
                     let allowed = "give one of `exec`, `stream`, `http`";
                     s.whole().refuse(message, allowed)
                 }
+            };
+            match &mut handler {
+                Some(Self::Exec(program) | Self::Stream(StreamConfig { program, .. })) => {
+                    program.codes = codes;
+                }
+                Some(Self::Http(http)) => http.codes = codes,
+                None => {}
             }
+            handler
         })
+    }
+
+    /// The names that the handler states as codes of its failures.
+    pub fn codes(&self) -> &[String] {
+        match self {
+            Self::Exec(program) | Self::Stream(StreamConfig { program, .. }) => &program.codes,
+            Self::Http(http) => &http.codes,
+        }
     }
 
     fn read_stream(argv: Value<'_>, s: &mut Section<'_>) -> Option<Self> {
@@ -111,6 +131,11 @@ impl HandlerConfig {
     }
 }
 
+/// The declared codes of a handler, if it could be read.
+pub(super) fn codes_of(handler: Option<&HandlerConfig>) -> &[String] {
+    handler.map(HandlerConfig::codes).unwrap_or_default()
+}
+
 impl ProgramConfig {
     /// Reads a program, and its `env` and `grace` from the surrounding section.
     pub(super) fn read(argv: Value<'_>, s: &mut Section<'_>) -> Option<Self> {
@@ -121,7 +146,7 @@ impl ProgramConfig {
         if argv.first().is_some_and(|program| program.is_empty()) {
             return whole.refuse("the program has no name", "the first element is the program");
         }
-        Some(Self { argv, env: env?, grace })
+        Some(Self { argv, env: env?, grace, codes: Vec::new() })
     }
 }
 
@@ -144,6 +169,16 @@ pub(super) fn env_name(value: Value<'_>) -> Option<String> {
         format!("{:?} is not the name of an environment variable", shorten(&name)),
         "letters, digits and _; the value stays in the environment",
     )
+}
+
+/// The name of a code that a handler states.
+fn code_name(value: Value<'_>) -> Option<String> {
+    match parsed(value.clone())? {
+        Code::Name(name) => Some(name),
+        Code::Number(number) => {
+            value.refuse(format!("{number} is a number"), "numbers need no declaration; remove it")
+        }
+    }
 }
 
 fn refuse_each(s: &mut Section<'_>, keys: &[&'static str], why: &str) {

@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 
 use http::{HeaderName, HeaderValue, Method, Uri};
-use redrive_engine::{BodyTemplate, HeaderSource, HttpSpec, InvalidTemplate, JsonPointer, Paging};
+use redrive_core::Class;
+use redrive_engine::{
+    BodyTemplate, HeaderSource, HttpSpec, InvalidTemplate, JsonPointer, Paging, ServiceConventions,
+};
 use serde_json::Value as Json;
 use toml::de::DeValue;
 
@@ -37,7 +40,15 @@ pub struct HttpConfig {
     pub into: Option<JsonPointer>,
     /// Where an extraction finds its rows: `Some` for every extraction, `None` otherwise.
     pub paging: Option<Paging>,
+    /// Names that the service states as codes of its failures.
+    pub codes: Vec<String>,
 }
+
+const CLASSES: [(&str, Class); 3] = [
+    ("final", Class::Final),
+    ("retryable", Class::Retryable),
+    ("rate_limited", Class::RateLimited { retry_after: None }),
+];
 
 const METHODS: [(&str, Method); 5] = [
     ("POST", Method::POST),
@@ -66,6 +77,7 @@ impl HttpConfig {
             HandlerRole::Sample | HandlerRole::Other => parsed(value),
         });
         let private_addresses = s.get("private-addresses", flag);
+        let conventions = conventions(s);
         let into = s.get("into", |value| match role {
             HandlerRole::Sample => parsed(value),
             HandlerRole::Extraction | HandlerRole::Other => {
@@ -91,8 +103,26 @@ impl HttpConfig {
         request.query = query.unwrap_or_default();
         request.body = body;
         request.reply = reply;
+        request.conventions = conventions;
         request.private_addresses = private_addresses.unwrap_or(request.private_addresses);
-        Some(Self { request, into, paging })
+        Some(Self { request, into, paging, codes: Vec::new() })
+    }
+}
+
+/// What the service means by its failed responses: `classes` and `error-code`.
+pub(super) fn conventions(s: &mut Section<'_>) -> ServiceConventions {
+    let classes = s.get("classes", |value| value.named(class_of_status));
+    let error_code = s.get("error-code", parsed);
+    ServiceConventions { classes: classes.unwrap_or_default(), error_code }
+}
+
+fn class_of_status(status: &str, value: Value<'_>) -> Option<(u16, Class)> {
+    match status.parse() {
+        Ok(status @ 300..=599) => Some((status, word(&CLASSES)(value)?)),
+        _ => value.refuse(
+            format!("{:?} is not the status of a failure", shorten(status)),
+            "write statuses from 300 to 599, such as 409 = \"retryable\"",
+        ),
     }
 }
 

@@ -80,7 +80,7 @@ use log::{ReadLog, UniqueNames};
 use reader::{Section, Value};
 use value::whole;
 
-use crate::nearest::suggestion;
+pub use crate::nearest::suggestion;
 
 /// The content of a valid configuration file.
 #[derive(Debug, Clone)]

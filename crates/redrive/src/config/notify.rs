@@ -85,7 +85,7 @@ impl NotifierConfig {
             }
             value.table(|s| s.require("every", whole(1..=u64::MAX)))
         });
-        let policy = policies.choice(s, Preset::Run);
+        let policy = policies.choice(s, Preset::Run, &[]);
         let limits = LimitsConfig::read(s);
         let mut request = HttpSpec::new(Method::POST, url?);
         request.headers = given.unwrap_or_default();
@@ -100,6 +100,7 @@ impl NotifierConfig {
                 request,
                 into: None,
                 paging: None,
+                codes: Vec::new(),
             })),
             policy: policy?,
             categories: None,

@@ -5,7 +5,7 @@ use redrive_engine::DEFAULT_READ_AHEAD;
 
 use super::{
     HandlerConfig, LimitsConfig, Policies, PolicyChoice,
-    handler::{HandlerRole, ProgramConfig},
+    handler::{HandlerRole, ProgramConfig, codes_of},
     log::UniqueNames,
     reader::{Section, Value},
     source::file_path,
@@ -108,10 +108,12 @@ fn read_budget(s: &mut Section<'_>) -> Option<FailureBudget> {
         .map(|class| (class.name(), class.name()));
     let defaults = FailureBudget::default();
     let exclude: Option<Vec<&str>> = s.get("exclude", set(word(&classes)));
+    let min_samples = s.get("min-samples", whole(0..=u64::MAX)).unwrap_or(defaults.min_samples);
+    let every = s.get("every", whole(1..=u64::MAX));
     Some(FailureBudget {
         rate: s.get("rate", number_in(0.0..=1.0)).unwrap_or(defaults.rate),
-        every: s.get("every", whole(1..=u64::MAX)).unwrap_or(defaults.every),
-        min_samples: s.get("min-samples", whole(0..=u64::MAX)).unwrap_or(defaults.min_samples),
+        every: every.unwrap_or(FailureBudget::default_every(min_samples)),
+        min_samples,
         exclude: exclude.unwrap_or_default().into_iter().map(str::to_owned).collect(),
     })
 }
@@ -120,7 +122,7 @@ impl StageConfig {
     fn read(s: &mut Section<'_>, policies: &Policies, names: &mut UniqueNames) -> Option<Self> {
         let name = s.require("name", unique_name("stages of this pipeline", names));
         let handler = s.require("handler", |value| HandlerConfig::read(value, HandlerRole::Sample));
-        let policy = policies.choice(s, Preset::Stage);
+        let policy = policies.choice(s, Preset::Stage, codes_of(handler.as_ref()));
         let limits = LimitsConfig::read(s);
         Some(Self { name: name?, handler: handler?, policy: policy?, limits })
     }

@@ -1,8 +1,11 @@
-//! `[policy.NAME]`, and the `policy` of a queue, a source or a stage.
+//! `[policy.NAME]`, and the `policy` of a queue, a source, a stage or a notifier (POL-10).
 
 use std::collections::BTreeSet;
 
-use redrive_core::{Backoff, Code, InvalidPolicy, Policy, PolicySpec, Preset, Retriable};
+use redrive_core::{
+    AT_LEAST_BASE, Backoff, Code, InvalidPolicy, Policy, PolicyOverrides, PolicySpec, Preset,
+    Retriable, named,
+};
 use toml::de::DeValue;
 
 use super::{
@@ -11,49 +14,48 @@ use super::{
 };
 use crate::nearest::suggestion;
 
-/// A policy that a queue, a source or a stage uses: by name, or written inline.
+/// The policy of a queue, a source, an upload, a stage or a notifier: a preset with overrides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicyChoice {
-    /// `None` for an inline policy.
+    /// The `[policy.NAME]` section that the overrides are from; `None` if they are written inline, or if there are none.
     pub name: Option<String>,
+    pub preset: Preset,
+    pub overrides: PolicyOverrides,
     pub policy: Policy,
 }
 
-/// All named policies: the presets, then the `[policy.NAME]` sections of the file.
-#[derive(Debug, Clone)]
+impl PolicyChoice {
+    pub(super) fn over(
+        preset: Preset,
+        name: Option<&str>,
+        overrides: PolicyOverrides,
+    ) -> Result<Self, InvalidPolicy> {
+        let policy = Policy::new(overrides.over(preset.spec()))?;
+        Ok(Self { name: name.map(str::to_owned), preset, overrides, policy })
+    }
+
+    /// The name of the policy: of its section or its preset, or `inline`.
+    pub fn title(&self) -> &str {
+        match &self.name {
+            Some(name) => name,
+            None if self.overrides == PolicyOverrides::default() => self.preset.name(),
+            None => "inline",
+        }
+    }
+}
+
+/// The `[policy.NAME]` sections. A section overrides settings of the preset of each place that uses it, as the same
+/// table written inline does there.
+#[derive(Debug, Clone, Default)]
 pub struct Policies {
-    named: Vec<(String, Policy)>,
+    named: Vec<(String, PolicyOverrides)>,
     /// Names of invalid policies. Using one is not reported as a second problem.
     broken: BTreeSet<String>,
 }
 
-impl Default for Policies {
-    fn default() -> Self {
-        let presets = Preset::ALL.map(|preset| (preset.name().to_owned(), preset.policy()));
-        Self { named: presets.into(), broken: BTreeSet::new() }
-    }
-}
-
 impl Policies {
-    pub fn get(&self, name: &str) -> Option<&Policy> {
-        let found = self.named.iter().find(|(known, _)| known == name);
-        found.map(|(_, policy)| policy)
-    }
-
-    /// All policies with their names, presets first.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Policy)> + Clone {
-        self.named.iter().map(|(name, policy)| (name.as_str(), policy))
-    }
-
-    /// The policies of the file, without the presets.
-    pub fn of_file(&self) -> impl Iterator<Item = (&str, &Policy)> {
-        self.iter().skip(Preset::ALL.len())
-    }
-
-    /// Suggests a policy for an unknown name.
-    pub fn suggestion(&self, name: &str) -> String {
-        let broken = self.broken.iter().map(String::as_str);
-        suggestion(name, self.iter().map(|(name, _)| name).chain(broken))
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &PolicyOverrides)> {
+        self.named.iter().map(|(name, overrides)| (name.as_str(), overrides))
     }
 
     pub(super) fn read(value: Value<'_>) -> Self {
@@ -68,8 +70,8 @@ impl Policies {
             if let Some(problem) = wrong_name(name) {
                 return value.refuse(format!("{:?} is not a name", shorten(name)), problem);
             }
-            match value.table(|s| read(s, PolicySpec::default())) {
-                Some(policy) => policies.named.push((name.to_owned(), policy)),
+            match value.table(|s| read(s, None)) {
+                Some(overrides) => policies.named.push((name.to_owned(), overrides)),
                 None => _ = policies.broken.insert(name.to_owned()),
             }
             Some(())
@@ -77,58 +79,121 @@ impl Policies {
         policies
     }
 
-    /// Reads the `policy` key of a section: a name, or a table that overrides settings of the preset.
-    pub(super) fn choice(&self, s: &mut Section<'_>, preset: Preset) -> Option<PolicyChoice> {
+    /// Reads the `policy` key of a section: a name, or a table that overrides settings of the preset. `codes` are the
+    /// names that the handler there can state.
+    pub(super) fn choice(
+        &self,
+        s: &mut Section<'_>,
+        preset: Preset,
+        codes: &[String],
+    ) -> Option<PolicyChoice> {
         let Some(value) = s.value("policy") else {
-            return Some(PolicyChoice {
-                name: Some(preset.name().to_owned()),
-                policy: preset.policy(),
-            });
+            return PolicyChoice::over(preset, None, PolicyOverrides::default()).ok();
         };
-        let DeValue::String(name) = value.node else {
-            if !matches!(value.node, DeValue::Table(_)) {
-                return value.refuse_type("the name of a policy, or a table");
-            }
-            let policy = value.table(|s| read(s, preset.spec()))?;
-            return Some(PolicyChoice { name: None, policy });
+        let name = match value.node {
+            DeValue::String(name) => Some(name.as_ref()),
+            DeValue::Table(_) => None,
+            _ => return value.refuse_type("the name of a policy, or a table"),
         };
-        if self.broken.contains(name.as_ref()) {
+        if let Some(preset) = name.and_then(Preset::from_name) {
+            return PolicyChoice::over(preset, None, PolicyOverrides::default()).ok();
+        }
+        let overrides = match name {
+            None => value.clone().table(|s| read(s, Some(preset)))?,
+            Some(name) => self.named(name, &value)?,
+        };
+        if let Some(problem) = misplaced(&overrides, preset) {
+            return value.refuse(problem, "remove it here");
+        }
+        if let Some(unknown) = unknown_code(&overrides, preset, codes) {
+            let known = named::ALL.into_iter().chain(codes.iter().map(String::as_str));
+            return value.refuse_with_help(
+                format!("no failure here has the code {unknown:?}"),
+                format!("what the handler states is declared there: codes = [{unknown:?}]"),
+                suggestion(unknown, known),
+            );
+        }
+        let choice = PolicyChoice::over(preset, name, overrides);
+        choice
+            .map_err(|invalid| {
+                value.refuse::<()>(
+                    format!("does not fit the preset {}: {invalid}", preset.name()),
+                    "set both `base` and `cap`",
+                )
+            })
+            .ok()
+    }
+
+    fn named(&self, name: &str, value: &Value<'_>) -> Option<PolicyOverrides> {
+        if self.broken.contains(name) {
             return None;
         }
-        match self.get(name) {
-            Some(policy) => {
-                Some(PolicyChoice { name: Some(name.to_string()), policy: policy.clone() })
-            }
+        let found = self.named.iter().find(|(known, _)| known == name);
+        let presets = Preset::ALL.map(Preset::name).into_iter();
+        match found {
+            Some((_, overrides)) => Some(overrides.clone()),
             None => value.refuse_with_help(
                 format!("{name:?} is not a policy"),
                 "neither a preset nor in this file",
-                self.suggestion(name),
+                suggestion(name, presets.chain(self.named.iter().map(|(name, _)| name.as_str()))),
             ),
         }
     }
 }
-
-/// Reads the settings of a policy; absent ones keep the value of `start`.
-fn read(s: &mut Section<'_>, start: PolicySpec) -> Option<Policy> {
+/// Reads the settings of a policy. Checks them over a preset, or by themselves: then `base` and `cap` are compared only
+/// if both are there.
+fn read(s: &mut Section<'_>, preset: Option<Preset>) -> Option<PolicyOverrides> {
     let problems_before = s.problem_count();
-    let base = s.get("base", duration).unwrap_or(start.base);
-    let cap = s.get("cap", duration).unwrap_or(start.cap);
-    let comparable = s.problem_count() == problems_before;
-    let spec = PolicySpec {
-        max_attempts: s
-            .get("max-attempts", or_none(whole(0..=u32::MAX)))
-            .unwrap_or(start.max_attempts),
-        max_age: s.get("max-age", or_none(duration)).unwrap_or(start.max_age),
-        backoff: s.get("backoff", word(&BACKOFFS)).unwrap_or(start.backoff),
+    let (base, cap) = (s.get("base", duration), s.get("cap", duration));
+    let comparable = s.problem_count() == problems_before
+        && (preset.is_some() || base.is_some() == cap.is_some());
+    let overrides = PolicyOverrides {
+        max_attempts: s.get("max-attempts", or_none(whole(0..=u32::MAX))),
+        max_age: s.get("max-age", or_none(duration)),
+        backoff: s.get("backoff", word(&BACKOFFS)),
         base,
-        multiplier: s.get("multiplier", number).unwrap_or(start.multiplier),
+        multiplier: s.get("multiplier", number),
         cap,
-        jitter: s.get("jitter", parsed).unwrap_or(start.jitter),
-        retriable: s.get("retriable", retriable).unwrap_or(start.retriable),
-        max_hint: s.get("max-hint", duration).unwrap_or(start.max_hint),
-        max_deferrals: s.get("max-deferrals", whole(0..=u32::MAX)).unwrap_or(start.max_deferrals),
+        jitter: s.get("jitter", parsed),
+        retriable: s.get("retriable", retriable),
+        max_hint: s.get("max-hint", duration),
+        max_deferrals: s.get("max-deferrals", whole(0..=u32::MAX)),
+        max_lost: s.get("max-lost", or_none(whole(0..=u32::MAX))),
+        max_logical_age: s.get("max-logical-age", or_none(duration)),
     };
-    Policy::new(spec).map_err(|invalid| report(s, &invalid, comparable, |field| field)).ok()
+    let spec = overrides.over(preset.map_or_else(PolicySpec::default, Preset::spec));
+    if let Err(invalid) = Policy::new(spec) {
+        report(s, &invalid, comparable, |field| field);
+    }
+    (s.problem_count() == problems_before).then_some(overrides)
+}
+
+/// A setting that has no effect on the units of a preset.
+fn misplaced(overrides: &PolicyOverrides, preset: Preset) -> Option<&'static str> {
+    let counts_lost = matches!(preset, Preset::Run | Preset::Stage);
+    if overrides.max_lost.is_some() && !counts_lost {
+        return Some("`max-lost` has no effect: every verdict on a partition counts");
+    }
+    if overrides.max_logical_age.is_some() && preset != Preset::Partition {
+        return Some("`max-logical-age` has no effect: only partitions have a logical date");
+    }
+    None
+}
+
+/// A name in `retriable` that no failure of these units can have (CLS-8). Partitions are retried whatever failed.
+fn unknown_code<'a>(
+    overrides: &'a PolicyOverrides,
+    preset: Preset,
+    codes: &[String],
+) -> Option<&'a str> {
+    let Some(Retriable::Codes(listed)) = &overrides.retriable else { return None };
+    let names = listed.iter().filter_map(|code| match code {
+        Code::Name(name) => Some(name.as_str()),
+        Code::Number(_) => None,
+    });
+    let mut unknown =
+        names.filter(|name| !named::is_known(name) && !codes.iter().any(|code| code == name));
+    unknown.next().filter(|_| preset != Preset::Partition)
 }
 
 /// Notes the problems of a policy at the keys that cause them. `key_of` maps a field to its key. If
@@ -140,7 +205,7 @@ pub(super) fn report(
     key_of: impl Fn(&'static str) -> &'static str,
 ) {
     for problem in invalid.problems() {
-        if problem.field == "cap" && !comparable {
+        if !comparable && problem.allowed.starts_with(AT_LEAST_BASE) {
             continue;
         }
         let message = format!("{} is not allowed", problem.value);

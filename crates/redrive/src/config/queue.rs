@@ -5,7 +5,7 @@ use redrive_engine::RESERVED_QUEUES;
 
 use super::{
     HandlerConfig, LimitsConfig, Policies, PolicyChoice,
-    handler::HandlerRole,
+    handler::{HandlerRole, codes_of},
     log::UniqueNames,
     reader::Section,
     value::{name, set, unique_name},
@@ -38,7 +38,7 @@ impl QueueConfig {
             Some(name)
         });
         let handler = s.require("handler", |value| HandlerConfig::read(value, HandlerRole::Other));
-        let policy = policies.choice(s, Preset::Run);
+        let policy = policies.choice(s, Preset::Run, codes_of(handler.as_ref()));
         let categories = s.get("categories", set(name));
         let limits = LimitsConfig::read(s);
         Some(Self { name: queue_name?, handler: handler?, policy: policy?, categories, limits })

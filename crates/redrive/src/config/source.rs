@@ -61,7 +61,7 @@ impl SourceConfig {
             s.require("extract", |value| HandlerConfig::read(value, HandlerRole::Extraction));
         let schema_version = s.get("schema-version", text);
         let validate = s.get("validate", |value| value.table(ValidationConfig::read));
-        let policy = policies.choice(s, Preset::Partition);
+        let policy = policies.choice(s, Preset::Partition, &[]);
         let schedule = s.get("schedule", |value| value.table(ScheduleConfig::read));
         let backfill_share = s.get("backfill-share", number_in(BACKFILL_SHARES));
         let limits = LimitsConfig::read(s);

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use http::Method;
-use redrive_core::{Policy, PolicySpec, Preset};
-use redrive_engine::HttpSpec;
+use redrive_core::{PolicyOverrides, Preset};
+use redrive_engine::{DEFAULT_IN_CALL_RETRIES, HttpSpec};
 
 use super::{
-    HandlerConfig,
+    HandlerConfig, PolicyChoice,
     handler::HandlerRole,
-    http::{headers, http_url},
+    http::{conventions, headers, http_url},
     limits::{concurrency, lease, timeout},
     log::UniqueNames,
     policy::report,
@@ -24,7 +24,6 @@ const MAX_IN_CALL_RETRIES: u32 = 100;
 const DEFAULT_CONCURRENCY: u32 = 4;
 const DEFAULT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 const DEFAULT_LEASE: std::time::Duration = std::time::Duration::from_secs(30);
-const DEFAULT_IN_CALL_RETRIES: u32 = 3;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct UploadConfig {
@@ -46,7 +45,7 @@ pub struct UploadConfig {
     /// How often one call sends rejected items again.
     pub max_in_call_retries: u32,
     /// The waits within a call, and the attempts per item over all calls.
-    pub policy: Policy,
+    pub policy: PolicyChoice,
 }
 
 impl UploadConfig {
@@ -63,7 +62,9 @@ impl UploadConfig {
         let disable_retry = s.get("disable-retry", flag);
         let retries = s.get("max-in-call-retries", whole(0..=MAX_IN_CALL_RETRIES));
         let policy = read_policy(s);
+        let conventions = conventions(s);
         let mut request = HttpSpec::new(Method::POST, url?);
+        request.conventions = conventions;
         request.headers = headers.unwrap_or_default();
         request.private_addresses = private_addresses.unwrap_or(request.private_addresses);
         Some(Self {
@@ -82,20 +83,19 @@ impl UploadConfig {
 }
 
 /// Overrides a few settings of the preset `upload`.
-fn read_policy(s: &mut Section<'_>) -> Option<Policy> {
+fn read_policy(s: &mut Section<'_>) -> Option<PolicyChoice> {
     let problems_before = s.problem_count();
-    let preset = Preset::Upload.spec();
-    let base = s.get("backoff-base", duration).unwrap_or(preset.base);
-    let cap = s.get("backoff-cap", duration).unwrap_or(preset.cap);
+    let (base, cap) = (s.get("backoff-base", duration), s.get("backoff-cap", duration));
     let comparable = s.problem_count() == problems_before;
-    let spec = PolicySpec {
-        max_attempts: s.get("max-item-attempts", whole(0..=u32::MAX)).or(preset.max_attempts),
+    let overrides = PolicyOverrides {
+        max_attempts: s.get("max-item-attempts", whole(0..=u32::MAX)).map(Some),
         base,
-        multiplier: s.get("backoff-multiplier", number).unwrap_or(preset.multiplier),
+        multiplier: s.get("backoff-multiplier", number),
         cap,
-        ..preset
+        ..PolicyOverrides::default()
     };
-    Policy::new(spec).map_err(|invalid| report(s, &invalid, comparable, key_of)).ok()
+    let choice = PolicyChoice::over(Preset::Upload, None, overrides);
+    choice.map_err(|invalid| report(s, &invalid, comparable, key_of)).ok()
 }
 
 fn key_of(field: &'static str) -> &'static str {

@@ -82,7 +82,10 @@ fn a_wrong_setting_of_a_policy_is_refused_at_its_place() {
     check("base", "\"-1s\"", &["\"-1s\" is not a duration", "negative"]);
     check("base", "\"1\"", &["the unit is missing"]);
     check("base", "\"\"", &["\"\" is not a duration"]);
-    check("base", "\"9h\"", &["longer than the default `cap`", "set `cap` to at least this"]);
+    let long = queue("policy = { base = \"9h\" }");
+    let parts = ["longer than the default `cap`", "set `cap` to at least this"];
+    wrong(&long, "queue[0].policy.base", &parts);
+    wrong("[policy.p]\nbase = \"9h\"\ncap = \"1h\"", "policy.p.cap", &["1h is not allowed"]);
     check("multiplier", "nan", &["nan is not allowed", "a finite number"]);
     check("multiplier", "inf", &["inf is not allowed", "a finite number"]);
     check("multiplier", "1e999", &["1e999 is not allowed", "a finite number"]);
@@ -123,19 +126,108 @@ fn a_policy_is_known_by_a_name_of_its_own() {
     wrong(&broken, "policy.p.base", &["must be a duration"]);
 }
 
-// POL-1
+// POL-10
 #[test]
-fn a_named_policy_starts_from_the_defaults_and_one_in_place_from_its_preset() {
-    let config = good(&format!("[policy.p]\n{}", queue("policy = { base = \"2s\" }")));
-    let named = config.policies.get("p").unwrap().spec();
-    assert_eq!(*named, redrive::PolicySpec::default());
-    let in_place = config.queues[0].policy.policy.spec();
-    assert_eq!((in_place.base.as_secs(), in_place.cap.as_secs()), (2, 3600), "the preset `run`");
-    let config = good(&source("policy = { max-attempts = 4, max-age = \"none\" }"));
-    let in_place = config.sources[0].policy.policy.spec();
-    assert_eq!((in_place.max_attempts, in_place.cap.as_secs()), (Some(4), 21_600));
+fn a_policy_by_name_and_the_same_policy_inline_give_the_same_waits() {
+    let settings =
+        ["base = \"2s\"", "max-attempts = 4", "backoff = \"linear\"", "jitter = \"full\""];
+    for settings in settings {
+        let named = format!("[policy.p]\n{settings}\n");
+        let by_name = |place: &str| good(&format!("{named}{place}"));
+        let inline = format!("policy = {{ {settings} }}");
+        let (one, other) = (by_name(&queue("policy = \"p\"")), good(&queue(&inline)));
+        assert_eq!(one.queues[0].policy.policy, other.queues[0].policy.policy, "{settings}");
+        let (one, other) = (by_name(&source("policy = \"p\"")), good(&source(&inline)));
+        assert_eq!(one.sources[0].policy.policy, other.sources[0].policy.policy, "{settings}");
+    }
+    let config = good(&queue("policy = { base = \"2s\" }"));
+    let inline = config.queues[0].policy.policy.spec();
+    assert_eq!((inline.base.as_secs(), inline.cap.as_secs()), (2, 3600), "over the preset `run`");
     let config = good(&pipeline(""));
-    assert_eq!(config.pipelines[0].stages[0].policy.name.as_deref(), Some("stage"));
+    let stage = &config.pipelines[0].stages[0].policy;
+    assert_eq!((stage.title(), &stage.name), ("stage", &None));
+    let long = format!("[policy.p]\nbase = \"2h\"\n{}", queue("policy = \"p\""));
+    wrong(&long, "queue[0].policy", &["does not fit the preset run", "cap"]);
+    good(&format!("[policy.p]\nbase = \"2h\"\n{}", source("policy = \"p\"")));
+}
+
+// POL-10
+#[test]
+fn another_backoff_does_not_inherit_the_jitter_of_the_preset() {
+    let jitter = |policy: &str| {
+        let config = good(&source(&format!("policy = {{ {policy} }}")));
+        config.sources[0].policy.policy.spec().jitter
+    };
+    assert_eq!(jitter("base = \"1m\"").to_string(), "30s");
+    assert_eq!(jitter("backoff = \"exponential\"").to_string(), "30s");
+    assert_eq!(jitter("backoff = \"fixed\"").to_string(), "none");
+    assert_eq!(jitter("backoff = \"linear\"").to_string(), "none");
+    assert_eq!(jitter("backoff = \"linear\", jitter = \"5s\"").to_string(), "5s");
+}
+
+// CLS-8
+#[test]
+fn a_name_that_no_failure_can_have_is_refused_in_a_list_of_codes() {
+    let listed = |code: &str| queue(&format!("policy = {{ retriable = [429, {code:?}] }}"));
+    wrong(&listed(":timeout"), "queue[0].policy", &["\":timeout\"", "did you mean `timeout`?"]);
+    wrong(&listed("econnrefused"), "queue[0].policy", &["no failure here", "connection_refused"]);
+    wrong(&listed("quota"), "queue[0].policy", &["\"quota\"", "codes ="]);
+    good(&listed("timeout"));
+    good(&listed("signal_9"));
+    let named = format!("[policy.p]\nretriable = [\"quota\"]\n{}", queue("policy = \"p\""));
+    wrong(&named, "queue[0].policy", &["\"quota\""]);
+    let declared = "[[queue]]\nname = \"q\"\nhandler = { exec = [\"x\"], codes = [\"quota\"] }\n\
+                    policy = { retriable = [\"quota\"] }";
+    good(declared);
+    wrong(
+        &declared.replace("[\"quota\"] }\n", "[429] }\n"),
+        "queue[0].handler.codes[0]",
+        &["must be"],
+    );
+}
+
+// CLS-7
+#[test]
+fn the_conventions_of_a_service_are_statuses_with_classes_and_a_pointer() {
+    let handler = |fields: &str| {
+        format!(
+            "[[queue]]\nname = \"q\"\nhandler = {{ http = {{ url = \"http://h/\", {fields} }} }}"
+        )
+    };
+    let config = good(&handler("classes = { 409 = \"retryable\" }, error-code = \"/error/code\""));
+    let redrive::config::HandlerConfig::Http(http) = &config.queues[0].handler else {
+        panic!("an http handler");
+    };
+    assert_eq!(http.request.conventions.classes, [(409, redrive::Class::Retryable)]);
+    assert!(http.request.conventions.error_code.is_some());
+    let at = "queue[0].handler.http.classes";
+    wrong(&handler("classes = { 200 = \"final\" }"), &format!("{at}.200"), &["300 to 599"]);
+    wrong(&handler("classes = { x = \"final\" }"), &format!("{at}.x"), &["not the status"]);
+    wrong(&handler("classes = { 409 = \"fatal\" }"), &format!("{at}.409"), &["final"]);
+}
+
+// POL-11, PAR-7
+#[test]
+fn a_limit_that_has_no_effect_is_refused() {
+    good(&queue("policy = { max-lost = 3 }"));
+    good(&source("policy = { max-logical-age = \"30d\" }"));
+    wrong(&source("policy = { max-lost = 3 }"), "source[0].policy", &["`max-lost` has no effect"]);
+    let age = queue("policy = { max-logical-age = \"30d\" }");
+    wrong(&age, "queue[0].policy", &["`max-logical-age` has no effect"]);
+    wrong(&queue("policy = { max-lost = 0 }"), "queue[0].policy.max-lost", &["at least 1"]);
+}
+
+// PIP-6
+#[test]
+fn a_budget_is_checked_after_its_least_number_of_samples_where_that_is_smaller() {
+    let every = |budget: &str| {
+        let config = good(&pipeline(&format!("failure-budget = {{ {budget} }}")));
+        config.pipelines[0].rules.budget.every
+    };
+    assert_eq!(every("rate = 0.2"), 1000);
+    assert_eq!(every("min-samples = 100"), 100);
+    assert_eq!(every("min-samples = 5000"), 1000);
+    assert_eq!(every("min-samples = 100, every = 500"), 500);
 }
 
 #[test]
@@ -439,7 +531,7 @@ fn a_wrong_upload_is_refused_at_its_place() {
     wrong(&secret, "upload[0].headers.authorization", &["a secret must not be in the file"]);
     wrong("[[upload]]\nname = \"u\"", "upload[0].url", &["missing key `url`"]);
     let config = good(&upload("max-in-call-retries = 0"));
-    assert_eq!(config.uploads[0].policy, redrive::Preset::Upload.policy());
+    assert_eq!(config.uploads[0].policy.policy, redrive::Preset::Upload.policy());
 }
 
 #[test]

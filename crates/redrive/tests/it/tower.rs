@@ -110,7 +110,9 @@ async fn answers_are_classified_by_status_and_retry_after() {
             (200, vec![0, 7, 27, 28]),
         ),
         (steady(2), vec![answer(429, "-3"), answer(200, "")], (200, vec![0, 1])),
-        (steady(2), vec![answer(500, "30"), answer(200, "")], (200, vec![0, 1])),
+        (steady(2), vec![answer(500, "30"), answer(200, "")], (200, vec![0, 30])),
+        (steady(2), vec![answer(403, "30"), answer(200, "")], (200, vec![0, 30])),
+        (steady(2), vec![answer(503, "0"), answer(200, "")], (200, vec![0, 1])),
     ];
     for (spec, answers, expected) in cases {
         assert_eq!(called(spec, answers).await, expected);

@@ -2,7 +2,7 @@
 
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 
-use redrive_core::{Cause, Failure};
+use redrive_core::{Cause, Failure, named};
 
 use super::{
     last_line::LastLine,
@@ -17,9 +17,6 @@ use crate::{
         reply::Reply,
     },
 };
-
-/// The failure code of a program whose exit status is unknown.
-const EXIT_UNKNOWN: &str = "exit_unknown";
 
 pub(super) fn conclude(
     kind: &str,
@@ -41,7 +38,7 @@ pub(super) fn conclude(
 
 pub(super) fn exit_unknown(error: &io::Error, stderr: &str) -> Failure {
     let what = format!("the program ended and its exit status is unknown: {error}");
-    Failure::named(EXIT_UNKNOWN, Cause::Handler, &explain(&what, stderr))
+    Failure::named(named::EXIT_UNKNOWN, Cause::Handler, &explain(&what, stderr))
 }
 
 /// Exit 0: the reply decides, and the kind of unit must allow it.

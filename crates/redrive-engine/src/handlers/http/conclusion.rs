@@ -2,14 +2,18 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use http::{HeaderMap, StatusCode, header::CONTENT_ENCODING, header::RETRY_AFTER};
+use http::{
+    HeaderMap, StatusCode,
+    header::{CONTENT_ENCODING, DATE, RETRY_AFTER},
+};
 use jiff::Timestamp;
-use redrive_core::{Cause, Code, Failure, HumanDuration, named, parse_retry_after};
+use redrive_core::{Cause, Class, Code, Failure, HumanDuration, named, parse_retry_after};
 use serde_json::Value;
 
 use super::{
     body::{BodyEnd, MAX_BODY_BYTES},
     no_response::error_chain,
+    spec::{HttpSpec, ServiceConventions},
 };
 use crate::{
     Outcome,
@@ -36,15 +40,15 @@ pub(crate) struct ReceivedResponse<'a> {
 pub(crate) fn conclude(
     kind: &str,
     answer: ReceivedResponse<'_>,
-    reply: Option<&JsonPointer>,
+    spec: &HttpSpec,
     time_limit: Duration,
     now: Timestamp,
 ) -> Outcome {
-    let text = match success_text(answer, time_limit, now) {
+    let text = match success_text(answer, &spec.conventions, time_limit, now) {
         Ok(text) => text,
         Err(failure) => return Outcome::Failed(failure),
     };
-    let outcome = match reply {
+    let outcome = match &spec.reply {
         Some(pointer) => reply_at(&text, pointer),
         None => whole_body(kind, &text),
     };
@@ -52,13 +56,14 @@ pub(crate) fn conclude(
 }
 
 /// The text of a success, or the failure.
-pub(super) fn success_text(
-    answer: ReceivedResponse<'_>,
+pub(super) fn success_text<'a>(
+    answer: ReceivedResponse<'a>,
+    conventions: &ServiceConventions,
     time_limit: Duration,
     now: Timestamp,
-) -> Result<Cow<'_, str>, Failure> {
+) -> Result<Cow<'a, str>, Failure> {
     if !answer.status.is_success() {
-        return Err(status_failure(&answer, now));
+        return Err(status_failure(&answer, conventions, now));
     }
     match answer.end {
         BodyEnd::Complete => {}
@@ -90,18 +95,47 @@ pub(crate) fn timeout_failure(time_limit: Duration) -> Failure {
     Failure::timeout(&format!("the request took longer than its time limit of {limit}"))
 }
 
-/// The status alone decides about the failure: the error object of an API looks too much like a reply of
-/// the handler protocol and means something else. A body that never ends does not change the status.
-pub(crate) fn status_failure(answer: &ReceivedResponse<'_>, now: Timestamp) -> Failure {
-    let hint = answer.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-    let hint = hint.and_then(|value| parse_retry_after(value, now));
+/// The status decides about the failure, and what the configuration declares of the service: the error object of an API
+/// looks too much like a reply of the handler protocol and means something else. A body that never ends does not
+/// change the status.
+pub(crate) fn status_failure(
+    answer: &ReceivedResponse<'_>,
+    conventions: &ServiceConventions,
+    now: Timestamp,
+) -> Failure {
+    let header = |name| answer.headers.get(name).and_then(|value| value.to_str().ok());
+    let hint = header(RETRY_AFTER).and_then(|value| parse_retry_after(value, header(DATE), now));
     let status = answer.status;
     let why_not = if status.is_redirection() { "; redirects are not followed" } else { "" };
     let message = match answer.text.trim() {
         "" => format!("the server answered {status}{why_not}"),
         body => format!("the server answered {status}{why_not}\n{body}"),
     };
-    Failure::http(status.as_u16(), hint, &message)
+    let status = status.as_u16();
+    let declared = conventions.classes.iter().find(|(known, _)| *known == status);
+    let failure = match declared {
+        Some((_, Class::RateLimited { .. })) => {
+            let class = Class::RateLimited { retry_after: hint };
+            Failure::reported(Some(class), Code::Number(status.into()), &message)
+        }
+        Some((_, class)) => Failure::reported(Some(*class), Code::Number(status.into()), &message),
+        None => Failure::http(status, hint, &message),
+    };
+    let code = conventions.error_code.as_ref().and_then(|place| code_at(&answer.text, place));
+    match code {
+        Some(code) => failure.with_code(code),
+        None => failure,
+    }
+}
+
+/// The error code in a body; `None` if there is none, or nothing that a code can be.
+fn code_at(text: &str, place: &JsonPointer) -> Option<Code> {
+    let body: Value = serde_json::from_str(text).ok()?;
+    match place.of(&body)? {
+        Value::String(code) => code.parse().ok(),
+        Value::Number(code) => code.to_string().parse().ok(),
+        _ => None,
+    }
 }
 
 fn encoding(headers: &HeaderMap) -> Option<String> {

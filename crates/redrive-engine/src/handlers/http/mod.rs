@@ -59,7 +59,7 @@ use self::conclusion::conclude;
 pub use self::{
     body::MAX_BODY_BYTES,
     paging::{HttpExtractor, MAX_PAGES, Paging},
-    spec::{DEFAULT_CONNECT_TIMEOUT, HeaderSource, HttpSpec, InvalidHttp},
+    spec::{DEFAULT_CONNECT_TIMEOUT, HeaderSource, HttpSpec, InvalidHttp, ServiceConventions},
     template::{BodyTemplate, InvalidTemplate},
 };
 pub(crate) use self::{
@@ -273,8 +273,8 @@ impl Handler for HttpHandler {
             Ok(exchange) => exchange,
             Err(error) => return error.outcome(time_limit),
         };
-        let (answer, reply) = (self.answer(&mut exchange), self.spec.reply.as_ref());
-        conclude(call.kind(), answer, reply, time_limit, self.clock.now())
+        let answer = self.answer(&mut exchange);
+        conclude(call.kind(), answer, &self.spec, time_limit, self.clock.now())
     }
 }
 

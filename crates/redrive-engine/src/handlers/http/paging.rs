@@ -77,7 +77,8 @@ impl HttpExtractor {
         let sent = self.handler.send(request, deadline, stop).await;
         let mut exchange = sent.map_err(|error| PagingEnd::Ended(error.outcome(time_limit)))?;
         let answer = self.handler.answer(&mut exchange);
-        let text = success_text(answer, time_limit, self.handler.clock.now())?;
+        let conventions = &self.handler.spec.conventions;
+        let text = success_text(answer, conventions, time_limit, self.handler.clock.now())?;
         if let Err(error) = serde_json::from_str::<&RawValue>(&text) {
             let what = format!("the response is not JSON ({error}): {}", excerpt(&text));
             return Err(bad_reply(&what).into());

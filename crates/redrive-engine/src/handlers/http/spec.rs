@@ -7,6 +7,8 @@ use http::{
     header::{CONNECTION, CONTENT_LENGTH, EXPECT, TE, TRAILER, TRANSFER_ENCODING, UPGRADE},
 };
 
+use redrive_core::Class;
+
 use super::{addresses::is_private, template::BodyTemplate};
 use crate::handlers::json_pointer::JsonPointer;
 
@@ -33,10 +35,21 @@ pub struct HttpSpec {
     pub body: Option<BodyTemplate>,
     /// The part of the response that is the answer. [`HttpHandler`](super::HttpHandler) explains `None`.
     pub reply: Option<JsonPointer>,
+    pub conventions: ServiceConventions,
     /// Whether requests to private networks and to this machine are allowed.
     pub private_addresses: bool,
     /// How long the TCP connection may take. [`DEFAULT_CONNECT_TIMEOUT`] is 10 seconds.
     pub connect_timeout: Duration,
+}
+
+/// What a service means by its failed responses (CLS-7).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ServiceConventions {
+    /// The classes of statuses that mean something else here than usual. A declared class binds like one that a
+    /// handler states.
+    pub classes: Vec<(u16, Class)>,
+    /// Where the body of a failed response has its error code.
+    pub error_code: Option<JsonPointer>,
 }
 
 /// Where the value of a header comes from.
@@ -90,6 +103,7 @@ impl HttpSpec {
             headers: Vec::new(),
             body: None,
             reply: None,
+            conventions: ServiceConventions::default(),
             private_addresses: true,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
         }

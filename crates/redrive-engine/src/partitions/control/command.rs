@@ -1,6 +1,9 @@
 //! A command for partitions: the action, its audit context, and which safety checks it overrides.
 
-use redrive_store::{AuditContext, PartitionAction};
+use redrive_core::clear_terminal;
+use redrive_store::{AuditContext, PartitionAction, PartitionRecord};
+
+use crate::partitions::validator::NO_RAW_PARTITION;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionCommand {
@@ -9,7 +12,7 @@ pub struct PartitionCommand {
     pub audit: AuditContext,
     /// Also change partitions that a limit of their policy has made terminal.
     pub override_limits: bool,
-    /// Also change partitions for which the raw sink holds no run.
+    /// Also change partitions whose raw data is gone.
     pub allow_missing_raw: bool,
 }
 
@@ -28,23 +31,28 @@ impl PartitionCommand {
         Self { action, audit, override_limits, allow_missing_raw: false }
     }
 
-    /// Also changes partitions without raw data.
+    /// Also changes partitions whose raw data is gone.
     pub fn forced(self) -> Self {
         Self { allow_missing_raw: true, ..self }
     }
 
-    /// Whether a partition without a run in the raw sink is refused.
-    pub(super) fn requires_raw(&self) -> bool {
-        match self.action {
-            PartitionAction::Retry { .. } | PartitionAction::Reprocess { .. } => {
-                !self.allow_missing_raw
+    /// Whether a partition is refused if the raw sink holds no run of it: where data was judged, by a success or by a
+    /// verdict. An extraction that failed left nothing behind, and is retried without asking (FIX-4).
+    pub(super) fn requires_raw(&self, partition: &PartitionRecord) -> bool {
+        let judged = match self.action {
+            PartitionAction::Retry { .. }
+            | PartitionAction::Backfill { force_pending: true, .. } => {
+                let message = partition.error_message.as_deref().unwrap_or_default();
+                !clear_terminal(message).starts_with(NO_RAW_PARTITION)
             }
+            PartitionAction::Reprocess { .. } => true,
             PartitionAction::Backfill { .. }
             | PartitionAction::MarkTerminal
             | PartitionAction::ClearTerminal
             | PartitionAction::Pause
             | PartitionAction::Resume => false,
-        }
+        };
+        judged && !self.allow_missing_raw
     }
 
     /// Whether the store alone decides about every partition, so that none is read beforehand.

@@ -160,9 +160,11 @@ impl Control {
                 ),
             })
             .collect();
-        if command.requires_raw() {
-            self.refuse_missing_raw(&mut outcomes).await;
-        }
+        let judged = outcomes.iter_mut().zip(targets).filter(|(_, target)| {
+            target.record().is_some_and(|record| command.requires_raw(record))
+        });
+        let judged: Vec<&mut PartitionOutcome> = judged.map(|(outcome, _)| outcome).collect();
+        self.refuse_missing_raw(judged).await;
         outcomes
     }
 
@@ -220,7 +222,7 @@ impl Control {
     }
 
     /// Refuses partitions for which the raw sink holds no run: the key may be mistyped, or the data lost.
-    async fn refuse_missing_raw(&self, outcomes: &mut [PartitionOutcome]) {
+    async fn refuse_missing_raw(&self, outcomes: Vec<&mut PartitionOutcome>) {
         stream::iter(outcomes)
             .for_each_concurrent(RAW_LOOKUPS, |outcome| async {
                 let ChangeOutcome::Done(state) = outcome.change else { return };

@@ -87,7 +87,9 @@ impl fmt::Display for ChangeRefusal {
         match self {
             Self::State(state) => write!(f, "the partition is {}", state.name()),
             Self::Terminal(reason) => write!(f, "the partition is terminal ({reason})"),
-            Self::NoRaw(_) => f.write_str("the raw sink holds no run of the partition"),
+            Self::NoRaw(_) => f.write_str(
+                "its data was judged, and the raw sink holds no run of it any more; --force changes it anyway",
+            ),
             Self::RawUnavailable { problem, .. } => {
                 write!(f, "cannot read the raw sink: {problem}")
             }

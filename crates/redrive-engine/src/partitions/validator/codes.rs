@@ -1,5 +1,8 @@
 //! The error codes of rejected partitions.
 
+/// How the message of a rejected partition begins if its extraction left nothing behind.
+pub(crate) const NO_RAW_PARTITION: &str = "no raw partition";
+
 /// The codes of rejected partitions. None is final: another extraction may succeed.
 pub mod verdict_code {
     /// The extraction sealed nothing, or the payload is missing.

@@ -25,6 +25,7 @@ use crate::{
     worker::engine::DEFAULT_TIME_LIMIT,
 };
 
+pub(crate) use codes::NO_RAW_PARTITION;
 pub use codes::verdict_code;
 pub use row_checker::MAX_ROW_BYTES;
 pub use schema::{InvalidSchema, RowSchema};
@@ -266,20 +267,20 @@ fn no_raw_partition(failure: &Failure) -> Failure {
         "" => failure.code().to_string(),
         why => why.to_owned(),
     };
-    failure.clone().retold(None, &format!("no raw partition: {why}"))
+    failure.clone().retold(None, &format!("{NO_RAW_PARTITION}: {why}"))
 }
 
 fn unreadable(error: &RawError) -> Failure {
     let (code, why) = match error {
         RawError::NotSealed { .. } => (
             verdict_code::NO_RAW_PARTITION,
-            "no raw partition: the extraction did not seal one".to_owned(),
+            format!("{NO_RAW_PARTITION}: the extraction did not seal one"),
         ),
         RawError::Damaged { damage, .. } => match damage {
             Damage::Hash => (verdict_code::HASH_MISMATCH, damage.to_string()),
             Damage::Count { .. } => (verdict_code::COUNT_MISMATCH, damage.to_string()),
             Damage::NoPayload => {
-                (verdict_code::NO_RAW_PARTITION, format!("no raw partition: {damage}"))
+                (verdict_code::NO_RAW_PARTITION, format!("{NO_RAW_PARTITION}: {damage}"))
             }
             Damage::Metadata(_) => (verdict_code::BAD_METADATA, damage.to_string()),
         },

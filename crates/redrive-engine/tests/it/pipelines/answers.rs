@@ -143,7 +143,7 @@ async fn a_typed_stage_refuses_what_it_cannot_read_at_once_and_goes_on_with_the_
 
 /// The wait after a failure with so many counted ones before, for a sample.
 fn delay(policy: &Policy, sample: i64, counted: u32, failure: &Failure) -> Option<f64> {
-    let history = History { counted, deferrals: 0, first_attempt_at: None };
+    let history = History { counted, ..History::default() };
     let unit = Unit::Sample { id: SampleId(sample), stage: "llm_call".to_owned() };
     let jitter = JitterKey::new(JitterSeed::default(), &unit);
     let now = jiff::Timestamp::UNIX_EPOCH;

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use redrive_core::ItemId;
 use redrive_store::{
     AddedItem, ClaimedGroup, GroupClaim, ItemCounts, ItemFilter, ItemGroup, ItemMove, ItemRecord,
-    Items, NewItem, Operator, Result, Written,
+    Items, JournalEntry, NewItem, Operator, Result, Written,
 };
 
 use super::faulty_store::FaultyStore;
@@ -65,6 +65,10 @@ impl Items for FaultyStore {
             }
         })
         .await
+    }
+
+    async fn drop_items(&self, drops: &[(ItemId, JournalEntry)]) -> Result<Vec<Written>> {
+        self.call("drop_items", self.inner.drop_items(drops)).await
     }
 
     async fn claim_group(&self, claim: &GroupClaim) -> Result<ClaimedGroup> {

@@ -4,10 +4,11 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{PipelineRunId, SampleId};
 use redrive_store::{
-    Backlog, ClaimedSample, DeadCause, LeaseRef, NewPipelineRun, NewSample, Operator,
-    PipelineAction, PipelineChange, PipelineRunFilter, PipelineRunRecord, Pipelines, Result,
-    SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleRecord, SampleWritten, Samples,
-    Served, SourceClaim, SourceFinish, SourcePosition, StageCount, StageStats, Written,
+    Backlog, ClaimedSample, DataEdit, DeadCause, JournalEntry, LeaseRef, NewPipelineRun, NewSample,
+    Operator, PipelineAction, PipelineChange, PipelineRunFilter, PipelineRunRecord, Pipelines,
+    Result, SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleLine, SampleRecord,
+    SampleWritten, Samples, Served, SourceClaim, SourceFinish, SourcePosition, StageCount,
+    StageStats, Written,
 };
 
 use super::{faulty_store::FaultyStore, log::What, pipelines::SampleNews};
@@ -42,6 +43,15 @@ impl Pipelines for FaultyStore {
         by: &Operator,
     ) -> Result<PipelineChange> {
         self.call("change_pipeline_run", self.inner.change_pipeline_run(id, action, by)).await
+    }
+
+    async fn move_source(
+        &self,
+        id: PipelineRunId,
+        position: &SourcePosition,
+        journal: &JournalEntry,
+    ) -> Result<Written> {
+        self.call("move_source", self.inner.move_source(id, position, journal)).await
     }
 
     async fn claim_feeds(&self, claim: &SourceClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>> {
@@ -138,6 +148,19 @@ impl Samples for FaultyStore {
 
     async fn dead_causes(&self, filter: &SampleFilter, limit: u32) -> Result<Vec<DeadCause>> {
         self.call("dead_causes", self.inner.dead_causes(filter, limit)).await
+    }
+
+    async fn edit_samples(&self, edits: &[DataEdit]) -> Result<Vec<Written>> {
+        self.call("edit_samples", self.inner.edit_samples(edits)).await
+    }
+
+    async fn sample_lines(
+        &self,
+        run: PipelineRunId,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<SampleLine>> {
+        self.call("sample_lines", self.inner.sample_lines(run, after, limit)).await
     }
 
     async fn reprocess_samples(

@@ -10,11 +10,11 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Cause, ItemStatus, RunId};
 use redrive_store::{
-    Activity, AttemptRecord, Backlog, Categories, ClaimRequest, ClaimedRun, ExpiredLease, Figures,
-    Journal, JournalEntry, JournalFilter, JournalRecord, LagCount, LeaseRef, LeaseRelease, Leased,
-    Leases, Ledger, LedgerPlace, NewRun, Operator, PausedQueue, QueueStats, ReaderPlace, Result,
-    RunAction, RunChange, RunCompletion, RunFilter, RunFinish, RunRecord, Runs, SchemaStatus,
-    Store, SubmittedRun, UnitKind, UnitRow, Written,
+    Activity, AttemptRecord, Backlog, Categories, ClaimRequest, ClaimedRun, DataEdit, ExpiredLease,
+    Figures, Journal, JournalEntry, JournalFilter, JournalRecord, LagCount, LeaseRef, LeaseRelease,
+    Leased, Leases, Ledger, LedgerPlace, NewRun, Operator, PausedQueue, QueueStats, ReaderPlace,
+    Result, RunAction, RunChange, RunCompletion, RunFilter, RunFinish, RunRecord, Runs,
+    SchemaStatus, Store, SubmittedRun, UnitKind, UnitRow, Written,
 };
 use tokio::sync::watch;
 
@@ -158,6 +158,10 @@ impl Runs for FaultyStore {
             Ok(changes)
         })
         .await
+    }
+
+    async fn edit_runs(&self, edits: &[DataEdit]) -> Result<Vec<Written>> {
+        self.call("edit_runs", self.inner.edit_runs(edits)).await
     }
 
     async fn cancel_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {

@@ -150,6 +150,8 @@ pub(super) fn policy(chance: &mut Chance) -> Policy {
         retriable,
         max_hint: chance.millis(500, 30_000),
         max_deferrals: chance.between(1, 4) as u32,
+        max_lost: chance.one_in(3).then(|| chance.between(1, 4) as u32),
+        max_logical_age: None,
     })
     .unwrap()
 }

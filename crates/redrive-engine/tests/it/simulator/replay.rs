@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
-use redrive_core::{Backoff, Jitter, PolicySpec, Retriable, RunState, RunStatus};
+use redrive_core::{Backoff, Cause, Jitter, PolicySpec, Retriable, RunState, RunStatus};
 use redrive_store::{AttemptOutcome, AttemptRecord, RunAction, RunChange, RunRecord, Written};
 
 use super::{
@@ -24,6 +24,7 @@ struct Model {
     at_reset: u32,
     retries: u32,
     deferrals: u32,
+    lost: u32,
     first_at: Option<Timestamp>,
     /// From when it may be claimed, and the place in the log since when that is so.
     due: Option<(Timestamp, usize)>,
@@ -80,6 +81,7 @@ fn replay(run: &RunRecord, story: &[usize], looks: &Looks<'_>, lived: &Lived) ->
         at_reset: 0,
         retries: 0,
         deferrals: 0,
+        lost: 0,
         first_at: None,
         due: run.not_before.map(|at| (at, 0)),
         give_ups: Vec::new(),
@@ -147,6 +149,8 @@ impl Model {
             Due::Retry { least, most, counted } => {
                 self.state = RunState::WaitingForRetry;
                 self.retries += u32::from(counted);
+                let lost = row.cause == Some(Cause::LostWorker);
+                self.lost += u32::from(lost && !counted);
                 let delay = row.delay.unwrap_or_default();
                 self.due = Some((row.ended_at + delay, at));
                 let right = row.outcome == AttemptOutcome::Retrying
@@ -182,8 +186,12 @@ impl Model {
             Retriable::ByClass if class == "final" => return Due::GiveUp("final"),
             Retriable::ByClass | Retriable::All | Retriable::Codes(_) => {}
         }
-        let n = self.retries + 1;
-        if spec.max_attempts.is_some_and(|max| n >= max) {
+        let max_lost = spec.max_lost.filter(|_| row.cause == Some(Cause::LostWorker));
+        let (n, max) = match max_lost {
+            Some(max) => (self.lost + 1, Some(max)),
+            None => (self.retries + 1, spec.max_attempts),
+        };
+        if max.is_some_and(|max| n >= max) {
             return Due::GiveUp("attempts_exhausted");
         }
         let age = Duration::try_from(row.ended_at.duration_since(first)).unwrap_or_default();
@@ -196,7 +204,7 @@ impl Model {
             return Due::Retry { least: delay, most: delay, counted };
         }
         let (least, most) = backoff(spec, n);
-        Due::Retry { least, most, counted: true }
+        Due::Retry { least, most, counted: max_lost.is_none() }
     }
 
     fn asked(&mut self, action: RunAction) {
@@ -205,7 +213,7 @@ impl Model {
             RunAction::Retry => {
                 self.state = RunState::Discovered;
                 self.at_reset = self.attempts;
-                (self.retries, self.deferrals, self.first_at) = (0, 0, None);
+                (self.retries, self.deferrals, self.lost, self.first_at) = (0, 0, 0, None);
             }
             RunAction::Cancel => self.state = RunState::Cancelled,
         }

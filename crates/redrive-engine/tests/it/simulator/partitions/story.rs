@@ -247,6 +247,7 @@ fn too_early(
         error_message: None,
         updated_at: told.updated_at,
         first_attempt_at: told.first_attempt_at,
+        logical_date: key.logical_date(),
     };
     let forecast = rules.forecast_failed(key, failed, at);
     match forecast {

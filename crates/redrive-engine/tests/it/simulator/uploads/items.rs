@@ -96,17 +96,14 @@ impl Uploader for Sender {
                 Some(_) => ItemEvent::RejectAttempt,
             };
             let step = ItemMove {
-                id: item.id,
-                event,
                 rejection_reason: failure.as_ref().map(|failure| failure.message().clone()),
-                at: self.clock.now(),
                 attempt: Some(ItemAttempt {
                     started_at,
                     failure: failure.clone(),
                     worker: self.name.clone(),
                     after: None,
                 }),
-                journal: None,
+                ..ItemMove::new(item.id, event, self.clock.now())
             };
             let _ = self.store.move_items(&[step]).await?;
             let outcome = failure.map_or(ItemOutcome::Uploaded, ItemOutcome::Rejected);

@@ -1,0 +1,95 @@
+//! New data for many dead letters: from a file of JSON lines, or one value at a place (FIX-2).
+
+use std::{
+    fs::File,
+    io::{BufReader, Read},
+    path::Path,
+    str::FromStr,
+};
+
+use redrive::{JsonPointer, SampleId, SampleRecord};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    commands::runs::{InputLine, LineReader, MAX_LINE_BYTES},
+    exit::{CommandError, Exit},
+};
+
+/// `/path=value`; the value is JSON, or else text.
+#[derive(Debug, Clone)]
+pub(super) struct SetValue {
+    place: JsonPointer,
+    value: Value,
+}
+
+impl FromStr for SetValue {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (place, value) = text
+            .split_once('=')
+            .ok_or_else(|| "write /path=value, such as /day=\"2026-01-31\"".to_owned())?;
+        let place = place.parse::<JsonPointer>().map_err(|error| error.to_string())?;
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+        Ok(Self { place, value })
+    }
+}
+
+impl SetValue {
+    /// The data of a sample with all values set; an error if it has no data or no such place.
+    pub(super) fn apply_all(sets: &[Self], sample: &SampleRecord) -> Result<String, String> {
+        let Some(data) = &sample.data else {
+            return Err(
+                "the line was not a sample; give it data with `dlq edit` or --patch".to_owned()
+            );
+        };
+        let mut data: Value = serde_json::from_str(data).map_err(|error| error.to_string())?;
+        for set in sets {
+            set.place.put(&mut data, set.value.clone())?;
+        }
+        Ok(data.to_string())
+    }
+}
+
+/// A line of a patch, as `dlq export` writes it; other fields are ignored.
+#[derive(Deserialize)]
+struct PatchLine {
+    id: i64,
+    data: Option<Value>,
+}
+
+/// The samples and their data in a file. The whole file is checked before anything is changed.
+pub(super) fn read_patch(path: &Path) -> Result<Vec<(SampleId, String)>, CommandError> {
+    let unreadable = |error: std::io::Error| {
+        CommandError::new(Exit::Error, format!("cannot read {}", path.display())).caused_by(error)
+    };
+    let input: Box<dyn Read> = match path.as_os_str() == "-" {
+        true => Box::new(std::io::stdin()),
+        false => Box::new(File::open(path).map_err(unreadable)?),
+    };
+    let mut lines = LineReader::new(BufReader::new(input));
+    let mut patch = Vec::new();
+    loop {
+        let number = lines.number() + 1;
+        let wrong = |problem: String| {
+            let message =
+                format!("{}, line {number}: {problem}; nothing was changed", path.display());
+            CommandError::usage(message)
+                .help("each line is {\"id\": 17, \"data\": …}, as `dlq export` writes it")
+        };
+        match lines.next().map_err(unreadable)? {
+            None => return Ok(patch),
+            Some(InputLine::TooLong) => {
+                return Err(wrong(format!("the line has more than {MAX_LINE_BYTES} bytes")));
+            }
+            Some(InputLine::Whole(text)) if text.trim_ascii().is_empty() => {}
+            Some(InputLine::Whole(text)) => {
+                let line: PatchLine =
+                    serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
+                let data = line.data.ok_or_else(|| wrong("`data` is missing".to_owned()))?;
+                patch.push((SampleId(line.id), data.to_string()));
+            }
+        }
+    }
+}
