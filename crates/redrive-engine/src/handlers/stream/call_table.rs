@@ -54,8 +54,8 @@ pub(super) struct CallInFlight {
     /// The offset of its line in all bytes written to the program.
     pub(super) begins: u64,
     pub(super) stopped: bool,
-    /// The end of what the program wrote to stderr for this call.
-    pub(super) stderr: Tail,
+    /// The end of what the program wrote to stderr for this call, if anything.
+    stderr: Option<Box<Tail>>,
     rows: Option<RowSender>,
     deadline: Option<Instant>,
     reply_to: Option<oneshot::Sender<CallCompletion>>,
@@ -63,6 +63,10 @@ pub(super) struct CallInFlight {
 }
 
 impl CallInFlight {
+    pub(super) fn stderr(&self) -> Vec<u8> {
+        self.stderr.as_ref().map(|tail| tail.to_bytes()).unwrap_or_default()
+    }
+
     pub(super) fn complete(self, completion: CallCompletion) {
         if let Some(reply_to) = self.reply_to {
             // The send fails only if the caller was dropped.
@@ -101,7 +105,7 @@ impl CallTable {
             time_limit,
             begins,
             stopped: false,
-            stderr: Tail::default(),
+            stderr: None,
             rows,
             deadline,
             reply_to,
@@ -132,7 +136,7 @@ impl CallTable {
     }
 
     pub(super) fn stderr_of(&mut self, ticket: CallTicket) -> Option<&mut Tail> {
-        self.by_ticket.get_mut(&ticket).map(|call| &mut call.stderr)
+        self.by_ticket.get_mut(&ticket).map(|call| &mut **call.stderr.get_or_insert_default())
     }
 
     pub(super) fn have_rows(&self) -> bool {

@@ -49,7 +49,7 @@ pub(super) struct SessionEnd {
 /// The outcome of a call with a reply. An error after a stop may be due to the stop.
 pub(super) fn answered(call: &CallInFlight, reply: Result<Reply, BadReply>) -> Outcome {
     let reply = reply.and_then(|reply| Reply::allowed_for(call.kind, Some(reply)));
-    let stderr = || printable(&call.stderr.to_bytes());
+    let stderr = || printable(&call.stderr());
     match reply {
         Ok(Some(Reply::Error(_)) | None) | Err(_) if call.stopped => Outcome::Stopped,
         Ok(Some(reply @ Reply::Error(_))) => outcome(reply, &stderr()),
@@ -184,7 +184,7 @@ impl SessionEnd {
     /// What the program wrote for a call. Before its first reply, this includes what it wrote when it started.
     fn stderr_of(&self, call: &CallInFlight) -> String {
         let startup = (self.replies == 0).then(|| self.stderr.startup.to_bytes());
-        printable(&[startup.unwrap_or_default(), call.stderr.to_bytes()].concat())
+        printable(&[startup.unwrap_or_default(), call.stderr()].concat())
     }
 
     fn how(&self) -> String {
