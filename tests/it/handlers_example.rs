@@ -68,14 +68,15 @@ fn a_python_handler_may_give_an_exception_for_a_reason() {
 def classify(call):
     raise redrive.Final(KeyError("text"), code="no_text")
 "#;
-    let Some((folder, _)) = classified_by(function, "") else { return };
+    let Some((folder, _)) = classified_by(function, "") else {
+        return eprintln!("skipped: there is no python3 here");
+    };
     assert_eq!(ends(&folder, "classify"), vec![json!(["error", 1, null]); 6], "all are final");
 }
 
 /// The six runs, handled by this function in one process with all of them in flight, and the worker's log.
 fn classified_by(function: &str, serve: &str) -> Option<(Folder, String)> {
     if !has_python() {
-        eprintln!("skipped: there is no python3 here");
         return None;
     }
     let folder = example();
@@ -108,7 +109,9 @@ async def classify(call):
     return call.key
 "#;
     for function in [threads, tasks] {
-        let Some((folder, _)) = classified_by(function, "") else { return };
+        let Some((folder, _)) = classified_by(function, "") else {
+            return eprintln!("skipped: there is no python3 here");
+        };
         let all = (1..=6).map(|run| json!(["passed", 1, format!("run:{run}")]));
         assert_eq!(ends(&folder, "classify"), all.collect::<Vec<_>>(), "{function}");
     }
@@ -120,7 +123,7 @@ fn a_python_handler_that_takes_one_call_at_a_time_says_so() {
     let Some((folder, log)) =
         classified_by("\ndef classify(call):\n    return 1\n", "threads=False")
     else {
-        return;
+        return eprintln!("skipped: there is no python3 here");
     };
     assert_eq!(ends(&folder, "classify"), vec![json!(["passed", 1, 1]); 6]);
     assert!(log.contains("set in-flight = 1 and processes = 8"), "{log}");
@@ -139,7 +142,9 @@ def classify(call):
         os._exit(1)
     met.wait(20)
 "#;
-    let Some((folder, _)) = classified_by(function, "") else { return };
+    let Some((folder, _)) = classified_by(function, "") else {
+        return eprintln!("skipped: there is no python3 here");
+    };
     for run in 1..=6 {
         let why = folder.run(&["why", &format!("run:{run}"), "-o", "json"]).json();
         let expected =
@@ -152,7 +157,9 @@ def classify(call):
 #[test]
 fn an_exception_of_a_python_handler_is_told_with_its_type_and_place() {
     let function = "\ndef classify(call):\n    raise ValueError(\"bad day\")\n";
-    let Some((folder, _)) = classified_by(function, "") else { return };
+    let Some((folder, _)) = classified_by(function, "") else {
+        return eprintln!("skipped: there is no python3 here");
+    };
     let why = folder.run(&["why", "run:1", "-o", "json"]).json();
     let message = why["attempts"][0]["message"].as_str().unwrap();
     let head = "ValueError: bad day (classify.py:9 in classify)\nstderr: Traceback";
