@@ -7,7 +7,7 @@ LIMIT = 20
 
 
 @redrive.handler
-def classify(call):
+def classify(call):    # call.key is the idempotency key: the same in every attempt
     text = call["payload"].get("text")
     if text is None:
         raise redrive.Final("there is no text", code="no_text")

@@ -1,7 +1,8 @@
 #!/bin/sh
 #
 # Handles one run. The call is JSON on standard input, and also in REDRIVE_* variables. The exit code
-# and the last line of the output are the result.
+# and the last line of the output are the result. REDRIVE_UNIT is the same in every attempt: pass it as the
+# idempotency key to services that must not act twice.
 
 call=$(cat)
 

@@ -32,6 +32,7 @@ fn every_command_has_help_with_examples() {
         let help = Folder::new().run(&arguments).ok();
         assert!(help.contains("Examples:\n  redrive "), "{command:?} has no examples:\n{help}");
         assert!(help.contains("--output <FORMAT>"), "{command:?} has no -o");
+        assert!(!help.contains('\\'), "{command:?} has a backslash:\n{help}");
     }
 }
 

@@ -67,6 +67,30 @@ fn a_run_by_flags_keeps_what_it_was_given() {
     }
 }
 
+// RUN-1, RUN-6
+#[test]
+fn a_number_keeps_its_digits_through_the_handler_and_back() {
+    let echo = r#"
+read -r call
+payload=${call#*'"payload":'}
+echo "{\"ok\": ${payload%',"queue"'*}}"
+"#;
+    for shop in Shop::both() {
+        shop.folder.write("work.sh", echo);
+        let submit = |payload: &str| {
+            let run = ["runs", "submit", "--queue", "work", "--idempotency-key", "k", "-o", "json"];
+            shop.run(&[&run[..], &["--payload", payload]].concat()).json()
+        };
+        let payload = r#"{"big":100000000000000000001,"huge":1e+999,"long":0.12345678901234567891,"price":1.5}"#;
+        assert_eq!(submit(payload)["outcome"], "accepted");
+        let padded = payload.replace("1.5}", "1.50}");
+        assert_eq!(submit(&padded)["outcome"], "duplicate", "the same number");
+        shop.drain();
+        let run = shop.show(1);
+        assert_eq!([run["payload"].to_string(), run["result"].to_string()], [payload; 2]);
+    }
+}
+
 // RUN-6
 #[test]
 fn an_idempotency_key_makes_a_second_submit_a_no_op_or_a_refusal() {
@@ -263,7 +287,7 @@ fn a_wrong_submit_is_refused_and_makes_no_store() {
     check(&["--queue", &long], 2, "513 bytes, 512 are allowed");
     check(&["--queue", "q", "--category", &long], 2, "category");
     check(&["--queue", "q", "--idempotency-key", ""], 2, "idempotency_key");
-    for payload in ["{", "", "nope", "{} {}", "-", "1e999"] {
+    for payload in ["{", "", "nope", "{} {}", "-"] {
         check(&["--queue", "q", "--payload", payload], 2, "--payload <JSON>");
     }
     for time in [

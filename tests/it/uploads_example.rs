@@ -67,5 +67,9 @@ fn the_example_uploads_what_it_can_and_gives_up_the_rest() {
         );
     }
     assert_eq!(folder.read("giveups.jsonl").lines().count(), 1);
+    for (item, code) in [(2, "connection_reset"), (3, "429"), (4, "422")] {
+        let story = folder.run(&["why", &format!("item:{item}"), "-o", "json"]).json();
+        assert_eq!(story["attempts"][0]["code"], code, "{story:#}");
+    }
     folder.run(&["doctor"]).ok();
 }

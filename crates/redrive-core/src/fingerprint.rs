@@ -4,7 +4,10 @@ use std::fmt;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Groups failures that differ only in numbers, ids, quotations, paths and hexadecimal digits.
+use crate::message::STDERR_MARK;
+
+/// Groups failures that differ only in numbers, ids, quotations, paths and hexadecimal digits, or in
+/// the stderr after the message.
 ///
 /// ```
 /// use redrive_core::Fingerprint;
@@ -18,6 +21,7 @@ pub struct Fingerprint(u64);
 
 impl Fingerprint {
     pub fn of(code: &str, message: &str) -> Self {
+        let message = message.split_once(STDERR_MARK).map_or(message, |(says, _)| says);
         let mut shape = String::with_capacity(code.len() + message.len() + 1);
         shape.push_str(code);
         shape.push('\n');

@@ -55,7 +55,7 @@ pub use item_state::{ItemEvent, ItemStatus};
 pub use jitter::{Jitter, JitterKey, JitterSeed};
 pub use jitter_text::InvalidJitter;
 pub use logical_date::{DateRange, LogicalDate};
-pub use message::{MAX_MESSAGE_BYTES, Message};
+pub use message::{MAX_MESSAGE_BYTES, Message, STDERR_MARK};
 pub use number::{AttemptNumber, Epoch, ItemId, PartitionId, PipelineRunId, RunId, SampleId};
 pub use partition_run_id::PartitionRunId;
 pub use partition_state::{PartitionEvent, PartitionState, PartitionStatus};

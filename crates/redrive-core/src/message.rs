@@ -10,6 +10,9 @@ use std::fmt;
 /// The longest stored message, in bytes. A longer message keeps its head and its tail.
 pub const MAX_MESSAGE_BYTES: usize = 8 * 1024;
 
+/// Separates what a message says from the stderr of a program, which is context.
+pub const STDERR_MARK: &str = "\nstderr: ";
+
 /// Space for the line that says how much was cut.
 const MAX_MARK_BYTES: usize = 64;
 

@@ -126,7 +126,6 @@ mod tests {
             (r#"{"category": "a\u0000"}"#, "category is not allowed"),
             (r#"{"idempotency_key": ""}"#, "idempotency_key is not allowed"),
             (r#"{"payload": "\ud800"}"#, "(column "),
-            (r#"{"payload": 1e999}"#, "number out of range"),
             (r#"{"submitted_at": 5}"#, "invalid type: integer"),
             (r#"{"submitted_at": "yesterday"}"#, "submitted_at \"yesterday\" is not an instant"),
             (r#"{"not_before": "2026-01-01T00:00:00"}"#, "not_before"),

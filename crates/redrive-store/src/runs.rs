@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Decision, Epoch, Failure, History, RunId, RunStatus};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::{
     Backlog, DataEdit, MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES, Operator,
@@ -125,8 +125,34 @@ pub fn canonical_json(value: &Value) -> String {
             let list: Vec<String> = list.iter().map(canonical_json).collect();
             format!("[{}]", list.join(","))
         }
+        Value::Number(number) => canonical_number(number),
         plain => plain.to_string(),
     }
+}
+
+/// A fraction as an `f64` prints it if that is the same number, so that 1.50 and 1.5 are equal content. Other
+/// numbers as they are written: none loses a digit.
+fn canonical_number(number: &Number) -> String {
+    let written = number.to_string();
+    if written.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
+        return written;
+    }
+    let printed = number.as_f64().and_then(Number::from_f64).map(|printed| printed.to_string());
+    printed.filter(|printed| decimal(printed) == decimal(&written)).unwrap_or(written)
+}
+
+/// The sign, the digits without zeros at the ends, and the exponent: equal for equal numbers.
+fn decimal(number: &str) -> (bool, String, i64) {
+    let digits = number.trim_start_matches('-');
+    let (digits, exponent) = digits.split_once(['e', 'E']).unwrap_or((digits, "0"));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let digits = format!("{whole}{fraction}");
+    let significant = digits.trim_end_matches('0');
+    let zeros = (digits.len() - significant.len()) as i64 - fraction.len() as i64;
+    let exponent = exponent.parse::<i64>().unwrap_or(i64::MAX).saturating_add(zeros);
+    let significant = significant.trim_start_matches('0').to_owned();
+    let exponent = if significant.is_empty() { 0 } else { exponent };
+    (number.starts_with('-'), significant, exponent)
 }
 
 fn checked(field: &'static str, value: &str, max_bytes: usize) -> Result<String, InvalidRun> {

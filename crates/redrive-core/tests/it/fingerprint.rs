@@ -21,6 +21,11 @@ const ALIKE: &[&[&str]] = &[
         "cannot open C:\\data\\x.csv: gone",
     ],
     &["it can't be (code=7)", "it can't be (code=0xff)"],
+    &[
+        "ValueError: bad day (work.py:12 in fetch)\nstderr: fetching\nTraceback",
+        "ValueError: bad day (work.py:14 in fetch)\nstderr: retrying",
+        "ValueError: bad day (work.py:14 in fetch)",
+    ],
 ];
 
 // PIP-7

@@ -5,7 +5,9 @@ use redrive_engine::{ExecHandler, ExecSpec, Handler, InvalidProgram, Outcome, St
 use redrive_store::Verdict;
 use serde_json::{Value, json};
 
-use crate::program::{LONG, Program, answered, failure, in_short, run, run_with, sample};
+use crate::program::{
+    LONG, Program, TRACEBACK, answered, failure, in_short, run, run_with, sample,
+};
 
 const SILENT: Outcome = Outcome::Answered { value: None, verdict: None };
 
@@ -171,6 +173,25 @@ async fn the_message_says_what_happened_and_holds_the_end_of_stderr() {
     for (script, message) in cases {
         assert_eq!(Program::sh(script).failure().await.message().as_str(), message, "{script}");
     }
+}
+
+// HANDLERS-2, CLS-4
+#[tokio::test]
+async fn the_error_of_a_traceback_comes_first() {
+    for (end, head) in [
+        ("exit 1", "ValueError: bad day (work.py:12 in fetch)\nstderr: Traceback"),
+        (
+            "kill -ABRT $$",
+            "ValueError: bad day (work.py:12 in fetch); the program ended with signal: 6 (SIGABRT)",
+        ),
+    ] {
+        let message = Program::sh(&format!("{TRACEBACK}; {end}")).failure().await;
+        let message = message.message().as_str();
+        assert!(message.starts_with(head), "{message}");
+    }
+    let reported = format!(r#"{TRACEBACK}; echo '{{"error": {{"message": "no row"}}}}'; exit 1"#);
+    let message = Program::sh(&reported).failure().await.message().to_string();
+    assert!(message.starts_with("no row\nstderr: Traceback"), "{message}");
 }
 
 /// Written by another process: while this one writes, a test beside it may start a program that

@@ -64,6 +64,30 @@ async fn a_variable_that_is_named_is_passed_on_where_it_is_set() {
 
 // HANDLERS-2
 #[tokio::test]
+async fn a_program_that_dies_for_want_of_a_variable_is_told_about_env() {
+    let withheld = format!("add env = [\"{SECRET}\"] to the handler");
+    let keyerror = format!(
+        "printf '%s\n' 'Traceback' '  File \"a.py\", line 3, in f' \"KeyError: '{SECRET}'\" >&2; exit 1"
+    );
+    let unset = "REDRIVE_TEST_NEVER_SET";
+    for (script, env, hint) in [
+        (format!(": ${{{SECRET}:?}}"), &[][..], Some(withheld.as_str())),
+        (keyerror, &[], Some(&withheld)),
+        (format!("echo MY_{SECRET} >&2; exit 1"), &[], None),
+        (format!("echo {SECRET} >&2; exit 1"), &[SECRET], None),
+        (format!(": ${{{unset}:?}}"), &[], None),
+        (format!(": ${{{unset}:?}}"), &[unset], Some("the worker has no such variable")),
+    ] {
+        let mut program = Program::sh(&script);
+        program.spec.env = env.iter().map(|name| (*name).to_owned()).collect();
+        let message = program.failure().await.message().to_string();
+        assert_eq!(message.contains("env"), hint.is_some(), "{script}: {message}");
+        assert!(message.contains(hint.unwrap_or_default()), "{script}: {message}");
+    }
+}
+
+// HANDLERS-2
+#[tokio::test]
 async fn each_kind_of_work_has_its_own_variables() {
     let own = json!({
         "KIND": "sample", "UNIT": "sample:9/llm_call", "ATTEMPT": "3",

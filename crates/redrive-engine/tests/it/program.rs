@@ -84,6 +84,10 @@ impl Program {
     }
 }
 
+/// Writes a traceback of Python to stderr.
+pub(crate) const TRACEBACK: &str = r#"printf '%s\n' 'Traceback (most recent call last):' \
+    '  File "/app/work.py", line 12, in fetch' '    raise ValueError("bad day")' 'ValueError: bad day' >&2"#;
+
 /// A call for a run.
 pub(crate) fn run() -> Call {
     run_with(json!({"queue": "verify", "category": "fast", "payload": {"n": 1}}))

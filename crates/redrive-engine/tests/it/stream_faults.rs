@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{
     alone::alone,
     exec_output::{FLAT_BYTES, peak_bytes},
-    program::{LONG, SHORT, answered, failure, gone, in_short, reaped, soon},
+    program::{LONG, SHORT, TRACEBACK, answered, failure, gone, in_short, reaped, soon},
     streaming::Streaming,
 };
 
@@ -124,7 +124,10 @@ async fn a_line_that_names_its_call_puts_the_blame_on_it() {
     let calls = [program.begin(1, LONG), program.begin(2, LONG)];
     let mut codes = Vec::new();
     for (_stopper, call) in calls {
-        codes.push(failure(soon(call).await.unwrap()).code().to_string());
+        let failure = failure(soon(call).await.unwrap());
+        codes.push(failure.code().to_string());
+        let shown = failure.message().as_str().contains("level");
+        assert_eq!(shown, *failure.code() == Code::name("bad_reply"), "{failure}");
     }
     codes.sort();
     assert_eq!(codes, ["bad_reply", "stream_reset"]);
@@ -135,19 +138,19 @@ async fn a_line_that_names_its_call_puts_the_blame_on_it() {
 async fn a_call_past_its_time_limit_fails_its_neighbours_and_ends_the_program() {
     let script = r#"
         echo $$ > leader
-        echo working >&2
-        while next; do echo "$id" >> had; done
+        while next; do printf '\036%s working on %s\n' "$id" "$id" >&2; echo "$id" >> had; done
     "#;
     let program = Streaming::with(script, |spec| spec.in_flight = 2);
     let (_stopper, patient) = program.begin(1, LONG);
     program.until("had", 1).await;
     let late = failure(program.ask_within(2, SHORT).await);
     let what = "the program took longer than its time limit of 700ms";
-    check(&late, Code::name("timeout"), &[what, "stderr: working"]);
+    check(&late, Code::name("timeout"), &[what, "stderr: working on run:2#3"]);
     assert_eq!(late.cause(), Cause::Timeout);
     let reset = failure(soon(patient).await.unwrap());
     let why = "the program was terminated: another call took longer than its time limit of 700ms";
-    check(&reset, Code::name("stream_reset"), &[why, "stderr: working"]);
+    check(&reset, Code::name("stream_reset"), &[why, "stderr: working on run:1#3"]);
+    assert!(!late.message().as_str().contains("run:1#3"), "{late}");
     reaped(program.pid("leader")).await;
 }
 
@@ -246,9 +249,10 @@ fn a_flood_on_stderr_costs_no_memory_and_its_end_is_kept() {
         let script = r#"
             next
             yes error | head -c 100000000 >&2
-            echo last >&2
             say '"ok":1'
             next
+            yes error | head -c 100000000 >&2
+            echo last >&2
             exit 3
         "#;
         let program = Streaming::sh(script);
@@ -260,6 +264,75 @@ fn a_flood_on_stderr_costs_no_memory_and_its_end_is_kept() {
         let message = failure.message().as_str();
         assert!(message.ends_with("last") && message.len() < 5_000, "{message}");
     });
+}
+
+// HANDLERS-3, LOG-2
+#[tokio::test]
+async fn a_call_shows_what_was_logged_for_it_and_nothing_of_the_call_before() {
+    let script = r#"
+        next; echo first >&2; say '"ok":1'
+        next; echo second >&2; say '"error":{"message":"no"}'
+        next; echo third >&2; exit 3
+    "#;
+    let program = Streaming::sh(script);
+    assert_eq!(program.ask(1).await, answered(json!(1)));
+    assert_eq!(failure(program.ask(2).await).message().as_str(), "no\nstderr: second");
+    let died = failure(program.ask(3).await);
+    let expected = "the program ended with exit status: 3\nstderr: third";
+    assert_eq!(died.message().as_str(), expected);
+}
+
+// HANDLERS-3, LOG-2
+#[tokio::test]
+async fn with_several_in_flight_a_marked_line_is_shown_with_its_call_only() {
+    let script = r#"
+        echo starting >&2
+        next; one=$id; next; two=$id
+        printf '\036%s for %s\n' "$one" "$one" "$two" "$two" >&2
+        echo whose >&2
+        exit 1
+    "#;
+    let program = Streaming::with(script, |spec| spec.in_flight = 2);
+    let calls = [program.begin(1, LONG), program.begin(2, LONG)];
+    for (n, (_stopper, call)) in (1..).zip(calls) {
+        let failure = failure(soon(call).await.unwrap());
+        check(&failure, Code::Number(1), &[&format!("for run:{n}#3")]);
+        let message = failure.message().as_str();
+        assert!(!message.contains("whose"), "{message}");
+        assert!(!message.contains(&format!("run:{}#3", 3 - n)), "{message}");
+    }
+}
+
+// HANDLERS-3, LOG-2
+#[tokio::test]
+async fn with_several_in_flight_lines_without_a_mark_are_left_to_the_log_of_the_worker() {
+    let program = Streaming::with("next; next; echo whose >&2; exit 1", |spec| spec.in_flight = 2);
+    let calls = [program.begin(1, LONG), program.begin(2, LONG)];
+    for (_stopper, call) in calls {
+        let message = failure(soon(call).await.unwrap()).message().to_string();
+        assert!(message.contains("exit status: 1; the lines of its stderr are"), "{message}");
+        assert!(!message.contains("whose"), "{message}");
+    }
+}
+
+// HANDLERS-3
+#[tokio::test]
+async fn what_a_program_says_before_it_reads_a_call_is_shown_with_each_of_them() {
+    let program = Streaming::with("echo no model >&2; exit 1", |spec| spec.in_flight = 2);
+    let calls = [program.begin(1, LONG), program.begin(2, LONG)];
+    for (_stopper, call) in calls {
+        check(&failure(soon(call).await.unwrap()), Code::Number(1), &["stderr: no model"]);
+    }
+}
+
+// HANDLERS-3, CLS-4
+#[tokio::test]
+async fn the_error_of_a_traceback_comes_first() {
+    let program = Streaming::sh(&format!("next; {TRACEBACK}; exit 1"));
+    let message = failure(program.ask(1).await).message().to_string();
+    let head = "ValueError: bad day (work.py:12 in fetch); the program ended with exit status: 1\n\
+                stderr: Traceback";
+    assert!(message.starts_with(head), "{message}");
 }
 
 // CLS-4

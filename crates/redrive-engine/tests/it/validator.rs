@@ -86,7 +86,14 @@ async fn a_good_partition_is_accepted_wherever_it_is() {
 #[tokio::test]
 async fn every_line_must_be_a_json_object() {
     let deep = [b"{\"a\":".repeat(200), b"1".to_vec(), b"}".repeat(200)].concat();
-    let cases: [(&[u8], &str); 14] = [
+    let hint = "(stdout is for rows, write messages to stderr)";
+    let fetching = format!("line 2 is not a JSON object: \"fetching page 1 …\" {hint}");
+    let long = format!("line 1 is not a JSON object: \"{}…\" {hint}", "x".repeat(200));
+    let cases: [(&[u8], &str); 17] = [
+        ("{}\nfetching page 1 …\n".as_bytes(), &fetching),
+        (b"[INFO] fetching\n", "\"[INFO] fetching\" (stdout"),
+        (b"2026-01-31 fetching\n", "\"2026-01-31 fetching\" (stdout"),
+        (&b"x".repeat(1000), &long),
         (b"{}\n[1]\n", "line 2 is not a JSON object: the value has another type"),
         (b"{}\n{}\n7\n{}\n", "line 3 is not"),
         (b"null\n", "line 1 is not"),
@@ -97,7 +104,6 @@ async fn every_line_must_be_a_json_object() {
         (b"{}\n \t\r\n", "line 2 is empty"),
         (b"{'a':1}\n", "line 1 is not"),
         (b"{\"a\":NaN}\n", "line 1 is not"),
-        (b"{\"a\":1e999}\n", "number out of range"),
         (b"{\"a\":\"\xff\"}\n", "line 1 is not"),
         (b"\xef\xbb\xbf{}\n", "line 1 is not"),
         (&deep, "recursion limit exceeded"),
@@ -165,6 +171,35 @@ async fn a_source_may_ask_for_a_schema() {
     check(secret, rules(), "schema", "line 1: /clicks: value is not of type \"integer\"").await;
     let message = failure(judge(secret, rules()).await).message().to_string();
     assert!(!message.contains("secret"), "rows are not for logs: {message}");
+}
+
+// PAR-4
+#[tokio::test]
+async fn a_schema_may_ask_for_a_format() {
+    let rules =
+        |format: &str| schema(&format!(r#"{{"properties": {{"a": {{"format": "{format}"}}}}}}"#));
+    for (format, good, bad) in [
+        ("date", "2026-01-31", "2026-02-31"),
+        ("date-time", "2026-01-31T00:00:00Z", "yesterday"),
+        ("email", "ada@example.com", "ada"),
+        ("uuid", "0195a1b2-0000-7000-8000-000000000000", "7"),
+    ] {
+        let row = |value: &str| format!("{{\"a\":\"{value}\"}}\n").into_bytes();
+        let verdict = judge(&row(good), rules(format)).await;
+        assert!(matches!(verdict, PartitionVerdict::Accepted { .. }), "{format}: {verdict:?}");
+        check(&row(bad), rules(format), "schema", &format!("/a: value is not a \"{format}\""))
+            .await;
+    }
+    let numbers = schema(
+        r#"{"properties": {"a": {"type": "integer", "minimum": 1}, "b": {"type": "number", "multipleOf": 0.5}}}"#,
+    );
+    let verdict = judge(b"{\"a\":100000000000000000001,\"b\":1e300}\n", numbers).await;
+    assert!(matches!(verdict, PartitionVerdict::Accepted { .. }), "{verdict:?}");
+    let verdict = judge(b"{\"a\":7}\n", rules("int64")).await;
+    assert!(
+        matches!(verdict, PartitionVerdict::Accepted { .. }),
+        "no standard format: {verdict:?}"
+    );
 }
 
 /// The order of the rules: what a partition is comes before what is asked of it.

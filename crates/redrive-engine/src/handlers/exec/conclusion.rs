@@ -12,7 +12,8 @@ use crate::{
     Outcome,
     handlers::{
         program::report::{
-            bad_reply_failure, exit_failure, explain, outcome, printable, timeout_failure,
+            bad_reply_failure, exit_failure, explain, explain_death, outcome, printable,
+            timeout_failure,
         },
         reply::Reply,
     },
@@ -83,9 +84,10 @@ fn failed(status: ExitStatus, stdout: &LastLine, stderr: &str) -> Failure {
         }
         what => what,
     };
-    let message = explain(&what, stderr);
     match reported {
-        Some(error) => error.failure(|message| exit_failure(status, message), &message),
-        None => exit_failure(status, &message),
+        Some(error) => {
+            error.failure(|message| exit_failure(status, message), &explain(&what, stderr))
+        }
+        None => exit_failure(status, &explain_death(&what, stderr)),
     }
 }

@@ -26,7 +26,7 @@ use crate::{
 /// work, and the attempt counts. Any other end may be due to the stop, and the attempt does not count.
 #[derive(Debug)]
 pub struct ExecHandler {
-    program: ProgramLauncher,
+    pub(super) program: ProgramLauncher,
     grace: Duration,
 }
 
@@ -76,7 +76,9 @@ impl Handler for ExecHandler {
     async fn handle(&self, call: &Call, time_limit: Duration, mut stop: Stop) -> Outcome {
         let mut stdout = LastLine::default();
         match self.run(&call.into(), time_limit, &mut stop, &mut stdout).await {
-            Ok(program) => conclude(call.kind(), program, &stdout, time_limit),
+            Ok(program) => {
+                self.program.with_hint(conclude(call.kind(), program, &stdout, time_limit))
+            }
             Err(outcome) => outcome,
         }
     }

@@ -17,7 +17,9 @@ use super::{
 use crate::{
     Call, Extractor, Outcome, RowWriter, Stop,
     handlers::{
-        program::report::{exit_failure, explain, outcome, printable, timeout_failure},
+        program::report::{
+            exit_failure, explain, explain_death, outcome, printable, timeout_failure,
+        },
         reply::Reply,
     },
 };
@@ -48,7 +50,7 @@ impl ExecHandler {
         sink: &mut impl OutputSink,
     ) -> Outcome {
         match self.run(input, time_limit, &mut stop, sink).await {
-            Ok(program) => conclude(program, time_limit),
+            Ok(program) => self.program.with_hint(conclude(program, time_limit)),
             Err(outcome) => outcome,
         }
     }
@@ -103,9 +105,10 @@ fn failed(status: ExitStatus, last_stderr_line: &LastLine, stderr: &str) -> Fail
             let message = error.message.clone().unwrap_or_else(|| ended_with(status));
             error.failure(|message| exit_failure(status, message), &message)
         }
-        _ if status.code().is_none() => exit_failure(status, &explain(&ended_with(status), stderr)),
-        _ if stderr.is_empty() => exit_failure(status, &ended_with(status)),
-        _ => exit_failure(status, stderr),
+        _ if status.code().is_none() || stderr.is_empty() => {
+            exit_failure(status, &explain_death(&ended_with(status), stderr))
+        }
+        _ => exit_failure(status, &explain_death("", stderr)),
     }
 }
 

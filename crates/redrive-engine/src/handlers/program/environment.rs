@@ -10,6 +10,9 @@ use crate::{Call, traces::TRACEPARENT};
 /// Passed to every program, if set.
 const ALWAYS: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
 
+/// A variable with a shorter name, such as `_`, may be mentioned by chance.
+const MIN_HINT_BYTES: usize = 3;
+
 /// Details that are documents. A program reads them from its input.
 const DOCUMENTS: [&str; 2] = ["payload", "data"];
 
@@ -20,6 +23,28 @@ const TRACEPARENT_VARIABLE: &str = "TRACEPARENT";
 pub(super) fn inherited(named: &[String]) -> Vec<(String, OsString)> {
     let names = ALWAYS.into_iter().chain(named.iter().map(String::as_str));
     names.filter_map(|name| Some((name.to_owned(), env::var_os(name)?))).collect()
+}
+
+/// A hint for the failure of a program that lacked a variable: its message names one that `env` could have
+/// passed, or names in vain. The error of a crash is the first line of the message or the last.
+pub(super) fn hint(named: &[String], message: &str) -> Option<String> {
+    let lines = [message.lines().next()?, message.lines().next_back()?];
+    let is_separator = |c: char| !c.is_alphanumeric() && c != '_';
+    let mentioned =
+        |name: &String| lines.iter().any(|line| line.split(is_separator).any(|word| word == name));
+    if let Some(name) = named.iter().find(|name| env::var_os(name).is_none() && mentioned(name)) {
+        return Some(format!(
+            "the handler's env names {name}, but the worker has no such variable"
+        ));
+    }
+    let withheld = env::vars_os().filter_map(|(name, _)| name.into_string().ok()).find(|name| {
+        let passed = ALWAYS.contains(&name.as_str()) || named.contains(name);
+        name.len() >= MIN_HINT_BYTES && !passed && mentioned(name)
+    })?;
+    Some(format!(
+        "the worker has the variable {withheld}, but a program gets only what `env` names: add \
+         env = [\"{withheld}\"] to the handler"
+    ))
 }
 
 /// The variables of a call. A value with a NUL cannot be in a variable; the JSON of the call has it.

@@ -7,7 +7,7 @@
 //!
 //! [`environment`] defines the variables of a program, [`lookup`] finds it in `PATH`, [`group`] is the process
 //! group, [`termination`] ends it, [`output`] keeps the relevant part of the output, and [`report`] makes
-//! failures and messages.
+//! failures and messages, with what [`crash`] finds in stderr.
 
 mod invalid;
 
@@ -17,6 +17,7 @@ mod lookup;
 mod group;
 mod termination;
 
+mod crash;
 pub(crate) mod output;
 pub(crate) mod report;
 
@@ -28,8 +29,10 @@ use std::{
     time::Duration,
 };
 
-use redrive_core::Failure;
+use redrive_core::{Failure, STDERR_MARK};
 use tokio::process::Command;
+
+use crate::Outcome;
 
 pub use self::invalid::InvalidProgram;
 pub(crate) use self::{
@@ -47,6 +50,7 @@ pub(crate) struct ProgramLauncher {
     path: PathBuf,
     arguments: Vec<String>,
     folder: PathBuf,
+    env: Vec<String>,
     inherited: Vec<(String, OsString)>,
 }
 
@@ -68,8 +72,8 @@ impl ProgramLauncher {
             true => folder.join(&name).components().collect(),
             false => PathBuf::from(&name),
         };
-        let inherited = environment::inherited(env);
-        Ok(Self { name, path, arguments: argv.collect(), folder, inherited })
+        let (arguments, inherited) = (argv.collect(), environment::inherited(env));
+        Ok(Self { name, path, arguments, folder, env: env.to_vec(), inherited })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -92,6 +96,18 @@ impl ProgramLauncher {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
+    }
+
+    /// Adds a hint to the failure of a program that lacked an environment variable.
+    pub(crate) fn with_hint(&self, outcome: Outcome) -> Outcome {
+        let Outcome::Failed(failure) = outcome else { return outcome };
+        let message = failure.message().as_str();
+        let Some(hint) = environment::hint(&self.env, message) else {
+            return Outcome::Failed(failure);
+        };
+        let (says, stderr) = message.split_once(STDERR_MARK).unwrap_or((message, ""));
+        let message = report::explain(&format!("{says}\n{hint}"), stderr);
+        Outcome::Failed(failure.retold(None, &message))
     }
 
     /// The failure for an error of the start.

@@ -61,6 +61,10 @@ impl Tail {
         self.cut += (surplus + skipped) as u64;
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         self.bytes.iter().copied().collect()
     }

@@ -2,9 +2,10 @@
 
 use std::{io, os::unix::process::ExitStatusExt, path::Path, process::ExitStatus, time::Duration};
 
-use redrive_core::{Cause, Code, Failure, HumanDuration, Message, named};
+use redrive_core::{Cause, Code, Failure, HumanDuration, Message, STDERR_MARK, named};
 use rustix::io::Errno;
 
+use super::crash;
 use crate::{
     Outcome,
     handlers::reply::{BadReply, Reply, ReportedError},
@@ -15,7 +16,17 @@ pub(crate) fn explain(what: &str, stderr: &str) -> String {
     match (what, stderr) {
         (what, "") => what.to_owned(),
         ("", stderr) => stderr.to_owned(),
-        (what, stderr) => format!("{what}\nstderr: {stderr}"),
+        (what, stderr) => format!("{what}{STDERR_MARK}{stderr}"),
+    }
+}
+
+/// The message about a program that died. An error that its stderr reports comes first, because lists show
+/// the beginning of a message.
+pub(crate) fn explain_death(what: &str, stderr: &str) -> String {
+    match (crash::headline(stderr), what) {
+        (None, what) => explain(what, stderr),
+        (Some(error), "") => explain(&error, stderr),
+        (Some(error), what) => explain(&format!("{error}; {what}"), stderr),
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::{
 
 use redrive_core::Failure;
 
-use crate::Outcome;
+use crate::{Outcome, handlers::program::output::Tail};
 
 /// Takes the rows of a call, as lines. Its capacity is small, so that a program blocks while the sink does.
 pub(super) type RowSender = mpsc::Sender<Vec<u8>>;
@@ -54,6 +54,8 @@ pub(super) struct CallInFlight {
     /// The offset of its line in all bytes written to the program.
     pub(super) begins: u64,
     pub(super) stopped: bool,
+    /// The end of what the program wrote to stderr for this call, if anything.
+    stderr: Option<Box<Tail>>,
     rows: Option<RowSender>,
     deadline: Option<Instant>,
     reply_to: Option<oneshot::Sender<CallCompletion>>,
@@ -61,6 +63,10 @@ pub(super) struct CallInFlight {
 }
 
 impl CallInFlight {
+    pub(super) fn stderr(&self) -> Vec<u8> {
+        self.stderr.as_ref().map(|tail| tail.to_bytes()).unwrap_or_default()
+    }
+
     pub(super) fn complete(self, completion: CallCompletion) {
         if let Some(reply_to) = self.reply_to {
             // The send fails only if the caller was dropped.
@@ -99,6 +105,7 @@ impl CallTable {
             time_limit,
             begins,
             stopped: false,
+            stderr: None,
             rows,
             deadline,
             reply_to,
@@ -117,11 +124,19 @@ impl CallTable {
         written: u64,
     ) -> Option<CallTicket> {
         let ticket = match id {
-            Some(id) => self.by_id.get(id).copied(),
+            Some(id) => self.with_id(id),
             None if in_flight == 1 => self.by_ticket.keys().next().copied(),
             None => None,
         };
         ticket.filter(|ticket| self.by_ticket.get(ticket).is_some_and(|call| call.begins < written))
+    }
+
+    pub(super) fn with_id(&self, id: &str) -> Option<CallTicket> {
+        self.by_id.get(id).copied()
+    }
+
+    pub(super) fn stderr_of(&mut self, ticket: CallTicket) -> Option<&mut Tail> {
+        self.by_ticket.get_mut(&ticket).map(|call| &mut **call.stderr.get_or_insert_default())
     }
 
     pub(super) fn have_rows(&self) -> bool {
@@ -182,4 +197,4 @@ impl CallTable {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -4,11 +4,17 @@ use std::process::ExitStatus;
 
 use redrive_core::{Cause, Class, Failure, HumanDuration, named};
 
-use super::call_table::{CallCompletion, CallInFlight, CallTicket};
+use super::{
+    call_table::{CallCompletion, CallInFlight, CallTicket},
+    stderr_lines::StderrLines,
+};
 use crate::{
     Outcome,
     handlers::{
-        program::report::{bad_reply_failure, exit_failure, explain, outcome, timeout_failure},
+        program::report::{
+            bad_reply_failure, exit_failure, explain, explain_death, outcome, printable,
+            timeout_failure,
+        },
         reply::{BadReply, Reply},
     },
 };
@@ -37,19 +43,20 @@ pub(super) struct SessionEnd {
     pub(super) read: u64,
     /// The number of valid replies.
     pub(super) replies: u64,
-    /// The end of stderr.
-    pub(super) stderr: String,
+    pub(super) stderr: StderrLines,
 }
 
 /// The outcome of a call with a reply. An error after a stop may be due to the stop.
-pub(super) fn answered(kind: &str, reply: Result<Reply, BadReply>, stopped: bool) -> Outcome {
-    let reply = reply.and_then(|reply| Reply::allowed_for(kind, Some(reply)));
+pub(super) fn answered(call: &CallInFlight, reply: Result<Reply, BadReply>) -> Outcome {
+    let reply = reply.and_then(|reply| Reply::allowed_for(call.kind, Some(reply)));
+    let stderr = || printable(&call.stderr());
     match reply {
-        Ok(Some(Reply::Error(_)) | None) | Err(_) if stopped => Outcome::Stopped,
+        Ok(Some(Reply::Error(_)) | None) | Err(_) if call.stopped => Outcome::Stopped,
+        Ok(Some(reply @ Reply::Error(_))) => outcome(reply, &stderr()),
         Ok(Some(reply)) => outcome(reply, ""),
         // Unreachable: a call has a reply here.
         Ok(None) => Outcome::Stopped,
-        Err(bad) => Outcome::Failed(bad_reply_failure(&bad, "")),
+        Err(bad) => Outcome::Failed(bad_reply_failure(&bad, &stderr())),
     }
 }
 
@@ -91,7 +98,8 @@ impl SessionEnd {
                 let failure = self.offender_failure(&call);
                 call.complete(CallCompletion::Done(Outcome::Failed(failure)));
             } else if self.affects(&call) {
-                call.complete(self.bystander_completion(affected, limit));
+                let completion = self.bystander_completion(&call, affected, limit);
+                call.complete(completion);
             } else {
                 call.return_unread();
             }
@@ -108,19 +116,20 @@ impl SessionEnd {
     fn offender_failure(&self, call: &CallInFlight) -> Failure {
         match &self.cause {
             ExitCause::InvalidOutput(_, problem) => {
-                bad_reply_failure(&BadReply(problem.clone()), &self.stderr)
+                bad_reply_failure(&BadReply(problem.clone()), &self.stderr_of(call))
             }
             ExitCause::TimedOut(_)
             | ExitCause::Exited
             | ExitCause::ClosedPipes
             | ExitCause::Retired
-            | ExitCause::Stopped => timeout_failure(call.time_limit, &self.stderr),
+            | ExitCause::Stopped => timeout_failure(call.time_limit, &self.stderr_of(call)),
         }
     }
 
     /// The completion of a call that did not cause the end. `affected` is how many calls fail.
     fn bystander_completion(
         &self,
+        call: &CallInFlight,
         affected: usize,
         limit: Option<HumanDuration>,
     ) -> CallCompletion {
@@ -129,7 +138,9 @@ impl SessionEnd {
                 return CallCompletion::Done(Outcome::Stopped);
             }
             (ExitCause::Exited | ExitCause::ClosedPipes, _) => {
-                return CallCompletion::Done(Outcome::Failed(self.exit_failure_for(affected)));
+                return CallCompletion::Done(Outcome::Failed(
+                    self.exit_failure_for(call, affected),
+                ));
             }
             (ExitCause::TimedOut(_), Some(limit)) => {
                 format!("another call took longer than its time limit of {limit}")
@@ -137,22 +148,32 @@ impl SessionEnd {
             (ExitCause::TimedOut(_), None) => {
                 "another call took longer than its time limit".to_owned()
             }
-            (ExitCause::InvalidOutput(_, problem), _) => {
+            // The line may have data of its call.
+            (ExitCause::InvalidOutput(Some(_), _), _) => {
+                "the program printed an invalid line for another call".to_owned()
+            }
+            (ExitCause::InvalidOutput(None, problem), _) => {
                 format!("the program printed an invalid line: {problem}")
             }
         };
-        CallCompletion::Reset(self.reset(&format!("the program was terminated: {what}")))
+        let what = format!("the program was terminated: {what}");
+        CallCompletion::Reset(reset(&explain(&what, &self.stderr_of(call))))
     }
 
     /// The failure of calls whose program exited. With several calls it is unknown which of them the exit
     /// code is about, so a final exit code must not fail all of them for good.
-    fn exit_failure_for(&self, affected: usize) -> Failure {
-        let message = explain(&self.how(), &self.stderr);
+    fn exit_failure_for(&self, call: &CallInFlight, affected: usize) -> Failure {
+        let stderr = self.stderr_of(call);
+        let what = match affected > 1 && stderr.is_empty() && !self.stderr.process.is_empty() {
+            true => format!("{}; the lines of its stderr are in the worker's log", self.how()),
+            false => self.how(),
+        };
+        let message = explain_death(&what, &stderr);
         match self.status {
             Some(status) if matches!(self.cause, ExitCause::Exited) && !status.success() => {
                 let failure = exit_failure(status, &message);
                 match failure.class() {
-                    Class::Final if affected > 1 => self.reset(&self.how()),
+                    Class::Final if affected > 1 => reset(&message),
                     _ => failure,
                 }
             }
@@ -160,8 +181,10 @@ impl SessionEnd {
         }
     }
 
-    fn reset(&self, what: &str) -> Failure {
-        Failure::named(named::STREAM_RESET, Cause::Handler, &explain(what, &self.stderr))
+    /// What the program wrote for a call. Before its first reply, this includes what it wrote when it started.
+    fn stderr_of(&self, call: &CallInFlight) -> String {
+        let startup = (self.replies == 0).then(|| self.stderr.startup.to_bytes());
+        printable(&[startup.unwrap_or_default(), call.stderr()].concat())
     }
 
     fn how(&self) -> String {
@@ -180,4 +203,8 @@ impl SessionEnd {
     fn succeeded(&self) -> bool {
         self.status.is_some_and(|status| status.success())
     }
+}
+
+fn reset(message: &str) -> Failure {
+    Failure::named(named::STREAM_RESET, Cause::Handler, message)
 }

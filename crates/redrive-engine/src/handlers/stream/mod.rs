@@ -6,9 +6,9 @@
 //!
 //! [`pool`] assigns a call to a program, or decides when a program may be started again
 //! ([`restart_backoff`]). [`session`] runs one program from start to end, with its [`call_table`] and the
-//! [`outbox`] of lines to write. [`line_splitter`] and [`reply_line`] parse its output, [`deliveries`] passes on
-//! rows and completions in order, and [`conclusion`] completes the calls when the program ends. [`extraction`]
-//! writes the rows of extractors.
+//! [`outbox`] of lines to write. [`line_splitter`] and [`reply_line`] parse its output, [`stderr_lines`] assigns
+//! what it logs to its calls, [`deliveries`] passes on rows and completions in order, and [`conclusion`] completes
+//! the calls when the program ends. [`extraction`] writes the rows of extractors.
 
 mod spec;
 
@@ -23,6 +23,7 @@ mod waits;
 
 mod line_splitter;
 mod reply_line;
+mod stderr_lines;
 
 mod conclusion;
 mod extraction;
@@ -49,6 +50,9 @@ use crate::{
     Call, Handler, InvalidProgram, Outcome, RowWriter, Stop,
     handlers::program::{ProcessGroup, ProgramLauncher},
 };
+
+/// Tells a program how many calls it may have at once.
+const IN_FLIGHT: &str = "REDRIVE_IN_FLIGHT";
 
 /// Passes calls to programs that stay running. Needs a tokio runtime with I/O and time enabled.
 ///
@@ -87,7 +91,9 @@ impl StreamHandler {
 
     /// Starts a program in a slot, for its first call.
     fn start(&self, at: usize, id: &str) -> Result<mpsc::UnboundedSender<ProgramCommand>, Outcome> {
-        let started = ProcessGroup::start(self.program.command()).map_err(|error| {
+        let mut command = self.program.command();
+        command.env(IN_FLIGHT, self.in_flight.to_string());
+        let started = ProcessGroup::start(command).map_err(|error| {
             let failure = self.program.start_failure(&error);
             self.pool.slot_emptied(at, Some(failure.message().as_str()));
             Outcome::Failed(failure)
@@ -162,7 +168,7 @@ impl StreamHandler {
         };
         loop {
             match self.send_call(call, rows, time_limit, permit, &mut stop).await {
-                CallCompletion::Done(outcome) => return outcome,
+                CallCompletion::Done(outcome) => return self.program.with_hint(outcome),
                 CallCompletion::Reset(_) if stop.is_stopped() => return Outcome::Stopped,
                 CallCompletion::Reset(failure) => return Outcome::Failed(failure),
                 CallCompletion::Unread(again) => permit = again,

@@ -20,6 +20,7 @@ use tokio::{
 };
 
 use super::{restart_backoff::RestartBackoff, session::ProgramCommand};
+use crate::handlers::program::{output::Tail, report::printable};
 use redrive_retry::monotonic;
 
 pub(super) struct ProgramPool {
@@ -263,6 +264,14 @@ impl SlotGuard {
 
     pub(super) fn leaving(&self) {
         self.pool.leaving(self.at);
+    }
+
+    /// Logs lines of stderr that belong to no call.
+    pub(super) fn log_lines(&self, lines: &Tail, what: &str) {
+        let (program, stderr) = (self.pool.name.as_str(), printable(&lines.to_bytes()));
+        if !stderr.is_empty() {
+            tracing::info!(program, slot = self.at, stderr, "{what}");
+        }
     }
 
     pub(super) fn release(mut self, failure: Option<String>) {

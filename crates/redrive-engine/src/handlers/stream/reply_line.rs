@@ -30,7 +30,10 @@ impl ReplyLine {
         let mut object = match serde_json::from_slice(line) {
             Ok(Value::Object(object)) => object,
             Ok(_) => return invalid(None, "the line is not a JSON object"),
-            Err(error) => return invalid(None, &format!("the line is not JSON ({error})")),
+            Err(_) => {
+                let why = "the line is not JSON (stdout is for replies, write messages to stderr)";
+                return invalid(None, why);
+            }
         };
         let id = match object.remove("id") {
             None | Some(Value::Null) => None,

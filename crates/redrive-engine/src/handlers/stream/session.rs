@@ -20,14 +20,11 @@ use super::{
     outbox::Outbox,
     pool::SlotGuard,
     reply_line::{ReplyLine, RowLine},
+    stderr_lines::{LineOwner, StderrLines},
     waits::{at, read, write},
 };
 use crate::handlers::{
-    program::{
-        DRAIN_LIMIT, KILL_LIMIT, Pipes, ProcessGroup,
-        output::{CHUNK_BYTES, Tail},
-        report::printable,
-    },
+    program::{DRAIN_LIMIT, KILL_LIMIT, Pipes, ProcessGroup, output::CHUNK_BYTES},
     reply::{MAX_REPLY_BYTES, excerpt},
 };
 use redrive_retry::monotonic;
@@ -70,7 +67,9 @@ pub(super) struct ProgramSession {
     lines: LineSplitter,
     /// What was read and not delivered yet. Nothing more is read until it is delivered.
     deliveries: Deliveries,
-    tail: Tail,
+    logged: StderrLines,
+    /// Whether the program has read a part of its input.
+    has_read: bool,
     /// The number of valid replies.
     replies: u64,
     phase: Phase,
@@ -98,7 +97,8 @@ impl ProgramSession {
             outbox: Outbox::default(),
             lines: LineSplitter::default(),
             deliveries: Deliveries::default(),
-            tail: Tail::default(),
+            logged: StderrLines::default(),
+            has_read: false,
             replies: 0,
             phase: Phase::Serving,
             cause: ExitCause::Exited,
@@ -134,6 +134,7 @@ impl ProgramSession {
                 () = at(alarm) => if self.on_alarm() { return },
                 count = commands.recv_many(&mut batch, BATCH), if listening => {
                     listening = count > 0;
+                    self.read_logged();
                     batch.drain(..).for_each(|command| self.handle_command(command));
                 }
                 sent = write(&mut self.stdin, self.outbox.unsent()) => self.sent(sent),
@@ -144,7 +145,7 @@ impl ProgramSession {
                 },
                 length = read(&mut self.stderr, &mut err) => match length {
                     0 => self.stderr = None,
-                    length => self.tail.push(err.get(..length).unwrap_or_default()),
+                    length => self.logged(err.get(..length).unwrap_or_default()),
                 },
             }
         }
@@ -169,7 +170,7 @@ impl ProgramSession {
                 Ok((0, true)) => self.stdout = None,
                 Ok((0, false)) => self.stderr = None,
                 Ok((length, true)) => self.received(out.get(..length).unwrap_or_default()),
-                Ok((length, false)) => self.tail.push(err.get(..length).unwrap_or_default()),
+                Ok((length, false)) => self.logged(err.get(..length).unwrap_or_default()),
             }
             left = left.saturating_sub(started.elapsed());
         }
@@ -241,13 +242,45 @@ impl ProgramSession {
         }
     }
 
+    /// Reads what is in the pipe of stderr now. The program wrote it before what happens next: a line belongs
+    /// to the calls in flight when it was written, so it is assigned before a reply ends one or a new one begins.
+    fn read_logged(&mut self) {
+        let ready = self.stderr.as_ref().and_then(|stderr| ioctl_fionread(stderr).ok());
+        let mut left = ready.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or_default();
+        let mut buffer = vec![0; left.min(CHUNK_BYTES)];
+        while left > 0
+            && let Some(stderr) = &self.stderr
+            && let Ok(length @ 1..) = rustix::io::read(stderr, &mut buffer)
+        {
+            self.logged(buffer.get(..length).unwrap_or_default());
+            left = left.saturating_sub(length);
+        }
+    }
+
+    fn logged(&mut self, chunk: &[u8]) {
+        self.has_read = self.has_read || self.read_bytes() > 0;
+        let owner = match self.calls.only_written(self.outbox.written()) {
+            _ if !self.has_read => LineOwner::Startup,
+            Some(ticket) => LineOwner::Call(ticket),
+            None => LineOwner::Process,
+        };
+        self.logged.push(chunk, &mut self.calls, owner);
+    }
+
+    /// How many bytes of its input the program has read.
+    fn read_bytes(&self) -> u64 {
+        let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
+        self.outbox.written().saturating_sub(unread.unwrap_or_default())
+    }
+
     fn received(&mut self, chunk: &[u8]) {
+        self.read_logged();
         if self.distrusted {
             return;
         }
         let Self { lines, calls, in_flight, outbox, replies, cause, deliveries, .. } = self;
         let (in_flight, written, offender) = (*in_flight, outbox.written(), cause.offender());
-        let mut wrong = None;
+        let (mut wrong, unanswered) = (None, *replies == 0);
         let pushed = lines.push(chunk, |line| {
             if calls.have_rows()
                 && let Some(RowLine { id, row }) = RowLine::parse(line)
@@ -271,7 +304,7 @@ impl ProgramSession {
                     if let Some(call) = ticket.and_then(|ticket| calls.remove(ticket)) {
                         let well = answer.reply.is_ok();
                         *replies += u64::from(well);
-                        let outcome = answered(call.kind, answer.reply, call.stopped);
+                        let outcome = answered(&call, answer.reply);
                         deliveries.add_completion(call, CallCompletion::Done(outcome), well);
                         return true;
                     }
@@ -294,6 +327,10 @@ impl ProgramSession {
                 calls.only_written(written),
                 format!("the line is longer than {MAX_REPLY_BYTES} bytes"),
             ));
+        }
+        if unanswered && self.replies > 0 {
+            // A failure before the first reply shows them instead.
+            self.slot.log_lines(&self.logged.startup, "the program wrote this when it started");
         }
         self.deliver();
         if let Some((offender, problem)) = wrong {
@@ -388,18 +425,20 @@ impl ProgramSession {
 
     /// Frees the slot and completes the calls that are left.
     fn conclude(mut self) {
-        let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
-        let read = self.outbox.written().saturating_sub(unread.unwrap_or_default());
         let end = SessionEnd {
+            read: self.read_bytes(),
             status: self.group.end().ok().flatten(),
             cause: self.cause,
-            read,
             replies: self.replies,
-            stderr: printable(&self.tail.to_bytes()),
+            stderr: self.logged,
         };
         let calls = self.calls.take_all();
+        let failure = end.failure(&calls);
+        if failure.is_some() {
+            self.slot.log_lines(&end.stderr.process, "the program wrote this for no call");
+        }
         // The slot is free before a caller can learn of it.
-        self.slot.release(end.failure(&calls));
+        self.slot.release(failure);
         end.complete(calls);
     }
 }

@@ -6,6 +6,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::schema::RowSchema;
+use crate::handlers::reply::excerpt;
 
 /// The longest row, in bytes. A consumer holds at least one row in memory.
 pub const MAX_ROW_BYTES: usize = 16 * 1024 * 1024;
@@ -99,10 +100,16 @@ fn too_long(number: u64) -> String {
     format!("line {number} is longer than {MAX_ROW_BYTES} bytes")
 }
 
-/// Names the line and the problem but not the content of the row: data must not reach logs.
+/// Names the line and the problem but not the content of the row: data must not reach logs. A line that is
+/// not JSON and does not begin as an object is no row but a message, and is shown.
 fn not_an_object(number: u64, line: &[u8], error: &serde_json::Error) -> String {
-    if line.trim_ascii().is_empty() {
-        return format!("line {number} is empty");
+    let trimmed = line.trim_ascii();
+    let Some(first) = trimmed.first() else { return format!("line {number} is empty") };
+    if *first != b'{' && serde_json::from_slice::<de::IgnoredAny>(line).is_err() {
+        let text = excerpt(trimmed);
+        return format!(
+            "line {number} is not a JSON object: {text:?} (stdout is for rows, write messages to stderr)"
+        );
     }
     let suffix = format!(" at line {} column {}", error.line(), error.column());
     let why = error.to_string();

@@ -13,7 +13,8 @@ pub struct InvalidSchema(String);
 
 #[cfg(feature = "json-schema")]
 impl RowSchema {
-    /// Compiles a schema. Without `$schema`, draft 2020-12 applies.
+    /// Compiles a schema. Without `$schema`, draft 2020-12 applies. `format` is validated, which the newer drafts
+    /// leave to the program; a format that is not standard is ignored.
     ///
     /// ```
     /// use redrive_engine::RowSchema;
@@ -28,7 +29,8 @@ impl RowSchema {
             "" => InvalidSchema(error.to_string()),
             path => InvalidSchema(format!("{path}: {error}")),
         };
-        jsonschema::validator_for(&schema).map(Self).map_err(at)
+        let options = jsonschema::options().should_validate_formats(true);
+        options.build(&schema).map(Self).map_err(at)
     }
 
     /// Why a row does not match, if it does not. The message masks the values of the row: data must not reach

@@ -6,7 +6,13 @@ use tokio::sync::Semaphore;
 
 use super::*;
 
-fn ask(calls: &mut CallTable, ticket: u64, begins: u64, limit: Duration, now: Instant) {
+pub(in crate::handlers::stream) fn ask(
+    calls: &mut CallTable,
+    ticket: u64,
+    begins: u64,
+    limit: Duration,
+    now: Instant,
+) {
     let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
     let (reply_to, _) = oneshot::channel();
     let request = CallRequest {
