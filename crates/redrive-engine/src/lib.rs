@@ -43,7 +43,7 @@ pub use handlers::program::{DEFAULT_GRACE, InvalidProgram};
 pub use handlers::reply;
 pub use handlers::stream::{StreamHandler, StreamSpec};
 pub use notify::{Notifier, NotifyEvents, RESERVED_QUEUES};
-pub use partitions::consumer::{ConsumeError, Consumer, ReadablePartition};
+pub use partitions::consumer::{ConsumeError, Consumer, ReadablePartition, Unreadable};
 pub use partitions::control::{
     ChangeCounts, ChangeOutcome, ChangeRefusal, Control, KeyGrid, PartitionCommand,
     PartitionOutcome, PartitionRules, PartitionSelection, RunMode, Sweep,
