@@ -273,7 +273,7 @@ fn a_partition_is_one_line_of_a_list_whatever_is_in_its_key() {
     for archive in Archive::both() {
         let customer = "two\nlines\tand \u{1b}[31mred";
         let backfill = ["state", "backfill", "--source", "ads", "--customer-id", customer];
-        let day = ["--since", "2026-03-01", "--until", "2026-03-01"];
+        let day = ["--since", "2026-03-01", "--until", "2026-03-01", "--allow-unknown"];
         for list in [&[&backfill[..], &day].concat()[..], &["state", "inspect"]] {
             let shown = archive.run(list).ok();
             let of_it: Vec<&str> = shown.lines().filter(|line| line.contains("two")).collect();

@@ -8,6 +8,7 @@
 //! - `runs`, `partitions`, `uploads`, `pipelines`: the four kinds of work
 //! - `checks`: reads a whole store and reports every unit that breaks an invariant
 //! - `notify`, `prune`, `traces`: notifications, removal of old units, OpenTelemetry spans
+//! - [`nearest`]: suggestions for misspelled names
 
 mod worker;
 
@@ -28,6 +29,8 @@ mod notify;
 mod prune;
 
 pub mod traces;
+
+pub mod nearest;
 
 pub use checks::checker;
 pub use checks::raw_checks::verify_partitions;

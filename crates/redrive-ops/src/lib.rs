@@ -21,7 +21,9 @@ mod watch;
 pub mod words;
 
 pub use checkups::{Checkups, Environment, with_causes};
-pub use declared::{Declarations, DeclaredPipeline, DeclaredQueue, DeclaredSource, DeclaredUpload};
+pub use declared::{
+    Declarations, DeclaredPipeline, DeclaredQueue, DeclaredSource, DeclaredUpload, UndeclaredName,
+};
 pub use explain::{
     ExplainTarget, Explanation, ItemExplanation, Next, PartitionExplanation, PartitionNext,
     RunExplanation, SampleExplanation, StageExplanation,

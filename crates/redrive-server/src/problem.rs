@@ -116,6 +116,14 @@ impl From<redrive_store::Error> for ProblemDetails {
     }
 }
 
+/// An undeclared name is probably misspelled.
+impl From<redrive_ops::UndeclaredName> for ProblemDetails {
+    fn from(unknown: redrive_ops::UndeclaredName) -> Self {
+        Self::bad_request(unknown.to_string())
+            .allowed("declared names, or any with \"allow_unknown\": true")
+    }
+}
+
 impl IntoResponse for ProblemDetails {
     fn into_response(self) -> Response {
         let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON))];

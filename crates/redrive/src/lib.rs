@@ -140,8 +140,6 @@
 pub mod config;
 #[cfg(all(feature = "config", feature = "server"))]
 mod declarations;
-#[cfg(feature = "engine")]
-mod nearest;
 #[cfg(feature = "config")]
 mod raw_sinks;
 #[cfg(feature = "engine")]
@@ -185,6 +183,8 @@ pub use declarations::build_declarations;
 #[cfg(feature = "config")]
 pub use raw_sinks::{SchemaFileError, build_validation_rules, open_raw_sink};
 pub use redrive_core::*;
+#[cfg(feature = "engine")]
+use redrive_engine::nearest;
 #[cfg(feature = "engine")]
 pub use redrive_engine::traces;
 #[cfg(feature = "http")]

@@ -203,7 +203,7 @@ fn section_6_what_was_backfilled_fails_is_retried_and_succeeds_like_the_rest() {
     for yard in Yard::both() {
         good(&yard, false);
         let backfill = ["state", "backfill", "--source", "ads", "--query-name", "mode"];
-        let range = ["--since", "2026-01-01", "--until", "2026-01-03"];
+        let range = ["--since", "2026-01-01", "--until", "2026-01-03", "--allow-unknown"];
         yard.shop.run(&[&backfill[..], &range].concat()).ok();
         let keys: Vec<PartitionKey> =
             (1..=3).map(|day| format!("ads/1234/mode/2026-01-0{day}").parse().unwrap()).collect();
