@@ -33,7 +33,7 @@ pub mod traces;
 pub mod nearest;
 
 pub use checks::checker;
-pub use checks::raw_checks::verify_partitions;
+pub use checks::raw_checks::{verify_partitions, verify_sample};
 pub use handlers::exec::{ExecHandler, ExecSpec};
 pub use handlers::handler::{Call, Handler, Outcome, handler_fn};
 #[cfg(feature = "http")]
@@ -42,7 +42,7 @@ pub use handlers::http::{
     InvalidHttp, InvalidTemplate, MAX_BODY_BYTES, MAX_PAGES, Paging,
 };
 pub use handlers::json_pointer::{InvalidPointer, JsonPointer};
-pub use handlers::program::{DEFAULT_GRACE, InvalidProgram};
+pub use handlers::program::{DEFAULT_GRACE, InvalidProgram, program_problem};
 pub use handlers::reply;
 pub use handlers::stream::{StreamHandler, StreamSpec};
 pub use notify::{Notifier, NotifyEvents, RESERVED_QUEUES};

@@ -141,6 +141,8 @@ pub mod config;
 #[cfg(all(feature = "config", feature = "server"))]
 mod declarations;
 #[cfg(feature = "config")]
+mod named_files;
+#[cfg(feature = "config")]
 mod raw_sinks;
 #[cfg(feature = "engine")]
 mod store_url;
@@ -180,6 +182,8 @@ pub use serde_json;
 
 #[cfg(all(feature = "config", feature = "server"))]
 pub use declarations::build_declarations;
+#[cfg(feature = "config")]
+pub use named_files::{FileProblem, file_problems};
 #[cfg(feature = "config")]
 pub use raw_sinks::{SchemaFileError, build_validation_rules, open_raw_sink};
 pub use redrive_core::*;
