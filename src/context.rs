@@ -46,6 +46,8 @@ pub(crate) enum IfMissing {
     Create,
     /// Fail. A read-only command must not create a file.
     Refuse,
+    /// Use an empty store in memory: a dry run must not create a file.
+    Imagine,
 }
 
 impl ChosenStore {
@@ -61,7 +63,10 @@ impl ChosenStore {
             IfMissing::Refuse if is_absent => {
                 open_migrated_store(&self.url, settings.synchronous).await
             }
-            IfMissing::Refuse | IfMissing::Create => {
+            IfMissing::Imagine if is_absent => {
+                open_store(&StoreUrl::SqliteMemory, settings.synchronous, SystemClock.now()).await
+            }
+            IfMissing::Refuse | IfMissing::Create | IfMissing::Imagine => {
                 open_store(&self.url, settings.synchronous, SystemClock.now()).await
             }
         };

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use redrive::{build_validation_rules, config::Config};
-use redrive_ops::{Checkups, Environment, with_causes};
+use redrive::{config::Config, file_problems};
+use redrive_ops::{Checkups, Environment};
 
 use crate::context::{ChosenStore, Context};
 
@@ -21,7 +21,9 @@ pub(crate) fn check_config(context: &Context, checkups: &mut Checkups) -> Option
         Ok(Some(config)) => {
             let path = context.config_path().ok().flatten();
             checkups.ok(CHECK, path.map_or_else(String::new, |path| context.display_name(&path)));
-            check_schemas(&config, checkups);
+            for file in file_problems(&config) {
+                checkups.fail(file.kind, format!("{}: {}", file.place, file.problem));
+            }
             Some(Some(config))
         }
         Ok(None) => {
@@ -31,14 +33,6 @@ pub(crate) fn check_config(context: &Context, checkups: &mut Checkups) -> Option
         Err(error) => {
             checkups.fail(CHECK, format!("{}; see `redrive check`", error.message));
             None
-        }
-    }
-}
-
-fn check_schemas(config: &Config, checkups: &mut Checkups) {
-    for source in &config.sources {
-        if let Err(error) = build_validation_rules(&source.validate, &config.folder) {
-            checkups.fail("schema of rows", format!("{}: {}", source.name, with_causes(&error)));
         }
     }
 }

@@ -16,6 +16,12 @@ pub(crate) enum Exit {
     Partial = 3,
     /// A safety check refused; nothing was changed.
     Refused = 4,
+    /// `consume cat`: the partition is terminal and never comes without an operator.
+    Gone = 5,
+    /// `consume cat`: the partition is missing or pending.
+    Late = 6,
+    /// `consume cat`: the partition was rejected and is retried later.
+    Failed = 7,
     /// Stopped by Ctrl-C (SIGINT).
     Interrupted = 130,
     /// Stopped by SIGTERM.

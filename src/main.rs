@@ -22,7 +22,7 @@ use std::{panic, process::ExitCode};
 use clap::Parser;
 
 use crate::{
-    cli::{Cli, CliCommand},
+    cli::{Cli, CliCommand, LogFormat},
     context::Context,
     exit::{CommandError, Exit},
 };
@@ -39,8 +39,11 @@ fn run() -> Exit {
     };
     let mut globals = cli.globals.clone();
     let shows_progress = match &cli.command {
-        // The progress display counts retries; a log line for each would hide the display.
-        CliCommand::Pipeline(args) => args.shows_progress(),
+        // The progress display counts retries; a log line for each would hide the display. Logs as JSON lines have
+        // no display.
+        CliCommand::Pipeline(args) => {
+            args.shows_progress() && globals.log_format == LogFormat::Text
+        }
         _ => false,
     };
     if shows_progress {

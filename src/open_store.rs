@@ -1,11 +1,13 @@
 //! The opened store with its configuration, for commands that read or change state through `redrive-ops`.
 
-use std::ops::Deref;
+use std::{ops::Deref, sync::Arc};
 
 use redrive::{
     PartitionRules, PipelineRunId, PipelineRunRecord, build_declarations, build_partition_rules,
     config::Config,
 };
+use redrive_ops::{Declarations, UndeclaredName};
+use redrive_store::Store;
 
 use crate::{
     context::{ChosenStore, Context, IfMissing},
@@ -33,12 +35,19 @@ impl OpenStore {
     pub(crate) async fn open(context: &Context, missing: IfMissing) -> Result<Self, CommandError> {
         let config = context.config()?;
         let chosen = context.store(config.as_ref())?;
-        let raw = context.raw(config.as_ref())?;
         let store = chosen.open(config.as_ref(), missing).await?;
-        let declarations =
-            config.as_ref().map(build_declarations).transpose().map_err(|error| {
-                CommandError::new(Exit::Error, "cannot use the configuration").caused_by(error)
-            })?;
+        Self::over(store, chosen, config, context)
+    }
+
+    /// A store that is open already.
+    pub(crate) fn over(
+        store: Arc<dyn Store>,
+        chosen: ChosenStore,
+        config: Option<Config>,
+        context: &Context,
+    ) -> Result<Self, CommandError> {
+        let raw = context.raw(config.as_ref())?;
+        let declarations = config.as_ref().map(declarations).transpose()?;
         let rules = config.as_ref().map_or_else(PartitionRules::default, build_partition_rules);
         let ops = redrive_ops::Ops::new(store, declarations, rules, raw)
             .with_environment(environment(context, &chosen));
@@ -72,4 +81,24 @@ impl OpenStore {
             CommandError::new(Exit::Error, message).help("`redrive pipeline run NAME` starts one")
         })
     }
+}
+
+pub(crate) fn declarations(config: &Config) -> Result<Declarations, CommandError> {
+    build_declarations(config).map_err(|error| {
+        CommandError::new(Exit::Error, "cannot use the configuration").caused_by(error)
+    })
+}
+
+/// Refuses a name that the configuration does not declare, before a store is created.
+pub(crate) fn expect_declared(
+    context: &Context,
+    expect: impl FnOnce(&Declarations) -> Result<(), UndeclaredName>,
+) -> Result<(), CommandError> {
+    let Some(config) = context.config()? else { return Ok(()) };
+    expect(&declarations(&config)?).map_err(|unknown| {
+        let UndeclaredName { kind, name, help } = unknown;
+        let message = format!("the configuration declares no {kind} {name:?}; nothing was changed");
+        CommandError::new(Exit::Refused, message)
+            .help(format!("{help} (--allow-unknown says that the name is intended)"))
+    })
 }

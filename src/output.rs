@@ -19,7 +19,7 @@ use serde::Serialize;
 pub(crate) use listing::Listing;
 
 use crate::{
-    cli::{Color, Format, Globals},
+    cli::{Color, Format, Globals, LogFormat},
     exit::{CommandError, Exit},
     screen,
 };
@@ -29,6 +29,8 @@ pub(crate) struct Output {
     format: Format,
     color: Color,
     quiet: bool,
+    /// Whether standard error has logs as JSON lines.
+    json_logs: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +82,12 @@ const STYLE: TableStyle = comfy_table::presets::NOTHING;
 
 impl Output {
     pub(crate) fn new(globals: &Globals) -> Self {
-        Self { format: globals.output, color: globals.color, quiet: globals.quiet > 0 }
+        Self {
+            format: globals.output,
+            color: globals.color,
+            quiet: globals.quiet > 0,
+            json_logs: globals.log_format == LogFormat::Json,
+        }
     }
 
     pub(crate) fn format(self) -> Format {
@@ -91,9 +98,9 @@ impl Output {
         self.format == Format::Table
     }
 
-    /// Whether notes and progress are printed, in addition to results and errors.
-    pub(crate) fn shows_notes(self) -> bool {
-        !self.quiet
+    /// Whether standard error is a terminal that can show progress bars beside logs and notes.
+    pub(crate) fn shows_bars(self) -> bool {
+        io::stderr().is_terminal() && !self.quiet && !self.json_logs
     }
 
     /// Prints a list: a table, an array, or one object per line.
@@ -176,9 +183,11 @@ impl Output {
         self.text(&format!("\n{title}\n{}", table_of(rows.iter())))
     }
 
-    /// Prints a note to standard error, unless `--quiet` is set.
+    /// Prints a note to standard error, unless `--quiet` is set. Among logs as JSON lines a note is one, too.
     pub(crate) fn note(self, note: &str) {
-        if !self.quiet {
+        if self.json_logs {
+            tracing::info!("{note}");
+        } else if !self.quiet {
             let note = Message::clean(note);
             // A closed standard error does not fail the command.
             _ = writeln!(screen::StderrAboveBars, "{note}");

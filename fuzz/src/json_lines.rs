@@ -39,7 +39,7 @@ pub fn check(bytes: &[u8]) {
     }
     assert_eq!(together, bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes), "nothing is lost");
     for line in read {
-        match read_run(&line, Some("q"), Timestamp::UNIX_EPOCH) {
+        match read_run(&line, Some("q"), None, Timestamp::UNIX_EPOCH) {
             Ok(run) => kept(&run),
             Err(reason) => super::clear(&reason, 400),
         }
@@ -62,6 +62,6 @@ fn kept(run: &NewRun) {
     if let Some(key) = run.idempotency_key() {
         line["idempotency_key"] = key.into();
     }
-    let again = read_run(line.to_string().as_bytes(), None, Timestamp::MAX);
+    let again = read_run(line.to_string().as_bytes(), None, None, Timestamp::MAX);
     assert_eq!(again.as_ref(), Ok(run), "{line}");
 }

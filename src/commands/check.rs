@@ -22,8 +22,8 @@ Examples:
   redrive check --config prod/redrive.toml
   redrive check -o json | jq '.queues[].name'
 
-The command reports all problems at once, each with its line. It does not open the store, and the programs
-that the file names need not exist. Exit code 1 means that the file has problems.")]
+The command reports all problems at once, each with its line. The programs, scripts and JSON Schemas that the file
+names must exist on this host. It does not open the store. Exit code 1 means that there are problems.")]
 pub(crate) struct CheckArgs {}
 
 pub(crate) fn run(_: CheckArgs, context: &Context) -> Result<Exit, CommandError> {

@@ -3,13 +3,17 @@
 use std::time::Duration;
 
 use clap::Args;
-use redrive::{Daemon, HumanDuration, RunMode, Stopper};
+use redrive::{Daemon, HumanDuration, PartitionOutcome, RunMode, Stopper};
+use redrive_ops::{views::PartitionChangeView, words::seconds};
 use redrive_store::WorkerId;
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
     open_store::OpenStore,
+    output::{Listing, TableColumn, TableRow},
     signals::Signals,
     worker_set::new_worker_id,
 };
@@ -29,7 +33,8 @@ once, with exit code 130 or 143.
 Examples:
   redrive daemon
   redrive daemon --interval 10s --log-format json 2>> daemon.log
-  redrive daemon --once --dry-run            show what would be retried now")]
+  redrive daemon --once --dry-run            show what would be retried now
+  redrive daemon --once --dry-run -o json    the same as a list, empty if nothing is due")]
 pub(crate) struct DaemonArgs {
     /// The time between two checks, at least 100ms
     #[arg(long, value_name = "DURATION", default_value = "60s", allow_hyphen_values = true)]
@@ -53,10 +58,7 @@ pub(crate) async fn run(args: DaemonArgs, context: &Context) -> Result<Exit, Com
     let daemon = Daemon::new(ops.partitions().clone(), name.as_str()).with_mode(mode);
     if args.once {
         return tokio::select! {
-            ticked = daemon.tick() => {
-                ticked.map_err(|error| ops.store_error(error))?;
-                Ok(Exit::Ok)
-            }
+            ticked = tick(&daemon, mode, &ops, context) => ticked,
             exit = signals.next() => Ok(exit),
         };
     }
@@ -66,6 +68,56 @@ pub(crate) async fn run(args: DaemonArgs, context: &Context) -> Result<Exit, Com
     tokio::select! {
         () = daemon.run(interval, stop) => Ok(Exit::Ok),
         exit = signals.next() => Ok(exit),
+    }
+}
+
+/// Checks once. For programs, prints each retry as a row instead of a log line.
+async fn tick(
+    daemon: &Daemon,
+    mode: RunMode,
+    ops: &OpenStore,
+    context: &Context,
+) -> Result<Exit, CommandError> {
+    if context.output.is_table() {
+        daemon.tick().await.map_err(|error| ops.store_error(error))?;
+        return Ok(Exit::Ok);
+    }
+    let mut listing = Listing::new(context.output);
+    let mut printed = Ok(());
+    let on_retry = |retried: PartitionOutcome, delay| {
+        // Retrying goes on even if the reader closes the output.
+        if printed.is_ok() {
+            printed = listing.add([DaemonRetryRow::new(retried, delay, mode)]);
+        }
+    };
+    let ticked = daemon.tick_reporting(on_retry).await;
+    printed?;
+    listing.end()?;
+    ticked.map_err(|error| ops.store_error(error))?;
+    Ok(Exit::Ok)
+}
+
+#[derive(Debug, Serialize)]
+struct DaemonRetryRow {
+    #[serde(flatten)]
+    change: PartitionChangeView,
+    attempt_count: u32,
+    delay_s: Value,
+}
+
+impl DaemonRetryRow {
+    fn new(retried: PartitionOutcome, delay: Duration, mode: RunMode) -> Self {
+        let attempt_count = retried.attempt_count;
+        let change = PartitionChangeView::new(retried, mode);
+        Self { change, attempt_count, delay_s: seconds(delay) }
+    }
+}
+
+impl TableRow for DaemonRetryRow {
+    const COLUMNS: &'static [TableColumn] = PartitionChangeView::COLUMNS;
+
+    fn cells(&self) -> Vec<String> {
+        self.change.cells()
     }
 }
 

@@ -3,7 +3,9 @@
 //! The command changes nothing. It runs every check, also after a problem, and prints one row per check.
 
 use clap::Args;
-use redrive::{config::Config, migrator, open_migrated_store, open_raw_sink};
+use redrive::{
+    RawSink, build_declarations, config::Config, migrator, open_migrated_store, open_raw_sink,
+};
 use redrive_ops::{Checkups, views::CheckupView, with_causes};
 
 use crate::{
@@ -15,6 +17,8 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Checks the configuration and the files that it names, the store and its invariants, a sample of the raw partitions
+(`redrive state verify` checks all), and whether there are units that no worker of this configuration serves.
 Exit code 1 means that a check found a problem; warnings do not count. The command is safe on a store in use. GET
 /v1/doctor runs the same checks on a server.
 
@@ -44,14 +48,18 @@ pub(crate) async fn run(_: DoctorArgs, context: &Context) -> Result<Exit, Comman
         }
         config => {
             let config = config.flatten();
+            let mut raw = None;
             if let Some(config) = config.as_ref().filter(|config| !config.sources.is_empty()) {
                 match open_raw_sink(&config.raw.clone().in_folder(&config.folder)) {
-                    Ok(sink) => checkups.check_raw(&sink).await,
+                    Ok(sink) => {
+                        checkups.check_raw(&sink).await;
+                        raw = Some(sink);
+                    }
                     Err(error) => checkups.fail("raw sink", error.in_words()),
                 }
             }
             match context.store(config.as_ref()) {
-                Ok(store) => check_store(&store, config.as_ref(), &mut checkups).await,
+                Ok(store) => check_store(&store, config.as_ref(), raw, &mut checkups).await,
                 Err(error) => checkups.fail("store", error.message),
             }
         }
@@ -63,7 +71,12 @@ pub(crate) async fn run(_: DoctorArgs, context: &Context) -> Result<Exit, Comman
 }
 
 /// Checks the schema first: a store of another version cannot be opened.
-async fn check_store(store: &ChosenStore, config: Option<&Config>, checkups: &mut Checkups) {
+async fn check_store(
+    store: &ChosenStore,
+    config: Option<&Config>,
+    raw: Option<RawSink>,
+    checkups: &mut Checkups,
+) {
     let schema = match migrator(&store.url) {
         Ok(migrator) => migrator.status().await,
         Err(error) => Err(error),
@@ -73,7 +86,15 @@ async fn check_store(store: &ChosenStore, config: Option<&Config>, checkups: &mu
     }
     let settings = config.map(|config| config.store.clone()).unwrap_or_default();
     match open_migrated_store(&store.url, settings.synchronous).await {
-        Ok(open) => checkups.check_store(&*open, Some(&store.chosen_by)).await,
+        Ok(open) => {
+            checkups.check_store(&*open, Some(&store.chosen_by)).await;
+            if let Some(raw) = &raw {
+                checkups.check_raw_partitions(&*open, raw).await;
+            }
+            if let Some(Ok(declared)) = config.map(build_declarations) {
+                checkups.check_served(&*open, &declared).await;
+            }
+        }
         Err(error) => checkups.fail("store", with_causes(&error)),
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::{
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
-    open_store::OpenStore,
+    open_store::{OpenStore, expect_declared},
     operator::operator,
     output::{TableColumn, TableRow},
 };
@@ -36,6 +36,10 @@ Examples:
     Pause {
         /// The name of the queue
         name: String,
+
+        /// Pause the queue even if the configuration does not declare it
+        #[arg(long)]
+        allow_unknown: bool,
 
         /// The reason, for the journal
         #[arg(long, value_name = "TEXT")]
@@ -121,12 +125,14 @@ pub(crate) async fn run(args: QueueArgs, context: &Context) -> Result<Exit, Comm
         QueueCommand::List => IfMissing::Refuse,
         QueueCommand::Pause { .. } | QueueCommand::Resume { .. } => IfMissing::Create,
     };
+    if let QueueCommand::Pause { name, allow_unknown: false, .. } = &args.command {
+        expect_declared(context, |declared| declared.expect_queue(name))?;
+    }
     let ops = OpenStore::open(context, missing).await?;
     let store = ops.store();
     let failed = |error| ops.store_error(error);
     match args.command {
-        QueueCommand::Pause { name, reason } => {
-            warn_if_unknown(&name, &ops, context).await?;
+        QueueCommand::Pause { name, reason, .. } => {
             let by = operator(reason);
             let changed = store.pause_queue(&name, &by).await.map_err(failed)?;
             context.output.record(&QueueChange { queue: &name, paused: true, changed })?;
@@ -141,22 +147,4 @@ pub(crate) async fn run(args: QueueArgs, context: &Context) -> Result<Exit, Comm
         }
     }
     Ok(Exit::Ok)
-}
-
-/// Pausing a misspelled name has no effect on any worker.
-async fn warn_if_unknown(
-    name: &str,
-    ops: &OpenStore,
-    context: &Context,
-) -> Result<(), CommandError> {
-    if ops.declared().is_some_and(|declared| declared.queue(name).is_some()) {
-        return Ok(());
-    }
-    let stats = ops.store().queue_stats().await.map_err(|error| ops.store_error(error))?;
-    if !stats.iter().any(|stats| stats.queue == name) {
-        context
-            .output
-            .note(&format!("note: queue {name:?} is not declared and has no runs; check the name"));
-    }
-    Ok(())
 }

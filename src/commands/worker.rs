@@ -1,11 +1,13 @@
 //! `redrive worker`: processes the declared queues, sources, pipelines and notifiers (OPS-6, OPS-7).
 
 use clap::Args;
-use redrive::{HumanDuration, Stopper, Until};
+use redrive::{Daemon, HumanDuration, RunMode, Stopper, Unreadable, Until};
+use redrive_ops::GapFilter;
 
 use crate::{
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
+    open_store::OpenStore,
     signals::Signals,
     worker_set::{DEFAULT_GRACE, WorkerSelection, WorkerSet, new_worker_id},
 };
@@ -19,7 +21,8 @@ rest uncounted, and exits with 130 or 143. A second signal ends the worker at on
 when their leases expire. Any number of workers can share a store, and workers on many hosts can share a
 PostgreSQL database, which `redrive db migrate` must have migrated.
 
-New days of a source become pending by its schedule, in UTC; --drain ignores schedules. Notifiers send events about
+New days of a source become pending by its schedule, in UTC; --drain ignores schedules and failed partitions that the
+daemon retries, and says how many there are. Notifiers send events about
 give-ups, aborts and dead letters (docs/notifications.md). The worker processes every running pipeline run,
 including those that `redrive pipeline run --detach` started.
 
@@ -97,12 +100,18 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> Result<Exit, Com
 
     #[cfg(feature = "otel")]
     crate::spans::start(&chosen, context).await?;
-    let engine = workers.engine(store, &config, context);
+    let engine = workers.engine(store.clone(), &config, context);
     let until = if args.drain { Until::Drained } else { Until::Stopped };
     let (stopper, stop) = Stopper::new();
     let mut work = Box::pin(engine.run_as(worker, stop, until));
     let exit = tokio::select! {
-        () = &mut work => return Ok(Exit::Ok),
+        () = &mut work => {
+            if !names.sources.is_empty() {
+                let ops = OpenStore::over(store, chosen, Some(config), context)?;
+                note_ignored(&ops, context).await.map_err(|error| ops.store_error(error))?;
+            }
+            return Ok(Exit::Ok);
+        }
         exit = signals.next() => exit,
     };
     stopper.stop();
@@ -112,4 +121,33 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> Result<Exit, Com
         () = &mut work => Ok(exit),
         again = signals.next() => Ok(again),
     }
+}
+
+/// Says what `--drain` left undone, because only a schedule or the daemon requests it (OPS-7).
+async fn note_ignored(ops: &OpenStore, context: &Context) -> redrive_store::Result<()> {
+    for source in ops.declared().into_iter().flat_map(|declared| &declared.sources) {
+        let Some(calendar) = &source.calendar else { continue };
+        let gaps = ops.gaps(source, &GapFilter::default()).await?;
+        let missing =
+            gaps.iter().flat_map(|(_, gaps)| gaps).filter(|gap| gap.why == Unreadable::Missing);
+        let missing: u64 = missing.map(|gap| gap.days.days()).sum();
+        if let Some(due) = calendar.due(ops.now()).filter(|_| missing > 0) {
+            let (name, since, until) = (&source.name, due.since(), due.until());
+            context.output.note(&format!(
+                "--drain ignores schedules: {missing} partitions of source {name:?} are due and not requested; \
+                 `redrive worker` without --drain requests them, or \
+                 `redrive state backfill --source {name} --since {since} --until {until}`"
+            ));
+        }
+    }
+    let daemon = Daemon::new(ops.partitions().clone(), "").with_mode(RunMode::DryRun);
+    let tick = daemon.tick_reporting(|_, _| {}).await?;
+    if tick.retried + tick.waiting > 0 {
+        context.output.note(&format!(
+            "--drain ignores failed partitions: {} are due for a retry now, {} later; \
+             `redrive daemon` retries them",
+            tick.retried, tick.waiting
+        ));
+    }
+    Ok(())
 }

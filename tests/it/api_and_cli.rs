@@ -268,3 +268,51 @@ fn a_server_tells_of_what_broke_while_it_runs() {
     assert_eq!(wrong(), ["configuration", "schema"]);
     assert_eq!(server.get("/v1/db").as_array().unwrap().last().unwrap()["version"], 99);
 }
+
+// RUN-6, PAR-9, OPS-4
+#[test]
+fn a_misspelt_name_is_refused_unless_it_is_said_to_be_meant() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    let days = json!({ "since": "2026-11-01", "until": "2026-11-01", "dry_run": true });
+    let with = |fields: Value| {
+        let mut body = days.clone();
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        body
+    };
+    let backfill = "/v1/partitions/backfill";
+    let given = json!({ "customers": ["1234"], "queries": ["daily"] });
+    let mut adds = with(given);
+    adds["source"] = json!("adds");
+    for (path, mut body, named, meant) in [
+        ("/v1/runs", json!({ "queue": "wrok" }), "no queue \"wrok\"", "`work`"),
+        ("/v1/queues/wrok/pause", json!({}), "no queue \"wrok\"", "`work`"),
+        (backfill, adds, "no source \"adds\"", "`ads`"),
+        (
+            backfill,
+            with(json!({ "source": "ads", "customers": ["1243"] })),
+            "no customer \"1243\"",
+            "`1234`",
+        ),
+        (
+            backfill,
+            with(json!({ "source": "ads", "queries": ["dialy"] })),
+            "no query \"dialy\"",
+            "`daily`",
+        ),
+    ] {
+        let (status, refused) = ask(server.address, "POST", path, Some(&body));
+        assert_eq!(status, 400, "{path}: {refused}");
+        let detail: Value = serde_json::from_str(&refused).unwrap();
+        let detail = detail["detail"].as_str().unwrap();
+        assert!(detail.contains(named) && detail.contains(meant), "{detail}");
+        assert!(refused.contains("allow_unknown"), "{refused}");
+        body["allow_unknown"] = json!(true);
+        let (status, meant) = ask(server.address, "POST", path, Some(&body));
+        assert!(matches!(status, 200 | 201), "{path}: {meant}");
+    }
+    let many = json!([{ "queue": "wrok" }, { "queue": "work" }]);
+    let (status, some) = ask(server.address, "POST", "/v1/runs", Some(&many));
+    let some: Value = serde_json::from_str(&some).unwrap();
+    assert_eq!((status, &some["accepted"], &some["refused"]), (200, &json!(1), &json!(1)));
+}

@@ -41,6 +41,8 @@ fn a_broken_statement_hides_no_other_problem_and_makes_none_up() {
 #[test]
 fn a_good_file_is_shown_with_all_it_declares() {
     let folder = Folder::with_config(MAXIMAL);
+    folder.programs(&["verify.sh", "classify", "extract.sh", "judge.sh", "on-ground.sh"]);
+    folder.programs(&["call-llm", "generate", "check"]).write("row.schema.json", "{}");
     assert_data_eq!(folder.run(&["check"]).ok(), file!["check/maximal.txt"].raw());
     assert_data_eq!(
         folder.run(&["check", "-o", "json"]).ok(),
@@ -53,10 +55,69 @@ fn a_good_file_is_shown_with_all_it_declares() {
 #[test]
 fn the_example_with_one_of_everything_is_good() {
     let example = include_str!("../../examples/redrive.toml");
-    let shown = Folder::with_config(example).run(&["check"]).ok();
+    let folder = Folder::with_config(example);
+    folder.programs(&["verify.sh", "extract.sh", "judge.sh", "on-ground.sh", "call-llm"]);
+    folder.write("row.schema.json", "{}");
+    let shown = folder.run(&["check"]).ok();
     for declared in ["verify", "notify", "ads", "tiles", "score", "llm_call"] {
         assert!(shown.contains(declared), "{declared} is missing:\n{shown}");
     }
+}
+
+// OPS-4
+#[test]
+fn a_program_a_script_or_a_schema_that_is_missing_is_a_problem() {
+    let folder = Folder::with_config(
+        r#"
+        [[queue]]
+        name = "gone"
+        handler = { exec = ["./gone.sh"] }
+        [[queue]]
+        name = "text"
+        handler = { exec = ["./text.sh"] }
+        [[queue]]
+        name = "script"
+        handler = { stream = ["/bin/sh", "-e", "script.sh"] }
+        [[queue]]
+        name = "code"
+        handler = { exec = ["/bin/sh", "-c", "cat x.sh"] }
+        [[queue]]
+        name = "path"
+        handler = { exec = ["no-such-program-anywhere"] }
+        [[source]]
+        name = "ads"
+        customers = ["1"]
+        queries = ["q"]
+        extract = { exec = ["/bin/true"] }
+        validate = { schema = "row.json" }
+        "#,
+    );
+    folder.write("text.sh", "");
+    let path = [("PATH", "/usr/bin:/bin")];
+    let ended = folder.run_with(&path, &["check", "-o", "json"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("redrive.toml names 5 files that cannot be used"), "{ended:#?}");
+    let checked: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(checked["valid"], false);
+    let expected = [
+        ("queue gone", "./gone.sh does not exist"),
+        ("queue text", "./text.sh is not executable"),
+        ("queue script", "script.sh, which /bin/sh reads, does not exist"),
+        ("queue path", "no-such-program-anywhere is not in PATH"),
+        ("source ads", "cannot read the schema [FOLDER]/row.json: No such file"),
+    ];
+    let doctor = folder.run_with(&path, &["doctor"]).stdout;
+    for (file, (place, problem)) in
+        checked["file_problems"].as_array().unwrap().iter().zip(expected)
+    {
+        assert_eq!(file["place"], place);
+        assert!(file["problem"].as_str().unwrap().starts_with(problem), "{file}");
+        assert!(doctor.contains(&format!("{place}: {problem}")), "{doctor}");
+    }
+    folder.programs(&["gone.sh", "text.sh"]).write("script.sh", "").write("row.json", "{}");
+    let fixed = folder.read("redrive.toml").replace("no-such-program-anywhere", "true");
+    folder.write("redrive.toml", fixed);
+    assert!(folder.run_with(&path, &["check"]).ok().ends_with("redrive.toml is valid\n"));
 }
 
 #[test]

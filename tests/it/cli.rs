@@ -104,6 +104,7 @@ fn control_characters_of_others_never_reach_the_terminal() {
         "[[source]]\nname = \"a\"\ncustomers = [\"\\u001b[31m\", \"\\u009b31m\", \"\\u202e\"]\n\
          queries = [\"q\"]\nextract = { exec = [\"./x\\u001b[0m\"] }\n",
     );
+    folder.programs(&["x\u{1b}[0m"]);
     let foreign = "x\u{1b}[31m\u{9b}31m\u{202e}";
     let runs: [&[&str]; 8] = [
         &["check"],

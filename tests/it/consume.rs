@@ -1,6 +1,6 @@
 //! `redrive consume list | cat`, and the same from Rust.
 
-use redrive::{ConsumeError, Consumer, Lane, PartitionAction};
+use redrive::{ConsumeError, Consumer, Lane, PartitionAction, Unreadable};
 use serde_json::json;
 
 use crate::archive::Archive;
@@ -21,13 +21,36 @@ fn only_what_is_good_can_be_read() {
         );
         let payload = list[0]["payload"].as_str().unwrap();
         assert!(payload.starts_with("[FOLDER]/raw/ads/customer_id=7/"), "{payload}");
-        let rows = archive.run(&["consume", "cat", "--source", "ads"]).ok();
-        assert_eq!(rows, "{\"a\": 1}\n{\"a\": 2}\n");
-        for day in 2..=5 {
+        let march = ["--since", "2026-03-01", "--until", "2026-03-05", "--customer-id", "7"];
+        let ads = [&["consume", "cat", "--source", "ads"], &march[..]].concat();
+        let rows = archive.run(&ads);
+        assert_eq!(rows.stdout, "{\"a\": 1}\n{\"a\": 2}\n");
+        let states = ["missing", "late", "failed", "gone"];
+        for (day, state, exit) in [(2, 2, 7), (3, 1, 6), (4, 3, 5), (5, 0, 6)] {
             let unit = format!("partition:ads/7/daily/2026-03-0{day}");
-            let complaint = archive.run(&["consume", "cat", &unit]).failed(1);
-            assert!(complaint.contains("cannot be read"), "{complaint}");
+            let told = format!("not printed: {unit}: {}: ", states[state]);
+            assert!(rows.stderr.contains(&told), "{told:?} in {}", rows.stderr);
+            let ended = archive.run(&["consume", "cat", &unit, "-o", "json"]);
+            let (line, complaint) = ended.stderr.split_once('\n').unwrap();
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(json!([line["unit"], line["state"]]), json!([unit, states[state]]));
+            assert!(
+                complaint.contains(&format!("cannot be read: {}: ", states[state])),
+                "{complaint}"
+            );
+            assert_eq!(ended.code, Some(exit), "{unit}");
         }
+        let counts = "4 partitions were not printed: 1 failed, 1 gone, 1 late, 1 missing; ";
+        assert!(rows.stderr.contains(counts), "{}", rows.stderr);
+        let with_keys = archive.run(&[&ads[..], &["--with-keys", "-q"]].concat()).ok();
+        let lines = with_keys.lines().map(|line| serde_json::from_str(line).unwrap());
+        let row = |n: i32| {
+            json!({
+                "source": "ads", "customer_id": "7", "query_name": "daily",
+                "logical_date": "2026-03-01", "row": { "a": n }
+            })
+        };
+        assert_eq!(lines.collect::<Vec<serde_json::Value>>(), [row(1), row(2)]);
         archive.run(&["consume", "cat"]).failed(4);
 
         let consumer = Consumer::new(archive.store.clone(), archive.raw.clone());
@@ -37,10 +60,7 @@ fn only_what_is_good_can_be_read() {
             assert_eq!(rows.next().await.unwrap(), None);
             let failed = consumer.read(&"ads/7/daily/2026-03-02".parse().unwrap()).await;
             assert!(
-                matches!(
-                    failed,
-                    Err(ConsumeError::NotReadable { why: "the partition is failed", .. })
-                ),
+                matches!(failed, Err(ConsumeError::NotReadable { why: Unreadable::Failed, .. })),
                 "{failed:?}"
             );
         });

@@ -34,6 +34,23 @@ fn it_retries_what_is_due_and_leaves_the_rest_alone() {
         let dry = archive.run(&["daemon", "--once", "--dry-run"]);
         assert_eq!((dry.code, dry.stderr.lines().count()), (Some(0), 2), "{}", dry.stderr);
         assert!(dry.stderr.contains("would retry"), "{}", dry.stderr);
+        let listed = archive.run(&["daemon", "--once", "--dry-run", "-o", "json"]);
+        assert_eq!((listed.code, listed.stderr.as_str()), (Some(0), ""));
+        let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+        let fields = ["source", "logical_date", "outcome", "attempt_count"];
+        let expected = json!([
+            ["ads", "2026-03-01", "would_be_done", 1],
+            ["nobody", "2026-03-01", "would_be_done", 1]
+        ]);
+        let told = listed.as_array().unwrap().iter();
+        assert_eq!(
+            json!(told.map(|row| fields.map(|name| &row[name])).collect::<Vec<_>>()),
+            expected
+        );
+        assert!(
+            listed[0]["delay_s"].as_f64().is_some_and(|delay| (270.0..=330.0).contains(&delay)),
+            "{listed}"
+        );
         assert_eq!(archive.everything(), before, "a dry run changes nothing");
         assert_eq!(archive.audit(&spent).len(), 2, "nor does it tell the journal");
 
@@ -74,6 +91,8 @@ fn each_retry_is_a_line_and_a_tick_with_nothing_to_do_is_quiet() {
         assert!(delay.starts_with("9m") || delay.starts_with("10m"), "10 m ± 30 s: {delay}");
         assert!(log.contains("retrying") && log.contains("20"), "{log}");
         assert_eq!(archive.run(&once).ok(), "", "quiet");
+        let listed = archive.run(&["daemon", "--once", "--dry-run", "-o", "json"]).json();
+        assert_eq!(listed, json!([]), "nothing is due");
     }
 }
 

@@ -3,8 +3,10 @@
 use rusqlite::Connection;
 
 use crate::{
+    archive::Archive,
     databases::{execute, one_of_each},
     folder::{Ended, Folder},
+    shop::Shop,
 };
 
 fn doctor(folder: &Folder, store: &str) -> Ended {
@@ -156,7 +158,7 @@ fn a_raw_sink_or_a_schema_that_cannot_be_used_is_a_finding() {
     assert_eq!((sink.as_str(), schema.as_str()), ("raw sink", "schema of rows"));
     assert!(where_to.contains("raw: not a directory"), "{where_to}");
     assert!(
-        why.starts_with("ads: ") && why.contains("row.json is not a usable JSON Schema"),
+        why.starts_with("source ads: ") && why.contains("row.json is not a usable JSON Schema"),
         "{why}"
     );
     assert!(why.contains("/type"), "{why}");
@@ -164,4 +166,57 @@ fn a_raw_sink_or_a_schema_that_cannot_be_used_is_a_finding() {
     folder.write("redrive.toml", declared("az://container/raw"));
     let found = findings(&doctor(&folder, store));
     assert!(found[1].1.contains("az://container/raw cannot hold raw partitions"), "{found:?}");
+}
+
+// PAR-11, OPS-4
+#[test]
+fn raw_data_that_is_missing_or_changed_is_a_finding() {
+    for archive in Archive::both() {
+        let keys =
+            [1, 2, 3].map(|day| archive.good(&format!("ads/7/daily/2026-03-0{day}"), &["{}"]));
+        archive.pending("ads/7/daily/2026-03-04");
+        let clean = archive.run(&["doctor"]).ok();
+        assert!(
+            clean.contains("3 read as a sample of 4 partitions; `redrive state verify`"),
+            "{clean}"
+        );
+        let payload = |place: usize| {
+            let run_id = archive.partition(&keys[place]).unwrap().current_run_id.unwrap();
+            archive.raw.location(&keys[place], &run_id).payload
+        };
+        std::fs::write(payload(1), "{\"n\": 1}\n").unwrap();
+        std::fs::remove_file(payload(2)).unwrap();
+        let ended = archive.run(&["doctor", "-o", "json"]);
+        assert_eq!(ended.code, Some(1));
+        let found = findings(&ended);
+        assert_eq!(found.len(), 2, "{found:?}");
+        for ((check, detail), key) in found.iter().zip(&keys[1..]) {
+            assert_eq!(check, "raw partitions");
+            assert!(detail.starts_with(&format!("partition:{key}: ")), "{detail}");
+            assert!(detail.ends_with("`redrive state verify` checks all"), "{detail}");
+        }
+    }
+}
+
+// OPS-4
+#[test]
+fn units_that_no_worker_serves_are_warnings() {
+    for shop in Shop::both() {
+        let served = "the configuration declares the place of every unfinished unit";
+        shop.submit("fine");
+        assert!(shop.run(&["doctor"]).ok().contains(served));
+        shop.run(&["runs", "submit", "--queue", "wrok", "-q"]).ok();
+        let day = ["--since", "2026-01-01", "--until", "2026-01-02", "--allow-unknown", "-q"];
+        let names = ["--source", "adds", "--customer-id", "1", "--query-name", "q"];
+        shop.run(&[&["state", "backfill"], &names[..], &day].concat()).ok();
+        let rows = shop.run(&["doctor", "-o", "json"]).json();
+        let rows = rows.as_array().unwrap().iter().filter(|row| row["check"] == "served units");
+        let rows: Vec<_> =
+            rows.map(|row| (&row["warning"], row["detail"].as_str().unwrap())).collect();
+        let which = "which no worker of this configuration serves";
+        let runs = format!("1 runs in queue \"wrok\", {which}");
+        let partitions = format!("2 pending partitions of source \"adds\", {which}");
+        let warns = serde_json::Value::Bool(true);
+        assert_eq!(rows, [(&warns, runs.as_str()), (&warns, partitions.as_str())]);
+    }
 }

@@ -46,6 +46,16 @@ impl Folder {
         self
     }
 
+    /// Writes programs that do nothing.
+    pub(crate) fn programs(&self, names: &[&str]) -> &Self {
+        for name in names {
+            self.write(name, "#!/bin/sh\n");
+            let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            fs::set_permissions(self.path.join(name), executable).unwrap();
+        }
+        self
+    }
+
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path.join(name)).unwrap()
     }

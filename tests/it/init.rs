@@ -27,6 +27,7 @@ fn the_examples_in_the_file_pass_check_once_uncommented() {
         })
         .collect();
     folder.write("redrive.toml", uncommented);
+    folder.programs(&["classify", "extract.sh", "ready.sh", "call-llm"]);
     let checked = folder.run(&["check", "-o", "json"]).json();
     let count = |key: &str| checked[key].as_array().unwrap().len();
     let counts = ["queues", "sources", "uploads", "pipelines", "notifiers"].map(count);

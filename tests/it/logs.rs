@@ -53,6 +53,18 @@ fn logs_tell_first_attempts_from_retries_and_how_each_ended() {
 
 // RUN-5
 #[test]
+fn a_success_after_a_manual_retry_is_no_success_after_retries() {
+    for shop in Shop::both() {
+        let handler = shop.folder.read("work.sh");
+        let [id] = shop.drained(&["down"])[..] else { panic!() };
+        shop.folder.write("work.sh", handler.replace("down:*)", "down:1)"));
+        shop.run(&["runs", "retry", &id.to_string(), "-q"]).ok();
+        assert_eq!(about(&log(&shop), id), ["initial attempt", "succeeded"]);
+    }
+}
+
+// RUN-5
+#[test]
 fn a_text_log_has_a_line_for_each_event_with_its_fields() {
     let shop = Shop::on_sqlite();
     let id = shop.submit("bad");

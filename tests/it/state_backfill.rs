@@ -39,6 +39,10 @@ fn a_range_that_runs_backwards_or_is_huge_is_not_begun() {
     let backwards = backfill(&["--since", "2026-01-02", "--until", "2026-01-01"]);
     let complaint = archive.run(&backwards).failed(2);
     assert!(complaint.contains("--since 2026-01-02 is after --until 2026-01-01"), "{complaint}");
+    let giant = ["--since", "0001-01-01", "--until", "9999-12-31", "--yes"];
+    let complaint = archive.run(&backfill(&giant)).failed(2);
+    assert!(complaint.contains("the range has 7304118 partitions"), "{complaint}");
+    assert!(complaint.contains("up to 1000000"), "{complaint}");
     let huge = backfill(&["--since", "1900-01-01", "--until", "2026-01-01"]);
     let complaint = archive.run(&huge).failed(4);
     assert!(complaint.contains("add --yes"), "{complaint}");
@@ -100,7 +104,22 @@ fn customers_and_queries_are_those_of_the_source_unless_given() {
     let archive = Archive::on_sqlite();
     let one_day = ["--since", "2026-01-01", "--until", "2026-01-01"];
     let given = ["--customer-id", "9", "--customer-id", "-1", "--query-name", "hourly"];
-    archive.run(&backfill(&[&one_day[..], &given].concat())).ok();
+    let given = backfill(&[&one_day[..], &given].concat());
+    let complaint = archive.run(&given).failed(4);
+    assert!(complaint.contains("declares no customer \"9\"; nothing was changed"), "{complaint}");
+    assert!(complaint.contains("--allow-unknown"), "{complaint}");
+    let query = backfill(&[&one_day[..], &["--query-name", "dialy"]].concat());
+    let complaint = archive.run(&query).failed(4);
+    assert!(
+        complaint.contains("no query \"dialy\"") && complaint.contains("`daily`"),
+        "{complaint}"
+    );
+    let source =
+        ["state", "backfill", "--source", "adds", "--customer-id", "7", "--query-name", "daily"];
+    let complaint = archive.run(&[&source[..], &one_day].concat()).failed(4);
+    assert!(complaint.contains("no source \"adds\"") && complaint.contains("`ads`"), "{complaint}");
+    assert!(archive.everything().is_empty());
+    archive.run(&[&given[..], &["--allow-unknown"]].concat()).ok();
     let keys: Vec<String> = archive.everything().iter().map(|it| it.key.to_string()).collect();
     assert_eq!(keys, ["ads/-1/hourly/2026-01-01", "ads/9/hourly/2026-01-01"]);
     let stranger = [&["state", "backfill", "--source", "asd"], &one_day[..]].concat();
@@ -112,4 +131,18 @@ fn customers_and_queries_are_those_of_the_source_unless_given() {
     assert_eq!(told[0]["filter"]["query_name"], "hourly");
     let flags = told[0]["details"]["flags"].to_string();
     assert!(flags.contains("--customer-id=9"), "{flags}");
+}
+
+// PAR-9, OPS-4
+#[test]
+fn a_dry_run_creates_no_database_and_a_long_run_says_how_far_it_is() {
+    let folder = crate::folder::Folder::new();
+    let days = ["--since", "2000-01-01", "--until", "2030-01-01", "-o", "jsonl", "--dry-run"];
+    let names = ["--source", "ads", "--customer-id", "7", "--query-name", "daily"];
+    let ended = folder.run(&[&["state", "backfill"], &names[..], &days].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let lines = ended.stdout.lines().filter(|line| line.contains("would_be_done"));
+    assert_eq!(lines.count(), 10_959);
+    assert_eq!(ended.stderr, "state backfill: 10000 partitions so far\n");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

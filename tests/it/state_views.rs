@@ -79,6 +79,29 @@ fn a_key_without_a_row_has_no_entry_and_none_is_invented() {
     }
 }
 
+// PAR-5, PAR-9
+#[test]
+fn a_list_shows_errors_and_one_partition_shows_a_failed_reprocess() {
+    for archive in Archive::both() {
+        archive.failed("ads/7/daily/2026-03-01", 1);
+        let error = archive.inspect(&"ads/7/daily/2026-03-01".parse().unwrap())["error_message"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let table = archive.run(&["state", "inspect", "--source", "ads"]).ok();
+        assert!(table.contains("ERROR") && table.contains(&error), "{table}");
+
+        let good = archive.good("ads/7/daily/2026-03-02", &["{}"]);
+        assert_eq!(archive.inspect(&good).get("failed_reprocess"), None);
+        archive.done(PartitionAction::Reprocess { lane: redrive::Lane::Fresh }, &good);
+        archive.reject(&good, SystemClock.now(), true);
+        let row = archive.inspect(&good);
+        let failed = row["failed_reprocess"].as_str().unwrap();
+        assert!(failed.starts_with("attempt 2 at ") && failed.ends_with(&error), "{failed}");
+        assert_eq!((&row["status"], &row["error_message"]), (&json!("success"), &Value::Null));
+    }
+}
+
 // OPS-4, PAR-9
 #[test]
 fn lists_come_in_pages_by_key() {
@@ -154,7 +177,8 @@ fn gaps_are_the_expected_days_that_are_missing_or_late() {
         archive.pending("ads/7/daily/2026-01-03");
         archive.pending("ads/7/daily/2026-01-04");
         archive.good("ads/7/daily/2026-01-06", &["{}"]);
-        let of_seven = ["--source", "ads", "--customer-id", "7", "--until", "2026-01-07"];
+        archive.terminal("ads/7/daily/2026-01-08");
+        let of_seven = ["--source", "ads", "--customer-id", "7", "--until", "2026-01-08"];
         let gaps = archive.run(&[&["state", "gaps", "-o", "json"], &of_seven[..]].concat()).json();
         let row = |since: &str, until: &str, days: u64, gap: &str, status: Value| {
             json!({
@@ -165,12 +189,15 @@ fn gaps_are_the_expected_days_that_are_missing_or_late() {
         assert_eq!(
             gaps,
             json!([
-                row("2026-01-02", "2026-01-02", 1, "late", json!("failed")),
+                row("2026-01-02", "2026-01-02", 1, "failed", json!("failed")),
                 row("2026-01-03", "2026-01-04", 2, "late", json!("pending")),
                 row("2026-01-05", "2026-01-05", 1, "missing", Value::Null),
                 row("2026-01-07", "2026-01-07", 1, "missing", Value::Null),
+                row("2026-01-08", "2026-01-08", 1, "gone", json!("failed")),
             ])
         );
+        let table = archive.run(&[&["state", "gaps"], &of_seven[..]].concat()).ok();
+        assert!(table.ends_with("2 days missing, 2 late, 1 failed, 1 gone\n"), "{table}");
         // What is not due yet is not missing: the last day is at least the lag ago.
         let all = archive.run(&["state", "gaps", "--source", "ads", "-o", "json"]).json();
         let last = all.as_array().unwrap().last().unwrap()["until"].as_str().unwrap().to_owned();
@@ -246,7 +273,7 @@ fn a_partition_is_one_line_of_a_list_whatever_is_in_its_key() {
     for archive in Archive::both() {
         let customer = "two\nlines\tand \u{1b}[31mred";
         let backfill = ["state", "backfill", "--source", "ads", "--customer-id", customer];
-        let day = ["--since", "2026-03-01", "--until", "2026-03-01"];
+        let day = ["--since", "2026-03-01", "--until", "2026-03-01", "--allow-unknown"];
         for list in [&[&backfill[..], &day].concat()[..], &["state", "inspect"]] {
             let shown = archive.run(list).ok();
             let of_it: Vec<&str> = shown.lines().filter(|line| line.contains("two")).collect();

@@ -1,5 +1,7 @@
 //! What an upload says of itself while it goes on.
 
+use serde_json::{Value, json};
+
 use crate::{
     upload_server::{Received, Reply},
     upload_shop::{SOON, UploadShop},
@@ -34,14 +36,43 @@ fn the_log_has_the_settings_every_retry_and_every_give_up_once() {
         check(start[0], &["backoff_base=10ms", "backoff_multiplier=2", "backoff_cap=50ms"]);
         let retries = lines("retrying the pending items");
         assert_eq!(retries.len(), 2, "{}", ended.stderr);
-        check(retries[0], &["INFO", "attempt=1", "sleep=10ms", "pending=1"]);
-        check(retries[1], &["INFO", "attempt=2", "sleep=20ms", "pending=1"]);
+        check(
+            retries[0],
+            &["INFO", "attempt_number=1", "sleep_s=0.01", "remaining_pending_count=1"],
+        );
+        check(
+            retries[1],
+            &["INFO", "attempt_number=2", "sleep_s=0.02", "remaining_pending_count=1"],
+        );
         let given_up = lines("gave up on an item");
         assert_eq!(given_up.len(), 1, "{}", ended.stderr);
         check(given_up[0], &["ERROR", "attempts=3", "name=bad", "broken tile"]);
         // For people, too: the summary has how many.
         check(&ended.stdout, &["given up"]);
     }
+}
+
+// UPL-8
+#[test]
+fn a_json_log_has_numbers_and_nothing_else_between_its_lines() {
+    let config = format!("{SOON}max-item-attempts = 2\n");
+    let shop = UploadShop::on_sqlite(&config, by_name);
+    shop.add("bad", "x");
+    shop.add("good", "y");
+    let run = ["uploads", "run", "--upload", "tiles", "--group", "g", "--log-format", "json"];
+    let ended = shop.shop.run(&run);
+    assert_eq!(ended.code, Some(3), "{ended:#?}");
+    let lines: Vec<Value> =
+        ended.stderr.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let line = |words: &str| {
+        let has = |line: &&Value| line["message"].as_str().unwrap().starts_with(words);
+        lines.iter().find(has).unwrap_or_else(|| panic!("no {words:?} in {}", ended.stderr))
+    };
+    let retry = line("retrying the pending items");
+    let fields = ["attempt_number", "sleep_s", "remaining_pending_count"].map(|name| &retry[name]);
+    assert_eq!(fields, [&json!(1), &json!(0.01), &json!(1)]);
+    assert_eq!(line("gave up on an item")["attempts"], 2);
+    assert_eq!(line("rejected bad: ")["level"], "info");
 }
 
 // UPL-8, OPS-4

@@ -108,6 +108,9 @@ fn an_operator_brings_back_what_was_given_up_and_its_story_says_so() {
         let rules: Vec<bool> =
             rules.map(|row| row["rule"].as_str().unwrap().contains("given up")).collect();
         assert_eq!(rules, [false, true, false, true]);
+        let outcomes = story["attempts"].as_array().unwrap().iter();
+        let outcomes: Vec<&Value> = outcomes.map(|row| &row["outcome"]).collect();
+        assert_eq!(outcomes, ["retrying", "failed", "retrying", "failed"]);
         assert!(story["next"]["because"].as_str().unwrap().contains("uploads reset"));
         let unknown = shop.shop.run(&["why", "item:99"]).failed(1);
         assert!(unknown.contains("there is no item:99"), "{unknown}");

@@ -86,6 +86,30 @@ fn the_rule_behind_each_decision_is_named() {
     }
 }
 
+// OPS-3, POL-7
+#[test]
+fn a_deferral_that_counts_is_told_as_such() {
+    for shop in Shop::both() {
+        let limits = "max-attempts = 4, max-deferrals = 1, max-hint = \"10ms\"";
+        let config = shop.folder.read("redrive.toml").replacen("max-attempts = 3", limits, 1);
+        let handler = shop.folder.read("work.sh").replace("limited:1)", "limited:*)");
+        shop.folder.write("redrive.toml", config);
+        shop.folder
+            .write("work.sh", handler.replace("\"retry_after\": 0.03", "\"retry_after\": 60"));
+        let [id] = shop.drained(&["limited"])[..] else { panic!() };
+        let rules = rules(&shop, id);
+        assert!(rules[0].contains("not counted"), "{rules:?}");
+        for (n, rule) in (1..).zip(&rules[1..4]) {
+            assert!(
+                rule.starts_with(&format!("counted failure {n} of 4: the server asked")),
+                "{rule}"
+            );
+            assert!(rule.contains("counted after 1 in a row"), "{rule}");
+        }
+        assert!(rules[4].starts_with("gave up: attempts_exhausted"), "{rules:?}");
+    }
+}
+
 // OPS-3
 #[test]
 fn a_wait_that_the_policy_of_today_does_not_give_is_told_as_such() {

@@ -43,6 +43,35 @@ fn a_drain_ends_at_once_when_there_is_nothing_to_do() {
     }
 }
 
+// OPS-7
+#[test]
+fn a_drain_says_what_it_ignores_and_who_does_that_work() {
+    let config = r#"
+        [[source]]
+        name = "ads"
+        customers = ["1", "2"]
+        queries = ["q"]
+        extract = { exec = ["/bin/false"] }
+        schedule = { every = "day", at = "00:00", start = "2024-01-01" }
+    "#;
+    for shop in Shop::both() {
+        shop.folder.write("redrive.toml", config);
+        let ended = shop.run(&["worker", "--drain"]);
+        assert_eq!(ended.code, Some(0));
+        let (said, _) = ended.stderr.split_once("\n--drain ignores schedules: ").unwrap();
+        assert!(!said.contains("--drain"), "{said}");
+        let command = "`redrive state backfill --source ads --since 2024-01-01 --until 20";
+        assert!(ended.stderr.contains(command), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("failed partitions"), "{}", ended.stderr);
+        let day = ["--since", "2024-01-01", "--until", "2024-01-01", "-q"];
+        shop.run(&[&["state", "backfill", "--source", "ads"], &day[..]].concat()).ok();
+        let ended = shop.run(&["worker", "--drain"]);
+        let failed = "--drain ignores failed partitions: 0 are due for a retry now, 2 later; `redrive daemon`";
+        assert!(ended.stderr.contains(failed), "{}", ended.stderr);
+        assert_eq!(shop.run(&["worker", "--drain", "-q", "-q"]).ok(), "");
+    }
+}
+
 // OPS-6
 #[test]
 fn a_signal_lets_running_work_end_and_takes_no_more() {

@@ -8,6 +8,7 @@
 //! - `runs`, `partitions`, `uploads`, `pipelines`: the four kinds of work
 //! - `checks`: reads a whole store and reports every unit that breaks an invariant
 //! - `notify`, `prune`, `traces`: notifications, removal of old units, OpenTelemetry spans
+//! - [`nearest`]: suggestions for misspelled names
 
 mod worker;
 
@@ -29,8 +30,10 @@ mod prune;
 
 pub mod traces;
 
+pub mod nearest;
+
 pub use checks::checker;
-pub use checks::raw_checks::verify_partitions;
+pub use checks::raw_checks::{verify_partitions, verify_sample};
 pub use handlers::exec::{ExecHandler, ExecSpec};
 pub use handlers::handler::{Call, Handler, Outcome, handler_fn};
 #[cfg(feature = "http")]
@@ -39,11 +42,11 @@ pub use handlers::http::{
     InvalidHttp, InvalidTemplate, MAX_BODY_BYTES, MAX_PAGES, Paging, ServiceConventions,
 };
 pub use handlers::json_pointer::{InvalidPointer, JsonPointer};
-pub use handlers::program::{DEFAULT_GRACE, InvalidProgram};
+pub use handlers::program::{DEFAULT_GRACE, InvalidProgram, program_problem};
 pub use handlers::reply;
 pub use handlers::stream::{StreamHandler, StreamSpec};
 pub use notify::{Notifier, NotifyEvents, RESERVED_QUEUES};
-pub use partitions::consumer::{ConsumeError, Consumer, ReadablePartition};
+pub use partitions::consumer::{ConsumeError, Consumer, ReadablePartition, Unreadable};
 pub use partitions::control::{
     ChangeCounts, ChangeOutcome, ChangeRefusal, Control, KeyGrid, PartitionCommand,
     PartitionOutcome, PartitionRules, PartitionSelection, RunMode, Sweep,

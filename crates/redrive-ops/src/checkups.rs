@@ -4,10 +4,14 @@
 
 use std::{error::Error, fmt, sync::Arc};
 
-use redrive_engine::{Clock, RawSink, SystemClock, checker};
-use redrive_store::{Result, SchemaStatus, Store};
+use redrive_core::{PartitionStatus, PipelineRunId, PipelineStatus, RunState};
+use redrive_engine::{Clock, RawSink, SystemClock, checker, verify_sample};
+use redrive_store::{MAX_PAGE, PartitionCount, PipelineRunFilter, Result, SchemaStatus, Store};
 
-use crate::{Ops, views::CheckupView};
+use crate::{Declarations, Ops, views::CheckupView};
+
+/// Raw partitions that `doctor` reads to their end.
+const RAW_SAMPLE: u64 = 20;
 
 /// Collects the results of checks.
 #[derive(Debug)]
@@ -39,12 +43,19 @@ impl Ops {
         if let Some(check) = check {
             check(&mut checkups);
         }
-        if self.declared().is_some_and(|declared| !declared.sources.is_empty()) {
+        let has_sources = self.declared().is_some_and(|declared| !declared.sources.is_empty());
+        if has_sources {
             checkups.check_raw(self.partitions().raw()).await;
         }
         let store = &**self.store();
         if checkups.check_schema(store.describe(), store.schema().await) {
             checkups.check_store(store, store_chosen_by.as_deref()).await;
+            if has_sources {
+                checkups.check_raw_partitions(store, self.partitions().raw()).await;
+            }
+            if let Some(declared) = self.declared() {
+                checkups.check_served(store, declared).await;
+            }
         }
         checkups.into_views()
     }
@@ -81,6 +92,39 @@ impl Checkups {
         match sink.check().await {
             Ok(()) => self.ok("raw sink", sink.to_string()),
             Err(error) => self.fail("raw sink", error.in_words()),
+        }
+    }
+
+    /// Reads a sample of the raw partitions. `state verify` reads all of them, which may take hours.
+    pub async fn check_raw_partitions(&mut self, store: &dyn Store, sink: &RawSink) {
+        const CHECK: &str = "raw partitions";
+        match verify_sample(store, sink, RAW_SAMPLE).await {
+            Ok(report) if report.partitions == 0 => {}
+            Ok(report) if report.is_clean() => {
+                let checker::Report { partitions, raw_partitions, .. } = report;
+                let read = format!("{raw_partitions} read as a sample of {partitions} partitions");
+                self.ok(CHECK, format!("{read}; `redrive state verify` reads all"));
+            }
+            Ok(report) => {
+                for finding in &report.findings {
+                    self.fail(CHECK, format!("{finding}; `redrive state verify` checks all"));
+                }
+            }
+            Err(error) => self.fail(CHECK, with_causes(&error)),
+        }
+    }
+
+    /// Lists unfinished units whose queue, source or pipeline the configuration does not declare.
+    pub async fn check_served(&mut self, store: &dyn Store, declared: &Declarations) {
+        const CHECK: &str = "served units";
+        match unserved(store, declared).await {
+            Ok(unserved) if unserved.is_empty() => {
+                self.ok(CHECK, "the configuration declares the place of every unfinished unit");
+            }
+            Ok(unserved) => unserved.into_iter().for_each(|place| {
+                self.warn(CHECK, format!("{place}, which no worker of this configuration serves"));
+            }),
+            Err(error) => self.fail(CHECK, with_causes(&error)),
         }
     }
 
@@ -163,4 +207,44 @@ pub fn with_causes(error: &dyn Error) -> String {
         cause = error.source();
     }
     text
+}
+
+/// The places with unfinished units that the configuration does not declare, in words.
+async fn unserved(store: &dyn Store, declared: &Declarations) -> Result<Vec<String>> {
+    let mut places = Vec::new();
+    for stats in store.queue_stats().await? {
+        let is_open = |state: RunState| {
+            matches!(state, RunState::Discovered | RunState::Processing | RunState::WaitingForRetry)
+        };
+        let open: u64 =
+            stats.runs.iter().filter(|(state, _)| is_open(*state)).map(|(_, n)| n).sum();
+        if open > 0 && declared.queue(&stats.queue).is_none() {
+            places.push(format!("{open} runs in queue {:?}", stats.queue));
+        }
+    }
+    for count in store.partition_counts().await? {
+        let PartitionCount { source, status, partitions } = count;
+        if status == PartitionStatus::Pending && declared.source(&source).is_none() {
+            places.push(format!("{partitions} pending partitions of source {source:?}"));
+        }
+    }
+    let filter = PipelineRunFilter { pipeline: None, status: Some(PipelineStatus::Running) };
+    let mut before = PipelineRunId(i64::MAX);
+    loop {
+        let page = store.pipeline_runs_page(&filter, before, MAX_PAGE).await?;
+        let Some(last) = page.last() else { return Ok(places) };
+        before = last.id;
+        for run in &page {
+            let pending = run.progress.counts.pending();
+            let of_run =
+                format!("{pending} samples of run {} of pipeline {:?}", run.id, run.pipeline);
+            match declared.pipeline(&run.pipeline) {
+                None => places.push(of_run),
+                Some(now) if !now.stages.iter().map(|(name, _)| name).eq(&run.stages) => {
+                    places.push(format!("{of_run} with other stages than the configuration's"));
+                }
+                Some(_) => {}
+            }
+        }
+    }
 }

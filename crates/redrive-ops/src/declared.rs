@@ -1,7 +1,7 @@
 //! The declarations of the configuration that views and explanations need.
 
 use redrive_core::{JitterSeed, Policy, PolicyOverrides, Preset};
-use redrive_engine::{DEFAULT_IN_CALL_RETRIES, DailyCalendar};
+use redrive_engine::{DEFAULT_IN_CALL_RETRIES, DailyCalendar, nearest::suggestion};
 
 #[derive(Debug, Clone, Default)]
 pub struct Declarations {
@@ -88,7 +88,41 @@ pub struct DeclaredPipeline {
     pub stages: Vec<(String, Policy)>,
 }
 
+/// A name that the configuration does not declare, although it declares others of the kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the configuration declares no {kind} {name:?}; {help}")]
+pub struct UndeclaredName {
+    pub kind: &'static str,
+    pub name: String,
+    /// The nearest declared name, or all of them.
+    pub help: String,
+}
+
 impl Declarations {
+    /// Refuses a queue that no worker of this configuration serves.
+    pub fn expect_queue(&self, name: &str) -> Result<(), UndeclaredName> {
+        expect("queue", name, self.queues.iter().map(|queue| queue.name.as_str()))
+    }
+
+    /// Refuses partitions of a source, customer or query that the configuration does not declare.
+    pub fn expect_series(
+        &self,
+        source: &str,
+        customers: &[String],
+        queries: &[String],
+    ) -> Result<(), UndeclaredName> {
+        expect("source", source, self.sources.iter().map(|source| source.name.as_str()))?;
+        let Some(declared) = self.source(source) else { return Ok(()) };
+        for customer in customers {
+            let known = declared.customers.iter().map(String::as_str);
+            expect("customer", customer, known)?;
+        }
+        for query in queries {
+            expect("query", query, declared.queries.iter().map(String::as_str))?;
+        }
+        Ok(())
+    }
+
     pub fn queue(&self, name: &str) -> Option<&DeclaredQueue> {
         self.queues.iter().find(|queue| queue.name == name)
     }
@@ -104,4 +138,16 @@ impl Declarations {
     pub fn pipeline(&self, name: &str) -> Option<&DeclaredPipeline> {
         self.pipelines.iter().find(|pipeline| pipeline.name == name)
     }
+}
+
+fn expect<'a>(
+    kind: &'static str,
+    name: &str,
+    mut declared: impl Iterator<Item = &'a str> + Clone,
+) -> Result<(), UndeclaredName> {
+    let all = declared.clone();
+    if all.clone().next().is_none() || declared.any(|it| it == name) {
+        return Ok(());
+    }
+    Err(UndeclaredName { kind, name: name.to_owned(), help: suggestion(name, all) })
 }

@@ -23,7 +23,7 @@ pub mod words;
 pub use checkups::{Checkups, Environment, with_causes};
 pub use declared::{
     Declarations, DeclaredPipeline, DeclaredPolicy, DeclaredQueue, DeclaredSource, DeclaredUpload,
-    INLINE,
+    INLINE, UndeclaredName,
 };
 pub use explain::{
     ExplainTarget, Explanation, ItemExplanation, Next, PartitionExplanation, PartitionNext,

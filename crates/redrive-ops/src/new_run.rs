@@ -1,5 +1,5 @@
 //! Parses one line of a submission: `{"queue", "category", "payload", "submitted_at", "not_before",
-//! "idempotency_key"}`, all optional but the queue.
+//! "idempotency_key", "allow_unknown"}`, all optional but the queue.
 
 use jiff::Timestamp;
 use redrive_core::Message;
@@ -7,7 +7,7 @@ use redrive_store::NewRun;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::instant::parse_instant;
+use crate::{Declarations, instant::parse_instant};
 
 /// The longest reason, in characters: a reason may quote the line.
 const REASON_CHARS: usize = 300;
@@ -27,18 +27,28 @@ struct RunFields {
     not_before: Option<String>,
     #[serde(default)]
     idempotency_key: Option<String>,
+    /// The queue is intended, even if the configuration does not declare it.
+    #[serde(default)]
+    allow_unknown: bool,
 }
 
-/// The error is a reason in words.
+/// The error is a reason in words. With declarations, the run must name a declared queue or allow an unknown one.
 pub fn read_run(
     line: &[u8],
     default_queue: Option<&str>,
+    declared: Option<&Declarations>,
     now: Timestamp,
 ) -> Result<NewRun, String> {
-    run(line, default_queue, now).map_err(|reason| shortened(Message::clean(&reason).as_str()))
+    run(line, default_queue, declared, now)
+        .map_err(|reason| shortened(Message::clean(&reason).as_str()))
 }
 
-fn run(line: &[u8], default_queue: Option<&str>, now: Timestamp) -> Result<NewRun, String> {
+fn run(
+    line: &[u8],
+    default_queue: Option<&str>,
+    declared: Option<&Declarations>,
+    now: Timestamp,
+) -> Result<NewRun, String> {
     // serde would read an array as the fields in order.
     if !line.trim_ascii_start().starts_with(b"{") {
         return Err("not a JSON object".to_owned());
@@ -59,6 +69,11 @@ fn run(line: &[u8], default_queue: Option<&str>, now: Timestamp) -> Result<NewRu
         Ok(run)
     };
     let run = new().map_err(|error: redrive_store::InvalidRun| error.to_string())?;
+    if let Some(declared) = declared.filter(|_| !fields.allow_unknown) {
+        declared.expect_queue(queue).map_err(|unknown| {
+            format!("{unknown} (\"allow_unknown\": true says that the name is intended)")
+        })?;
+    }
     Ok(match not_before {
         Some(at) => run.with_not_before(at),
         None => run,
@@ -96,7 +111,7 @@ mod tests {
     use super::*;
 
     fn read_at_epoch(line: &str) -> Result<NewRun, String> {
-        read_run(line.as_bytes(), Some("q"), Timestamp::UNIX_EPOCH)
+        read_run(line.as_bytes(), Some("q"), None, Timestamp::UNIX_EPOCH)
     }
 
     #[test]
@@ -135,7 +150,7 @@ mod tests {
             let refused = read_at_epoch(line).expect_err(line);
             assert!(refused.contains(reason), "{line}: {refused}");
         }
-        let refused = read_run(b"{}", None, Timestamp::UNIX_EPOCH).unwrap_err();
+        let refused = read_run(b"{}", None, None, Timestamp::UNIX_EPOCH).unwrap_err();
         assert_eq!(refused, "the run names no queue, and --queue is not given");
     }
 

@@ -75,6 +75,8 @@ impl Ops {
 
     pub fn consumer(&self) -> Consumer {
         Consumer::new(self.store().clone(), self.partitions.raw().clone())
+            .with_rules(self.partitions.rules().clone())
+            .with_clock(self.clock.clone())
     }
 
     /// Compares every partition with its ledger and its raw data. Reads everything and changes nothing.

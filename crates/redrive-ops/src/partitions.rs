@@ -5,8 +5,8 @@ use redrive_core::{
 };
 use redrive_engine::{Gap, PartitionCommand, PartitionOutcome, PartitionSelection, RunMode, gaps};
 use redrive_store::{
-    AttemptRecord, JournalFilter, JournalRecord, PartitionFilter, PartitionRecord, PartitionSeries,
-    Result, UnitKind, UnitRow,
+    AttemptOutcome, AttemptRecord, JournalFilter, JournalRecord, PartitionFilter, PartitionRecord,
+    PartitionSeries, Result, UnitKind, UnitRow,
 };
 
 use crate::{DeclaredSource, Ops, PartitionNext, views::PartitionView};
@@ -69,6 +69,25 @@ impl Ops {
         let (rules, lease_now) = (self.partitions().rules(), self.store().now());
         let next = PartitionNext::of(&partition, rules, self.now(), lease_now);
         PartitionView::new(partition, next)
+    }
+
+    /// One partition, with the error of a reprocess that failed: such a partition stays good, so only the ledger has
+    /// the error.
+    pub async fn inspect_partition(&self, key: &PartitionKey) -> Result<PartitionView> {
+        let Some(partition) = self.partition(key).await? else {
+            return Ok(PartitionView::absent(key));
+        };
+        let before = AttemptNumber(partition.attempt_count.saturating_sub(1));
+        let last = match partition.status {
+            PartitionStatus::Success => self.partition_attempts(&partition, before, 1).await?.pop(),
+            PartitionStatus::Pending | PartitionStatus::Failed => None,
+        };
+        let failed = last.filter(|last| last.outcome != AttemptOutcome::Success);
+        let failed_reprocess = failed.map(|last| {
+            let message = last.message.unwrap_or_default();
+            format!("attempt {} at {}: {message}", last.attempt.0, last.ended_at)
+        });
+        Ok(PartitionView { failed_reprocess, ..self.show_partition(partition) })
     }
 
     /// Attempts by number.
@@ -158,7 +177,8 @@ impl Ops {
         let Some(expected) = self.expected(source, filter) else { return Ok(Vec::new()) };
         let mut found = Vec::new();
         for series in series(source, filter) {
-            let gaps = gaps(&**self.store(), &series, expected).await?;
+            let (rules, now) = (self.partitions().rules(), self.now());
+            let gaps = gaps(&**self.store(), &series, expected, rules, now).await?;
             found.push((series, gaps));
         }
         Ok(found)

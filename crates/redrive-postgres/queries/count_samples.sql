@@ -9,3 +9,5 @@ WHERE samples.run_id BETWEEN coalesce(:run_id::bigint, 0) AND coalesce(:run_id, 
     AND (:error::text IS NULL OR strpos(samples.error_message, :error) > 0)
     AND (:code::text IS NULL OR samples.error_code = :code)
     AND (:fingerprint::text IS NULL OR samples.fingerprint = :fingerprint)
+    AND (:failed_since::timestamptz IS NULL OR samples.last_attempt_at >= :failed_since)
+    AND (:failed_until::timestamptz IS NULL OR samples.last_attempt_at < :failed_until)

@@ -19,6 +19,8 @@ FROM (
     AND (:error::text IS NULL OR strpos(samples.error_message, :error) > 0)
     AND (:code::text IS NULL OR samples.error_code = :code)
     AND (:fingerprint::text IS NULL OR samples.fingerprint = :fingerprint)
+    AND (:failed_since::timestamptz IS NULL OR samples.last_attempt_at >= :failed_since)
+    AND (:failed_until::timestamptz IS NULL OR samples.last_attempt_at < :failed_until)
     GROUP BY samples.fingerprint, run.pipeline, stage_name, samples.error_code
     ORDER BY deaths DESC, first_id LIMIT :limit::bigint
 ) AS cause

@@ -15,4 +15,6 @@ WHERE samples.status = 'dlq' AND samples.id > :after
     AND (:error::text IS NULL OR strpos(samples.error_message, :error) > 0)
     AND (:code::text IS NULL OR samples.error_code = :code)
     AND (:fingerprint::text IS NULL OR samples.fingerprint = :fingerprint)
+    AND (:failed_since::timestamptz IS NULL OR samples.last_attempt_at >= :failed_since)
+    AND (:failed_until::timestamptz IS NULL OR samples.last_attempt_at < :failed_until)
 ORDER BY samples.id LIMIT :limit::bigint

@@ -1,5 +1,5 @@
 -- All given values must match: run (:run_id), pipeline (:pipeline), status (:status), stage (:stage), a text
--- in the error (:error), code (:code), fingerprint (:fingerprint).
+-- in the error (:error), code (:code), fingerprint (:fingerprint), time of the last attempt (:failed_since, :failed_until).
 SELECT
     samples.id, samples.run_id, run.pipeline, samples.line, samples.data, samples.status, samples.stage,
     run.stages[samples.stage + 1], samples.attempts, samples.attempts_at_reset, samples.retry_count,
@@ -16,4 +16,6 @@ WHERE samples.id > :after
     AND (:error::text IS NULL OR strpos(samples.error_message, :error) > 0)
     AND (:code::text IS NULL OR samples.error_code = :code)
     AND (:fingerprint::text IS NULL OR samples.fingerprint = :fingerprint)
+    AND (:failed_since::timestamptz IS NULL OR samples.last_attempt_at >= :failed_since)
+    AND (:failed_until::timestamptz IS NULL OR samples.last_attempt_at < :failed_until)
 ORDER BY samples.id LIMIT :limit::bigint

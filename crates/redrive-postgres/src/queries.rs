@@ -107,6 +107,7 @@ queries! {
     SAMPLES_BY_ID => "samples_by_id",
     SAMPLES_PAGE => "samples_page",
     DEAD_SAMPLES_PAGE => "dead_samples_page",
+    NEWEST_DEAD_SAMPLES => "newest_dead_samples",
     COUNT_SAMPLES => "count_samples",
     DEAD_CAUSES => "dead_causes",
     REPROCESS_SAMPLES => "reprocess_samples",

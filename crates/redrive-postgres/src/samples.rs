@@ -99,6 +99,18 @@ impl Samples for PostgresStore {
         read_rows(&rows, READING, read_sample)
     }
 
+    async fn newest_dead_samples(
+        &self,
+        filter: &SampleFilter,
+        limit: u32,
+    ) -> Result<Vec<SampleRecord>> {
+        let filter = FilterValues::of(filter);
+        let page =
+            bind!(queries::NEWEST_DEAD_SAMPLES, limit => &i64::from(limit), ..FilterValues(filter));
+        let rows = self.session(READING).await?.query(page).await?;
+        read_rows(&rows, READING, read_sample)
+    }
+
     async fn count_samples(&self, filter: &SampleFilter) -> Result<u64> {
         let filter = FilterValues::of(filter);
         let count = bind!(queries::COUNT_SAMPLES, ..FilterValues(filter));
@@ -170,12 +182,24 @@ columns! {
         error: Option<&'a str>,
         code: Option<&'a str>,
         fingerprint: Option<&'a str>,
+        failed_since: Option<Micros>,
+        failed_until: Option<Micros>,
     }
 }
 
 impl<'a> FilterValues<'a> {
     fn of(filter: &'a SampleFilter) -> Self {
-        let SampleFilter { pipeline, run, status, stage, error, code, cause } = filter;
+        let SampleFilter {
+            pipeline,
+            run,
+            status,
+            stage,
+            error,
+            code,
+            cause,
+            failed_since,
+            failed_until,
+        } = filter;
         Self {
             run_id: run.map(|run| run.0),
             pipeline: pipeline.as_deref(),
@@ -184,6 +208,8 @@ impl<'a> FilterValues<'a> {
             error: error.as_deref(),
             code: code.as_deref(),
             fingerprint: cause.as_deref(),
+            failed_since: failed_since.map(Micros),
+            failed_until: failed_until.map(Micros),
         }
     }
 }

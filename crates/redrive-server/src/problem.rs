@@ -24,6 +24,9 @@ pub(crate) struct ProblemDetails {
     /// Allowed values or actions.
     #[serde(skip_serializing_if = "Option::is_none")]
     allowed: Option<String>,
+    /// For rows of a partition: `missing`, `late`, `failed` or `gone`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
     /// The `Retry-After` header, in seconds.
     #[serde(skip)]
     retry_after: Option<i64>,
@@ -37,12 +40,17 @@ impl ProblemDetails {
             status: status.as_u16(),
             detail: detail.into(),
             allowed: None,
+            reason: None,
             retry_after: None,
         }
     }
 
     pub(crate) fn allowed(self, allowed: impl Into<String>) -> Self {
         Self { allowed: Some(allowed.into()), ..self }
+    }
+
+    pub(crate) fn reason(self, reason: &'static str) -> Self {
+        Self { reason: Some(reason), ..self }
     }
 
     pub(crate) fn retry_after(self, seconds: i64) -> Self {
@@ -105,6 +113,14 @@ impl From<redrive_store::Error> for ProblemDetails {
                 "the store rejected the request; the log has the cause",
             )
         }
+    }
+}
+
+/// An undeclared name is probably misspelled.
+impl From<redrive_ops::UndeclaredName> for ProblemDetails {
+    fn from(unknown: redrive_ops::UndeclaredName) -> Self {
+        Self::bad_request(unknown.to_string())
+            .allowed("declared names, or any with \"allow_unknown\": true")
     }
 }
 

@@ -8,3 +8,5 @@ WHERE true
     AND (?5 IS NULL OR instr(error_message, ?5) > 0)
     AND (?6 IS NULL OR error_code = ?6)
     AND (?7 IS NULL OR fingerprint = ?7)
+    AND (?8 IS NULL OR last_attempt_at >= ?8)
+    AND (?9 IS NULL OR last_attempt_at < ?9)

@@ -13,5 +13,7 @@ WHERE (?3 IS NULL OR ?3 = 'dlq')
     AND (?5 IS NULL OR instr(error_message, ?5) > 0)
     AND (?6 IS NULL OR error_code = ?6)
     AND (?7 IS NULL OR fingerprint = ?7)
+    AND (?8 IS NULL OR last_attempt_at >= ?8)
+    AND (?9 IS NULL OR last_attempt_at < ?9)
 GROUP BY fingerprint, pipeline_runs.pipeline, stage_name, error_code
-ORDER BY deaths DESC, min(samples.id) LIMIT ?8
+ORDER BY deaths DESC, min(samples.id) LIMIT ?10

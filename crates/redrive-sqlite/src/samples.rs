@@ -14,7 +14,7 @@ use redrive_store::{
     SampleFilter, SampleFinish, SampleLine, SampleRecord, SampleWritten, Samples, SourcePosition,
     WorkerId, Written, reopened, reprocess_entry, source_death_entry, stage_or_source,
 };
-use rusqlite::{CachedStatement, Connection, params};
+use rusqlite::{CachedStatement, Connection, params, params_from_iter, types::Value as SqlValue};
 
 use crate::{
     SqliteStore,
@@ -71,24 +71,36 @@ impl Samples for SqliteStore {
         after: SampleId,
         limit: u32,
     ) -> Result<Vec<SampleRecord>> {
-        let SampleFilter { pipeline, run, status, stage, error, code, cause } = filter.clone();
-        let sql = match status {
+        let sql = match filter.status {
             Some(SampleStatus::Dlq) => queries::DEAD_SAMPLES_PAGE,
             _ => queries::SAMPLES_PAGE,
         };
+        let mut params = filter_params(filter);
+        params.extend([after.0.into(), limit.into()]);
         self.read(move |connection| {
-            let (run, status) = (run.map(|run| run.0), status.map(SampleStatus::name));
-            let params = params![run, pipeline, status, stage, error, code, cause, after.0, limit];
-            read_rows(connection, READING, sql, params, read_sample)
+            read_rows(connection, READING, sql, params_from_iter(&params), read_sample)
+        })
+        .await
+    }
+
+    async fn newest_dead_samples(
+        &self,
+        filter: &SampleFilter,
+        limit: u32,
+    ) -> Result<Vec<SampleRecord>> {
+        let mut params = filter_params(filter);
+        params.push(limit.into());
+        self.read(move |connection| {
+            let params = params_from_iter(&params);
+            read_rows(connection, READING, queries::NEWEST_DEAD_SAMPLES, params, read_sample)
         })
         .await
     }
 
     async fn count_samples(&self, filter: &SampleFilter) -> Result<u64> {
-        let SampleFilter { pipeline, run, status, stage, error, code, cause } = filter.clone();
+        let params = filter_params(filter);
         self.read(move |connection| {
-            let (run, status) = (run.map(|run| run.0), status.map(SampleStatus::name));
-            let params = params![run, pipeline, status, stage, error, code, cause];
+            let params = params_from_iter(&params);
             let counts =
                 read_rows(connection, READING, queries::COUNT_SAMPLES, params, |row| row.get())?;
             Ok(counts.into_iter().next().unwrap_or_default())
@@ -97,10 +109,10 @@ impl Samples for SqliteStore {
     }
 
     async fn dead_causes(&self, filter: &SampleFilter, limit: u32) -> Result<Vec<DeadCause>> {
-        let SampleFilter { pipeline, run, status, stage, error, code, cause } = filter.clone();
+        let mut params = filter_params(filter);
+        params.push(limit.into());
         self.read(move |connection| {
-            let (run, status) = (run.map(|run| run.0), status.map(SampleStatus::name));
-            let params = params![run, pipeline, status, stage, error, code, cause, limit];
+            let params = params_from_iter(&params);
             read_rows(connection, READING, queries::DEAD_CAUSES, params, read_cause)
         })
         .await
@@ -141,6 +153,32 @@ impl Samples for SqliteStore {
         self.wakes.wake_if(changes.contains(&SampleChange::Done));
         Ok(changes)
     }
+}
+
+/// The parameters ?1 to ?9 of a sample filter.
+fn filter_params(filter: &SampleFilter) -> Vec<SqlValue> {
+    let SampleFilter {
+        pipeline,
+        run,
+        status,
+        stage,
+        error,
+        code,
+        cause,
+        failed_since,
+        failed_until,
+    } = filter.clone();
+    vec![
+        run.map(|run| run.0).into(),
+        pipeline.into(),
+        status.map(|status| status.name().to_owned()).into(),
+        stage.into(),
+        error.into(),
+        code.into(),
+        cause.into(),
+        failed_since.map(micros).into(),
+        failed_until.map(micros).into(),
+    ]
 }
 
 const READING: &str = "reading samples";

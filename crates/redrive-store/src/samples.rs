@@ -172,7 +172,7 @@ impl From<SampleWritten> for Written {
     }
 }
 
-/// Selects samples. Every given field must match; all but `error` exactly.
+/// Selects samples. Every given field must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SampleFilter {
     pub pipeline: Option<String>,
@@ -184,6 +184,10 @@ pub struct SampleFilter {
     pub code: Option<String>,
     /// The fingerprint of the last error.
     pub cause: Option<String>,
+    /// The last attempt ended at this time or later.
+    pub failed_since: Option<Timestamp>,
+    /// The last attempt ended before this time.
+    pub failed_until: Option<Timestamp>,
 }
 
 /// Dead letters with the same cause.
@@ -233,6 +237,13 @@ pub trait Samples: Send + Sync {
         &self,
         filter: &SampleFilter,
         after: SampleId,
+        limit: u32,
+    ) -> Result<Vec<SampleRecord>>;
+
+    /// Matching dead letters by the time of their last attempt, the newest first.
+    async fn newest_dead_samples(
+        &self,
+        filter: &SampleFilter,
         limit: u32,
     ) -> Result<Vec<SampleRecord>>;
 

@@ -112,14 +112,14 @@
 //! A [`Consumer`] reads partitions that passed validation, and no others:
 //!
 //! ```
-//! use redrive::{ConsumeError, Consumer, RawSink};
+//! use redrive::{ConsumeError, Consumer, RawSink, Unreadable};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # tokio::runtime::Runtime::new()?.block_on(async {
 //! let store = redrive::open("sqlite::memory:").await?;
 //! let consumer = Consumer::new(store, RawSink::folder("raw"));
 //!
 //! let unknown = consumer.read(&"ads/7/daily/2026-01-31".parse()?).await;
-//! assert!(matches!(unknown, Err(ConsumeError::NotReadable { why: "the partition has no entry", .. })));
+//! assert!(matches!(unknown, Err(ConsumeError::NotReadable { why: Unreadable::Missing, .. })));
 //! # Ok(())
 //! # }) }
 //! ```
@@ -140,8 +140,8 @@
 pub mod config;
 #[cfg(all(feature = "config", feature = "server"))]
 mod declarations;
-#[cfg(feature = "engine")]
-mod nearest;
+#[cfg(feature = "config")]
+mod named_files;
 #[cfg(feature = "config")]
 mod raw_sinks;
 #[cfg(feature = "engine")]
@@ -183,8 +183,12 @@ pub use serde_json;
 #[cfg(all(feature = "config", feature = "server"))]
 pub use declarations::{build_declarations, declared_policies, place_policy};
 #[cfg(feature = "config")]
+pub use named_files::{FileProblem, file_problems};
+#[cfg(feature = "config")]
 pub use raw_sinks::{SchemaFileError, build_validation_rules, open_raw_sink};
 pub use redrive_core::*;
+#[cfg(feature = "engine")]
+use redrive_engine::nearest;
 #[cfg(feature = "engine")]
 pub use redrive_engine::traces;
 #[cfg(feature = "http")]
@@ -205,7 +209,7 @@ pub use redrive_engine::{
     RawError, RawLocation, RawMetadata, RawReader, RawSink, RawWriter, ReadablePartition,
     ReprocessCounts, ResumeError, RetrySettings, RetryingUploader, RowSchema, RowWriter, RunMode,
     SamplePages, SampleSource, SampleWriter, Source, SourceCall, SourceEnd, Stage, StageAnswer,
-    StreamHandler, StreamSpec, Sweep, Until, UploadError, UploadEvent, UploadObserver,
+    StreamHandler, StreamSpec, Sweep, Unreadable, Until, UploadError, UploadEvent, UploadObserver,
     UploadOutcome, UploadReport, UploadRequest, Uploader, ValidationHandler, ValidationOutcome,
     ValidationRequest, ValidationRules, Validator, WorkerLimits, config_hash, extractor_fn, gaps,
     handler_fn, random_worker_id, reference_content, stage_fn, verdict_code, verify_partitions,

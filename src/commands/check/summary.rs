@@ -1,8 +1,9 @@
 //! The output of `check`: what a valid file declares, or the problems of an invalid file.
 
 use redrive::{
+    FileProblem,
     config::{Config, ConfigReport},
-    declared_policies,
+    declared_policies, file_problems,
 };
 use redrive_ops::views::PolicyView;
 use serde::Serialize;
@@ -15,7 +16,7 @@ use super::{
 use crate::{
     commands::policy::PolicyListRow,
     context::Context,
-    exit::CommandError,
+    exit::{CommandError, Exit},
     output::{TableColumn, TableRow},
 };
 
@@ -38,15 +39,38 @@ pub(crate) struct ConfigSummary<'a> {
     uploads: Vec<UploadRow<'a>>,
     pipelines: Vec<PipelineRow<'a>>,
     notifiers: Vec<NotifierRow<'a>>,
+    /// Programs and schemas that cannot be used on this host.
+    file_problems: Vec<FileProblemRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct FileProblemRow {
+    kind: &'static str,
+    place: String,
+    problem: String,
+}
+
+impl TableRow for FileProblemRow {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("kind"), TableColumn::text("of"), TableColumn::text("problem")];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.kind.to_owned(), self.place.clone(), self.problem.clone()]
+    }
 }
 
 impl<'a> ConfigSummary<'a> {
     /// `store` is the URL and its origin, in words.
     pub(crate) fn new(name: String, config: &'a Config, store: (String, String)) -> Self {
         let policies = declared_policies(config);
+        let files = file_problems(config).into_iter().map(|file| {
+            let FileProblem { kind, place, problem } = file;
+            FileProblemRow { kind, place, problem }
+        });
+        let files: Vec<FileProblemRow> = files.collect();
         Self {
             config: name,
-            valid: true,
+            valid: files.is_empty(),
             problems: [],
             store: store.0,
             store_from: store.1,
@@ -62,6 +86,7 @@ impl<'a> ConfigSummary<'a> {
             uploads: config.uploads.iter().map(UploadRow::new).collect(),
             pipelines: config.pipelines.iter().map(PipelineRow::new).collect(),
             notifiers: config.notifiers.iter().map(NotifierRow::new).collect(),
+            file_problems: files,
         }
     }
 
@@ -78,7 +103,14 @@ impl<'a> ConfigSummary<'a> {
         let stages: Vec<&StageRow<'_>> = stages.collect();
         output.section("stages", &stages)?;
         output.section("notifiers", &self.notifiers)?;
-        output.footer(&format!("{} is valid", self.config))
+        output.section("files that cannot be used", &self.file_problems)?;
+        if self.valid {
+            return output.footer(&format!("{} is valid", self.config));
+        }
+        let message =
+            format!("{} names {} files that cannot be used", self.config, self.file_problems.len());
+        Err(CommandError::new(Exit::Error, message)
+            .help("paths start at the folder of the file; names are searched in PATH"))
     }
 }
 

@@ -1,7 +1,9 @@
 //! Flags that select dead letters.
 
 use clap::Args;
+use jiff::Timestamp;
 use redrive::{PipelineRunId, SampleFilter, SampleStatus};
+use redrive_ops::parse_instant;
 
 use crate::commands::pipeline::parse_id;
 
@@ -31,6 +33,14 @@ pub(super) struct DeadLetterFilter {
     /// Only this cause, as `dlq list --group` prints it
     #[arg(long, value_name = "FINGERPRINT", value_parser = parse_fingerprint)]
     cause: Option<String>,
+
+    /// Only last failures at this time or later
+    #[arg(long, value_name = "TIME", value_parser = parse_instant)]
+    failed_since: Option<Timestamp>,
+
+    /// Only last failures before this time
+    #[arg(long, value_name = "TIME", value_parser = parse_instant)]
+    failed_until: Option<Timestamp>,
 }
 
 fn parse_fingerprint(text: &str) -> Result<String, String> {
@@ -41,8 +51,11 @@ fn parse_fingerprint(text: &str) -> Result<String, String> {
 
 impl DeadLetterFilter {
     pub(super) fn is_empty(&self) -> bool {
-        let Self { pipeline, run, stage, error, code, cause } = self;
-        run.is_none() && [pipeline, stage, error, code, cause].iter().all(|it| it.is_none())
+        let Self { pipeline, run, stage, error, code, cause, failed_since, failed_until } = self;
+        let has_time = failed_since.or(*failed_until).is_some();
+        run.is_none()
+            && !has_time
+            && [pipeline, stage, error, code, cause].iter().all(|it| it.is_none())
     }
 
     pub(super) fn sample_filter(&self) -> SampleFilter {
@@ -54,6 +67,8 @@ impl DeadLetterFilter {
             error: self.error.clone(),
             code: self.code.clone(),
             cause: self.cause.clone(),
+            failed_since: self.failed_since,
+            failed_until: self.failed_until,
         }
     }
 }

@@ -21,6 +21,7 @@ the most frequent first: errors that differ only in numbers, ids, quotations and
 Examples:
   redrive dlq list --group
   redrive dlq list --run 3 --stage llm_call
+  redrive dlq list --newest --failed-since 2026-01-31T08:00:00Z
   redrive dlq list --error 'rate limit' -o json
   redrive dlq list --limit 10000 --after 10000 -o jsonl")]
 pub(crate) struct DlqListArgs {
@@ -30,6 +31,10 @@ pub(crate) struct DlqListArgs {
     /// Group by cause and count the dead letters of each
     #[arg(long, conflicts_with = "after")]
     group: bool,
+
+    /// Sort by the time of the last failure, the newest first; --failed-until selects the next page
+    #[arg(long, conflicts_with_all = ["after", "group"])]
+    newest: bool,
 
     /// The most rows to print, up to 10000
     #[arg(long, value_name = "N", default_value_t = 100, allow_hyphen_values = true,
@@ -52,6 +57,19 @@ pub(crate) async fn run(args: DlqListArgs, context: &Context) -> Result<Exit, Co
         context.output.list(causes.into_iter().map(CauseView::from))?;
         if is_full {
             context.output.footer("there may be more; raise --limit")?;
+        }
+        return Ok(Exit::Ok);
+    }
+    if args.newest {
+        let newest = ops.store().newest_dead_samples(&filter, args.limit).await;
+        let newest = newest.map_err(|error| ops.store_error(error))?;
+        let oldest = newest.last().and_then(|sample| sample.last_attempt_at);
+        let oldest = oldest.filter(|_| newest.len() >= args.limit as usize);
+        let rows = newest.into_iter().map(SampleView::from).map(SampleView::without_data);
+        context.output.list(rows.map(SampleListRow))?;
+        if let Some(oldest) = oldest {
+            let footer = format!("there may be more; continue with --failed-until {oldest}");
+            context.output.footer(&footer)?;
         }
         return Ok(Exit::Ok);
     }

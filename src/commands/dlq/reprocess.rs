@@ -2,14 +2,15 @@
 //!
 //! A dry run applies the same selection and the same rules, and writes nothing.
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use clap::Args;
 use redrive::{
-    Operator, ReprocessCounts, RunMode, SampleChange, SampleFilter, SampleId, SamplePages,
-    SampleRecord, SampleStatus,
+    Operator, PipelineRunId, PipelineStatus, ReprocessCounts, RunMode, SampleChange, SampleFilter,
+    SampleId, SamplePages, SampleRecord, SampleStatus,
 };
 use redrive_ops::views::SampleChangeView;
+use redrive_store::MAX_BATCH;
 
 use super::{
     dead_letter_filter::DeadLetterFilter,
@@ -47,7 +48,7 @@ Examples:
 pub(crate) struct DlqReprocessArgs {
     /// The ids of samples, instead of filters
     #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id, conflicts_with_all =
-          ["pipeline", "run", "stage", "error", "code", "cause", "limit", "all"])]
+          ["pipeline", "run", "stage", "error", "code", "cause", "failed_since", "failed_until", "limit", "all"])]
     ids: Vec<SampleId>,
 
     #[command(flatten)]
@@ -148,7 +149,9 @@ pub(crate) async fn run(
     let mode = if args.dry_run { RunMode::DryRun } else { RunMode::Real };
     let mut listing = Listing::new(context.output);
     let mut printed = Ok(());
+    let mut runs = BTreeSet::new();
     let on_change = |id, sample: Option<&SampleRecord>, change| {
+        runs.extend(sample.filter(|_| change == SampleChange::Done).map(|sample| sample.run));
         // Reprocessing goes on even if the reader closes the output.
         if printed.is_ok() {
             printed = listing.add([SampleChangeView::new(id, sample, change, mode)]);
@@ -161,7 +164,32 @@ pub(crate) async fn run(
         ops.store_error(error)
             .help("the other dead letters are unchanged; run the command again for them")
     })?;
-    print_counts(counts, hidden, args.dry_run, context)
+    let exit = print_counts(counts, hidden, args.dry_run, context)?;
+    if !args.dry_run {
+        note_stopped(&ops, runs, context).await.map_err(|error| ops.store_error(error))?;
+    }
+    Ok(exit)
+}
+
+/// Names the command that continues runs which workers do not process, such as aborted ones.
+async fn note_stopped(
+    ops: &OpenStore,
+    runs: BTreeSet<PipelineRunId>,
+    context: &Context,
+) -> redrive_store::Result<()> {
+    let ids: Vec<PipelineRunId> = runs.into_iter().collect();
+    for ids in ids.chunks(MAX_BATCH) {
+        for run in ops.store().pipeline_runs_by_id(ids).await? {
+            let (id, status) = (run.id, run.progress.status);
+            if status != PipelineStatus::Running {
+                context.output.note(&format!(
+                    "run {id} is {status}, so workers leave its samples alone; \
+                     `redrive pipeline resume {id}` continues it"
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Gives the selected samples new data, page by page. What cannot be changed stops the command.
@@ -249,7 +277,7 @@ fn print_counts(
         summary.push_str(&format!("; {hidden} rows are not shown, -o jsonl prints all"));
     }
     if done > 0 && !dry {
-        summary.push_str("; workers process them, or `redrive pipeline resume RUN`");
+        summary.push_str("; workers process those of running runs, `redrive pipeline resume RUN` continues a run");
     }
     context.output.footer(&summary)?;
     Ok(match (done, refused) {

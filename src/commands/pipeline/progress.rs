@@ -2,12 +2,7 @@
 //!
 //! The display polls the store once a second and does not touch the workers, so it does not slow them.
 
-use std::{
-    io::{self, IsTerminal},
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use redrive::{Message, PipelineRunId, PipelineRunRecord};
@@ -47,7 +42,7 @@ impl PipelineProgressDisplay {
         context: &Context,
     ) -> Self {
         let output = context.output;
-        let is_interactive = io::stderr().is_terminal() && output.shows_notes();
+        let is_interactive = output.shows_bars();
         let target = if is_interactive {
             ProgressDrawTarget::stderr()
         } else {

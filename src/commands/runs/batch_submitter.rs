@@ -97,7 +97,7 @@ impl<'a> BatchSubmitter<'a> {
             return;
         }
         self.mark_batch_start();
-        let run = read_run(text, self.queue, self.started_at);
+        let run = read_run(text, self.queue, None, self.started_at);
         self.bytes += run.as_ref().map_or(0, |run| run.payload().len());
         self.batch.push((number, run));
     }

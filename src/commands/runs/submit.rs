@@ -5,7 +5,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufReader, IsTerminal, Read},
+    io::{self, BufReader, Read},
     path::{Path, PathBuf},
 };
 
@@ -271,7 +271,7 @@ async fn submit_lines(
 
 /// A bar if the length is known, else a counter; hidden without a terminal.
 fn progress(bytes: Option<u64>, context: &Context) -> ProgressBar {
-    let is_interactive = io::stderr().is_terminal() && context.output.shows_notes();
+    let is_interactive = context.output.shows_bars();
     let target =
         if is_interactive { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let bar = ProgressBar::with_draw_target(bytes, target);

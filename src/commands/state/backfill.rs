@@ -12,10 +12,14 @@ use super::{
 use crate::{
     context::Context,
     exit::{CommandError, Exit},
+    open_store::expect_declared,
 };
 
 /// More partitions than this need a confirmation.
 const CONFIRM_ABOVE: u64 = 100;
+
+/// The most partitions of one command: a century of days for 27 customers. More are a slip of the pen.
+const MAX_PARTITIONS: u64 = 1_000_000;
 
 /// The journal repeats the names for each partition; more names than this are only counted.
 const MAX_JOURNAL_NAMES: usize = 5;
@@ -24,7 +28,9 @@ const MAX_JOURNAL_NAMES: usize = 5;
 #[command(after_help = "\
 Creates a pending partition for every day of the range, inclusive, and every customer and query. Existing
 partitions are not changed; with --force-pending, failed partitions become pending again, unless they are
-terminal. To extract good partitions again, use `state reprocess`. Asks for confirmation before more than 100.
+terminal. To extract good partitions again, use `state reprocess`. Asks for confirmation before more than 100, and
+refuses more than 1000000.
+A source, customer or query that the configuration does not declare is refused, unless --allow-unknown is given.
 Exit codes: 0 all done, or pending already; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:
@@ -57,6 +63,10 @@ pub(crate) struct StateBackfillArgs {
     #[arg(long)]
     force_pending: bool,
 
+    /// Request names that the configuration does not declare, too
+    #[arg(long)]
+    allow_unknown: bool,
+
     /// The lane of the attempts
     #[arg(long, value_enum, value_name = "LANE", default_value_t = LaneName::Backfill)]
     lane: LaneName,
@@ -73,13 +83,16 @@ pub(crate) async fn run(args: StateBackfillArgs, context: &Context) -> Result<Ex
     let config = config.as_ref();
     let customers = names(config, source, "customer-id", &args.customer_id)?;
     let queries = names(config, source, "query-name", &args.query_name)?;
-    if config.is_some_and(|config| config.source(source).is_none()) {
-        context.output.note(&format!(
-            "note: source {source:?} is not declared; no worker processes its partitions"
-        ));
+    if !args.allow_unknown {
+        expect_declared(context, |declared| declared.expect_series(source, &customers, &queries))?;
     }
     let grid =
         KeyGrid::new(&args.source, &customers, &queries, days).map_err(CommandError::usage)?;
+    if grid.len() > MAX_PARTITIONS {
+        let message = format!("the range has {} partitions; nothing was changed", grid.len());
+        return Err(CommandError::usage(message)
+            .help(format!("one command requests up to {MAX_PARTITIONS}; choose fewer days")));
+    }
     let only = |names: &[String]| match names {
         [name] => Some(name.clone()),
         _ => None,

@@ -20,6 +20,9 @@ use crate::{
 /// More partitions than this need a confirmation.
 pub(super) const CONFIRM_ABOVE: u64 = 20;
 
+/// A note is printed each time this many partitions are through.
+const PROGRESS_EVERY: u64 = 10_000;
+
 #[derive(Debug, Args)]
 pub(super) struct ChangeOptions {
     /// Show what would change, without changing anything
@@ -118,8 +121,11 @@ impl PartitionChangeRequest {
 
     /// Makes the change, or shows it in a dry run.
     pub(super) async fn run(self, context: &Context) -> Result<Exit, CommandError> {
-        let missing =
-            if self.action.makes_entries() { IfMissing::Create } else { IfMissing::Refuse };
+        let missing = match (self.action.makes_entries(), self.options.dry_run) {
+            (true, false) => IfMissing::Create,
+            (true, true) => IfMissing::Imagine,
+            (false, _) => IfMissing::Refuse,
+        };
         let ops = OpenStore::open(context, missing).await?;
         let command = self.partition_command();
         if self.options.dry_run {
@@ -160,9 +166,17 @@ impl PartitionChangeRequest {
     ) -> Result<Exit, CommandError> {
         let mut listing = PartitionChangeListing::new(mode, context.output);
         let mut sweep = ops.partitions().sweep(command, &self.selection, mode);
+        let mut seen: u64 = 0;
         let stopped = loop {
             match sweep.next().await {
-                Ok(Some(page)) => listing.add(page)?,
+                Ok(Some(page)) => {
+                    let before = seen / PROGRESS_EVERY;
+                    seen += page.len() as u64;
+                    listing.add(page)?;
+                    if seen / PROGRESS_EVERY > before {
+                        context.output.note(&format!("{}: {seen} partitions so far", self.command));
+                    }
+                }
                 Ok(None) => break None,
                 Err(error) => break Some(ops.store_error(error)),
             }

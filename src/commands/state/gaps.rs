@@ -1,7 +1,9 @@
 //! `redrive state gaps`: prints expected days that are missing or not good yet (PAR-9).
 
+use std::collections::HashMap;
+
 use clap::Args;
-use redrive::LogicalDate;
+use redrive::{LogicalDate, Unreadable};
 use redrive_ops::{DeclaredSource, GapFilter, views::GapView};
 
 use super::partition_selector::parse_part;
@@ -15,8 +17,9 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A scheduled source expects every day from `start`, once `lag-days` have passed, at the time `at` in UTC. Expected
-days without a partition are missing; pending and failed ones are late. A source without a schedule expects the
-days from --since to --until.
+days without a partition are missing, pending ones are late, failed ones are retried by the daemon, and gone ones are
+terminal: they come only if an operator retries them. A source without a schedule expects the days from --since to
+--until.
 
 Examples:
   redrive state gaps
@@ -82,13 +85,12 @@ pub(crate) async fn run(args: StateGapsArgs, context: &Context) -> Result<Exit, 
         until: args.until,
     };
     let mut listing = Listing::new(context.output);
-    let (mut missing, mut late) = (0, 0);
+    let mut days = HashMap::new();
     for source in selected_sources(&ops, args.source.as_deref())? {
         let found = ops.gaps(source, &filter).await.map_err(|error| ops.store_error(error))?;
         for (series, gaps) in found {
             for gap in &gaps {
-                let count = if gap.status.is_some() { &mut late } else { &mut missing };
-                *count += gap.days.days();
+                *days.entry(gap.why).or_insert(0) += gap.days.days();
             }
             listing.add(gaps.iter().map(|gap| GapView::new(&series, gap)))?;
         }
@@ -99,7 +101,12 @@ pub(crate) async fn run(args: StateGapsArgs, context: &Context) -> Result<Exit, 
     } else {
         String::new()
     };
-    context.output.footer(&format!("{missing} days missing, {late} late{hidden}"))?;
+    let [missing, late, failed, gone] =
+        [Unreadable::Missing, Unreadable::Late, Unreadable::Failed, Unreadable::Gone]
+            .map(|why| days.get(&why).copied().unwrap_or(0));
+    context.output.footer(&format!(
+        "{missing} days missing, {late} late, {failed} failed, {gone} gone{hidden}"
+    ))?;
     Ok(Exit::Ok)
 }
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::{PartitionFilter, PartitionKey, PartitionStatus};
-use redrive_ops::{PartitionQuery, views::PartitionView};
+use redrive_ops::PartitionQuery;
 use redrive_store::MAX_PAGE;
 
 use super::{
@@ -53,9 +53,7 @@ pub(crate) async fn run(args: StateInspectArgs, context: &Context) -> Result<Exi
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let only = args.partitions.only_key().filter(|_| !args.terminal);
     if let Some(key) = only.filter(|_| args.status.is_none()) {
-        let found = ops.partition(&key).await.map_err(|error| ops.store_error(error))?;
-        let absent = || PartitionView::absent(&key);
-        let shown = found.map_or_else(absent, |found| ops.show_partition(found));
+        let shown = ops.inspect_partition(&key).await.map_err(|error| ops.store_error(error))?;
         context.output.records(&[shown])?;
         return Ok(Exit::Ok);
     }

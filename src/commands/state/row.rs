@@ -3,7 +3,7 @@
 use redrive_ops::views::PartitionView;
 use serde::Serialize;
 
-use crate::output::{TableColumn, TableRow};
+use crate::output::{TableColumn, TableRow, excerpt};
 
 impl TableRow for PartitionView {
     const COLUMNS: &'static [TableColumn] = &[
@@ -17,6 +17,7 @@ impl TableRow for PartitionView {
         TableColumn::text("record_count"),
         TableColumn::text("attempt_count"),
         TableColumn::text("error_message"),
+        TableColumn::text("failed_reprocess"),
         TableColumn::text("updated_at"),
         TableColumn::text("terminal"),
         TableColumn::text("paused"),
@@ -37,6 +38,7 @@ impl TableRow for PartitionView {
             self.record_count.map(|count| count.to_string()).unwrap_or_default(),
             self.attempt_count.map(|count| count.to_string()).unwrap_or_default(),
             or_empty(&self.error_message),
+            or_empty(&self.failed_reprocess),
             or_empty(&self.updated_at),
             self.terminal_reason.unwrap_or("no").to_owned(),
             if self.paused { "yes" } else { "no" }.to_owned(),
@@ -61,6 +63,7 @@ impl TableRow for PartitionListRow {
         TableColumn::number("attempts"),
         TableColumn::number("records"),
         TableColumn::text("updated at"),
+        TableColumn::text("error"),
         TableColumn::text("next"),
     ];
 
@@ -80,6 +83,7 @@ impl TableRow for PartitionListRow {
             row.attempt_count.map(|count| count.to_string()).unwrap_or_default(),
             row.record_count.map(|count| count.to_string()).unwrap_or_default(),
             row.updated_at.clone().unwrap_or_default(),
+            row.error_message.as_deref().map(excerpt).unwrap_or_default(),
             row.why.clone(),
         ]
     }

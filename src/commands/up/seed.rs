@@ -123,7 +123,7 @@ fn read_file(path: &Path, runs: &mut Vec<SeedRun>) -> Result<(), CommandError> {
         let Some(line) = lines.next().map_err(unreadable)? else { return Ok(()) };
         let read = match line {
             InputLine::Whole(text) if text.trim_ascii().is_empty() => continue,
-            InputLine::Whole(text) => read_run(text, None, now),
+            InputLine::Whole(text) => read_run(text, None, None, now),
             InputLine::TooLong => Err(format!("the line has more than {MAX_LINE_BYTES} bytes")),
         };
         let place = format!("{name}, line {number}");

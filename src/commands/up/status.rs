@@ -3,11 +3,7 @@
 //! The status comes from the store and shares its queries with the dashboard. A query counts every run, so the pause
 //! between two queries grows with their duration: they take at most a twentieth of the time.
 
-use std::{
-    io::{self, IsTerminal},
-    net::SocketAddr,
-    time::Duration,
-};
+use std::{net::SocketAddr, time::Duration};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
@@ -38,7 +34,7 @@ pub(super) struct StatusLine {
 
 impl StatusLine {
     pub(super) fn start(watch: Watch, address: SocketAddr, context: &Context) -> Self {
-        let is_interactive = io::stderr().is_terminal() && context.output.shows_notes();
+        let is_interactive = context.output.shows_bars();
         let line = is_interactive.then(line);
         let shown = line.clone();
         let watcher = tokio::spawn(async move {

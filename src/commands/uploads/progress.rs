@@ -1,9 +1,6 @@
 //! Displays the progress of an upload: a bar on a terminal, plain lines elsewhere.
 
-use std::{
-    io::{self, IsTerminal},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use redrive::{HumanDuration, UploadEvent, UploadObserver};
@@ -24,7 +21,7 @@ pub(super) struct UploadProgressDisplay {
 impl UploadProgressDisplay {
     pub(super) fn new(pending: u64, context: &Context) -> Arc<Self> {
         let output = context.output;
-        let is_interactive = io::stderr().is_terminal() && output.shows_notes();
+        let is_interactive = output.shows_bars();
         let target = if is_interactive {
             ProgressDrawTarget::stderr()
         } else {

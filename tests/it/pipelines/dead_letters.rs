@@ -49,6 +49,9 @@ fn dead_letters_are_found_by_every_filter() {
             (&["--pipeline", "flour", "--run", "1", "--code", "75", "--error", "wheel"], &[3, 4]),
             (&["--run", "2"], &[]),
             (&["--limit", "2", "--after", "1"], &[3, 4]),
+            (&["--failed-since", "2020-01-01T00:00:00Z"], &[1, 3, 4, 5, 6]),
+            (&["--failed-since", "2999-01-01T00:00:00Z"], &[]),
+            (&["--failed-until", "2020-01-01T00:00:00Z"], &[]),
         ] {
             assert_eq!(
                 ids(&mill.told(&[&["dlq", "list"], filter].concat(), 0)),
@@ -56,6 +59,17 @@ fn dead_letters_are_found_by_every_filter() {
                 "{filter:?}"
             );
         }
+        let newest = mill.told(&["dlq", "list", "--newest"], 0);
+        let times: Vec<&str> = newest
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["dlq_reason"]["last_attempt_at"].as_str().unwrap())
+            .collect();
+        assert!(times.len() == 5 && times.is_sorted_by(|a, b| a >= b), "{times:?}");
+        let second = mill.told(&["dlq", "list", "--newest", "--failed-until", times[0]], 0);
+        assert!(ids(&second).iter().all(|id| ids(&newest)[1..].contains(id)), "{second}");
+        mill.run(&["dlq", "list", "--newest", "--after", "1"]).failed(2);
         let table = mill.run(&["dlq", "list", "--group"]).ok();
         assert!(table.starts_with("COUNT  CAUSE "), "{table}");
     }

@@ -33,6 +33,52 @@ fn a_run_ends_with_the_status_and_the_code_that_its_samples_come_to() {
     }
 }
 
+// PIP-1, PIP-3, PIP-5, PIP-8
+#[test]
+fn a_stage_that_fails_half_of_the_time_loses_what_fails_three_times() {
+    for mill in Mill::both(&["half"; 100]) {
+        let run = mill.grind(3);
+        assert_eq!(
+            (&run["status"], counts(&run)),
+            (&json!("partial_success"), [100, 88, 0, 12, 0])
+        );
+        let stats = mill.told(&["pipeline", "stats", "1"], 0);
+        let histogram = stats["stages"][0]["retry_histogram"].as_array().unwrap().iter();
+        let histogram: Vec<_> =
+            histogram.map(|row| json!([row["retries"], row["samples"]])).collect();
+        assert_eq!(histogram, [json!([0, 50]), json!([1, 25]), json!([2, 25])]);
+        let dead = "SELECT CAST(id AS TEXT) FROM samples WHERE status = 'dlq' AND attempts = 3 ORDER BY samples.id";
+        let expected: Vec<String> = (7..100).step_by(8).map(|id: u32| id.to_string()).collect();
+        assert_eq!(mill.texts(dead), expected);
+        mill.doctor();
+    }
+}
+
+// PIP-3, OPS-3
+#[test]
+fn a_json_log_names_the_run_the_stage_and_the_wait_of_every_retry() {
+    for mill in Mill::both(&["fine", "down"]) {
+        let ended = mill.run(&["pipeline", "run", "flour", "--log-format", "json"]);
+        assert_eq!(ended.code, Some(3), "{ended:#?}");
+        let lines = ended.stderr.lines().map(|line| serde_json::from_str(line).expect(line));
+        let lines: Vec<Value> = lines.filter(|line: &Value| line["sample"] == 2).collect();
+        let told: Vec<_> = lines
+            .iter()
+            .map(|line| {
+                let place = [&line["pipeline"], &line["pipeline_run"], &line["stage"]];
+                assert_eq!(place, [&json!("flour"), &json!(1), &json!("grind")]);
+                json!([line["attempt"], line["next_delay_ms"], line["message"]])
+            })
+            .collect();
+        let expected = [
+            json!([1, 10, "retry in 10ms"]),
+            json!([2, 20, "retry in 20ms"]),
+            json!([3, null, "dead: attempts_exhausted"]),
+        ];
+        assert_eq!(told, expected);
+    }
+}
+
 // PIP-6, PIP-8
 #[test]
 fn a_run_over_its_budget_is_aborted_and_goes_on_when_it_is_resumed() {
@@ -47,6 +93,9 @@ fn a_run_over_its_budget_is_aborted_and_goes_on_when_it_is_resumed() {
         let [total, succeeded, skipped, dlq, pending] = counts(&run);
         assert_eq!(total, succeeded + skipped + dlq + pending);
         assert_eq!((dlq, run["budget_exceeded"].as_bool()), (2, Some(true)));
+        let reprocessed = mill.run(&["dlq", "reprocess", "1"]);
+        let stopped = "run 1 is aborted, so workers leave its samples alone; `redrive pipeline resume 1` continues it\n";
+        assert_eq!((reprocessed.code, reprocessed.stderr.as_str()), (Some(0), stopped));
         let run = mill.told(&["pipeline", "resume", "1"], 3);
         assert_eq!((&run["status"], counts(&run)), (&json!("partial_success"), [6, 4, 0, 2, 0]));
         mill.mend();

@@ -41,6 +41,7 @@ case "$call" in
 *'"do":"bad"'*) [ -e mended ] || { echo "sack $REDRIVE_SAMPLE is torn" >&2; exit 65; } ;;
 *'"do":"flaky"'*) [ "$REDRIVE_ATTEMPT" -gt 1 ] || exit 75 ;;
 *'"do":"down"'*) [ -e mended ] || { echo "wheel $REDRIVE_ATTEMPT stands still" >&2; exit 75; } ;;
+*'"do":"half"'*) [ $(((REDRIVE_SAMPLE >> (REDRIVE_ATTEMPT - 1)) & 1)) = 0 ] || exit 75 ;;
 *'"do":"escape"'*) printf 'red \033[31m \302\233' >&2; exit 65 ;;
 *'"do":"gate"'*) read -r word < gate ;;
 esac

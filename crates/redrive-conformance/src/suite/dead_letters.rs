@@ -203,6 +203,26 @@ pub async fn samples_are_found_by_everything_that_is_given(f: &Fixture) {
     check(SampleFilter { run: Some(PipelineRunId(99)), ..none.clone() }, vec![]).await;
     let cause = Some(Fingerprint::of("422", "100% broken").to_string());
     check(SampleFilter { cause, ..none.clone() }, vec![id(0)]).await;
+    let newest = async |filter: SampleFilter, limit| {
+        let found = f.store.newest_dead_samples(&filter, limit).await.expect("read");
+        found.into_iter().map(|sample| sample.id).collect::<Vec<_>>()
+    };
+    let since = |seconds| SampleFilter { failed_since: Some(at(seconds)), ..dlq() };
+    let until = |seconds| SampleFilter { failed_until: Some(at(seconds)), ..dlq() };
+    let of_first = SampleFilter { run: Some(first), ..dlq() };
+    assert_eq!(newest(of_first.clone(), 2).await, [id(5), id(4)], "the last to die, then by id");
+    assert_eq!(newest(of_first, 99).await, [id(5), id(4), id(3), id(2), id(1), id(0)]);
+    let between = SampleFilter { run: Some(first), failed_until: Some(at(5)), ..since(3) };
+    assert_eq!(f.found(&between).await, all[..5]);
+    assert_eq!(newest(between, 1).await, [id(4)]);
+    assert_eq!(
+        f.found(&until(3)).await,
+        f.found(&SampleFilter { run: Some(second), ..until(3) }).await
+    );
+    let late = SampleFilter { run: Some(first), ..since(5) };
+    assert_eq!(f.found(&late).await, [id(5)]);
+    let causes = f.store.dead_causes(&late, 9).await.expect("read");
+    assert_eq!(causes.iter().map(|cause| cause.first).collect::<Vec<_>>(), [id(5)]);
     let several =
         SampleFilter { run: Some(first), code: text("3"), error: text("broken"), ..none.clone() };
     check(several, vec![id(5)]).await;

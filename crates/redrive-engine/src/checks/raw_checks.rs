@@ -35,6 +35,27 @@ pub async fn verify_partitions(store: &dyn Store, raw: &RawSink) -> Result<Repor
     }
 }
 
+/// Verifies the raw data of some partitions, spread over the whole store. Writes nothing.
+pub async fn verify_sample(store: &dyn Store, raw: &RawSink, size: u64) -> Result<Report> {
+    let counts = store.partition_counts().await?;
+    let partitions = counts.iter().map(|count| count.partitions).sum();
+    let size = size.min(partitions);
+    let mut report = Report { partitions, ..Report::default() };
+    let mut last = PartitionId(0);
+    for place in 0..size {
+        // Ids are given one by one, so this spreads the sample evenly.
+        let after = i64::try_from(partitions / size * place).unwrap_or(i64::MAX);
+        let after = PartitionId(after.max(last.0));
+        let Some(partition) = store.partitions_by_id(after, 1).await?.pop() else { break };
+        last = partition.id;
+        if partition.current_run_id.is_some() {
+            report.raw_partitions += 1;
+            report.add(check(&partition, raw).await.into_iter().collect());
+        }
+    }
+    Ok(report)
+}
+
 async fn check(partition: &PartitionRecord, raw: &RawSink) -> Option<Finding> {
     let run_id = partition.current_run_id.as_ref()?;
     let problem = match raw.verify(&partition.key, run_id).await {

@@ -4,13 +4,17 @@
 //! being reprocessed is read from the run that has authority. Raw data is never changed or removed, so a reader
 //! finishes undisturbed when another run takes over.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
-use redrive_core::{PartitionKey, PartitionRunId, PartitionStatus};
+use redrive_core::{PartitionKey, PartitionRunId, PartitionStatus, RetryForecast};
+use redrive_retry::{Clock, SystemClock};
 use redrive_store::{PartitionFilter, PartitionRecord, Result, Store};
 
-use crate::partitions::raw::{RawError, RawLocation, RawReader, RawSink};
+use crate::partitions::{
+    control::PartitionRules,
+    raw::{RawError, RawLocation, RawReader, RawSink},
+};
 
 /// Reads accepted partitions.
 ///
@@ -32,6 +36,61 @@ use crate::partitions::raw::{RawError, RawLocation, RawReader, RawSink};
 pub struct Consumer {
     store: Arc<dyn Store>,
     raw: RawSink,
+    rules: PartitionRules,
+    clock: Arc<dyn Clock>,
+}
+
+/// Why a partition cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unreadable {
+    /// Nobody requested the partition.
+    Missing,
+    /// Requested, and not judged yet.
+    Late,
+    /// Rejected; the daemon retries the partition.
+    Failed,
+    /// Rejected, and terminal: without an operator the partition never comes.
+    Gone,
+    /// Accepted without a run; `redrive doctor` reports this.
+    NoAuthority,
+}
+
+impl Unreadable {
+    /// The name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Late => "late",
+            Self::Failed => "failed",
+            Self::Gone => "gone",
+            Self::NoAuthority => "no_authority",
+        }
+    }
+
+    /// Why a partition that is not accepted cannot be read.
+    pub(crate) fn of(partition: &PartitionRecord, rules: &PartitionRules, now: Timestamp) -> Self {
+        match (partition.status, rules.forecast(partition, now)) {
+            (PartitionStatus::Success, _) => Self::NoAuthority,
+            (PartitionStatus::Pending, _) => Self::Late,
+            (PartitionStatus::Failed, Some(RetryForecast::Terminal { .. })) => Self::Gone,
+            (PartitionStatus::Failed, _) => Self::Failed,
+        }
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "missing: the partition has no entry",
+            Self::Late => "late: the partition is pending",
+            Self::Failed => "failed: the partition was rejected and is retried later",
+            Self::Gone => "gone: the partition is terminal and is not retried",
+            Self::NoAuthority => {
+                "the partition is success, but none of its runs has authority; run `redrive doctor`"
+            }
+        })
+    }
 }
 
 /// An accepted partition, and its run that has authority.
@@ -49,7 +108,7 @@ pub struct ReadablePartition {
 pub enum ConsumeError {
     /// The partition has no entry or is not accepted.
     #[error("cannot read partition:{key}: {why}")]
-    NotReadable { key: PartitionKey, why: &'static str },
+    NotReadable { key: PartitionKey, why: Unreadable },
     /// The raw data is missing or not as it was sealed.
     #[error("cannot read the raw data of partition:{key}")]
     Raw {
@@ -63,7 +122,16 @@ pub enum ConsumeError {
 
 impl Consumer {
     pub fn new(store: Arc<dyn Store>, raw: RawSink) -> Self {
-        Self { store, raw }
+        Self { store, raw, rules: PartitionRules::default(), clock: Arc::new(SystemClock) }
+    }
+
+    /// The policies that say which failed partitions are gone; without them, only those that an operator marked are.
+    pub fn with_rules(self, rules: PartitionRules) -> Self {
+        Self { rules, ..self }
+    }
+
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
     }
 
     /// A page of accepted partitions that match, ordered by key and greater than `after`.
@@ -75,19 +143,26 @@ impl Consumer {
     ) -> Result<Vec<ReadablePartition>> {
         let status = Some(PartitionStatus::Success);
         let filter = PartitionFilter { status, ..filter.clone() };
-        let page = self.store.partitions_page(&filter, after, limit).await?;
-        Ok(page.into_iter().filter_map(|record| readable(record).ok()).collect())
+        let page = self.scan(&filter, after, limit).await?;
+        Ok(page.into_iter().filter_map(|(_, found)| found.ok()).collect())
+    }
+
+    /// A page of all partitions with an entry that match, ordered by key and greater than `after`.
+    pub async fn scan(
+        &self,
+        filter: &PartitionFilter,
+        after: Option<&PartitionKey>,
+        limit: u32,
+    ) -> Result<Vec<(PartitionKey, Result<ReadablePartition, Unreadable>)>> {
+        let page = self.store.partitions_page(filter, after, limit).await?;
+        Ok(page.into_iter().map(|record| (record.key.clone(), self.readable(record))).collect())
     }
 
     /// Finds a partition; an error if the partition is not accepted.
     pub async fn find(&self, key: &PartitionKey) -> Result<ReadablePartition, ConsumeError> {
         let found = self.store.partitions_by_key(std::slice::from_ref(key)).await?.pop().flatten();
-        let why = match found.map(readable) {
-            Some(Ok(partition)) => return Ok(partition),
-            Some(Err(why)) => why,
-            None => "the partition has no entry",
-        };
-        Err(ConsumeError::NotReadable { key: key.clone(), why })
+        let found = found.map_or(Err(Unreadable::Missing), |record| self.readable(record));
+        found.map_err(|why| ConsumeError::NotReadable { key: key.clone(), why })
     }
 
     /// Reads the rows of a partition; an error if the partition is not accepted.
@@ -105,21 +180,17 @@ impl Consumer {
     pub fn location(&self, found: &ReadablePartition) -> RawLocation {
         self.raw.location(&found.key, &found.run_id)
     }
-}
 
-fn readable(record: PartitionRecord) -> Result<ReadablePartition, &'static str> {
-    match (record.status, record.current_run_id) {
-        (PartitionStatus::Success, Some(run_id)) => Ok(ReadablePartition {
-            key: record.key,
-            run_id,
-            schema_version: record.schema_version,
-            record_count: record.record_count,
-            updated_at: record.updated_at,
-        }),
-        (PartitionStatus::Success, None) => Err(
-            "the partition is success, but none of its runs has authority; run `redrive doctor`",
-        ),
-        (PartitionStatus::Pending, _) => Err("the partition is pending"),
-        (PartitionStatus::Failed, _) => Err("the partition is failed"),
+    fn readable(&self, record: PartitionRecord) -> Result<ReadablePartition, Unreadable> {
+        match (record.status, &record.current_run_id) {
+            (PartitionStatus::Success, Some(run_id)) => Ok(ReadablePartition {
+                run_id: run_id.clone(),
+                key: record.key,
+                schema_version: record.schema_version,
+                record_count: record.record_count,
+                updated_at: record.updated_at,
+            }),
+            _ => Err(Unreadable::of(&record, &self.rules, self.clock.now())),
+        }
     }
 }

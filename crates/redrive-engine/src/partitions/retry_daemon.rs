@@ -20,7 +20,7 @@ use redrive_store::{
 use tokio::time::MissedTickBehavior;
 
 use crate::partitions::{
-    control::{ChangeOutcome, Control, PartitionCommand, RunMode},
+    control::{ChangeOutcome, Control, PartitionCommand, PartitionOutcome, RunMode},
     schedules::calendar::FRESH_DAYS,
 };
 use redrive_retry::{Clock, Stop, SystemClock};
@@ -121,8 +121,17 @@ impl Daemon {
         }
     }
 
-    /// Checks every failed partition once.
+    /// Checks every failed partition once, and logs each retry.
     pub async fn tick(&self) -> Result<DaemonTick> {
+        self.tick_reporting(|retried, delay| self.log_retry(&retried, delay)).await
+    }
+
+    /// Checks every failed partition once. `on_retry` is called for each that was retried, or in a dry run would be,
+    /// with the delay that its policy asked for.
+    pub async fn tick_reporting(
+        &self,
+        mut on_retry: impl FnMut(PartitionOutcome, Duration) + Send,
+    ) -> Result<DaemonTick> {
         let now = self.clock.now();
         let filter =
             PartitionFilter { status: Some(PartitionStatus::Failed), ..Default::default() };
@@ -136,7 +145,9 @@ impl Daemon {
             let (due, given_up) = self.classify(page, now, &mut tick);
             self.record_give_ups(&given_up, now).await?;
             redrive_store::failpoint!("engine.daemon.told");
-            self.retry(due, now, &mut tick).await?;
+            for (retried, delay) in self.retry(due, now, &mut tick).await? {
+                on_retry(retried, delay);
+            }
             redrive_store::failpoint!("engine.daemon.retried");
             if is_last {
                 return Ok(tick);
@@ -196,60 +207,54 @@ impl Daemon {
         Ok(())
     }
 
+    /// Retries what is due. Returns each partition that was retried with its delay.
     async fn retry(
         &self,
         due: Vec<DuePartition>,
         now: Timestamp,
         tick: &mut DaemonTick,
-    ) -> Result<()> {
-        let retried: Vec<(u64, u64)> = stream::iter(batches(due, now))
+    ) -> Result<Vec<(PartitionOutcome, Duration)>> {
+        let batches: Vec<Vec<(PartitionOutcome, Duration)>> = stream::iter(batches(due, now))
             .map(|batch| self.retry_batch(batch, now))
             .buffer_unordered(CONCURRENT_BATCHES)
             .try_collect()
             .await?;
-        for (retried, conflicts) in retried {
-            tick.retried += retried;
-            tick.conflicts += conflicts;
+        let is_done =
+            |(outcome, _): &(PartitionOutcome, _)| matches!(outcome.change, ChangeOutcome::Done(_));
+        let (retried, conflicts): (Vec<_>, Vec<_>) =
+            batches.into_iter().flatten().partition(is_done);
+        tick.retried += retried.len() as u64;
+        tick.conflicts += conflicts.len() as u64;
+        for (outcome, _) in conflicts {
+            tracing::debug!(
+                partition = unit_name(&outcome.key),
+                attempt_count = outcome.attempt_count,
+                "not retried: the partition changed since it was read"
+            );
         }
-        Ok(())
+        Ok(retried)
     }
 
-    /// Returns the number of retried partitions and of conflicts.
-    async fn retry_batch(&self, batch: RetryBatch, now: Timestamp) -> Result<(u64, u64)> {
-        let Some(command) = self.command(&batch, now) else { return Ok((0, 0)) };
+    async fn retry_batch(
+        &self,
+        batch: RetryBatch,
+        now: Timestamp,
+    ) -> Result<Vec<(PartitionOutcome, Duration)>> {
+        let Some(command) = self.command(&batch, now) else { return Ok(Vec::new()) };
         let (partitions, delays): (Vec<_>, Vec<_>) =
             batch.due.into_iter().map(|due| (due.partition, due.delay)).unzip();
         let outcomes = self.control.change(&command, partitions, self.mode).await?;
-        let (mut retried, mut conflicts) = (0, 0);
-        for (outcome, delay) in outcomes.into_iter().zip(delays) {
-            let partition = unit_name(&outcome.key);
-            let attempt_count = outcome.attempt_count;
-            match (outcome.change, self.mode) {
-                (ChangeOutcome::Done(_), mode) => {
-                    retried += 1;
-                    // Whole seconds are enough for a log.
-                    let delay = HumanDuration::from(Duration::from_secs(delay.as_secs()));
-                    let delay = delay.to_string();
-                    match mode {
-                        RunMode::Real => {
-                            tracing::info!(partition, attempt_count, delay, "retrying");
-                        }
-                        RunMode::DryRun => {
-                            tracing::info!(partition, attempt_count, delay, "would retry");
-                        }
-                    }
-                }
-                (ChangeOutcome::Already(_) | ChangeOutcome::Refused(_), _) => {
-                    conflicts += 1;
-                    tracing::debug!(
-                        partition,
-                        attempt_count,
-                        "not retried: the partition changed since it was read"
-                    );
-                }
-            }
+        Ok(outcomes.into_iter().zip(delays).collect())
+    }
+
+    fn log_retry(&self, retried: &PartitionOutcome, delay: Duration) {
+        let (partition, attempt_count) = (unit_name(&retried.key), retried.attempt_count);
+        // Whole seconds are enough for a log.
+        let delay = HumanDuration::from(Duration::from_secs(delay.as_secs())).to_string();
+        match self.mode {
+            RunMode::Real => tracing::info!(partition, attempt_count, delay, "retrying"),
+            RunMode::DryRun => tracing::info!(partition, attempt_count, delay, "would retry"),
         }
-        Ok((retried, conflicts))
     }
 
     /// The command for a batch: `state retry --force` for its source, customer and query.

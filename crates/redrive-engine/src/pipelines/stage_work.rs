@@ -261,7 +261,7 @@ impl Work for StageWork {
     }
 
     fn log_finish(&self, finish: &SampleFinish, written: Written) {
-        log_end(&self.name, finish, written);
+        log_end(&self.served.pipeline, finish, written);
     }
 
     fn traces(&self) -> Option<&Traces> {
@@ -316,34 +316,36 @@ pub(super) fn backlog_of_one(all: Backlog, next_due: Option<Timestamp>) -> Backl
 }
 
 /// Logs how an attempt ended, after that is written.
-fn log_end(work: &str, end: &SampleFinish, written: Written) {
+fn log_end(pipeline: &str, end: &SampleFinish, written: Written) {
+    let (pipeline_run, stage) = (end.run.0, end.stage_name.as_str());
     let (sample, attempt) = (end.id.0, end.attempt.0);
+    // An event about the sample, with the given fields and message.
+    macro_rules! event {
+        ($level:ident, $($rest:tt)+) => {
+            tracing::$level!(pipeline, pipeline_run, stage, sample, attempt, $($rest)+)
+        };
+    }
     if written == Written::Stale {
-        tracing::warn!(
-            work,
-            sample,
-            attempt,
-            epoch = end.epoch.0,
-            "the store refused a late result"
-        );
+        event!(warn, epoch = end.epoch.0, "the store refused a late result");
         return;
     }
     match &end.completion {
-        SampleCompletion::Answered(_) if attempt > 1 => {
-            tracing::info!(work, sample, attempt, "succeeded after retries");
+        SampleCompletion::Answered(_) if (end.history.counted, end.history.deferrals) != (0, 0) => {
+            event!(info, "succeeded after retries");
         }
-        SampleCompletion::Answered(_) => tracing::debug!(work, sample, attempt, "succeeded"),
-        SampleCompletion::Skipped(why) => tracing::debug!(work, sample, attempt, why, "skipped"),
+        SampleCompletion::Answered(_) => event!(debug, "succeeded"),
+        SampleCompletion::Skipped(why) => event!(debug, why, "skipped"),
         SampleCompletion::Failed { failure, decision } => {
             let (class, code) = (failure.class().name(), failure.code().to_string());
             let error = failure.message().as_str();
             match decision {
                 Decision::RetryAt { delay, .. } => {
+                    let next_delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
                     let delay = HumanDuration::from(*delay);
-                    tracing::info!(work, sample, attempt, class, code, error, "retry in {delay}");
+                    event!(info, class, code, error, next_delay_ms, "retry in {delay}");
                 }
                 Decision::GiveUp { reason } => {
-                    tracing::warn!(work, sample, attempt, class, code, error, "dead: {reason}");
+                    event!(warn, class, code, error, "dead: {reason}");
                 }
             }
         }

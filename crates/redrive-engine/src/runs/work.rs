@@ -254,10 +254,12 @@ fn log_end(queue: &Queue, end: &RunFinish, written: Written) {
                 Verdict::NeedsReview => "judged needs_review",
                 Verdict::Failed => "judged failed",
             };
-            match attempt.saturating_sub(1) {
-                0 => tracing::debug!(run, queue, attempt, "{how}"),
-                1 => tracing::info!(run, queue, attempt, "{how} after 1 retry"),
-                retries => tracing::info!(run, queue, attempt, "{how} after {retries} retries"),
+            // The history starts afresh after a manual retry; attempt numbers go on.
+            match (end.history.counted, end.history.deferrals) {
+                (0, 0) => tracing::debug!(run, queue, attempt, "{how}"),
+                (0, _) => tracing::info!(run, queue, attempt, "{how} after a deferral"),
+                (1, _) => tracing::info!(run, queue, attempt, "{how} after 1 retry"),
+                (n, _) => tracing::info!(run, queue, attempt, "{how} after {n} retries"),
             }
         }
         RunCompletion::Failed { failure, decision } => {

@@ -151,9 +151,9 @@ impl<U: Uploader> Uploader for RetryingUploader<U> {
             tracing::info!(
                 upload = group.upload,
                 group = group.group,
-                attempt = retry,
-                sleep = %HumanDuration::from(sleep),
-                pending,
+                attempt_number = retry,
+                sleep_s = sleep.as_secs_f64(),
+                remaining_pending_count = pending,
                 "retrying the pending items"
             );
             (self.observer)(UploadEvent::Retrying { retry, sleep, pending });

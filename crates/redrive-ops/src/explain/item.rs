@@ -45,6 +45,7 @@ impl ItemExplanation {
     }
 }
 
+/// The ledger row of a rejection is written before the item is given up, so it says `retrying`; the journal decides.
 fn explain_attempts(attempts: &[AttemptRecord], journal: &[JournalRecord]) -> Vec<AttemptView> {
     let mut give_ups = journal.iter().filter(|row| row.entry.action == "upload.giveup").peekable();
     let mut rows = Vec::new();
@@ -58,7 +59,11 @@ fn explain_attempts(attempts: &[AttemptRecord], journal: &[JournalRecord]) -> Ve
             }
             (_, Some(row)) => format!("rejected, and given up: {}", given_up(row)),
         };
-        rows.push(AttemptView::from(attempt).with_rule(rule));
+        let mut row = AttemptView::from(attempt).with_rule(rule);
+        if gave_up.is_some() {
+            row.outcome = AttemptOutcome::Failed.name();
+        }
+        rows.push(row);
     }
     rows
 }

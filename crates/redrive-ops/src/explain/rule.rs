@@ -52,6 +52,14 @@ impl UnitPolicy {
         }
     }
 
+    /// Whether the attempt belongs to a series of waits for a server's hint. After `max_deferrals` such waits count, and
+    /// the series goes on.
+    pub(super) fn is_deferral(&self, attempt: &AttemptRecord, count: FailureCount) -> bool {
+        let most = self.policy.as_ref().map(|policy| policy.spec().max_deferrals);
+        let limited = attempt.class.as_deref() == Some("rate_limited");
+        !attempt.counted || limited && most.is_some_and(|most| count.deferrals >= most)
+    }
+
     fn wait(&self, attempt: &AttemptRecord, count: FailureCount, delay: Duration) -> String {
         if !attempt.counted {
             let deferral = format!("the server asked for {}, not counted", human(delay));
@@ -63,21 +71,20 @@ impl UnitPolicy {
             };
         }
         let failure = self.failure_number(count);
-        let limited = attempt.class.as_deref() == Some("rate_limited");
         let Some(policy) = &self.policy else {
             return format!("{failure}: wait {}", human(delay));
         };
-        if self.expected(policy, count) == Some(delay) {
-            return format!(
-                "{failure}: {}",
-                formula(policy, count.failures.saturating_add(1), delay)
-            );
-        }
-        if limited && count.deferrals >= policy.spec().max_deferrals {
+        if self.is_deferral(attempt, count) {
             let most = policy.spec().max_deferrals;
             return format!(
                 "{failure}: the server asked for {}, counted after {most} in a row",
                 human(delay)
+            );
+        }
+        if self.expected(policy, count) == Some(delay) {
+            return format!(
+                "{failure}: {}",
+                formula(policy, count.failures.saturating_add(1), delay)
             );
         }
         format!("{failure}: wait {}, by a policy that has changed since", human(delay))

@@ -97,10 +97,10 @@ pub(super) fn explain_attempts(
         let reason = gave_up.get(&attempt.attempt.0).map(String::as_str);
         let rule = unit_policy.describe(attempt, count, reason);
         rows.push(AttemptView::from(attempt).with_rule(rule));
-        count = if attempt.counted {
-            FailureCount { failures: count.failures.saturating_add(1), deferrals: 0 }
-        } else {
-            FailureCount { deferrals: count.deferrals.saturating_add(1), ..count }
+        let deferred = unit_policy.is_deferral(attempt, count);
+        count = FailureCount {
+            failures: count.failures.saturating_add(attempt.counted.into()),
+            deferrals: if deferred { count.deferrals.saturating_add(1) } else { 0 },
         };
     }
     rows

@@ -1,6 +1,7 @@
 //! The view of a gap: days of a source that are due and not successful.
 
-use redrive_engine::Gap;
+use redrive_core::PartitionStatus;
+use redrive_engine::{Gap, Unreadable};
 use redrive_store::PartitionSeries;
 use serde::Serialize;
 
@@ -17,14 +18,19 @@ pub struct GapView {
     pub until: String,
     /// Number of days.
     pub days: u64,
-    /// `missing`, or `late` when the days have an entry.
+    /// `missing` without an entry, `late` when pending, `failed` when retried later, or `gone` when terminal.
     pub gap: &'static str,
-    /// The status of the entries, for `late`.
+    /// The status of the entries; null for `missing`.
     pub status: Option<&'static str>,
 }
 
 impl GapView {
     pub fn new(series: &PartitionSeries, gap: &Gap) -> Self {
+        let status = match gap.why {
+            Unreadable::Late => Some(PartitionStatus::Pending),
+            Unreadable::Failed | Unreadable::Gone => Some(PartitionStatus::Failed),
+            _ => None,
+        };
         Self {
             source: series.source.clone(),
             customer_id: series.customer_id.clone(),
@@ -32,8 +38,8 @@ impl GapView {
             since: gap.days.since().to_string(),
             until: gap.days.until().to_string(),
             days: gap.days.days(),
-            gap: if gap.status.is_some() { "late" } else { "missing" },
-            status: gap.status.map(|status| status.name()),
+            gap: gap.why.name(),
+            status: status.map(PartitionStatus::name),
         }
     }
 }

@@ -26,6 +26,9 @@ pub struct PartitionView {
     pub attempt_count: Option<u32>,
     /// The error of the last attempt.
     pub error_message: Option<String>,
+    /// The error of a reprocess that failed after the current run; only in the view of one partition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_reprocess: Option<String>,
     pub updated_at: Option<String>,
     /// Whether automatic retries have ended.
     pub terminal: bool,
@@ -55,6 +58,7 @@ impl PartitionView {
             record_count: None,
             attempt_count: None,
             error_message: None,
+            failed_reprocess: None,
             updated_at: None,
             terminal: false,
             terminal_reason: None,

@@ -1,9 +1,13 @@
 //! `/v1/dead-letters` and `/v1/samples`.
 
 use axum::{Extension, Json as Answer};
+use jiff::Timestamp;
 use redrive_core::{PipelineRunId, SampleId, SampleStatus};
 use redrive_engine::RunMode;
-use redrive_ops::views::{CauseView, SampleChangeView, SampleView, SampleWithLedger};
+use redrive_ops::{
+    parse_instant,
+    views::{CauseView, SampleChangeView, SampleView, SampleWithLedger},
+};
 use redrive_store::{SampleFilter, SampleRecord};
 use serde::Deserialize;
 
@@ -32,6 +36,12 @@ pub(crate) struct DeadLetterQuery {
     code: Option<String>,
     /// The fingerprint of a cause.
     cause: Option<String>,
+    /// Last failures at this time or later.
+    failed_since: Option<String>,
+    /// Last failures before this time.
+    failed_until: Option<String>,
+    /// Sort by the time of the last failure, the newest first; `failed_until` selects the next page.
+    newest: Option<bool>,
     /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
     /// The `next` of the previous page.
@@ -39,8 +49,8 @@ pub(crate) struct DeadLetterQuery {
 }
 
 impl DeadLetterQuery {
-    fn filter(&self) -> SampleFilter {
-        SampleFilter {
+    fn filter(&self) -> Result<SampleFilter, ProblemDetails> {
+        Ok(SampleFilter {
             pipeline: self.pipeline.clone(),
             run: self.run.map(PipelineRunId),
             status: Some(SampleStatus::Dlq),
@@ -48,11 +58,22 @@ impl DeadLetterQuery {
             error: self.error.clone(),
             code: self.code.clone(),
             cause: self.cause.clone(),
-        }
+            failed_since: time("failed_since", self.failed_since.as_deref())?,
+            failed_until: time("failed_until", self.failed_until.as_deref())?,
+        })
     }
 }
 
-/// Lists dead letters by id, without their data.
+fn time(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, ProblemDetails> {
+    let read = |text| {
+        parse_instant(text).map_err(|allowed| {
+            ProblemDetails::bad_request(format!("{field}: {text:?} is not a time")).allowed(allowed)
+        })
+    };
+    text.map(read).transpose()
+}
+
+/// Lists dead letters by id or the newest first, without their data.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/dead-letters", tag = "dead letters", params(DeadLetterQuery),
     responses((status = 200, body = ListPage<SampleView>), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn list(
@@ -61,7 +82,12 @@ pub(crate) async fn list(
 ) -> Result<Answer<ListPage<SampleView>>, ProblemDetails> {
     let limit = limit(query.limit)?;
     let after = SampleId(query.after.unwrap_or(0));
-    let found = app.ops.samples(query.filter(), after, limit).await?;
+    if query.newest == Some(true) {
+        let newest = app.ops.store().newest_dead_samples(&query.filter()?, limit).await?;
+        let found = newest.into_iter().map(SampleView::from).map(SampleView::without_data);
+        return Ok(Answer(ListPage::new(found.collect(), limit, None)));
+    }
+    let found = app.ops.samples(query.filter()?, after, limit).await?;
     let last = found.last().map(|sample| sample.id.to_string());
     Ok(Answer(ListPage::new(found, limit, last)))
 }
@@ -77,7 +103,7 @@ pub(crate) async fn causes(
     if query.after.is_some() {
         return Err(ProblemDetails::bad_request("after: causes have one page").allowed("`limit`"));
     }
-    let causes = app.ops.store().dead_causes(&query.filter(), limit).await?;
+    let causes = app.ops.store().dead_causes(&query.filter()?, limit).await?;
     Ok(Answer(causes.into_iter().map(CauseView::from).collect()))
 }
 
@@ -129,8 +155,7 @@ impl DeadLetterActionRequest {
             error: self.error.clone(),
             code: self.code.clone(),
             cause: self.cause.clone(),
-            limit: None,
-            after: None,
+            ..DeadLetterQuery::default()
         }
     }
 
@@ -174,7 +199,7 @@ pub(crate) async fn reprocess_dead_letters(
         control.reprocess_by_id(&ids, None, collect).await?;
     } else {
         let most = MAX_UNITS as u64 + 1;
-        control.reprocess(&action.query().filter(), most, None, collect).await?;
+        control.reprocess(&action.query().filter()?, most, None, collect).await?;
         ids = expected.iter().map(|it| SampleId(it.id)).collect();
     }
     let options =

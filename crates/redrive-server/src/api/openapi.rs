@@ -78,6 +78,8 @@ pub(super) struct NewRunBody {
     not_before: Option<String>,
     /// A second submission with the same key is a duplicate.
     idempotency_key: Option<String>,
+    /// Submit even if the configuration does not declare the queue; default: false.
+    allow_unknown: Option<bool>,
 }
 
 /// One run, or an array of up to 1000.

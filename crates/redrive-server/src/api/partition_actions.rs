@@ -177,6 +177,9 @@ pub(crate) struct BackfillRequest {
     /// Include partitions whose last attempt failed.
     #[serde(default)]
     force_pending: bool,
+    /// Request names that the configuration does not declare, too.
+    #[serde(default)]
+    allow_unknown: bool,
     /// `fresh` or `backfill`; default `backfill`.
     lane: Option<String>,
     /// Only return the expected outcomes and the token that confirms them.
@@ -217,12 +220,15 @@ pub(crate) async fn backfill(
     };
     let customers = chosen(&request.customers, declared.map(|it| &it.customers), "customers")?;
     let queries = chosen(&request.queries, declared.map(|it| &it.queries), "queries")?;
+    if let Some(declared) = app.ops.declared().filter(|_| !request.allow_unknown) {
+        declared.expect_series(&request.source, &customers, &queries)?;
+    }
     let grid = KeyGrid::new(&request.source, &customers, &queries, days)
         .map_err(|error| ProblemDetails::bad_request(error.to_string()))?;
     if grid.len() > MAX_UNITS as u64 {
         let what = format!("the range has {} partitions; nothing was changed", grid.len());
         return Err(ProblemDetails::bad_request(what)
-            .allowed(format!("up to {MAX_UNITS}; the command line has no limit")));
+            .allowed(format!("up to {MAX_UNITS}; the command line allows more")));
     }
     let force_pending = request.force_pending;
     let lane = lane(request.lane.as_deref(), Lane::Backfill)?;

@@ -104,9 +104,7 @@ pub(crate) async fn show(
     PathParams(parts): PathParams<KeyParts>,
 ) -> Result<Answer<PartitionView>, ProblemDetails> {
     let key = key_of(&parts)?;
-    let found = app.ops.partition(&key).await?;
-    let absent = || PartitionView::absent(&key);
-    Ok(Answer(found.map_or_else(absent, |found| app.ops.show_partition(found))))
+    Ok(Answer(app.ops.inspect_partition(&key).await?))
 }
 
 #[derive(Debug, Deserialize)]

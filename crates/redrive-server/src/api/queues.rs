@@ -35,6 +35,18 @@ pub(crate) struct ActionReason {
     pub(crate) reason: Option<String>,
 }
 
+/// The body of a pause.
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PauseRequest {
+    /// For the journal.
+    reason: Option<String>,
+    /// Pause even if the configuration does not declare the queue.
+    #[serde(default)]
+    allow_unknown: bool,
+}
+
 /// The state of a queue after an action.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
@@ -47,14 +59,17 @@ pub(crate) struct QueueChangeView {
 
 /// Pauses a queue: workers claim no more runs.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/queues/{queue}/pause", tag = "queues", params(("queue" = String, Path)),
-    request_body = ActionReason,
+    request_body = PauseRequest,
     responses((status = 200, body = QueueChangeView), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn pause(
     app: AppState,
     Extension(caller): Extension<Caller>,
     PathParams(queue): PathParams<String>,
-    Json(body): Json<ActionReason>,
+    Json(body): Json<PauseRequest>,
 ) -> Result<Answer<QueueChangeView>, ProblemDetails> {
+    if let Some(declared) = app.ops.declared().filter(|_| !body.allow_unknown) {
+        declared.expect_queue(&queue)?;
+    }
     change_queue(&app, &caller, QueueAction::Pause, queue, body.reason.as_deref()).await.map(Answer)
 }
 

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
-use redrive_engine::{ConsumeError, RawError, RawReader};
+use redrive_engine::{ConsumeError, RawError, RawReader, Unreadable};
 use redrive_ops::views::ReadableView;
 use redrive_store::PartitionFilter;
 use serde::Deserialize;
@@ -74,7 +74,8 @@ pub(crate) async fn readable(
            ("logical_date" = String, Path)),
     responses((status = 200, content_type = "application/x-ndjson", body = String),
               (status = 400, body = ProblemDetails),
-              (status = 409, description = "the partition is not good, or its rows differ from the seal", body = ProblemDetails),
+              (status = 409, description = "the partition is not good yet, or its rows differ from the seal", body = ProblemDetails),
+              (status = 410, description = "the partition is terminal", body = ProblemDetails),
               (status = 503, description = "the rows are unavailable at the moment", body = ProblemDetails))))]
 pub(crate) async fn rows(
     app: AppState,
@@ -108,10 +109,16 @@ impl From<ConsumeError> for ProblemDetails {
         let (key, source) = match error {
             ConsumeError::Store(error) => return error.into(),
             ConsumeError::Raw { key, source } => (key, source),
-            other => {
-                return Self::new(StatusCode::CONFLICT, other.to_string())
+            ConsumeError::NotReadable { why, .. } => {
+                let status = match why {
+                    Unreadable::Gone => StatusCode::GONE,
+                    _ => StatusCode::CONFLICT,
+                };
+                return Self::new(status, error.to_string())
+                    .reason(why.name())
                     .allowed("partitions that /v1/readable lists");
             }
+            other => return Self::new(StatusCode::CONFLICT, other.to_string()),
         };
         tracing::warn!(
             partition = %key,

@@ -85,7 +85,7 @@ pub(crate) async fn submit(app: AppState, request: Request) -> Result<Response, 
     }
     let now = app.ops.now();
     let read = bodies.all().iter().enumerate().map(|(index, body)| {
-        let run = read_run(body.get().as_bytes(), None, now)?;
+        let run = read_run(body.get().as_bytes(), None, app.ops.declared(), now)?;
         let key = match &bodies {
             Bodies::One(_) => key.clone(),
             Bodies::Many(_) => key.as_ref().map(|key| format!("{key}#{index}")),

@@ -81,6 +81,7 @@ impl DeadLetterForm {
             error: text(&self.error),
             code: text(&self.code),
             cause: text(&self.cause),
+            ..SampleFilter::default()
         })
     }
 

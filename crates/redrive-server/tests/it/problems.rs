@@ -77,6 +77,25 @@ async fn every_kind_of_refusal_is_a_problem_with_its_status() {
     post("/v1/partitions/backfill", days).await.problem(400);
 }
 
+// PAR-7, PAR-12
+#[tokio::test]
+async fn rows_that_cannot_be_read_say_whether_they_ever_will_be() {
+    let client = &Running::full().await.client;
+    let rows =
+        async |day: &str| client.get(&format!("/v1/partitions/ads/1234/daily/{day}/rows")).await;
+    assert_eq!(rows("2025-01-01").await.problem(409)["reason"], "missing");
+    assert_eq!(rows("2026-01-02").await.problem(409)["reason"], "failed");
+    let mark = json!({ "partition": "ads/1234/daily/2026-01-02" });
+    client.post("/v1/partitions/mark-terminal", &mark).await.ok();
+    assert_eq!(rows("2026-01-02").await.problem(410)["reason"], "gone");
+    client.post("/v1/partitions/clear-terminal", &mark).await.ok();
+    client
+        .post("/v1/partitions/retry", &json!({ "partition": mark["partition"], "force": true }))
+        .await
+        .ok();
+    assert_eq!(rows("2026-01-02").await.problem(409)["reason"], "late");
+}
+
 #[tokio::test]
 async fn a_method_a_media_type_and_a_size_that_do_not_fit_are_told_apart() {
     let site = Running::empty().await;

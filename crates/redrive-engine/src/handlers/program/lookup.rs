@@ -22,6 +22,40 @@ pub(super) fn locate<'a>(
     found.map_or(Cow::Borrowed(program), Cow::Owned)
 }
 
+/// Why a program cannot be started, as far as its files show: the program is missing or not executable, or the script
+/// that an interpreter would read is missing.
+pub fn program_problem(argv: &[String], folder: &Path) -> Option<String> {
+    let (name, arguments) = argv.split_first()?;
+    let search = env::var_os("PATH");
+    let path = match name.contains('/') {
+        true => Cow::Owned(folder.join(name)),
+        false => locate(Path::new(name), search.as_deref(), folder),
+    };
+    if name.contains('/') && !path.exists() {
+        return Some(format!("{name} does not exist"));
+    }
+    if name.contains('/') && !is_executable(&path) {
+        return Some(format!("{name} is not executable"));
+    }
+    // Without PATH, the system has a default of its own.
+    if !name.contains('/') && path.is_relative() && search.is_some() {
+        return Some(format!("{name} is not in PATH"));
+    }
+    let script = script(arguments).filter(|script| !folder.join(script).exists())?;
+    Some(format!("{script}, which {name} reads, does not exist"))
+}
+
+const SCRIPT_EXTENSIONS: [&str; 9] = ["py", "sh", "bash", "js", "mjs", "ts", "rb", "pl", "php"];
+
+/// The script of an interpreter: the first argument that is not an option, if it is named like a script.
+fn script(arguments: &[String]) -> Option<&String> {
+    let is_code = |argument: &String| matches!(argument.as_str(), "-c" | "-m");
+    let first = arguments.iter().find(|it| is_code(it) || !it.starts_with('-'))?;
+    let extension = Path::new(first).extension()?.to_str()?;
+    let is_script = SCRIPT_EXTENSIONS.contains(&extension) && !first.contains(char::is_whitespace);
+    is_script.then_some(first)
+}
+
 fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }

@@ -34,11 +34,11 @@ use tokio::process::Command;
 
 use crate::Outcome;
 
-pub use self::invalid::InvalidProgram;
 pub(crate) use self::{
     group::{Pipes, ProcessGroup},
     termination::{DRAIN_LIMIT, KILL_LIMIT, terminate},
 };
+pub use self::{invalid::InvalidProgram, lookup::program_problem};
 
 /// How long a program has to exit after TERM, by default.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(5);

@@ -142,6 +142,14 @@ impl Samples for FaultyStore {
         self.call("samples_page", self.inner.samples_page(filter, after, limit)).await
     }
 
+    async fn newest_dead_samples(
+        &self,
+        filter: &SampleFilter,
+        limit: u32,
+    ) -> Result<Vec<SampleRecord>> {
+        self.call("newest_dead_samples", self.inner.newest_dead_samples(filter, limit)).await
+    }
+
     async fn count_samples(&self, filter: &SampleFilter) -> Result<u64> {
         self.call("count_samples", self.inner.count_samples(filter)).await
     }

@@ -3,10 +3,7 @@
 /// The known name nearest to `written`, if the edit distance is at most a third of the length.
 ///
 /// Case is ignored and `_` equals `-`, so `max_attempts` finds `max-attempts`.
-pub(crate) fn nearest<'a>(
-    written: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let normalized = normalize(written);
     let max_distance = (normalized.chars().count() / 3).max(1);
     known
@@ -28,7 +25,6 @@ fn normalize(name: &str) -> String {
 }
 
 /// A hint for an unknown name: the nearest known name, or the list of all.
-#[cfg(feature = "config")]
 pub fn suggestion<'a>(written: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match nearest(written, known.clone()) {
         Some(name) => format!("did you mean `{name}`?"),
