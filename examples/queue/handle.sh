@@ -13,7 +13,7 @@ flaky:1 | flaky:2)
     ;;
 busy:1)
     # A rate limit. The wait is as long as retry_after and does not count as an attempt.
-    echo '{"error": {"class": "rate_limited", "code": 429, "message": "too many orders", "retry_after": 0.5}}'
+    echo '{"error": {"class": "rate_limited", "code": 429, "message": "too many orders", "retry_after": 1}}'
     ;;
 broken:*)
     echo "the order cannot be read" >&2

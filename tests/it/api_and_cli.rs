@@ -168,9 +168,11 @@ fn the_api_and_the_command_line_tell_the_same_of_policies_good_partitions_and_th
         let server = fair.serve(&[]);
         let same = |path: &str, arguments: &[&str]| same(&fair, &server, path, arguments);
         for policy in same("/v1/policies", &["policy", "list"]).as_array().unwrap() {
-            let name = policy["name"].as_str().unwrap();
-            same(&format!("/v1/policies/{name}"), &["policy", "show", name]);
-            same(&format!("/v1/schedule?policy={name}"), &["policy", "schedule", "--preset", name]);
+            let name = policy["place"].as_str().or(policy["name"].as_str()).unwrap();
+            let encoded = name.replace('/', "%2F");
+            same(&format!("/v1/policies/{encoded}"), &["policy", "show", name]);
+            let schedule = ["policy", "schedule", "--preset", name];
+            same(&format!("/v1/schedule?policy={encoded}"), &schedule);
         }
         same(
             "/v1/schedule?policy=gentle&backoff=linear&base=2s&cap=1m&jitter=25%25&max_attempts=none\

@@ -136,6 +136,15 @@ impl Archive {
         self.failed_at(key, times, SystemClock.now(), true)
     }
 
+    /// One whose extraction failed just now, and left nothing behind.
+    pub(crate) fn unextracted(&self, key: &str) -> PartitionKey {
+        let key = self.pending(key);
+        let failure = Failure::exit(1, "no raw partition: the program exited with code 1");
+        let verdict = PartitionVerdict::Rejected { failure };
+        self.judge(&key, &self.next_run(), SystemClock.now(), verdict);
+        key
+    }
+
     /// One that failed some times, for the last time then.
     pub(crate) fn failed_at(
         &self,

@@ -45,7 +45,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         assert!(complaint.contains(part), "{part:?} is not in {complaint}");
     }
     check(&["polcy"], "'policy'");
-    check(&["policy", "show"], "<NAME>");
+    check(&["policy", "schedule", "--preset"], "<NAME>");
     check(&["policy", "list", "--nonsense"], "'--nonsense'");
     check(&["check", "-o", "xml"], "table, json, jsonl");
     check(&["check", "--color", "blue"], "auto, always, never");

@@ -170,11 +170,11 @@ mod tests {
     #[test]
     fn unknown_clauses_are_found_on_both_sides() {
         check(
-            &["| POL-10 | `tests/it/a.rs::a_b` |"],
+            &["| POL-12 | `tests/it/a.rs::a_b` |"],
             &[],
-            &["conformance.md:3: `POL-10` is no clause"],
+            &["conformance.md:3: `POL-12` is no clause"],
         );
-        check(&[], &["// CLS-7", "#[test]", "fn a_b() {}"], &["a.rs:1: `CLS-7` is no clause"]);
+        check(&[], &["// CLS-9", "#[test]", "fn a_b() {}"], &["a.rs:1: `CLS-9` is no clause"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Every migration there is, in order.
-const MIGRATIONS: [&str; 11] = [
+const MIGRATIONS: [&str; 12] = [
     "runs_items_attempts_journal",
     "upload_attempts",
     "partitions",
@@ -23,6 +23,7 @@ const MIGRATIONS: [&str; 11] = [
     "claim_stage",
     "cheaper_writes",
     "run_leases",
+    "claims_and_hints",
 ];
 const LATEST: usize = MIGRATIONS.len();
 

@@ -226,7 +226,7 @@ fn the_examples_of_the_documentation_are_good() {
     let page = include_str!("../../docs/http-handlers.md");
     let blocks = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let blocks: Vec<&str> = blocks.collect();
-    assert_eq!(blocks.len(), 3);
+    assert_eq!(blocks.len(), 4);
     for block in blocks {
         Folder::with_config(block).run(&["check"]).ok();
     }

@@ -48,6 +48,45 @@ fn policy_list_adds_the_policies_of_the_file() {
     assert_eq!(names, ["partition", "run", "upload", "stage", "gentle"]);
 }
 
+// POL-10
+#[test]
+fn policy_show_prints_the_policy_of_every_place_and_where_each_setting_is_from() {
+    let config = format!(
+        "{CONFIG}[[queue]]\nname = \"orders\"\nhandler = {{ exec = [\"/bin/true\"] }}\npolicy = \"gentle\"\n\
+         [[source]]\nname = \"ads\"\ncustomers = [\"1\"]\nqueries = [\"q\"]\n\
+         extract = {{ exec = [\"/bin/true\"] }}\npolicy = {{ max-attempts = 4 }}\n\
+         [[upload]]\nname = \"tiles\"\nurl = \"http://127.0.0.1:9/\"\nmax-in-call-retries = 1\n"
+    );
+    let folder = Folder::with_config(&config);
+    let shown = folder.run(&["policy", "show", "-o", "json"]).json();
+    let rows: Vec<_> = shown.as_array().unwrap().iter().collect();
+    let told = |row: &Value| json!([row["place"], row["name"], row["base_s"], row["jitter"]]);
+    assert_eq!(
+        rows.iter().map(|row| told(row)).collect::<Vec<_>>(),
+        [
+            json!(["queue:orders", "gentle", 2, "none"]),
+            json!(["source:ads", "inline", 300, "30s"]),
+            json!(["upload:tiles", "upload", 2, "none"]),
+        ]
+    );
+    let origin = |row: usize, setting: &str| rows[row]["origins"][setting].as_str().unwrap();
+    assert_eq!((origin(0, "base"), origin(0, "jitter")), ("policy gentle", "preset run"));
+    assert_eq!((origin(1, "max-attempts"), origin(1, "base")), ("inline", "preset partition"));
+    assert_eq!(origin(2, "cap"), "preset upload");
+    let one = folder.run(&["policy", "show", "queue:orders", "-o", "json"]).json();
+    assert_eq!(one, json!([rows[0]]));
+    assert_eq!(folder.run(&["policy", "show", "gentle", "-o", "json"]).json(), one);
+    let waits = |name: &str| {
+        let schedule = ["policy", "schedule", "--preset", name, "--attempts", "3", "-o", "json"];
+        let rows = folder.run(&schedule).json();
+        rows.as_array().unwrap().iter().map(|row| row["delay_s"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(waits("gentle"), [2, 4, 8], "over the preset of its place, without jitter");
+    assert_eq!(waits("upload:tiles"), [2, 60, 2]);
+    let table = folder.run(&["policy", "show", "source:ads"]).ok();
+    assert!(table.contains("4  (inline)") && table.contains("5m  (preset partition)"), "{table}");
+}
+
 // POL-9
 #[test]
 fn policy_show_prints_every_setting() {
@@ -55,8 +94,9 @@ fn policy_show_prints_every_setting() {
     assert_data_eq!(folder.run(&["policy", "show", "gentle"]).ok(), file!["policy/show.txt"].raw());
     assert_eq!(
         folder.run(&["policy", "show", "gentle", "-o", "json"]).json(),
-        json!({
+        json!([{
             "name": "gentle",
+            "place": null,
             "max_attempts": 5,
             "max_age_s": 3600,
             "backoff": "exponential",
@@ -67,7 +107,15 @@ fn policy_show_prints_every_setting() {
             "retriable": [429, 503, "timeout"],
             "max_hint_s": 86400,
             "max_deferrals": 100,
-        })
+            "max_lost": null,
+            "max_logical_age_s": null,
+            "origins": {
+                "max-attempts": "policy gentle", "max-age": "policy gentle", "backoff": "default",
+                "base": "policy gentle", "multiplier": "default", "cap": "policy gentle",
+                "jitter": "default", "retriable": "policy gentle", "max-hint": "default",
+                "max-deferrals": "default", "max-lost": "default", "max-logical-age": "default",
+            },
+        }])
     );
 }
 
@@ -113,7 +161,9 @@ fn flags_override_the_fields_of_the_preset() {
     fn check(arguments: &[&str], expected: &[f64]) {
         assert_eq!(waits(arguments), expected, "{arguments:?}");
     }
-    check(&["--preset", "upload", "--attempts", "4"], &[2.0, 4.0, 8.0, 16.0]);
+    // Three retries in one call; the next call comes after the cap, and begins again.
+    let calls = [2.0, 4.0, 8.0, 60.0, 2.0, 4.0];
+    check(&["--preset", "upload", "--attempts", "6"], &calls);
     check(&["--preset", "upload", "--cap", "10s"], &[2.0, 4.0, 8.0, 10.0]);
     check(
         &["--preset", "run", "--base", "1s", "--multiplier", "3", "--attempts", "3"],

@@ -52,6 +52,36 @@ fn a_retry_starts_a_new_count_and_the_ledger_goes_on() {
     }
 }
 
+// FIX-5, FIX-6
+#[test]
+fn a_payload_that_was_wrong_is_edited_and_the_run_tried_again() {
+    for shop in Shop::both() {
+        let [bad, fine] = shop.drained(&["bad", "fine"])[..] else { panic!() };
+        let edit = |id: i64, payload: &str| {
+            shop.run(&["runs", "edit", &id.to_string(), "--payload", payload, "-o", "json"])
+        };
+        let before = shop.show(bad)["payload"].clone();
+        let edited = edit(bad, r#"{"day": "2026-01-31"}"#).json();
+        assert_eq!(edited[0]["payload"], json!({ "day": "2026-01-31" }));
+        assert_eq!(edited[0]["status"], "error", "an edit retries nothing");
+        let story = shop.why(bad);
+        let journal = story["journal"].as_array().unwrap();
+        let entry = journal.iter().find(|row| row["action"] == "run.edit").unwrap();
+        assert_eq!(entry["details"]["payload"], before, "the old payload stays in the journal");
+        shop.run(&["runs", "retry", &bad.to_string()]).ok();
+
+        let same = edit(bad, r#"{"day": "2026-01-31"}"#).failed(4);
+        assert!(same.contains("this payload already"), "{same}");
+        let passed = edit(fine, "1").failed(4);
+        assert!(passed.contains("`runs submit`"), "{passed}");
+        let unknown = edit(99, "1").failed(1);
+        assert!(unknown.contains("there is no run 99"), "{unknown}");
+        let wrong = edit(bad, "{day}").failed(2);
+        assert!(wrong.contains("not JSON"), "{wrong}");
+        shop.run(&["doctor"]).ok();
+    }
+}
+
 // RUN-6, OPS-4
 #[test]
 fn each_run_is_done_refused_or_unknown() {

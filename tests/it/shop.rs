@@ -18,7 +18,7 @@ const CONFIG: &str = r#"
 [[queue]]
 name = "work"
 handler = { exec = ["/bin/sh", "work.sh"] }
-policy = { max-attempts = 3, base = "10ms", cap = "1s" }
+policy = { max-attempts = 3, base = "10ms", cap = "1s", max-hint = "30ms" }
 
 [[queue]]
 name = "patient"
@@ -33,7 +33,7 @@ case "$REDRIVE_CATEGORY:$REDRIVE_ATTEMPT" in
 fine:*) echo '{"ok": {"answer": 42}}' ;;
 flaky:1) echo 'not yet' >&2; exit 75 ;;
 flaky:*) echo '{"ok": "at last"}' ;;
-limited:1) echo '{"error": {"class": "rate_limited", "code": 429, "message": "slow down", "retry_after": 0.03}}' ;;
+limited:1) echo '{"error": {"class": "rate_limited", "code": 429, "message": "slow down", "retry_after": 2}}' ;;
 bad:*) echo 'cannot be read' >&2; exit 65 ;;
 down:*) echo 'the service is down' >&2; exit 75 ;;
 review:*) echo '{"ok": null, "verdict": "needs_review"}' ;;

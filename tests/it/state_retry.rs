@@ -129,17 +129,18 @@ fn record_is_failed(record: &redrive::PartitionRecord) -> bool {
     record.status == PartitionStatus::Failed
 }
 
-// PAR-8
+// PAR-8, FIX-4
 #[test]
-fn yes_and_force_answer_the_question() {
-    for flag in ["--yes", "--force"] {
-        let archive = Archive::on_sqlite();
-        for number in 1..=21 {
-            archive.failed(&day(number), 1);
-        }
-        archive.run(&["state", "retry", "--source", "ads", flag]).ok();
-        assert!(!archive.everything().iter().any(record_is_failed));
+fn yes_answers_the_question_and_force_does_not() {
+    let archive = Archive::on_sqlite();
+    for number in 1..=21 {
+        archive.failed(&day(number), 1);
     }
+    let unasked = archive.run(&["state", "retry", "--source", "ads", "--force"]).failed(4);
+    assert!(unasked.contains("--yes"), "{unasked}");
+    assert!(archive.everything().iter().all(record_is_failed));
+    archive.run(&["state", "retry", "--source", "ads", "--yes"]).ok();
+    assert!(!archive.everything().iter().any(record_is_failed));
 }
 
 // PAR-7, PAR-8
@@ -211,9 +212,59 @@ fn terminal_is_a_mark_on_a_failed_partition_and_no_status() {
     }
 }
 
-// PAR-8
+// FIX-4
 #[test]
-fn a_partition_without_raw_data_is_refused_unless_forced() {
+fn a_failed_extraction_leaves_nothing_behind_and_is_retried_without_a_flag() {
+    for archive in Archive::both() {
+        let key = archive.unextracted(&day(1));
+        let retry = ["state", "retry", "--source", "ads", "-o", "json"];
+        let done = archive.run(&retry);
+        assert_eq!((outcomes(&done), done.code), (pairs(&[("ads/7/2026-03-01", "done")]), Some(0)));
+        assert_eq!(archive.status(&key), PartitionStatus::Pending);
+        let marked = archive.unextracted(&day(2));
+        archive.run(&["state", "mark-terminal", &format!("partition:{marked}")]).ok();
+        archive.run(&["state", "retry", "--all", "--clear-terminal"]).ok();
+        assert_eq!(archive.status(&marked), PartitionStatus::Pending);
+    }
+}
+
+// FIX-4
+#[test]
+fn a_backfill_that_retries_keeps_to_the_same_rail() {
+    for archive in Archive::both() {
+        let now = SystemClock.now();
+        let gone = archive.failed_at(&day(1), 1, now, false);
+        let never = archive.unextracted(&day(2));
+        let backfill = [
+            "state",
+            "backfill",
+            "--source",
+            "ads",
+            "--customer-id",
+            "7",
+            "--query-name",
+            "daily",
+            "--since",
+            "2026-03-01",
+            "--until",
+            "2026-03-02",
+            "--force-pending",
+            "-o",
+            "json",
+        ];
+        let some = archive.run(&backfill);
+        let expected = [("ads/7/2026-03-01", "refused"), ("ads/7/2026-03-02", "done")];
+        assert_eq!((outcomes(&some), some.code), (pairs(&expected), Some(3)));
+        assert_eq!(archive.status(&gone), PartitionStatus::Failed);
+        assert_eq!(archive.status(&never), PartitionStatus::Pending);
+        archive.run(&[&backfill[..], &["--force"]].concat()).ok();
+        assert_eq!(archive.status(&gone), PartitionStatus::Pending);
+    }
+}
+
+// PAR-8, FIX-4, FIX-6
+#[test]
+fn a_partition_whose_judged_data_is_gone_is_refused_unless_forced() {
     for archive in Archive::both() {
         let now = SystemClock.now();
         archive.failed_at(&day(1), 1, now, false);
@@ -226,7 +277,7 @@ fn a_partition_without_raw_data_is_refused_unless_forced() {
         let expected = [("ads/7/2026-03-01", "refused"), ("ads/7/2026-03-02", "done")];
         assert_eq!((outcomes(&some), some.code), (pairs(&expected), Some(3)));
         assert!(
-            some.stdout.contains("the raw sink holds no run of the partition"),
+            some.stdout.contains("the raw sink holds no run of it any more; --force"),
             "{}",
             some.stdout
         );

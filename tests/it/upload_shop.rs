@@ -68,8 +68,10 @@ impl UploadShop {
     }
 
     pub(crate) fn upload_with(&self, environment: &[(&str, &str)]) -> Ended {
-        let arguments =
-            ["uploads", "run", "--upload", "tiles", "--group", "g", "-o", "json", "-q", "-q"];
+        let arguments = [
+            "uploads", "run", "--upload", "tiles", "--group", "g", "--now", "-o", "json", "-q",
+            "-q",
+        ];
         let mut command = self.shop.command(&arguments);
         command.envs(environment.iter().copied());
         self.shop.folder.ended(command.output().unwrap())
@@ -93,7 +95,8 @@ impl UploadShop {
 
     /// Starts an upload that goes on.
     pub(crate) fn start(&self) -> Upload {
-        let arguments = ["uploads", "run", "--upload", "tiles", "--group", "g", "-o", "json"];
+        let arguments =
+            ["uploads", "run", "--upload", "tiles", "--group", "g", "--now", "-o", "json"];
         let mut command = self.shop.command(&arguments);
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let log = BufReader::new(child.stderr.take().unwrap());

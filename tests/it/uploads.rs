@@ -123,6 +123,165 @@ fn an_operator_brings_back_what_was_given_up_and_its_story_says_so() {
     }
 }
 
+/// A tile is good when it says so.
+fn by_content(item: &Received) -> Reply {
+    match item.body.starts_with(b"good") {
+        true => Reply::status(201),
+        false => Reply::Status(422, "", "broken tile".to_owned()),
+    }
+}
+
+// FIX-1, FIX-6
+#[test]
+fn a_file_that_was_repaired_is_replaced_and_arrives() {
+    let config = format!("{SOON}max-item-attempts = 2\nmax-in-call-retries = 9\n");
+    for shop in UploadShop::both(&config, by_content) {
+        shop.add("a.png", "bad");
+        shop.add("b.png", "good b");
+        shop.uploaded(3);
+        let given_up = shop.item("a.png");
+        assert_eq!(given_up["status"], "upload_giveup");
+        let old_key = shop.server.received()[0].key.clone();
+
+        shop.shop.folder.write("a.png", "good a");
+        let group = ["--upload", "tiles", "--group", "g"];
+        let add = shop.shop.run(&[&["uploads", "add"], &group[..], &["a.png"]].concat());
+        assert!(add.stdout.contains("uploads replace"), "{add:#?}");
+        let replace = |name: &str| {
+            let replace = ["uploads", "replace", name, "--file", "a.png", "-o", "json"];
+            shop.shop.run(&[&replace[..], &group].concat())
+        };
+        let unknown = replace("c.png").failed(1);
+        assert!(
+            unknown.contains("no item \"c.png\"") && unknown.contains("uploads list"),
+            "{unknown}"
+        );
+        let acknowledged = replace("b.png").failed(4);
+        assert!(acknowledged.contains("another name"), "{acknowledged}");
+        let replaced = replace("a.png").json();
+        let columns =
+            ["status", "upload_attempts", "attempts_at_reset"].map(|name| &replaced[0][name]);
+        assert_eq!(columns, [&json!("pending"), &json!(2), &json!(2)]);
+        assert_ne!(replaced[0]["sha256"], given_up["sha256"]);
+        let same = replace("a.png").failed(4);
+        assert!(same.contains("this content already"), "{same}");
+
+        shop.uploaded(0);
+        let sent = shop.server.received().into_iter().rfind(|item| item.name == "a.png").unwrap();
+        assert_eq!(sent.body, b"good a");
+        assert_ne!(sent.key, old_key, "other content has another key");
+        let id = given_up["id"].to_string();
+        let story = shop.shop.run(&["why", &format!("item:{id}"), "-o", "json"]).json();
+        let journal = story["journal"].as_array().unwrap();
+        let entry = journal.iter().find(|row| row["action"] == "upload.replace").unwrap();
+        assert_eq!(entry["details"]["replaced"]["sha256"], given_up["sha256"]);
+        assert_eq!(story["attempts"].as_array().unwrap().len(), 3, "the old attempts stay");
+        shop.doctor();
+    }
+}
+
+// FIX-1
+#[test]
+fn an_item_that_is_dropped_no_longer_counts() {
+    let config = format!("{SOON}max-item-attempts = 1\n");
+    for shop in UploadShop::both(&config, by_content) {
+        shop.add("a.png", "bad");
+        shop.add("b.png", "good");
+        shop.uploaded(3);
+        let id = shop.item("a.png")["id"].to_string();
+        let unasked = shop.shop.run(&["uploads", "drop", &id]).failed(4);
+        assert!(unasked.contains("--yes"), "{unasked}");
+        let good = shop.item("b.png")["id"].to_string();
+        let both = shop.shop.run(&["uploads", "drop", &id, &good, "--yes", "-o", "json"]);
+        assert_eq!(both.code, Some(3), "{both:#?}");
+        assert!(both.stdout.contains("never sent again"), "{}", both.stdout);
+        shop.uploaded(0);
+        shop.doctor();
+        shop.add("a.png", "good again");
+        shop.uploaded(0);
+        assert_ne!(shop.item("a.png")["id"].to_string(), id);
+        shop.doctor();
+    }
+}
+
+// FIX-1
+#[test]
+fn files_in_place_that_have_changed_are_offered_as_replacements() {
+    let config = format!("{SOON}max-item-attempts = 1\n");
+    for shop in UploadShop::both(&config, by_content) {
+        let group = ["--upload", "tiles", "--group", "g"];
+        for name in ["a.png", "b.png"] {
+            shop.shop.folder.write(name, "bad");
+        }
+        let add = [&["uploads", "add", "--in-place", "a.png", "b.png"], &group[..]].concat();
+        shop.shop.run(&add).ok();
+        shop.uploaded(3);
+        shop.shop.folder.write("a.png", "good");
+        let changed = [&["uploads", "add", "--changed", "-o", "json"], &group[..]].concat();
+        let unasked = shop.shop.run(&changed).failed(4);
+        assert!(unasked.contains("Replace the content of 1 item"), "{unasked}");
+        let replaced = shop.shop.run(&[&changed[..], &["--yes"]].concat()).json();
+        assert_eq!((&replaced["replaced"], &replaced["duplicate"]), (&json!(1), &json!(1)));
+        shop.uploaded(3);
+        assert_eq!(shop.item("a.png")["status"], "uploaded");
+        assert_eq!(shop.item("b.png")["status"], "upload_giveup");
+        shop.doctor();
+    }
+}
+
+// UPL-7
+#[test]
+fn an_early_call_asks_before_it_spends_an_attempt() {
+    let config = "backoff-base = \"10ms\"\nbackoff-cap = \"1h\"\nmax-in-call-retries = 0\n";
+    for shop in UploadShop::both(config, by_content) {
+        shop.add("a.png", "bad");
+        let run = |more: &[&str]| {
+            let run = ["uploads", "run", "--upload", "tiles", "--group", "g", "-q", "-q"];
+            shop.shop.run(&[&run[..], more].concat())
+        };
+        assert_eq!(run(&[]).code, Some(3));
+        let early = run(&[]).failed(4);
+        assert!(early.contains("should wait until") && early.contains("--now"), "{early}");
+        assert_eq!(shop.item("a.png")["upload_attempts"], 1, "nothing was spent");
+        assert_eq!(run(&["--now"]).code, Some(3));
+        assert_eq!(shop.item("a.png")["upload_attempts"], 2);
+        // What was added since may be sent, but not without the question.
+        shop.add("b.png", "good");
+        run(&[]).failed(4);
+        let reset = shop.item("a.png")["id"].to_string();
+        shop.shop.run(&["uploads", "drop", &reset, "--yes"]).ok();
+        assert_eq!(run(&[]).code, Some(0));
+    }
+}
+
+// UPL-5
+#[test]
+fn the_receivers_verdict_is_noted_and_final() {
+    for shop in UploadShop::both(SOON, by_content) {
+        shop.add("a.png", "good a");
+        shop.add("b.png", "good b");
+        shop.add("c.png", "bad");
+        shop.uploaded(3);
+        let id = |name: &str| shop.item(name)["id"].to_string();
+        shop.shop.run(&["uploads", "mark", "trusted", &id("a.png"), "--yes"]).ok();
+        let refused =
+            ["uploads", "mark", "rejected", &id("b.png"), "--yes", "--reason", "unreadable"];
+        shop.shop.run(&refused).ok();
+        assert_eq!(shop.item("a.png")["status"], "trusted");
+        assert_eq!(shop.item("b.png")["status"], "rejected");
+        let pending = shop.shop.run(&["uploads", "mark", "trusted", &id("c.png"), "--yes"]);
+        assert_eq!(pending.code, Some(1));
+        assert!(pending.stdout.contains("uploads run"), "{}", pending.stdout);
+        let again = shop.shop.run(&["uploads", "mark", "rejected", &id("a.png"), "--yes"]);
+        assert!(again.stdout.contains("the mark is final"), "{}", again.stdout);
+        let story = shop.shop.run(&["why", &format!("item:{}", id("b.png")), "-o", "json"]).json();
+        let journal = story["journal"].as_array().unwrap();
+        let entry = journal.iter().find(|row| row["action"] == "upload.refuse").unwrap();
+        assert_eq!(entry["details"]["reason"], "unreadable");
+        shop.doctor();
+    }
+}
+
 // UPL-1, UPL-3
 #[test]
 fn a_server_that_cannot_be_reached_is_an_error_that_costs_nothing() {

@@ -53,7 +53,7 @@ fn the_example_uploads_what_it_can_and_gives_up_the_rest() {
     folder.run(&add).ok();
     let path = std::env::var("PATH").unwrap();
     for (given_up, status) in [(0, "pending"), (1, "upload_giveup")] {
-        let run = [&["uploads", "run"][..], &group, &["-q", "-q", "-o", "json"]].concat();
+        let run = [&["uploads", "run"][..], &group, &["--now", "-q", "-q", "-o", "json"]].concat();
         let ended = folder.run_with(&[("PATH", &path)], &run);
         assert_eq!(ended.code, Some(3), "{ended:#?}");
         let summary: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();

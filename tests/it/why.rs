@@ -74,7 +74,10 @@ fn the_rule_behind_each_decision_is_named() {
             panic!()
         };
         assert_eq!(rules(&shop, flaky), ["counted failure 1 of 3: 10ms × 2^0 = 10ms", "succeeded"]);
-        assert_eq!(rules(&shop, limited)[0], "the server asked for 30ms, not counted");
+        assert_eq!(
+            rules(&shop, limited)[0],
+            "the server asked for 2s, max-hint allows 30ms, not counted"
+        );
         assert_eq!(
             rules(&shop, bad),
             ["gave up: final: code 65 is final, or the handler reported a final failure"]
@@ -90,12 +93,11 @@ fn the_rule_behind_each_decision_is_named() {
 #[test]
 fn a_deferral_that_counts_is_told_as_such() {
     for shop in Shop::both() {
-        let limits = "max-attempts = 4, max-deferrals = 1, max-hint = \"10ms\"";
+        let limits = "max-attempts = 4, max-deferrals = 1";
         let config = shop.folder.read("redrive.toml").replacen("max-attempts = 3", limits, 1);
         let handler = shop.folder.read("work.sh").replace("limited:1)", "limited:*)");
         shop.folder.write("redrive.toml", config);
-        shop.folder
-            .write("work.sh", handler.replace("\"retry_after\": 0.03", "\"retry_after\": 60"));
+        shop.folder.write("work.sh", handler.replace("\"retry_after\": 2", "\"retry_after\": 60"));
         let [id] = shop.drained(&["limited"])[..] else { panic!() };
         let rules = rules(&shop, id);
         assert!(rules[0].contains("not counted"), "{rules:?}");

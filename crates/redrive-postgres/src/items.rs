@@ -167,7 +167,6 @@ impl Items for PostgresStore {
             ..JournalColumns(journal)
         );
         let applied = self.session(DOING).await?.query(drop).await?;
-        redrive_store::failpoint!("postgres.drop_items.committed");
         written(&applied, DOING, drops.len())
     }
 

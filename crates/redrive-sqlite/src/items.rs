@@ -105,13 +105,10 @@ impl Items for SqliteStore {
 
     async fn drop_items(&self, drops: &[(ItemId, JournalEntry)]) -> Result<Vec<Written>> {
         let drops = drops.to_vec();
-        let written = self
-            .write(move |connection| {
-                drops.iter().map(|(id, entry)| drop_one(connection, *id, entry)).collect()
-            })
-            .await?;
-        redrive_store::failpoint!("sqlite.drop_items.committed");
-        Ok(written)
+        self.write(move |connection| {
+            drops.iter().map(|(id, entry)| drop_one(connection, *id, entry)).collect()
+        })
+        .await
     }
 
     async fn claim_group(&self, claim: &GroupClaim) -> Result<ClaimedGroup> {
@@ -164,7 +161,6 @@ fn drop_one(connection: &Connection, id: ItemId, entry: &JournalEntry) -> Result
     if drop.execute([id.0]).doing(DOING)? == 0 {
         return Ok(Written::Stale);
     }
-    redrive_store::failpoint!("sqlite.drop_items.row");
     insert_journal(connection, entry)?;
     Ok(Written::Applied)
 }

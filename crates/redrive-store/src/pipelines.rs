@@ -176,6 +176,8 @@ pub struct StageCount {
     pub retrying: u64,
     pub skipped: u64,
     pub dlq: u64,
+    /// Dead lines of the source that were no samples; the first stage has them, though they never reached it.
+    pub source_dlq: u64,
 }
 
 impl StageCount {
@@ -187,6 +189,7 @@ impl StageCount {
             "retrying" => self.retrying += count,
             "skipped" => self.skipped += count,
             "dlq" => self.dlq += count,
+            "source_dlq" => self.source_dlq += count,
             _ => {}
         }
     }
@@ -195,7 +198,8 @@ impl StageCount {
     pub fn done(total: u64, stages: &[Self]) -> Vec<u64> {
         let mut left = total;
         let through = |stage: &Self| {
-            let stuck = stage.ready + stage.running + stage.retrying + stage.skipped + stage.dlq;
+            let ended = stage.skipped + stage.dlq + stage.source_dlq;
+            let stuck = stage.ready + stage.running + stage.retrying + ended;
             left = left.saturating_sub(stuck);
             left
         };

@@ -54,7 +54,7 @@ pub(crate) struct DlqReprocessArgs {
     #[command(flatten)]
     filter: DeadLetterFilter,
 
-    /// Give samples the data of a file first, JSON lines of {\"id\", \"data\"} as `dlq export` writes them, and
+    /// Give samples the data of a file first, JSON lines of {"id", "data"} as `dlq export` writes them, and
     /// reprocess those; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all =
           ["ids", "pipeline", "run", "stage", "error", "code", "cause", "limit", "all", "set"])]

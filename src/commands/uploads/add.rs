@@ -143,8 +143,11 @@ pub(crate) async fn run(args: UploadsAddArgs, context: &Context) -> Result<Exit,
         true => adder.find_changed().await,
         false => adder.add_all(args.files, list).await,
     };
+    if result.is_ok() {
+        adder.confirm_changed(args.yes)?;
+    }
     let result = match result {
-        Ok(()) if args.changed => adder.replace_changed(context, args.yes).await,
+        Ok(()) if args.changed => adder.replace_changed(context).await,
         result => result,
     };
     context.output.record(&adder.counts)?;
@@ -303,19 +306,22 @@ impl ItemAdder<'_> {
     }
 
     /// Offers to replace what has changed.
-    async fn replace_changed(&mut self, context: &Context, yes: bool) -> Result<(), CommandError> {
-        let changed = self.changed.take().unwrap_or_default();
-        if changed.is_empty() {
+    fn confirm_changed(&self, yes: bool) -> Result<(), CommandError> {
+        let changed = self.changed.as_ref().map_or(0, Vec::len);
+        if changed == 0 {
             return Ok(());
         }
-        let ops = OpenStore::open(context, IfMissing::Refuse).await?;
-        let items = if changed.len() == 1 { "item" } else { "items" };
+        let items = if changed == 1 { "item" } else { "items" };
+        let group = &self.group.group;
         let question = format!(
-            "Replace the content of {} {items} of group {:?} that has changed?",
-            changed.len(),
-            self.group.group
+            "Replace the content of {changed} {items} of group {group:?} that has changed?"
         );
-        confirm(&question, yes)?;
+        confirm(&question, yes)
+    }
+
+    async fn replace_changed(&mut self, context: &Context) -> Result<(), CommandError> {
+        let changed = self.changed.take().unwrap_or_default();
+        let ops = OpenStore::open(context, IfMissing::Refuse).await?;
         let by = operator(None);
         for (id, content) in changed {
             let size_bytes = content.size_bytes;

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use clap::Args;
 use redrive::{
-    GroupBusy, GroupSending, GroupSent, HumanDuration, ItemGroup, ItemId, Stopper, UploadError,
-    build_upload,
+    Clock, GroupBusy, GroupSending, GroupSent, HumanDuration, ItemGroup, ItemId, Stopper,
+    SystemClock, UploadError, build_upload,
     jiff::{Timestamp, Unit as JiffUnit},
 };
 use redrive_store::Store;
@@ -116,7 +116,7 @@ async fn ask_if_early(
     if now {
         return Ok(());
     }
-    let at = Timestamp::now();
+    let at = SystemClock.now();
     let (mut early, mut until, mut after) = (0_u64, at, ItemId(0));
     loop {
         let page = store.pending_items(group, after, PAGE).await;

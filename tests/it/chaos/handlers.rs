@@ -148,7 +148,7 @@ long:*) sleep 3 ;;
 flaky:1) note fail; exit 75 ;;
 limited:1)
     note fail
-    echo '{"error": {"class": "rate_limited", "code": 429, "retry_after": 0.1}}'
+    echo '{"error": {"class": "rate_limited", "code": 429, "retry_after": 1}}'
     exit 0
     ;;
 review:*) note ok; echo '{"ok": null, "verdict": "needs_review"}'; exit 0 ;;

@@ -194,3 +194,100 @@ fn many_dead_letters_are_asked_about_and_an_empty_filter_is_refused() {
         assert_eq!(counts(&mill.status()), [21, 0, 0, 0, 21]);
     }
 }
+
+/// The data of a sample.
+fn data(mill: &Mill, id: i64) -> Value {
+    mill.told(&["dlq", "show", &id.to_string()], 0)[0]["data"].clone()
+}
+
+// FIX-2, FIX-6
+#[test]
+fn a_dead_letter_is_edited_and_a_line_that_was_no_sample_becomes_one() {
+    for mill in Mill::both(&["bad", "fine", "not JSON"]) {
+        mill.grind(1);
+        let edit = |id: &str, script: &str| {
+            mill.shop.folder.write("edit.sh", script);
+            let mut command = mill.shop.command(&["dlq", "edit", id, "-o", "json", "-q"]);
+            command.env("EDITOR", "/bin/sh edit.sh").env_remove("VISUAL");
+            mill.shop.folder.ended(command.output().unwrap())
+        };
+        let write = |json: &str| format!("printf '%s' '{json}' > \"$1\"\n");
+        let unchanged = edit("1", "true").failed(4);
+        assert!(unchanged.contains("the same as before"), "{unchanged}");
+        let broken = edit("1", &write("{\"do\": ")).failed(4);
+        assert!(broken.contains("not JSON") && broken.contains("what you wrote is in"), "{broken}");
+        edit("1", "exit 3").failed(4);
+        assert_eq!(data(&mill, 1), json!({ "do": "bad" }), "nothing was changed");
+        let edited = edit("1", &write(r#"{"do": "fine", "n": 1}"#)).json();
+        assert_eq!(edited[0]["data"], json!({ "do": "fine", "n": 1 }));
+        edit("3", &write(r#"{"do": "fine"}"#)).json();
+        let alive = edit("2", "true").failed(4);
+        assert!(alive.contains("not a dead letter"), "{alive}");
+        let mut command = mill.shop.command(&["dlq", "edit", "1"]);
+        command.env_remove("EDITOR").env_remove("VISUAL");
+        let no_editor = mill.shop.folder.ended(command.output().unwrap()).failed(4);
+        assert!(no_editor.contains("--patch"), "{no_editor}");
+
+        mill.run(&["dlq", "reprocess", "1", "3"]).ok();
+        let run = mill.told(&["pipeline", "resume", "1"], 0);
+        assert_eq!(counts(&run), [3, 3, 0, 0, 0], "all of them succeeded");
+        let story = mill.told(&["why", "sample:1/grind"], 0);
+        let journal = story["journal"].as_array().unwrap();
+        let entry = journal.iter().find(|row| row["action"] == "sample.edit").unwrap();
+        assert_eq!(entry["details"]["data"], json!({ "do": "bad" }));
+        mill.run(&["doctor"]).ok();
+    }
+}
+
+// FIX-2
+#[test]
+fn many_dead_letters_get_other_data_from_a_file_or_at_one_place() {
+    for mill in Mill::both(&["bad", "bad", "bad", "not JSON", "fine"]) {
+        mill.grind(1);
+        mill.shop.folder.write(
+            "patch.jsonl",
+            "{\"id\": 1, \"data\": {\"do\": \"fine\"}, \"stage\": \"grind\"}\n\n\
+             {\"id\": 4, \"data\": {\"do\": \"fine\"}}\n",
+        );
+        mill.shop.folder.write("wrong.jsonl", "{\"id\": 1, \"data\": 1}\n{\"id\": 2}\n");
+        let wrong = mill.run(&["dlq", "reprocess", "--patch", "wrong.jsonl"]).failed(2);
+        assert!(wrong.contains("line 2") && wrong.contains("nothing was changed"), "{wrong}");
+        let dry = mill.told(&["dlq", "reprocess", "--patch", "patch.jsonl", "--dry-run"], 3);
+        assert_eq!(ids(&dry), [1, 4]);
+        assert_eq!(data(&mill, 1), json!({ "do": "bad" }), "a dry run changes nothing");
+        mill.run(&["dlq", "reprocess", "--patch", "patch.jsonl"]).ok();
+        let set = ["dlq", "reprocess", "--code", "65", "--set", "/do=fine", "--set", "/n/m=7"];
+        mill.run(&set).ok();
+        assert_eq!(data(&mill, 2), json!({ "do": "fine", "n": { "m": 7 } }));
+        let run = mill.told(&["pipeline", "resume", "1"], 0);
+        assert_eq!(counts(&run), [5, 5, 0, 0, 0]);
+        mill.run(&["doctor"]).ok();
+    }
+}
+
+// FIX-3
+#[test]
+fn a_patched_source_goes_on_by_line_number_and_dead_letters_are_read_again() {
+    let budget = "failure-budget = { rate = 0.5, every = ";
+    let config =
+        super::mill::CONFIG.replace(&format!("{budget}30"), &format!("read-ahead = 2\n{budget}2"));
+    for mill in Mill::both_of(&config, &["bad", "not JSON", "bad", "fine", "fine", "fine"]) {
+        let run = mill.grind(1);
+        assert_eq!(run["status"], "aborted", "{run}");
+        mill.deliver(&["fine", "{\"do\": \"fine\"}", "bad", "fine", "fine", "fine"]);
+        let resume = ["pipeline", "resume", "1", "-q", "-q"];
+        let refused = mill.run(&resume).failed(4);
+        assert!(refused.contains("--source-changed"), "{refused}");
+        let accept = [&resume[..], &["--source-changed", "--reread-dead", "-o", "json"]].concat();
+        let unasked = mill.run(&accept).failed(4);
+        assert!(
+            unasked.contains("2 changed lines") && unasked.contains("reprocess 2"),
+            "{unasked}"
+        );
+        let ended = mill.run(&[&accept[..], &["--yes"]].concat());
+        assert_eq!(ended.code, Some(3), "{ended:#?}");
+        let dead = mill.told(&["dlq", "list"], 0);
+        assert_eq!(ids(&dead), [3], "what was not patched stays dead");
+        mill.run(&["doctor"]).ok();
+    }
+}

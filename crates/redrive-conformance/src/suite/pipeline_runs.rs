@@ -281,6 +281,7 @@ pub async fn stages_tell_where_samples_are_and_how_they_fared(f: &Fixture) {
         retrying,
         skipped,
         dlq,
+        source_dlq: 0,
     };
     assert_eq!(counts, [expect([2, 1, 1, 1, 1]), expect([2, 0, 0, 0, 0])]);
     assert_eq!(redrive_store::StageCount::done(9, &counts), [3, 1]);

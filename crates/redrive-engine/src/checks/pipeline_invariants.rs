@@ -45,7 +45,7 @@ fn counts(
     counted: &ActualSampleCounts,
 ) -> Option<String> {
     let (pending, skipped) = (counted.pending(), counted.sum(|stage| stage.skipped));
-    let dlq = counted.sum(|stage| stage.dlq);
+    let dlq = counted.sum(|stage| stage.dlq + stage.source_dlq);
     let succeeded = counted.samples.saturating_sub(pending + skipped + dlq);
     let pairs = [
         ("total", tally.total, counted.samples + pruned.total()),

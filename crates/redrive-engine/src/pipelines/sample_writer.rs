@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use redrive_core::{Cause, Failure, PipelineStatus};
 use redrive_store::{
-    LeaseRef, MAX_SAMPLE_BYTES, NewSample, PipelineRunRecord, SourcePosition, Store,
+    LeaseRef, MAX_SAMPLE_BYTES, NewSample, PipelineRunRecord, SOURCE_STAGE, SourcePosition, Store,
 };
 use serde::de::IgnoredAny;
 use sha2::{Digest, Sha256};
@@ -217,12 +217,31 @@ impl SampleWriter {
                 Some(samples) => self.append(samples, &position).await,
                 None => Ok(None),
             };
+            if let (Ok(Some(_)), Some(samples)) = (&answer, now) {
+                self.log_dead(samples);
+            }
             self.apply_answer(answer);
             redrive_store::failpoint!("engine.feed.stored");
             if self.ended.is_some() || last >= batch.len() {
                 return;
             }
             first = last;
+        }
+    }
+
+    /// Logs lines that are no samples, as dead letters of a stage are logged.
+    fn log_dead(&self, samples: &[NewSample]) {
+        for sample in samples {
+            let Err(failure) = &sample.data else { continue };
+            tracing::warn!(
+                pipeline = self.run.pipeline,
+                pipeline_run = self.run.id.0,
+                stage = SOURCE_STAGE,
+                line = sample.line,
+                code = failure.code().to_string(),
+                error = failure.message().as_str(),
+                "dead letter: the line is not a sample"
+            );
         }
     }
 

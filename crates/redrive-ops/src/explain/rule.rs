@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use redrive_core::{
-    Backoff, Class, Code, Decision, Failure, GiveUpReason, History, Jitter, JitterKey, JitterSeed,
-    Policy, Unit, decide,
+    Backoff, Cause, Class, Code, Decision, Failure, GiveUpReason, History, Jitter, JitterKey,
+    JitterSeed, Policy, Retriable, Unit, decide,
 };
 use redrive_store::{AttemptOutcome, AttemptRecord};
 
@@ -22,12 +22,14 @@ pub(super) struct UnitPolicy {
 }
 
 /// Failures before an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct FailureCount {
     /// Counted failures since the last reset.
     pub(super) failures: u32,
     /// Consecutive deferrals.
     pub(super) deferrals: u32,
+    /// Uncounted attempts of lost workers since the last reset.
+    pub(super) lost: u32,
 }
 
 impl UnitPolicy {
@@ -57,12 +59,19 @@ impl UnitPolicy {
     pub(super) fn is_deferral(&self, attempt: &AttemptRecord, count: FailureCount) -> bool {
         let most = self.policy.as_ref().map(|policy| policy.spec().max_deferrals);
         let limited = attempt.class.as_deref() == Some("rate_limited");
-        !attempt.counted || limited && most.is_some_and(|most| count.deferrals >= most)
+        let uncounted = !attempt.counted && attempt.cause != Some(Cause::LostWorker);
+        uncounted || limited && most.is_some_and(|most| count.deferrals >= most)
     }
 
     fn wait(&self, attempt: &AttemptRecord, count: FailureCount, delay: Duration) -> String {
+        if attempt.cause == Some(Cause::LostWorker) && !attempt.counted {
+            let most = self.policy.as_ref().and_then(|policy| policy.spec().max_lost);
+            let most = most.map(|most| format!(" of {most}")).unwrap_or_default();
+            let n = count.lost.saturating_add(1);
+            return format!("lost worker {n}{most}, not counted: wait {}", human(delay));
+        }
         if !attempt.counted {
-            let deferral = format!("the server asked for {}, not counted", human(delay));
+            let deferral = format!("{}, not counted", asked_for(attempt, delay));
             let most = self.policy.as_ref().map(|policy| policy.spec().max_deferrals);
             return match (count.deferrals.saturating_add(1), most) {
                 (1, _) => deferral,
@@ -76,16 +85,16 @@ impl UnitPolicy {
         };
         if self.is_deferral(attempt, count) {
             let most = policy.spec().max_deferrals;
-            return format!(
-                "{failure}: the server asked for {}, counted after {most} in a row",
-                human(delay)
-            );
+            let asked = asked_for(attempt, delay);
+            return format!("{failure}: {asked}, counted after {most} in a row");
         }
         if self.expected(policy, count) == Some(delay) {
-            return format!(
-                "{failure}: {}",
-                formula(policy, count.failures.saturating_add(1), delay)
-            );
+            let formula = formula(policy, count.failures.saturating_add(1), delay);
+            let all = policy.spec().retriable == Retriable::All;
+            return match attempt.class.as_deref() {
+                Some("final") if all => format!("{failure}: final, but retriable = all: {formula}"),
+                _ => format!("{failure}: {formula}"),
+            };
         }
         format!("{failure}: wait {}, by a policy that has changed since", human(delay))
     }
@@ -141,6 +150,16 @@ impl UnitPolicy {
             }
             Decision::GiveUp { .. } => None,
         }
+    }
+}
+
+/// The wait that the server asked for, and the one that was decided where the policy allows no more.
+fn asked_for(attempt: &AttemptRecord, delay: Duration) -> String {
+    match attempt.asked {
+        Some(asked) if asked > delay => {
+            format!("the server asked for {}, max-hint allows {}", human(asked), human(delay))
+        }
+        _ => format!("the server asked for {}", human(delay)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use redrive_core::{AttemptNumber, RunId, Unit};
+use redrive_core::{AttemptNumber, Cause, RunId, Unit};
 use redrive_store::{
     AttemptRecord, JournalFilter, JournalRecord, MAX_PAGE, Result, UnitKind, UnitRow,
 };
@@ -84,7 +84,7 @@ pub(super) fn explain_attempts(
 ) -> Vec<AttemptView> {
     let gave_up = give_ups(journal, actions.gives_up);
     let mut resets = journal.iter().filter(|row| row.entry.action == actions.resets).peekable();
-    let mut count = FailureCount { failures: 0, deferrals: 0 };
+    let mut count = FailureCount::default();
     let mut rows = Vec::new();
     for attempt in attempts {
         let mut was_reset = attempt.attempt.0 == attempts_at_reset.saturating_add(1);
@@ -92,15 +92,17 @@ pub(super) fn explain_attempts(
             was_reset = true;
         }
         if was_reset {
-            count = FailureCount { failures: 0, deferrals: 0 };
+            count = FailureCount::default();
         }
         let reason = gave_up.get(&attempt.attempt.0).map(String::as_str);
         let rule = unit_policy.describe(attempt, count, reason);
         rows.push(AttemptView::from(attempt).with_rule(rule));
         let deferred = unit_policy.is_deferral(attempt, count);
+        let lost = attempt.cause == Some(Cause::LostWorker) && !attempt.counted;
         count = FailureCount {
             failures: count.failures.saturating_add(attempt.counted.into()),
             deferrals: if deferred { count.deferrals.saturating_add(1) } else { 0 },
+            lost: count.lost.saturating_add(lost.into()),
         };
     }
     rows

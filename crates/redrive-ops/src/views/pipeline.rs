@@ -1,6 +1,6 @@
 //! The views of a pipeline run and of its stages.
 
-use redrive_store::{PipelineRunRecord, Result, StageCount, Store};
+use redrive_store::{PipelineRunRecord, Result, SOURCE_STAGE, StageCount, Store};
 use serde::Serialize;
 
 use crate::words::instant;
@@ -92,7 +92,8 @@ pub struct StageCountView {
 }
 
 impl StageCountView {
-    /// Reads the counts of a run, one row for each stage.
+    /// Reads the counts of a run, one row for each stage. Lines that were not samples are dead at the source, which has
+    /// a row of its own then.
     pub async fn read(run: &PipelineRunRecord, store: &dyn Store) -> Result<Vec<Self>> {
         let counts = store.stage_counts(run.id).await?;
         let kept = run.progress.counts.total.saturating_sub(run.pruned.total());
@@ -107,6 +108,16 @@ impl StageCountView {
             skipped: count.skipped,
             dlq: count.dlq,
         };
-        Ok(rows.map(row).collect())
+        let dlq: u64 = counts.iter().map(|count| count.source_dlq).sum();
+        let source = (dlq > 0).then(|| Self {
+            stage: SOURCE_STAGE.to_owned(),
+            done: kept.saturating_sub(dlq),
+            ready: 0,
+            in_flight: 0,
+            retrying: 0,
+            skipped: 0,
+            dlq,
+        });
+        Ok(source.into_iter().chain(rows.map(row)).collect())
     }
 }

@@ -72,13 +72,17 @@ pub struct ErrorView {
 
 impl PipelineStatsView {
     pub fn new(run: &PipelineRunRecord, stats: &[StageStats], counts: Vec<StageCountView>) -> Self {
-        let stages = stats.iter().zip(counts);
+        let stages = counts.into_iter().map(|counts| {
+            let none = StageStats { stage: counts.stage.clone(), ..StageStats::default() };
+            let stats = stats.iter().find(|stats| stats.stage == counts.stage).unwrap_or(&none);
+            StageStatsView::new(stats, counts)
+        });
         Self {
             id: run.id.0,
             pipeline: run.pipeline.clone(),
             status: run.progress.status.name(),
             pruned: run.pruned.total(),
-            stages: stages.map(|(stats, counts)| StageStatsView::new(stats, counts)).collect(),
+            stages: stages.collect(),
             errors: all_errors(stats),
         }
     }

@@ -272,12 +272,13 @@ pub(crate) async fn pages_touched(raw: &Client, name: &str, values: Values<'_>) 
 }
 
 /// A claim of five runs of the category `rare`.
-const CLAIM: [(&str, &str); 8] = [
+const CLAIM: [(&str, &str); 9] = [
     ("categories", "'{rare}'"),
     ("queue", "'q'"),
     ("limit", "5"),
     ("owner", "'w'"),
     ("lease_until", "'2030-01-01'"),
+    ("claimed_at", "'2030-01-01'"),
     ("to_the_limit", "false"),
     ("from_submitted_at", "'-infinity'"),
     ("from_id", "0"),

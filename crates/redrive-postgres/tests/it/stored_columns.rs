@@ -156,13 +156,13 @@ async fn of_finished_runs() {
             "submitted_at": 10, "due_at": 45, "ready": false, "status": "error", "attempts": 9,
             "attempts_at_reset": 0, "retry_count": 5, "deferrals": 4, "lease_epoch": 1,
             "next_retry_at": 45, "first_attempt_at": 11, "error_class": "rate_limited",
-            "error_message": "a message"
+            "error_message": "a message", "claimed_at": 20
         },
         {
             "queue": "a queue", "category": "a category", "payload": "\"a payload\"",
             "submitted_at": 10, "ready": false, "status": "needs_review", "attempts": 9,
             "attempts_at_reset": 0, "retry_count": 0, "deferrals": 0, "lease_epoch": 1,
-            "first_attempt_at": 11, "result": "\"a result\""
+            "first_attempt_at": 11, "result": "\"a result\"", "claimed_at": 20
         }
     ]);
     Stored::check(&stored.rows("runs").await, &expected);
@@ -171,7 +171,7 @@ async fn of_finished_runs() {
             "kind": "run", "unit_id": claimed[0].id.0, "stage": "", "attempt": 9, "counted": true,
             "started_at": 21, "ended_at": 22, "outcome": "retrying", "class": "rate_limited",
             "code": "429", "message": "a message", "fingerprint": fingerprint,
-            "cause": "handler", "delay_us": 1_234, "worker": "a worker"
+            "cause": "handler", "delay_us": 1_234, "worker": "a worker", "asked_us": 30_000_000
         },
         {
             "kind": "run", "unit_id": claimed[1].id.0, "stage": "", "attempt": 9, "counted": true,
@@ -432,7 +432,7 @@ async fn of_samples() {
     let broken = Failure::named("bad_line", Cause::Validator, "not JSON");
     let data = |n: u32| Ok(format!("{{\"n\":{n}}}"));
     let samples: Vec<NewSample> = (1..=3)
-        .map(|n| NewSample { line: n.into(), data: data(n), hash: None })
+        .map(|n| NewSample { line: n.into(), data: data(n), hash: Some(-i64::from(n)) })
         .chain([NewSample { line: 4, data: Err(broken), hash: None }])
         .collect();
     let check = Some("a check".to_owned());
@@ -485,18 +485,19 @@ async fn of_samples() {
             "attempts": 9, "attempts_at_reset": 0, "retry_count": 5, "deferrals": 4,
             "next_retry_at": 45, "first_attempt_at": 11, "last_attempt_at": 22,
             "error_class": "rate_limited", "error_code": "429", "error_message": "a message",
-            "fingerprint": fingerprint, "lease_epoch": 1, "claim_stage": 0
+            "fingerprint": fingerprint, "lease_epoch": 1, "claim_stage": 0, "claimed_at": 22, "line_hash": -1
         },
         {
             "run_id": id.0, "line": 2, "data": "{\"n\":2}", "status": "skipped", "stage": 0,
             "attempts": 9, "attempts_at_reset": 0, "retry_count": 0, "deferrals": 0,
             "first_attempt_at": 11, "last_attempt_at": 22, "skip_reason": "a skip",
-            "lease_epoch": 1, "claim_stage": 0
+            "lease_epoch": 1, "claim_stage": 0, "claimed_at": 22, "line_hash": -2
         },
         {
             "run_id": id.0, "line": 3, "data": "{\"n\":9}", "status": "pending", "stage": 1,
             "attempts": 0, "attempts_at_reset": 0, "retry_count": 0, "deferrals": 0,
-            "lease_owner": "a worker", "lease_until": 70, "lease_epoch": 2, "claim_stage": 0
+            "lease_owner": "a worker", "lease_until": 70, "lease_epoch": 2, "claim_stage": 0,
+            "claimed_at": 22, "line_hash": -3
         }
     ]);
     Stored::check(&rows[..3], &expected);
@@ -507,7 +508,7 @@ async fn of_samples() {
         "stage_config_hash": "a hash", "attempt": 9, "counted": true, "started_at": 21,
         "ended_at": 22, "outcome": "retrying", "class": "rate_limited", "code": "429",
         "message": "a message", "fingerprint": fingerprint, "cause": "handler",
-        "delay_us": 1_234, "worker": "a worker"
+        "delay_us": 1_234, "worker": "a worker", "asked_us": 30_000_000
     }]);
     Stored::check(&[failed], &expected);
     let mut run = stored.rows("pipeline_runs").await.remove(0);

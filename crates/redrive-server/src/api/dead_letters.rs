@@ -1,6 +1,6 @@
 //! `/v1/dead-letters` and `/v1/samples`.
 
-use axum::{Extension, Json as Answer};
+use axum::{Extension, Json as Answer, http::StatusCode};
 use jiff::Timestamp;
 use redrive_core::{PipelineRunId, SampleId, SampleStatus};
 use redrive_engine::RunMode;
@@ -8,8 +8,9 @@ use redrive_ops::{
     parse_instant,
     views::{CauseView, SampleChangeView, SampleView, SampleWithLedger},
 };
-use redrive_store::{SampleFilter, SampleRecord};
+use redrive_store::{SampleFilter, SampleRecord, Written};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{
     bulk::{BulkOptions, BulkOutcome, MAX_UNITS, confirm},
@@ -116,6 +117,42 @@ pub(crate) async fn show(
 ) -> Result<Answer<SampleWithLedger>, ProblemDetails> {
     let found = app.ops.sample(SampleId(id)).await?;
     found.map(Answer).ok_or_else(|| ProblemDetails::not_found(format!("there is no sample {id}")))
+}
+
+/// New data for a dead letter.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SampleEdit {
+    data: Value,
+    /// The reason, for the journal.
+    reason: Option<String>,
+}
+
+/// Replaces the data of a dead letter. A line of the source that was not a sample becomes one. `POST
+/// /v1/dead-letters/reprocess` then tries it again.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/samples/{id}/edit", tag = "dead letters", params(("id" = i64, Path)),
+    request_body = SampleEdit,
+    responses((status = 200, body = SampleView), (status = 404, body = ProblemDetails),
+              (status = 409, body = ProblemDetails))))]
+pub(crate) async fn edit(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(id): PathParams<i64>,
+    Json(edit): Json<SampleEdit>,
+) -> Result<Answer<SampleView>, ProblemDetails> {
+    let unknown = || ProblemDetails::not_found(format!("there is no sample {id}"));
+    let found = app.ops.store().samples_by_id(&[SampleId(id)]).await?.pop();
+    let sample = found.ok_or_else(unknown)?;
+    let by = app.operator(&caller, edit.reason.as_deref());
+    let edits = vec![(&sample, edit.data.to_string())];
+    if app.ops.pipelines().edit(edits, &by).await? != [Written::Applied] {
+        let what =
+            format!("sample {id} is {}: only a dead letter can be edited", sample.status.name());
+        return Err(ProblemDetails::new(StatusCode::CONFLICT, what));
+    }
+    let found = app.ops.store().samples_by_id(&[SampleId(id)]).await?.pop();
+    Ok(Answer(found.ok_or_else(unknown)?.into()))
 }
 
 /// Selects dead letters by `ids`, by filters, or all.

@@ -76,6 +76,7 @@ routes! {
     get "/v1/runs" => runs::list;
     post "/v1/runs" => submit::submit [MAX_SUBMISSION_BYTES];
     get "/v1/runs/{id}" => runs::show;
+    post "/v1/runs/{id}/edit" => runs::edit;
     post "/v1/runs/retry" => runs::retry;
     post "/v1/runs/cancel" => runs::cancel;
     get "/v1/queues" => queues::list;
@@ -109,6 +110,7 @@ routes! {
     get "/v1/dead-letters" => dead_letters::list;
     get "/v1/dead-letters/causes" => dead_letters::causes;
     get "/v1/samples/{id}" => dead_letters::show;
+    post "/v1/samples/{id}/edit" => dead_letters::edit;
     post "/v1/dead-letters/reprocess" => dead_letters::reprocess;
     get "/v1/journal" => journal::list;
     get "/v1/why" => why::why;

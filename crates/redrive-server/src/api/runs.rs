@@ -1,13 +1,14 @@
 //! `/v1/runs`.
 
-use axum::{Extension, Json as Answer};
+use axum::{Extension, Json as Answer, http::StatusCode};
 use redrive_core::{RunId, RunStatus};
 use redrive_ops::{
-    RunSelection,
+    EditRunError, RunSelection,
     views::{RunChangeView, RunView},
 };
 use redrive_store::{RunAction, RunFilter};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{
     bulk::{BulkOptions, BulkOutcome, MAX_UNITS, confirm},
@@ -64,6 +65,37 @@ pub(crate) async fn show(
     let found = app.ops.store().runs_by_id(&[RunId(id)]).await?.pop();
     let found = found.ok_or_else(|| ProblemDetails::not_found(format!("there is no run {id}")))?;
     Ok(Answer(found.into()))
+}
+
+/// A new payload for a run.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunEdit {
+    payload: Value,
+    /// The reason, for the journal.
+    reason: Option<String>,
+}
+
+/// Replaces the payload of a run that waits or was given up. `POST /v1/runs/retry` then tries it again.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/runs/{id}/edit", tag = "runs", params(("id" = i64, Path)),
+    request_body = RunEdit,
+    responses((status = 200, body = RunView), (status = 400, body = ProblemDetails),
+              (status = 404, body = ProblemDetails), (status = 409, body = ProblemDetails))))]
+pub(crate) async fn edit(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(id): PathParams<i64>,
+    Json(edit): Json<RunEdit>,
+) -> Result<Answer<RunView>, ProblemDetails> {
+    let by = app.operator(&caller, edit.reason.as_deref());
+    let edited = app.ops.edit_run(RunId(id), &edit.payload, &by).await;
+    edited.map(|run| Answer(run.into())).map_err(|error| match error {
+        EditRunError::Store(error) => error.into(),
+        EditRunError::Unknown(_) => ProblemDetails::not_found(error.to_string()),
+        EditRunError::Payload(_) => ProblemDetails::bad_request(error.to_string()),
+        error => ProblemDetails::new(StatusCode::CONFLICT, error.to_string()),
+    })
 }
 
 /// Selects runs by `ids`, or the runs of a queue.

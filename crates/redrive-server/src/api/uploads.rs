@@ -5,15 +5,16 @@ use axum::{
     extract::{FromRequest, Request},
     http::StatusCode,
 };
+use redrive_core::ItemId;
 use redrive_engine::{ContentError, NewContent};
-use redrive_ops::{AddItemError, views::ItemView};
+use redrive_ops::{AddItemError, ReplaceError, views::ItemView};
 use redrive_store::{AddedItem, ItemCounts, ItemGroup};
 use serde::{Deserialize, Serialize};
 
 use super::queues::ActionReason;
 use crate::{
     app::{App, AppState},
-    extract::{ItemBody, Json, PathParams},
+    extract::{ItemBody, Json, PathParams, QueryParams},
     guard::Caller,
     problem::ProblemDetails,
 };
@@ -110,20 +111,30 @@ async fn counts_of(app: &App, group: &ItemGroup) -> Result<ItemCounts, ProblemDe
     Ok(counts)
 }
 
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AddQuery {
+    /// Give an item of this name the new content, unless it was acknowledged.
+    #[serde(default)]
+    replace: bool,
+}
+
 /// Adds an item to a group of a declared upload. The body is the content. Adding the same content again is a no-op.
 #[cfg_attr(test, utoipa::path(put, path = "/v1/uploads/{upload}/groups/{group}/items/{name}", tag = "uploads",
-    params(ItemPath),
+    params(ItemPath, AddQuery),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses((status = 200, description = "the item exists with the same content", body = ItemView),
               (status = 201, description = "the item was added", body = ItemView),
               (status = 400, body = ProblemDetails), (status = 404, body = ProblemDetails),
               (status = 408, body = ProblemDetails),
-              (status = 409, description = "an item with this name has other content", body = ProblemDetails),
+              (status = 409, description = "an item with this name has other content, or cannot be replaced", body = ProblemDetails),
               (status = 413, body = ProblemDetails))))]
 pub(crate) async fn add(
     app: AppState,
     Extension(caller): Extension<Caller>,
     PathParams(path): PathParams<ItemPath>,
+    QueryParams(query): QueryParams<AddQuery>,
     request: Request,
 ) -> Result<(StatusCode, Answer<ItemView>), ProblemDetails> {
     let ItemPath { upload, group, name } = path;
@@ -134,17 +145,36 @@ pub(crate) async fn add(
     group.check_name(&name).map_err(|error| ProblemDetails::bad_request(error.to_string()))?;
     let ItemBody(bytes) = ItemBody::from_request(request, &()).await?;
     let by = app.operator(&caller, None);
+    if query.replace
+        && let Some(item) = app.ops.find_item(&group, &name).await?
+    {
+        let content = app.ops.content().keep(NewContent::Bytes(bytes)).await;
+        let content = content.map_err(AddItemError::Content)?;
+        match app.ops.replace_item(&item, content, &by).await {
+            Ok(()) | Err(ReplaceError::SameContent) => {}
+            Err(ReplaceError::Store(error)) => return Err(error.into()),
+            Err(refusal) => {
+                return Err(ProblemDetails::new(StatusCode::CONFLICT, refusal.to_string()));
+            }
+        }
+        return Ok((StatusCode::OK, Answer(item_view(&app, item.id).await?)));
+    }
     let (status, id) = match app.ops.add_item(group, name, NewContent::Bytes(bytes), &by).await? {
         AddedItem::Accepted(id) => (StatusCode::CREATED, id),
         AddedItem::Duplicate(id) => (StatusCode::OK, id),
         AddedItem::Conflict(id) => {
             let what = format!("item {id} has the same name and other content");
-            return Err(ProblemDetails::new(StatusCode::CONFLICT, what).allowed("another name"));
+            let allowed = "another name, or ?replace=true";
+            return Err(ProblemDetails::new(StatusCode::CONFLICT, what).allowed(allowed));
         }
     };
+    Ok((status, Answer(item_view(&app, id).await?)))
+}
+
+async fn item_view(app: &App, id: ItemId) -> Result<ItemView, ProblemDetails> {
     let item = app.ops.store().items_by_id(&[id]).await?.pop();
     let item = item.ok_or_else(|| ProblemDetails::not_found(format!("there is no item {id}")))?;
-    Ok((status, Answer(item.into())))
+    Ok(item.into())
 }
 
 /// The response omits storage paths, which may be confidential; the log has them.

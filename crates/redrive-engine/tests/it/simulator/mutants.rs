@@ -137,9 +137,10 @@ impl Mutant {
         self.rule == rule && self.strikes()
     }
 
-    /// Every third time.
+    /// Every third time, a hundred times: a store that takes leases away for ever lets no world come to its end.
     pub(super) fn strikes(&self) -> bool {
-        self.calls.fetch_add(1, Ordering::SeqCst) % 3 == 2
+        let call = self.calls.fetch_add(1, Ordering::SeqCst);
+        call % 3 == 2 && call < 300
     }
 
     pub(super) fn execute(&self, sql: &str, values: impl Params) {
