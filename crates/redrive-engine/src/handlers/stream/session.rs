@@ -434,9 +434,7 @@ impl ProgramSession {
         };
         let calls = self.calls.take_all();
         let failure = end.failure(&calls);
-        if failure.is_some() {
-            self.slot.log_lines(&end.stderr.process, "the program wrote this for no call");
-        }
+        self.slot.log_lines(&end.stderr.process, "the program wrote this for no call");
         // The slot is free before a caller can learn of it.
         self.slot.release(failure);
         end.complete(calls);
