@@ -291,3 +291,22 @@ fn a_patched_source_goes_on_by_line_number_and_dead_letters_are_read_again() {
         mill.run(&["doctor"]).ok();
     }
 }
+
+// PIP-3, PIP-8
+#[test]
+fn a_line_that_is_no_sample_is_dead_at_the_source_everywhere() {
+    for mill in Mill::both(&["fine", "not JSON", "bad"]) {
+        let run = mill.run(&["pipeline", "run", "flour", "--log-format", "json"]);
+        assert!(run.stderr.contains("\"stage\":\"source\""), "{}", run.stderr);
+        let dead = |told: &Value| {
+            let stages = told["stages"].as_array().unwrap().iter();
+            stages.map(|stage| json!([stage["stage"], stage["dlq"]])).collect::<Vec<_>>()
+        };
+        let expected = [json!(["source", 1]), json!(["grind", 1]), json!(["sift", 0])];
+        let status = mill.run(&["pipeline", "status", "1"]).ok();
+        assert!(status.lines().any(|line| line.starts_with("source ")), "{status}");
+        assert_eq!(dead(&mill.told(&["pipeline", "stats", "1"], 0)), expected);
+        assert_eq!(ids(&mill.told(&["dlq", "list", "--stage", "source"], 0)), [2]);
+        mill.run(&["doctor"]).ok();
+    }
+}

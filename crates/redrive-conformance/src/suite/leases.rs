@@ -32,6 +32,16 @@ pub async fn a_renewed_lease_ends_later(f: &Fixture) {
 }
 
 // RUN-7
+pub async fn an_ended_lease_says_when_its_unit_was_claimed(f: &Fixture) {
+    f.submit(&[run("q", "", at(0))], at(0)).await;
+    let claimed = f.claim_one(at(7)).await;
+    let renewed = f.store.renew_leases(Leased::Run, &[lease(&claimed)], at(500)).await;
+    assert_eq!(renewed.expect("answered"), [Written::Applied]);
+    let ended = f.store.expired_leases(Leased::Run, at(500), 0, 10).await.expect("read");
+    assert_eq!(ended[0].claimed_at, Some(at(7)), "and not when it was last renewed");
+}
+
+// RUN-7
 pub async fn a_renewal_never_brings_the_end_of_a_lease_nearer(f: &Fixture) {
     let id = f.submit(&[run("q", "", at(0))], at(0)).await[0];
     let claimed = f.claim_one(at(1)).await;

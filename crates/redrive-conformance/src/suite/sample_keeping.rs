@@ -113,6 +113,10 @@ pub async fn the_lease_of_a_kept_sample_is_like_any_other(f: &Fixture) {
     let expired = f.store.expired_leases(Leased::Sample, at(80), 0, 9).await.expect("read");
     assert_eq!(expired.len(), 1);
     assert_eq!((expired[0].lease, expired[0].until), (leases[1], at(80)));
+    assert!(
+        expired[0].claimed_at.is_some(),
+        "its attempt at this stage began when the one before ended"
+    );
     let backs = LeaseRelease::each(&leases, &WorkerId("w1".to_owned()), "shutdown");
     let back = f.store.release_leases(Leased::Sample, &backs, at(5)).await.expect("answered");
     assert_eq!(back, [Written::Stale, Written::Applied]);

@@ -141,18 +141,28 @@ pub(crate) async fn edit(
     PathParams(id): PathParams<i64>,
     Json(edit): Json<SampleEdit>,
 ) -> Result<Answer<SampleView>, ProblemDetails> {
+    edit_sample(&app, &caller, id, &edit.data, edit.reason.as_deref()).await.map(Answer)
+}
+
+pub(crate) async fn edit_sample(
+    app: &App,
+    caller: &Caller,
+    id: i64,
+    data: &Value,
+    reason: Option<&str>,
+) -> Result<SampleView, ProblemDetails> {
     let unknown = || ProblemDetails::not_found(format!("there is no sample {id}"));
     let found = app.ops.store().samples_by_id(&[SampleId(id)]).await?.pop();
     let sample = found.ok_or_else(unknown)?;
-    let by = app.operator(&caller, edit.reason.as_deref());
-    let edits = vec![(&sample, edit.data.to_string())];
+    let by = app.operator(caller, reason);
+    let edits = vec![(&sample, data.to_string())];
     if app.ops.pipelines().edit(edits, &by).await? != [Written::Applied] {
         let what =
             format!("sample {id} is {}: only a dead letter can be edited", sample.status.name());
         return Err(ProblemDetails::new(StatusCode::CONFLICT, what));
     }
     let found = app.ops.store().samples_by_id(&[SampleId(id)]).await?.pop();
-    Ok(Answer(found.ok_or_else(unknown)?.into()))
+    Ok(found.ok_or_else(unknown)?.into())
 }
 
 /// Selects dead letters by `ids`, by filters, or all.

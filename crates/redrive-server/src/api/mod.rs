@@ -34,14 +34,14 @@ use axum::{
 };
 
 pub(crate) use bulk::BulkOutcome;
-pub(crate) use dead_letters::{DeadLetterActionRequest, reprocess_dead_letters};
+pub(crate) use dead_letters::{DeadLetterActionRequest, edit_sample, reprocess_dead_letters};
 pub(crate) use items::{ItemActionRequest, change_items};
 pub(crate) use page::named;
 pub(crate) use partition_actions::{PartitionActionRequest, change_partitions};
 pub(crate) use partitions::{KeyParts, key_of};
 pub(crate) use pipelines::{cancel_run, find_run, resume_run, start_run};
 pub(crate) use queues::change_queue;
-pub(crate) use runs::{RunActionRequest, change_runs, status_names as run_status_names};
+pub(crate) use runs::{RunActionRequest, change_runs, edit_run, status_names as run_status_names};
 pub(crate) use uploads::{group_view, send_group};
 
 use crate::app::App;

@@ -88,9 +88,19 @@ pub(crate) async fn edit(
     PathParams(id): PathParams<i64>,
     Json(edit): Json<RunEdit>,
 ) -> Result<Answer<RunView>, ProblemDetails> {
-    let by = app.operator(&caller, edit.reason.as_deref());
-    let edited = app.ops.edit_run(RunId(id), &edit.payload, &by).await;
-    edited.map(|run| Answer(run.into())).map_err(|error| match error {
+    edit_run(&app, &caller, id, &edit.payload, edit.reason.as_deref()).await.map(Answer)
+}
+
+pub(crate) async fn edit_run(
+    app: &App,
+    caller: &Caller,
+    id: i64,
+    payload: &Value,
+    reason: Option<&str>,
+) -> Result<RunView, ProblemDetails> {
+    let by = app.operator(caller, reason);
+    let edited = app.ops.edit_run(RunId(id), payload, &by).await;
+    edited.map(RunView::from).map_err(|error| match error {
         EditRunError::Store(error) => error.into(),
         EditRunError::Unknown(_) => ProblemDetails::not_found(error.to_string()),
         EditRunError::Payload(_) => ProblemDetails::bad_request(error.to_string()),

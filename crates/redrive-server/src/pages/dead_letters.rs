@@ -1,6 +1,9 @@
 //! Dead letters, grouped by cause.
 
-use axum::{Extension, response::Response};
+use axum::{
+    Extension,
+    response::{IntoResponse, Redirect, Response},
+};
 use maud::{Markup, html};
 use redrive_core::{PipelineRunId, SampleId, SampleStatus};
 use redrive_ops::{
@@ -15,12 +18,12 @@ use super::{
     changed::{done, preview},
     layout::{DashboardPage, NavSection, may_act},
     parts::{
-        act_button, address, attempts, excerpt, filter_field, given, journal, json, last_of, more,
-        number, pill, when_some,
+        act_button, address, attempts, edit_form, excerpt, filter_field, given, journal, json,
+        last_of, more, number, parse_json, pill, when_some,
     },
 };
 use crate::{
-    api::{DeadLetterActionRequest, reprocess_dead_letters},
+    api::{DeadLetterActionRequest, edit_sample, reprocess_dead_letters},
     app::{App, AppState},
     extract::{Form, PathParams, QueryParams},
     guard::Caller,
@@ -214,6 +217,12 @@ pub(super) async fn show(
         @if may_act(&caller) && sample.status == "dlq" && sample.data.is_some() {
             section { h2 { "Actions" } (act_button("/dead-letters/reprocess", &[("id", &id.to_string())], "Reprocess")) }
         }
+        @if may_act(&caller) && sample.status == "dlq" {
+            section {
+                h2 { "Repair" }
+                (edit_form(&format!("/dead-letters/{id}/edit"), "Edit the data …", "data", sample.data.as_ref().map_or("{}", |data| data.get())))
+            }
+        }
         div.grid {
             section.half {
                 h2 { "Details" }
@@ -236,6 +245,25 @@ pub(super) async fn show(
     };
     Ok(DashboardPage::new(NavSection::DeadLetters, format!("Sample {id}"), body)
         .render(&app, &caller))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SampleEditForm {
+    data: String,
+    reason: Option<String>,
+}
+
+/// Replaces the data of a dead letter, and shows it again.
+pub(super) async fn edit(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(id): PathParams<i64>,
+    Form(form): Form<SampleEditForm>,
+) -> PageResult<Response> {
+    let data = parse_json("data", &form.data)?;
+    edit_sample(&app, &caller, id, &data, given(form.reason.as_deref())).await?;
+    Ok(Redirect::to(&format!("/dead-letters/{id}")).into_response())
 }
 
 pub(super) async fn preview_action(

@@ -7,6 +7,9 @@ use redrive_ops::{
     views::{AttemptView, JournalView},
     words::{apart, rounded},
 };
+use serde_json::Value;
+
+use crate::problem::ProblemDetails;
 
 /// The longest text of a row.
 const EXCERPT_CHARS: usize = 240;
@@ -115,6 +118,32 @@ pub(super) fn filter_choice(
             }
         }
     }
+}
+
+/// A form that replaces JSON, closed until somebody opens it.
+pub(super) fn edit_form(action: &str, title: &str, field: &str, json: &str) -> Markup {
+    let pretty = serde_json::from_str::<Value>(json)
+        .and_then(|value| serde_json::to_string_pretty(&value))
+        .unwrap_or_else(|_| json.to_owned());
+    html! {
+        details.edit {
+            summary { (title) }
+            form method="post" action=(action) {
+                label { span { "JSON" } textarea name=(field) rows="10" spellcheck="false" { (pretty) } }
+                label { span { "Reason" } input type="text" name="reason"; }
+                button type="submit" { "Save" }
+            }
+        }
+    }
+}
+
+/// The JSON of a form.
+pub(super) fn parse_json(field: &str, text: &str) -> Result<Value, ProblemDetails> {
+    serde_json::from_str(text).map_err(|error| {
+        ProblemDetails::bad_request(format!(
+            "{field}: this is not JSON: {error}; nothing was changed"
+        ))
+    })
 }
 
 /// A button for an action, with a field for the reason. `fields` are the parameters of the action.

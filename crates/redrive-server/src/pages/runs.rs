@@ -1,6 +1,9 @@
 //! Runs and queues.
 
-use axum::{Extension, response::Response};
+use axum::{
+    Extension,
+    response::{IntoResponse, Redirect, Response},
+};
 use maud::{Markup, html};
 use redrive_core::{RunId, RunStatus};
 use redrive_ops::{
@@ -16,12 +19,12 @@ use super::{
     changed::{done, preview, title_case},
     layout::{DashboardPage, NavSection, may_act},
     parts::{
-        act_button, address, attempts, excerpt, filter_choice, filter_field, given, journal, json,
-        last_of, more, pill, when_some,
+        act_button, address, attempts, edit_form, excerpt, filter_choice, filter_field, given,
+        journal, json, last_of, more, parse_json, pill, when_some,
     },
 };
 use crate::{
-    api::{RunActionRequest, change_queue, change_runs, named, run_status_names},
+    api::{RunActionRequest, change_queue, change_runs, edit_run, named, run_status_names},
     app::{App, AppState},
     extract::{Form, PathParams, QueryParams},
     guard::Caller,
@@ -183,7 +186,29 @@ fn actions(run: &RunView) -> Markup {
             @if matches!(run.status, "discovered" | "processing" | "error") { (button("cancel", "Cancel")) }
             @if run.status == "passed" { p.empty { "The run has passed." } }
         }
+        @if matches!(run.status, "discovered" | "error") {
+            (edit_form(&format!("/runs/{id}/edit"), "Edit the payload …", "payload", &run.payload.to_string()))
+        }
     }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RunEditForm {
+    payload: String,
+    reason: Option<String>,
+}
+
+/// Replaces the payload of a run, and shows the run again.
+pub(super) async fn edit(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(id): PathParams<i64>,
+    Form(form): Form<RunEditForm>,
+) -> PageResult<Response> {
+    let payload = parse_json("payload", &form.payload)?;
+    edit_run(&app, &caller, id, &payload, given(form.reason.as_deref())).await?;
+    Ok(Redirect::to(&format!("/runs/{id}")).into_response())
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::{client::Answer, site::Running};
 
-const TEXTS: [&str; 6] = [
+const TEXTS: [&str; 7] = [
+    "</textarea><script>alert(1)</script>",
     "<script>alert(1)</script>",
     "\"><img src=x onerror=alert(1)>'><b a=\"",
     "</pre></title></textarea><svg onload=alert(1)>",
@@ -14,12 +15,12 @@ const TEXTS: [&str; 6] = [
 ];
 
 /// The tags that pages are made of.
-const TAGS: [&str; 49] = [
+const TAGS: [&str; 50] = [
     "html", "head", "meta", "title", "link", "script", "body", "a", "header", "div", "nav", "main",
     "footer", "span", "form", "button", "input", "label", "select", "option", "section", "h1",
     "h2", "p", "table", "thead", "tbody", "tr", "th", "td", "svg", "line", "rect", "text", "time",
     "dl", "dt", "dd", "code", "pre", "br", "strong", "b", "details", "summary", "ul", "li",
-    "small", "em",
+    "small", "em", "textarea",
 ];
 
 /// Reads a page as a browser does: every tag is one of ours, with attributes of ours, and every attribute is

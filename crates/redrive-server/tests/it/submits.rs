@@ -4,6 +4,32 @@ use serde_json::{Value, json};
 
 use crate::site::Running;
 
+// FIX-5, FIX-6
+#[tokio::test]
+async fn a_payload_is_edited_over_the_api_and_by_the_form_of_the_run() {
+    let site = Running::empty().await;
+    let run = site.client.post("/v1/runs", &json!({ "queue": "work", "payload": 1 })).await.json();
+    let id = run["id"].as_i64().unwrap();
+    let path = format!("/v1/runs/{id}/edit");
+    let edited = site.client.post(&path, &json!({ "payload": { "n": 2 } })).await.ok();
+    assert_eq!(edited["payload"], json!({ "n": 2 }));
+    let same = site.client.post(&path, &json!({ "payload": { "n": 2 } })).await.problem(409);
+    assert!(same["detail"].as_str().unwrap().contains("already"), "{same}");
+    site.client.post("/v1/runs/99/edit", &json!({ "payload": 1 })).await.problem(404);
+    let page = format!("/runs/{id}");
+    let shown = site.client.browsing().get(&page).await.body;
+    assert!(shown.contains(&format!("action=\"{page}/edit\"")), "{shown}");
+    let form = format!("{page}/edit");
+    let sent = site.client.browsing().submit(&form, "payload=%7B%22n%22%3A3%7D&reason=typo").await;
+    assert_eq!((sent.status, sent.header("location")), (303, Some(page.as_str())));
+    let wrong = site.client.browsing().submit(&form, "payload=%7B&reason=").await;
+    assert_eq!(wrong.status, 400);
+    let run = site.client.get(&format!("/v1{page}")).await.ok();
+    assert_eq!(run["payload"], json!({ "n": 3 }));
+    let edits = site.journal().await.into_iter().filter(|(_, action)| action == "run.edit");
+    assert_eq!(edits.count(), 2);
+}
+
 #[tokio::test]
 async fn the_same_submission_under_the_same_key_is_made_once() {
     let site = Running::empty().await;

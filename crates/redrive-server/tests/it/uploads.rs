@@ -2,9 +2,10 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use redrive_engine::{GroupLease, sha256_of};
+use redrive_core::{ItemEvent, ItemId};
+use redrive_engine::{Clock, GroupLease, SystemClock, sha256_of};
 use redrive_server::{Access, ServerLimits};
-use redrive_store::{ItemGroup, JournalFilter, WorkerId};
+use redrive_store::{ItemGroup, ItemMove, JournalFilter, WorkerId, Written};
 use serde_json::{Value, json};
 
 use crate::{
@@ -31,6 +32,38 @@ fn files(folder: &Path) -> Vec<String> {
 
 fn group(name: &str) -> ItemGroup {
     ItemGroup { upload: "tiles".to_owned(), group: name.to_owned() }
+}
+
+// FIX-1
+#[tokio::test]
+async fn an_item_is_replaced_dropped_and_marked_over_the_api() {
+    let site = Running::empty().await;
+    let old = put(&site.client, "tiles/groups/g/items/a.png", "old").await.json();
+    let other = put(&site.client, "tiles/groups/g/items/a.png", "new").await.problem(409);
+    assert!(other["allowed"].as_str().unwrap().contains("?replace=true"), "{other}");
+    let new = put(&site.client, "tiles/groups/g/items/a.png?replace=true", "new").await.ok();
+    assert_eq!((&new["id"], &new["sha256"]), (&old["id"], &json!(sha256_of(b"new"))));
+    let again = put(&site.client, "tiles/groups/g/items/a.png?replace=true", "new").await.ok();
+    assert_eq!(again, new, "the same content again is no change");
+    let added = put(&site.client, "tiles/groups/g/items/b.png?replace=true", "b").await;
+    assert_eq!(added.status, 201);
+    let second = added.json()["id"].as_i64().unwrap();
+    let step = ItemMove::new(ItemId(second), ItemEvent::Acknowledge, SystemClock.now());
+    assert_eq!(site.store.move_items(&[step]).await.unwrap(), [Written::Applied]);
+    let late = put(&site.client, "tiles/groups/g/items/b.png?replace=true", "c").await.problem(409);
+    assert!(late["detail"].as_str().unwrap().contains("never replaced"), "{late}");
+
+    let act = async |action: &str, id: i64| {
+        let body = json!({ "ids": [id], "reason": "because" });
+        let changed = site.client.post(&format!("/v1/items/{action}"), &body).await.ok();
+        changed["changes"][0]["outcome"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(act("drop", second).await, "refused", "an acknowledged item is never dropped");
+    assert_eq!(act("refuse", second).await, "done");
+    assert_eq!(act("trust", second).await, "refused", "the mark is final");
+    assert_eq!(act("drop", 1).await, "done");
+    site.client.get("/v1/items/1").await.problem(404);
+    assert_eq!(site.client.get(&format!("/v1/items/{second}")).await.ok()["status"], "rejected");
 }
 
 #[tokio::test]
