@@ -22,7 +22,8 @@ const FOCUSED: &str = "
 
 /// What can be reached with a keyboard and does not show that it was.
 const UNSEEN_FOCUS: &str = "
-    const reached = document.querySelectorAll('a[href], button, input:not([type=hidden]), select, summary');
+    document.querySelectorAll('details').forEach((it) => { it.open = true; });
+    const reached = document.querySelectorAll('a[href], button, input:not([type=hidden]), select, summary, textarea');
     return [...reached].filter((it) => {
         it.focus();
         const style = getComputedStyle(it);

@@ -276,11 +276,7 @@ fn a_partition_whose_judged_data_is_gone_is_refused_unless_forced() {
         let some = archive.run(&retry);
         let expected = [("ads/7/2026-03-01", "refused"), ("ads/7/2026-03-02", "done")];
         assert_eq!((outcomes(&some), some.code), (pairs(&expected), Some(3)));
-        assert!(
-            some.stdout.contains("the raw sink holds no run of it any more; --force"),
-            "{}",
-            some.stdout
-        );
+        assert!(some.stdout.contains("is gone from the raw sink; --force"), "{}", some.stdout);
         let none = archive.run(&["state", "retry", &day(1), "--yes"]);
         assert_eq!(none.code, Some(4), "--yes answers questions alone: {}", none.stdout);
         archive.run(&["state", "retry", &day(1), "--force"]).ok();

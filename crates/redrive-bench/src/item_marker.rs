@@ -87,11 +87,14 @@ impl SqliteMarker {
                 let mut moving = connection.prepare_cached(moving).map_err(failed)?;
                 let mut insert = connection.prepare_cached(insert).map_err(failed)?;
                 for ItemId(id) in batch.drain(..) {
-                    let item = params![id, "pending", "uploaded", ended, null, false, true, null];
+                    let item = params![
+                        id, "pending", "uploaded", ended, null, false, true, null, null, null,
+                        null, null
+                    ];
                     moving.execute(item).map_err(failed)?;
                     let attempt = params![
                         "item", id, "", null, 1, 1, null, started, ended, "success", null, null,
-                        null, null, null, null, WORKER
+                        null, null, null, null, WORKER, null
                     ];
                     insert.execute(attempt).map_err(failed)?;
                 }

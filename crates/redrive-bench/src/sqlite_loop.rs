@@ -72,7 +72,7 @@ impl RunBackend for SqliteLoop {
             promote.execute(params![QUEUE, at(1).as_microsecond()]).map_err(failed)?;
             let mut claim = connection.prepare_cached(claim).map_err(failed)?;
             let limit = i64::try_from(batch).unwrap_or(i64::MAX);
-            let row = params![QUEUE, limit, WORKER, until, ""];
+            let row = params![QUEUE, limit, WORKER, until, "", until];
             let rows = claim
                 .query_map(row, |row| {
                     // A worker reads the payload, so the loop does too.
@@ -102,7 +102,7 @@ impl RunBackend for SqliteLoop {
                 finish.execute(run).map_err(failed)?;
                 let attempt = params![
                     "run", id, "", null, 1, 1, null, started, ended, "success", null, null, null,
-                    null, null, null, WORKER
+                    null, null, null, WORKER, null
                 ];
                 insert.execute(attempt).map_err(failed)?;
             }

@@ -139,7 +139,8 @@ impl Ops {
         content: KeptContent,
         by: &Operator,
     ) -> std::result::Result<(), ReplaceError> {
-        if content.sha256 == item.sha256 && content.url == item.content_url {
+        let same = content.sha256 == item.sha256 && content.url == item.content_url;
+        if same && item.status != ItemStatus::UploadGiveup {
             return Err(ReplaceError::SameContent);
         }
         if !matches!(item.status, ItemStatus::Pending | ItemStatus::UploadGiveup) {
@@ -167,8 +168,10 @@ impl Ops {
             ..ItemMove::new(item.id, ItemEvent::Replace, by.at)
         };
         // Only a pending item is replaced, so one that was given up is reset first.
-        let reset = (item.status == ItemStatus::UploadGiveup)
-            .then(|| ItemMove::new(item.id, ItemEvent::Reset, by.at));
+        let reset = (item.status == ItemStatus::UploadGiveup).then(|| ItemMove {
+            if_sha256: Some(item.sha256.clone()),
+            ..ItemMove::new(item.id, ItemEvent::Reset, by.at)
+        });
         let moves: Vec<ItemMove> = reset.into_iter().chain([replace]).collect();
         let written = self.store().move_items(&moves).await;
         _ = lease.release("replaced", by.at).await;

@@ -1,8 +1,11 @@
--- One run whose source nobody reads, with its row of the journal.
+-- One run that has read as many lines, and whose source nobody reads now, with its row of the journal. The epoch keeps
+-- out a reader that comes back.
 WITH moved AS (
     UPDATE redrive.pipeline_runs SET
-        source_lines = :source_lines, source_bytes = :source_bytes, source_check = :source_check
-    WHERE id = :id AND lease_owner IS NULL
+        source_bytes = :source_bytes, source_check = :source_check, lease_owner = NULL,
+        lease_until = NULL, lease_epoch = lease_epoch + 1
+    WHERE id = :id AND source_lines = :source_lines AND NOT source_done
+        AND (lease_owner IS NULL OR lease_until <= :now)
     RETURNING 1
 ),
 journalled AS (

@@ -87,6 +87,7 @@ impl Pipelines for PostgresStore {
             source_lines => &number(position.lines),
             source_bytes => &number(position.bytes),
             source_check => &position.check,
+            now => &Micros(redrive_store::Store::now(self)),
             ..JournalColumns(journal)
         );
         let moved = self.session(DOING).await?.query(reposition).await?;

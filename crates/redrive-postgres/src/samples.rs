@@ -151,6 +151,7 @@ impl Samples for PostgresStore {
                 line: row.count("line")?,
                 hash: row.get()?,
                 status: row.named("status", SampleStatus::from_name)?,
+                stage: row.count("stage")?,
             })
         })
     }

@@ -74,9 +74,10 @@ impl Pipelines for SqliteStore {
         journal: &JournalEntry,
     ) -> Result<Written> {
         const DOING: &str = "moving a source";
-        let (position, journal) = (position.clone(), journal.clone());
+        let (position, journal, now) =
+            (position.clone(), journal.clone(), micros(redrive_store::Store::now(self)));
         self.write(move |connection| {
-            let params = params![id.0, position.lines, position.bytes, position.check];
+            let params = params![id.0, position.lines, position.bytes, position.check, now];
             let sql = queries::REPOSITION_SOURCE;
             let moved =
                 connection.prepare_cached(sql).doing(DOING)?.execute(params).doing(DOING)?;

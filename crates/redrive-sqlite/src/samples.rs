@@ -136,6 +136,7 @@ impl Samples for SqliteStore {
                     line: row.get()?,
                     hash: row.get()?,
                     status: row.named("status", SampleStatus::from_name)?,
+                    stage: row.get()?,
                 })
             })
         })

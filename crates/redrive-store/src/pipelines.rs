@@ -285,7 +285,8 @@ pub trait Pipelines: Send + Sync {
         by: &Operator,
     ) -> Result<PipelineChange>;
 
-    /// Sets where the source of a run is read from, unless a worker reads it.
+    /// Sets the byte from which the source of a run is read on, after the same number of lines. Stale if the run has
+    /// read other lines, or a worker reads the source.
     async fn move_source(
         &self,
         id: PipelineRunId,

@@ -31,6 +31,8 @@ pub struct SampleLine {
     /// The hash of the line when it was read; `None` for lines that an older version read.
     pub hash: Option<i64>,
     pub status: SampleStatus,
+    /// The index of the stage where the sample is.
+    pub stage: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

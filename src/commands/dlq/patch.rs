@@ -1,6 +1,7 @@
 //! New data for many dead letters: from a file of JSON lines, or one value at a place (FIX-2).
 
 use std::{
+    collections::HashSet,
     fs::File,
     io::{BufReader, Read},
     path::Path,
@@ -69,7 +70,7 @@ pub(super) fn read_patch(path: &Path) -> Result<Vec<(SampleId, String)>, Command
         false => Box::new(File::open(path).map_err(unreadable)?),
     };
     let mut lines = LineReader::new(BufReader::new(input));
-    let mut patch = Vec::new();
+    let (mut patch, mut seen) = (Vec::new(), HashSet::new());
     loop {
         let number = lines.number() + 1;
         let wrong = |problem: String| {
@@ -88,6 +89,9 @@ pub(super) fn read_patch(path: &Path) -> Result<Vec<(SampleId, String)>, Command
                 let line: PatchLine =
                     serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
                 let data = line.data.ok_or_else(|| wrong("`data` is missing".to_owned()))?;
+                if !seen.insert(line.id) {
+                    return Err(wrong(format!("sample {} is there twice", line.id)));
+                }
                 patch.push((SampleId(line.id), data.to_string()));
             }
         }

@@ -2,7 +2,10 @@
 //!
 //! A dry run applies the same selection and the same rules, and writes nothing.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::PathBuf,
+};
 
 use clap::Args;
 use redrive::{
@@ -10,7 +13,7 @@ use redrive::{
     SampleId, SamplePages, SampleRecord, SampleStatus,
 };
 use redrive_ops::views::SampleChangeView;
-use redrive_store::MAX_BATCH;
+use redrive_store::{MAX_BATCH, Written};
 
 use super::{
     dead_letter_filter::DeadLetterFilter,
@@ -57,7 +60,7 @@ pub(crate) struct DlqReprocessArgs {
     /// Give samples the data of a file first, JSON lines of {"id", "data"} as `dlq export` writes them, and
     /// reprocess those; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all =
-          ["ids", "pipeline", "run", "stage", "error", "code", "cause", "limit", "all", "set"])]
+          ["ids", "pipeline", "run", "stage", "error", "code", "cause", "failed_since", "failed_until", "limit", "all", "set"])]
     patch: Option<PathBuf>,
 
     /// Change one place of the data of every sample first; repeatable
@@ -116,6 +119,10 @@ pub(crate) async fn run(
     let patch = args.patch.as_deref().map(read_patch).transpose()?;
     if let Some(patch) = &patch {
         args.ids = patch.iter().map(|(id, _)| *id).collect();
+        if args.ids.is_empty() {
+            let message = "the patch has no samples; nothing was changed";
+            return Err(CommandError::new(Exit::Refused, message));
+        }
     }
     if args.ids.is_empty() && args.filter.is_empty() && !args.all {
         let message = "no dead letters are selected; nothing was changed";
@@ -143,14 +150,25 @@ pub(crate) async fn run(
     }
     let by = operator(args.reason.clone());
     let by = (!args.dry_run).then_some(&by);
-    if let Some(by) = by {
-        edit(&ops, &args, patch.unwrap_or_default(), limit, by).await?;
+    let edits = patch.is_some() || !args.set.is_empty();
+    let patch: HashMap<SampleId, String> = patch.into_iter().flatten().collect();
+    if let (Some(by), true) = (by, edits) {
+        args.ids = edit(&ops, &args, &patch, limit, by, context).await?;
     }
     let mode = if args.dry_run { RunMode::DryRun } else { RunMode::Real };
     let mut listing = Listing::new(context.output);
     let mut printed = Ok(());
     let mut runs = BTreeSet::new();
+    let mut given_data = 0;
     let on_change = |id, sample: Option<&SampleRecord>, change| {
+        // The patch would give it data.
+        let change = match change {
+            SampleChange::NoData if patch.contains_key(&id) => {
+                given_data += 1;
+                SampleChange::Done
+            }
+            change => change,
+        };
         runs.extend(sample.filter(|_| change == SampleChange::Done).map(|sample| sample.run));
         // Reprocessing goes on even if the reader closes the output.
         if printed.is_ok() {
@@ -164,6 +182,8 @@ pub(crate) async fn run(
         ops.store_error(error)
             .help("the other dead letters are unchanged; run the command again for them")
     })?;
+    let ReprocessCounts { done, refused } = counts;
+    let counts = ReprocessCounts { done: done + given_data, refused: refused - given_data };
     let exit = print_counts(counts, hidden, args.dry_run, context)?;
     if !args.dry_run {
         note_stopped(&ops, runs, context).await.map_err(|error| ops.store_error(error))?;
@@ -192,62 +212,69 @@ async fn note_stopped(
     Ok(())
 }
 
-/// Gives the selected samples new data, page by page. What cannot be changed stops the command.
+/// Gives the selected samples new data and returns all but those that have changed meanwhile. What cannot be changed is
+/// found before anything is.
 async fn edit(
     ops: &OpenStore,
     args: &DlqReprocessArgs,
-    patch: Vec<(SampleId, String)>,
+    patch: &HashMap<SampleId, String>,
     limit: u64,
     by: &Operator,
-) -> Result<(), CommandError> {
+    context: &Context,
+) -> Result<Vec<SampleId>, CommandError> {
     let failed = |error| ops.store_error(error);
-    for part in patch.chunks(EDITS) {
-        let ids: Vec<SampleId> = part.iter().map(|(id, _)| *id).collect();
-        let samples = ops.store().samples_by_id(&ids).await.map_err(failed)?;
-        let edits = samples.iter().filter_map(|sample| {
-            let (_, data) = part.iter().find(|(id, _)| *id == sample.id)?;
-            (sample.status == SampleStatus::Dlq).then(|| (sample, data.clone()))
-        });
-        _ = ops.pipelines().edit(edits.collect(), by).await.map_err(failed)?;
-    }
-    if args.set.is_empty() {
-        return Ok(());
-    }
-    if !args.ids.is_empty() {
-        for ids in args.ids.chunks(EDITS) {
-            let samples = ops.store().samples_by_id(ids).await.map_err(failed)?;
-            set_all(ops, &args.set, &samples, by).await?;
+    let mut ids = args.ids.clone();
+    if ids.is_empty() {
+        let filter = args.filter.sample_filter();
+        let mut pages = SamplePages::new(ops.store().clone(), filter).with_limit(limit);
+        loop {
+            let page = pages.next().await.map_err(failed)?;
+            if page.is_empty() {
+                break;
+            }
+            ids.extend(page.iter().map(|sample| sample.id));
         }
-        return Ok(());
     }
-    let filter = args.filter.sample_filter();
-    let mut pages = SamplePages::new(ops.store().clone(), filter).with_limit(limit);
-    loop {
-        let samples = pages.next().await.map_err(failed)?;
-        if samples.is_empty() {
-            return Ok(());
+    let mut edited = Vec::new();
+    for writes in [false, true] {
+        for part in ids.chunks(EDITS) {
+            let samples = ops.store().samples_by_id(part).await.map_err(failed)?;
+            let dead = samples.iter().filter(|sample| sample.status == SampleStatus::Dlq);
+            let edits = dead.map(|sample| Ok((sample, new_data(args, patch, sample)?)));
+            let edits = edits.collect::<Result<Vec<_>, CommandError>>()?;
+            if !writes {
+                continue;
+            }
+            let dead: Vec<SampleId> = edits.iter().map(|(sample, _)| sample.id).collect();
+            let written = ops.pipelines().edit(edits, by).await.map_err(failed)?;
+            let stale = dead.iter().zip(written).filter(|(_, written)| *written == Written::Stale);
+            let stale: Vec<SampleId> = stale.map(|(id, _)| *id).collect();
+            for id in &stale {
+                let note = format!("note: sample {id} has changed meanwhile and is left alone");
+                context.output.note(&note);
+            }
+            edited.extend(part.iter().copied().filter(|id| !stale.contains(id)));
         }
-        set_all(ops, &args.set, &samples, by).await?;
     }
+    if edited.is_empty() {
+        let message = "the samples have changed meanwhile; nothing was reprocessed";
+        return Err(CommandError::new(Exit::Refused, message));
+    }
+    Ok(edited)
 }
 
-async fn set_all(
-    ops: &OpenStore,
-    sets: &[SetValue],
-    samples: &[SampleRecord],
-    by: &Operator,
-) -> Result<(), CommandError> {
-    let dead = samples.iter().filter(|sample| sample.status == SampleStatus::Dlq);
-    let edits = dead.map(|sample| match SetValue::apply_all(sets, sample) {
-        Ok(data) => Ok((sample, data)),
-        Err(problem) => Err(CommandError::new(
-            Exit::Error,
-            format!("sample {}: {problem}; nothing was reprocessed", sample.id),
-        )),
-    });
-    let edits = edits.collect::<Result<Vec<_>, _>>()?;
-    _ = ops.pipelines().edit(edits, by).await.map_err(|error| ops.store_error(error))?;
-    Ok(())
+fn new_data(
+    args: &DlqReprocessArgs,
+    patch: &HashMap<SampleId, String>,
+    sample: &SampleRecord,
+) -> Result<String, CommandError> {
+    if let Some(data) = patch.get(&sample.id) {
+        return Ok(data.clone());
+    }
+    SetValue::apply_all(&args.set, sample).map_err(|problem| {
+        let message = format!("sample {}: {problem}; nothing was changed", sample.id);
+        CommandError::new(Exit::Refused, message)
+    })
 }
 
 async fn reprocess(

@@ -7,7 +7,7 @@ use redrive::{
     HumanDuration, Operator, Pipeline, PipelineRunId, ResumeError, SampleId, SampleStatus,
 };
 use redrive_engine::{ChangedLine, PatchError, PatchedSource, SOURCE_CHANGED};
-use redrive_store::Written;
+use redrive_store::{SampleLine, Written};
 use serde::Serialize;
 
 use super::{
@@ -91,6 +91,8 @@ pub(crate) async fn run(args: PipelineResumeArgs, context: &Context) -> Result<E
     let runnable = RunnablePipeline::new(declared, config)?;
     let by = operator(args.reason.clone());
     if args.source_changed {
+        let resumable = ops.pipelines().resumable(args.id, &runnable.pipeline).await;
+        resumable.map_err(|refusal| command_error(refusal, &ops))?;
         accept_source(&args, &runnable.pipeline, &by, &ops, context).await?;
     }
     let resumed = ops.pipelines().resume(args.id, &runnable.pipeline, &by).await;
@@ -153,8 +155,8 @@ impl From<&ChangedLine> for ChangedLineRow {
     fn from(changed: &ChangedLine) -> Self {
         Self {
             line: changed.line,
-            sample: changed.sample.map(|(id, _)| id.0),
-            status: changed.sample.map(|(_, status)| status.name()),
+            sample: changed.sample.as_ref().map(|sample| sample.id.0),
+            status: changed.sample.as_ref().map(|sample| sample.status.name()),
             now: match &changed.now {
                 None => "blank".to_owned(),
                 Some(Ok(data)) => data.clone(),
@@ -191,15 +193,27 @@ async fn accept_source(
     }
     if patched.unknown > 0 {
         context.output.note(&format!(
-            "note: an older version read {} of the lines; whether they have changed is not known",
+            "note: whether {} of the lines have changed is not known: an older version read them, or they were pruned",
             patched.unknown
         ));
     }
-    let dead = patched.changed.iter().filter_map(|changed| match (&changed.sample, &changed.now) {
-        (Some((id, SampleStatus::Dlq)), Some(Ok(data))) => Some((*id, data)),
+    let dead = patched.changed.iter().filter(|changed| changed.is_rereadable());
+    let dead = dead.filter_map(|changed| match (&changed.sample, &changed.now) {
+        (Some(sample), Some(Ok(data))) => Some((sample.id, data)),
         _ => None,
     });
     let dead: HashMap<SampleId, &String> = dead.filter(|_| args.reread_dead).collect();
+    let later = patched.changed.iter().filter(|changed| {
+        let dead = |it: &SampleLine| it.status == SampleStatus::Dlq && it.stage > 0;
+        changed.sample.as_ref().is_some_and(dead)
+    });
+    let later = later.count();
+    if args.reread_dead && later > 0 {
+        context.output.note(&format!(
+            "note: {later} dead letters with a changed line failed at a later stage and keep the data of that \
+             stage; `redrive dlq edit` changes it"
+        ));
+    }
     let question = format!(
         "Go on after line {} of {}, with {} changed lines, and reprocess {} dead letters?",
         patched.position.lines,

@@ -143,8 +143,13 @@ pub(crate) async fn run(args: UploadsAddArgs, context: &Context) -> Result<Exit,
         true => adder.find_changed().await,
         false => adder.add_all(args.files, list).await,
     };
-    if result.is_ok() {
-        adder.confirm_changed(args.yes)?;
+    if result.is_ok()
+        && let Err(refusal) = adder.confirm_changed(args.yes)
+    {
+        if adder.counts.accepted > 0 {
+            context.output.record(&adder.counts)?;
+        }
+        return Err(refusal);
     }
     let result = match result {
         Ok(()) if args.changed => adder.replace_changed(context).await,

@@ -58,10 +58,23 @@ const STEPS: [Step; 5] = [
     Step::plain(&["db", "migrate"]),
     // It succeeds in part.
     Step { arguments: &["pipeline", "run", "mill"], signal: None, code: Some(3) },
-    Step::plain(&["dlq", "reprocess", "--pipeline", "mill", "--stage", "grind", "--yes"]),
+    REPROCESS,
     RESUME,
     DRAIN,
 ];
+
+/// With other data, which does not help.
+const REPROCESS: Step = Step::plain(&[
+    "dlq",
+    "reprocess",
+    "--pipeline",
+    "mill",
+    "--stage",
+    "grind",
+    "--set",
+    "/edited=true",
+    "--yes",
+]);
 
 /// The run whose dead letter was brought back: it dies again.
 const RESUME: Step = Step { arguments: &["pipeline", "resume", "1"], signal: None, code: Some(3) };

@@ -249,10 +249,16 @@ fn many_dead_letters_get_other_data_from_a_file_or_at_one_place() {
             "{\"id\": 1, \"data\": {\"do\": \"fine\"}, \"stage\": \"grind\"}\n\n\
              {\"id\": 4, \"data\": {\"do\": \"fine\"}}\n",
         );
+        mill.shop.folder.write("empty.jsonl", "");
+        let empty = mill.run(&["dlq", "reprocess", "--patch", "empty.jsonl"]).failed(4);
+        assert!(empty.contains("the patch has no samples"), "{empty}");
+        let place = ["dlq", "reprocess", "--all", "--set", "/do/deep=1"];
+        let wrong = mill.run(&place).failed(4);
+        assert!(wrong.contains("nothing was changed"), "{wrong}");
         mill.shop.folder.write("wrong.jsonl", "{\"id\": 1, \"data\": 1}\n{\"id\": 2}\n");
         let wrong = mill.run(&["dlq", "reprocess", "--patch", "wrong.jsonl"]).failed(2);
         assert!(wrong.contains("line 2") && wrong.contains("nothing was changed"), "{wrong}");
-        let dry = mill.told(&["dlq", "reprocess", "--patch", "patch.jsonl", "--dry-run"], 3);
+        let dry = mill.told(&["dlq", "reprocess", "--patch", "patch.jsonl", "--dry-run"], 0);
         assert_eq!(ids(&dry), [1, 4]);
         assert_eq!(data(&mill, 1), json!({ "do": "bad" }), "a dry run changes nothing");
         mill.run(&["dlq", "reprocess", "--patch", "patch.jsonl"]).ok();

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use redrive_core::{Failure, PipelineRunId, PipelineStatus, SampleId, SampleStatus};
 use redrive_store::{
-    DataEdit, JournalEntry, Operator, PipelineAction, PipelineChange, PipelineRunRecord, Result,
-    SampleChange, SampleFilter, SampleRecord, Store, Written, pipeline_entry, sample_unit,
+    DataEdit, JournalEntry, MAX_SAMPLE_BYTES, Operator, PipelineAction, PipelineChange,
+    PipelineRunRecord, Result, SampleChange, SampleFilter, SampleRecord, Store, Written,
+    pipeline_entry, sample_unit,
 };
 use serde_json::{Value, json};
 
@@ -68,15 +69,7 @@ impl PipelineControl {
         pipeline: &Pipeline,
         by: &Operator,
     ) -> std::result::Result<PipelineRunRecord, ResumeError> {
-        let run = self.run(id).await?.ok_or(ResumeError::Unknown(id))?;
-        if run.pipeline != pipeline.name {
-            let (found, requested) = (run.pipeline, pipeline.name.clone());
-            return Err(ResumeError::OtherPipeline { id, found, requested });
-        }
-        if run.stages != pipeline.stage_names() {
-            let (before, now) = (run.stages.join(", "), pipeline.stage_names().join(", "));
-            return Err(ResumeError::OtherStages { id, before, now });
-        }
+        let run = self.resumable(id, pipeline).await?;
         if !run.position.done
             && let Err(why) = pipeline.source.check(&run.position).await
         {
@@ -88,6 +81,24 @@ impl PipelineControl {
             PipelineChange::Refused(status) => Err(ResumeError::Over { id, status }),
             PipelineChange::Unknown => Err(ResumeError::Unknown(id)),
         }
+    }
+
+    /// The run, if it belongs to the pipeline and has its stages.
+    pub async fn resumable(
+        &self,
+        id: PipelineRunId,
+        pipeline: &Pipeline,
+    ) -> std::result::Result<PipelineRunRecord, ResumeError> {
+        let run = self.run(id).await?.ok_or(ResumeError::Unknown(id))?;
+        if run.pipeline != pipeline.name {
+            let (found, requested) = (run.pipeline, pipeline.name.clone());
+            return Err(ResumeError::OtherPipeline { id, found, requested });
+        }
+        if run.stages != pipeline.stage_names() {
+            let (before, now) = (run.stages.join(", "), pipeline.stage_names().join(", "));
+            return Err(ResumeError::OtherStages { id, before, now });
+        }
+        Ok(run)
     }
 
     /// Cancels a run: workers claim and read nothing more of it, and finish the attempts in progress.
@@ -144,13 +155,20 @@ impl PipelineControl {
         Ok(counts)
     }
 
-    /// Gives dead letters new data. The journal keeps the old data. A letter that has changed since is left alone.
+    /// Gives dead letters new data. The journal keeps the old data. A letter that has changed since is left alone. Data
+    /// that is larger than a sample may be is refused, and nothing is changed.
     pub async fn edit(
         &self,
         edits: Vec<(&SampleRecord, String)>,
         by: &Operator,
     ) -> Result<Vec<Written>> {
         let by = by.cleaned();
+        if let Some((sample, new)) = edits.iter().find(|(_, new)| new.len() > MAX_SAMPLE_BYTES) {
+            let (id, bytes) = (sample.id, new.len());
+            let problem =
+                format!("sample {id} would have {bytes} bytes, {MAX_SAMPLE_BYTES} are allowed");
+            return Err(redrive_store::Error::misuse("editing samples", problem));
+        }
         let edits = edits.into_iter().map(|(sample, new)| {
             let old = sample.data.as_deref().map(|old| serde_json::from_str::<Value>(old).ok());
             let details = json!({ "data": old.flatten(), "reason": by.reason });

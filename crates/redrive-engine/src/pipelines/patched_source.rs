@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use redrive_core::{Failure, SampleId, SampleStatus};
+use redrive_core::{Failure, SampleStatus};
 use redrive_store::{
     MAX_PAGE, MAX_SAMPLE_BYTES, NewSample, PipelineRunRecord, SampleLine, SourcePosition, Store,
 };
@@ -24,8 +24,8 @@ use crate::uploads::hex;
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChangedLine {
     pub line: u64,
-    /// Its sample; `None` if the line was blank.
-    pub sample: Option<(SampleId, SampleStatus)>,
+    /// Its sample; `None` if the line was blank, or the sample was pruned.
+    pub sample: Option<SampleLine>,
     /// What the line is now: a sample, the reason why not, or `None` for a blank line.
     pub now: Option<Result<String, Failure>>,
 }
@@ -34,10 +34,19 @@ pub struct ChangedLine {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PatchedSource {
     pub changed: Vec<ChangedLine>,
-    /// Lines that an older version read, without a hash.
+    /// Lines that an older version read, or whose samples were pruned.
     pub unknown: u64,
     /// Where the run goes on.
     pub position: SourcePosition,
+}
+
+impl ChangedLine {
+    /// Whether the line can be read again: its sample is a dead letter of the source or of the first stage. A later stage
+    /// has the data that the stages before made of the line.
+    pub fn is_rereadable(&self) -> bool {
+        let dead = |it: &SampleLine| it.status == SampleStatus::Dlq && it.stage == 0;
+        self.sample.as_ref().is_some_and(dead) && matches!(self.now, Some(Ok(_)))
+    }
 }
 
 impl PatchedSource {
@@ -62,10 +71,8 @@ impl PatchedSource {
                 Some(SampleLine { hash: None, .. }) => unknown += 1,
                 Some(before) if before.hash == hash => {}
                 None if now.is_none() => {}
-                before => {
-                    let sample = before.map(|before| (before.id, before.status));
-                    changed.push(ChangedLine { line, sample, now });
-                }
+                None if run.pruned.total() > 0 => unknown += 1,
+                sample => changed.push(ChangedLine { line, sample, now }),
             }
         }
         Ok(Self { changed, unknown, position: lines.position(run.position.done) })

@@ -19,7 +19,7 @@
 //! Each queue, source or stage recovers its units in a task: a validator that takes long, fails or panics delays no other
 //! source.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -287,20 +287,30 @@ impl Reaper {
             redrive_store::failpoint!("engine.reap.looked");
             after = last.lease.id;
             let expired: Arc<[ExpiredLease]> = expired.into();
+            let mut of_page = HashSet::new();
             for member in &self.members {
                 let (work, page) = (member.clone(), expired.clone());
                 let probe = self.probe.clone();
-                self.recoveries.spawn(async move { work.recover(&page, now, &probe).await });
+                let recovery = async move { work.recover(&page, now, &probe).await };
+                of_page.insert(self.recoveries.spawn(recovery).id());
             }
             let mut answer = Ok(());
-            while let Ok(Some(ended)) = timeout_at(deadline, self.recoveries.join_next()).await {
+            // Recoveries of earlier checks may take longer than those of this page.
+            while !of_page.is_empty()
+                && let ended = timeout_at(deadline, self.recoveries.join_next_with_id()).await
+                && let Ok(Some(ended)) = ended
+            {
                 match ended {
-                    Ok(ended) => answer = answer.and(ended),
-                    Err(error) => tracing::error!(
-                        work = self.names(),
-                        error = &error as &dyn std::error::Error,
-                        "recovering the units of lost workers panicked"
-                    ),
+                    Ok((id, ended)) if of_page.remove(&id) => answer = answer.and(ended),
+                    Ok(_) => {}
+                    Err(error) => {
+                        of_page.remove(&error.id());
+                        tracing::error!(
+                            work = self.names(),
+                            error = &error as &dyn std::error::Error,
+                            "recovering the units of lost workers panicked"
+                        );
+                    }
                 }
             }
             answer?;

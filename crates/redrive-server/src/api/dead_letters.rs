@@ -157,8 +157,10 @@ pub(crate) async fn edit_sample(
     let by = app.operator(caller, reason);
     let edits = vec![(&sample, data.to_string())];
     if app.ops.pipelines().edit(edits, &by).await? != [Written::Applied] {
-        let what =
-            format!("sample {id} is {}: only a dead letter can be edited", sample.status.name());
+        let what = match sample.status {
+            SampleStatus::Dlq => format!("sample {id} has changed meanwhile; try again"),
+            status => format!("sample {id} is {}: only a dead letter can be edited", status.name()),
+        };
         return Err(ProblemDetails::new(StatusCode::CONFLICT, what));
     }
     let found = app.ops.store().samples_by_id(&[SampleId(id)]).await?.pop();

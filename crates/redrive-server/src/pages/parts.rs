@@ -130,7 +130,7 @@ pub(super) fn edit_form(action: &str, title: &str, field: &str, json: &str) -> M
             summary { (title) }
             form method="post" action=(action) {
                 label { span { "JSON" } textarea name=(field) rows="10" spellcheck="false" { (pretty) } }
-                label { span { "Reason" } input type="text" name="reason"; }
+                label { span { "Reason" } input type="text" name="reason" maxlength="500"; }
                 button type="submit" { "Save" }
             }
         }

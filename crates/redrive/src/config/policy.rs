@@ -172,7 +172,7 @@ fn read(s: &mut Section<'_>, preset: Option<Preset>) -> Option<PolicyOverrides> 
 fn misplaced(overrides: &PolicyOverrides, preset: Preset) -> Option<&'static str> {
     let counts_lost = matches!(preset, Preset::Run | Preset::Stage);
     if overrides.max_lost.is_some() && !counts_lost {
-        return Some("`max-lost` has no effect: every verdict on a partition counts");
+        return Some("`max-lost` has no effect: only runs and samples count lost workers");
     }
     if overrides.max_logical_age.is_some() && preset != Preset::Partition {
         return Some("`max-logical-age` has no effect: only partitions have a logical date");

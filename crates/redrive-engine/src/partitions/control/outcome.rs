@@ -88,7 +88,7 @@ impl fmt::Display for ChangeRefusal {
             Self::State(state) => write!(f, "the partition is {}", state.name()),
             Self::Terminal(reason) => write!(f, "the partition is terminal ({reason})"),
             Self::NoRaw(_) => f.write_str(
-                "its data was judged, and the raw sink holds no run of it any more; --force changes it anyway",
+                "the data of the partition was judged and is gone from the raw sink; --force changes the partition anyway",
             ),
             Self::RawUnavailable { problem, .. } => {
                 write!(f, "cannot read the raw sink: {problem}")
