@@ -8,7 +8,7 @@
 //! - `runs`, `partitions`, `uploads`, `pipelines`: the four kinds of work
 //! - `checks`: reads a whole store and reports every unit that breaks an invariant
 //! - `notify`, `prune`, `traces`: notifications, removal of old units, OpenTelemetry spans
-//! - [`nearest`]: suggestions for misspelled names
+//! - [`nearest`]: suggestions for misspelled names, beside the checks
 
 mod worker;
 
@@ -30,9 +30,8 @@ mod prune;
 
 pub mod traces;
 
-pub mod nearest;
-
 pub use checks::checker;
+pub use checks::nearest;
 pub use checks::raw_checks::{verify_partitions, verify_sample};
 pub use handlers::exec::{ExecHandler, ExecSpec};
 pub use handlers::handler::{Call, Handler, Outcome, handler_fn};

@@ -1,7 +1,7 @@
 //! `redrive runs edit`: replaces the payload of a run (FIX-5).
 
 use clap::Args;
-use redrive::RunId;
+use redrive::{RunId, RunStatus};
 use redrive_ops::{EditRunError, views::RunView};
 use serde_json::Value;
 
@@ -49,7 +49,10 @@ pub(crate) async fn run(args: RunsEditArgs, context: &Context) -> Result<Exit, C
         EditRunError::Payload(_) => CommandError::usage(&error),
         _ => CommandError::new(Exit::Refused, format!("{error}; nothing was changed")),
     })?;
+    let failed = run.status == RunStatus::Error;
     context.output.records(&[RunView::from(run)])?;
-    context.output.footer(&format!("`redrive runs retry {}` tries it again", args.id))?;
+    if failed {
+        context.output.footer(&format!("`redrive runs retry {}` tries it again", args.id))?;
+    }
     Ok(Exit::Ok)
 }

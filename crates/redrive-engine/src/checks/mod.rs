@@ -6,6 +6,7 @@
 //! - `*_checks`: read the units of one kind, and what else their invariants need
 //! - `*_invariants`: what must hold for a unit, as pure functions
 //! - `raw_checks`: compares accepted partitions with their raw data
+//! - `nearest`: the known name nearest to one that is not known
 
 pub mod checker;
 
@@ -28,3 +29,5 @@ pub(crate) mod sample_checks;
 pub(crate) mod sample_invariants;
 
 pub(crate) mod raw_checks;
+
+pub mod nearest;
