@@ -220,6 +220,11 @@ fn files_in_place_that_have_changed_are_offered_as_replacements() {
         let changed = [&["uploads", "add", "--changed", "-o", "json"], &group[..]].concat();
         let unasked = shop.shop.run(&changed).failed(4);
         assert!(unasked.contains("Replace the content of 1 item"), "{unasked}");
+        shop.shop.folder.write("c.png", "good c");
+        let with_new = [&changed[..], &["a.png", "c.png"]].concat();
+        let some = shop.shop.run(&with_new);
+        assert_eq!(some.code, Some(4), "{some:#?}");
+        assert!(some.stderr.contains("files added: 1, items replaced: 0"), "{some:#?}");
         let replaced = shop.shop.run(&[&changed[..], &["--yes"]].concat()).json();
         assert_eq!((&replaced["replaced"], &replaced["duplicate"]), (&json!(1), &json!(1)));
         shop.uploaded(3);

@@ -231,16 +231,22 @@ async fn accept_source(
                 .help(format!("`redrive pipeline cancel {}` stops it", run.id)));
         }
     }
-    let ids: Vec<SampleId> = dead.keys().copied().collect();
+    let (ids, mut edited): (Vec<SampleId>, _) = (dead.keys().copied().collect(), Vec::new());
     for ids in ids.chunks(EDITS) {
         let samples = ops.store().samples_by_id(ids).await.map_err(failed)?;
         let edits = samples.iter().filter_map(|it| Some((it, (*dead.get(&it.id)?).clone())));
-        _ = ops.pipelines().edit(edits.collect(), by).await.map_err(failed)?;
+        let written = ops.pipelines().edit(edits.collect(), by).await.map_err(failed)?;
+        let applied = samples.iter().zip(written).filter(|(_, it)| *it == Written::Applied);
+        edited.extend(applied.map(|(sample, _)| sample.id));
     }
-    let counts = ops.pipelines().reprocess_by_id(&ids, Some(by), |_, _, _| {}).await;
-    let counts = counts.map_err(failed)?;
-    if !ids.is_empty() {
-        context.output.note(&format!("reprocessing {} dead letters", counts.done));
+    let counts = ops.pipelines().reprocess_by_id(&edited, Some(by), |_, _, _| {}).await;
+    let (done, counts) = (ids.len() as u64, counts.map_err(failed)?);
+    if done > 0 {
+        let left = done - counts.done;
+        context.output.note(&format!(
+            "reprocessing {} dead letters; {left} have changed meanwhile and are left alone",
+            counts.done
+        ));
     }
     Ok(())
 }

@@ -146,10 +146,13 @@ pub(crate) async fn run(args: UploadsAddArgs, context: &Context) -> Result<Exit,
     if result.is_ok()
         && let Err(refusal) = adder.confirm_changed(args.yes)
     {
-        if adder.counts.accepted > 0 {
-            context.output.record(&adder.counts)?;
+        let added = adder.counts.accepted;
+        if added == 0 {
+            return Err(refusal);
         }
-        return Err(refusal);
+        context.output.record(&adder.counts)?;
+        let message = format!("not confirmed; files added: {added}, items replaced: 0");
+        return Err(CommandError::new(Exit::Refused, message).help("add --yes to confirm"));
     }
     let result = match result {
         Ok(()) if args.changed => adder.replace_changed(context).await,
