@@ -74,12 +74,13 @@ impl BoundQuery<'_> {
 /// Declares a query: its name, and its text with named parameters.
 macro_rules! sql_query {
     ($name:expr, $text:expr) => {{
+        use $crate::bound_query::{self, NumberedSql, SqlQuery};
+
         const TEXT: &str = $text;
-        const PARAMETERS: [&str; $crate::bound_query::parameter_count(TEXT)] =
-            $crate::bound_query::parameter_names(TEXT);
-        const NUMBERED: [u8; $crate::bound_query::numbered_length(TEXT)] =
-            $crate::bound_query::numbered(TEXT);
-        $crate::bound_query::SqlQuery::new($name, $crate::bound_query::text(&NUMBERED), &PARAMETERS)
+        const NUMBERED: NumberedSql<{ bound_query::room(TEXT) }> = NumberedSql::new(TEXT);
+        const SQL: [u8; NUMBERED.length] = bound_query::first(&NUMBERED.bytes);
+        const PARAMETERS: [&str; NUMBERED.count] = bound_query::first(&NUMBERED.names);
+        SqlQuery::new($name, bound_query::text(&SQL), &PARAMETERS)
     }};
 }
 pub(crate) use sql_query;
@@ -184,29 +185,12 @@ pub(crate) const fn slots<const N: usize>(query: &SqlQuery, groups: &[&[&str]]) 
     slots
 }
 
-pub(crate) const fn parameter_count(text: &str) -> usize {
-    Names::of(text).count
-}
-
-pub(crate) const fn parameter_names<const N: usize>(text: &'static str) -> [&'static str; N] {
-    let names = Names::of(text);
-    let mut parameters = [""; N];
-    let mut number = 0;
-    while number < N {
-        parameters[number] = names.names[number];
-        number += 1;
+/// The first elements of a longer array.
+pub(crate) const fn first<T: Copy, const N: usize>(of: &[T]) -> [T; N] {
+    match of.first_chunk() {
+        Some(first) => *first,
+        None => panic!("the length was measured"),
     }
-    parameters
-}
-
-pub(crate) const fn numbered_length(text: &str) -> usize {
-    write_numbered(text, &mut [])
-}
-
-pub(crate) const fn numbered<const LENGTH: usize>(text: &str) -> [u8; LENGTH] {
-    let mut out = [0; LENGTH];
-    write_numbered(text, &mut out);
-    out
 }
 
 pub(crate) const fn text(numbered: &[u8]) -> &str {
@@ -218,54 +202,52 @@ pub(crate) const fn text(numbered: &[u8]) -> &str {
 
 const MAX_PARAMETERS: usize = 64;
 
-struct Names<'a> {
-    names: [&'a str; MAX_PARAMETERS],
-    count: usize,
+/// Room for a text with numbers: a number is seldom longer than its name.
+pub(crate) const fn room(text: &str) -> usize {
+    text.len() + MAX_PARAMETERS
 }
 
-impl<'a> Names<'a> {
-    const fn of(text: &'a str) -> Self {
-        let mut names = Self { names: [""; MAX_PARAMETERS], count: 0 };
+/// A text with numbers for names, made in one pass: the compiler is slow at this.
+pub(crate) struct NumberedSql<const ROOM: usize> {
+    pub(crate) bytes: [u8; ROOM],
+    pub(crate) length: usize,
+    pub(crate) names: [&'static str; MAX_PARAMETERS],
+    pub(crate) count: usize,
+}
+
+impl<const ROOM: usize> NumberedSql<ROOM> {
+    pub(crate) const fn new(text: &'static str) -> Self {
+        let mut numbered =
+            Self { bytes: [0; ROOM], length: 0, names: [""; MAX_PARAMETERS], count: 0 };
         let mut from = 0;
         while let Some((start, end)) = next_name(text.as_bytes(), from) {
-            let name = text.split_at(end).0.split_at(start).1;
-            if position(&names.names, name).is_none() {
-                names.names[names.count] = name;
-                names.count += 1;
-            }
+            // Up to the colon.
+            numbered.push(text.as_bytes().split_at(start - 1).0.split_at(from).1);
+            let number = numbered.number(text.split_at(end).0.split_at(start).1);
+            let digits = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+            numbered.push(b"$");
+            numbered.push(if number < 10 { digits.split_at(1).1 } else { &digits });
             from = end;
         }
-        names
+        numbered.push(text.as_bytes().split_at(from).1);
+        numbered
     }
-}
 
-/// Writes a text with numbers for names, as far as there is room, and returns its length.
-const fn write_numbered(text: &str, out: &mut [u8]) -> usize {
-    let (bytes, names) = (text.as_bytes(), Names::of(text));
-    let (mut from, mut length) = (0, 0);
-    while let Some((start, end)) = next_name(bytes, from) {
-        // Up to the colon.
-        length = write(bytes, from, start - 1, out, length);
-        let name = text.split_at(end).0.split_at(start).1;
-        let Some(number) = position(&names.names, name) else { panic!("every name was collected") };
-        let (tens, ones) = ((number + 1) / 10, (number + 1) % 10);
-        let digits = [b'$', b'0' + tens as u8, b'0' + ones as u8];
-        length = write(&digits, 0, 1, out, length);
-        length = write(&digits, if tens == 0 { 2 } else { 1 }, 3, out, length);
-        from = end;
+    const fn push(&mut self, bytes: &[u8]) {
+        let (_, rest) = self.bytes.split_at_mut(self.length);
+        rest.split_at_mut(bytes.len()).0.copy_from_slice(bytes);
+        self.length += bytes.len();
     }
-    write(bytes, from, bytes.len(), out, length)
-}
 
-const fn write(bytes: &[u8], from: usize, to: usize, out: &mut [u8], at: usize) -> usize {
-    let mut next = from;
-    while next < to {
-        if at + next - from < out.len() {
-            out[at + next - from] = bytes[next];
+    /// The number of a name: a new one at its first use.
+    const fn number(&mut self, name: &'static str) -> usize {
+        if let Some(place) = position(self.names.split_at(self.count).0, name) {
+            return place + 1;
         }
-        next += 1;
+        self.names[self.count] = name;
+        self.count += 1;
+        self.count
     }
-    at + to - from
 }
 
 /// Where the next `:name` has its name. Comments, quoted text and casts (`::`) have none.
